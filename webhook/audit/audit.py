@@ -1,4 +1,4 @@
-"""One audit: objects go through it, then pods as they are seen, then caps."""
+"""One audit: it evaluates the listed objects, then the pods of the store, then the caps."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -21,15 +21,15 @@ ListedObject = tuple[str, str, msgspec.Raw]
 
 
 Throttle = Callable[[int], None]
-"""Is told that so many more objects are done, and says by when it returns how fast it goes on; may raise, to end it."""
+"""Takes the number of objects done since the last call; may block to slow the audit, and raise to end it."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditInput:
-    """A cluster as it is seen: its pods and namespaces, which have been listed, and its nodes where those are known.
+    """The stores of a cluster: its pods and namespaces, which are synced, and its nodes if they are known.
 
-    `placing` says nothing of what is on nodes: what is stored has its place, or waits for one, which `tallygate
-    predict` explains.
+    `snapshots` are without the pods on nodes: a stored pod has its node or is pending, which `tallygate predict`
+    explains.
     """
 
     pods: PodView
@@ -40,9 +40,9 @@ class AuditInput:
 
 @dataclass(frozen=True, slots=True)
 class AuditScope:
-    """What is audited: these namespaces, or the whole cluster with its nodes and shared caps (None).
+    """The audited namespaces, or the whole cluster with its nodes and shared caps (None).
 
-    `spared` are the namespaces that the gate is not asked about.
+    `excluded_namespaces` are the namespaces whose objects are not sent to the gate.
     """
 
     excluded_namespaces: frozenset[str]
@@ -51,7 +51,7 @@ class AuditScope:
 
 @dataclass(frozen=True, slots=True)
 class AuditResult:
-    """What an audit has found, and in how many namespaces it looked."""
+    """The findings and the coverage of an audit, and the number of its namespaces."""
 
     findings: AuditFindings
     coverage: AuditCoverage
@@ -59,7 +59,7 @@ class AuditResult:
 
 
 class Audit:
-    """An audit by one policy set of one world."""
+    """An audit of one cluster by one policy set."""
 
     def __init__(self, policies: PolicySet, audit_input: AuditInput, scope: AuditScope, throttle: Throttle) -> None:
         self._input = audit_input
@@ -70,26 +70,27 @@ class Audit:
         )
 
     def run(self, objects: Iterable[ListedObject]) -> AuditResult:
-        """Judge these objects, which come in the order of `kinds.ORDER`, then pods and caps.
+        """Evaluate the objects, which come in the order of `KINDS_IN_ORDER`, then the pods and the caps.
 
         Raises:
-            AuditError: they cannot be listed.
-            NotListedError: the pods are not known yet.
+            AuditError: if the objects cannot be listed.
+            NotListedError: if the pods are not synced.
         """
         for group, kind, item in objects:
             self._evaluator.evaluate_object(group, kind, item)
             self._throttle(1)
         names = sorted(self._list_namespaces())
         for name in names:
-            pods = sorted(self._input.pods.within(name), key=_get_name)  # so that the first of many stays the first
+            # Sorted, so that successive audits name the same pod of an owner.
+            pods = sorted(self._input.pods.within(name), key=_get_name)
             self._evaluator.evaluate_pods(name, pods, self._throttle)
             self._throttle(len(pods) % POD_BATCH_SIZE)
         self._audit_caps(frozenset(names))
         return AuditResult(self._evaluator.findings, self._evaluator.coverage, len(names))
 
     def _list_namespaces(self) -> Iterable[str]:
-        """The namespaces that are audited, those that are passed over among them."""
-        names = (row.name for row in self._input.namespaces.rows())
+        """Return the audited namespaces, with the excluded ones among them."""
+        names = (record.name for record in self._input.namespaces.rows())
         return names if self._scope.included_namespaces is None else self._scope.included_namespaces
 
     def _audit_caps(self, names: frozenset[str]) -> None:
@@ -110,10 +111,10 @@ def _get_name(pod: Place) -> str:
 
 
 def list_objects(pages: PageReader, scope: AuditScope) -> Iterator[ListedObject]:
-    """Everything but pods that a cluster stores of what the gate judges, in order.
+    """Yield the stored objects of the evaluated kinds except pods, in the order of `KINDS_IN_ORDER`.
 
     Raises:
-        AuditError: something cannot be listed.
+        AuditError: if a kind cannot be listed.
     """
     for key in KINDS_IN_ORDER:
         group, kind = key
@@ -130,7 +131,7 @@ def _list_paths(key: tuple[str, str], scope: AuditScope) -> list[str]:
 
 
 def sort_objects(objects: Iterable[tuple[str, msgspec.Raw]]) -> Iterator[ListedObject]:
-    """Objects that were taken from a file, with their kinds, brought into order; those of other kinds are left out."""
+    """Yield the objects of a file in the order of `KINDS_IN_ORDER`, without those of other kinds."""
     by_kind: dict[str, list[msgspec.Raw]] = {}
     for kind, item in objects:
         by_kind.setdefault(kind, []).append(item)

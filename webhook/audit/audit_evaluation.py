@@ -1,6 +1,6 @@
-"""What the gate would say to an object's creation, as far as that does not depend on what else is there now.
+"""The evaluation of stored objects: each as the gate would evaluate its creation, and each mistake reported once.
 
-Judging what is stored: every object as the gate would judge its creation, and each mistake said once.
+Problems that depend on the other objects in the cluster at present are left out.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -41,7 +41,7 @@ EvaluatedProblem = tuple[Enforcement, Problem]
 
 
 class ObjectEvaluator:
-    """Rules, nodes and caps, ready to be asked; what cannot be judged becomes a remark."""
+    """The rules, nodes and caps that evaluate an object; a check that cannot be evaluated becomes a remark."""
 
     def __init__(
         self,
@@ -57,13 +57,13 @@ class ObjectEvaluator:
         self._coverage = coverage
 
     def evaluate(self, request: AdmissionRequest) -> Iterator[EvaluatedProblem]:
-        """All that is said of an object.
+        """Yield the problems of an object with their enforcement.
 
         Raises:
-            ReviewError: it is not of the kind it says it is.
+            ReviewError: if the object does not decode as its kind.
         """
         labels = self._labels(request.namespace) if request.namespace else None
-        # In this phase what a rule is about to fill in is not missing.
+        # In this phase a request that a rule fills in is not missing.
         verdicts = [evaluate_request(request, self._rules, labels, Phase.MUTATING)]
         if self._snapshots is not None and request.kind in WORKLOAD_KINDS:
             verdicts.append(check_schedulability(request, self._rules, labels, self._snapshots))
@@ -92,7 +92,7 @@ def _list_problems(verdict: Verdict) -> Iterator[EvaluatedProblem]:
 
 
 def _evaluate_cap(cap: ActiveCap, request: AdmissionRequest) -> Iterator[EvaluatedProblem]:
-    """What one cap says that it will go on saying: a limit is missing, or so many pods can never have room."""
+    """Yield the lasting problems of one cap: a limit is missing, or the pods of a workload can never fit."""
     target = REVIEW_TARGETS[request.group, request.kind]
     decoded_object = decode_object(target, request, request.object)
     pod_view = target.find_pod(decoded_object)
@@ -112,21 +112,21 @@ def _evaluate_cap(cap: ActiveCap, request: AdmissionRequest) -> Iterator[Evaluat
             is_denied = forecast.permanent and cap.definition.workloads is ForecastEnforcement.DENY
             yield Enforcement.DENY if is_denied else Enforcement.WARN, forecast.problem
     except QuantityError:
-        return  # rules say so, and no API server stores it
+        return  # the rules report it, and no API server stores it
 
 
 def _get_no_charge() -> None:
-    """What is charged now: of what is stored already it is no matter."""
+    """Return None in place of the ledger: present charges do not matter to a stored object."""
 
 
-POD_BATCH_SIZE = 20  # pods, of which each may have a shape of its own
+POD_BATCH_SIZE = 20  # pods, of which each may have a charge group of its own
 
 
 class AuditEvaluator:
-    """Judges objects one by one; owners must come before what they own, and pods last.
+    """An evaluator of objects, one at a time; owners must come before the objects that they own, and pods last.
 
-    `labels` gives those of a namespace, None where nobody knows them; `spared` are the namespaces that the gate is not
-    asked about; `placing` knows the nodes.
+    `labels` returns the labels of a namespace, None if they are unknown; `excluded_namespaces` are the namespaces whose
+    objects are not sent to the gate; `snapshots` provides the nodes.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class AuditEvaluator:
         return self._evaluator.caps
 
     def evaluate_object(self, group: str, kind: str, item: msgspec.Raw) -> None:
-        """Judge anything but a pod, as its JSON is stored."""
+        """Evaluate an object other than a pod, given its stored JSON."""
         try:
             stored = STORED_DECODER.decode(item)
             metadata = stored.metadata_or_empty
@@ -165,24 +165,24 @@ class AuditEvaluator:
         except (ReviewError, ValueError, RecursionError) as error:
             self._count_unreadable(f"a {kind} cannot be read: {error}")
 
-    def evaluate_pods(self, namespace: str, pod_rows: Sequence[Place], throttle: Callable[[int], None]) -> None:
-        """Judge the pods of a namespace, what they have in common once; `pace` is told how many more are done."""
+    def evaluate_pods(self, namespace: str, pod_records: Sequence[Place], throttle: Callable[[int], None]) -> None:
+        """Evaluate the pods of a namespace, each group once; call `throttle` after each `POD_BATCH_SIZE` pods."""
         if namespace in self._excluded_namespaces:
-            self.coverage.excluded[namespace] += len(pod_rows)
+            self.coverage.excluded[namespace] += len(pod_records)
             return
         problems_by_group: dict[Shape, _GroupProblems] = {}
         findings_by_owner: dict[tuple[str, ProblemKey], AuditFinding] = {}
-        for number, pod_row in enumerate(pod_rows, 1):
+        for number, pod_record in enumerate(pod_records, 1):
             if number % POD_BATCH_SIZE == 0:
                 throttle(POD_BATCH_SIZE)
-            if pod_row.has_ended:
+            if pod_record.has_ended:
                 self.coverage.ended += 1
                 continue
             self.coverage.evaluated["Pod"] += 1
-            group_problems = problems_by_group.get(pod_row.shape)
+            group_problems = problems_by_group.get(pod_record.shape)
             if group_problems is None:
-                group_problems = problems_by_group[pod_row.shape] = self._evaluate_group(namespace, pod_row)
-            self._add_pod_findings(pod_row, group_problems, findings_by_owner)
+                group_problems = problems_by_group[pod_record.shape] = self._evaluate_group(namespace, pod_record)
+            self._add_pod_findings(pod_record, group_problems, findings_by_owner)
 
     def _add_object_findings(
         self, request: AdmissionRequest, metadata: ObjectMeta, problems: list[EvaluatedProblem]
@@ -193,7 +193,7 @@ class AuditEvaluator:
         problems_by_key = {
             create_problem_key(problem, path): (enforcement, problem) for enforcement, problem in problems
         }
-        # What was said of its owner is said of what it owns, too: caps speak of a Deployment, not of its ReplicaSets.
+        # Problems of the owner are recorded for the object too: caps evaluate a Deployment, not its ReplicaSets.
         self._problems_by_owner.record(
             OwnerKey(request.namespace, request.kind, request.name), frozenset(problems_by_key) | owner_problems
         )
@@ -204,16 +204,16 @@ class AuditEvaluator:
             if key not in owner_problems:
                 self.findings.add(self._create_finding(object_ref, enforcement, problem))
 
-    def _evaluate_group(self, namespace: str, pod_row: Place) -> "_GroupProblems":
-        """What is said of all pods of a shape that was not said of their owner."""
-        pod = pod_row.shape.pod()
+    def _evaluate_group(self, namespace: str, pod_record: Place) -> "_GroupProblems":
+        """Return the problems of all pods of a group that were not reported for their owner."""
+        pod = pod_record.shape.pod()
         owner = get_controller(pod.metadata or ObjectMeta())
         try:
             problems = list(
                 self._evaluator.evaluate(AdmissionRequest("Pod", CREATE, msgspec.json.encode(pod), namespace=namespace))
             )
         except (ReviewError, ValueError) as error:
-            self._count_unreadable(f"pod {namespace}/{pod_row.name} cannot be read: {error}")
+            self._count_unreadable(f"pod {namespace}/{pod_record.name} cannot be read: {error}")
             problems = []
         owner_problems = self._problems_by_owner.get_problems(namespace, owner)
         return _GroupProblems(
@@ -223,17 +223,17 @@ class AuditEvaluator:
 
     def _add_pod_findings(
         self,
-        pod_row: Place,
+        pod_record: Place,
         group_problems: "_GroupProblems",
         findings_by_owner: dict[tuple[str, ProblemKey], AuditFinding],
     ) -> None:
-        """Each pod that is nobody's by itself; of those of one owner the first, and how many more there are."""
+        """Add a finding for each pod without owner; for the pods of one owner, add the first and count the others."""
         for key, enforcement, problem in group_problems.problems:
             earlier = findings_by_owner.get((group_problems.owner, key)) if group_problems.owner else None
             if earlier is not None:
                 earlier.more_pods += 1
                 continue
-            object_ref = ObjectRef(format_api_version(""), "Pod", pod_row.namespace, pod_row.name, pod_row.uid)
+            object_ref = ObjectRef(format_api_version(""), "Pod", pod_record.namespace, pod_record.name, pod_record.uid)
             finding = self._create_finding(object_ref, enforcement, problem)
             if group_problems.owner:
                 finding.owner = group_problems.owner
@@ -250,7 +250,7 @@ class AuditEvaluator:
 
 
 class _GroupProblems(NamedTuple):
-    """What is said of the pods of one shape, and who made them, empty for pods of nobody."""
+    """The problems of the pods of one group, and their owner, empty for pods without owner."""
 
     owner: str
     problems: tuple[tuple[ProblemKey, Enforcement, Problem], ...]

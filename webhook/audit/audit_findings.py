@@ -1,8 +1,7 @@
-"""A finding of an audit: what is wrong with something that is stored, and whose report tells of it.
+"""The findings and the coverage of an audit.
 
-What an audit has found: all of it counted, and as much of it kept as has room.
-
-What an audit has looked at, and what it has left out and why.
+A finding is a problem of a stored object, with the namespace of its report. All findings are counted, and up to a limit
+of them is stored. The coverage counts the evaluated objects and the skipped ones by reason.
 """
 
 from collections import Counter, defaultdict
@@ -16,7 +15,7 @@ ENFORCEMENTS_BY_STRICTNESS = (Enforcement.DENY, Enforcement.WARN, Enforcement.AU
 
 
 class ObjectRef(NamedTuple):
-    """The object that a finding is about; `namespace` is empty for one that is in none."""
+    """The object of a finding; `namespace` is empty for a cluster-scoped object."""
 
     api_version: str
     kind: str
@@ -27,10 +26,11 @@ class ObjectRef(NamedTuple):
 
 @dataclass(slots=True)
 class AuditFinding:
-    """What a rule or cap says of an object, and how strictly it is enforced.
+    """A problem that a rule or cap reports for an object, and its enforcement.
 
-    `home` is the namespace in whose report it stands, empty for the cluster's own. Where the pods of one `owner` all
-    have the same, it is said of one of them, and `more` counts the others. `why` is the reason of a policy's author.
+    `report_namespace` is the namespace of its report, empty for the cluster-scoped one. If several pods of one `owner`
+    have the same problem, the finding names one of them, and `more_pods` counts the others. `policy_reason` is the
+    reason that the author of the policy gives.
     """
 
     subject: ObjectRef
@@ -43,7 +43,7 @@ class AuditFinding:
 
     @property
     def message(self) -> str:
-        """The sentence, without path, code or rule."""
+        """The message without path, code and rule."""
         if not self.more_pods:
             return self.problem.message
         noun = "pod" if self.more_pods == 1 else "pods"
@@ -51,15 +51,15 @@ class AuditFinding:
 
 
 MAX_FINDINGS_PER_NAMESPACE: Final = 1000
-"""Findings kept of one namespace. Where more is wrong, a stricter one takes the place of a weaker."""
+"""Findings stored for one namespace. Beyond it, a stricter finding replaces a weaker one."""
 MAX_FINDINGS: Final = 50_000
-"""Findings kept in all: some tens of megabytes."""
+"""Findings stored in all: some tens of megabytes."""
 
 _RANK = {enforcement: rank for rank, enforcement in enumerate(ENFORCEMENTS_BY_STRICTNESS)}
 
 
 class PolicyKey(NamedTuple):
-    """Who says it: a `rule` or a `cap`, by its name, and how strictly that is enforced."""
+    """The name of a `rule` or a `cap`, and its enforcement."""
 
     by: str
     name: str
@@ -67,7 +67,7 @@ class PolicyKey(NamedTuple):
 
 
 class AuditFindings:
-    """Findings by the namespace in whose report they stand."""
+    """Findings by the namespace of their report."""
 
     def __init__(self, max_per_namespace: int = MAX_FINDINGS_PER_NAMESPACE, max_findings: int = MAX_FINDINGS) -> None:
         self._max_per_namespace = max_per_namespace
@@ -77,7 +77,7 @@ class AuditFindings:
         self.by_policy: Counter[PolicyKey] = Counter()
 
     def add(self, finding: AuditFinding) -> None:
-        """Count a finding, and keep it if there is room or something weaker can make room for it."""
+        """Count a finding, and store it if the limits allow it or a weaker finding can be replaced."""
         problem, enforcement = finding.problem, finding.enforcement
         self._counts[finding.report_namespace][enforcement] += 1
         self.by_policy[PolicyKey(problem.policy_kind, problem.rule, enforcement)] += 1
@@ -94,11 +94,11 @@ class AuditFindings:
         by_enforcement[enforcement].append(finding)
 
     def list_namespaces(self) -> list[str]:
-        """The namespaces of which something was found, in order; the empty one for the cluster's own."""
+        """Return the namespaces with findings, in order; the empty name stands for the cluster-scoped report."""
         return sorted(self._counts)
 
     def list_findings(self, namespace: str) -> list[AuditFinding]:
-        """What is kept of one, the strictest first, then by object."""
+        """Return the stored findings of a namespace, the strictest first, then by object."""
         by_enforcement = self._by_namespace.get(namespace, {})
         return [
             finding
@@ -107,15 +107,15 @@ class AuditFindings:
         ]
 
     def list_all(self) -> list[AuditFinding]:
-        """What is kept, by namespace."""
+        """Return all stored findings, by namespace."""
         return [finding for namespace in self.list_namespaces() for finding in self.list_findings(namespace)]
 
     def drop_findings(self) -> None:
-        """Keep nothing any more but how much was found."""
+        """Drop the stored findings and keep their numbers."""
         self._by_namespace.clear()
 
     def count_by_enforcement(self, namespace: str | None = None) -> Counter[Enforcement]:
-        """How much was found of one, or in all, kept or not."""
+        """Return the numbers of findings of a namespace, or of all (None), stored or not."""
         if namespace is not None:
             return Counter(self._counts.get(namespace, ()))
         return sum(self._counts.values(), Counter())
@@ -131,7 +131,7 @@ MAX_REMARKS: Final = 20
 
 @dataclass(slots=True)
 class AuditCoverage:
-    """What was looked at: objects by kind, those left out by why, and what could not be judged."""
+    """The numbers of evaluated objects by kind, of skipped ones by reason, and of unreadable ones."""
 
     evaluated: Counter[str] = field(default_factory=Counter)
     ended: int = 0
@@ -141,6 +141,6 @@ class AuditCoverage:
     remarks: dict[str, None] = field(default_factory=dict)
 
     def add_remark(self, text: str) -> None:
-        """Say something once, unless enough was said."""
+        """Add a remark once, up to `MAX_REMARKS`."""
         if len(self.remarks) < MAX_REMARKS:
             self.remarks[text] = None

@@ -1,4 +1,4 @@
-"""Caps that hold more than they allow: the sum as `tallygate usage` counts it, and who holds most."""
+"""The caps whose used amounts exceed their limits, counted as `tallygate usage` does, with their top consumers."""
 
 from collections.abc import Iterator
 
@@ -18,9 +18,9 @@ _NO_LEDGER = Ledger(Amounts())
 
 
 class CapAudit:
-    """Looks at the pods under each cap; all of them must have been listed.
+    """An audit of the used amounts of each cap; the pods must be synced.
 
-    Under a cap of its own each namespace is looked at that `wants` says yes to; a shared one is about all of its.
+    A cap that is not shared is checked for each requested namespace; a shared cap is checked once for all its members.
     """
 
     def __init__(self, caps: CapIndex, usage_lister: UsageLister, pods: PodView) -> None:
@@ -30,10 +30,10 @@ class CapAudit:
         self._owners = PodOwners()
 
     def find_excess(self, namespaces: frozenset[str], *, includes_shared: bool) -> Iterator[AuditFinding]:
-        """What is over, cap by cap, in these namespaces, and where `shared` says so under shared caps.
+        """Yield the exceeded limits cap by cap, in the given namespaces, and of shared caps if `includes_shared`.
 
         Raises:
-            NotListedError: the pods are not known yet.
+            NotListedError: if the pods are not synced.
         """
         for cap in self._caps.list_caps():
             shared_key = LedgerKey(cap.key, "")
@@ -68,7 +68,7 @@ class CapAudit:
         return self._pods.count(cap, members.names).tally
 
     def _format_top_consumers(self, cap: ActiveCap, key: LedgerKey, name: str) -> str:
-        """Who holds most of it, where the cap's author lets that be told."""
+        """Return the top consumers of a resource as text, empty if the cap does not show them."""
         consumers = self._list_top_consumers(cap, key, name) if cap.definition.shows_top_consumers else ()
         return f"; held most by {describe_consumers(name, consumers)}" if consumers else ""
 

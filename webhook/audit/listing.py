@@ -1,13 +1,11 @@
-"""The kinds that are audited, in their order, and where they are listed.
+"""The lists of an audit: the audited kinds in their order, the pages of their lists, and the nodes of the cluster.
 
-Pages of a list, one in memory at a time.
+One page is in memory at a time. Unlike the list before a watch, the pages of a list need not be of one revision: if the
+revision of the first page has expired (410), the API server offers a token to continue at the present one
+(k8s.io/apiserver pkg/storage/etcd3/errors.go, v1.36), and the reader uses it. No object is listed twice then, since
+pages are ordered by name; the next audit sees an object that was created meanwhile with a name before the next page.
 
-Unlike a list that is watched from, these need not all be of one revision: where the one that a list began at is gone
-(410), the API server offers to carry on at the present (k8s.io/apiserver pkg/storage/etcd3/errors.go, v1.36), and that
-is taken. No object is told twice then, since pages go by name; one that has come meanwhile, with a name before those of
-the next page, is left to the next audit.
-
-The nodes of a cluster, listed for one audit: it keeps nobody waiting who looks at those that are followed.
+The nodes are listed for one audit, so the audit does not block the readers of the watched nodes.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -35,19 +33,19 @@ KINDS_IN_ORDER: tuple[tuple[str, str], ...] = (
     *sorted(key for key in REVIEW_TARGETS if key not in {*_TOP_LEVEL_CONTROLLERS, *_CONTROLLED_KINDS, POD}),
     *_CONTROLLED_KINDS,
 )
-"""All that the gate judges but pods, which come last: an owner stands before what it owns."""
+"""The evaluated kinds except pods, which come last: an owner comes before the objects that it owns."""
 
 GROUPS_BY_KIND = {kind: group for group, kind in REVIEW_TARGETS}
-"""The API group of a judged kind; no two of them have one name."""
+"""The API group of each evaluated kind; no two of them share a name."""
 
 
 def format_api_version(group: str) -> str:
-    """As it stands in an object."""
+    """Return the `apiVersion` of an object of an API group."""
     return f"{group}/v1" if group else "v1"
 
 
 def create_list_path(key: tuple[str, str], namespace: str = "") -> str:
-    """Where objects of a kind are listed, of all namespaces or of one."""
+    """Return the path of the list of a kind, of all namespaces or of one."""
     group, _ = key
     namespace_path = f"/namespaces/{namespace}" if namespace else ""
     return f"{f'/apis/{group}/v1' if group else '/api/v1'}{namespace_path}/{REVIEW_TARGETS[key].plural}"
@@ -55,7 +53,7 @@ def create_list_path(key: tuple[str, str], namespace: str = "") -> str:
 
 _OK: Final = 200
 _NOT_FOUND: Final = 404
-_GONE: Final = 410
+_EXPIRED: Final = 410
 _RETRY_PAUSES: Final = (1.0, 4.0, 15.0)
 _MAX_PAUSE: Final = 60.0
 _TRANSIENT_REASONS: Final = frozenset(
@@ -64,15 +62,15 @@ _TRANSIENT_REASONS: Final = frozenset(
 _MAX_CONTINUED: Final = 1000  # continuations of one list: a server that always offers another is broken
 
 WaitFunction = Callable[[float], None]
-"""Waits so many seconds; may raise, to end what goes on."""
+"""Waits for a number of seconds; may raise, to end the caller's work."""
 
 
 class AuditError(TallygateError):
-    """The audit cannot be done: this text says of what, why, and what would help."""
+    """A failure of the audit; the text names the object, the reason and the remedy."""
 
 
 class ListForbiddenError(AuditError):
-    """Something may not be listed."""
+    """A failure of the audit because the API server forbids a list."""
 
 
 class _ListMeta(msgspec.Struct, rename="camel", frozen=True):
@@ -93,9 +91,9 @@ _STATUS_DECODER = msgspec.json.Decoder(_ExpiredStatus)
 
 
 class PageReader:
-    """Lists what there is, `size` objects at a time. What passes is waited for: an API server that is busy, or begins.
+    """A reader of lists, `size` objects at a time; it retries transient failures, such as those of a busy API server.
 
-    `server` is named where something goes wrong.
+    `server` is the name of the API server in errors.
     """
 
     def __init__(self, transport: Transport, server: str, size: int, wait: WaitFunction) -> None:
@@ -105,11 +103,11 @@ class PageReader:
         self._wait = wait
 
     def list_pages(self, path: str) -> Iterator[list[msgspec.Raw]]:
-        """The pages of a list; none where the API server knows no such resource.
+        """Yield the pages of a list, no page if the API server does not serve the resource.
 
         Raises:
-            ForbiddenError: it may not be listed.
-            AuditError: it cannot be.
+            ListForbiddenError: if the API server forbids the list.
+            AuditError: if the list fails in another way.
         """
         continue_token, continued = "", 0
         while True:
@@ -119,7 +117,7 @@ class PageReader:
             if response.status == _NOT_FOUND:
                 return
             if (
-                response.status == _GONE
+                response.status == _EXPIRED
                 and continue_token
                 and (new_token := _read_continue_token(response))
                 and continued < _MAX_CONTINUED
@@ -141,7 +139,7 @@ class PageReader:
         while True:
             try:
                 response = self._transport.get(path, query)
-                failure = None if response.status in {_OK, _NOT_FOUND, _GONE} else refused(response)
+                failure = None if response.status in {_OK, _NOT_FOUND, _EXPIRED} else refused(response)
             except WatchError as error:
                 failure = error
             if failure is None:
@@ -165,7 +163,7 @@ class PageReader:
 
 
 def _read_continue_token(response: Answer) -> str:
-    """The token by which a list that has expired can be carried on, if the API server offers one."""
+    """Return the token that continues an expired list, empty if the API server offers none."""
     try:
         return _STATUS_DECODER.decode(response.body).metadata.continue_
     except (ValueError, RecursionError):
@@ -177,10 +175,12 @@ _DEVICE_CLASSES: Final = "/apis/resource.k8s.io/v1/deviceclasses"
 
 
 def list_nodes(pages: PageReader) -> FixedSnapshot:
-    """The nodes without what is on them; where device classes may not be read, less is said of what none advertises.
+    """Return the nodes without their pods, and the device classes if they may be listed.
+
+    Without device classes, fewer problems of resources that no node advertises are reported.
 
     Raises:
-        AuditError: they cannot be listed.
+        AuditError: if the nodes cannot be listed.
     """
     cluster, has_devices = Cluster(), True
     ingest_objects(cluster, "Node", (item for items in pages.list_pages(create_list_path(NODE)) for item in items))
@@ -192,10 +192,10 @@ def list_nodes(pages: PageReader) -> FixedSnapshot:
 
 
 def ingest_objects(cluster: Cluster, kind: str, items: Iterable[msgspec.Raw]) -> None:
-    """Take objects into a cluster.
+    """Add objects to a cluster.
 
     Raises:
-        AuditError: one is not of its kind.
+        AuditError: if an object does not decode as its kind.
     """
     try:
         for item in items:

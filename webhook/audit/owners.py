@@ -1,7 +1,7 @@
-"""Whose an object is, and whether it still does anything.
+"""The owner of an object, the problems that were reported for owners, and idle objects.
 
-Somebody with a Deployment of 500 pods wants one line, at the Deployment, which is where it can be mended. So what was
-said of an owner is not said again of what its controller has made from it.
+A user with a Deployment of 500 pods wants one line, at the Deployment, since the fix belongs there. So a problem that
+was reported for an owner is not reported again for the objects that its controller has created.
 """
 
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from webhook.accounting.problem import Problem
 from webhook.objects.meta import ObjectMeta, OwnerReference
 
 ProblemKey = tuple[str, str, str, str]
-"""What makes what is said of a pod the same as what was said of the template that it was made from."""
+"""The fields that a problem of a pod shares with the same problem of its template: code, rule, field, message."""
 
 _ENDED_CONDITIONS = frozenset({"Complete", "Failed"})
 
@@ -31,7 +31,7 @@ class _Status(msgspec.Struct, frozen=True):
 
 
 class StoredObject(msgspec.Struct, frozen=True):
-    """An object, as far as that says whose it is and whether it is over."""
+    """The fields of an object that show its owner and whether it is idle."""
 
     metadata: ObjectMeta | None = None
     spec: _Spec | None = None
@@ -39,11 +39,11 @@ class StoredObject(msgspec.Struct, frozen=True):
 
     @property
     def metadata_or_empty(self) -> ObjectMeta:
-        """Its metadata, empty where it has none."""
+        """The metadata, empty if the object has none."""
         return self.metadata or ObjectMeta()
 
     def is_idle(self, kind: str) -> bool:
-        """Whether it makes no pods any more: a ReplicaSet that a rollout has left behind, or a Job that has ended."""
+        """Return whether the object creates no more pods: a ReplicaSet of a past rollout, or a Job that has ended."""
         if kind == "ReplicaSet":
             return (
                 get_controller(self.metadata_or_empty) is not None and self.spec is not None and self.spec.replicas == 0
@@ -58,7 +58,7 @@ STORED_DECODER = msgspec.json.Decoder(StoredObject)
 
 
 class OwnerKey(NamedTuple):
-    """An object by what owners are named by."""
+    """The namespace, kind and name of an owner."""
 
     namespace: str
     kind: str
@@ -66,28 +66,28 @@ class OwnerKey(NamedTuple):
 
 
 def get_controller(metadata: ObjectMeta) -> OwnerReference | None:
-    """The controller that an object was made by."""
+    """Return the controller that owns an object, None if it has none."""
     return next((owner for owner in metadata.owner_references or () if owner.controller), None)
 
 
 class ProblemsByOwner:
-    """What was said of every object that others may belong to."""
+    """The reported problems of every object that may own others."""
 
     def __init__(self) -> None:
         self._problems: dict[OwnerKey, frozenset[ProblemKey]] = {}
 
     def record(self, owner: OwnerKey, problems: frozenset[ProblemKey]) -> None:
-        """Remember what was said of one; nothing is remembered of those of which nothing was."""
+        """Record the problems of an owner, if it has any."""
         if problems:
             self._problems[owner] = problems
 
     def get_problems(self, namespace: str, owner: OwnerReference | None) -> frozenset[ProblemKey]:
-        """What was said of an owner."""
+        """Return the problems of an owner, none for an object without owner."""
         if owner is None:
             return frozenset()
         return self._problems.get(OwnerKey(namespace, owner.kind or "", owner.name or ""), frozenset())
 
 
 def create_problem_key(problem: Problem, pod_path: str) -> ProblemKey:
-    """What a problem is, wherever the pod stands in its object; `path` is where."""
+    """Return the key of a problem, without `pod_path`, the path of the pod in its object."""
     return problem.code, problem.rule, problem.field.removeprefix(pod_path), problem.message

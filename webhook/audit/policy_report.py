@@ -1,7 +1,7 @@
-"""A report: the findings of one namespace as the two report APIs of Kubernetes' policy group have them.
+"""The report on the findings of one namespace, in the two report APIs of Kubernetes' policy group.
 
-`openreports.io/v1alpha1` (github.com/openreports/reports-api v0.2.1, apis/openreports.io/v1alpha1/report_types.go) came
-out of `wgpolicyk8s.io/v1alpha2` (kubernetes-sigs/wg-policy-prototypes); results are the same in both.
+`openreports.io/v1alpha1` (github.com/openreports/reports-api v0.2.1, apis/openreports.io/v1alpha1/report_types.go) is
+derived from `wgpolicyk8s.io/v1alpha2` (kubernetes-sigs/wg-policy-prototypes); results are the same in both.
 """
 
 import hashlib
@@ -16,14 +16,14 @@ from webhook.audit.audit_findings import AuditFinding
 from webhook.policy.model import Enforcement
 
 REPORT_NAME: Final = "tallygate"
-"""What every report is called."""
+"""The name of every report."""
 MANAGED_BY_LABEL: Final = ("app.kubernetes.io/managed-by", "tallygate")
-"""The label of reports that are ours: no other is ever touched."""
+"""The label of the reports of tallygate; the writer never changes a report without it."""
 DIGEST_ANNOTATION: Final = "tallygate.dev/digest"
 OMITTED_ANNOTATION: Final = "tallygate.dev/left-out"
 MAX_RESULTS: Final = 500
 MAX_RESULT_BYTES: Final = 1_000_000
-"""Of a report's results: etcd takes 1.5 MiB, and the API server adds to it who owns which field."""
+"""The limit of a report's results: etcd accepts 1.5 MiB, and the API server adds the managed fields."""
 _MAX_TEXT_LENGTH: Final = 1000  # characters of a message, and of a path
 _MAX_REASON_LENGTH: Final = 500
 
@@ -39,7 +39,7 @@ ReportResult = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ReportApi:
-    """One of the report APIs, and what its kinds are called."""
+    """One of the report APIs and the names of its kinds."""
 
     group: str
     version: str
@@ -49,12 +49,12 @@ class ReportApi:
 
     @property
     def path(self) -> str:
-        """Of the API."""
+        """The path of the API."""
         return f"/apis/{self.group}/{self.version}"
 
     @property
     def name(self) -> str:
-        """As in an object's `apiVersion`."""
+        """The `apiVersion` of an object of the API."""
         return f"{self.group}/{self.version}"
 
 
@@ -62,12 +62,12 @@ REPORT_APIS: tuple[ReportApi, ...] = (
     ReportApi("openreports.io", "v1alpha1", "Report", "reports", has_source=True),
     ReportApi("wgpolicyk8s.io", "v1alpha2", "PolicyReport", "policyreports", has_source=False),
 )
-"""The newer first: where both are installed, that is written."""
+"""The report APIs, the newer first: it is used if both are installed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportContent:
-    """What a report says: its results without their times, how much was found in all, and a hash of both."""
+    """The content of a report: its results without timestamps, the numbers of all findings, and a hash of both."""
 
     results: Sequence[ReportResult]
     summary: Mapping[str, int]
@@ -76,7 +76,10 @@ class ReportContent:
 
 
 def create_content(findings: Iterable[AuditFinding], counts: Counter[Enforcement]) -> ReportContent:
-    """What a namespace's report is to say of findings, the most important first, of which there are so many in all."""
+    """Return the content of a namespace's report.
+
+    `findings` come with the most important first; `counts` are the numbers of all findings.
+    """
     results: list[ReportResult] = []
     size = 0
     for finding in findings:
@@ -95,7 +98,7 @@ def create_content(findings: Iterable[AuditFinding], counts: Counter[Enforcement
 def create_report(
     api: ReportApi, namespace: str, content: ReportContent, timestamps: Mapping[str, Any], now: int
 ) -> dict[str, Any]:
-    """A report, ready to be sent; `times` are those of results that stood there before, `now` is Unix time."""
+    """Return a report to send; `timestamps` are those of the results of the previous report, `now` is Unix time."""
     annotations = {DIGEST_ANNOTATION: content.digest} | (
         {OMITTED_ANNOTATION: f"{content.omitted}"} if content.omitted else {}
     )
@@ -116,7 +119,7 @@ def create_report(
 
 
 def create_result_key(result: Mapping[str, Any]) -> str:
-    """What makes a result the same as one that stood there before: all of it but its time."""
+    """Return the key that identifies a result across reports: all fields but its timestamp."""
     return _REPORT_ENCODER.encode({name: value for name, value in result.items() if name != "timestamp"}).decode()
 
 
@@ -150,7 +153,7 @@ def _create_result(finding: AuditFinding) -> ReportResult:
 
 
 def _truncate(text: str, max_length: int) -> str:
-    """A text of no more than so many characters."""
+    """Return a text cut to at most `max_length` characters."""
     return text if len(text) <= max_length else f"{text[: max_length - 1]}…"
 
 

@@ -1,4 +1,4 @@
-"""Reports in a cluster: one for each namespace in which something is wrong, written only where that has changed."""
+"""The policy reports of a cluster: one for each namespace with findings, written only if its content has changed."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ _METADATA_TYPE: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8
 _TIMEOUT_SECONDS: Final = 15.0
 _RETRY_PAUSES: Final = (1.0, 4.0, 15.0)
 _PAGE_SIZE: Final = 500
-_MAX_MESSAGE_LENGTH: Final = 500  # characters of a server's answer
+_MAX_MESSAGE_LENGTH: Final = 500  # characters of a message of the API server
 _MAX_FAILURES: Final = 5
 _LABEL_SELECTOR: Final = quote("=".join(MANAGED_BY_LABEL), safe="")
 _NAMESPACE_TERMINATING: Final = "being terminated"
@@ -43,7 +43,7 @@ NO_REPORT_API: Final = (
 
 
 class ReportsError(TallygateError):
-    """Reports cannot be written."""
+    """A failure that prevents the writing of all reports."""
 
 
 class _ReportMetadata(msgspec.Struct, rename="camel", frozen=True):
@@ -74,11 +74,12 @@ class _ErrorStatus(msgspec.Struct, frozen=True):
 
 _LIST_DECODER, _REPORT_DECODER = msgspec.json.Decoder(_ReportList), msgspec.json.Decoder(_StoredReport)
 _ERROR_DECODER = msgspec.json.Decoder(_ErrorStatus)
+_WRITE_ENCODER = msgspec.json.Encoder()
 
 
 @dataclass(slots=True)
 class ReportCounts:
-    """What became of reports; `failures` are sentences, the first few of `failed`."""
+    """The numbers of reports by result; `failures` has the messages of the first few that `failed` counts."""
 
     api: str = ""
     written: int = 0
@@ -88,14 +89,17 @@ class ReportCounts:
     failures: list[str] = field(default_factory=list)
 
     def add_failure(self, message: str) -> None:
-        """One could not be written."""
+        """Count a report that could not be written, and keep its message if fewer than five are kept."""
         self.failed += 1
         if len(self.failures) < _MAX_FAILURES:
             self.failures.append(message)
 
 
 class ReportWriter:
-    """The reports of one cluster; `now` gives Unix time, and `between` is how many seconds lie between two writes."""
+    """A writer of the reports of one cluster.
+
+    `now` returns Unix time; `write_interval` is the pause before each write, in seconds.
+    """
 
     def __init__(
         self, client_config: Access, now: Callable[[], float], wait: WaitFunction, write_interval: float = 0.0
@@ -106,10 +110,10 @@ class ReportWriter:
         self._write_interval = write_interval
 
     def find_api(self) -> ReportApi | None:
-        """The API that the cluster has, the newer one where it has both.
+        """Return the report API of the cluster, the newer one if it has both, None if it has neither.
 
         Raises:
-            ReportsError: that cannot be found out.
+            ReportsError: if the API server cannot be reached or returns another error.
         """
         for api in REPORT_APIS:
             response = self._call_with_retry(Request("GET", api.path, _JSON_TYPE))
@@ -122,15 +126,15 @@ class ReportWriter:
         return None
 
     def write_reports(self, api: ReportApi, findings: AuditFindings, namespaces: frozenset[str] | None) -> ReportCounts:
-        """Let the reports say what was found, in these namespaces, or everywhere (None).
+        """Write the findings of the given namespaces, or of all (None), into their reports.
 
-        Where nothing is found any more, the report is removed.
+        Delete the reports of namespaces without findings.
 
         Raises:
-            ReportsError: it cannot be read what is there.
+            ReportsError: if the existing reports cannot be listed or the API server cannot be reached.
         """
         counts = ReportCounts(api.name)
-        missing = {home for home in findings.list_namespaces() if namespaces is None or home in namespaces}
+        missing = {name for name in findings.list_namespaces() if namespaces is None or name in namespaces}
         for namespace in [None] if namespaces is None else sorted(namespaces):
             for metadata in self._list_reports(api, namespace):
                 self._update_report(api, metadata, findings, counts)
@@ -147,7 +151,7 @@ class ReportWriter:
         return counts
 
     def _list_reports(self, api: ReportApi, namespace: str | None) -> Iterator[_ReportMetadata]:
-        """Those that are ours: of one namespace, of all (None), or the cluster's own (empty)."""
+        """Yield the metadata of tallygate's reports: of one namespace, of all (None), or cluster-scoped (empty)."""
         continue_token = ""
         while True:
             query = f"?labelSelector={_LABEL_SELECTOR}&limit={_PAGE_SIZE}" + (
@@ -187,7 +191,7 @@ class ReportWriter:
     def _replace_report(
         self, api: ReportApi, namespace: str, content: ReportContent, report_counts: ReportCounts
     ) -> None:
-        """Write it anew, if it is still as it was read: whoever has changed it meanwhile has judged later."""
+        """Replace a report at the revision that was read: a writer that has changed it since evaluated later."""
         path = f"{_create_collection_path(api, namespace)}/{REPORT_NAME}"
         response = self._call_with_retry(Request("GET", path, _JSON_TYPE))
         if response.status == HTTPStatus.OK:
@@ -229,7 +233,7 @@ class ReportWriter:
         self._count_response(response, _describe_report(api, metadata.namespace), "delete", report_counts)
 
     def _count_response(self, response: Answer, report_text: str, verb: str, report_counts: ReportCounts) -> None:
-        """What came of a write; a namespace that goes takes its report along, and needs none."""
+        """Count the result of a write; a namespace that is being deleted needs no report."""
         message = _describe_response(response)
         if response.status in (HTTPStatus.OK, HTTPStatus.CREATED):
             report_counts.written += 1
@@ -237,7 +241,7 @@ class ReportWriter:
             report_counts.add_failure(f"{report_text}: {verb}: {message}{_describe_permission(response, verb)}")
 
     def _call_with_retry(self, request: Request) -> Answer:
-        """An answer; an API server that is busy is waited for, as it is while it takes up a new definition."""
+        """Return a response, after retries while the API server answers 429, as it does for a new definition."""
         try:
             for pause in _RETRY_PAUSES:
                 response = self._client.call(request, _TIMEOUT_SECONDS)
@@ -250,10 +254,10 @@ class ReportWriter:
 
 
 def require_api(reports: ReportWriter) -> ReportApi:
-    """The API to write by.
+    """Return the report API of a cluster.
 
     Raises:
-        AuditError: the cluster has none.
+        AuditError: if the cluster has no report API.
     """
     api = reports.find_api()
     if api is None:
@@ -262,7 +266,7 @@ def require_api(reports: ReportWriter) -> ReportApi:
 
 
 def _create_collection_path(api: ReportApi, namespace: str | None) -> str:
-    """Where reports lie: those of one namespace, of all of them (None), or the cluster's own (empty)."""
+    """Return the path of the reports of one namespace, of all (None), or of the cluster-scoped ones (empty)."""
     if namespace is None:
         return f"{api.path}/{api.plural}"
     return f"{api.path}/namespaces/{namespace}/{api.plural}" if namespace else f"{api.path}/cluster{api.plural}"
@@ -282,6 +286,3 @@ def _describe_response(response: Answer) -> str:
 
 def _describe_permission(response: Answer, verb: str) -> str:
     return f"; the audit must be allowed to {verb} it" if response.status == HTTPStatus.FORBIDDEN else ""
-
-
-_WRITE_ENCODER = msgspec.json.Encoder()

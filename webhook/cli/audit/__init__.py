@@ -1,5 +1,4 @@
 """The command `audit`.
 
-It reads what is audited and prints the findings; `webhook.audit` evaluates, and only reports that were requested are
-written.
+It reads the objects and prints the findings; `webhook.audit` evaluates them. Reports are written only on request.
 """

@@ -1,4 +1,4 @@
-"""What is audited: a cluster as it is now, or what a snapshot has of one."""
+"""The source of an audit: a cluster at present, or a snapshot of one."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from webhook.audit.listing import (
 )
 from webhook.cli.framework import UsageError
 from webhook.cli.sources.observed_cluster import ClusterStores
-from webhook.cli.sources.pagination import list_all as listed_whole
+from webhook.cli.sources.pagination import list_all
 from webhook.cli.sources.snapshot_reader import SNAPSHOT_HINT, SnapshotError, read_items
 from webhook.gate.scheduling_snapshot import FixedSnapshot, SnapshotProvider
 from webhook.objects.core import Namespace, Pod
@@ -35,12 +35,12 @@ from webhook.state.watch.ports import Transport
 from webhook.state.watch.wire import Reading
 
 PAGE_SIZE = 500
-"""Objects asked for at a time."""
+"""The number of objects in each page of a list."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditSource:
-    """A world, the objects in it that are judged one by one, and what is to be said of both."""
+    """The stores of a cluster, its objects that are evaluated one by one, and the remarks on both."""
 
     audit_input: AuditInput
     objects: Iterable[ListedObject]
@@ -48,15 +48,15 @@ class AuditSource:
 
 
 def read_cluster(connection: Connection, scope: AuditScope, sleep: WaitFunction, *, check_nodes: bool) -> AuditSource:
-    """A cluster; `places` when the policies ask whether there are nodes for pods.
+    """Return the source that reads a cluster; `check_nodes` if the policies check that pods fit a node.
 
     Raises:
-        Misuse: a namespace is meant that is not there.
-        AuditError, ListingError: it cannot be listed.
+        UsageError: if a requested namespace does not exist.
+        AuditError, ListError: if the cluster cannot be listed.
     """
     transport = PooledTransport(connection)
     stores, pages = ClusterStores(), PageReader(transport, connection.server, PAGE_SIZE, sleep)
-    stores.namespaces.apply(listed_whole(transport, NAMESPACES, connection.server))
+    stores.namespaces.apply(list_all(transport, NAMESPACES, connection.server))
     for name in sorted(scope.included_namespaces or ()):
         if stores.namespaces.row(name) is None:
             raise UsageError(f"there is no namespace {name} at {connection.server}")
@@ -67,11 +67,11 @@ def read_cluster(connection: Connection, scope: AuditScope, sleep: WaitFunction,
 
 
 def _list_pods(transport: Transport, server: str, stores: ClusterStores, scope: AuditScope) -> Replaced[PodRow]:
-    """The pods, of which no more is kept than what they have in common."""
+    """Return the records of the pods, which share the fields that pods of one group have in common."""
     records: list[PodRow] = []
     revision = 1
     for name in sorted(scope.included_namespaces) if scope.included_namespaces is not None else [""]:
-        page = listed_whole(
+        page = list_all(
             transport, Reading("pods", create_list_path(POD, name), Pod, stores.create_pod_record), server, PAGE_SIZE
         )
         records += page.items
@@ -80,7 +80,7 @@ def _list_pods(transport: Transport, server: str, stores: ClusterStores, scope: 
 
 
 class _SnapshotCollector:
-    """Takes the objects of a snapshot as they come."""
+    """A handler that collects the objects of a snapshot."""
 
     def __init__(self) -> None:
         self.stores = ClusterStores()
@@ -89,7 +89,11 @@ class _SnapshotCollector:
         self.other_objects: list[tuple[str, msgspec.Raw]] = []
 
     def __call__(self, kind: str, item: msgspec.Raw) -> bool:
-        """Take one; ValueError for one that is not as a cluster stores it."""
+        """Add an object and return whether its kind is used.
+
+        Raises:
+            ValueError: if the object is not as a cluster stores it.
+        """
         if kind == "Pod":
             self.pods.append(self.stores.create_pod_record(_POD_DECODER.decode(item)))
         elif kind == "Namespace":
@@ -101,16 +105,16 @@ class _SnapshotCollector:
         return True
 
     def get_revision(self) -> int:
-        """When it was so, as far as the objects themselves say."""
+        """Return the newest revision of the pods and namespaces."""
         return max([1, *(pod.revision for pod in self.pods), *(each.revision for each in self.namespaces)])
 
 
 def read_snapshot(snapshot: Path, scope: AuditScope, *, check_nodes: bool) -> AuditSource:
-    """What a snapshot has; `places` when the policies ask whether there are nodes for pods.
+    """Return the source that reads a snapshot; `check_nodes` if the policies check that pods fit a node.
 
     Raises:
-        Misuse: a namespace is meant that is not there.
-        SnapshotError: it cannot be read, or has no namespaces.
+        UsageError: if a requested namespace does not exist.
+        SnapshotError: if the snapshot cannot be read, or has no namespaces.
     """
     collected = _SnapshotCollector()
     read_items(snapshot, collected)
@@ -158,4 +162,4 @@ def _create_audit_input(stores: ClusterStores, snapshots: SnapshotProvider | Non
 _NODES_NOT_CHECKED = "whether there are nodes for pods was not asked: that needs the nodes, and the whole cluster"
 _POD_DECODER, _NAMESPACE_DECODER = msgspec.json.Decoder(Pod), msgspec.json.Decoder(Namespace)
 _OBJECT_DECODER = msgspec.json.Decoder(Namespace)
-"""Of any object its metadata."""
+"""The decoder of the metadata of any object."""

@@ -1,4 +1,4 @@
-"""`tallygate audit`: what is stored already, judged as if it came now."""
+"""The command `tallygate audit`: the evaluation of stored objects as if they were created now."""
 
 import time
 from pathlib import Path
@@ -20,7 +20,7 @@ from webhook.cli.sources.options import connection_options, load_usable_policies
 from webhook.policy.model import Enforcement, PolicySet
 from webhook.state.watch.connect import Connection
 
-_PROGRESS_INTERVAL = 100  # objects: more often nobody could read it
+_PROGRESS_INTERVAL = 100  # objects: no user could read more frequent updates
 _EXCLUDED_NAMESPACES = frozenset({"kube-system", DEFAULT_NAMESPACE})
 
 
@@ -99,7 +99,7 @@ def audit(  # noqa: PLR0913 -- one argument for each option
 def _run_audit(
     policies: PolicySet, scope: AuditScope, connection: Connection | None, snapshot: Path | None
 ) -> tuple[AuditResult, list[str]]:
-    """What is found, and what is to be said of how."""
+    """Run the audit, and return its result with the remarks of its source."""
     with display_progress((TextColumn("judging objects"), TextColumn("{task.completed:.0f}")), None) as update:
         completed = 0
 
@@ -115,7 +115,7 @@ def _run_audit(
 
 
 def _write_reports(reports: ReportWriter, api: ReportApi, result: AuditResult, scope: AuditScope) -> ReportCounts:
-    """What became of reports; where they cannot even be listed, what was found is still to be shown."""
+    """Write the reports and return their numbers; if they cannot be listed, the findings are still printed."""
     try:
         return reports.write_reports(api, result.findings, scope.included_namespaces)
     except ReportsError as error:

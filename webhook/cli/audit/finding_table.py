@@ -1,4 +1,4 @@
-"""How what an audit has found is printed."""
+"""The output of an audit: findings and summary in every format."""
 
 import sys
 from importlib.metadata import version
@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from webhook.audit.audit import AuditResult
-from webhook.audit.audit_findings import AuditFinding as Audited
+from webhook.audit.audit_findings import AuditFinding
 from webhook.audit.report_writer import ReportCounts
 from webhook.cli.framework import DATA_FORMATS
 from webhook.cli.output import ci_formats, tables
@@ -27,7 +27,7 @@ _HEADER = ("LEVEL", "OBJECT", "FINDING")
 def print_findings(
     result: AuditResult, remarks: list[str], report_counts: ReportCounts | None, output_format: str
 ) -> None:
-    """Print findings to stdout, and the summary to stderr where the form has no place for it."""
+    """Print findings to stdout, and the summary to stderr if the format has no place for it."""
     findings = [_convert_finding(finding) for finding in result.findings.list_all()]
     if output_format in DATA_FORMATS[1:]:
         content = {
@@ -45,7 +45,7 @@ def print_findings(
 
 
 def list_summary_lines(result: AuditResult, remarks: list[str], report_counts: ReportCounts | None) -> list[str]:
-    """The summary for a person; what was found comes first, what was not looked at behind it."""
+    """Return the lines of the summary: the findings first, then the skipped objects."""
     counts, coverage = result.findings.count_by_enforcement(), result.coverage
     counts_text = ", ".join(
         _format_count(counts[enforcement], level.value) for enforcement, level in _LEVELS.items() if counts[enforcement]
@@ -113,7 +113,7 @@ def _print_table(findings: list[Finding]) -> None:
     click.echo("\n".join(tables.align_rows(_HEADER, rows)))
 
 
-def _convert_finding(audit_finding: Audited) -> Finding:
+def _convert_finding(audit_finding: AuditFinding) -> Finding:
     subject, problem = audit_finding.subject, audit_finding.problem
     return Finding(
         "",

@@ -1,6 +1,6 @@
-"""Applying the gate's own patch, so that what it fills in is there when the API server looks.
+"""The API server's validation of resources, the problems that it accepts, and the gate's patch.
 
-What Kubernetes says of an object's resources, and what it lets through though it should not.
+The patch is applied first, since the API server validates the object with the filled requests.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ _Fields = dict[str, msgspec.Raw]
 
 
 def apply_patch(body: bytes, patch: Sequence[PatchOperation]) -> bytes:
-    """The object after the patch. The gate's patches only ever add (`webhook.admission.evaluate`)."""
+    """Return the object after the patch. The gate's patches only add (`webhook.admission.evaluate`)."""
     for operation in patch:
         steps = [_unescape(step) for step in operation["path"].split("/")[1:]]
         body = _add_value(body, steps, operation["value"])
@@ -33,7 +33,7 @@ def apply_patch(body: bytes, patch: Sequence[PatchOperation]) -> bytes:
 
 
 def _add_value(body: bytes | msgspec.Raw, steps: list[str], value: Any) -> bytes:
-    """One level of the object decoded, so that every number elsewhere stays as it was written."""
+    """Return the body with the value added; decode one level at a time, so that other numbers stay as written."""
     if not steps:
         return msgspec.json.encode(value)
     step, *rest = steps
@@ -47,12 +47,12 @@ def _add_value(body: bytes | msgspec.Raw, steps: list[str], value: Any) -> bytes
 
 
 def _unescape(step: str) -> str:
-    """RFC 6901, section 4."""
+    """Replace the escapes of RFC 6901, section 4."""
     return step.replace("~1", "/").replace("~0", "~")
 
 
 def validate_object(typed: DecodedObject, view: PodView | None) -> Sequence[Problem]:
-    """What the API server's own validation would refuse, after its defaulting."""
+    """Return the problems that the API server's own validation reports, after its defaulting."""
     if view is not None:
         return validate_pod(view.pod, view.path, template=view.is_template)
     match typed:
@@ -67,7 +67,7 @@ def validate_object(typed: DecodedObject, view: PodView | None) -> Sequence[Prob
 
 
 def find_accepted_problems(typed: DecodedObject, view: PodView | None) -> Sequence[Problem]:
-    """What it would store, and tallygate calls wrong."""
+    """Return the problems that the API server accepts and tallygate reports."""
     if view is not None:
         return check_pod_strictly(view.pod, view.path, template=view.is_template)
     match typed:

@@ -1,6 +1,6 @@
-"""What the caps say of an object, on top of what a snapshot's pods hold and earlier manifests would take.
+"""The evaluation of an object by the caps, on top of the pods of a snapshot and the earlier manifests.
 
-The very charging of the gate, over a ledger in memory whose tally is what the snapshot counts.
+It uses the charging of the gate, with ledgers in memory whose used amounts are those of the snapshot's pods.
 """
 
 import math
@@ -33,14 +33,14 @@ _ONE_PER_NODE = "DaemonSet"
 
 @dataclass(frozen=True, slots=True)
 class CapCheckResult:
-    """What the caps say, and what could not be charged."""
+    """The problems that the caps report, and the messages on caps that were not evaluated."""
 
     problems: tuple[ReportedProblem, ...] = ()
     not_evaluated: tuple[str, ...] = ()
 
 
 class CapChecker:
-    """Every cap's ledger, as the snapshot fills it."""
+    """A checker with the ledgers of all caps, filled from a snapshot."""
 
     def __init__(self, policies: PolicySet, snapshot: SnapshotContents) -> None:
         self._index = CapIndex(policies)
@@ -53,7 +53,7 @@ class CapChecker:
     def charge(self, typed: TypedObject, labels: Labels | None) -> CapCheckResult:
         """Charge a pod, or all the pods that a workload makes, to the caps over its namespace.
 
-        What is refused is charged to none. Pods of the same object that the snapshot counts are not charged again.
+        A rejected charge changes no ledger. Pods of the same object that the snapshot counts are not charged again.
         """
         namespace = typed.subject.namespace
         matching = self._index.find_matching(namespace, labels)
@@ -81,13 +81,13 @@ class CapChecker:
         )
 
     def has_existing_pods(self, typed: TypedObject) -> bool:
-        """Whether the snapshot has pods of this very object."""
+        """Return whether the snapshot has pods of the same object."""
         return typed.view is not None and bool(self._find_existing_pods(typed, typed.view.pod))
 
     def _forecast(
         self, typed: TypedObject, planned: ForecastWorkload, caps: Sequence[ActiveCap]
     ) -> tuple[ReportedProblem, ...]:
-        """What will become of a workload's pods, as the gate would say when it is applied."""
+        """Return the forecast for the pods of a workload, as the gate would report it for the applied object."""
         existing = self._find_existing_pods(typed, planned.template)
         problems: list[ReportedProblem] = []
         for cap in caps:
@@ -129,18 +129,18 @@ class CapChecker:
         result = PodCharger(self._ledgers, charged_pod, math.inf).charge(charges)
         errors = [
             _create_cap_problem(problem, FindingSeverity.ERROR)
-            for booked in result.exceeded
-            for problem in create_excess_problems(booked)
+            for exceeded in result.exceeded
+            for problem in create_excess_problems(exceeded)
         ]
         warnings = [
             _create_cap_problem(problem, FindingSeverity.WARNING)
-            for booked in result.reserved
-            for problem in create_soft_limit_warnings(booked)
+            for reserved in result.reserved
+            for problem in create_soft_limit_warnings(reserved)
         ]
         return (*errors, *warnings)
 
     def _find_existing_pods(self, typed: TypedObject, pod: Pod) -> list[Pod]:
-        """The snapshot's pods that are this object's own: the pod itself, or all that carry the template's labels."""
+        """Return the snapshot's pods of an object: the pod itself, or all pods with the labels of the template."""
         pods = self._pods.get(typed.subject.namespace, [])
         if typed.view is None or not typed.view.is_template:
             return [each for each in pods if _get_metadata(each).name == typed.subject.name]
@@ -155,7 +155,7 @@ class CapChecker:
                 key = LedgerKey(cap.key, "" if cap.definition.shared else namespace)
                 previous = used_by_key.get(key, (cap, _NO_AMOUNTS))[1]
                 used_by_key[key] = (cap, previous + _compute_used(cap, pod))
-        return MemoryLedgers({key: Ledger(counted.hard, used) for key, (counted, used) in used_by_key.items()})
+        return MemoryLedgers({key: Ledger(cap.hard, used) for key, (cap, used) in used_by_key.items()})
 
 
 def _compute_used(cap: ActiveCap, pod: Pod) -> Amounts:

@@ -1,10 +1,7 @@
-"""What a manifest's own text gets wrong: keys written twice, and numbers that arrive as others than they look.
+"""The checker of manifests: one object after another, with all problems of each as findings at their lines.
 
-What the rules say of an object, and what they fill in before the API server looks at it.
-
-Placing: a problem about a field becomes a finding about a line.
-
-The checker: one object after another, everything that would be said of each.
+It reports duplicate keys and numbers that reach the API server as other numbers, evaluates the rules and applies their
+patches before the API server's validation, and converts a problem of a field to a finding at a line.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -43,14 +40,14 @@ from webhook.policy.model import Enforcement, Equality, PolicySet
 
 
 def find_duplicate_keys(manifest: Manifest) -> Iterator[Fault]:
-    """Every key that stands in its mapping a second time."""
+    """Yield a fault for every duplicate key of a mapping."""
     for entry in duplicates(manifest.node):
         message = f"{entry.name} stands here a second time; kubectl keeps the last and drops the others: remove one"
         yield Fault("TG405", entry.key.place, message)
 
 
 def find_misread_numbers(typed: TypedObject) -> Iterator[Fault]:
-    """Every quantity without quotes that reaches the API server as another number than the one written."""
+    """Yield a fault for every quantity without quotes that reaches the API server as another number than written."""
     for resource_field in list_resource_fields(typed.content, typed.view):
         for field, _ in resource_field.lists:
             location = locate(typed.manifest.node, f"{resource_field.path}{field}")
@@ -74,7 +71,7 @@ def _check_number(entry: Entry) -> Iterator[Fault]:
 
 @dataclass(frozen=True, slots=True)
 class RuleResult:
-    """The object as it would be stored, what was said of it, and what could not be judged."""
+    """The object as it would be stored, its problems, and the messages on checks that were not evaluated."""
 
     typed: TypedObject
     problems: tuple[ReportedProblem, ...]
@@ -82,7 +79,7 @@ class RuleResult:
 
 
 class RuleChecker:
-    """A policy set's rules, ready to be asked."""
+    """An evaluator of the rules of a policy set."""
 
     def __init__(self, policies: PolicySet) -> None:
         self._index = RuleIndex(policies)
@@ -90,7 +87,7 @@ class RuleChecker:
         self._why_by_rule: Mapping[str, str] = {rule.name: rule.reason for rule in policies.rules}
 
     def evaluate(self, typed: TypedObject, labels: Labels | None) -> RuleResult:
-        """Put an object's creation before both webhooks; `labels` are its namespace's, None when unknown."""
+        """Evaluate the creation of an object by both webhooks; `labels` are those of its namespace, None if unknown."""
         patch = evaluate_request(typed.request, self._fill_index, labels, Phase.MUTATING).patch
         if patch:
             typed = replace_body(typed, apply_patch(typed.body, patch))
@@ -100,7 +97,7 @@ class RuleChecker:
     def check_schedulability(
         self, typed: TypedObject, labels: Labels | None, snapshot_provider: SnapshotProvider
     ) -> RuleResult:
-        """What is said of the nodes that there are for an object's pods."""
+        """Return the problems of the rules that require a node for the pods of an object."""
         verdict = check_schedulability(typed.request, self._index, labels, snapshot_provider)
         return RuleResult(typed, tuple(self._convert_problems(verdict)), verdict.unknown)
 
@@ -117,13 +114,13 @@ class RuleChecker:
 
 
 def _select_fill_rules(policies: PolicySet) -> PolicySet:
-    """The rules that fill in, denying nothing: what they fill in is not missing, whatever else is wrong."""
+    """Return the rules that fill requests, without denial: a filled request is not missing, despite other problems."""
     rules = (rule for rule in policies.rules if rule.checks.requests_equal_limits is Equality.FILL)
     return replace(policies, rules=tuple(replace(rule, enforcement=Enforcement.AUDIT) for rule in rules))
 
 
 def create_findings(manifest: Manifest, subject: FindingSubject, problems: Sequence[ReportedProblem]) -> list[Finding]:
-    """What was said of an object as findings in the order of the file, each mistake once."""
+    """Return the problems of an object as findings in the order of the file, each mistake once."""
     located = [LocatedProblem(each, locate(manifest.node, each.problem.field)) for each in problems]
     return sorted(_create_finding(manifest, subject, each) for each in merge_problems(located))
 
@@ -147,7 +144,7 @@ def _create_finding(manifest: Manifest, subject: FindingSubject, located: Locate
 
 @dataclass(frozen=True, slots=True)
 class CheckContext:
-    """What is known around the manifests: the policies, a snapshot if any, and the namespace of objects without one."""
+    """The context of the manifests: policies, a snapshot if any, the default namespace, and the parser limits."""
 
     policies: PolicySet
     snapshot: SnapshotContents | None
@@ -156,7 +153,7 @@ class CheckContext:
 
 
 class ManifestChecker:
-    """Checks manifests in order: what earlier ones would take from a cap, later ones do not find there."""
+    """A checker of manifests in order: the charges of earlier ones are not free for later ones."""
 
     def __init__(self, context: CheckContext, manifests: Iterable[Manifest]) -> None:
         self._context = context
@@ -167,7 +164,7 @@ class ManifestChecker:
         self._reported_messages: set[str] = set()
 
     def check(self, manifest: Manifest) -> list[Finding] | None:
-        """Everything about one object, in the order of its lines; None when its kind asks for nothing."""
+        """Return all findings of one object, in the order of its lines; None if its kind requests no resources."""
         subject = create_subject(manifest, self._context.namespace)
         try:
             typed = parse_object(manifest, self._context.namespace, self._context.limits)
@@ -194,7 +191,7 @@ class ManifestChecker:
     def _check_schedulability(
         self, typed: TypedObject, labels: Labels | None, problems: Iterable[ReportedProblem]
     ) -> RuleResult:
-        """What the nodes of the snapshot say; whose pods run already is not asked whether they have room."""
+        """Evaluate the node rules by the nodes of the snapshot, without its pods if the object has pods in it."""
         cluster = self._context.snapshot.cluster if self._context.snapshot else None
         if (
             cluster is None
@@ -207,7 +204,7 @@ class ManifestChecker:
         )
 
     def _report_once(self, typed: TypedObject, message: str) -> Iterator[Finding]:
-        """What could not be judged, said at the first object that it was so for."""
+        """Yield the finding for a check that was not evaluated, at the first such object only."""
         if message not in self._reported_messages:
             self._reported_messages.add(message)
             error = Fault("TG408", typed.manifest.node.place, message)
@@ -215,7 +212,7 @@ class ManifestChecker:
 
 
 def _validate(typed: TypedObject) -> Iterator[ReportedProblem]:
-    """What the API server refuses, and what it lets through though it should not."""
+    """Yield the problems that the API server rejects, and those that it accepts although they are mistakes."""
     for problem in api_validation.validate_object(typed.content, typed.view):
         yield ReportedProblem(problem, API_SERVER, FindingSeverity.ERROR)
     for problem in api_validation.find_accepted_problems(typed.content, typed.view):
@@ -223,7 +220,7 @@ def _validate(typed: TypedObject) -> Iterator[ReportedProblem]:
 
 
 def _collect_labels(manifests: Iterable[Manifest]) -> Mapping[str, Labels]:
-    """The labels of the namespaces that are among the manifests."""
+    """Return the labels of the namespaces among the manifests."""
     labels_by_namespace: dict[str, Labels] = {}
     for manifest in manifests:
         if manifest.kind == "Namespace" and not manifest.group:

@@ -1,4 +1,4 @@
-"""`tallygate check`: what the cluster would say of manifests, before they are sent to it."""
+"""The command `tallygate check`: the evaluation of manifests before they are sent to a cluster."""
 
 import sys
 from pathlib import Path
@@ -80,7 +80,7 @@ def check(  # noqa: PLR0913 -- one argument for each option
 
 
 def _check_manifests(loaded: LoadedManifests, check_context: CheckContext, run_summary: RunSummary) -> list[Finding]:
-    """All findings, file by file in the order given; objects that nothing is known about are counted."""
+    """Return all findings, file by file in the order given; count the objects of kinds without checks."""
     checker = ManifestChecker(check_context, loaded.manifests)
     findings = list(loaded.findings)
     for manifest in track("checking objects", loaded.manifests):

@@ -1,7 +1,7 @@
-"""Merging: one mistake is told once, however many would complain of it.
+"""The merging of problems: one mistake is reported once, although several checks find it.
 
-The API server fills a missing request in from its limit, and allocatable from capacity, and then complains of both; and
-a rule often refuses what the API server refuses too, in other words.
+The API server fills a missing request from its limit, and allocatable from capacity, and then reports both; and a rule
+often denies an object for the same mistake as the API server, in other words.
 """
 
 import re
@@ -27,12 +27,12 @@ _CODES_COVERED_BY_RULE = {
     "TG110": {"TG007"},
     "TG111": {"TG005"},
 }
-"""Code of a rule to those of the API server's problems that it tells of too."""
+"""The codes of the API server's problems that each code of a rule covers."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportedProblem:
-    """A problem, who says it and how much it matters; `why` is the reason that a policy's author gives."""
+    """A problem, its reporter and its severity; `why` is the reason that the author of a policy gives."""
 
     problem: Problem
     reporter: str
@@ -42,17 +42,17 @@ class ReportedProblem:
 
 @dataclass(frozen=True, slots=True)
 class LocatedProblem:
-    """What was said, and where in the file it belongs."""
+    """A reported problem and its location in the file."""
 
     reported: ReportedProblem
     location: Spot
 
 
 def merge_problems(located: Sequence[LocatedProblem]) -> Iterator[LocatedProblem]:
-    """Everything that was said, each mistake once.
+    """Yield the problems, each mistake once.
 
-    What is said of a field that is not written gives way to the same about one that is; what Kubernetes says gives way
-    to a rule that says it too, which then speaks for both.
+    A problem of a field that is not written is dropped if a written field has the same one. A problem of Kubernetes is
+    dropped if a rule reports the same mistake, and the rule's problem then names both reporters.
     """
     written_keys = {_create_key(each.reported) for each in located if each.location.exact}
     unique_problems = {(each.reported, each.location.place): each for each in located}.values()
@@ -71,7 +71,7 @@ def merge_problems(located: Sequence[LocatedProblem]) -> Iterator[LocatedProblem
 
 
 def _create_key(reported: ReportedProblem) -> tuple[str, ...]:
-    """What a complaint about a request and its copy about the limit have in common."""
+    """Return the key that a problem of a request shares with its copy at the limit."""
     match = _RESOURCE_LIST_FIELD.fullmatch(reported.problem.field)
     return (
         reported.reporter,
@@ -82,7 +82,7 @@ def _create_key(reported: ReportedProblem) -> tuple[str, ...]:
 
 
 def _is_covered(rule: LocatedProblem, other: LocatedProblem) -> bool:
-    """Whether a rule tells of what Kubernetes says, or fails to say, at the same place or of the same name there."""
+    """Return whether a rule reports the mistake that another problem reports, at the same place or resource name."""
     rule_problem, other_problem = rule.reported.problem, other.reported.problem
     if other_problem.rule or (
         other.reported.reporter == API_SERVER

@@ -1,4 +1,4 @@
-"""Intake: from the arguments of a command to the objects in the files they name."""
+"""The loader of manifests: from the arguments of a command to the objects in the named files."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -12,19 +12,19 @@ from webhook.cli.manifest.objects import Manifest, NotAnObject, objects
 from webhook.cli.output.findings import Finding, FindingSeverity, FindingSubject
 
 UNREADABLE_CODES = frozenset({"TG401", "TG402", "TG406"})
-"""Codes of files that could not be looked at: misuse, not findings."""
+"""Codes of files that could not be read: usage errors, not findings."""
 
 _NO_OBJECT = FindingSubject()
 
 FileTracker = Callable[[Iterable[str]], Iterable[str]]
-"""Passes the names of files on, and may say on the way how far it has come."""
+"""Passes file names through, and may report its progress."""
 
 
 @dataclass(slots=True)
 class LoadedManifests:
-    """What was read: objects in the order written, what was wrong with files, how many documents were no objects.
+    """The objects in the order written, the findings about files, and the number of documents that are not objects.
 
-    `names` are the files as findings call them.
+    `file_names` are the names of the files in findings.
     """
 
     manifests: list[Manifest] = field(default_factory=list)
@@ -34,12 +34,12 @@ class LoadedManifests:
 
     @property
     def file_count(self) -> int:
-        """How many files were looked at."""
+        """The number of files."""
         return len(self.file_names)
 
 
 def load_manifests(arguments: tuple[str, ...], stdin: BinaryIO, limits: Bounds, track: FileTracker) -> LoadedManifests:
-    """Read every file that the arguments name; one that is broken does not hide the others."""
+    """Read every file that the arguments name; an invalid file does not hide the others."""
     loaded = LoadedManifests()
     for name in track(files.find(arguments)):
         text = files.read(name, stdin, limits)
@@ -69,5 +69,5 @@ def _parse_objects(file: files.TextFile, limits: Bounds) -> Iterator[Manifest | 
 def create_document_finding(
     file: str, error: Fault, subject: FindingSubject = _NO_OBJECT, severity: FindingSeverity = FindingSeverity.ERROR
 ) -> Finding:
-    """A fault as a finding about its file, or about an object in it."""
+    """Create the finding of a fault about a file, or about an object in it."""
     return Finding(file, error.place.line, error.place.column, severity, error.code, error.message, subject=subject)

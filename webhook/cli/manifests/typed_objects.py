@@ -1,4 +1,4 @@
-"""Known objects: those of a manifest that ask for resources, typed and in their namespace."""
+"""Typed objects: those of a manifest that request resources, decoded and with their namespace."""
 
 import re
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ _CLUSTER_SCOPED = frozenset({"Node"})
 
 @dataclass(frozen=True, slots=True)
 class TypedObject:
-    """An object of a kind that asks for resources: as written, as JSON, typed, and its pod or template if any."""
+    """An object of a kind that requests resources: as written, as JSON, decoded, and its pod or template if any."""
 
     manifest: Manifest
     subject: FindingSubject
@@ -40,7 +40,7 @@ class TypedObject:
 
     @property
     def request(self) -> AdmissionRequest:
-        """Its creation, as the gate would be asked about it."""
+        """The admission request for the creation of the object."""
         manifest, subject = self.manifest, self.subject
         return AdmissionRequest(
             manifest.kind, CREATE, self.body, group=manifest.group, namespace=subject.namespace, name=subject.name
@@ -48,16 +48,16 @@ class TypedObject:
 
 
 def create_subject(manifest: Manifest, namespace: str) -> FindingSubject:
-    """Who an object is; `namespace` is where it goes when it says nothing itself."""
+    """Create the subject of an object; `namespace` is the default if the object has none."""
     object_namespace = "" if manifest.kind in _CLUSTER_SCOPED else manifest.namespace or namespace
     return FindingSubject(manifest.document, manifest.kind, object_namespace, manifest.name, manifest.origin)
 
 
 def parse_object(manifest: Manifest, namespace: str, limits: Bounds) -> TypedObject | None:
-    """The object typed, or None when its kind asks for nothing.
+    """Decode an object; return None if its kind requests no resources.
 
     Raises:
-        Fault: a field has a value of another type than the API has there, or aliases expand beyond the bounds.
+        Fault: if a field has another type than in the API, or aliases expand beyond the limits.
     """
     target = REVIEW_TARGETS.get((manifest.group, manifest.kind))
     if target is None:
@@ -71,14 +71,17 @@ def parse_object(manifest: Manifest, namespace: str, limits: Bounds) -> TypedObj
 
 
 def replace_body(typed: TypedObject, body: bytes) -> TypedObject:
-    """The same object with another body."""
+    """Return the object with another body."""
     target = REVIEW_TARGETS[typed.manifest.group, typed.manifest.kind]
     content = target.decode(body)
     return replace(typed, body=body, content=content, view=target.find_pod(content))
 
 
 def _create_type_error(manifest: Manifest, error: msgspec.ValidationError) -> Fault:
-    """The text is like "Expected `array`, got `object` - at `$.spec.containers`"; keys of maps are `[...]` there."""
+    """Create the fault of a type error.
+
+    Its text is like "Expected `array`, got `object` - at `$.spec.containers`", with `[...]` for the keys of maps.
+    """
     text, _, path = str(error).partition(" - at `$")
     field = path.rstrip("`").removeprefix(".").replace("[...]", "")
     location = locate(manifest.node, field)
@@ -90,7 +93,7 @@ def _create_type_error(manifest: Manifest, error: msgspec.ValidationError) -> Fa
 
 
 def _suggest_quotes(node: Node) -> str:
-    """What to do about a word that was meant as a text: `name: n` says false."""
+    """Return the advice to quote a word that YAML does not read as text, such as `n` in `name: n`."""
     if not isinstance(node, Scalar) or isinstance(node.value, str | None):
         return ""
     meaning = f", which means {str(node.value).lower()}" if isinstance(node.value, bool) else ""

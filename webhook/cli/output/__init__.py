@@ -1,1 +1,1 @@
-"""Findings and data as text in every format: values go in, text comes out, and only tables prints."""
+"""Findings and data as text in every format: pure functions of values, except that `tables` prints."""

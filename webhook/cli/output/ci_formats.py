@@ -1,9 +1,9 @@
-"""Findings as GitHub workflow commands, which put them beside the line in a pull request.
+"""Findings as GitHub workflow commands and as SARIF 2.1.0.
 
-Format: "Workflow commands for GitHub Actions", setting an error, warning or notice message; escaping as in
-actions/toolkit `packages/core/src/command.ts`.
+Workflow commands show findings beside the lines of a pull request. Format: "Workflow commands for GitHub Actions",
+setting an error, warning or notice message; escaping as in actions/toolkit `packages/core/src/command.ts`.
 
-Findings as SARIF 2.1.0, which code scanners and editors read (OASIS Standard, 27 March 2020).
+Code scanners and editors read SARIF 2.1.0 (OASIS Standard, 27 March 2020).
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _PROPERTY_ESCAPES = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A", ":": "%
 
 
 def format_github(findings: Sequence[Finding]) -> list[str]:
-    """One command a finding."""
+    """Return one command per finding."""
     return [_format_command(finding) for finding in findings]
 
 
@@ -40,7 +40,7 @@ _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sa
 
 
 def create_sarif(findings: Sequence[Finding], version: str) -> dict[str, Any]:
-    """One run, with the codes that it found as its rules."""
+    """Return a log with one run, whose rules are the codes of its findings."""
     numbers = sorted({finding.code for finding in findings})
     driver = {
         "name": "tallygate",

@@ -1,6 +1,6 @@
-"""The codes of manifests: TG4xx keeps a file from being checked, or makes it mean something else than it says.
+"""The catalogue of all codes of tallygate, and the codes of manifests.
 
-The catalogue: every code that tallygate can say, from the rooms that say them.
+A code TG4xx marks a file that cannot be checked, or that does not mean the same as its text suggests.
 """
 
 import difflib
@@ -90,7 +90,7 @@ MANIFEST_CODES: tuple[Code, ...] = (
     NOT_AS_WRITTEN,
     NOT_EVALUATED,
 )
-"""Every code of this room, for `tallygate explain` and the documentation."""
+"""Every code of manifests, for `tallygate explain` and the documentation."""
 
 
 ALL_CODES: tuple[Code, ...] = tuple(
@@ -99,25 +99,25 @@ ALL_CODES: tuple[Code, ...] = tuple(
         key=lambda code: code.number,
     )
 )
-"""By number, which no two share."""
+"""All codes, by their unique number."""
 
 _CODES_BY_NUMBER = {code.number: code for code in ALL_CODES}
 
 
 class UnknownCodeError(TallygateError):
-    """A code that tallygate never says."""
+    """A code that does not exist."""
 
 
 def get_code(number: str) -> Code:
-    """The code with this number, which a finding carries."""
+    """Return the code with the number of a finding."""
     return _CODES_BY_NUMBER[number]
 
 
 def find_codes(text: str) -> tuple[Code, ...]:
-    """The codes that a person means: by number in any case, or by a name, which Kubernetes' rules and ours may share.
+    """Return the codes of a number or a name in any case; a code of Kubernetes and one of tallygate may share a name.
 
     Raises:
-        NoSuchCodeError: there is none; the text says which come near.
+        UnknownCodeError: if no code matches; the text names similar ones.
     """
     codes = tuple(code for code in ALL_CODES if text.upper() == code.number or text.lower() == code.slug)
     if codes:

@@ -1,8 +1,7 @@
-"""A finding: one thing about one file, from whoever found it, ready to be shown.
+"""Findings and the summary of a run, as values and as plain data for `-o json` and `-o yaml`.
 
-The summary: how much was looked at, and what came of it.
-
-Findings as plain data, for `-o json` and `-o yaml`.
+A finding is one problem of one file, from any check, ready to be printed. The summary counts the checked objects and
+their findings.
 """
 
 from collections import Counter
@@ -15,7 +14,7 @@ from webhook.cli.output import code_catalog
 
 
 class FindingSeverity(StrEnum):
-    """An error fails the command, a warning does so under `--strict`, a note never."""
+    """The severity of a finding: an error fails the command, a warning under `--strict`, a note never."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -24,7 +23,7 @@ class FindingSeverity(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class FindingSubject:
-    """The object that a finding is about; all empty when it is about the file. `document` counts from 0."""
+    """The object of a finding; all fields are empty for a finding about the file. `document` counts from 0."""
 
     document: int = 0
     kind: str = ""
@@ -33,18 +32,18 @@ class FindingSubject:
     origin: str = ""
 
     def __str__(self) -> str:
-        """`Pod team-a/trainer`, as short as the object is known."""
+        """Return a text such as `Pod team-a/trainer`, without the unknown parts."""
         qualified_name = "/".join(part for part in (self.namespace, self.name) if part)
         return f"{self.kind} {qualified_name}".strip()
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Finding:
-    """What is wrong where, and who says so.
+    """A problem, its location and its reporter.
 
-    `line` and `column` count from 1, and are 0 for what is in a cluster, and not in a file. `by` is `the
-    API server`, `tallygate`, `rule NAME` or `cap NAME`; `field` the path as Kubernetes prints it, empty for a whole
-    file; `why` the reason that a policy's author gives.
+    `line` and `column` count from 1, and are 0 for an object of a cluster. `reporter` is `the API server`, `tallygate`,
+    `rule NAME` or `cap NAME`; `field` the path as Kubernetes prints it, empty for a whole file; `why` the reason that
+    the author of a policy gives.
     """
 
     file: str
@@ -60,7 +59,7 @@ class Finding:
 
     @property
     def location(self) -> str:
-        """`file:line:column`, clickable in editors."""
+        """The location as `file:line:column`, clickable in editors."""
         return f"{self.file}:{self.line}:{self.column}"
 
     @property
@@ -70,13 +69,13 @@ class Finding:
 
     @property
     def attribution(self) -> str:
-        """Who says it, and the author's reason: `rule whole-gpus: GPUs cannot be split`."""
+        """The reporter and the author's reason: `rule whole-gpus: GPUs cannot be split`."""
         return f"{self.reporter}: {self.why}" if self.why else self.reporter
 
 
 @dataclass(slots=True)
 class RunSummary:
-    """What was looked at. `things` are counted by `noun`; `passed_over` are kinds that nothing is known about."""
+    """The numbers of a run. `item_count` counts the items named `noun`; `skipped_kinds` are kinds without checks."""
 
     noun: str
     file_count: int = 0
@@ -87,12 +86,12 @@ class RunSummary:
 
 
 def count_severities(findings: Sequence[Finding]) -> Counter[FindingSeverity]:
-    """How many findings there are of each level."""
+    """Return the number of findings of each severity."""
     return Counter(finding.severity for finding in findings)
 
 
 def format_summary(run_summary: RunSummary, findings: Sequence[Finding]) -> list[str]:
-    """The summary for a person."""
+    """Return the lines of the summary."""
     severity_counts = count_severities(findings)
     counts_text = ", ".join(
         _format_count(severity_counts[severity], severity.value)
@@ -117,13 +116,13 @@ def format_summary(run_summary: RunSummary, findings: Sequence[Finding]) -> list
 
 
 def is_failure(findings: Sequence[Finding], *, strict: bool) -> bool:
-    """Whether the findings make the command fail: errors do, under `strict` warnings too."""
+    """Return whether the findings fail the command: errors do, and with `strict` warnings too."""
     severity_counts = count_severities(findings)
     return bool(severity_counts[FindingSeverity.ERROR] or (strict and severity_counts[FindingSeverity.WARNING]))
 
 
 def summary_to_dict(run_summary: RunSummary, findings: Sequence[Finding]) -> dict[str, object]:
-    """The summary for a program."""
+    """Return the summary as plain data."""
     severity_counts = count_severities(findings)
     return {
         "files": run_summary.file_count,
@@ -142,7 +141,10 @@ def _format_count(number: int, noun: str) -> str:
 
 
 def findings_to_dict(findings: Sequence[Finding], run_summary: RunSummary) -> dict[str, Any]:
-    """All findings and the summary. Keys are as in Kubernetes' JSON; a change of their meaning is a breaking one."""
+    """Return findings and summary as plain data, with keys as in Kubernetes' JSON.
+
+    A change of the meaning of a key is a breaking change.
+    """
     return {
         "findings": [finding_to_dict(finding) for finding in findings],
         "summary": summary_to_dict(run_summary, findings),
@@ -150,7 +152,7 @@ def findings_to_dict(findings: Sequence[Finding], run_summary: RunSummary) -> di
 
 
 def finding_to_dict(finding: Finding) -> dict[str, Any]:
-    """One finding."""
+    """Return a finding as plain data."""
     subject = finding.subject
     return {
         "file": finding.file,

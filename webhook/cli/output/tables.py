@@ -1,7 +1,4 @@
-"""Findings, and anything else in rows, for a person.
-
-Writing: what goes to the terminal or the pipe, and in which of the forms.
-"""
+"""Tables and paragraphs of text, and the output to a terminal or a pipe in every format."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -24,12 +21,12 @@ _SEVERITY_STYLES = {FindingSeverity.ERROR: "bold red", FindingSeverity.WARNING: 
 
 
 def escape_control(text: str) -> str:
-    """A text that makes a terminal do nothing but show it."""
+    """Return a text whose control characters are replaced, so that a terminal only displays it."""
     return text.translate(_CONTROL_CHARACTERS)
 
 
 def create_finding_table(findings: Sequence[Finding]) -> Table:
-    """One row a finding, for pipes; where two in a row are about the same object, it is named once."""
+    """Return one row per finding, for pipes; successive findings about one object name it once."""
     cells, previous = [], ""
     for finding in findings:
         subject = _format_subject(finding)
@@ -41,7 +38,7 @@ def create_finding_table(findings: Sequence[Finding]) -> Table:
 
 
 def format_findings(findings: Sequence[Finding]) -> Group:
-    """One paragraph a finding, for terminals of any width: where, what and whom, and beneath it the sentence."""
+    """Return one paragraph per finding, for terminals of any width: location, severity, object, then the message."""
     return Group(*(part for finding in findings for part in _format_finding(finding)))
 
 
@@ -53,7 +50,7 @@ def _format_finding(finding: Finding) -> tuple[Text, Padding]:
 
 
 def create_table(headers: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
-    """Rows beneath a head, without lines; what is too wide is folded, never cut."""
+    """Return a table with a header and without lines; wide cells are folded, never cut."""
     rich_table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for title in headers:
         rich_table.add_column(title, overflow="fold")
@@ -63,7 +60,7 @@ def create_table(headers: Sequence[str], rows: Iterable[Sequence[str | Text]]) -
 
 
 def align_rows(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """The same as plain lines, which never fold: for very many rows, of which `table` makes three thousand a second."""
+    """Return a table as plain lines, never folded: for many rows, since `create_table` prints only 3,000 a second."""
     cells = [headers, *([escape_control(cell).replace("\n", " ") for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]
@@ -81,17 +78,17 @@ def _format_message(finding: Finding) -> Text:
 
 
 _PIPE_WIDTH = 10_000
-"""Columns of what is no terminal: wide enough that every row stays one line, for grep and awk."""
+"""The width of a pipe in columns: every row stays on one line, for grep and awk."""
 
 
 def create_console(stream: TextIO) -> Console:
-    """A console for a stream: colours on a terminal unless NO_COLOR is set, full width in a pipe."""
+    """Return a console for a stream: colours on a terminal unless NO_COLOR is set, full width in a pipe."""
     terminal = Console(file=stream, highlight=False, markup=False)
     return terminal if terminal.is_terminal else Console(file=stream, highlight=False, markup=False, width=_PIPE_WIDTH)
 
 
 def print_content(content: RenderableType) -> None:
-    """Print a table or a text to stdout, without the blanks that fill rows up."""
+    """Print a table or a text to stdout, without trailing blanks."""
     output = create_console(sys.stdout)
     with output.capture() as captured:
         output.print(content)
@@ -108,7 +105,7 @@ def print_data(content: Any, output_format: str) -> None:
 
 
 def print_findings(findings: Sequence[Finding], run_summary: RunSummary, output_format: str) -> None:
-    """Print findings to stdout in one form, and the summary to stderr where the form has no place for it."""
+    """Print findings to stdout in one format, and the summary to stderr if the format has no place for it."""
     match output_format:
         case "table":
             if findings:

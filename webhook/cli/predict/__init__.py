@@ -1,4 +1,4 @@
 """The command `predict` and the input and output that `headroom` shares.
 
-A cluster in columns and pods go in, a prediction comes out.
+It predicts the placement of pods in a cluster in columns.
 """

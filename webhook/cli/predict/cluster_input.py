@@ -1,6 +1,6 @@
-"""Nodes that are not there: what would be if they were.
+"""The cluster of a prediction, in columns: read from an API server or a snapshot, with added and replaced nodes.
 
-A cluster in columns, read from an API server or a snapshot, and the pods in it that have no node yet.
+Its pods without a node are read too, so that a prediction can name them.
 """
 
 import re
@@ -47,16 +47,16 @@ _AMOUNTS_DECODER = msgspec.json.Decoder(ResourceList)
 _ADD_PATTERN = re.compile(r"\s*(\d{1,6})\s*x\s*(\{.*\})\s*", re.ASCII | re.DOTALL)
 _MAX_ADDED_NODES = 100_000
 _DEFAULT_MAX_PODS = msgspec.Raw(b'"110"')
-"""How many pods the kubelet takes when nothing is said (maxPods in pkg/kubelet/apis/config/v1beta1/defaults.go)."""
+"""The kubelet's default limit of pods (maxPods in pkg/kubelet/apis/config/v1beta1/defaults.go)."""
 _HOSTNAME = "kubernetes.io/hostname"
 
 
 def put_nodes(cluster: Cluster, manifests: Iterable[Manifest], limits: Bounds) -> None:
-    """Add the nodes of manifests, or let them take the place of those of the same name.
+    """Add the nodes of manifests, or replace the nodes of the same names.
 
     Raises:
-        Fault: a manifest is no node.
-        Misuse: a quantity is none.
+        Fault: if the aliases of a manifest expand beyond the limits.
+        UsageError: if a manifest is not a node, or a quantity is invalid.
     """
     for manifest in manifests:
         if (manifest.group, manifest.kind) != ("", "Node"):
@@ -70,10 +70,12 @@ def put_nodes(cluster: Cluster, manifests: Iterable[Manifest], limits: Bounds) -
 
 
 def add_nodes(cluster: Cluster, option_value: str, option_number: int, limits: Bounds) -> None:
-    """Add so many nodes as `4 x {cpu: 8, nvidia.com/gpu: 2}` says, named after it; `number` tells it from others.
+    """Add the number of nodes that a text such as `4 x {cpu: 8, nvidia.com/gpu: 2}` describes.
+
+    Their names are `added-{option_number}-1` and so on.
 
     Raises:
-        Misuse: it is not written so, or a quantity is none.
+        UsageError: if the text has another form, or a quantity is invalid.
     """
     match = _ADD_PATTERN.fullmatch(option_value)
     count = int(match[1]) if match else 0
@@ -114,12 +116,12 @@ _POD_DECODER = msgspec.json.Decoder(SchedulingPod)
 
 
 class ClusterInputError(TallygateError):
-    """What was read is not as a cluster stores it."""
+    """An object that is not as a cluster stores it."""
 
 
 @dataclass(slots=True)
 class ClusterInput:
-    """A cluster, and its pods without a node by namespace and name; `left_out` says what could not be read."""
+    """A cluster, and its pods without a node by namespace and name; `omissions` are messages on unread resources."""
 
     cluster: Cluster = field(default_factory=Cluster)
     pending_pods: dict[tuple[str, str], SchedulingPod] = field(default_factory=dict)
@@ -127,7 +129,7 @@ class ClusterInput:
 
 
 class _PodRecord(NamedTuple):
-    """One pod of a list: as it stands on its node, or as it waits for one."""
+    """A pod of a list: its info if it is on a node, or the pod itself if it waits for one."""
 
     uid: str
     namespace: str
@@ -138,13 +140,13 @@ class _PodRecord(NamedTuple):
 
 
 def read_cluster(source: ClusterSource) -> ClusterInput:
-    """What is there now, or was when the snapshot was taken.
+    """Return the cluster at present, or at the time of the snapshot.
 
     Raises:
-        ConnectError: nothing says where the API server is.
-        ListingError: it does not say what is there.
-        SnapshotError: the snapshot cannot be read.
-        WorldError: an object is not as a cluster stores it.
+        ConnectError: if the API server is not configured.
+        ListError: if a required resource cannot be listed.
+        SnapshotError: if the snapshot cannot be read.
+        ClusterInputError: if an object is not as a cluster stores it.
     """
     return _read_snapshot(source.snapshot) if source.snapshot else _list_cluster(source.connect())
 
@@ -196,7 +198,7 @@ def _list_cluster(access: Access) -> ClusterInput:
 def _list_if_allowed(
     cluster_input: ClusterInput, transport: PooledTransport, codec: Reading[SchedulingObject, SnapshotItem], server: str
 ) -> Sequence[SnapshotItem] | None:
-    """What is listed, nothing where there is no such resource, None where we may not."""
+    """Return the items of a resource, none if the API server does not serve it, None if the list is forbidden."""
     try:
         return list_all(transport, codec, server).items
     except UnknownResourceError:
@@ -214,11 +216,11 @@ def _ingest_all(cluster_input: ClusterInput, items: Iterable[SnapshotItem]) -> N
 
 
 def _create_record(cluster: Cluster, pod: SchedulingPod) -> _PodRecord:
-    """A stored pod.
+    """Return the record of a stored pod.
 
     Raises:
-        QuantityError: a quantity that it asks for is none.
-        ValueError: it lacks what every stored pod has.
+        QuantityError: if a requested quantity is invalid.
+        ValueError: if the pod lacks a UID, namespace or name.
     """
     meta = pod.metadata or ObjectMeta()
     if not meta.uid or not meta.name or not meta.namespace:
@@ -229,7 +231,7 @@ def _create_record(cluster: Cluster, pod: SchedulingPod) -> _PodRecord:
 
 
 def _fill_identity(pod: SchedulingPod) -> SchedulingPod:
-    """A pod of a snapshot, which may be written by hand, with what the API server would have given it."""
+    """Return a pod of a snapshot, which may be written by hand, with the identity that the API server would set."""
     meta = pod.metadata or ObjectMeta()
     namespace = meta.namespace or "default"
     metadata = msgspec.structs.replace(meta, namespace=namespace, uid=meta.uid or f"{namespace}/{meta.name}")
@@ -244,10 +246,10 @@ def _add_pod(cluster_input: ClusterInput, record: _PodRecord) -> None:
 
 
 def find_pending_pod(reference: str, namespace: str, cluster_input: ClusterInput) -> PodsToPlace:
-    """A pod of the cluster that has no node yet, by `pod/NAME`.
+    """Return a pod of the cluster that has no node yet, by `pod/NAME`.
 
     Raises:
-        Misuse: there is none of that name.
+        UsageError: if no pod of that name waits for a node.
     """
     kind, _, name = reference.rpartition("/")
     if kind not in ("pod", "pods", "po") or not name:
@@ -272,10 +274,11 @@ def _explain_missing_pod(name: str, namespace: str, cluster_input: ClusterInput)
 def read_cluster_input(
     source: ClusterSource, nodes: Sequence[Path] = (), added_nodes: Sequence[str] = ()
 ) -> ClusterInput:
-    """The cluster, and the nodes of these files and texts as if they were there; what is left out is told on stderr.
+    """Return the cluster with the nodes of the given files and texts added; print omissions to stderr.
 
     Raises:
-        TallygateError: it cannot be read, or what is to be there is written wrongly.
+        UsageError: if a file or text of nodes is invalid.
+        TallygateError: if the cluster cannot be read.
     """
     cluster_input = read_cluster(source)
     for omission in cluster_input.omissions:

@@ -1,6 +1,6 @@
-"""How a scheduler likes nodes by their resources, as its configuration writes it.
+"""The command `tallygate predict`: the result of kube-scheduler for pods that are not stored yet or wait for a node.
 
-`tallygate predict`: what kube-scheduler will say of pods, before anything is stored or while they wait.
+The option `--scoring` is parsed here: a scoring strategy as the configuration of a scheduler writes it.
 """
 
 import sys
@@ -60,10 +60,10 @@ class _ScoringConfig(msgspec.Struct, rename="camel", forbid_unknown_fields=True)
 
 
 def parse_scoring(option_value: str | None, limits: Bounds) -> Scoring:
-    """What is meant: a strategy by its name, or a `scoringStrategy`; the default profile's if nothing is written.
+    """Parse a strategy by its name, or a `scoringStrategy`; return that of the default profile without a value.
 
     Raises:
-        Misuse: it is neither.
+        UsageError: if the value is neither.
     """
     if option_value is None:
         return DEFAULT_SCORING
@@ -206,7 +206,11 @@ def predict(  # noqa: PLR0913 -- one argument for each option
 def _predict_all(
     all_pods: Sequence[PodsToPlace], cluster_input: ClusterInput, scoring: Scoring, *, with_node_lines: bool
 ) -> Iterator[PredictionDetails]:
-    """One after the other, each beside those before it."""
+    """Yield the prediction of each, placed one after the other in one session.
+
+    Raises:
+        UsageError: if the pods are not as an API server would store them.
+    """
     with open_placement_session(cluster_input.cluster, scoring) as session:
         for pods in track("placing pods", all_pods):
             try:

@@ -1,7 +1,4 @@
-"""Candidates: the pods that manifests would make, and how many of each at a time.
-
-What a command is asked about: the manifests of its files, and a cluster with or without nodes that are not there.
-"""
+"""The pods to place: those that manifests would create, with the number of copies that run at a time."""
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,9 +27,9 @@ _ONE_PER_NODE = "DaemonSet"
 
 @dataclass(frozen=True, slots=True)
 class PodsToPlace:
-    """A pod that is to be placed `copies` times at once, called `word`; on every node that takes it if that is None.
+    """A pod to place `count` times at once, called `noun`; without a `count`, once on every eligible node.
 
-    `unknown` is what of it is made with the pod only, and so cannot be judged before.
+    `unmodelled` are the parts that are created only with the pod, so that a prediction cannot evaluate them.
     """
 
     subject: FindingSubject
@@ -43,11 +40,11 @@ class PodsToPlace:
 
     @staticmethod
     def from_pod(pod: SchedulingPod, namespace: str, name: str) -> "PodsToPlace":
-        """One pod that is stored already."""
+        """Create the object for one stored pod."""
         return PodsToPlace(FindingSubject(kind="Pod", namespace=namespace, name=name), pod)
 
     def copy_unscheduled(self) -> "PodsToPlace":
-        """Another of it, if it is a pod that was read from a cluster: one that has neither node nor history."""
+        """Return a copy; if the pod was read from a cluster, the copy has neither a UID nor a node."""
         spec, meta = self.pod.spec or SchedulingPodSpec(), self.pod.metadata or ObjectMeta()
         unscheduled = SchedulingPod(
             metadata=msgspec.structs.replace(meta, uid=None), spec=msgspec.structs.replace(spec, node_name=None)
@@ -55,7 +52,7 @@ class PodsToPlace:
         return replace(self, pod=unscheduled if meta.uid else self.pod)
 
     def with_default_priority(self, classes: Mapping[str, PriorityClass]) -> "PodsToPlace":
-        """The candidate, without a class that cannot be looked up because none is known: every cluster has some."""
+        """Return the pods with priority 0 if they name a class and no class is known: every cluster has some."""
         spec = self.pod.spec or SchedulingPodSpec()
         if classes or spec.priority is not None or not spec.priority_class_name:
             return self
@@ -67,10 +64,10 @@ class PodsToPlace:
 def create_pods_to_place(
     manifests: Iterable[Manifest], namespace: str, count: int | None, limits: Bounds
 ) -> Iterator[PodsToPlace]:
-    """What the manifests make that takes room on nodes; `copies` instead of what they say, if given.
+    """Yield the pods that the manifests create; `count` replaces the number of copies, if given.
 
     Raises:
-        Fault: a field has a value of another type than the API has there, or aliases expand beyond the bounds.
+        Fault: if a field has another type than in the API, or aliases expand beyond the limits.
     """
     for manifest in manifests:
         typed = parse_object(manifest, namespace, limits)
@@ -95,7 +92,7 @@ def _get_replicas(typed: TypedObject) -> ReplicaCount:
 
 
 def _decode_pod(typed: TypedObject) -> SchedulingPod:
-    """The pod, or one that its template makes, with who it is."""
+    """Return the pod, or one that the template creates, with the name and namespace of the object."""
     content = msgspec.Raw(typed.body)
     for field in filter(None, (typed.view.path if typed.view else "").split(".")):
         content = _FIELDS_DECODER.decode(content)[field]
@@ -106,10 +103,10 @@ def _decode_pod(typed: TypedObject) -> SchedulingPod:
 
 
 def read_manifests(filenames: Sequence[str]) -> list[Manifest]:
-    """Every object of files, folders and stdin.
+    """Return every object of files, folders and stdin.
 
     Raises:
-        Misuse: something there cannot be read.
+        UsageError: if a file cannot be read.
     """
     loaded = load_manifests(tuple(filenames), sys.stdin.buffer, DEFAULT, track_files)
     if loaded.findings:
@@ -118,10 +115,10 @@ def read_manifests(filenames: Sequence[str]) -> list[Manifest]:
 
 
 def read_pods_to_place(filenames: Sequence[str], namespace: str, count: int | None) -> list[PodsToPlace]:
-    """What the files would put on nodes.
+    """Return the pods that the files create.
 
     Raises:
-        Misuse: something there cannot be read, or there is nothing of the kind.
+        UsageError: if a file cannot be read, or the files have no pod and no pod template.
     """
     all_pods = list(_parse_manifests(read_manifests(filenames), namespace, count))
     if not all_pods:
@@ -144,7 +141,7 @@ def _parse_manifests(manifests: Sequence[Manifest], namespace: str, count: int |
 
 
 def is_placed(pods: PodsToPlace) -> bool:
-    """Whether it is a pod that was read from a cluster and has its node there, which is then told on stderr."""
+    """Return whether the pod was read from a cluster and has a node there, and report such a pod on stderr."""
     meta, spec = pods.pod.metadata, pods.pod.spec
     node = spec.node_name if spec else None
     if not (meta and meta.uid and node):

@@ -1,4 +1,4 @@
-"""What becomes of candidates, placed one after the other: for each a verdict, what would help, and node by node."""
+"""The details of predictions: for each, the closest nodes, the remedies and, on request, a line for each node."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -30,9 +30,9 @@ _MAX_CLOSEST_NODES = 3
 
 @dataclass(frozen=True, slots=True)
 class NodeLine:
-    """One node before a candidate: what it says, its two scores, and how many copies have gone there.
+    """A node for the pods to place: its diagnosis, its two scores, and the number of copies that are placed on it.
 
-    `tightest` is what the pod asks for of which the node would be the fullest.
+    `tightest` is the requested resource with the highest utilization of the node if the pod ran there.
     """
 
     diagnosis: NodeDiagnosis
@@ -44,12 +44,13 @@ class NodeLine:
 
 @dataclass(frozen=True, slots=True)
 class PredictionDetails:
-    """A candidate's verdict, and how many nodes would have taken a first copy before any was placed.
+    """The prediction for one object, and the number of nodes that were feasible before the first copy was placed.
 
-    For one of which not all can run, of the first that cannot: `nearest` are nodes that lack least of those where
-    others' leaving helps, `leaving` and `remedies` what would help, `made_room` where the scheduler itself makes room,
-    `meant` what of names that no node advertises was probably meant. `nodes` is node by node, if that was asked for:
-    before the first copy when all can run, else before the first that cannot.
+    If a copy cannot run, the other fields describe the first such copy: `closest_nodes` are the nodes with the smallest
+    shortfalls among those where evictions help, `evictions` and `remedies` the changes that would help, `preemption`
+    the choice of the scheduler's preemption, `suggestions` the probable names for resources that no node advertises.
+    `node_lines` are the nodes one by one, if requested: before the first copy if all can run, else before the first
+    copy that cannot.
     """
 
     pods: PodsToPlace
@@ -64,17 +65,17 @@ class PredictionDetails:
 
     @property
     def copies_by_node(self) -> Mapping[str, int]:
-        """How many copies go to each node, the most first."""
+        """The number of copies on each node, the highest first."""
         return dict(Counter(self.prediction.nodes).most_common())
 
 
 def predict_pods(
     pods: PodsToPlace, cluster: Cluster, session: PlacementSession, scoring: Scoring, *, with_node_lines: bool
 ) -> PredictionDetails:
-    """Place a candidate for as long as the visit lasts.
+    """Place the pods of one object in a session and return the details of the prediction.
 
     Raises:
-        TallygateError: the candidate is none that an API server would store.
+        TallygateError: if the pod is not one that an API server would store.
     """
     pod = pods.pod if pods.count is not None else with_daemon_tolerations(pods.pod)
     incoming = IncomingPod.from_pod(with_resolved_priority(pod, cluster.priority_classes))
@@ -107,7 +108,7 @@ def _add_unmodelled(prediction: Prediction, unmodelled: tuple[str, ...]) -> Pred
 def _add_explanation(
     details: PredictionDetails, pod: IncomingPod, cluster: Cluster, session: PlacementSession, diagnosis: Diagnosis
 ) -> PredictionDetails:
-    """With why, and what would help the first copy that has no node."""
+    """Return the details with the reasons and the remedies for the first copy that has no node."""
     preemption = details.prediction.schedule_result.preemption if details.prediction.schedule_result else None
     chosen = preemption.selected if preemption else None
     return replace(
@@ -121,7 +122,7 @@ def _add_explanation(
 
 
 def _suggest_resources(prediction: Prediction, cluster: Cluster) -> Iterator[tuple[str, str]]:
-    """The names that nodes advertise in place of those of which no node has any."""
+    """Yield each requested name that no node advertises, with a similar name that nodes advertise."""
     missing = [name for name, maximum in prediction.largest_allocatable.items() if not maximum]
     advertised_resources = (
         [name for name in cluster.nodes.list_advertised_resources() if name != _PODS] if missing else []
@@ -133,10 +134,10 @@ def _suggest_resources(prediction: Prediction, cluster: Cluster) -> Iterator[tup
 
 
 def _find_closest_nodes(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis) -> Iterator[NodeDiagnosis]:
-    """The nodes that lack least, of those that could run the pod if others left."""
+    """Yield the nodes with the smallest shortfalls, of those that could run the pod after evictions."""
     resolvable = sorted(
         diagnosis.resolvable.tolist(),
-        key=lambda place: (measure_shortfall(pod, cluster, place), cluster.nodes.get_name(place)),
+        key=lambda node_index: (measure_shortfall(pod, cluster, node_index), cluster.nodes.get_name(node_index)),
     )
     node_diagnoses = (diagnose_node(pod, cluster, diagnosis, node_index) for node_index in resolvable)
     for _, node_diagnosis in zip(
@@ -159,7 +160,7 @@ def _count_copies(lines: tuple[NodeLine, ...], prediction: Prediction) -> tuple[
 def _create_node_lines(
     pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis, scoring: Scoring
 ) -> Iterator[NodeLine]:
-    """Every node that was asked, by name."""
+    """Return a line for each diagnosed node, ordered by name."""
     nodes = diagnosis.nodes
     allocation_scores = score_allocation(pod, cluster, nodes, scoring).tolist()
     balance_scores = score_balance(pod, cluster, nodes).tolist()
@@ -178,7 +179,7 @@ def _create_node_lines(
 
 
 def _find_tightest(pod: IncomingPod, cluster: Cluster, node_index: int) -> Shortfall:
-    """What the node would be fullest of with the pod."""
+    """Return the resource with the highest utilization of the node if the pod ran there."""
     nodes = cluster.nodes
     allocatable, used = nodes.get_allocatable(node_index), {**nodes.get_used(node_index), _PODS: nodes.pods[node_index]}
     shortfalls = [
@@ -191,5 +192,5 @@ def _find_tightest(pod: IncomingPod, cluster: Cluster, node_index: int) -> Short
 
 
 def _compute_fullness(shortfall: Shortfall) -> tuple[bool, float]:
-    """Whether there is nothing of it at all, and how full it would be."""
+    """Return whether the node has no allocatable amount, and the utilization with the pod."""
     return shortfall.allocatable <= 0, (shortfall.used + shortfall.requested) / max(shortfall.allocatable, 1)

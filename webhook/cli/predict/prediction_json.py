@@ -15,12 +15,12 @@ from webhook.cli.predict.prediction_text import get_node_feasibility
 
 
 def predictions_to_dict(predictions: Iterable[PredictionDetails]) -> dict[str, Any]:
-    """Every verdict, in order. A change of what a key means is a breaking one."""
+    """Return every prediction, in order. A change of the meaning of a key is a breaking change."""
     return {"predictions": [_prediction_to_dict(each) for each in predictions]}
 
 
 def capacities_to_dict(capacities: Iterable[tuple[PodsToPlace, RemainingCapacity]]) -> dict[str, Any]:
-    """The room for each."""
+    """Return the remaining capacity for each object."""
     return {"headroom": [_capacity_to_dict(pods, capacity) for pods, capacity in capacities]}
 
 

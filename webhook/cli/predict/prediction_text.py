@@ -1,6 +1,6 @@
-"""Verdicts for a person: a line each, and beneath it why not, who is in the way, and what would help.
+"""Predictions as text: a line each, and beneath it the reasons, the consumers and the remedies.
 
-Nodes one by one: what each says to a pod, how it is liked, and how full it is.
+The table of nodes has a row for each node: its feasibility, its scores and its utilization.
 """
 
 from collections import Counter
@@ -25,11 +25,11 @@ _FEASIBILITY_STYLES = {
     Feasibility.UNKNOWN: "cyan",
 }
 _MAX_NAMES = 5
-"""Names in a line, and remedies."""
+"""The number of names in a line, and of remedies."""
 
 
 def format_prediction(details: PredictionDetails) -> Group:
-    """A verdict, and beneath it what there is to say about it."""
+    """Return a prediction with its details beneath it."""
     feasibility = details.prediction.feasibility
     heading = Text.assemble(
         (f"{escape_control(str(details.pods.subject))}: ", "bold"),
@@ -40,7 +40,7 @@ def format_prediction(details: PredictionDetails) -> Group:
 
 
 def format_counts(details: PredictionDetails) -> str:
-    """How many copies can run, and where; nothing for a single pod that cannot."""
+    """Return the number of copies that can run and their nodes, empty for a single pod that cannot run."""
     count, pods = details.prediction.count, details.pods
     placed_on = f", {_format_nodes(details.copies_by_node)}" if details.copies_by_node else ""
     if pods.count is None:
@@ -52,7 +52,7 @@ def format_counts(details: PredictionDetails) -> str:
 
 
 def format_details(details: PredictionDetails) -> Iterator[str]:
-    """What there is to say beneath the verdict."""
+    """Yield the lines beneath a prediction."""
     result = details.prediction.schedule_result
     if result is not None:
         yield result.message
@@ -74,7 +74,7 @@ def format_details(details: PredictionDetails) -> Iterator[str]:
 
 
 def format_shortfalls(diagnosis: NodeDiagnosis) -> str:
-    """What a node lacks, in numbers, and who has it."""
+    """Return the shortfalls of a node in numbers, and the pods that use the resources."""
     shortfalls = "; ".join(format_shortfall(each) for each in diagnosis.shortfalls)
     consumer_counts = Counter(_format_consumer(each) for each in diagnosis.consumers)
     consumers = [
@@ -87,7 +87,7 @@ def format_shortfalls(diagnosis: NodeDiagnosis) -> str:
 
 
 def format_shortfall(shortfall: Shortfall) -> str:
-    """A shortfall in numbers."""
+    """Return a shortfall in numbers."""
     fields = (
         ("asks", shortfall.requested),
         ("allocatable", shortfall.allocatable),
@@ -102,12 +102,12 @@ def format_shortfall(shortfall: Shortfall) -> str:
 
 
 def format_amounts(amounts: Mapping[str, int]) -> str:
-    """Amounts of several resources."""
+    """Return the amounts of several resources as text."""
     return ", ".join(f"{format_amount(name, amount)} {name}" for name, amount in amounts.items())
 
 
 def format_names(names: Sequence[str]) -> str:
-    """The first of them, and how many more there are."""
+    """Return the first names, and the number of the others."""
     omitted_count = len(names) - _MAX_NAMES
     return ", ".join(names[:_MAX_NAMES]) + (f" and {omitted_count} more" if omitted_count > 0 else "")
 
@@ -145,19 +145,19 @@ def _format_gates(pods: PodsToPlace) -> Iterator[str]:
 
 
 _WIDTH = 10
-"""Characters of a bar."""
+"""The width of a bar in characters."""
 _FITS, _NOT_NOW, _NEVER = "fits", "not now", "never"
 _NODE_STYLES = {_FITS: "green", _NOT_NOW: "yellow", _NEVER: "red"}
 _HEADER = ("NODE", "ANSWER", "COPIES", "FIT", "BALANCE", "TIGHTEST", "REASON")
 
 
 def format_rows(lines: Sequence[NodeLine]) -> list[str]:
-    """One row a node, for pipes."""
+    """Return one row per node, for pipes."""
     return align_rows(_HEADER, [(*_create_row(line), format_reason(line)) for line in lines])
 
 
 def create_node_table(lines: Sequence[NodeLine]) -> RenderableType:
-    """The same with bars and colours, for terminals."""
+    """Return the table of nodes with bars and colours, for terminals."""
     header = (*_HEADER[:-1], "USED", _HEADER[-1])
     return create_table(
         header, [(*_create_styled_row(line), format_bar(line.tightest), format_reason(line)) for line in lines]
@@ -165,14 +165,14 @@ def create_node_table(lines: Sequence[NodeLine]) -> RenderableType:
 
 
 def get_node_feasibility(line: NodeLine) -> str:
-    """Whether the node takes the pod: now, once others have left, or never as it is."""
+    """Return whether the pod fits the node now, after other pods are removed, or never."""
     if not line.diagnosis.reasons:
         return _FITS
     return _NOT_NOW if line.diagnosis.can_ever_run else _NEVER
 
 
 def format_reason(line: NodeLine) -> str:
-    """Why a node does not take it: the scheduler's words, and in numbers what is short."""
+    """Return why the pod does not fit the node: the scheduler's reasons, with shortfalls in numbers."""
     diagnosis = line.diagnosis
     shortfalls = {each.reason: f"Insufficient {format_shortfall(each)}" for each in diagnosis.shortfalls}
     reasons = [shortfalls.pop(each, each) for each in diagnosis.reasons]
@@ -180,7 +180,7 @@ def format_reason(line: NodeLine) -> str:
 
 
 def format_bar(tightest: Shortfall) -> str:
-    """Used, asked for and free, in tenths of what there is; more than there is fills it."""
+    """Return a bar of the used, requested and free amounts in tenths of the allocatable, full if they exceed it."""
     if tightest.allocatable <= 0:
         return ""
     used = min(_WIDTH, -(-tightest.used * _WIDTH // tightest.allocatable))

@@ -1,4 +1,4 @@
-"""CapLedgers as they are listed: whichever there are, whoever wrote them."""
+"""The list of CapLedgers: every one in a cluster, from any gate and version."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,9 +14,9 @@ from webhook.state.ports import LedgerKey, StoreUnavailableError
 from webhook.state.watch.wire import Reading, revision_of
 
 LEDGER_PAGE_SIZE = 50
-"""Ledgers in a page of a list: one may have 1.5 MiB, and a page no more than 128 (state.watch.pool)."""
+"""Ledgers in a page of a list: a ledger may have 1.5 MiB, and a page at most 128 MiB (`webhook.state.watch.pool`)."""
 LEDGERS_PATH = f"/apis/{naming.GROUP}/{naming.VERSION}/{naming.PLURAL}"
-"""Where the API server lists them, of all namespaces."""
+"""The path of the CapLedgers of all namespaces."""
 
 
 class _Spec(msgspec.Struct, frozen=True):
@@ -29,7 +29,7 @@ class _Status(msgspec.Struct, frozen=True):
 
 
 class _PartialCapLedger(msgspec.Struct, frozen=True):
-    """As much of a CapLedger as every version of it has."""
+    """The fields that every version of a CapLedger has."""
 
     metadata: wire.Metadata
     spec: _Spec
@@ -37,7 +37,7 @@ class _PartialCapLedger(msgspec.Struct, frozen=True):
 
 
 class CapLedgerRecord(NamedTuple):
-    """One CapLedger; `counted_at` is when it was counted from newer pods last, `fault` why it cannot be read."""
+    """A CapLedger; `counted_at` is the time of its last recount from newer pods, `error` why it cannot be read."""
 
     uid: str
     namespace: str
@@ -51,9 +51,9 @@ class CapLedgerRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CapLedgerList:
-    """The ledgers of a cluster by key; `faults` says what is wrong with some.
+    """The ledgers of a cluster by key; `problems` has the messages on unreadable and duplicate ones.
 
-    `absent` says why there are none, `closed` why there cannot be any to be seen.
+    `missing_reason` is why the list is empty, `unavailable_reason` why the ledgers cannot be listed or watched.
     """
 
     records: Mapping[LedgerKey, CapLedgerRecord] = field(default_factory=lambda: MappingProxyType({}))
@@ -63,10 +63,10 @@ class CapLedgerList:
 
 
 def create_ledger_record(item: msgspec.Raw) -> CapLedgerRecord:
-    """The row of a stored CapLedger.
+    """Return the record of a stored CapLedger.
 
     Raises:
-        ValueError: it is none.
+        ValueError: if the object is not a CapLedger.
     """
     partial = _PARTIAL_DECODER.decode(item)
     metadata, key = partial.metadata, LedgerKey(partial.spec.cap, partial.spec.namespace)
@@ -82,7 +82,7 @@ def create_ledger_record(item: msgspec.Raw) -> CapLedgerRecord:
 
 
 def create_ledger_list(records: Iterable[CapLedgerRecord]) -> CapLedgerList:
-    """The ledgers by key. Where several gates have left one for the same key, that counted from the newest pods."""
+    """Return the ledgers by key. Of several ledgers with one key, use the one that counted the newest pods."""
     records_by_key: dict[LedgerKey, CapLedgerRecord] = {}
     problems: list[str] = []
     for record in records:

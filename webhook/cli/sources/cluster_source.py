@@ -1,4 +1,4 @@
-"""Where the state of a cluster comes from."""
+"""The source of the state of a cluster: its API server, or a snapshot."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +10,10 @@ from webhook.state.watch.connect import Connection, connect, connect_in_cluster
 
 @dataclass(frozen=True, slots=True)
 class ClusterSource:
-    """A cluster's API server, or a snapshot.
+    """The API server of a cluster, or a snapshot.
 
     Raises:
-        Misuse: two are meant.
+        UsageError: if the options name two sources.
     """
 
     kubeconfig: Path | None = None
@@ -22,23 +22,23 @@ class ClusterSource:
     snapshot: Path | None = None
 
     def __post_init__(self) -> None:
-        """Check that one is meant."""
+        """Check that the options name one source."""
         require_one_source(self.kubeconfig, self.context, in_cluster=self.in_cluster, snapshot=self.snapshot)
 
     def connect(self) -> Connection:
-        """The API server.
+        """Return the connection to the API server.
 
         Raises:
-            ConnectError: nothing says where it is.
+            ConnectError: if the API server is not configured.
         """
         return connect_in_cluster() if self.in_cluster else connect(self.kubeconfig, self.context)
 
     def read(self) -> ObservedCluster:
-        """What is there now, or was when the snapshot was taken.
+        """Return the cluster at present, or at the time of the snapshot.
 
         Raises:
-            ConnectError: nothing says where the API server is.
-            ListingError: it does not say what is there.
-            SnapshotError: the snapshot cannot be read.
+            ConnectError: if the API server is not configured.
+            ListError: if the pods or namespaces cannot be listed.
+            SnapshotError: if the snapshot cannot be read.
         """
         return observe_snapshot(self.snapshot) if self.snapshot else observe_api_server(self.connect())

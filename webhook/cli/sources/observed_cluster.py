@@ -1,9 +1,4 @@
-"""A cluster as it was at one time.
-
-A cluster as a snapshot has it.
-
-A cluster that is followed: seen anew whenever it has changed.
-"""
+"""Observed clusters: pods, namespaces and CapLedgers, listed once, read from a snapshot, or watched."""
 
 import time
 from collections import defaultdict
@@ -50,9 +45,9 @@ _NO_MEMBERS = Membership(frozenset(), "", 0, 0, 0)
 
 
 class ClusterStores:
-    """Pods and namespaces as the gate sees them, empty until they are told what there is.
+    """The stores of pods and namespaces that the gate uses, empty until an event is applied.
 
-    `born` says when pods were created, in seconds since 1970, as far as they were digested here.
+    `creation_times` are the creation times of the pods that were decoded here, by UID, in seconds since 1970.
     """
 
     def __init__(self) -> None:
@@ -63,10 +58,10 @@ class ClusterStores:
         self._interner = Shapes()
 
     def create_pod_record(self, pod: Pod) -> PodRow:
-        """The row of a stored pod.
+        """Return the record of a stored pod.
 
         Raises:
-            ValueError: it lacks what every stored pod has.
+            ValueError: if the pod lacks a field that every stored pod has.
         """
         record = digest(pod, self._interner)
         created = pod.metadata.creation_timestamp if pod.metadata else None
@@ -77,9 +72,9 @@ class ClusterStores:
 
 @dataclass
 class ObservedCluster:
-    """Pods and namespaces, which have been listed, and CapLedgers. It is asked while the views stay as they are.
+    """Pods and namespaces, which are synced, and CapLedgers. The stores must not change while a caller reads them.
 
-    `now` is when it was read, in seconds since 1970, unless that is not known.
+    `read_at` is the time of the read, in seconds since 1970, None if it is unknown.
     """
 
     stores: ClusterStores
@@ -88,33 +83,33 @@ class ObservedCluster:
 
     @property
     def pods(self) -> PodView:
-        """The pods."""
+        """The store of pods."""
         return self.stores.pods
 
     def list_keys(self, cap: ActiveCap) -> list[LedgerKey]:
-        """The ledgers that a cap has here: one, or one for each of its namespaces."""
+        """Return the ledgers of a cap: one if it is shared, else one for each of its member namespaces."""
         if cap.definition.shared:
             return [LedgerKey(cap.key, "")]
         return [LedgerKey(cap.key, name) for name in sorted(self.get_membership(cap, LedgerKey(cap.key, "")).names)]
 
     def get_membership(self, cap: ActiveCap, key: LedgerKey) -> Membership:
-        """The namespaces that draw on a ledger, as the gate finds them."""
+        """Return the member namespaces of a ledger, as the gate finds them."""
         return self.stores.usage_lister.find_membership(cap, key) or _NO_MEMBERS
 
     def list_terminating(self, namespaces: Iterable[str]) -> list[str]:
-        """The UIDs of pods of these namespaces that are being deleted and have not ended."""
+        """Return the UIDs of the pods of the namespaces that are being deleted and have not ended."""
         return [uid for name in namespaces for uid in self._terminating_by_namespace.get(name, ())]
 
     def list_unknown_ledgers(self, caps: CapIndex) -> list[LedgerKey]:
-        """The ledgers of caps that are not among these."""
-        cap_keys = {counted.key for counted in caps.list_caps()}
+        """Return the ledgers of caps that are not in `caps`."""
+        cap_keys = {cap.key for cap in caps.list_caps()}
         return sorted(
             (key for key in self.ledgers.records if key.cap not in cap_keys), key=lambda key: (key.cap, key.namespace)
         )
 
     def list_deleted_namespaces(self, caps: CapIndex) -> list[str]:
-        """The namespaces that are gone, of which a ledger of these caps is left."""
-        cap_keys = {counted.key for counted in caps.list_caps()}
+        """Return the deleted namespaces for which a ledger of the caps still exists."""
+        cap_keys = {cap.key for cap in caps.list_caps()}
         namespaces = {key.namespace for key in self.ledgers.records if key.namespace and key.cap in cap_keys}
         return sorted(name for name in namespaces if self.stores.namespaces.row(name) is None)
 
@@ -129,10 +124,10 @@ class ObservedCluster:
 
 
 def observe_api_server(access: Access) -> ObservedCluster:
-    """What is there now. Ledgers are read first, so that pods are no older than what a ledger was counted from.
+    """List a cluster. Ledgers are read first, so that the pods are not older than those that a ledger counted.
 
     Raises:
-        ListingError: pods or namespaces cannot be listed.
+        ListError: if pods or namespaces cannot be listed.
     """
     transport = PooledTransport(access)
     try:
@@ -145,10 +140,10 @@ def observe_api_server(access: Access) -> ObservedCluster:
 
 
 def list_cap_ledgers(transport: Transport, server: str) -> CapLedgerList:
-    """The CapLedgers of a cluster, or why there are none to be had.
+    """Return the CapLedgers of a cluster, or the reason why they cannot be read.
 
     Raises:
-        ListingError: the API server fails in another way than by refusing.
+        ListError: if the list fails for another reason than a missing resource or permission.
     """
     try:
         return create_ledger_list(list_all(transport, LEDGER_RECORD_CODEC, server, LEDGER_PAGE_SIZE).items)
@@ -171,7 +166,7 @@ def _is_terminating(pod: Place) -> bool:
 
 
 class _SnapshotHandler:
-    """Takes objects as they come, and keeps of each what its view keeps."""
+    """A handler of the objects of a snapshot that keeps the record of each."""
 
     def __init__(self) -> None:
         self.stores = ClusterStores()
@@ -180,7 +175,11 @@ class _SnapshotHandler:
         self.ledgers: list[CapLedgerRecord] = []
 
     def __call__(self, kind: str, item: msgspec.Raw) -> bool:
-        """Take one; ValueError for one that is not as a cluster stores it."""
+        """Add an object and return whether its kind is used.
+
+        Raises:
+            ValueError: if the object is not as a cluster stores it.
+        """
         match kind:
             case "Pod":
                 self.pods.append(self.stores.create_pod_record(_POD_DECODER.decode(item)))
@@ -195,7 +194,7 @@ class _SnapshotHandler:
         return True
 
     def get_revision(self, list_revision: str) -> int:
-        """When the pods were so: what the list says, else what the newest of them does."""
+        """Return the revision of the list, else the one of the newest pod."""
         return (
             max((record.revision for record in self.pods), default=1)
             if list_revision in ("", "0")
@@ -207,7 +206,7 @@ def observe_snapshot(path: Path) -> ObservedCluster:
     """Read a snapshot, JSON or YAML.
 
     Raises:
-        SnapshotError: the file cannot be read, holds something else, or no namespaces.
+        SnapshotError: if the file cannot be read, is not a snapshot, or has no namespaces.
     """
     handler = _SnapshotHandler()
     list_revision = read_items(path, handler)
@@ -231,11 +230,11 @@ _NAMESPACE_DECODER = msgspec.json.Decoder(Namespace)
 
 
 _POLL_SECONDS = 1.0
-"""Between two looks: what changes within it is seen at once."""
+"""The poll interval: changes within it are reported together."""
 
 
 class CapLedgerStore:
-    """CapLedgers as of one revision. The mapping is replaced, never changed, so that any thread may look."""
+    """The CapLedgers of one revision. The mapping is replaced, never changed, so that any thread may read it."""
 
     def __init__(self) -> None:
         self._records: dict[str, CapLedgerRecord] = {}
@@ -245,22 +244,22 @@ class CapLedgerStore:
         return len(self._records)
 
     def apply(self, event: Event[CapLedgerRecord]) -> None:
-        """Take up what was told."""
+        """Apply an event to the store."""
         if isinstance(event, Replaced):
-            self._records = {row.uid: row for row in event.items}
+            self._records = {record.uid: record for record in event.items}
         elif isinstance(event, Changed):
             self._records = {**self._records, event.item.uid: event.item}
         elif isinstance(event, Deleted):
-            self._records = {uid: row for uid, row in self._records.items() if uid != event.item.uid}
+            self._records = {uid: record for uid, record in self._records.items() if uid != event.item.uid}
         self.revision = event.revision
 
     def list_ledgers(self) -> CapLedgerList:
-        """All of them, now."""
+        """Return all ledgers."""
         return create_ledger_list(self._records.values())
 
 
 class WatchedCluster:
-    """Pods, namespaces and, unless `closed` says why not, CapLedgers."""
+    """The watches of pods, namespaces and, unless `unavailable_reason` is set, CapLedgers."""
 
     def __init__(self, access: Access, unavailable_reason: str) -> None:
         self._unavailable_reason = unavailable_reason
@@ -276,17 +275,17 @@ class WatchedCluster:
             )
 
     def start(self) -> None:
-        """Begin."""
+        """Start the watches."""
         for informer in self._informers:
             informer.start()
 
     def stop(self) -> None:
-        """End within a second for each."""
+        """Stop the watches, within a second each."""
         for informer in self._informers:
             informer.stop()
 
     def iterate_changes(self) -> Iterator[tuple[ObservedCluster, tuple[str, ...]]]:
-        """What is seen, each time that something may have changed, and what is stale of it; for ever."""
+        """Yield the cluster after each possible change, with the messages of its stale stores; without end."""
         previous: object = None
         while True:
             statuses = [informer.followed() for informer in self._informers]
@@ -310,7 +309,7 @@ class WatchedCluster:
 
 @contextmanager
 def watch_cluster(access: Access, unavailable_reason: str) -> Iterator[WatchedCluster]:
-    """A cluster that is followed for as long as the block runs."""
+    """Yield a cluster that is watched while the block runs."""
     cluster = WatchedCluster(access, unavailable_reason)
     cluster.start()
     try:

@@ -1,7 +1,4 @@
-"""Options that say which cluster is meant, the same for every command that asks one.
-
-The policies that a command works with: those it is given, or the shipped ones.
-"""
+"""The options of all commands that read a cluster or policies: the cluster's source, and the policy files."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -28,12 +25,12 @@ _IN_CLUSTER = click.option(
 
 
 def connection_options(command: F) -> F:
-    """`--kubeconfig`, `--context` and `--in-cluster`."""
+    """Add `--kubeconfig`, `--context` and `--in-cluster` to a command."""
     return _KUBECONFIG(_CONTEXT(_IN_CLUSTER(command)))
 
 
 def snapshot_option(help_text: str) -> Callable[[F], F]:
-    """`--snapshot`, for what the command means by it."""
+    """Return the decorator that adds `--snapshot` with the help text of the command."""
     return click.option("--snapshot", metavar="FILE", type=click.Path(path_type=Path), help=help_text)
 
 
@@ -43,7 +40,7 @@ def require_one_source(
     """Check that the options name one cluster.
 
     Raises:
-        Misuse: they name two.
+        UsageError: if they name two.
     """
     if in_cluster and (kubeconfig or context):
         raise UsageError("--in-cluster takes neither --kubeconfig nor --context: it is the cluster that this runs in")
@@ -54,10 +51,10 @@ def require_one_source(
 
 
 def load_usable_policies(paths: Sequence[Path]) -> PolicySet:
-    """The policies at these paths, or the shipped ones when there are none.
+    """Return the policies at the given paths, or the shipped ones without a path.
 
     Raises:
-        Misuse: they say no usable set; every error is in the text, with its place.
+        UsageError: if the policies are not usable; the text has every error with its location.
     """
     parsed = load_policies(paths or (SHIPPED_POLICIES,))
     if not parsed.is_usable:

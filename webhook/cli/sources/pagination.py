@@ -1,4 +1,4 @@
-"""One whole list of a resource, page by page: at one revision, or not at all."""
+"""The complete list of a resource, page by page: at one revision, or an error."""
 
 from collections.abc import Iterator
 from typing import TypeVar
@@ -15,13 +15,13 @@ R = TypeVar("R", bound=Row)
 
 _PAGE_SIZE = 500
 _PAGE_SIZE_FACTORS = (1, 4, 16)
-"""A list that expires between two pages is begun anew, with pages so many times larger (docs/watching.md)."""
+"""The factors of the page size: a list that expires between two pages is repeated with the next (docs/watching.md)."""
 _OK = 200
 _NOT_FOUND = 404
 
 
 class ListError(TallygateError):
-    """A resource cannot be listed; `cause` is why."""
+    """A failure to list a resource; `cause` is the reason."""
 
     def __init__(self, text: str, cause: WatchError) -> None:
         super().__init__(text)
@@ -29,17 +29,17 @@ class ListError(TallygateError):
 
 
 class UnknownResourceError(ListError):
-    """The API server knows no such resource."""
+    """A resource that the API server does not serve."""
 
 
 def list_all(transport: Transport, codec: Reading[W, R], server: str, page_size: int = _PAGE_SIZE) -> Replaced[R]:
-    """Everything there is of a resource; without a `resourceVersion` in the query this is a quorum read.
+    """Return all objects of a resource; without a `resourceVersion` in the query this is a live read.
 
-    `page` is how many objects are asked for at a time.
+    `page_size` is the number of objects in each request.
 
     Raises:
-        UnservedError: the API server knows no such resource.
-        ListingError: it cannot be listed; the text names it, and `where` that was tried.
+        UnknownResourceError: if the API server does not serve the resource.
+        ListError: if the list fails; the text names the resource and `server`.
     """
     sizes = (page_size * factor for factor in _PAGE_SIZE_FACTORS)
     size = next(sizes)
@@ -63,7 +63,7 @@ def _collect(pages: Iterator[Page[R]]) -> Replaced[R]:
 
 
 def _track_pages(transport: Transport, codec: Reading[W, R], server: str, size: int) -> Iterator[Page[R]]:
-    """The pages of one list, told on stderr when they take long."""
+    """Return the pages of one list, with a progress line on stderr if they take long."""
     return track_size(
         f"listing {codec.name}", _request_pages(transport, codec, server, size), lambda page: len(page.items)
     )

@@ -1,7 +1,7 @@
-"""What a snapshot keeps of each object: what tallygate reads, and nothing else.
+"""The fields of each object that a snapshot stores: those that tallygate reads, and no others.
 
-No environment, no command line, no image, and of annotations those only that say where a volume is: what is not there
-cannot be given away.
+No environment, no command line, no image, and only the annotations that locate a volume: a snapshot cannot disclose a
+field that it does not have.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from webhook.state.watch.wire import Reading, revision_of
 
 
 class SnapshotItem(NamedTuple):
-    """One object; `content` is its JSON, empty for a CapLedger that a newer tallygate has written."""
+    """An object; `content` is its JSON, empty for a CapLedger that a newer tallygate has written."""
 
     uid: str
     namespace: str
@@ -32,7 +32,7 @@ class SnapshotItem(NamedTuple):
 
 
 SchedulingObject = StorageObject | PriorityClass | PodDisruptionBudget | DeviceClass
-"""What says something about where pods can run, besides pods, nodes and namespaces."""
+"""The objects that scheduling depends on, besides pods, nodes and namespaces."""
 
 _KEPT_ANNOTATIONS = frozenset(
     {
@@ -57,10 +57,10 @@ def _create_namespace_item(namespace: Namespace) -> SnapshotItem:
 
 
 def _create_item(kind: str, meta: ObjectMeta | None, version: str = "v1", **content: Any) -> SnapshotItem:
-    """A stored object.
+    """Return the item of a stored object.
 
     Raises:
-        ValueError: it lacks what every stored object has.
+        ValueError: if the object has no UID or name.
     """
     if meta is None or not meta.uid or not meta.name:
         raise ValueError(f"a {kind.lower()} without uid or name")
@@ -126,7 +126,7 @@ _TYPES_BY_KIND: dict[str, type[SchedulingObject]] = {
 
 
 def _create_codec(version: str, plural: str, kind: str) -> Reading[SchedulingObject, SnapshotItem]:
-    """How objects of a kind are read of which all fields that are read are kept."""
+    """Return the codec of a kind whose items have all the fields that are decoded."""
 
     def create_item(obj: SchedulingObject) -> SnapshotItem:
         content = _FIELDS_DECODER.decode(_ENCODER.encode(obj))
@@ -137,14 +137,14 @@ def _create_codec(version: str, plural: str, kind: str) -> Reading[SchedulingObj
     return Reading(plural, path, _TYPES_BY_KIND[kind], create_item)
 
 
-VOLUME_CODECS = tuple(_create_codec(*place) for place in _RESOURCES if place[2] in STORAGE_TYPES)
-"""What says something about volumes: all of it, or none, for a claim without its volume says what is not so."""
+VOLUME_CODECS = tuple(_create_codec(*resource) for resource in _RESOURCES if resource[2] in STORAGE_TYPES)
+"""The codecs of the volume kinds: a snapshot has all of them or none, since a claim without its volume misleads."""
 
-SCHEDULING_CODECS = tuple(_create_codec(*place) for place in _RESOURCES if place[2] not in STORAGE_TYPES)
-"""What else says where pods can run: priorities and budgets."""
+SCHEDULING_CODECS = tuple(_create_codec(*resource) for resource in _RESOURCES if resource[2] not in STORAGE_TYPES)
+"""The codecs of the other kinds that scheduling depends on: priorities, device classes and budgets."""
 
 VOLUMES_LISTED_KIND = "PersistentVolumeClaimList"
 VOLUMES_LISTED_ITEM = SnapshotItem(
     "", "", "", 0, f'{{"apiVersion":"v1","kind":"{VOLUMES_LISTED_KIND}","items":[]}}'.encode()
 )
-"""Says in a snapshot that all there is of volumes is in it, even if that is nothing."""
+"""The mark of a snapshot that has all volume objects of its cluster, even if the cluster has none."""

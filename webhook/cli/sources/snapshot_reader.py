@@ -1,6 +1,6 @@
-"""A snapshot: nodes, pods and namespaces of a cluster at one time, from a file.
+"""The reader of snapshots: nodes, pods and namespaces of a cluster at one time, from a file.
 
-Columns, and numpy with them, are imported where pods are to be placed: that takes as long as half a check.
+Columns, and numpy with them, are imported only to place pods: the import takes as long as half a check.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -28,7 +28,7 @@ _LIST = "List"
 
 
 class SnapshotError(TallygateError):
-    """The file is no snapshot."""
+    """A file that is not a snapshot."""
 
 
 class _ListMeta(msgspec.Struct, rename="camel", frozen=True):
@@ -36,7 +36,7 @@ class _ListMeta(msgspec.Struct, rename="camel", frozen=True):
 
 
 class _ListOrObject(msgspec.Struct, frozen=True):
-    """A list, or an object by itself."""
+    """A list, or a single object."""
 
     kind: str | None = None
     items: list[msgspec.Raw] | None = None
@@ -44,12 +44,12 @@ class _ListOrObject(msgspec.Struct, frozen=True):
 
 
 ItemHandler = Callable[[str, msgspec.Raw], bool]
-"""Takes one object of this kind, if it is for anything, and says whether it is."""
+"""Takes an object with its kind, and returns whether that kind is used."""
 
 
 @dataclass(slots=True)
 class SnapshotContents:
-    """What is needed of it: pods, each namespace's labels, and the whole in columns, where pods are to be placed."""
+    """The pods, the labels of each namespace, and the cluster in columns if pods are to be placed."""
 
     pods: list[Pod] = field(default_factory=list)
     labels_by_namespace: dict[str, Mapping[str, str]] = field(default_factory=dict)
@@ -57,10 +57,10 @@ class SnapshotContents:
 
 
 def read_snapshot(path: Path, *, with_cluster: bool = False) -> SnapshotContents:
-    """Read a snapshot, JSON or YAML; `placing` when it will be asked where pods could run.
+    """Read a snapshot, JSON or YAML; `with_cluster` to place pods in it.
 
     Raises:
-        SnapshotError: the file cannot be read, or holds something else.
+        SnapshotError: if the file cannot be read, or is not a snapshot.
     """
     snapshot = SnapshotContents(cluster=_create_cluster() if with_cluster else None)
     try:
@@ -71,10 +71,10 @@ def read_snapshot(path: Path, *, with_cluster: bool = False) -> SnapshotContents
 
 
 def read_items(path: Path, handle: ItemHandler) -> str:
-    """Hand out every object of a snapshot; the resource version that its list says, if it says one.
+    """Pass every object of a snapshot to `handle`; return the resource version of its list, empty without one.
 
     Raises:
-        SnapshotError: the file cannot be read, holds none of what is taken, or `take` said so or raised ValueError.
+        SnapshotError: if the file cannot be read, has no object of a used kind, or `handle` raises this or ValueError.
     """
     try:
         return _handle_items(_read_bytes(path), handle)
@@ -120,7 +120,7 @@ def _handle_items(data: bytes, handle: ItemHandler) -> str:
 
 
 def _iterate_documents(data: bytes) -> Iterator[bytes]:
-    """Each document as JSON. One JSON object, the usual case, is not parsed twice."""
+    """Yield each document as JSON. A single JSON object, the usual case, is not parsed twice."""
     if data.lstrip()[:1] == b"{":
         yield data
         return
@@ -135,7 +135,7 @@ def _ingest_item(cluster: "Cluster", kind: str, item: msgspec.Raw) -> bool:
 
 
 def _add_item(snapshot: SnapshotContents, item: msgspec.Raw, kind: str) -> bool:
-    """Take what an item is for, if for anything."""
+    """Add an object to a snapshot, and return whether its kind is used."""
     is_ingested = snapshot.cluster is not None and _ingest_item(snapshot.cluster, kind, item)
     match kind:
         case "Pod":

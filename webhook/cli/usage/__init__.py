@@ -1,4 +1,4 @@
 """The command `usage`.
 
-An observed cluster and caps go in, plain values and tables come out, counted with what the gate counts with.
+It computes plain values and tables from an observed cluster and caps, with the stores that the gate counts by.
 """

@@ -1,7 +1,4 @@
-"""What `tallygate usage` is asked, and how it is answered: once, or again and again.
-
-`tallygate usage`: what caps are, hold and promise.
-"""
+"""The command `tallygate usage`: the limits of caps and their used, reserved and free amounts, once or repeatedly."""
 
 import sys
 import time
@@ -35,12 +32,12 @@ from webhook.policy.model import PolicySet
 T = TypeVar("T")
 _VERIFY_ATTEMPTS = 4
 _VERIFY_INTERVAL_SECONDS = 1.5
-"""What differs must do so in every look to be called drift: a gate counts anew within a second or two of a change."""
+"""The pause between attempts. Drift is a difference in every attempt: a gate recounts within 1 to 2 s of a change."""
 
 
 @dataclass(frozen=True, slots=True)
 class UsageQuery:
-    """What is asked of which cluster, and how it is to be printed. Without caps, the ledgers are asked."""
+    """The requested ledgers of a cluster, and the output format. Without caps, the ledgers themselves are shown."""
 
     source: ClusterSource
     caps: CapIndex
@@ -50,7 +47,7 @@ class UsageQuery:
 
 @dataclass(frozen=True, slots=True)
 class _UsageView(Generic[T]):
-    """One way to answer: `find` what is so, which can be compared, and `show` it."""
+    """A view of the usage: `compute` returns a comparable value, and `render` prints it."""
 
     compute: Callable[[UsageQuery, ObservedCluster], T]
     render: Callable[[T, str], None]
@@ -94,25 +91,25 @@ def _print_consumers(consumers_by_resource: list[ResourceConsumers], output: str
 
 
 USAGE_VIEW = _UsageView(_compute_usage, _print_usage)
-"""The table of usage. Misuse where no caps are known, or not the one that is meant."""
+"""The table of usage. UsageError if no caps are known, or the requested one does not exist."""
 CONSUMERS_VIEW = _UsageView(_compute_consumers, _print_consumers)
-"""The pods behind the numbers of a cap. Misuse where there is no such cap, or it does not count the namespace."""
+"""The pods behind the numbers of a cap. UsageError if the cap does not exist or does not count the namespace."""
 
 
 def show_once(query: UsageQuery, view: _UsageView[T]) -> None:
-    """Show what is there now.
+    """Show the view of the cluster at present.
 
     Raises:
-        TallygateError: it cannot be found out.
+        TallygateError: if the cluster cannot be read.
     """
     view.render(view.compute(query, query.source.read()), query.output)
 
 
 def show_changes(query: UsageQuery, view: _UsageView[T]) -> None:
-    """Show what is there, and again when that has changed; until somebody interrupts.
+    """Show the view, and again after each change, until the user interrupts.
 
     Raises:
-        TallygateError: at the beginning it cannot be found out.
+        TallygateError: if the cluster cannot be read at the start.
     """
     observed = query.source.read()
     previous: tuple[T, tuple[str, ...]] = (view.compute(query, observed), ())
@@ -129,7 +126,7 @@ def _show_again(query: UsageQuery, view: _UsageView[T], content: T, stale: Seque
     if query.output == "yaml":
         click.echo("---")
     elif query.output == "table":
-        click.clear()  # only where there is a terminal
+        click.clear()  # does nothing without a terminal
         click.echo(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
     view.render(content, query.output)
     _print_notes(stale)
@@ -141,10 +138,10 @@ def _print_notes(notes: Sequence[str]) -> None:
 
 
 def print_drift(query: UsageQuery) -> bool:
-    """Print what ledgers say otherwise than pods; whether there is anything.
+    """Print the numbers of ledgers that differ from the pods; return whether there is a difference.
 
     Raises:
-        Misuse: there is no such cap, or there are no ledgers.
+        UsageError: if the cap does not exist, or the cluster has no ledgers.
     """
     drifts, ledgers = _find_lasting_drift(query)
     if query.output != "table":
@@ -157,7 +154,7 @@ def print_drift(query: UsageQuery) -> bool:
 
 
 def _find_lasting_drift(query: UsageQuery) -> tuple[list[Drift], int]:
-    """What differs in the same way in every one of several looks, and how many ledgers were looked at."""
+    """Return the drifts that every one of several attempts finds, and the number of compared ledgers."""
     drifts, ledgers = _find_drift_once(query)
     for _ in range(0 if query.source.snapshot else _VERIFY_ATTEMPTS - 1):
         if not drifts:
@@ -265,7 +262,7 @@ def _check_options(modes: Mapping[str, bool], *, policies: bool, cap: bool, snap
     """Check the options.
 
     Raises:
-        Misuse: they contradict each other, or there is too little of them.
+        UsageError: if options contradict each other, or a required one is missing.
     """
     if modes["--verify"] and (modes["--explain"] or modes["--watch"]):
         raise UsageError("--verify goes with neither --explain nor --watch")

@@ -1,4 +1,4 @@
-"""The pods behind a number: what each holds, and how that adds up."""
+"""The pods behind a number: the amount of each, and its calculation."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _NO_AMOUNTS = Amounts()
 
 
 class _PodShare(NamedTuple):
-    """What one pod holds of one name, or is promised, and why so much."""
+    """The amount of one resource that a pod uses or has reserved, and its calculation."""
 
     namespace: str
     pod: str
@@ -37,7 +37,7 @@ class _PodShare(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ResourceConsumers:
-    """Who is behind the numbers of one name of a ledger; `tally` is what the ledger says, None without one."""
+    """The consumers of one resource of a ledger; `ledger_used` is the amount in the ledger, None without one."""
 
     cap: str
     namespace: str
@@ -48,7 +48,7 @@ class ResourceConsumers:
 
     @property
     def used(self) -> int:
-        """What the pods hold that are there."""
+        """The amount that the stored pods use."""
         return sum(consumer.amount for consumer in self.consumers if consumer.state != _RESERVED)
 
 
@@ -56,7 +56,7 @@ _USED, _TERMINATING, _RESERVED = "held", "terminating", "promised"
 
 
 def list_consumers(cluster: ObservedCluster, chosen: ChosenLedger) -> Iterator[ResourceConsumers]:
-    """Who is behind each number of a ledger."""
+    """Yield the consumers of each resource of a ledger."""
     active_cap, key, members = chosen
     ledger_record = cluster.ledgers.records.get(key)
     ledger = None if ledger_record is None else ledger_record.ledger
@@ -68,7 +68,7 @@ def list_consumers(cluster: ObservedCluster, chosen: ChosenLedger) -> Iterator[R
 
 
 def format_title(consumers: ResourceConsumers) -> str:
-    """What the pods are behind of."""
+    """Return the title of the list: cap, scope, resource and used amount."""
     ledger_text = (
         ""
         if consumers.ledger_used is None
@@ -81,7 +81,7 @@ def format_title(consumers: ResourceConsumers) -> str:
 
 
 def format_rows(consumers: ResourceConsumers) -> list[str]:
-    """The pods, a line each."""
+    """Return one line per pod."""
     cells = [
         (
             f"{share.namespace}/{share.pod}",
@@ -96,7 +96,7 @@ def format_rows(consumers: ResourceConsumers) -> list[str]:
 
 
 def convert_consumers(consumers: ResourceConsumers) -> dict[str, Any]:
-    """The same for a program; amounts are milli-cpu for cpu and whole units otherwise."""
+    """Return the consumers as plain data; amounts are milli-cpu for cpu and whole units otherwise."""
     return {
         "cap": consumers.cap,
         "namespace": consumers.namespace or None,
@@ -109,7 +109,7 @@ def convert_consumers(consumers: ResourceConsumers) -> dict[str, Any]:
 
 
 class _ResourceUsage(NamedTuple):
-    """What every pod of one shape holds of a name, and how that adds up."""
+    """The amount of a resource that every pod of one group uses, and its calculation."""
 
     name: str
     amount: int
@@ -119,10 +119,10 @@ class _ResourceUsage(NamedTuple):
 def _list_pod_shares(
     cluster: ObservedCluster, active_cap: ActiveCap, members: frozenset[str]
 ) -> Iterator[tuple[str, _PodShare]]:
-    """By name counted, the pods in the order of their names."""
+    """Yield the shares of the pods with their resource, the pods in the order of their names."""
     usage_by_group: dict[Shape, list[_ResourceUsage]] = {}
     for namespace in sorted(members):
-        for pod in sorted(cluster.pods.within(namespace), key=lambda place: place.name):
+        for pod in sorted(cluster.pods.within(namespace), key=lambda pod: pod.name):
             if pod.has_ended:
                 continue
             if pod.shape not in usage_by_group:
@@ -144,7 +144,7 @@ def _compute_usage(active_cap: ActiveCap, pod: Pod) -> Iterator[_ResourceUsage]:
 
 
 def _read_charged_resources(pod: Pod) -> PodResources:
-    """What a cap charges for (accounting.caps)."""
+    """Return the resources that a cap charges (`webhook.accounting.charge`)."""
     return apply_status(parse_pod_resources(pod.spec or PodSpec()), pod.status, ResizeView.CHARGED)
 
 

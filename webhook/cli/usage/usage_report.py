@@ -1,6 +1,6 @@
-"""Which ledgers are asked for: those of one cap, of one namespace, or all.
+"""The usage report: the choice of ledgers, and a line for each ledger and each resource that it counts.
 
-One line for each ledger and each name that it counts.
+Ledgers are chosen by cap, by namespace, or all.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,7 +20,7 @@ from webhook.state.watch.view import Count
 
 
 class ChosenLedger(NamedTuple):
-    """One ledger, and the namespaces that draw on it."""
+    """A ledger and its member namespaces."""
 
     active_cap: ActiveCap
     key: LedgerKey
@@ -35,21 +35,21 @@ class LedgerChoice:
     namespace: str | None = None
 
     def is_chosen(self, cap: str, key: LedgerKey, members: frozenset[str]) -> bool:
-        """Whether a ledger is meant: a shared one by each of its namespaces."""
+        """Return whether a ledger is chosen; a shared ledger matches each of its member namespaces."""
         return self.cap in (None, cap) and (self.namespace in (None, key.namespace) or self.namespace in members)
 
     def list_ledgers(self, cluster: ObservedCluster, caps: CapIndex) -> Iterator[ChosenLedger]:
-        """The ledgers meant, by name of the cap and namespace.
+        """Yield the chosen ledgers, by name of the cap and namespace.
 
         Raises:
-            Misuse: there is no such cap.
+            UsageError: if the chosen cap does not exist.
         """
-        cap_names = sorted({counted.definition.name for counted in caps.list_caps()})
+        cap_names = sorted({cap.definition.name for cap in caps.list_caps()})
         if self.cap is not None and self.cap not in cap_names:
             raise UsageError(f"there is no cap {self.cap}; the policies have {', '.join(cap_names) or 'none'}")
-        for counted in sorted(caps.list_caps(), key=lambda counted: counted.definition.name):
-            if self.cap in (None, counted.definition.name):
-                yield from self._list_ledgers_of_cap(cluster, counted)
+        for cap in sorted(caps.list_caps(), key=lambda cap: cap.definition.name):
+            if self.cap in (None, cap.definition.name):
+                yield from self._list_ledgers_of_cap(cluster, cap)
 
     def _list_ledgers_of_cap(self, cluster: ObservedCluster, active_cap: ActiveCap) -> Iterator[ChosenLedger]:
         for key in cluster.list_keys(active_cap):
@@ -63,7 +63,7 @@ _INITIALIZING = "converging: promises nothing yet"
 
 
 class ExceededLimit(StrEnum):
-    """Which bound is passed."""
+    """The limit that a line exceeds."""
 
     NONE = ""
     SOFT = "soft"
@@ -72,12 +72,11 @@ class ExceededLimit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UsageLine:
-    """How it stands with one name of a ledger, in the amounts of accounting.
+    """The usage of one resource of a ledger, in the amounts of accounting.
 
-    `namespace` is empty for a shared ledger, of which `members` says how many namespaces draw on it; None when that is
-    not known. `hard` and `soft` are None where there is no such bound, `promised` where there is no ledger to say.
-    `terminating` is how much of what is held goes with pods that are being deleted, `since` when the ledger was counted
-    from newer pods last.
+    `namespace` is empty for a shared ledger; `members` is the number of its member namespaces, None if it is unknown.
+    `hard` and `soft` are None without such a limit, and so is `reserved` without a ledger. `terminating` is the part of
+    `used` that belongs to pods that are being deleted, `counted_at` the time of the last recount from newer pods.
     """
 
     cap: str
@@ -95,17 +94,17 @@ class UsageLine:
 
     @property
     def charged(self) -> int:
-        """What counts against the cap."""
+        """The amount that counts against the cap."""
         return self.used + (self.reserved or 0)
 
     @property
     def free(self) -> int | None:
-        """What there is room for; None where nothing is bounded."""
+        """The free amount, None without a hard limit."""
         return None if self.hard is None else max(0, self.hard - self.charged)
 
     @property
     def exceeded_limit(self) -> ExceededLimit:
-        """Which bound is passed."""
+        """The limit that the charged amount exceeds."""
         if self.hard is not None and self.charged > self.hard:
             return ExceededLimit.HARD
         return ExceededLimit.SOFT if self.soft is not None and self.charged > self.soft else ExceededLimit.NONE
@@ -113,17 +112,17 @@ class UsageLine:
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """All lines, and what is to be said once."""
+    """The lines of a report, and its notes."""
 
     lines: tuple[UsageLine, ...]
     notes: tuple[str, ...]
 
 
 def compute_usage(cluster: ObservedCluster, caps: CapIndex, choice: LedgerChoice) -> UsageReport:
-    """How it stands with the caps that are meant; without any caps, with the ledgers that are there.
+    """Return the usage of the chosen caps; without caps, the usage of the stored ledgers.
 
     Raises:
-        Misuse: there is no such cap.
+        UsageError: if the chosen cap does not exist.
     """
     notes = list(cluster.ledgers.problems)
     if not caps:
@@ -146,7 +145,7 @@ def compute_usage(cluster: ObservedCluster, caps: CapIndex, choice: LedgerChoice
 
 
 def get_cap_name(key: LedgerKey) -> str:
-    """The cap's name: its key has a hash behind it."""
+    """Return the name of a cap from its key, which is the name followed by a hash."""
     return key.cap.rpartition("-")[0] or key.cap
 
 
@@ -178,14 +177,14 @@ def _list_lines(cluster: ObservedCluster, chosen: ChosenLedger) -> Iterator[Usag
 
 
 def _take_smaller_limits(policy_limits: Amounts, ledger_limits: Amounts) -> Amounts:
-    """What is kept to: the smaller of both bounds, where both are (docs/caps.md, rule 8)."""
+    """Return the limits of the policy, or those of the ledger where they are smaller (docs/caps.md, rule 8)."""
     return Amounts({name: min(limit, ledger_limits.get(name, limit)) for name, limit in policy_limits.items()})
 
 
 def _list_remarks(
     cluster: ObservedCluster, chosen: ChosenLedger, ledger: Ledger | None, count: Count, name: str
 ) -> Iterator[str]:
-    """What is odd about a line."""
+    """Yield the remarks on a line."""
     if ledger is None:
         if not cluster.ledgers.missing_reason:
             yield "no ledger yet: counted from pods"
@@ -207,7 +206,7 @@ def _list_remarks(
 
 
 def _list_lines_without_caps(cluster: ObservedCluster, choice: LedgerChoice) -> Iterator[UsageLine]:
-    """What the ledgers themselves say, where nobody says what the caps are."""
+    """Yield the lines of the stored ledgers, for a caller that has no caps."""
     for key, ledger_record in sorted(
         cluster.ledgers.records.items(), key=lambda each: (each[0].cap, each[0].namespace)
     ):
@@ -237,6 +236,6 @@ def _list_pod_names(cluster: ObservedCluster, uids: Iterable[str]) -> list[str]:
 
 
 def _format_first_names(names: list[str]) -> str:
-    """The first ten of them, and how many more there are."""
+    """Return the first ten names, and the number of the others."""
     remainder = f" and {len(names) - 10} more" if len(names) > 10 else ""  # noqa: PLR2004 -- ten fit into a line
     return ", ".join(names[:10]) + remainder

@@ -1,4 +1,4 @@
-"""Lines for a person, and for a program."""
+"""The usage report as text, as a table for terminals, and as plain data."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -14,18 +14,18 @@ from webhook.cli.usage.usage_report import ExceededLimit, UsageLine, UsageReport
 _UNKNOWN = "-"
 _HEAD = ("RESOURCE", "HARD", "SOFT", "HELD", "PROMISED", "FREE", "USED")
 _BAR_WIDTH = 10
-"""Characters of a bar."""
+"""The width of a bar in characters."""
 _STYLES = {ExceededLimit.NONE: "", ExceededLimit.SOFT: "yellow", ExceededLimit.HARD: "bold red"}
 
 
 def format_rows(lines: Sequence[UsageLine]) -> list[str]:
-    """One row a line, for pipes."""
+    """Return one row per line, for pipes."""
     header = ("CAP", "NAMESPACE", "RESOURCE", "HARD", "SOFT", "HELD", "PROMISED", "FREE", "SINCE", "NOTE")
     return align_rows(header, [_format_row(line) for line in lines])
 
 
 def render_lines(lines: Sequence[UsageLine]) -> RenderableType:
-    """One paragraph a ledger, with bars and colours, for terminals: what is too wide for one is the note alone."""
+    """Return one paragraph per ledger, with bars and colours, for terminals; only the note may exceed the width."""
     cells = [(line.name, *_format_amounts(line), _format_bar(line)) for line in lines]
     widths = [max(map(len, column)) for column in zip(_HEAD, *cells, strict=True)]
     parts = [Text(_pad_cells(_HEAD, widths), "bold")]
@@ -44,12 +44,12 @@ def render_lines(lines: Sequence[UsageLine]) -> RenderableType:
 
 
 def convert_report(report: UsageReport) -> dict[str, Any]:
-    """Everything for a program; amounts are milli-cpu for cpu and whole units otherwise."""
+    """Return a report as plain data; amounts are milli-cpu for cpu and whole units otherwise."""
     return {"usage": [_convert_line(line) for line in report.lines], "notes": list(report.notes)}
 
 
 def format_scope(namespace: str, members: int | None) -> str:
-    """Whose ledger it is."""
+    """Return the namespace of a ledger, or `shared` with the number of its member namespaces."""
     if namespace:
         return namespace
     return "shared" if members is None else f"shared, {members} namespace{'s' * (members != 1)}"
@@ -93,7 +93,7 @@ def _list_notes(line: UsageLine) -> list[str]:
 
 
 def _format_bar(line: UsageLine) -> str:
-    """Held, promised and free, in tenths of what is allowed."""
+    """Return a bar of the used, reserved and free amounts in tenths of the hard limit."""
     if not line.hard:
         return ""
     used = min(_BAR_WIDTH, -(-line.used * _BAR_WIDTH // line.hard))

@@ -1,14 +1,16 @@
-"""Whether ledgers say what the pods hold.
+"""The comparison of ledgers with the pods.
 
-A ledger says what it counted at a revision (`asOf`), and the pods are listed after it was read. A pod that has not
-changed since then, or was created well before, or so long ago that any gate must have counted it, is to be in the tally
-with what it holds now: what changes a pod without changing its cost is no reason to count anew. Any other may have been
-counted with anything up to what it holds, or would hold had it not ended. One that was deleted since leaves no trace,
-and one that was resized is not told from one that was not: so what differs is looked at again, until a gate has had the
-time to count anew (`asking`).
+A ledger has the used amounts at a revision (`pods_revision`), and the pods are listed after the ledger was read. Some
+pods must be in the used amounts with their present charge: those unchanged since that revision, those created well
+before it, and those so old that any gate must have counted them. A gate does not recount after a change of a pod that
+leaves its charge unchanged. Any other pod may be counted with any amount up to its charge, or up to the charge that it
+would have if it had not ended. A pod that was deleted since leaves no trace, and a resized pod cannot be distinguished
+from an unchanged one: so a difference is checked again until a gate has had the time to recount
+(`webhook.cli.usage.command`).
 
-A row is a promise in flight as long as its pod is not there, or has changed after `asOf`. Else a creation's should have
-been settled when the ledger was counted, and a change's must be based on what its pod holds (docs/caps.md, rule 4).
+A reservation is in flight while its pod does not exist, or has changed after `pods_revision`. Otherwise the recount
+should have released the reservation of a creation, and the reservation of an update must be based on the charge of its
+pod (docs/caps.md, rule 4).
 """
 
 from collections import Counter
@@ -30,13 +32,13 @@ from webhook.state.watch.shapes import Shape
 
 _NO_AMOUNTS = Amounts()
 _CLOCK_SKEW_SECONDS = 10.0
-"""What the clocks of gate and API server may be apart, beside the second to which both are told."""
+"""The allowed difference between the clocks of gate and API server, beyond their resolution of a second."""
 _MAX_COUNT_DELAY_SECONDS = 60.0
-"""A gate that runs counts a pod within a second or two; the rest is for many ledgers, and for clocks."""
+"""A running gate counts a pod within a second or two; the rest allows for many ledgers, and for clocks."""
 
 
 class Drift(NamedTuple):
-    """One number of a ledger that is wrong; `pod` is whose row it is in, empty for the tally."""
+    """A wrong number of a ledger; `pod` is the pod of the reservation, empty for the used amounts."""
 
     cap: str
     namespace: str
@@ -50,7 +52,10 @@ class Drift(NamedTuple):
 
 @dataclass
 class _CountedAmounts:
-    """What pods hold that are as they were counted, and what those may have been counted with that are not."""
+    """The charges of pods that must be counted as they are, and of pods that may be counted with less.
+
+    `by_uid` has the charges of the pods that are unchanged since the recount.
+    """
 
     certain: Counter[str] = field(default_factory=Counter)
     uncertain: Counter[str] = field(default_factory=Counter)
@@ -58,7 +63,7 @@ class _CountedAmounts:
 
 
 def find_comparable_ledger(cluster: ObservedCluster, chosen: ChosenLedger) -> CapLedgerRecord | None:
-    """The ledger, if there is one that has been counted."""
+    """Return the ledger if it exists, has been counted and is active, else None."""
     ledger_record = cluster.ledgers.records.get(chosen.key)
     return (
         ledger_record
@@ -71,7 +76,7 @@ def find_comparable_ledger(cluster: ObservedCluster, chosen: ChosenLedger) -> Ca
 
 
 def find_drift(cluster: ObservedCluster, chosen: ChosenLedger) -> Iterator[Drift]:
-    """What a ledger says otherwise than the pods; nothing where it is not `comparable`."""
+    """Yield the numbers of a ledger that differ from the pods, none if it is not comparable."""
     ledger_record = find_comparable_ledger(cluster, chosen)
     if ledger_record is None or ledger_record.ledger is None:
         return
@@ -82,7 +87,7 @@ def find_drift(cluster: ObservedCluster, chosen: ChosenLedger) -> Iterator[Drift
 
 
 def format_drift(drifts: list[Drift]) -> list[str]:
-    """The same for a person."""
+    """Return the drifts as an aligned table."""
     header = ("CAP", "NAMESPACE", "RESOURCE", "POD", "LEDGER", "PODS", "WHAT")
     return align_rows(
         header,
@@ -102,7 +107,7 @@ def format_drift(drifts: list[Drift]) -> list[str]:
 
 
 def convert_drift(drift: Drift) -> dict[str, Any]:
-    """The same for a program; amounts are milli-cpu for cpu and whole units otherwise."""
+    """Return a drift as plain data; amounts are milli-cpu for cpu and whole units otherwise."""
     return {
         "cap": drift.cap,
         "namespace": drift.namespace or None,
@@ -176,13 +181,13 @@ def _sum_pods(cluster: ObservedCluster, chosen: ChosenLedger, ledger_record: Cap
 
 
 def _get_creation_limit(cluster: ObservedCluster, ledger_record: CapLedgerRecord) -> float:
-    """Pods created before that are in the tally, whatever of them has changed since."""
+    """Return the time, in seconds since 1970, such that pods created before it are in the used amounts."""
     counted_before = ledger_record.counted_at.timestamp() - _CLOCK_SKEW_SECONDS if ledger_record.counted_at else 0.0
     return max(counted_before, cluster.read_at - _MAX_COUNT_DELAY_SECONDS if cluster.read_at else 0.0)
 
 
 def _compute_charge(active_cap: ActiveCap, pod: Place) -> Amounts:
-    """What a pod of this shape holds, unless it has ended; one that cannot be read is counted with nothing."""
+    """Return the charge of a pod of this group, unless it has ended; a pod with an invalid quantity charges nothing."""
     try:
         return active_cap.compute_charge(pod.shape.pod()).amounts
     except QuantityError:
