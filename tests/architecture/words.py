@@ -30,7 +30,10 @@ _PREPOSITIONS = {
     "on",
     "over",
     "under",
-} | {"upon", "with", "within", "without"}
+    "upon",
+    "within",
+    "without",
+}
 _IRREGULAR = {
     *(
         "begun",
@@ -83,7 +86,8 @@ _IRREGULAR = {
     *("understood", "won", "written"),
 }
 _VERBS_IN_ED = {"bleed", "embed", "exceed", "feed", "need", "proceed", "seed", "shed", "speed", "succeed", "weed"}
-_CONVENTIONS = {"of_type", "bound_method"}
+_COPIES = re.compile(r"with_\w+|for_user")
+"""`with_x` returns a copy with another x, and `for_user` the part for one user, as in many libraries."""
 
 
 @cache
@@ -162,7 +166,7 @@ def _is_property(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def _is_not_verb(name: str) -> bool:
-    if name.startswith("__"):
+    if name.startswith("__") or _COPIES.fullmatch(name):
         return False
     first = name.lstrip("_").partition("_")[0]
     participle = first in _IRREGULAR or (first.endswith("ed") and first not in _VERBS_IN_ED)
