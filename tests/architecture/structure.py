@@ -47,7 +47,7 @@ def find_small_modules(modules: Sequence[Module]) -> list[str]:
         if module.lines < _MIN_LINES_OF_ONE_IMPORTER
         and module.basename not in {"__init__", "__main__"}
         and module.path not in _RUN_BY_NAME
-        and len(importers[module.name] - {module.name}) <= 1
+        and len(importers[module.name] - {module.name}) == 1
     ]
 
 

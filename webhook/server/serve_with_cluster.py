@@ -82,13 +82,10 @@ def create_cluster_gate(
     audit_controller = _create_audit_controller(
         client_config, informers, settings, policy_reloader, reconciler, telemetry
     )
-    workers: list[_Worker] = [
-        each
-        for each in (informers, ledger_controller, lease_controller, event_recorder, audit_controller)
-        if each is not None
-    ]
+    candidates = (informers, ledger_controller, lease_controller, event_recorder, audit_controller)
+    workers: list[_Worker] = [worker for worker in candidates if worker is not None]
     admit = gate.admit if event_recorder is None else event_recorder.wrap_admit(gate.admit)
-    return GateParts(admit, [each.check for each in workers], partial(_run_workers, workers))
+    return GateParts(admit, [worker.check for worker in workers], partial(_run_workers, workers))
 
 
 def _warn_if_bound_too_short(seconds: float, telemetry: Telemetry) -> None:
