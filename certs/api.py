@@ -14,21 +14,23 @@ from kubernetes.client.rest import RESTClientObject
 from urllib3 import BaseHTTPResponse, Timeout
 from urllib3.exceptions import HTTPError, SSLError
 
-from certs.errors import CertsError, one_line
+from certs.errors import CertsError, format_one_line
 
-MANAGER: Final = "tallygate-certs"
+FIELD_MANAGER: Final = "tallygate-certs"
 """Who `kubectl get --show-managed-fields` and the API server's audit log say it was."""
 
-_CONNECT_SECONDS: Final = 5.0
-_ANSWER_SECONDS: Final = 30.0  # until it begins, and from one piece of it to the next
-_WHOLE_SECONDS: Final = 60.0
-_GOOD: Final = range(200, 300)
-_MOST_BYTES: Final = 4 << 20
+_CONNECT_TIMEOUT_SECONDS: Final = 5.0
+_READ_TIMEOUT_SECONDS: Final = 30.0  # until it begins, and from one piece of it to the next
+_BODY_TIMEOUT_SECONDS: Final = 60.0
+_SUCCESS_STATUSES: Final = range(200, 300)
+_MAX_RESPONSE_BYTES: Final = 4 << 20
 """Of one answer. An object is sent in one request, which may have 3 MiB (k8s.io/apiserver, pkg/server/config.go,
 MaxRequestBodyBytes, v1.36), and etcd takes half of that; whatever goes on after this is no object."""
 
-_TOO_LONG: Final = f"its answer is longer than {_MOST_BYTES >> 20} MiB, and no object is: something else answers there"
-_PIECE: Final = 1 << 16
+_TOO_LONG_MESSAGE: Final = (
+    f"its answer is longer than {_MAX_RESPONSE_BYTES >> 20} MiB, and no object is: something else answers there"
+)
+_CHUNK_BYTES: Final = 1 << 16
 _JSON: Final = "application/json"
 _JSON_PATCH: Final = "application/json-patch+json"
 
@@ -42,15 +44,15 @@ class ApiError(Exception):
         self.status = status
         self.message = message
 
-    def explained(self, doing: str) -> CertsError:
+    def to_certs_error(self, operation: str) -> CertsError:
         """Why what we tried to do (`doing`) cannot be done, in a sentence."""
         server = f"the API server at {self.server}"
         if not self.status:
             return CertsError(f"{server} cannot be reached: {self.message}")
-        return CertsError(f"cannot {doing}: {server} answers {self.status}: {self.message}")
+        return CertsError(f"cannot {operation}: {server} answers {self.status}: {self.message}")
 
 
-class Api:
+class ApiClient:
     """The API server of a configuration, asked as whom that names; by several threads, if need be."""
 
     def __init__(self, configuration: Configuration) -> None:
@@ -61,35 +63,35 @@ class Api:
         """Give up the connections that are open."""
         self._pool.clear()
 
-    def read(self, path: str, kind: str, called: str) -> Any:
+    def read(self, path: str, kind: str, name: str) -> Any:
         """The object at a path, of this kind and called so.
 
         Raises:
             ApiError: it cannot be read; 404: there is none.
             CertsError: what answered is no API server.
         """
-        content = self._whole(self._asked("GET", path))
+        content = self._read_body(self._send("GET", path))
         try:
-            found = json.loads(content)
+            decoded = json.loads(content)
         except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict) or found.get("kind") != kind:
-            raise CertsError(f"what answered for the {kind} {called} is no API server")
-        return found
+            decoded = None
+        if not isinstance(decoded, dict) or decoded.get("kind") != kind:
+            raise CertsError(f"what answered for the {kind} {name} is no API server")
+        return decoded
 
-    def create(self, path: str, made: object) -> None:
+    def create(self, path: str, new_object: object) -> None:
         """Put an object into the collection at a path. Raises ApiError; 409: there is one of its name."""
-        self._write("POST", path, made)
+        self._write("POST", path, new_object)
 
-    def replace(self, path: str, other: object) -> None:
+    def replace(self, path: str, new_object: object) -> None:
         """Put another in the place of an object. Raises ApiError; 409: it is of another version than that says."""
-        self._write("PUT", path, other)
+        self._write("PUT", path, new_object)
 
     def patch(self, path: str, operations: list[dict[str, Any]]) -> None:
         """Carry out a JSON patch (RFC 6902). Raises ApiError; 409: as `replace`."""
         self._write("PATCH", path, operations, _JSON_PATCH)
 
-    def watch(self, collection: str, name: str, lasts: int, silent: float) -> BaseHTTPResponse:
+    def watch(self, collection: str, name: str, duration_seconds: int, idle_timeout: float) -> BaseHTTPResponse:
         """What becomes of the object of this name for `lasts` seconds; after `silent` that say nothing it breaks off.
 
         By its name alone, an object that one may read by its name may be watched (k8s.io/apiserver,
@@ -98,80 +100,87 @@ class Api:
         Raises:
             ApiError: it cannot be watched.
         """
-        query = {"watch": "true", "fieldSelector": f"metadata.name={name}", "timeoutSeconds": f"{lasts}"}
-        return self._asked("GET", f"{collection}?{urlencode(query)}", seconds=silent)
+        query = {"watch": "true", "fieldSelector": f"metadata.name={name}", "timeoutSeconds": f"{duration_seconds}"}
+        return self._send("GET", f"{collection}?{urlencode(query)}", read_timeout=idle_timeout)
 
-    def broken(self, error: HTTPError) -> ApiError:
+    def convert_error(self, error: HTTPError) -> ApiError:
         """What it means that a connection cannot be made, or breaks off."""
         reason = f"{type(error).__name__} {error}" if isinstance(error, SSLError) else str(error)
-        return ApiError(self.configuration.host, 0, one_line(reason))
+        return ApiError(self.configuration.host, 0, format_one_line(reason))
 
     def _write(self, method: str, path: str, content: object, media_type: str = _JSON) -> None:
         headers = {"Content-Type": media_type}
         body = json.dumps(content).encode("utf-8")
-        self._whole(self._asked(method, f"{path}?{urlencode({'fieldManager': MANAGER})}", headers, body))
+        self._read_body(self._send(method, f"{path}?{urlencode({'fieldManager': FIELD_MANAGER})}", headers, body))
 
-    def _asked(
+    def _send(
         self,
         method: str,
         path: str,
         headers: dict[str, str] | None = None,
         body: bytes | None = None,
-        seconds: float = _ANSWER_SECONDS,
+        read_timeout: float = _READ_TIMEOUT_SECONDS,
     ) -> BaseHTTPResponse:
         """The answer, when it is a good one; its body is still to be read, and what comes packed is not unpacked."""
-        said = {"Accept": _JSON, "User-Agent": MANAGER, **self._authorization(), **(headers or {})}
-        url, timeout = self.configuration.host.rstrip("/") + path, Timeout(connect=_CONNECT_SECONDS, read=seconds)
+        all_headers = {"Accept": _JSON, "User-Agent": FIELD_MANAGER, **self._get_authorization(), **(headers or {})}
+        url, timeout = (
+            self.configuration.host.rstrip("/") + path,
+            Timeout(connect=_CONNECT_TIMEOUT_SECONDS, read=read_timeout),
+        )
         try:
-            answer = self._pool.request(
+            response = self._pool.request(
                 method,
                 url,
                 body,
-                headers=said,
+                headers=all_headers,
                 timeout=timeout,
                 redirect=False,
                 preload_content=False,
                 decode_content=False,
             )
         except HTTPError as error:
-            raise self.broken(error) from None
-        if answer.status not in _GOOD:
-            raise ApiError(self.configuration.host, answer.status, _message(self._whole(answer), answer.reason))
-        return answer
+            raise self.convert_error(error) from None
+        if response.status not in _SUCCESS_STATUSES:
+            raise ApiError(
+                self.configuration.host, response.status, _parse_message(self._read_body(response), response.reason)
+            )
+        return response
 
-    def _whole(self, answer: BaseHTTPResponse) -> bytes:
+    def _read_body(self, response: BaseHTTPResponse) -> bytes:
         """The body of an answer, unless it is longer than any that an API server has to give, or takes for ever."""
-        content, end = bytearray(), time.monotonic() + _WHOLE_SECONDS
+        content, deadline = bytearray(), time.monotonic() + _BODY_TIMEOUT_SECONDS
         try:
-            while piece := answer.read1(_PIECE):
+            while piece := response.read1(_CHUNK_BYTES):
                 content += piece
-                if len(content) > _MOST_BYTES:
-                    raise self._cut(answer, _TOO_LONG)
-                if time.monotonic() > end:
-                    raise self._cut(answer, f"its answer is not whole after {_WHOLE_SECONDS:.0f} s")
+                if len(content) > _MAX_RESPONSE_BYTES:
+                    raise self._abort(response, _TOO_LONG_MESSAGE)
+                if time.monotonic() > deadline:
+                    raise self._abort(response, f"its answer is not whole after {_BODY_TIMEOUT_SECONDS:.0f} s")
         except HTTPError as error:
-            raise self.broken(error) from None
+            raise self.convert_error(error) from None
         return bytes(content)
 
-    def _cut(self, answer: BaseHTTPResponse, why: str) -> ApiError:
+    def _abort(self, response: BaseHTTPResponse, reason: str) -> ApiError:
         """What it means that an answer is not read to its end."""
-        answer.close()
-        return ApiError(self.configuration.host, answer.status, why)
+        response.close()
+        return ApiError(self.configuration.host, response.status, reason)
 
-    def _authorization(self) -> dict[str, str]:
+    def _get_authorization(self) -> dict[str, str]:
         """What says who asks, if it is said by a token; one that is about to expire is renewed."""
         try:
             token = self.configuration.auth_settings().get("BearerToken")
         except Exception as error:  # noqa: BLE001  # whatever renews it fails with: a file, a program, a server
-            raise ApiError(self.configuration.host, 0, one_line(f"the token cannot be renewed: {error}")) from None
+            raise ApiError(
+                self.configuration.host, 0, format_one_line(f"the token cannot be renewed: {error}")
+            ) from None
         return {"Authorization": token["value"] or ""} if token else {}
 
 
-def _message(body: bytes, reason: str | None) -> str:
+def _parse_message(body: bytes, reason: str | None) -> str:
     """The message of the Status that the API server sends (metav1.Status), or what came instead."""
     try:
         status = json.loads(body)
     except (ValueError, RecursionError):
         status = None
     message = status.get("message") if isinstance(status, dict) else None
-    return one_line(str(message or reason or body.decode("utf-8", "replace") or "no reason is given"))
+    return format_one_line(str(message or reason or body.decode("utf-8", "replace") or "no reason is given"))

@@ -14,53 +14,53 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from certs.names import Names
+from certs.names import CertificateNames
 
-AUTHORITY_LIFETIME = timedelta(days=3652)
-LEAF_LIFETIME = timedelta(days=90)
+CA_LIFETIME = timedelta(days=3652)
+SERVING_LIFETIME = timedelta(days=90)
 CLOCK_SKEW = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class KeyPair:
     """A certificate and its private key."""
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
 
 
-def new_authority(now: datetime) -> Pair:
+def create_ca(now: datetime) -> KeyPair:
     """An authority that signs for itself. Each has a name of its own, so that two can be trusted side by side."""
     key = ec.generate_private_key(ec.SECP256R1())
     serial = x509.random_serial_number()
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"tallygate authority {serial:x}"[:40])])
-    builder = _builder(name, name, key.public_key(), now, AUTHORITY_LIFETIME).serial_number(serial)
+    builder = _create_builder(name, name, key.public_key(), now, CA_LIFETIME).serial_number(serial)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-    builder = builder.add_extension(_usage(signs_certificates=True), critical=True)
-    builder = builder.add_extension(_key_identifier(key), critical=False)
-    return Pair(builder.sign(key, hashes.SHA256()), key)
+    builder = builder.add_extension(_create_key_usage(signs_certificates=True), critical=True)
+    builder = builder.add_extension(_create_key_identifier(key), critical=False)
+    return KeyPair(builder.sign(key, hashes.SHA256()), key)
 
 
-def new_leaf(authority: Pair, names: Names, now: datetime) -> Pair:
+def create_serving_certificate(ca: KeyPair, names: CertificateNames, now: datetime) -> KeyPair:
     """A serving certificate for these names; it never outlives its authority."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tallygate")])
-    issuer = authority.certificate
-    lifetime = min(LEAF_LIFETIME, issuer.not_valid_after_utc - now)
-    builder = _builder(subject, issuer.subject, key.public_key(), now, lifetime)
+    issuer = ca.certificate
+    lifetime = min(SERVING_LIFETIME, issuer.not_valid_after_utc - now)
+    builder = _create_builder(subject, issuer.subject, key.public_key(), now, lifetime)
     builder = builder.serial_number(x509.random_serial_number())
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-    builder = builder.add_extension(_usage(signs_certificates=False), critical=True)
+    builder = builder.add_extension(_create_key_usage(signs_certificates=False), critical=True)
     builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-    builder = builder.add_extension(names.extension(), critical=False)
-    builder = builder.add_extension(_key_identifier(key), critical=False)
+    builder = builder.add_extension(names.to_extension(), critical=False)
+    builder = builder.add_extension(_create_key_identifier(key), critical=False)
     builder = builder.add_extension(
-        x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(_key_identifier(authority.key)), critical=False
+        x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(_create_key_identifier(ca.key)), critical=False
     )
-    return Pair(builder.sign(authority.key, hashes.SHA256()), key)
+    return KeyPair(builder.sign(ca.key, hashes.SHA256()), key)
 
 
-def _builder(
+def _create_builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime, lifetime: timedelta
 ) -> x509.CertificateBuilder:
     return (
@@ -73,11 +73,11 @@ def _builder(
     )
 
 
-def _key_identifier(key: ec.EllipticCurvePrivateKey) -> x509.SubjectKeyIdentifier:
+def _create_key_identifier(key: ec.EllipticCurvePrivateKey) -> x509.SubjectKeyIdentifier:
     return x509.SubjectKeyIdentifier.from_public_key(key.public_key())
 
 
-def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+def _create_key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
     """An authority signs certificates and their revocation; a leaf signs handshakes (RFC 5280, 4.2.1.3)."""
     return x509.KeyUsage(
         digital_signature=not signs_certificates,

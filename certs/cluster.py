@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 from kubernetes.client import Configuration
 from kubernetes.config import load_incluster_config, load_kube_config
 
-from certs.api import Api
-from certs.errors import CertsError, one_line
+from certs.api import ApiClient
+from certs.errors import CertsError, format_one_line
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class KubeconfigSource:
     """Which cluster: that of a kubeconfig (None: the one kubectl would take) and context, or the one we run in."""
 
     kubeconfig: Path | None = None
@@ -29,19 +29,21 @@ class Source:
         return f"{file}, context {self.context}" if self.context else file
 
 
-def connect(source: Source) -> Api:
+def create_client(source: KubeconfigSource) -> ApiClient:
     """The cluster's API server; nothing is sent yet, and the kubeconfig is never written.
 
     Raises:
         CertsError: there is no such cluster, or what describes it cannot be read.
     """
     try:
-        return Api(_configuration(source))
+        return ApiClient(_load_configuration(source))
     except Exception as error:  # noqa: BLE001  # the client lets whatever a broken file leads to escape
-        raise CertsError(f"{source}: leads to no cluster: {one_line(str(error) or type(error).__name__)}") from None
+        raise CertsError(
+            f"{source}: leads to no cluster: {format_one_line(str(error) or type(error).__name__)}"
+        ) from None
 
 
-def _configuration(source: Source) -> Configuration:
+def _load_configuration(source: KubeconfigSource) -> Configuration:
     configuration = Configuration()
     if source.in_cluster:
         load_incluster_config(configuration)

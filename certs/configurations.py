@@ -3,48 +3,48 @@
 from typing import Any, Final
 from urllib.parse import quote
 
-from certs.api import Api
+from certs.api import ApiClient
 
-KINDS: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+CONFIGURATION_KINDS: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
 
-def collection(kind: str) -> str:
+def get_collection_path(kind: str) -> str:
     """The path of all configurations of a kind."""
     return f"/apis/admissionregistration.k8s.io/v1/{kind.lower()}s"
 
 
-def read(api: Api, kind: str, name: str) -> Any:
+def read_configuration(client: ApiClient, kind: str, name: str) -> Any:
     """One configuration as it was sent.
 
     Raises:
         ApiError: it cannot be read; 404: there is none.
         CertsError: what answered is no API server.
     """
-    return api.read(_path(kind, name), kind, name)
+    return client.read(_get_configuration_path(kind, name), kind, name)
 
 
-def write_trust(api: Api, name: str, found: Any, trusted: str) -> bool:
+def patch_trust(client: ApiClient, name: str, configuration: Any, encoded_bundle: str) -> bool:
     """Let every webhook of what was found trust this (PEM in base64); whether there was anything to write.
 
     Raises:
         ApiError: it cannot be written; 409: it was changed since it was read.
     """
-    operations = _operations(found, trusted)
+    operations = _create_operations(configuration, encoded_bundle)
     if operations:
-        api.patch(_path(found["kind"], name), operations)
+        client.patch(_get_configuration_path(configuration["kind"], name), operations)
     return bool(operations)
 
 
-def _path(kind: str, name: str) -> str:
-    return f"{collection(kind)}/{quote(name, safe='')}"
+def _get_configuration_path(kind: str, name: str) -> str:
+    return f"{get_collection_path(kind)}/{quote(name, safe='')}"
 
 
-def _operations(found: Any, trusted: str) -> list[dict[str, Any]]:
+def _create_operations(configuration: Any, encoded_bundle: str) -> list[dict[str, Any]]:
     """The JSON patch that makes every webhook trust; it holds only for the very version that was read (409 else)."""
     entries = [
-        {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": trusted}
-        for index, webhook in enumerate(found.get("webhooks") or ())
-        if webhook["clientConfig"].get("caBundle") != trusted
+        {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": encoded_bundle}
+        for index, webhook in enumerate(configuration.get("webhooks") or ())
+        if webhook["clientConfig"].get("caBundle") != encoded_bundle
     ]
-    version = {"op": "add", "path": "/metadata/resourceVersion", "value": found["metadata"]["resourceVersion"]}
+    version = {"op": "add", "path": "/metadata/resourceVersion", "value": configuration["metadata"]["resourceVersion"]}
     return [version, *entries] if entries else []

@@ -10,43 +10,43 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from certs.authority import Pair
+from certs.authority import KeyPair
 from certs.errors import CertsError
 
-AUTHORITIES = "ca.crt"
-AUTHORITY_KEY = "ca.key"
-CHAIN = "tls.crt"
-KEY = "tls.key"
-_PUBLIC = 0o644
-_PRIVATE = 0o600
-_LARGEST_FILE = 1 << 20
+CA_FILE = "ca.crt"
+CA_KEY_FILE = "ca.key"
+CHAIN_FILE = "tls.crt"
+KEY_FILE = "tls.key"
+_PUBLIC_MODE = 0o644
+_PRIVATE_MODE = 0o600
+_MAX_FILE_BYTES = 1 << 20
 
 
-def read_authorities(folder: Path) -> tuple[x509.Certificate, ...]:
+def read_ca_certificates(folder: Path) -> tuple[x509.Certificate, ...]:
     """The authorities in `ca.crt`, the one that signs first; none when there is no such file.
 
     Raises:
         CertsError: the file cannot be read or is not PEM.
     """
-    return _read_certificates(folder / AUTHORITIES)
+    return _read_certificates(folder / CA_FILE)
 
 
-def read_authority(folder: Path) -> Pair:
+def read_ca(folder: Path) -> KeyPair:
     """The authority that signs, and its key.
 
     Raises:
         CertsError: there is none, or its files cannot be read or do not belong together.
     """
-    return _read_pair(folder / AUTHORITIES, folder / AUTHORITY_KEY)
+    return _read_key_pair(folder / CA_FILE, folder / CA_KEY_FILE)
 
 
-def read_leaf(folder: Path) -> Pair:
+def read_serving_pair(folder: Path) -> KeyPair:
     """The serving certificate and its key.
 
     Raises:
         CertsError: there is none, or its files cannot be read or do not belong together.
     """
-    return _read_pair(folder / CHAIN, folder / KEY)
+    return _read_key_pair(folder / CHAIN_FILE, folder / KEY_FILE)
 
 
 def read_chain(folder: Path) -> tuple[x509.Certificate, ...]:
@@ -55,38 +55,38 @@ def read_chain(folder: Path) -> tuple[x509.Certificate, ...]:
     Raises:
         CertsError: the file cannot be read or is not PEM.
     """
-    return _read_certificates(folder / CHAIN)
+    return _read_certificates(folder / CHAIN_FILE)
 
 
-def write_authority(folder: Path, authority: Pair, also_trusted: Sequence[x509.Certificate] = ()) -> None:
+def write_ca(folder: Path, ca: KeyPair, previous_cas: Sequence[x509.Certificate] = ()) -> None:
     """Write the authority that signs, and those that stay trusted beside it."""
-    certificates = b"".join(
-        each.public_bytes(serialization.Encoding.PEM) for each in (authority.certificate, *also_trusted)
-    )
-    _write(folder / AUTHORITY_KEY, _key_bytes(authority.key), _PRIVATE)
-    _write(folder / AUTHORITIES, certificates, _PUBLIC)
+    certificates = b"".join(each.public_bytes(serialization.Encoding.PEM) for each in (ca.certificate, *previous_cas))
+    _write(folder / CA_KEY_FILE, _encode_key(ca.key), _PRIVATE_MODE)
+    _write(folder / CA_FILE, certificates, _PUBLIC_MODE)
 
 
-def write_authorities(folder: Path, authorities: Sequence[x509.Certificate]) -> None:
+def write_ca_certificates(folder: Path, ca_certificates: Sequence[x509.Certificate]) -> None:
     """Write which authorities are trusted, the one that signs first."""
     _write(
-        folder / AUTHORITIES, b"".join(each.public_bytes(serialization.Encoding.PEM) for each in authorities), _PUBLIC
+        folder / CA_FILE,
+        b"".join(each.public_bytes(serialization.Encoding.PEM) for each in ca_certificates),
+        _PUBLIC_MODE,
     )
 
 
-def write_leaf(folder: Path, leaf: Pair) -> None:
+def write_serving_pair(folder: Path, serving: KeyPair) -> None:
     """Write the serving certificate and its key: two files, so whoever watches must check that they match."""
-    _write(folder / KEY, _key_bytes(leaf.key), _PRIVATE)
-    _write(folder / CHAIN, leaf.certificate.public_bytes(serialization.Encoding.PEM), _PUBLIC)
+    _write(folder / KEY_FILE, _encode_key(serving.key), _PRIVATE_MODE)
+    _write(folder / CHAIN_FILE, serving.certificate.public_bytes(serialization.Encoding.PEM), _PUBLIC_MODE)
 
 
 def _read(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            content = file.read(_LARGEST_FILE + 1)
+            content = file.read(_MAX_FILE_BYTES + 1)
     except OSError as error:
         raise CertsError(f"{path}: {error.strerror}; `tallygate certs issue` makes it") from None
-    if len(content) > _LARGEST_FILE:
+    if len(content) > _MAX_FILE_BYTES:
         raise CertsError(f"{path}: larger than 1 MiB; this is no certificate")
     return content
 
@@ -100,7 +100,7 @@ def _read_certificates(path: Path) -> tuple[x509.Certificate, ...]:
         raise CertsError(f"{path}: not a certificate in PEM: {error}") from None
 
 
-def _read_pair(certificate: Path, key: Path) -> Pair:
+def _read_key_pair(certificate: Path, key: Path) -> KeyPair:
     certificates = _read_certificates(certificate)
     if not certificates:
         raise CertsError(f"{certificate}: not there; `tallygate certs issue` makes it")
@@ -112,10 +112,10 @@ def _read_pair(certificate: Path, key: Path) -> Pair:
         raise CertsError(f"{key}: not an elliptic-curve key, so tallygate did not make it")
     if private.public_key() != certificates[0].public_key():
         raise CertsError(f"{key} is not the key of {certificate}")
-    return Pair(certificates[0], private)
+    return KeyPair(certificates[0], private)
 
 
-def _key_bytes(key: ec.EllipticCurvePrivateKey) -> bytes:
+def _encode_key(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
@@ -129,17 +129,17 @@ def _write(path: Path, content: bytes, mode: int) -> None:
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor, beside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 os.fchmod(file.fileno(), mode)
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            Path(beside).replace(path)
+            Path(temporary).replace(path)
         except OSError:
             with suppress(OSError):
-                Path(beside).unlink()
+                Path(temporary).unlink()
             raise
     except OSError as error:
         raise CertsError(f"{path}: cannot be written: {error.strerror}") from None

@@ -13,31 +13,31 @@ from datetime import datetime
 from pathlib import Path
 
 from certs.errors import CertsError
-from certs.files import CHAIN, KEY
-from certs.kept import Leaf, read_leaf
+from certs.files import CHAIN_FILE, KEY_FILE
+from certs.kept import ServingCertificate, parse_serving_certificate
 
-_TURNED = "..data"
-_LARGEST_FILE = 1 << 20
+_DATA_LINK = "..data"
+_MAX_FILE_BYTES = 1 << 20
 
 
-class Folder:
+class ServedFiles:
     """A folder of this process's own, on a volume in memory; it is made when it is not there."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.chain = path / CHAIN
-        self.key = path / KEY
+        self.chain = path / CHAIN_FILE
+        self.key = path / KEY_FILE
 
-    def read(self, now: datetime) -> Leaf | None:
+    def read(self, now: datetime) -> ServingCertificate | None:
         """What it holds from before, if that has not expired."""
         try:
             with self.chain.open("rb") as chain, self.key.open("rb") as key:
-                leaf = read_leaf(chain.read(_LARGEST_FILE), key.read(_LARGEST_FILE))
+                serving = parse_serving_certificate(chain.read(_MAX_FILE_BYTES), key.read(_MAX_FILE_BYTES))
         except OSError:
             return None
-        return leaf if leaf and leaf.certificate.not_valid_after_utc > now else None
+        return serving if serving and serving.certificate.not_valid_after_utc > now else None
 
-    def write(self, leaf: Leaf) -> None:
+    def write(self, serving: ServingCertificate) -> None:
         """Put it in force.
 
         Raises:
@@ -46,29 +46,29 @@ class Folder:
         try:
             self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
             new = f"..{secrets.token_hex(8)}"
-            self._fill(self._path / new, leaf)
-            self._turn(new)
+            self._write_files(self._path / new, serving)
+            self._switch_link(new)
         except OSError as error:
             raise CertsError(
                 f"{self._path}: cannot be written: {error.strerror}; it must be a volume in memory"
             ) from None
 
-    def _fill(self, made: Path, leaf: Leaf) -> None:
-        made.mkdir(mode=0o700)
-        for name, content, mode in ((CHAIN, leaf.chain, 0o644), (KEY, leaf.key, 0o600)):
-            with os.fdopen(os.open(made / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+    def _write_files(self, directory: Path, serving: ServingCertificate) -> None:
+        directory.mkdir(mode=0o700)
+        for name, content, mode in ((CHAIN_FILE, serving.chain, 0o644), (KEY_FILE, serving.key, 0o600)):
+            with os.fdopen(os.open(directory / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
                 file.write(content)
 
-    def _turn(self, new: str) -> None:
+    def _switch_link(self, new: str) -> None:
         """Let the link lead to what is new, and take away what it led to."""
-        beside = self._path / f"{new}.link"
-        beside.symlink_to(new)
-        beside.replace(self._path / _TURNED)
+        new_link = self._path / f"{new}.link"
+        new_link.symlink_to(new)
+        new_link.replace(self._path / _DATA_LINK)
         for link in (self.chain, self.key):
             if not link.is_symlink():
                 link.unlink(missing_ok=True)
-                link.symlink_to(Path(_TURNED, link.name))
+                link.symlink_to(Path(_DATA_LINK, link.name))
         for old in self._path.glob("..*"):
-            if old.name not in (_TURNED, new) and old.is_dir() and not old.is_symlink():
+            if old.name not in (_DATA_LINK, new) and old.is_dir() and not old.is_symlink():
                 with suppress(OSError):
                     shutil.rmtree(old)

@@ -8,156 +8,170 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from certs.api import Api, ApiError
-from certs.configurations import KINDS, read, write_trust
+from certs.api import ApiClient, ApiError
+from certs.configurations import CONFIGURATION_KINDS, patch_trust, read_configuration
 from certs.errors import CertsError
-from certs.keeper import ChangedError, Registered, Stored
-from certs.kept import ASKED, SINCE, Kept, annotations_of, data_of, read_kept
-from certs.names import Names, parse_names, service_names
+from certs.keeper import ChangedError, StoredSecret, WebhookTrust
+from certs.kept import (
+    RENEW_ANNOTATION,
+    SINCE_ANNOTATION,
+    SecretState,
+    encode_annotations,
+    encode_data,
+    parse_secret_state,
+)
+from certs.names import CertificateNames, create_service_names, parse_names
 
-_CHANGED = (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND)  # what was there is another, or gone
-_TYPE = "kubernetes.io/tls"
+_CONFLICT_STATUSES = (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND)  # what was there is another, or gone
+_SECRET_TYPE = "kubernetes.io/tls"  # noqa: S105  # a type, no password
 _LABELS = {"app.kubernetes.io/name": "tallygate", "app.kubernetes.io/component": "gate"}
-_OURS = frozenset({ASKED, SINCE})
-_OTHERS = "cert-manager.io/"  # what annotations begin with of who keeps Secrets, too
+_OUR_ANNOTATIONS = frozenset({RENEW_ANNOTATION, SINCE_ANNOTATION})
+_CERT_MANAGER_PREFIX = "cert-manager.io/"  # what annotations begin with of who keeps Secrets, too
 
 
-class InCluster:
+class KubernetesCertificateStore:
     """One Secret, by namespace and name, and the two configurations of a name."""
 
-    def __init__(self, api: Api, secret: tuple[str, str], registration: str) -> None:
-        self._api = api
+    def __init__(self, client: ApiClient, secret: tuple[str, str], configuration_name: str) -> None:
+        self._client = client
         self._namespace, self._name = secret
-        self._path = f"{secrets_in(self._namespace)}/{quote(self._name, safe='')}"
-        self._registration = registration
-        self._raw: dict[str, Any] = {}
+        self._path = f"{get_secrets_path(self._namespace)}/{quote(self._name, safe='')}"
+        self._configuration_name = configuration_name
+        self._objects: dict[str, Any] = {}
 
-    def registered(self) -> tuple[Registered, ...]:
+    def read_webhook_trust(self) -> tuple[WebhookTrust, ...]:
         """Those configurations that there are.
 
         Raises:
             CertsError: that cannot be told.
         """
-        found = []
-        for kind in KINDS:
-            with _explaining(f"read the {kind} {self._registration}"):
+        webhook_trust = []
+        for kind in CONFIGURATION_KINDS:
+            with _convert_errors(f"read the {kind} {self._configuration_name}"):
                 try:
-                    self._raw[kind] = read(self._api, kind, self._registration)
+                    self._objects[kind] = read_configuration(self._client, kind, self._configuration_name)
                 except ApiError as error:
                     if error.status != HTTPStatus.NOT_FOUND:
                         raise
                 else:
-                    found.append(_registered(kind, self._raw[kind]))
-        return tuple(found)
+                    webhook_trust.append(_parse_webhook_trust(kind, self._objects[kind]))
+        return tuple(webhook_trust)
 
-    def stored(self) -> Stored | None:
+    def read_secret(self) -> StoredSecret | None:
         """The Secret, if there is one.
 
         Raises:
             CertsError: that cannot be told, or somebody else keeps it.
         """
-        with _explaining(f"read the Secret {self._called}"):
+        with _convert_errors(f"read the Secret {self._secret_name}"):
             try:
-                found = self._raw["Secret"] = self._api.read(self._path, "Secret", self._called)
+                secret = self._objects["Secret"] = self._client.read(self._path, "Secret", self._secret_name)
             except ApiError as error:
                 if error.status != HTTPStatus.NOT_FOUND:
                     raise
                 return None
-        metadata = found["metadata"]
+        metadata = secret["metadata"]
         annotations = metadata.get("annotations") or {}
-        if any(name.startswith(_OTHERS) for name in annotations):
+        if any(name.startswith(_CERT_MANAGER_PREFIX) for name in annotations):
             raise CertsError(
-                f"the Secret {self._called} is kept by cert-manager: mount it and serve with --tls-cert and --tls-key, "
+                f"the Secret {self._secret_name} is kept by cert-manager: mount it and serve with --tls-cert and "
+                "--tls-key, "
                 "or name another by --tls-secret"
             )
-        return Stored(metadata["resourceVersion"], read_kept(_decoded(found.get("data") or {}), annotations))
+        return StoredSecret(
+            metadata["resourceVersion"], parse_secret_state(_decode_data(secret.get("data") or {}), annotations)
+        )
 
-    def store(self, kept: Kept, before: Stored | None) -> None:
+    def write_secret(self, state: SecretState, expected: StoredSecret | None) -> None:
         """Write the Secret in the place of what was found.
 
         Raises:
             ChangedError: it is no longer as it was found.
             CertsError: it cannot be written.
         """
-        data = {name: base64.b64encode(value).decode("ascii") for name, value in data_of(kept).items()}
-        with _explaining(f"{'update' if before else 'create'} the Secret {self._called}"):
-            if before is None:
-                body: Any = {"apiVersion": "v1", "kind": "Secret", "type": _TYPE, "data": data}
-                body["metadata"] = {"name": self._name, "labels": _LABELS, "annotations": annotations_of(kept)}
-                self._api.create(secrets_in(self._namespace), body)
+        data = {name: base64.b64encode(value).decode("ascii") for name, value in encode_data(state).items()}
+        with _convert_errors(f"{'update' if expected else 'create'} the Secret {self._secret_name}"):
+            if expected is None:
+                body: Any = {"apiVersion": "v1", "kind": "Secret", "type": _SECRET_TYPE, "data": data}
+                body["metadata"] = {"name": self._name, "labels": _LABELS, "annotations": encode_annotations(state)}
+                self._client.create(get_secrets_path(self._namespace), body)
             else:
-                body = _replaced(self._raw["Secret"], data, annotations_of(kept), before.version)
-                self._api.replace(self._path, body)
+                body = _merge_secret(self._objects["Secret"], data, encode_annotations(state), expected.version)
+                self._client.replace(self._path, body)
 
-    def publish(self, found: Registered, bundle: bytes) -> None:
+    def publish_bundle(self, expected: WebhookTrust, bundle: bytes) -> None:
         """Let all webhooks of a configuration trust this.
 
         Raises:
             ChangedError: it is no longer as it was found.
             CertsError: it cannot be written.
         """
-        trusted = base64.b64encode(bundle).decode("ascii")
-        with _explaining(f"patch the {found.kind} {self._registration}"):
-            write_trust(self._api, self._registration, self._raw[found.kind], trusted)
+        encoded_bundle = base64.b64encode(bundle).decode("ascii")
+        with _convert_errors(f"patch the {expected.kind} {self._configuration_name}"):
+            patch_trust(self._client, self._configuration_name, self._objects[expected.kind], encoded_bundle)
 
     @property
-    def _called(self) -> str:
+    def _secret_name(self) -> str:
         return f"{self._namespace}/{self._name}"
 
 
-def secrets_in(namespace: str) -> str:
+def get_secrets_path(namespace: str) -> str:
     """The path of all Secrets of a namespace."""
     return f"/api/v1/namespaces/{quote(namespace, safe='')}/secrets"
 
 
 @contextmanager
-def _explaining(doing: str) -> Iterator[None]:
+def _convert_errors(operation: str) -> Iterator[None]:
     try:
         yield
     except ApiError as error:
-        if error.status in _CHANGED and not _says_no_namespace(error):
-            raise ChangedError(f"somebody else was quicker to {doing}") from None
-        raise error.explained(doing) from None
+        if error.status in _CONFLICT_STATUSES and not _is_namespace_missing(error):
+            raise ChangedError(f"somebody else was quicker to {operation}") from None
+        raise error.to_certs_error(operation) from None
 
 
-def _says_no_namespace(error: ApiError) -> bool:
+def _is_namespace_missing(error: ApiError) -> bool:
     return error.status == HTTPStatus.NOT_FOUND and "namespaces" in error.message
 
 
-def _registered(kind: str, found: Mapping[str, Any]) -> Registered:
-    clients = [webhook["clientConfig"] for webhook in found.get("webhooks") or ()]
-    bundles = tuple(_bytes(client.get("caBundle") or "") for client in clients)
-    return Registered(kind, found["metadata"]["resourceVersion"], bundles, _names(clients))
+def _parse_webhook_trust(kind: str, configuration: Mapping[str, Any]) -> WebhookTrust:
+    clients = [webhook["clientConfig"] for webhook in configuration.get("webhooks") or ()]
+    bundles = tuple(_decode_base64(client.get("caBundle") or "") for client in clients)
+    return WebhookTrust(kind, configuration["metadata"]["resourceVersion"], bundles, _parse_webhook_names(clients))
 
 
-def _names(clients: list[Mapping[str, Any]]) -> Names | None:
+def _parse_webhook_names(clients: list[Mapping[str, Any]]) -> CertificateNames | None:
     """By which an API server calls these (k8s.io/apiserver, pkg/util/webhook/client.go, v1.36)."""
     names = None
     for client in clients:
         try:
             if service := client.get("service"):
-                more = service_names(service["name"], service["namespace"])
+                client_names = create_service_names(service["name"], service["namespace"])
             else:
-                more = parse_names([urlsplit(client["url"]).hostname or ""])
+                client_names = parse_names([urlsplit(client["url"]).hostname or ""])
         except (CertsError, KeyError, ValueError):  # the API server lets through what nothing can be called by
             continue
-        names = names + more if names else more
+        names = names + client_names if names else client_names
     return names
 
 
-def _replaced(found: Mapping[str, Any], data: dict[str, str], said: dict[str, str], version: str) -> Any:
+def _merge_secret(
+    secret: Mapping[str, Any], data: dict[str, str], our_annotations: dict[str, str], version: str
+) -> Any:
     """What was found, with everything of others in it."""
-    metadata = found["metadata"]
-    annotations = {name: text for name, text in (metadata.get("annotations") or {}).items() if name not in _OURS}
-    metadata = {**metadata, "annotations": annotations | said, "resourceVersion": version}
-    return {**found, "metadata": metadata, "data": {**(found.get("data") or {}), **data}}
+    metadata = secret["metadata"]
+    annotations = {
+        name: text for name, text in (metadata.get("annotations") or {}).items() if name not in _OUR_ANNOTATIONS
+    }
+    metadata = {**metadata, "annotations": annotations | our_annotations, "resourceVersion": version}
+    return {**secret, "metadata": metadata, "data": {**(secret.get("data") or {}), **data}}
 
 
-def _decoded(data: Mapping[str, str]) -> dict[str, bytes]:
-    return {name: _bytes(text) for name, text in data.items()}
+def _decode_data(data: Mapping[str, str]) -> dict[str, bytes]:
+    return {name: _decode_base64(text) for name, text in data.items()}
 
 
-def _bytes(text: str) -> bytes:
+def _decode_base64(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):

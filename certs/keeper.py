@@ -16,15 +16,15 @@ from typing import Protocol
 
 from cryptography import x509
 
-from certs.kept import Kept, Leaf, authorities_in, fingerprint, pem
-from certs.names import Names
-from certs.succession import Sight, Step, What, complaint, next_step
+from certs.kept import SecretState, ServingCertificate, compute_fingerprint, encode_pem, parse_ca_certificates
+from certs.names import CertificateNames
+from certs.succession import RotationAction, RotationInput, RotationStep, choose_step, find_request_error
 
-SETTLING = 3600.0
+PROPAGATION_DELAY_SECONDS = 3600.0
 """Seconds from when a new authority is seen published until it signs what is served. API servers take up a changed
 configuration within a second; one that is cut off from its store for longer cannot create anything either."""
 
-_STALE = 60.0  # seconds; what was looked at longer ago is looked at again before anything is done about it
+_MAX_AGE_SECONDS = 60.0  # seconds; what was looked at longer ago is looked at again before anything is done about it
 
 
 class ChangedError(Exception):
@@ -32,39 +32,39 @@ class ChangedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
+class WebhookTrust:
     """A webhook configuration: what each of its webhooks trusts, and the names that they are called by."""
 
     kind: str
     version: str
     bundles: tuple[bytes, ...]
-    names: Names | None = None
+    names: CertificateNames | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredSecret:
     """The Secret as it was found: what of it can be used, and by what a change of it is seen."""
 
     version: str
-    kept: Kept
+    state: SecretState
 
 
-class Cluster(Protocol):
+class CertificateStore(Protocol):
     """Where the Secret and the webhook configurations are."""
 
-    def registered(self) -> tuple[Registered, ...]:
+    def read_webhook_trust(self) -> tuple[WebhookTrust, ...]:
         """Those configurations that there are. Raises CertsError when that cannot be told."""
         ...
 
-    def stored(self) -> Stored | None:
+    def read_secret(self) -> StoredSecret | None:
         """The Secret, if there is one. Raises CertsError when that cannot be told."""
         ...
 
-    def store(self, kept: Kept, before: Stored | None) -> None:
+    def write_secret(self, state: SecretState, expected: StoredSecret | None) -> None:
         """Write the Secret in the place of what was found. Raises ChangedError, CertsError."""
         ...
 
-    def publish(self, found: Registered, bundle: bytes) -> None:
+    def publish_bundle(self, expected: WebhookTrust, bundle: bytes) -> None:
         """Let all webhooks of a configuration trust this. Raises ChangedError, CertsError."""
         ...
 
@@ -75,10 +75,10 @@ class Timing:
 
     now: Callable[[], datetime]
     monotonic: Callable[[], float]
-    settling: float = SETTLING
+    propagation_delay: float = PROPAGATION_DELAY_SECONDS
 
 
-class Keeper:
+class CertificateReconciler:
     """One replica's. To be used by one thread.
 
     `names` are those by which the gate is called where no registration says so, `take` puts a leaf in force here,
@@ -87,129 +87,130 @@ class Keeper:
 
     def __init__(
         self,
-        cluster: Cluster,
-        names: Names,
-        take: Callable[[Leaf], None],
+        store: CertificateStore,
+        names: CertificateNames,
+        install: Callable[[ServingCertificate], None],
         timing: Timing,
-        served: Leaf | None = None,
+        served: ServingCertificate | None = None,
     ) -> None:
-        self._cluster = cluster
+        self._store = store
         self._names = names
-        self._take = take
+        self._install = install
         self._timing = timing
         self._trusted_since: dict[x509.Certificate, float] = {}
-        self._registered: tuple[Registered, ...] = ()
-        self._stored: Stored | None = None
-        self._looked = timing.monotonic()
+        self._webhook_trust: tuple[WebhookTrust, ...] = ()
+        self._secret: StoredSecret | None = None
+        self._observed_at = timing.monotonic()
         self.served = served
-        self.complaint = ""
+        self.request_error = ""
 
     @property
     def is_pending(self) -> bool:
         """Whether something is under way that wants to be looked at soon."""
-        kept = self._stored.kept if self._stored else None
-        if kept is None or kept.authority is None or kept.leaf is None or kept.leaf != self.served:
+        state = self._secret.state if self._secret else None
+        if state is None or state.ca is None or state.serving is None or state.serving != self.served:
             return True
-        return not kept.leaf.is_signed_by(kept.authority.certificate)
+        return not state.serving.is_signed_by(state.ca.certificate)
 
-    def round(self) -> Step | None:
+    def reconcile(self) -> RotationStep | None:
         """Look, serve what may be served, and take the step that is due; the step, if one was taken.
 
         Raises:
             ChangedError: somebody else was quicker; look again.
             CertsError: something cannot be read or written.
         """
-        self.look_at_registration()
-        self.look_at_secret()
-        return self.act()
+        self.observe_configurations()
+        self.observe_secret()
+        return self.take_action()
 
-    def look_at_registration(self) -> None:
+    def observe_configurations(self) -> None:
         """See what API servers are told to trust."""
-        self._see_registration()
+        self._observe_configurations()
 
-    def _see_registration(self) -> None:
-        self._looked = self._timing.monotonic()
-        self._registered = self._cluster.registered()
-        everywhere = self._trusted_by_all()
-        seen = self._timing.monotonic()
-        self._trusted_since = {each: self._trusted_since.get(each, seen) for each in everywhere}
+    def _observe_configurations(self) -> None:
+        self._observed_at = self._timing.monotonic()
+        self._webhook_trust = self._store.read_webhook_trust()
+        trusted_by_all = self._list_trusted_by_all()
+        observed_at = self._timing.monotonic()
+        self._trusted_since = {each: self._trusted_since.get(each, observed_at) for each in trusted_by_all}
 
-    def look_at_secret(self) -> None:
+    def observe_secret(self) -> None:
         """See what is kept, and serve what of it may be served."""
-        self._stored = self._cluster.stored()
-        if not self._is_in_order():
-            self._see_registration()  # what was published until just now is all that tells by whom others are signed
-        leaf = self._stored.kept.leaf if self._stored else None
-        if leaf and leaf != self.served and self._may_serve(leaf):
-            self._take(leaf)
-            self.served = leaf
+        self._secret = self._store.read_secret()
+        if not self._has_current_ca():
+            # The CAs published until now are the only evidence of the CA that signed the other replicas' certificates.
+            self._observe_configurations()
+        serving = self._secret.state.serving if self._secret else None
+        if serving and serving != self.served and self._can_serve(serving):
+            self._install(serving)
+            self.served = serving
 
-    def act(self) -> Step | None:
+    def take_action(self) -> RotationStep | None:
         """Take the step that is due."""
-        kept = self._stored.kept if self._stored else None
-        self.complaint = complaint(kept) if kept else ""
-        if self._timing.monotonic() - self._looked > _STALE:
+        state = self._secret.state if self._secret else None
+        self.request_error = find_request_error(state) if state else ""
+        if self._timing.monotonic() - self._observed_at > _MAX_AGE_SECONDS:
             return None
-        step = next_step(self._sight(kept))
-        if step and step.what is What.PUBLISH and kept:
-            bundle = pem(kept.authorities)
-            for each in self._registered:
+        step = choose_step(self._create_input(state))
+        if step and step.action is RotationAction.PUBLISH and state:
+            bundle = encode_pem(state.ca_certificates)
+            for each in self._webhook_trust:
                 if any(trusted != bundle for trusted in each.bundles):
-                    self._cluster.publish(each, bundle)
-        elif step and step.kept:
-            self._cluster.store(step.kept, self._stored)
+                    self._store.publish_bundle(each, bundle)
+        elif step and step.state:
+            self._store.write_secret(step.state, self._secret)
         return step
 
-    def _sight(self, kept: Kept | None) -> Sight:
-        bundle = pem(kept.authorities) if kept else b""
-        bundles = [each for found in self._registered for each in found.bundles]
-        return Sight(
-            kept=kept,
-            published=tuple(dict.fromkeys(each for text in bundles for each in authorities_in(text))),
+    def _create_input(self, state: SecretState | None) -> RotationInput:
+        bundle = encode_pem(state.ca_certificates) if state else b""
+        bundles = [each for found in self._webhook_trust for each in found.bundles]
+        return RotationInput(
+            state=state,
+            published_cas=tuple(dict.fromkeys(each for text in bundles for each in parse_ca_certificates(text))),
             is_published=all(text == bundle for text in bundles),
-            settled=self._is_settled,
+            is_propagated=self._is_propagated,
             served=self.served,
-            names=self._all_names(),
+            names=self._merge_names(),
             now=self._timing.now(),
         )
 
-    def _all_names(self) -> Names:
+    def _merge_names(self) -> CertificateNames:
         names = self._names
-        for found in self._registered:
+        for found in self._webhook_trust:
             names = names + found.names if found.names else names
         return names
 
-    def _is_in_order(self) -> bool:
-        kept = self._stored.kept if self._stored else None
-        return kept is not None and kept.authority is not None and kept.since is not None
+    def _has_current_ca(self) -> bool:
+        state = self._secret.state if self._secret else None
+        return state is not None and state.ca is not None and state.ca_since is not None
 
-    def _may_serve(self, leaf: Leaf) -> bool:
+    def _can_serve(self, serving: ServingCertificate) -> bool:
         """Whether all who call take it: now, when there is nothing better to serve with, else for sure."""
         now, served = self._timing.now(), self.served
-        if not self._registered:
-            trusting: Iterable[x509.Certificate] = self._stored.kept.authorities if self._stored else ()
+        if not self._webhook_trust:
+            trusting: Iterable[x509.Certificate] = self._secret.state.ca_certificates if self._secret else ()
         else:
             trusting = self._trusted_since
-        signers = [each for each in trusting if leaf.is_good([each], now)]
-        if served is None or not served.is_good(trusting, now):
+        signers = [each for each in trusting if serving.is_trusted_by([each], now)]
+        if served is None or not served.is_trusted_by(trusting, now):
             return bool(signers)
-        return any(self._is_settled(each) or served.is_signed_by(each) for each in signers)
+        return any(self._is_propagated(each) or served.is_signed_by(each) for each in signers)
 
-    def _is_settled(self, authority: x509.Certificate) -> bool:
-        since = self._trusted_since.get(authority)
-        return since is not None and self._timing.monotonic() >= since + self._timing.settling
+    def _is_propagated(self, ca: x509.Certificate) -> bool:
+        trusted_since = self._trusted_since.get(ca)
+        return trusted_since is not None and self._timing.monotonic() >= trusted_since + self._timing.propagation_delay
 
-    def _trusted_by_all(self) -> list[x509.Certificate]:
-        bundles = [authorities_in(text) for found in self._registered for text in found.bundles]
+    def _list_trusted_by_all(self) -> list[x509.Certificate]:
+        bundles = [parse_ca_certificates(text) for found in self._webhook_trust for text in found.bundles]
         return [each for each in dict.fromkeys(bundles[0]) if all(each in some for some in bundles)] if bundles else []
 
 
-def told(kept: Kept) -> dict[str, object]:
+def create_log_fields(state: SecretState) -> dict[str, object]:
     """What a log line says of what is kept: nothing of a key."""
-    said: dict[str, object] = {"authorities": [fingerprint(each) for each in kept.authorities]}
-    if kept.leaf:
-        said |= {
-            "certificate": fingerprint(kept.leaf.certificate),
-            "not_after": kept.leaf.certificate.not_valid_after_utc.isoformat(),
+    fields: dict[str, object] = {"authorities": [compute_fingerprint(each) for each in state.ca_certificates]}
+    if state.serving:
+        fields |= {
+            "certificate": compute_fingerprint(state.serving.certificate),
+            "not_after": state.serving.certificate.not_valid_after_utc.isoformat(),
         }
-    return said
+    return fields

@@ -14,22 +14,22 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from certs.authority import Pair
+from certs.authority import KeyPair
 from certs.errors import CertsError
-from certs.files import AUTHORITIES, AUTHORITY_KEY, CHAIN, KEY
-from certs.names import Names, names_of
+from certs.files import CA_FILE, CA_KEY_FILE, CHAIN_FILE, KEY_FILE
+from certs.names import CertificateNames, read_names
 
-SINCE = "tallygate.dev/authority-since"
+SINCE_ANNOTATION = "tallygate.dev/authority-since"
 """The annotation that says since when the newest authority is the newest: its fingerprint, a space, RFC 3339."""
 
-ASKED = "tallygate.dev/renew"
+RENEW_ANNOTATION = "tallygate.dev/renew"
 """The annotation by which somebody asks for a renewal: `certificate` or `authority`."""
 
-MOST_AUTHORITIES = 32
+MAX_CA_CERTIFICATES = 32
 """So many are trusted at a time; a bundle of them takes some 24 KiB, and every webhook holds a copy."""
 
 
-_UNUSABLE = (  # what the library says of bytes that are no certificate, or one of a kind that it does not know
+_PARSE_ERRORS = (  # what the library says of bytes that are no certificate, or one of a kind that it does not know
     AttributeError,
     IndexError,
     InvalidSignature,
@@ -44,152 +44,160 @@ _UNUSABLE = (  # what the library says of bytes that are no certificate, or one 
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class ServingCertificate:
     """A serving certificate with what is sent with it and its key, in PEM as they were found."""
 
     certificate: x509.Certificate
     chain: bytes
     key: bytes = field(repr=False)
 
-    def names(self) -> Names | None:
+    def read_names(self) -> CertificateNames | None:
         """Those that it is good for, if they can be told."""
         try:
-            return names_of(self.certificate)
-        except (*_UNUSABLE, CertsError):
+            return read_names(self.certificate)
+        except (*_PARSE_ERRORS, CertsError):
             return None
 
-    def is_signed_by(self, authority: x509.Certificate) -> bool:
+    def is_signed_by(self, ca: x509.Certificate) -> bool:
         """Whether the chain leads there, by names and signatures; not whether anything has expired."""
-        links = [*x509.load_pem_x509_certificates(self.chain), authority]
+        links = [*x509.load_pem_x509_certificates(self.chain), ca]
         return all(_has_signed(issuer, each) for each, issuer in pairwise(links))
 
-    def is_good(self, authorities: Iterable[x509.Certificate], now: datetime) -> bool:
+    def is_trusted_by(self, ca_certificates: Iterable[x509.Certificate], now: datetime) -> bool:
         """Whether a client that trusts these would take it. The clock of a client that is behind is its own affair."""
         if self.certificate.not_valid_after_utc <= now:
             return False
-        return any(each.not_valid_after_utc > now and self.is_signed_by(each) for each in authorities)
+        return any(each.not_valid_after_utc > now and self.is_signed_by(each) for each in ca_certificates)
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class SecretState:
     """What there is of it that can be used. `since` is None unless it is about this very authority."""
 
-    authority: Pair | None = None
-    trusted: tuple[x509.Certificate, ...] = ()
-    leaf: Leaf | None = None
-    since: datetime | None = None
-    asked: str = ""
+    ca: KeyPair | None = None
+    previous_cas: tuple[x509.Certificate, ...] = ()
+    serving: ServingCertificate | None = None
+    ca_since: datetime | None = None
+    requested: str = ""
 
     @property
-    def authorities(self) -> tuple[x509.Certificate, ...]:
+    def ca_certificates(self) -> tuple[x509.Certificate, ...]:
         """All that are to be trusted, the newest first."""
-        return (self.authority.certificate, *self.trusted) if self.authority else self.trusted
+        return (self.ca.certificate, *self.previous_cas) if self.ca else self.previous_cas
 
 
-def fingerprint(certificate: x509.Certificate) -> str:
+def compute_fingerprint(certificate: x509.Certificate) -> str:
     """Names a certificate in annotations and logs: the beginning of its SHA-256."""
     return certificate.fingerprint(hashes.SHA256()).hex()[:16]
 
 
-def pem(certificates: Iterable[x509.Certificate]) -> bytes:
+def encode_pem(certificates: Iterable[x509.Certificate]) -> bytes:
     """These and nothing else."""
     return b"".join(each.public_bytes(serialization.Encoding.PEM) for each in certificates)
 
 
-def authorities_in(text: bytes) -> tuple[x509.Certificate, ...]:
+def parse_ca_certificates(text: bytes) -> tuple[x509.Certificate, ...]:
     """The authorities in a PEM text, each once; none when it cannot be read as a whole."""
     try:
-        found = dict.fromkeys(x509.load_pem_x509_certificates(text))
-    except _UNUSABLE:
+        certificates = dict.fromkeys(x509.load_pem_x509_certificates(text))
+    except _PARSE_ERRORS:
         return ()
-    return tuple(each for each in found if _is_authority(each))
+    return tuple(each for each in certificates if _is_ca(each))
 
 
-def leaf_of(pair: Pair) -> Leaf:
+def convert_key_pair(pair: KeyPair) -> ServingCertificate:
     """One that was made here."""
-    return Leaf(pair.certificate, pem([pair.certificate]), _key_pem(pair.key))
+    return ServingCertificate(pair.certificate, encode_pem([pair.certificate]), _encode_key(pair.key))
 
 
-def read_leaf(chain: bytes, key: bytes) -> Leaf | None:
+def parse_serving_certificate(chain: bytes, key: bytes) -> ServingCertificate | None:
     """What was found as `tls.crt` and `tls.key`; None when they cannot be read or do not belong together."""
     try:
         certificate = x509.load_pem_x509_certificates(chain)[0]
-        private = serialization.load_pem_private_key(key, password=None)
-        _read_whole(certificate)
-        belong = _public(private.public_key()) == _public(certificate.public_key())
-    except _UNUSABLE:
+        private_key = serialization.load_pem_private_key(key, password=None)
+        _parse_fully(certificate)
+        is_match = _encode_public_key(private_key.public_key()) == _encode_public_key(certificate.public_key())
+    except _PARSE_ERRORS:
         return None
-    return Leaf(certificate, chain, key) if belong else None
+    return ServingCertificate(certificate, chain, key) if is_match else None
 
 
-def read_kept(data: Mapping[str, bytes], annotations: Mapping[str, str]) -> Kept:
+def parse_secret_state(data: Mapping[str, bytes], annotations: Mapping[str, str]) -> SecretState:
     """What of a Secret can be used."""
-    authorities = authorities_in(data.get(AUTHORITIES, b""))
-    key = _key(data.get(AUTHORITY_KEY, b""))
-    leaf = read_leaf(data.get(CHAIN, b""), data.get(KEY, b""))
-    asked = annotations.get(ASKED, "")
-    if not authorities or key is None or key.public_key() != authorities[0].public_key():
-        return Kept(None, authorities, leaf, None, asked)
-    newest = Pair(authorities[0], key)
-    return Kept(newest, authorities[1:], leaf, _since(annotations.get(SINCE, ""), newest.certificate), asked)
+    ca_certificates = parse_ca_certificates(data.get(CA_FILE, b""))
+    key = _parse_key(data.get(CA_KEY_FILE, b""))
+    serving = parse_serving_certificate(data.get(CHAIN_FILE, b""), data.get(KEY_FILE, b""))
+    requested = annotations.get(RENEW_ANNOTATION, "")
+    if not ca_certificates or key is None or key.public_key() != ca_certificates[0].public_key():
+        return SecretState(None, ca_certificates, serving, None, requested)
+    ca = KeyPair(ca_certificates[0], key)
+    return SecretState(
+        ca,
+        ca_certificates[1:],
+        serving,
+        _parse_ca_since(annotations.get(SINCE_ANNOTATION, ""), ca.certificate),
+        requested,
+    )
 
 
-def data_of(kept: Kept) -> dict[str, bytes]:
+def encode_data(state: SecretState) -> dict[str, bytes]:
     """As it is written into the Secret: what is there, by its name."""
-    data = {AUTHORITIES: pem(kept.authorities)}
-    if kept.authority:
-        data[AUTHORITY_KEY] = _key_pem(kept.authority.key)
-    if kept.leaf:
-        data |= {CHAIN: kept.leaf.chain, KEY: kept.leaf.key}
+    data = {CA_FILE: encode_pem(state.ca_certificates)}
+    if state.ca:
+        data[CA_KEY_FILE] = _encode_key(state.ca.key)
+    if state.serving:
+        data |= {CHAIN_FILE: state.serving.chain, KEY_FILE: state.serving.key}
     return data
 
 
-def annotations_of(kept: Kept) -> dict[str, str]:
+def encode_annotations(state: SecretState) -> dict[str, str]:
     """The annotations beside it; one that is not among them is to be taken away."""
-    said = {ASKED: kept.asked} if kept.asked else {}
-    if kept.authority and kept.since:
-        said[SINCE] = f"{fingerprint(kept.authority.certificate)} {kept.since:%Y-%m-%dT%H:%M:%SZ}"
-    return said
+    annotations = {RENEW_ANNOTATION: state.requested} if state.requested else {}
+    if state.ca and state.ca_since:
+        annotations[SINCE_ANNOTATION] = (
+            f"{compute_fingerprint(state.ca.certificate)} {state.ca_since:%Y-%m-%dT%H:%M:%SZ}"
+        )
+    return annotations
 
 
 def _has_signed(issuer: x509.Certificate, certificate: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(issuer)
-    except _UNUSABLE:
+    except _PARSE_ERRORS:
         return False
     return True
 
 
-def _is_authority(certificate: x509.Certificate) -> bool:
+def _is_ca(certificate: x509.Certificate) -> bool:
     """Whether it says so of itself, and can be read as a whole."""
     try:
-        _read_whole(certificate)
+        _parse_fully(certificate)
         return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-    except _UNUSABLE:
+    except _PARSE_ERRORS:
         return False
 
 
-def _read_whole(certificate: x509.Certificate) -> None:
+def _parse_fully(certificate: x509.Certificate) -> None:
     """Read what is read later on: the library puts off some of it, and what cannot be read is told only then."""
     _ = certificate.subject, certificate.issuer, certificate.not_valid_before_utc, certificate.not_valid_after_utc
-    _public(certificate.public_key())
+    _encode_public_key(certificate.public_key())
 
 
-def _key(text: bytes) -> ec.EllipticCurvePrivateKey | None:
+def _parse_key(text: bytes) -> ec.EllipticCurvePrivateKey | None:
     try:
         key = serialization.load_pem_private_key(text, password=None)
-    except _UNUSABLE:
+    except _PARSE_ERRORS:
         return None
     return key if isinstance(key, ec.EllipticCurvePrivateKey) else None
 
 
-def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+def _encode_key(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
 
 
-def _public(key: object) -> bytes:
+def _encode_public_key(key: object) -> bytes:
     """A public key of any kind as bytes; AttributeError for what is none."""
     encoded: bytes = getattr(key, "public_bytes")(  # noqa: B009  the kinds have no type in common
         serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
@@ -197,10 +205,10 @@ def _public(key: object) -> bytes:
     return encoded
 
 
-def _since(text: str, newest: x509.Certificate) -> datetime | None:
-    about, _, when = text.partition(" ")
+def _parse_ca_since(text: str, ca: x509.Certificate) -> datetime | None:
+    ca_fingerprint, _, timestamp = text.partition(" ")
     try:
-        moment = datetime.fromisoformat(when)
+        moment = datetime.fromisoformat(timestamp)
     except ValueError:
         return None
-    return moment if about == fingerprint(newest) and moment.tzinfo else None
+    return moment if ca_fingerprint == compute_fingerprint(ca) and moment.tzinfo else None

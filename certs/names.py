@@ -11,13 +11,13 @@ from certs.errors import CertsError
 
 _LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _DNS_NAME = re.compile(rf"(\*\.)?{_LABEL}(\.{_LABEL})*", re.IGNORECASE | re.ASCII)
-_LONGEST_DNS_NAME = 253
+_MAX_DNS_NAME_LENGTH = 253
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class CertificateNames:
     """DNS names and IP addresses, at least one of them all, in the order given and each once."""
 
     dns: tuple[str, ...] = ()
@@ -32,20 +32,22 @@ class Names:
         if not self.dns and not self.addresses:
             raise CertsError("a serving certificate needs a name: a service, a DNS name or an IP address")
 
-    def __add__(self, other: "Names") -> "Names":
+    def __add__(self, other: "CertificateNames") -> "CertificateNames":
         """The names of both."""
-        return Names(tuple(dict.fromkeys(self.dns + other.dns)), tuple(dict.fromkeys(self.addresses + other.addresses)))
+        return CertificateNames(
+            tuple(dict.fromkeys(self.dns + other.dns)), tuple(dict.fromkeys(self.addresses + other.addresses))
+        )
 
-    def texts(self) -> tuple[str, ...]:
+    def to_texts(self) -> tuple[str, ...]:
         """All of them as text."""
         return (*self.dns, *map(str, self.addresses))
 
-    def extension(self) -> x509.SubjectAlternativeName:
+    def to_extension(self) -> x509.SubjectAlternativeName:
         """As a certificate's extension (RFC 5280, 4.2.1.6)."""
         return x509.SubjectAlternativeName([*map(x509.DNSName, self.dns), *map(x509.IPAddress, self.addresses)])
 
 
-def parse_names(words: Iterable[str]) -> Names:
+def parse_names(words: Iterable[str]) -> CertificateNames:
     """DNS names and IP addresses as a person writes them, in any order.
 
     Raises:
@@ -57,11 +59,11 @@ def parse_names(words: Iterable[str]) -> Names:
         try:
             addresses[ipaddress.ip_address(word)] = None
         except ValueError:
-            dns[_dns_name(word)] = None
-    return Names(tuple(dns), tuple(addresses))
+            dns[_parse_dns_name(word)] = None
+    return CertificateNames(tuple(dns), tuple(addresses))
 
 
-def service_names(service: str, namespace: str, cluster_domain: str = "cluster.local") -> Names:
+def create_service_names(service: str, namespace: str, cluster_domain: str = "cluster.local") -> CertificateNames:
     """Every name by which a Service is reached; the API server uses `<service>.<namespace>.svc`.
 
     Raises:
@@ -71,7 +73,7 @@ def service_names(service: str, namespace: str, cluster_domain: str = "cluster.l
     return parse_names([f"{short}.svc", f"{short}.svc.{cluster_domain}", short, service])
 
 
-def names_of(certificate: x509.Certificate) -> Names:
+def read_names(certificate: x509.Certificate) -> CertificateNames:
     """The names that a certificate is good for.
 
     Raises:
@@ -85,7 +87,7 @@ def names_of(certificate: x509.Certificate) -> Names:
     return parse_names([*extension.get_values_for_type(x509.DNSName), *map(str, addresses)])
 
 
-def _dns_name(word: str) -> str:
-    if len(word) > _LONGEST_DNS_NAME or not _DNS_NAME.fullmatch(word):
-        raise CertsError(f"{word[:_LONGEST_DNS_NAME]!r} is neither a DNS name nor an IP address")
+def _parse_dns_name(word: str) -> str:
+    if len(word) > _MAX_DNS_NAME_LENGTH or not _DNS_NAME.fullmatch(word):
+        raise CertsError(f"{word[:_MAX_DNS_NAME_LENGTH]!r} is neither a DNS name nor an IP address")
     return word.lower()

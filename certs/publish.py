@@ -11,18 +11,20 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives import serialization
 
-from certs.api import Api, ApiError
-from certs.configurations import KINDS, read, write_trust
+from certs.api import ApiClient, ApiError
+from certs.configurations import CONFIGURATION_KINDS, patch_trust, read_configuration
 from certs.errors import CertsError
-from certs.files import AUTHORITIES, CHAIN, read_authorities, read_chain
-from certs.show import chain_problem
+from certs.files import CA_FILE, CHAIN_FILE, read_ca_certificates, read_chain
+from certs.show import find_chain_problem
 
-_LARGEST_BUNDLE = 1 << 16  # bytes; an authority takes less than one thousand, and each entry gets a copy
-_TRIES = 5
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")  # a DNS subdomain, so far that it is one step of a path
+_MAX_BUNDLE_BYTES = 1 << 16  # bytes; an authority takes less than one thousand, and each entry gets a copy
+_MAX_ATTEMPTS = 5
+_NAME_PATTERN = re.compile(
+    r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
+)  # a DNS subdomain, so far that it is one step of a path
 
 
-class Outcome(StrEnum):
+class PublishOutcome(StrEnum):
     """What became of one configuration."""
 
     UPDATED = "updated"
@@ -31,39 +33,40 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishResult:
     """One configuration, and what became of it."""
 
     kind: str
     name: str
-    outcome: Outcome
+    outcome: PublishOutcome
 
 
-def bundle(folder: Path, now: datetime) -> bytes:
+def read_ca_bundle(folder: Path, now: datetime) -> bytes:
     """What is to be trusted: the certificates of `ca.crt` as PEM, and nothing else that may stand in it.
 
     Raises:
         CertsError: there are none, they are too many to publish, or a serving certificate beside them is not valid by
             them: then nobody could call the gate any more.
     """
-    authorities, chain = read_authorities(folder), read_chain(folder)
-    if not authorities:
-        raise CertsError(f"{folder / AUTHORITIES}: no certificate in it; `tallygate certs issue` makes one")
-    if chain and (problem := chain_problem(chain[0], authorities, now)):
+    ca_certificates, chain = read_ca_certificates(folder), read_chain(folder)
+    if not ca_certificates:
+        raise CertsError(f"{folder / CA_FILE}: no certificate in it; `tallygate certs issue` makes one")
+    if chain and (problem := find_chain_problem(chain[0], ca_certificates, now)):
         raise CertsError(
-            f"{folder / CHAIN}: {problem}; who trusts only {folder / AUTHORITIES} would not call the gate: "
+            f"{folder / CHAIN_FILE}: {problem}; who trusts only {folder / CA_FILE} would not call the gate: "
             "`tallygate certs renew` or `tallygate certs issue` makes it anew"
         )
-    pem = b"".join(each.public_bytes(serialization.Encoding.PEM) for each in authorities)
-    if len(pem) > _LARGEST_BUNDLE:
+    encoded = b"".join(each.public_bytes(serialization.Encoding.PEM) for each in ca_certificates)
+    if len(encoded) > _MAX_BUNDLE_BYTES:
         raise CertsError(
-            f"{folder / AUTHORITIES}: {len(authorities)} certificates, {len(pem)} bytes; the most that is published is "
-            f"{_LARGEST_BUNDLE}: keep those that sign for the gate"
+            f"{folder / CA_FILE}: {len(ca_certificates)} certificates, {len(encoded)} bytes; the most that is "
+            "published is "
+            f"{_MAX_BUNDLE_BYTES}: keep those that sign for the gate"
         )
-    return pem
+    return encoded
 
 
-def publish(api: Api, name: str, trusted: bytes) -> Iterator[Published]:
+def publish_bundle(client: ApiClient, name: str, bundle: bytes) -> Iterator[PublishResult]:
     """Write `trusted` into every webhook of both configurations of this name, and say of each what was done.
 
     What is so already is not written; nothing but `caBundle` is touched. One of the two may be missing.
@@ -72,38 +75,38 @@ def publish(api: Api, name: str, trusted: bytes) -> Iterator[Published]:
         CertsError: nothing can be called so, neither is there, the API server cannot be reached or refuses, or others
             keep changing one.
     """
-    if not _NAME.fullmatch(name):
+    if not _NAME_PATTERN.fullmatch(name):
         raise CertsError(
             f"{name!r} names no webhook configuration: lower-case letters and digits, with - and . between"
         )
-    done = []
-    for kind in KINDS:
+    outcomes = []
+    for kind in CONFIGURATION_KINDS:
         try:
-            outcome = _publish(api, kind, name, base64.b64encode(trusted).decode("ascii"))
+            outcome = _publish_to_configuration(client, kind, name, base64.b64encode(bundle).decode("ascii"))
         except ApiError as error:
-            raise error.explained(f"read and patch the {kind} {name}") from None
-        done.append(outcome)
-        yield Published(kind, name, outcome)
-    if set(done) == {Outcome.MISSING}:
+            raise error.to_certs_error(f"read and patch the {kind} {name}") from None
+        outcomes.append(outcome)
+        yield PublishResult(kind, name, outcome)
+    if set(outcomes) == {PublishOutcome.MISSING}:
         raise CertsError(
             f"no webhook configuration is called {name}: register the gate first (kubectl apply -k "
             "deploy/kustomize/base), or name it by --name"
         )
 
 
-def _publish(api: Api, kind: str, name: str, trusted: str) -> Outcome:
-    for _ in range(_TRIES):
+def _publish_to_configuration(client: ApiClient, kind: str, name: str, encoded_bundle: str) -> PublishOutcome:
+    for _ in range(_MAX_ATTEMPTS):
         try:
-            if not write_trust(api, name, read(api, kind, name), trusted):
-                return Outcome.UNCHANGED
+            if not patch_trust(client, name, read_configuration(client, kind, name), encoded_bundle):
+                return PublishOutcome.UNCHANGED
         except ApiError as error:
             if error.status == HTTPStatus.NOT_FOUND:
-                return Outcome.MISSING
+                return PublishOutcome.MISSING
             if error.status != HTTPStatus.CONFLICT:
                 raise
         else:
-            return Outcome.UPDATED
+            return PublishOutcome.UPDATED
     raise CertsError(
-        f"the {kind} {name} was changed by somebody else each of the {_TRIES} times that we read it: "
+        f"the {kind} {name} was changed by somebody else each of the {_MAX_ATTEMPTS} times that we read it: "
         "try again, and look who writes it (kubectl get --show-managed-fields)"
     )

@@ -21,29 +21,29 @@ from enum import StrEnum
 
 from cryptography import x509
 
-from certs.authority import LEAF_LIFETIME, Pair, new_authority, new_leaf
-from certs.kept import ASKED, MOST_AUTHORITIES, Kept, Leaf, leaf_of
-from certs.names import Names
-from certs.renewal import LEAF_MARGIN, authority_due
+from certs.authority import SERVING_LIFETIME, KeyPair, create_ca, create_serving_certificate
+from certs.kept import MAX_CA_CERTIFICATES, RENEW_ANNOTATION, SecretState, ServingCertificate, convert_key_pair
+from certs.names import CertificateNames
+from certs.renewal import SERVING_MARGIN, is_ca_due
 
-_SKEW = timedelta(days=1)  # by which the clocks of replicas may differ before an authority is forgotten too early
-_CERTIFICATE, _AUTHORITY = "certificate", "authority"
-_ASKABLE = frozenset({"", _CERTIFICATE, _AUTHORITY})
+_CLOCK_SKEW = timedelta(days=1)  # by which the clocks of replicas may differ before an authority is forgotten too early
+_CERTIFICATE_REQUEST, _CA_REQUEST = "certificate", "authority"
+_VALID_REQUESTS = frozenset({"", _CERTIFICATE_REQUEST, _CA_REQUEST})
 
 
-class What(StrEnum):
+class RotationAction(StrEnum):
     """The kinds of step."""
 
     REBUILD = "rebuild"
-    TAKE_OVER = "take-over"
+    ADOPT = "take-over"
     PUBLISH = "publish"
-    CERTIFICATE = "certificate"
-    SUCCESSOR = "authority"
-    FORGET = "forget"
+    ISSUE = "certificate"
+    ROTATE_CA = "authority"
+    RETIRE_CA = "forget"
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class RotationInput:
     """What one replica sees.
 
     `kept` is None when there is no Secret; `published` are the authorities that any webhook trusts now, `is_published`
@@ -52,117 +52,155 @@ class Sight:
     those by which the gate is called.
     """
 
-    kept: Kept | None
-    published: tuple[x509.Certificate, ...]
+    state: SecretState | None
+    published_cas: tuple[x509.Certificate, ...]
     is_published: bool
-    settled: Callable[[x509.Certificate], bool]
-    served: Leaf | None
-    names: Names
+    is_propagated: Callable[[x509.Certificate], bool]
+    served: ServingCertificate | None
+    names: CertificateNames
     now: datetime
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RotationStep:
     """A step, the reason for it as a sentence, and what is then to be kept; None: nothing of the Secret changes."""
 
-    what: What
-    why: str
-    kept: Kept | None = None
+    action: RotationAction
+    reason: str
+    state: SecretState | None = None
 
 
-def next_step(sight: Sight) -> Step | None:
+def choose_step(rotation_input: RotationInput) -> RotationStep | None:
     """What this replica should do now; None: nothing, or nothing yet."""
-    kept, authority = sight.kept, sight.kept.authority if sight.kept else None
-    if kept is None or authority is None or authority.certificate.not_valid_after_utc <= sight.now:
-        return _rebuilt(kept or Kept(), sight, "there is no Secret" if kept is None else "no authority in it signs")
-    if kept.since is None:
-        trusted = _bounded(kept.trusted, sight.published, without=authority.certificate)
-        return Step(What.TAKE_OVER, "its authority is new here", replace(kept, trusted=trusted, since=sight.now))
-    if not sight.is_published:
-        return Step(What.PUBLISH, "API servers are to trust what ca.crt says")
-    return _certificate(kept, authority, sight) or _authorities(kept, authority, sight)
+    state, ca = rotation_input.state, rotation_input.state.ca if rotation_input.state else None
+    if state is None or ca is None or ca.certificate.not_valid_after_utc <= rotation_input.now:
+        return _rebuild(
+            state or SecretState(),
+            rotation_input,
+            "there is no Secret" if state is None else "no authority in it signs",
+        )
+    if state.ca_since is None:
+        previous_cas = _limit_ca_certificates(state.previous_cas, rotation_input.published_cas, excluded=ca.certificate)
+        return RotationStep(
+            RotationAction.ADOPT,
+            "its authority is new here",
+            replace(state, previous_cas=previous_cas, ca_since=rotation_input.now),
+        )
+    if not rotation_input.is_published:
+        return RotationStep(RotationAction.PUBLISH, "API servers are to trust what ca.crt says")
+    return _plan_serving_certificate(state, ca, rotation_input) or _plan_ca_rotation(state, ca, rotation_input)
 
 
-def forgotten_at(since: datetime) -> datetime:
+def get_retirement_time(ca_since: datetime) -> datetime:
     """When those are forgotten whose successor came in at `since`: what they signed has expired by then."""
-    return since + LEAF_LIFETIME + _SKEW
+    return ca_since + SERVING_LIFETIME + _CLOCK_SKEW
 
 
-def complaint(kept: Kept) -> str:
+def find_request_error(state: SecretState) -> str:
     """What whoever has asked for something should know; empty when it is or will be done."""
-    if kept.asked not in _ASKABLE:
-        return f"the annotation {ASKED} is {kept.asked[:40]!r}; write {_CERTIFICATE} or {_AUTHORITY}"
-    if kept.asked == _AUTHORITY and kept.since and len(kept.authorities) >= MOST_AUTHORITIES:
+    if state.requested not in _VALID_REQUESTS:
         return (
-            f"{len(kept.authorities)} authorities are trusted, and no more can be: a new one is made after "
-            f"{forgotten_at(kept.since):%Y-%m-%d}, when the old ones are forgotten"
+            f"the annotation {RENEW_ANNOTATION} is {state.requested[:40]!r}; write {_CERTIFICATE_REQUEST} or "
+            f"{_CA_REQUEST}"
+        )
+    if state.requested == _CA_REQUEST and state.ca_since and len(state.ca_certificates) >= MAX_CA_CERTIFICATES:
+        return (
+            f"{len(state.ca_certificates)} authorities are trusted, and no more can be: a new one is made after "
+            f"{get_retirement_time(state.ca_since):%Y-%m-%d}, when the old ones are forgotten"
         )
     return ""
 
 
-def _rebuilt(kept: Kept, sight: Sight, why: str) -> Step:
+def _rebuild(state: SecretState, rotation_input: RotationInput, reason: str) -> RotationStep:
     """A new authority beside all that may be trusted now, and a leaf that is trusted already, if there is one."""
-    authority = new_authority(sight.now)
-    trusted = _bounded(sight.published, kept.trusted, without=authority.certificate)
-    leaf = next((each for each in (kept.leaf, sight.served) if each and each.is_good(trusted, sight.now)), None)
-    new = Kept(authority, trusted, leaf or _signed(authority, sight), sight.now)
-    return Step(What.REBUILD, why, new)
+    ca = create_ca(rotation_input.now)
+    previous_cas = _limit_ca_certificates(rotation_input.published_cas, state.previous_cas, excluded=ca.certificate)
+    serving = next(
+        (
+            each
+            for each in (state.serving, rotation_input.served)
+            if each and each.is_trusted_by(previous_cas, rotation_input.now)
+        ),
+        None,
+    )
+    new_state = SecretState(
+        ca, previous_cas, serving or _sign_serving_certificate(ca, rotation_input), rotation_input.now
+    )
+    return RotationStep(RotationAction.REBUILD, reason, new_state)
 
 
-def _certificate(kept: Kept, authority: Pair, sight: Sight) -> Step | None:
-    leaf, now = kept.leaf, sight.now
-    if leaf is None or not leaf.is_good(kept.authorities, now):
-        served = sight.served
-        if served and served != leaf and served.is_good(kept.authorities, now):
-            return Step(What.CERTIFICATE, "the one in it cannot be used; it is served on", replace(kept, leaf=served))
-        return _new_certificate(kept, authority, sight, "the one in it cannot be used or has expired")
-    if not leaf.is_signed_by(authority.certificate):
-        if not sight.settled(authority.certificate):
+def _plan_serving_certificate(state: SecretState, ca: KeyPair, rotation_input: RotationInput) -> RotationStep | None:
+    serving, now = state.serving, rotation_input.now
+    if serving is None or not serving.is_trusted_by(state.ca_certificates, now):
+        served = rotation_input.served
+        if served and served != serving and served.is_trusted_by(state.ca_certificates, now):
+            return RotationStep(
+                RotationAction.ISSUE, "the one in it cannot be used; it is served on", replace(state, serving=served)
+            )
+        return _issue_serving_certificate(state, ca, rotation_input, "the one in it cannot be used or has expired")
+    if not serving.is_signed_by(ca.certificate):
+        if not rotation_input.is_propagated(ca.certificate):
             return None
-        return _new_certificate(kept, authority, sight, "the new authority is trusted everywhere")
-    if why := _leaf_due(leaf, kept.asked, sight):
-        return _new_certificate(kept, authority, sight, why)
+        return _issue_serving_certificate(state, ca, rotation_input, "the new authority is trusted everywhere")
+    if reason := _get_renewal_reason(serving, state.requested, rotation_input):
+        return _issue_serving_certificate(state, ca, rotation_input, reason)
     return None
 
 
-def _authorities(kept: Kept, authority: Pair, sight: Sight) -> Step | None:
+def _plan_ca_rotation(state: SecretState, ca: KeyPair, rotation_input: RotationInput) -> RotationStep | None:
     """What is due of them, once the newest has signed what is served."""
-    if kept.leaf is None or not kept.leaf.is_signed_by(authority.certificate):
+    if state.serving is None or not state.serving.is_signed_by(ca.certificate):
         return None
-    due = authority_due(authority.certificate, sight.now)
-    if (due or kept.asked == _AUTHORITY) and len(kept.authorities) < MOST_AUTHORITIES:
-        why = "the old one has less than a year left" if due else "it was asked for"
-        new = Kept(new_authority(sight.now), kept.authorities, kept.leaf, sight.now)
-        return Step(What.SUCCESSOR, why, new)
-    if kept.trusted and kept.since and sight.now >= forgotten_at(kept.since):
-        return Step(What.FORGET, "all that the old ones have signed has expired", replace(kept, trusted=()))
+    is_due = is_ca_due(ca.certificate, rotation_input.now)
+    if (is_due or state.requested == _CA_REQUEST) and len(state.ca_certificates) < MAX_CA_CERTIFICATES:
+        reason = "the old one has less than a year left" if is_due else "it was asked for"
+        new_state = SecretState(create_ca(rotation_input.now), state.ca_certificates, state.serving, rotation_input.now)
+        return RotationStep(RotationAction.ROTATE_CA, reason, new_state)
+    if state.previous_cas and state.ca_since and rotation_input.now >= get_retirement_time(state.ca_since):
+        return RotationStep(
+            RotationAction.RETIRE_CA, "all that the old ones have signed has expired", replace(state, previous_cas=())
+        )
     return None
 
 
-def _leaf_due(leaf: Leaf, asked: str, sight: Sight) -> str:
+def _get_renewal_reason(serving: ServingCertificate, requested: str, rotation_input: RotationInput) -> str:
     """Why a leaf of the newest authority must be made anew; empty when it need not be."""
-    left = leaf.certificate.not_valid_after_utc - sight.now
-    if asked == _CERTIFICATE:
+    remaining = serving.certificate.not_valid_after_utc - rotation_input.now
+    if requested == _CERTIFICATE_REQUEST:
         return "it was asked for"
-    if left < LEAF_MARGIN:
-        return f"the old one has {left.days} days left"
-    own = leaf.names()
-    missing = set(sight.names.texts()) - set(own.texts() if own else ())
-    return f"the old one is not good for {', '.join(sorted(missing))}" if missing else ""
+    if remaining < SERVING_MARGIN:
+        return f"the old one has {remaining.days} days left"
+    own_names = serving.read_names()
+    missing_names = set(rotation_input.names.to_texts()) - set(own_names.to_texts() if own_names else ())
+    return f"the old one is not good for {', '.join(sorted(missing_names))}" if missing_names else ""
 
 
-def _new_certificate(kept: Kept, authority: Pair, sight: Sight, why: str) -> Step:
-    asked = "" if kept.asked == _CERTIFICATE else kept.asked
-    return Step(What.CERTIFICATE, why, replace(kept, leaf=_signed(authority, sight, kept.leaf), asked=asked))
+def _issue_serving_certificate(
+    state: SecretState, ca: KeyPair, rotation_input: RotationInput, reason: str
+) -> RotationStep:
+    requested = "" if state.requested == _CERTIFICATE_REQUEST else state.requested
+    return RotationStep(
+        RotationAction.ISSUE,
+        reason,
+        replace(state, serving=_sign_serving_certificate(ca, rotation_input, state.serving), requested=requested),
+    )
 
 
-def _signed(authority: Pair, sight: Sight, old: Leaf | None = None) -> Leaf:
+def _sign_serving_certificate(
+    ca: KeyPair, rotation_input: RotationInput, old: ServingCertificate | None = None
+) -> ServingCertificate:
     """Good for all names by which the gate is called, and for those of the old one, which may be called so again."""
-    own = old.names() if old else None
-    return leaf_of(new_leaf(authority, sight.names + own if own else sight.names, sight.now))
+    old_names = old.read_names() if old else None
+    return convert_key_pair(
+        create_serving_certificate(
+            ca, rotation_input.names + old_names if old_names else rotation_input.names, rotation_input.now
+        )
+    )
 
 
-def _bounded(*several: Iterable[x509.Certificate], without: x509.Certificate) -> tuple[x509.Certificate, ...]:
+def _limit_ca_certificates(
+    *groups: Iterable[x509.Certificate], excluded: x509.Certificate
+) -> tuple[x509.Certificate, ...]:
     """All of these, each once, as many as may stand beside one more."""
-    every = dict.fromkeys(each for some in several for each in some if each != without)
-    return tuple(every)[: MOST_AUTHORITIES - 1]
+    certificates = dict.fromkeys(each for some in groups for each in some if each != excluded)
+    return tuple(certificates)[: MAX_CA_CERTIFICATES - 1]

@@ -18,7 +18,7 @@ from urllib3 import BaseHTTPResponse, Retry, Timeout
 from urllib3.exceptions import HTTPError
 
 from e2e.errors import ClusterError
-from webhook.state.watch.connect import connect
+from webhook.state.watch.connect import load_kubeconfig
 
 Object = dict[str, Any]
 
@@ -89,7 +89,7 @@ class Api:
         Raises:
             ConnectError: the kubeconfig leads to no cluster.
         """
-        self._access = connect(kubeconfig)
+        self._access = load_kubeconfig(kubeconfig)
         self._kinds: dict[str, dict[str, Object]] = {}
 
     def __enter__(self) -> Self:
@@ -127,7 +127,7 @@ class Api:
         return Answer(answer.status, answer.data.decode(), tuple(map(_unquoted, answer.headers.getlist("Warning"))))
 
     def _asked(self, method: str, url: str, content: str | None, headers: Mapping[str, str]) -> BaseHTTPResponse:
-        everything = {**self._access.headers(), **headers}
+        everything = {**self._access.get_headers(), **headers}
         try:
             return self._access.pool.request(
                 method, url, body=content, headers=everything, timeout=_TIMES, retries=_AGAIN

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from certs.kept import Kept, read_kept
+from certs.kept import SecretState, parse_secret_state
 from e2e.api import api
 from e2e.gates.process import GateProcess
 from e2e.ports import Cluster
@@ -58,13 +58,13 @@ def ground(cluster: Cluster, folder: Path) -> Iterator[Path]:
         delete_secret(cluster)
 
 
-def kept(cluster: Cluster) -> Kept | None:
+def kept(cluster: Cluster) -> SecretState | None:
     """What the Secret holds, if it is there."""
     found = api(cluster.kubeconfig).find(_PATH)
     if found is None:
         return None
     data = {name: base64.b64decode(value) for name, value in found["data"].items()}
-    return read_kept(data, found["metadata"].get("annotations", {}))
+    return parse_secret_state(data, found["metadata"].get("annotations", {}))
 
 
 def ask(cluster: Cluster, what: str) -> None:

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from functools import partial
 from uuid import uuid4
 
-from certs.cluster import Source, connect
+from certs.cluster import KubeconfigSource, create_client
 from certs.errors import CertsError
-from certs.publish import bundle
-from certs.publish import publish as publish_trust
+from certs.publish import publish_bundle as publish_trust
+from certs.publish import read_ca_bundle
 from e2e.api import JSON, api
 from e2e.errors import ClusterError
 from e2e.policy_files import SHIPPED_FILES
@@ -79,8 +79,8 @@ def publish(cluster: Cluster, gate: Gate) -> None:
         ClusterError: that cannot be done.
     """
     try:
-        with closing(connect(Source(cluster.kubeconfig))) as client:
-            for _ in publish_trust(client, CONFIGURATION_NAME, bundle(gate.certificates, datetime.now(UTC))):
+        with closing(create_client(KubeconfigSource(cluster.kubeconfig))) as client:
+            for _ in publish_trust(client, CONFIGURATION_NAME, read_ca_bundle(gate.certificates, datetime.now(UTC))):
                 pass
     except CertsError as error:
         raise ClusterError(str(error)) from None

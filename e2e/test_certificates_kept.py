@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from certs.kept import Kept, fingerprint, pem
-from certs.names import names_of, parse_names
+from certs.kept import SecretState, compute_fingerprint, encode_pem
+from certs.names import parse_names, read_names
 from certs.renewal import issue
 from e2e.api import JSON, api
 from e2e.forwarder import Forwarder
@@ -58,20 +58,20 @@ class Behind:
         """Wait for it."""
         until(what, is_so, _WITHIN, self.logs)
 
-    def until_settled(self) -> Kept:
+    def until_settled(self) -> SecretState:
         """Wait until the newest authority has signed what both serve; what is kept then."""
-        found: list[Kept] = []
+        found: list[SecretState] = []
 
         def settled() -> bool:
             now = kept(self.cluster)
-            if now is None or now.authority is None or now.leaf is None:
+            if now is None or now.ca is None or now.serving is None:
                 return False
             found.append(now)
-            serves = fingerprint(now.leaf.certificate)
+            serves = compute_fingerprint(now.serving.certificate)
             # From before they were registered, it is good only for the names of a Service.
-            called = HERE in names_of(now.leaf.certificate).texts()
-            signed = called and now.leaf.is_signed_by(now.authority.certificate)
-            return signed and not now.asked and all(gate.serves() == serves for gate in self.gates)
+            called = HERE in read_names(now.serving.certificate).to_texts()
+            signed = called and now.serving.is_signed_by(now.ca.certificate)
+            return signed and not now.requested and all(gate.serves() == serves for gate in self.gates)
 
         self.until("both serve what the newest authority has signed", settled)
         return found[-1]
@@ -122,14 +122,14 @@ def test_from_no_secret_at_all_to_ten_successions_under_load_no_create_fails(
 ) -> None:
     _until_called(behind, site, namespace)
     before = behind.until_settled()
-    authorities, leaves = {fingerprint(before.authorities[0])}, set[str]()
+    authorities, leaves = {compute_fingerprint(before.ca_certificates[0])}, set[str]()
     with Clients(site.cluster, namespace) as clients, clients.creating(_dongles(site)) as answers:
         for each in range(_ROTATIONS):
             ask(site.cluster, "authority" if each % 2 == 0 else "certificate")
             now = behind.until_settled()
-            assert now.leaf
-            authorities.add(fingerprint(now.authorities[0]))
-            leaves.add(fingerprint(now.leaf.certificate))
+            assert now.serving
+            authorities.add(compute_fingerprint(now.ca_certificates[0]))
+            leaves.add(compute_fingerprint(now.serving.certificate))
             until_more(answers, _MEANWHILE)
     assert _not_stored(answers) == []
     assert (len(authorities), len(leaves)) == (1 + _ROTATIONS // 2, _ROTATIONS)
@@ -149,7 +149,7 @@ def test_a_secret_that_is_deleted_while_serving_is_made_anew_and_no_create_fails
         after = behind.until_settled()
         until_more(answers, _MEANWHILE)
     assert _not_stored(answers) == []
-    assert before.authorities[0] in after.authorities[1:]
+    assert before.ca_certificates[0] in after.ca_certificates[1:]
 
 
 def test_a_bundle_that_somebody_has_overwritten_is_put_back(site: Site, behind: Behind, namespace: str) -> None:
@@ -179,8 +179,8 @@ def test_a_secret_of_somebody_elses_authority_is_taken_over_without_a_gap(
         after = behind.until_settled()
         until_more(answers, _MEANWHILE)
     assert _not_stored(answers) == []
-    assert pem(after.authorities[:1]) == (tmp_path / "mine" / "ca.crt").read_bytes()
-    assert before.authorities[0] in after.authorities
+    assert encode_pem(after.ca_certificates[:1]) == (tmp_path / "mine" / "ca.crt").read_bytes()
+    assert before.ca_certificates[0] in after.ca_certificates
 
 
 def test_who_is_started_anew_while_no_api_server_answers_serves_with_what_it_had(behind: Behind) -> None:

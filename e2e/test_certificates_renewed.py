@@ -7,9 +7,9 @@ from http import HTTPStatus
 
 import pytest
 
-from certs.authority import AUTHORITY_LIFETIME, new_authority, new_leaf
-from certs.files import read_leaf, write_authority, write_leaf
-from certs.names import names_of
+from certs.authority import CA_LIFETIME, create_ca, create_serving_certificate
+from certs.files import read_serving_pair, write_ca, write_serving_pair
+from certs.names import read_names
 from certs.renewal import renew
 from e2e.gates.process import GateProcess
 from e2e.load import STORED, Answer, Clients, until_more
@@ -33,10 +33,10 @@ def serving(site: Site, started: Gate) -> Iterator[Gate]:
 def _serve_by_another_authority(gate: Gate) -> None:
     """Nobody has been told of it, and it needs a successor within a year."""
     now = datetime.now(UTC)
-    authority = new_authority(now - AUTHORITY_LIFETIME + timedelta(days=360))
-    names = names_of(read_leaf(gate.certificates).certificate)
-    write_authority(gate.certificates, authority)
-    write_leaf(gate.certificates, new_leaf(authority, names, now))
+    authority = create_ca(now - CA_LIFETIME + timedelta(days=360))
+    names = read_names(read_serving_pair(gate.certificates).certificate)
+    write_ca(gate.certificates, authority)
+    write_serving_pair(gate.certificates, create_serving_certificate(authority, names, now))
     gate.take_up_certificate()
 
 
@@ -65,7 +65,7 @@ def test_an_authority_is_succeeded_and_no_create_fails(site: Site, serving: Gate
         publish(site.cluster, serving)
         _until_stored(site, clients)
         with clients.creating(_dongles(site), _PAUSE) as answers:
-            (made,) = renew(serving.certificates, datetime.now(UTC)).done
+            (made,) = renew(serving.certificates, datetime.now(UTC)).actions
             assert made == "made a new authority; publish ca.crt, which trusts it and the old one"
             publish(site.cluster, serving)
             until_more(answers, _MEANWHILE)  # known before it signs: `renew` without force gives it a day for that

@@ -14,8 +14,8 @@ import pytest
 import yaml
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from certs.authority import LEAF_LIFETIME, new_authority, new_leaf
-from certs.files import read_authority, write_leaf
+from certs.authority import SERVING_LIFETIME, create_ca, create_serving_certificate
+from certs.files import read_ca, write_serving_pair
 from certs.names import parse_names
 from e2e.advertised import advertise, advertised
 from e2e.api import JSON, Object, api
@@ -217,7 +217,7 @@ _BREAKS: dict[str, tuple[Break, dict[str, str]]] = {
 
 def _stranger() -> str:
     """Another authority, as a caBundle."""
-    certificate = new_authority(datetime.now(UTC)).certificate
+    certificate = create_ca(datetime.now(UTC)).certificate
     return b64encode(certificate.public_bytes(Encoding.PEM)).decode()
 
 
@@ -339,8 +339,10 @@ def test_policies_that_are_broken_are_found(doctor: Doctor) -> None:
 
 
 def test_a_certificate_that_ends_soon_is_found_and_mended(doctor: Doctor) -> None:
-    names, made = parse_names([HERE]), datetime.now(UTC) - LEAF_LIFETIME + timedelta(days=1)
-    write_leaf(doctor.gate.certificates, new_leaf(read_authority(doctor.gate.certificates), names, made))
+    names, made = parse_names([HERE]), datetime.now(UTC) - SERVING_LIFETIME + timedelta(days=1)
+    write_serving_pair(
+        doctor.gate.certificates, create_serving_certificate(read_ca(doctor.gate.certificates), names, made)
+    )
     doctor.gate.take_up_certificate()
     doctor.until_wrong(certificate="WARN")
     assert "tallygate certs renew certs.d/" in doctor.found["certificate"]["mend"]
@@ -352,7 +354,10 @@ def test_a_certificate_that_ends_soon_is_found_and_mended(doctor: Doctor) -> Non
 def test_a_certificate_that_has_ended_is_found_and_mended(doctor: Doctor) -> None:
     """Whether the API server still has a connection from before, and so reaches the gate, is not the case's to say."""
     names, end = parse_names([HERE]), datetime.now(UTC) + timedelta(seconds=5)
-    write_leaf(doctor.gate.certificates, new_leaf(read_authority(doctor.gate.certificates), names, end - LEAF_LIFETIME))
+    write_serving_pair(
+        doctor.gate.certificates,
+        create_serving_certificate(read_ca(doctor.gate.certificates), names, end - SERVING_LIFETIME),
+    )
     doctor.gate.take_up_certificate()
     until("it has ended", lambda: datetime.now(UTC) > end, _WITHIN)
     wanted = {"certificate": "FAIL", "trusted": "FAIL", "replicas": "FAIL"}

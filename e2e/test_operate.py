@@ -16,7 +16,7 @@ from uuid import uuid4
 import pytest
 from click.testing import CliRunner
 
-from certs.kept import Kept, fingerprint, pem
+from certs.kept import SecretState, compute_fingerprint, encode_pem
 from e2e.api import api
 from e2e.gates.process import GateProcess
 from e2e.kept_gates import KeptGate, ask, ground, kept
@@ -35,10 +35,10 @@ from webhook.cli.lint import lint
 from webhook.cli.sources.options import load_usable_policies
 from webhook.policy.load import SHIPPED_POLICIES
 from webhook.state.batched_ledgers import BatchedLedgers
-from webhook.state.kubernetes import KubernetesLedgers
-from webhook.state.kubernetes.naming import object_name
+from webhook.state.kubernetes import KubernetesLedgerStore
+from webhook.state.kubernetes.naming import get_object_name
 from webhook.state.ports import LedgerKey
-from webhook.state.watch.connect import connect
+from webhook.state.watch.connect import load_kubeconfig
 
 _DOCS = Path(__file__).parents[1] / "docs"
 _WITHIN = 120.0  # seconds
@@ -88,9 +88,9 @@ def test_ledgers_let_go_of_their_namespace_by_what_the_runbook_says(site: Site) 
     cluster = site.cluster
     define_ledgers(cluster)
     home, key = gates_namespace(cluster), LedgerKey(f"runbook-{uuid4().hex[:8]}", "team-a")
-    store = KubernetesLedgers(connect(cluster.kubeconfig), home, lambda: datetime.now(UTC))
+    store = KubernetesLedgerStore(load_kubeconfig(cluster.kubeconfig), home, lambda: datetime.now(UTC))
     BatchedLedgers(store, time.monotonic).transact(key, Put(lambda _: room(1)), soon())
-    ours, ledger = api(cluster.kubeconfig), f"{ledgers_in(home)}/{object_name(key)}"
+    ours, ledger = api(cluster.kubeconfig), f"{ledgers_in(home)}/{get_object_name(key)}"
     ours.delete(ledger)
     assert ours.find(ledger) is not None
     _typed(cluster, "ledgers")
@@ -140,8 +140,8 @@ def test_an_authority_whose_key_has_leaked_is_trusted_no_more_after_what_the_pag
         assert [answer for answer in answers if answer.status != STORED] == []
         now = kept(cluster)
         assert now is not None
-        assert _trusted(cluster) == {pem(now.authorities)}
-        assert [len(each.authorities) for each in (leaked, now)] == [1, 1]
+        assert _trusted(cluster) == {encode_pem(now.ca_certificates)}
+        assert [len(each.ca_certificates) for each in (leaked, now)] == [1, 1]
 
 
 @contextmanager
@@ -166,17 +166,17 @@ def _pod(site: Site, number: int) -> Pod:
     return pod(site, f"pod-{number}")
 
 
-def _succeeded(gate: KeptGate, cluster: Cluster, before: Kept) -> bool:
+def _succeeded(gate: KeptGate, cluster: Cluster, before: SecretState) -> bool:
     now = kept(cluster)
-    if now is None or now.leaf is None or now.asked:
+    if now is None or now.serving is None or now.requested:
         return False
-    newest = now.authorities[0]
-    signed = newest not in before.authorities and now.leaf.is_signed_by(newest)
-    return signed and gate.serves() == fingerprint(now.leaf.certificate)
+    newest = now.ca_certificates[0]
+    signed = newest not in before.ca_certificates and now.serving.is_signed_by(newest)
+    return signed and gate.serves() == compute_fingerprint(now.serving.certificate)
 
 
-def _forgotten(cluster: Cluster, leaked: Kept) -> bool:
-    return not any(pem([each]) in bundle for bundle in _trusted(cluster) for each in leaked.authorities)
+def _forgotten(cluster: Cluster, leaked: SecretState) -> bool:
+    return not any(encode_pem([each]) in bundle for bundle in _trusted(cluster) for each in leaked.ca_certificates)
 
 
 def _trusted(cluster: Cluster) -> set[bytes]:

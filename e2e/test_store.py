@@ -24,13 +24,13 @@ from webhook.admission.cap_index import CapIndex
 from webhook.gate.charging import CapCharge, ChargedPod, ChargeResult, PodCharger
 from webhook.policy.parse import parse
 from webhook.state.batched_ledgers import BatchedLedgers
-from webhook.state.kubernetes import KubernetesLedgers
-from webhook.state.kubernetes.calls import Caller, Request
-from webhook.state.kubernetes.codec import MOST_BYTES, Place, encode
-from webhook.state.kubernetes.naming import object_name
+from webhook.state.kubernetes import KubernetesLedgerStore
+from webhook.state.kubernetes.calls import Http1Client, Http1Request
+from webhook.state.kubernetes.codec import MAX_OBJECT_BYTES, StoredVersion, encode_ledger
+from webhook.state.kubernetes.naming import get_object_name
 from webhook.state.ledger.ledger import Ledger, Operation, Reservation
 from webhook.state.ports import LedgerKey, RetryLaterError, StoreUnavailableError
-from webhook.state.watch.connect import Connection, connect
+from webhook.state.watch.connect import ClientConfig, load_kubeconfig
 
 _DEFINITION = Path(__file__).parents[1] / "deploy" / "kustomize" / "components" / "followed" / "crd.yaml"
 _CAP = """
@@ -73,18 +73,18 @@ def replica(cluster: Cluster, namespace: str) -> Callable[..., BatchedLedgers]:
 @pytest.fixture
 def meddler(cluster: Cluster) -> Iterator[Forwarder]:
     """Between the replicas and the API server."""
-    server = urlsplit(connect(cluster.kubeconfig).server)
+    server = urlsplit(load_kubeconfig(cluster.kubeconfig).server)
     if server.hostname != "127.0.0.1" or server.port is None:
         pytest.skip("its certificate would not be good for a proxy on this machine")
     with Forwarder(server.port) as meddler:
         yield meddler
 
 
-def _store(cluster: Cluster, namespace: str, port: int | None = None) -> KubernetesLedgers:
-    access: Connection = connect(cluster.kubeconfig)
+def _store(cluster: Cluster, namespace: str, port: int | None = None) -> KubernetesLedgerStore:
+    access: ClientConfig = load_kubeconfig(cluster.kubeconfig)
     if port is not None:
         access.server = f"https://127.0.0.1:{port}"
-    return KubernetesLedgers(access, namespace, lambda: datetime.now(UTC))
+    return KubernetesLedgerStore(access, namespace, lambda: datetime.now(UTC))
 
 
 def _key() -> LedgerKey:
@@ -252,7 +252,7 @@ def test_a_deleted_ledger_stays_in_force_until_it_is_let_go_and_then_promises_no
 ) -> None:
     ledgers, key = replica(), _key()
     _open(ledgers, key, room(_ROOM))
-    name = f"capledger/{object_name(key)}"
+    name = f"capledger/{get_object_name(key)}"
     assert cluster.kubectl("delete", name, "-n", namespace, "--wait=false").returncode == 0
     assert ledgers.transact(key, Take("u1"), soon())
     assert "deletionTimestamp" in cluster.kubectl("get", name, "-n", namespace, "-o", "yaml").stdout
@@ -280,11 +280,11 @@ def test_the_largest_ledger_that_is_sent_is_one_that_etcd_takes(cluster: Cluster
         return room(4).with_reservations((f"{each:036}", row) for each in range(count))
 
     def size(ledger: Ledger) -> int:
-        return len(encode(key, ledger, namespace, None, datetime.now(UTC)).body)
+        return len(encode_ledger(key, ledger, namespace, None, datetime.now(UTC)).body)
 
     one = size(of(2)) - size(of(1))
-    ledger = of((MOST_BYTES - 1000) // one)
-    assert MOST_BYTES - 10_000 < size(ledger) <= MOST_BYTES
+    ledger = of((MAX_OBJECT_BYTES - 1000) // one)
+    assert MAX_OBJECT_BYTES - 10_000 < size(ledger) <= MAX_OBJECT_BYTES
     version = store.write(key, room(4), None, 30.0)
     assert store.write(key, ledger, version, 30.0)
     found = store.read(key, 30.0)
@@ -294,11 +294,11 @@ def test_the_largest_ledger_that_is_sent_is_one_that_etcd_takes(cluster: Cluster
 
 def test_a_field_that_the_definition_lacks_is_told_and_not_dropped(cluster: Cluster, namespace: str) -> None:
     key = _key()
-    body = json.loads(encode(key, room(4), namespace, None, datetime.now(UTC)).body)
+    body = json.loads(encode_ledger(key, room(4), namespace, None, datetime.now(UTC)).body)
     body["status"]["lease"] = "x"
     path = f"/apis/tallygate.dev/v1alpha1/namespaces/{namespace}/capledgers?fieldValidation=Strict"
-    request = Request("POST", path, "application/json", json.dumps(body).encode())
-    answer = Caller(connect(cluster.kubeconfig)).call(request, 30.0)
+    request = Http1Request("POST", path, "application/json", json.dumps(body).encode())
+    answer = Http1Client(load_kubeconfig(cluster.kubeconfig)).send(request, 30.0)
     assert answer.status == 400
     assert b'unknown field \\"status.lease\\"' in answer.body
 
@@ -308,7 +308,7 @@ def test_a_state_of_another_object_of_the_same_name_is_a_conflict(cluster: Clust
     version = store.write(key, room(4), None, 30.0)
     assert version is not None
     assert store.write(key, room(5), None, 30.0) is None
-    assert store.write(key, room(5), Place.of(version)._replace(uid=f"{uuid4()}").text(), 30.0) is None
+    assert store.write(key, room(5), StoredVersion.parse(version)._replace(uid=f"{uuid4()}").to_text(), 30.0) is None
     assert store.write(key, room(5), version, 30.0)
     assert store.write(key, room(6), version, 30.0) is None
 

@@ -17,17 +17,17 @@ from e2e.namespaces import label, new_namespace
 from e2e.ports import Cluster, NotHereError
 from e2e.service_account import as_service_account
 from e2e.waiting import until
-from webhook.state.watch.cluster import ClusterWatch
-from webhook.state.watch.connect import connect
-from webhook.state.watch.events import Event, Replaced
-from webhook.state.watch.failure import Reason
-from webhook.state.watch.pods import PodRow
+from webhook.state.watch.cluster import ClusterInformers
+from webhook.state.watch.connect import load_kubeconfig
+from webhook.state.watch.events import Replaced, WatchEvent
+from webhook.state.watch.failure import ApiErrorReason
+from webhook.state.watch.pods import PodRecord
 from webhook.state.watch.pool import PooledTransport
-from webhook.state.watch.ports import Answer, Stream
-from webhook.state.watch.reflector import Pace, Reflector
-from webhook.state.watch.runner import Followed
-from webhook.state.watch.view import PodView
-from webhook.state.watch.wire import refused, revision_of
+from webhook.state.watch.ports import Response, WatchStream
+from webhook.state.watch.reflector import Reflector, WatchTimeouts
+from webhook.state.watch.runner import InformerStatus
+from webhook.state.watch.view import PodStore
+from webhook.state.watch.wire import create_response_error, parse_revision
 
 _WITHIN = 240.0  # seconds
 _AT_ONCE = 20.0  # seconds; a watch lasts for minutes
@@ -41,7 +41,7 @@ class _Clock:
         """Seconds."""
         return time.monotonic()
 
-    def rest(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> None:
         """Wait."""
         time.sleep(seconds)
 
@@ -49,17 +49,19 @@ class _Clock:
 @pytest.fixture
 def transport(cluster: Cluster) -> Iterator[PooledTransport]:
     """The way to the API server, as its administrator."""
-    transport = PooledTransport(connect(cluster.kubeconfig))
+    transport = PooledTransport(load_kubeconfig(cluster.kubeconfig))
     yield transport
     transport.close()
 
 
 @pytest.fixture(scope="module")
-def watch(cluster: Cluster) -> Iterator[ClusterWatch]:
+def watch(cluster: Cluster) -> Iterator[ClusterInformers]:
     """Pods, namespaces and nodes, followed while the cases of this module run; it asks often how current it is."""
-    watch = ClusterWatch(connect(cluster.kubeconfig), Pace(ask=1.0, doubt=4.0, short=6.0))
+    watch = ClusterInformers(
+        load_kubeconfig(cluster.kubeconfig), WatchTimeouts(progress_interval=1.0, progress_timeout=4.0, short_watch=6.0)
+    )
     watch.start()
-    until("everything is listed", lambda: all(one.revision for one in watch.followed()), _WITHIN)
+    until("everything is listed", lambda: all(one.revision for one in watch.list_statuses()), _WITHIN)
     yield watch
     begun = time.monotonic()
     watch.stop()
@@ -92,51 +94,51 @@ def _delete(cluster: Cluster, namespace: str, name: str) -> None:
     api(cluster.kubeconfig).delete(f"/api/v1/namespaces/{namespace}/pods/{name}", gracePeriodSeconds="0")
 
 
-def _followed(watch: ClusterWatch, name: str) -> Followed:
-    (followed,) = (one for one in watch.followed() if one.name == name)
+def _followed(watch: ClusterInformers, name: str) -> InformerStatus:
+    (followed,) = (one for one in watch.list_statuses() if one.name == name)
     return followed
 
 
-def test_pods_come_change_and_go(cluster: Cluster, namespace: str, watch: ClusterWatch) -> None:
+def test_pods_come_change_and_go(cluster: Cluster, namespace: str, watch: ClusterInformers) -> None:
     uid = _pod(cluster, namespace, "one", tier="batch")
     until("the pod is seen", lambda: watch.pods.find(uid) is not None, _WITHIN)
     place = watch.pods.find(uid)
     assert place is not None
     assert (place.namespace, place.name, place.node, place.has_ended) == (namespace, "one", "", False)
-    shape = place.shape.pod()
+    shape = place.group.to_pod()
     assert shape.metadata is not None
     assert shape.metadata.labels == {"tier": "batch"}
     labelled = {"metadata": {"labels": {"tier": "web"}}}
     api(cluster.kubeconfig).patch(f"/api/v1/namespaces/{namespace}/pods/one", labelled)
     until("the label is seen", lambda: _labels(watch, uid) == {"tier": "web"}, _WITHIN)
     _delete(cluster, namespace, "one")
-    until("the deletion is seen", lambda: watch.pods.deleted_at(uid) is not None, _WITHIN)
+    until("the deletion is seen", lambda: watch.pods.get_deletion_revision(uid) is not None, _WITHIN)
     assert watch.pods.find(uid) is None
 
 
-def _labels(watch: ClusterWatch, uid: str) -> Mapping[str, str] | None:
+def _labels(watch: ClusterInformers, uid: str) -> Mapping[str, str] | None:
     place = watch.pods.find(uid)
-    meta = place.shape.pod().metadata if place else None
+    meta = place.group.to_pod().metadata if place else None
     return meta.labels if meta else None
 
 
-def test_a_pod_that_has_ended_is_seen_to_have(cluster: Cluster, namespace: str, watch: ClusterWatch) -> None:
+def test_a_pod_that_has_ended_is_seen_to_have(cluster: Cluster, namespace: str, watch: ClusterInformers) -> None:
     if not isinstance(cluster, LocalCluster):
         raise NotHereError("pods of an image that there is not end by themselves only where KWOK plays the kubelet")
     spec = {"containers": [{"name": "once", "image": _IMAGE}], "restartPolicy": "Never"}
     job = {"metadata": {"name": "once"}, "spec": {"template": {"spec": spec}}}
     api(cluster.kubeconfig).create(f"/apis/batch/v1/namespaces/{namespace}/jobs", job)
-    until("the job's pod ended", lambda: [pod.has_ended for pod in watch.pods.within(namespace)] == [True], _WITHIN)
-    (place,) = watch.pods.within(namespace)
+    until("the job's pod ended", lambda: [pod.has_ended for pod in watch.pods.list_pods(namespace)] == [True], _WITHIN)
+    (place,) = watch.pods.list_pods(namespace)
     assert place.node
 
 
-def test_namespaces_come_change_and_go(cluster: Cluster, namespace: str, watch: ClusterWatch) -> None:
+def test_namespaces_come_change_and_go(cluster: Cluster, namespace: str, watch: ClusterInformers) -> None:
     told: set[str] = set()
-    watch.namespaces.listen(told.update)
+    watch.namespaces.add_listener(told.update)
     label(cluster, namespace, {"team": "vision"})
     until("the label is seen", lambda: (watch.namespaces.labels(namespace) or {}).get("team") == "vision", _WITHIN)
-    members = watch.namespaces.members("vision", lambda _, labels: labels.get("team") == "vision")
+    members = watch.namespaces.list_members("vision", lambda _, labels: labels.get("team") == "vision")
     assert members is not None
     assert members.names == {namespace}
     until("it is told", lambda: namespace in told, _WITHIN)  # and whatever other cases do to theirs meanwhile
@@ -145,7 +147,7 @@ def test_namespaces_come_change_and_go(cluster: Cluster, namespace: str, watch: 
     until("it is gone", lambda: watch.namespaces.labels(more) is None, _WITHIN)
 
 
-def test_nodes_are_seen_with_what_they_have(cluster: Cluster, watch: ClusterWatch) -> None:
+def test_nodes_are_seen_with_what_they_have(cluster: Cluster, watch: ClusterInformers) -> None:
     until("they are seen as they are", lambda: _seen_nodes(watch) == _nodes(cluster), _WITHIN)
 
 
@@ -155,18 +157,18 @@ def _nodes(cluster: Cluster) -> dict[str, dict[str, Any]]:
     return {item["metadata"]["name"]: item["status"].get("allocatable", {}) for item in items}
 
 
-def _seen_nodes(watch: ClusterWatch) -> dict[str, dict[str, Any]]:
+def _seen_nodes(watch: ClusterInformers) -> dict[str, dict[str, Any]]:
     """The same, as it is followed."""
     return {
         node.metadata.name or "": {
             name: json.loads(bytes(raw)) for name, raw in (node.status.allocatable or {}).items()
         }
-        for node in watch.nodes.nodes()
+        for node in watch.nodes.list_nodes()
         if node.metadata and node.status
     }
 
 
-def test_a_view_of_what_nothing_happens_to_is_known_to_be_current(cluster: Cluster, watch: ClusterWatch) -> None:
+def test_a_view_of_what_nothing_happens_to_is_known_to_be_current(cluster: Cluster, watch: ClusterInformers) -> None:
     """Leases move the cluster's revision on; nothing moves that of namespaces but bookmarks."""
     before = _followed(watch, "namespaces")
     ages: list[float] = []
@@ -184,7 +186,7 @@ def test_a_view_of_what_nothing_happens_to_is_known_to_be_current(cluster: Clust
     until("it is known twice to be current", is_known_twice, _WITHIN)
     now = _followed(watch, "namespaces")
     new = {reason: count - before.restarts.get(reason, 0) for reason, count in now.restarts.items()}
-    assert {reason for reason, count in new.items() if count} <= {Reason.SILENT, Reason.ENDED}
+    assert {reason for reason, count in new.items() if count} <= {ApiErrorReason.SILENT, ApiErrorReason.ENDED}
     assert now.lists == before.lists
 
 
@@ -202,13 +204,13 @@ def test_a_short_watch_gets_a_bookmark_before_its_end_that_says_all(
     assert int(lines[-1]["object"]["metadata"]["resourceVersion"]) >= now
 
 
-def _revision(answer: Answer) -> int:
+def _revision(answer: Response) -> int:
     assert answer.status == 200
-    return revision_of(json.loads(answer.body)["metadata"]["resourceVersion"])
+    return parse_revision(json.loads(answer.body)["metadata"]["resourceVersion"])
 
 
-def _lines(stream: Stream | Answer) -> list[dict[str, Any]]:
-    assert not isinstance(stream, Answer)
+def _lines(stream: WatchStream | Response) -> list[dict[str, Any]]:
+    assert not isinstance(stream, Response)
     content = b""
     while (chunk := stream.read(20)) != b"":
         assert chunk is not None
@@ -217,7 +219,7 @@ def _lines(stream: Stream | Answer) -> list[dict[str, Any]]:
     return [json.loads(line) for line in content.splitlines()]
 
 
-def test_an_api_server_that_restarts_is_followed_on(cluster: Cluster, namespace: str, watch: ClusterWatch) -> None:
+def test_an_api_server_that_restarts_is_followed_on(cluster: Cluster, namespace: str, watch: ClusterInformers) -> None:
     before = _pod(cluster, namespace, "before")
     until("the pod is seen", lambda: watch.pods.find(before) is not None, _WITHIN)
     cluster.restart_api_server()
@@ -226,15 +228,15 @@ def test_an_api_server_that_restarts_is_followed_on(cluster: Cluster, namespace:
     assert watch.pods.find(before) is not None
     until("the view is current", lambda: (_followed(watch, "pods").age or 99.0) < 5, 2 * _WITHIN)
     assert sum(_followed(watch, "pods").restarts.values()) > 0
-    assert [one.crash for one in watch.followed()] == [None] * 3
+    assert [one.crash for one in watch.list_statuses()] == [None] * 3
 
 
 def test_what_was_deleted_in_a_gap_is_absent_and_not_seen_to_be_deleted(
     cluster: Cluster, namespace: str, transport: PooledTransport
 ) -> None:
     gone, stays = _pod(cluster, namespace, "gone"), _pod(cluster, namespace, "stays")
-    view = PodView()
-    reflector = Reflector(view.reading, transport, _Clock(), lambda: 0.0)
+    view = PodStore()
+    reflector = Reflector(view.codec, transport, _Clock(), lambda: 0.0)
     events = reflector.events()
     _next(events, view)
     assert view.find(gone) is not None
@@ -243,13 +245,13 @@ def test_what_was_deleted_in_a_gap_is_absent_and_not_seen_to_be_deleted(
     told = _next(events, view)
     events.close()
     assert isinstance(told, Replaced)
-    assert reflector.status().restarts.get(Reason.EXPIRED) == 1
-    assert (view.find(gone), view.deleted_at(gone)) == (None, None)
+    assert reflector.get_status().restarts.get(ApiErrorReason.EXPIRED) == 1
+    assert (view.find(gone), view.get_deletion_revision(gone)) == (None, None)
     assert view.find(stays) is not None
-    assert not view.deleted_since(0).is_whole
+    assert not view.list_deleted_since(0).is_complete
 
 
-def _next(events: Generator[Event[PodRow] | None], view: PodView) -> Event[PodRow]:
+def _next(events: Generator[WatchEvent[PodRecord] | None], view: PodStore) -> WatchEvent[PodRecord]:
     """Take up the next event."""
     event = next(event for event in events if event is not None)
     view.apply(event)
@@ -262,9 +264,9 @@ class _Meddling:
     def __init__(self, transport: PooledTransport, happens: Callable[[], None]) -> None:
         self._transport = transport
         self._happens: Callable[[], None] | None = happens
-        self.pages: list[Answer] = []
+        self.pages: list[Response] = []
 
-    def get(self, path: str, query: Mapping[str, str]) -> Answer:
+    def get(self, path: str, query: Mapping[str, str]) -> Response:
         """A page."""
         if self._happens is None:
             return self._transport.get(path, query)
@@ -274,7 +276,7 @@ class _Meddling:
         self.pages.append(self._transport.get(path, {**query, "limit": "1"}))
         return self.pages[-1]
 
-    def open(self, path: str, query: Mapping[str, str]) -> Stream | Answer:
+    def open(self, path: str, query: Mapping[str, str]) -> WatchStream | Response:
         """A watch."""
         return self._transport.open(path, query)
 
@@ -284,16 +286,16 @@ def test_a_list_whose_continuation_is_gone_is_begun_anew(
 ) -> None:
     uids = {_pod(cluster, namespace, f"pod-{number}") for number in range(3)}
     meddling = _Meddling(transport, lambda: _forget_history(cluster))
-    view = PodView()
-    reflector = Reflector(view.reading, meddling, _Clock(), lambda: 0.0)
+    view = PodStore()
+    reflector = Reflector(view.codec, meddling, _Clock(), lambda: 0.0)
     events = reflector.events()
     _next(events, view)
     events.close()
     first, gone = meddling.pages
-    assert (first.status, gone.status, refused(gone).reason) == (200, 410, Reason.EXPIRED)
+    assert (first.status, gone.status, create_response_error(gone).reason) == (200, 410, ApiErrorReason.EXPIRED)
     assert json.loads(gone.body)["metadata"]["continue"], "the server offers to go on inconsistently"
-    assert reflector.status().restarts == {Reason.EXPIRED: 1}
-    assert {place.uid for place in view.within(namespace)} == uids
+    assert reflector.get_status().restarts == {ApiErrorReason.EXPIRED: 1}
+    assert {place.uid for place in view.list_pods(namespace)} == uids
 
 
 def _forget_history(cluster: Cluster) -> None:
@@ -313,9 +315,11 @@ def _forget_history(cluster: Cluster) -> None:
 
 
 def test_who_may_not_list_is_told_in_the_servers_words(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
-    watch = ClusterWatch(connect(as_service_account(cluster, namespace, "default", tmp_path / "kubeconfig")))
+    watch = ClusterInformers(
+        load_kubeconfig(as_service_account(cluster, namespace, "default", tmp_path / "kubeconfig"))
+    )
     watch.start()
-    until("it was refused", lambda: bool(_followed(watch, "pods").restarts.get(Reason.FORBIDDEN)), _WITHIN)
+    until("it was refused", lambda: bool(_followed(watch, "pods").restarts.get(ApiErrorReason.FORBIDDEN)), _WITHIN)
     stale = _followed(watch, "pods").stale
     watch.stop()
     assert stale is not None
@@ -329,4 +333,4 @@ def test_a_proxy_in_the_environment_does_not_stand_before_this_machine(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(os.environ, "HTTPS_PROXY", "http://127.0.0.1:1")
-    assert PooledTransport(connect(cluster.kubeconfig)).get("/readyz", {}).body == b"ok"
+    assert PooledTransport(load_kubeconfig(cluster.kubeconfig)).get("/readyz", {}).body == b"ok"

@@ -40,7 +40,7 @@ from e2e.local.cluster import LocalCluster
 from e2e.policy_files import SHIPPED_FILES
 from e2e.service_account import as_service_account
 from e2e.waiting import until
-from webhook.state.kubernetes.codec import Place, decode
+from webhook.state.kubernetes.codec import StoredVersion, decode_ledger
 from webhook.state.ports import LedgerKey
 
 _WITHIN = 240.0  # seconds until something is active; a cap in the cluster takes the in-flight bound of 40 s and more
@@ -70,7 +70,7 @@ class Ground:
     def open_reservations(self) -> int:
         """The number of reservations, in the ledger that has many, for pods that were refused afterwards."""
         (found,) = (each for each in ledgers_of(self.cluster, _OWN) if each["spec"].get("namespace") == OPEN.namespace)
-        decoded = decode(json.dumps(found).encode(), LedgerKey(found["spec"]["cap"], OPEN.namespace))
+        decoded = decode_ledger(json.dumps(found).encode(), LedgerKey(found["spec"]["cap"], OPEN.namespace))
         return sum(row.name.startswith(LEFT) for row in decoded.ledger.reservations.values())
 
     def begin_cap(self, hard: int = PLENTY) -> None:
@@ -193,7 +193,7 @@ def _floor(cluster: LocalCluster, within: Path, ends: ExitStack) -> list[dict[st
     names = parse_names([registered.host(FLOOR), registered.host(FLOOR_KEPT), registered.LOOPBACK])
     issue(folder, names, datetime.now(UTC))
     stored = api(cluster.kubeconfig).create(ledgers_in(_OWN), json.loads(ledger(_OWN)))["metadata"]
-    written.write_bytes(ledger(_OWN, Place(stored["uid"], stored["resourceVersion"], "", "")))
+    written.write_bytes(ledger(_OWN, StoredVersion(stored["uid"], stored["resourceVersion"], "", "")))
     port = floor_port(folder, within / KEPT.name / "kubeconfig", written, ends)
     authority = (folder / "ca.crt").read_bytes()
     constant = [registered.constant(variant, port, authority) for variant in (FLOOR, FLOOR_HTTP2, FLOOR_KEPT)]

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from cryptography import x509
 
-from certs.kept import fingerprint
+from certs.kept import compute_fingerprint
 from e2e.load import Answer, until_more
 from e2e.ports import Cluster
 from e2e.said import said
@@ -36,7 +36,7 @@ def issued(cluster: Cluster, name: str = SERVED) -> str:
     """
     found = said(cluster, "get", "secret", name, _OWN, "--ignore-not-found", "--output=json")
     text = json.loads(found)["data"].get("tls.crt", "") if found.strip() else ""
-    return fingerprint(x509.load_pem_x509_certificate(base64.b64decode(text))) if text else ""
+    return compute_fingerprint(x509.load_pem_x509_certificate(base64.b64decode(text))) if text else ""
 
 
 def trusted_by_all(cluster: Cluster, authorities: int) -> bool:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from certs.files import CHAIN, KEY
-from certs.names import service_names
+from certs.files import CHAIN_FILE, KEY_FILE
+from certs.names import create_service_names
 from certs.renewal import issue
 from e2e.errors import ClusterError
 from e2e.gates import taken
@@ -49,7 +49,7 @@ class GateDeployment:
         self._selector = f"--selector={','.join(f'{key}={value}' for key, value in installed.pods.items())}"
         self.reached = installed.service
         self.certificates = folder / "certs"
-        issue(self.certificates, service_names(self.reached.name, self.reached.namespace), datetime.now(UTC))
+        issue(self.certificates, create_service_names(self.reached.name, self.reached.namespace), datetime.now(UTC))
         self._write_certificate()
         self.write_policies(SHIPPED_FILES)
 
@@ -140,7 +140,9 @@ class GateDeployment:
         return bool(said)
 
     def _write_certificate(self) -> None:
-        files = {name: base64.b64encode((self.certificates / name).read_bytes()).decode() for name in (CHAIN, KEY)}
+        files = {
+            name: base64.b64encode((self.certificates / name).read_bytes()).decode() for name in (CHAIN_FILE, KEY_FILE)
+        }
         secret = {
             "apiVersion": "v1",
             "kind": "Secret",

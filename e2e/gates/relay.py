@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from certs.files import AUTHORITIES, CHAIN, KEY
+from certs.files import CA_FILE, CHAIN_FILE, KEY_FILE
 from e2e.gates import taken
 from e2e.gates.forked import TALLYGATE, forked
 from e2e.gates.process import GateProcess
@@ -36,8 +36,8 @@ class RelayProcess(RunningGate):
             "relay",
             f"--listen={LOOPBACK}:{port}",
             f"--monitor={LOOPBACK}:{monitor}",
-            f"--tls-cert={certificates / CHAIN}",
-            f"--tls-key={certificates / KEY}",
+            f"--tls-cert={certificates / CHAIN_FILE}",
+            f"--tls-key={certificates / KEY_FILE}",
             f"--gate={LOOPBACK}:{gate}",
             _RELAYS_DELAY,
             _AS_LONG_AS_ASKED,
@@ -49,7 +49,7 @@ class RelayProcess(RunningGate):
         Raises:
             ClusterError: it ends, or is not ready in time.
         """
-        more = (f"--others={others}", f"--others-ca={self._certificates / AUTHORITIES}") if others else ()
+        more = (f"--others={others}", f"--others-ca={self._certificates / CA_FILE}") if others else ()
         self.run((*self._command, *more), {}, forked)
 
     def answered_by(self, who: str) -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from certs.files import read_leaf
+from certs.files import read_serving_pair
 from webhook.policy.load import load_policies
 
 Readiness = dict[str, Any]
@@ -30,7 +30,7 @@ def policies(files: Mapping[str, str]) -> Callable[[Readiness], bool]:
 
 def certificate(folder: Path) -> Callable[[Readiness], bool]:
     """Whether the certificate of this folder is in force."""
-    expected = read_leaf(folder).certificate.not_valid_after_utc
+    expected = read_serving_pair(folder).certificate.not_valid_after_utc
 
     def is_so(readiness: Readiness) -> bool:
         shown = datetime.fromisoformat(readiness["checks"]["certificate"]["notAfter"])

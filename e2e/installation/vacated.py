@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from certs.files import CHAIN, KEY
+from certs.files import CHAIN_FILE, KEY_FILE
 from e2e.gates.deployment import GateDeployment
 from e2e.installation.remains import remains
 from e2e.installation.rendered import Object
@@ -55,6 +55,8 @@ def vacated(site: Site) -> Iterator[Vacant]:
 
 def _certificate(gate: GateDeployment) -> Object:
     """The Secret of the site's own gate, whose certificate is made by hand."""
-    files = {name: base64.b64encode((gate.certificates / name).read_bytes()).decode() for name in (CHAIN, KEY)}
+    files = {
+        name: base64.b64encode((gate.certificates / name).read_bytes()).decode() for name in (CHAIN_FILE, KEY_FILE)
+    }
     metadata = {"name": "tallygate-tls", "namespace": DEFAULT_NAMESPACE}
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "kubernetes.io/tls", "data": files}

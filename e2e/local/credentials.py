@@ -15,11 +15,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from certs.authority import Pair, new_authority, new_leaf
-from certs.files import write_authority, write_leaf
-from certs.names import Names
+from certs.authority import KeyPair, create_ca, create_serving_certificate
+from certs.files import write_ca, write_serving_pair
+from certs.names import CertificateNames
 
-_NAMES = Names(("localhost", "kubernetes.default.svc"), (ip_address("127.0.0.1"),))
+_NAMES = CertificateNames(("localhost", "kubernetes.default.svc"), (ip_address("127.0.0.1"),))
 _LIFETIME = timedelta(days=7)  # a playground may run over a weekend
 _SKEW = timedelta(minutes=5)
 
@@ -31,7 +31,7 @@ class Credentials:
         """Make them, for clients of the API server at the URL `server`."""
         self._folder = folder
         self._server = server
-        self._authority = new_authority(datetime.now(UTC))
+        self._authority = create_ca(datetime.now(UTC))
         self.authority = folder / "ca.crt"
         self.authority_key = folder / "ca.key"
         self.serving = folder / "tls.crt"
@@ -39,8 +39,8 @@ class Credentials:
         self.token_key = folder / "tokens.key"
         self.token_public_key = folder / "tokens.pub"
         folder.mkdir()
-        write_authority(folder, self._authority)
-        write_leaf(folder, new_leaf(self._authority, _NAMES, datetime.now(UTC)))
+        write_ca(folder, self._authority)
+        write_serving_pair(folder, create_serving_certificate(self._authority, _NAMES, datetime.now(UTC)))
         self._write_token_keys()
 
     def kubeconfig(self, file: str, user: str, group: str | None = None) -> Path:
@@ -73,7 +73,7 @@ class Credentials:
         )
 
 
-def _user(client: Pair) -> dict[str, str]:
+def _user(client: KeyPair) -> dict[str, str]:
     return {
         "client-certificate-data": _base64(client.certificate.public_bytes(serialization.Encoding.PEM)),
         "client-key-data": _base64(_private(client.key)),
@@ -91,7 +91,7 @@ def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
     )
 
 
-def _client(authority: Pair, user: str, group: str | None) -> Pair:
+def _client(authority: KeyPair, user: str, group: str | None) -> KeyPair:
     key = ec.generate_private_key(ec.SECP256R1())
     now = datetime.now(UTC)
     names = [x509.NameAttribute(NameOID.COMMON_NAME, user)]
@@ -108,4 +108,4 @@ def _client(authority: Pair, user: str, group: str | None) -> Pair:
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
     )
-    return Pair(builder.sign(authority.key, hashes.SHA256()), key)
+    return KeyPair(builder.sign(authority.key, hashes.SHA256()), key)

@@ -16,14 +16,14 @@ from tests.server.every_metric import every_metric
 from webhook.cli.app import root
 from webhook.cli.output.code_catalog import ALL_CODES
 from webhook.server.settings.table import OPTIONS
-from webhook.state.kubernetes.definition import definition
+from webhook.state.kubernetes.definition import create_crd
 
 PATH = Path(__file__).parent / "surface.json"
 
 
 def list_surface() -> dict[str, Any]:
     """Return every name that users see, by what it is."""
-    version = definition()["spec"]["versions"][0]
+    version = create_crd()["spec"]["versions"][0]
     return {
         "flags": {name: sorted(flags) for name, flags in sorted(_flags(root, "tallygate"))},
         "settings": sorted(option.name for option in OPTIONS),

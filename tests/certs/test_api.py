@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from kubernetes.client import Configuration
 
-from certs.api import Api, ApiError
-from certs.cluster import Source, connect
+from certs.api import ApiClient, ApiError
+from certs.cluster import KubeconfigSource, create_client
 from certs.errors import CertsError
-from certs.in_cluster import InCluster
+from certs.in_cluster import KubernetesCertificateStore
 from tests.certs import api_server
 from tests.server.process import eventually
 
@@ -30,15 +30,15 @@ def there() -> api_server.Api:
 
 
 @pytest.fixture
-def api(there: api_server.Api, tmp_path: Path) -> Iterator[Api]:
+def api(there: api_server.Api, tmp_path: Path) -> Iterator[ApiClient]:
     """It, as it is asked."""
     with api_server.serving(there, tmp_path) as kubeconfig:
-        made = connect(Source(kubeconfig))
+        made = create_client(KubeconfigSource(kubeconfig))
         yield made
         made.close()
 
 
-def test_who_asks_and_what_with_is_said_each_time(there: api_server.Api, api: Api) -> None:
+def test_who_asks_and_what_with_is_said_each_time(there: api_server.Api, api: ApiClient) -> None:
     api.read(f"{PATH}/tls", "Secret", "own/tls")
     api.create(PATH, {"metadata": {"name": "other"}})
     assert [path for path, _ in there.asked] == [f"{PATH}/tls", f"{PATH}?fieldManager=tallygate-certs"]
@@ -47,7 +47,7 @@ def test_who_asks_and_what_with_is_said_each_time(there: api_server.Api, api: Ap
         assert headers["User-Agent"] == "tallygate-certs"
 
 
-def test_a_patch_is_known_for_one(there: api_server.Api, api: Api) -> None:
+def test_a_patch_is_known_for_one(there: api_server.Api, api: ApiClient) -> None:
     there.refusal = (200, b"{}")
     api.patch(f"{PATH}/tls", [])
     api.replace(f"{PATH}/tls", SECRET)
@@ -55,7 +55,7 @@ def test_a_patch_is_known_for_one(there: api_server.Api, api: Api) -> None:
     assert types == ["application/json-patch+json", "application/json"]
 
 
-def test_a_new_token_is_taken_up(there: api_server.Api, api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_token_is_taken_up(there: api_server.Api, api: ApiClient, monkeypatch: pytest.MonkeyPatch) -> None:
     def renew(configuration: Configuration) -> None:
         configuration.api_key["BearerToken"] = "Bearer new"
 
@@ -65,7 +65,7 @@ def test_a_new_token_is_taken_up(there: api_server.Api, api: Api, monkeypatch: p
 
 
 def test_a_token_that_cannot_be_renewed_is_told(
-    there: api_server.Api, api: Api, monkeypatch: pytest.MonkeyPatch
+    there: api_server.Api, api: ApiClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: Configuration) -> None:
         raise OSError("no such\nprogram")
@@ -74,12 +74,12 @@ def test_a_token_that_cannot_be_renewed_is_told(
     with pytest.raises(ApiError) as caught:
         api.read(f"{PATH}/tls", "Secret", "own/tls")
     told = "the API server at https://127.0.0.1:"
-    assert str(caught.value.explained("read it")).startswith(told)
-    assert str(caught.value.explained("read it")).endswith("the token cannot be renewed: no such program")
+    assert str(caught.value.to_certs_error("read it")).startswith(told)
+    assert str(caught.value.to_certs_error("read it")).endswith("the token cannot be renewed: no such program")
     assert not there.asked
 
 
-def test_an_answer_that_breaks_off_is_told(there: api_server.Api, api: Api) -> None:
+def test_an_answer_that_breaks_off_is_told(there: api_server.Api, api: ApiClient) -> None:
     there.withheld = 5
     with pytest.raises(ApiError, match="IncompleteRead") as caught:
         api.read(f"{PATH}/tls", "Secret", "own/tls")
@@ -97,11 +97,11 @@ def test_an_answer_that_breaks_off_is_told(there: api_server.Api, api: Api) -> N
 )
 @pytest.mark.parametrize("code", [200, 403])
 def test_an_answer_without_an_end_is_not_read_to_its_end(
-    there: api_server.Api, api: Api, headers: dict[str, str], flood: bytes, code: int
+    there: api_server.Api, api: ApiClient, headers: dict[str, str], flood: bytes, code: int
 ) -> None:
     there.headers, there.flood, there.refusal = headers, flood, (code, b"")
     with pytest.raises(CertsError) as caught:
-        InCluster(api, ("own", "tls"), "tallygate").stored()
+        KubernetesCertificateStore(api, ("own", "tls"), "tallygate").read_secret()
     host = api.configuration.host
     assert str(caught.value) == (
         f"cannot read the Secret own/tls: the API server at {host} answers {code}: its answer is longer than 4 MiB, "
@@ -112,9 +112,9 @@ def test_an_answer_without_an_end_is_not_read_to_its_end(
 
 
 def test_an_answer_that_comes_a_byte_at_a_time_is_not_waited_for_for_ever(
-    there: api_server.Api, api: Api, monkeypatch: pytest.MonkeyPatch
+    there: api_server.Api, api: ApiClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("certs.api._WHOLE_SECONDS", 0.1)
+    monkeypatch.setattr("certs.api._BODY_TIMEOUT_SECONDS", 0.1)
     there.flood = b" "
     with pytest.raises(ApiError, match="its answer is not whole after 0 s"):
         api.read(f"{PATH}/tls", "Secret", "own/tls")
@@ -122,14 +122,14 @@ def test_an_answer_that_comes_a_byte_at_a_time_is_not_waited_for_for_ever(
     assert eventually(lambda: not there.flooding)
 
 
-def test_a_connection_is_kept_for_the_next_request(there: api_server.Api, api: Api) -> None:
+def test_a_connection_is_kept_for_the_next_request(there: api_server.Api, api: ApiClient) -> None:
     for _ in range(3):
         api.read(f"{PATH}/tls", "Secret", "own/tls")
     assert (len(there.asked), there.connections) == (3, 1)
 
 
 @pytest.mark.parametrize("over", [0, 1])
-def test_an_answer_may_be_as_long_as_an_object_and_more(there: api_server.Api, api: Api, over: int) -> None:
+def test_an_answer_may_be_as_long_as_an_object_and_more(there: api_server.Api, api: ApiClient, over: int) -> None:
     text = json.dumps(SECRET).encode()
     there.refusal = (200, text + b" " * (MOST + over - len(text)))
     if over:
@@ -139,7 +139,7 @@ def test_an_answer_may_be_as_long_as_an_object_and_more(there: api_server.Api, a
         assert api.read(f"{PATH}/tls", "Secret", "own/tls") == SECRET
 
 
-def test_what_is_packed_though_nobody_asked_for_that_is_not_unpacked(there: api_server.Api, api: Api) -> None:
+def test_what_is_packed_though_nobody_asked_for_that_is_not_unpacked(there: api_server.Api, api: ApiClient) -> None:
     there.headers, there.refusal = {"Content-Encoding": "gzip"}, (200, gzip.compress(json.dumps(SECRET).encode()))
     with pytest.raises(CertsError, match="is no API server"):
         api.read(f"{PATH}/tls", "Secret", "own/tls")
@@ -147,13 +147,13 @@ def test_what_is_packed_though_nobody_asked_for_that_is_not_unpacked(there: api_
 
 @pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
 def test_nobody_is_followed_elsewhere_with_a_token_and_a_key(
-    there: api_server.Api, api: Api, tmp_path: Path, code: int
+    there: api_server.Api, api: ApiClient, tmp_path: Path, code: int
 ) -> None:
     other = api_server.Api({f"{PATH}/tls": SECRET})
     (tmp_path / "other").mkdir()
     with api_server.serving(other, tmp_path / "other") as kubeconfig:
         there.refusal = (code, b"")
-        there.headers = {"Location": connect(Source(kubeconfig)).configuration.host + f"{PATH}/tls"}
+        there.headers = {"Location": create_client(KubeconfigSource(kubeconfig)).configuration.host + f"{PATH}/tls"}
         for ask in (lambda: api.read(f"{PATH}/tls", "Secret", "own/tls"), lambda: api.replace(f"{PATH}/tls", SECRET)):
             with pytest.raises(ApiError) as caught:
                 ask()
@@ -162,10 +162,10 @@ def test_nobody_is_followed_elsewhere_with_a_token_and_a_key(
 
 
 @pytest.mark.parametrize(("name", "step"), [("a?b", "a%3Fb"), ("a/b", "a%2Fb"), ("a%2fb", "a%252fb"), ("ü", "%C3%BC")])
-def test_whatever_is_named_is_one_step_of_the_path(there: api_server.Api, api: Api, name: str, step: str) -> None:
-    cluster = InCluster(api, (name, name), name)
-    assert cluster.stored() is None
-    assert cluster.registered() == ()
+def test_whatever_is_named_is_one_step_of_the_path(there: api_server.Api, api: ApiClient, name: str, step: str) -> None:
+    cluster = KubernetesCertificateStore(api, (name, name), name)
+    assert cluster.read_secret() is None
+    assert cluster.read_webhook_trust() == ()
     secret, mutating, validating = [path for path, _ in there.asked]
     assert secret == f"/api/v1/namespaces/{step}/secrets/{step}"
     assert mutating.endswith(f"/mutatingwebhookconfigurations/{step}")

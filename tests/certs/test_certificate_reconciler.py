@@ -4,23 +4,23 @@ from dataclasses import dataclass
 
 import pytest
 
-from certs.authority import Pair, new_authority, new_leaf
-from certs.keeper import SETTLING, Keeper, Registered, Timing
-from certs.kept import Kept, Leaf, leaf_of, pem
-from certs.succession import What
+from certs.authority import KeyPair, create_ca, create_serving_certificate
+from certs.keeper import PROPAGATION_DELAY_SECONDS, CertificateReconciler, Timing, WebhookTrust
+from certs.kept import SecretState, ServingCertificate, convert_key_pair, encode_pem
+from certs.succession import RotationAction
 from tests.certs.world import NAMES, START, World
 
-OLD, NEW, FOREIGN = (new_authority(START) for _ in range(3))
+OLD, NEW, FOREIGN = (create_ca(START) for _ in range(3))
 FRESH = 60.0
 """Seconds for which a replica writes by what it has read."""
 
 
-def _leaf(authority: Pair) -> Leaf:
-    return leaf_of(new_leaf(authority, NAMES, START))
+def _leaf(authority: KeyPair) -> ServingCertificate:
+    return convert_key_pair(create_serving_certificate(authority, NAMES, START))
 
 
-def _bundle(*authorities: Pair) -> bytes:
-    return pem(each.certificate for each in authorities)
+def _bundle(*authorities: KeyPair) -> bytes:
+    return encode_pem(each.certificate for each in authorities)
 
 
 @dataclass
@@ -34,22 +34,22 @@ class SlowWorld(World):
         """Begin as any world."""
         super().__init__()
 
-    def registered(self) -> tuple[Registered, ...]:
+    def read_webhook_trust(self) -> tuple[WebhookTrust, ...]:
         """Read the configurations."""
-        found = tuple(Registered(str(at), "1", each) for at, each in enumerate(self.bundles))
+        found = tuple(WebhookTrust(str(at), "1", each) for at, each in enumerate(self.bundles))
         self.pass_time(self.reading)
         return found
 
-    def publish(self, found: Registered, bundle: bytes) -> None:
+    def publish_bundle(self, trust: WebhookTrust, bundle: bytes) -> None:
         """Write the bundle into a configuration."""
         self.writes += 1
         changed = [*self.bundles]
-        changed[int(found.kind)] = (bundle,) * len(found.bundles)
+        changed[int(trust.kind)] = (bundle,) * len(trust.bundles)
         self.bundles = tuple(changed)
 
-    def store_leaf(self, leaf: Leaf) -> None:
+    def store_leaf(self, leaf: ServingCertificate) -> None:
         """Replace the Secret by one that is in order and has this serving certificate."""
-        self.overwrite(Kept(NEW, (OLD.certificate,), leaf, START))
+        self.overwrite(SecretState(NEW, (OLD.certificate,), leaf, START))
 
 
 @dataclass
@@ -62,14 +62,14 @@ class Replica:
         """Start."""
         timing = Timing(lambda: self.world.now, lambda: self.world.seconds)
         self.served = _leaf(OLD)
-        self.installed: list[Leaf] = []
-        self.reconciler = Keeper(self.world, NAMES, self.installed.append, timing, self.served)
+        self.installed: list[ServingCertificate] = []
+        self.reconciler = CertificateReconciler(self.world, NAMES, self.installed.append, timing, self.served)
 
     def read(self, at: float) -> None:
         """Read configurations and Secret at this second, and install what may be served."""
         self.world.pass_time(at - self.world.seconds)
-        self.reconciler.look_at_registration()
-        self.reconciler.look_at_secret()
+        self.reconciler.observe_configurations()
+        self.reconciler.observe_secret()
 
 
 BOTH, ONLY_OLD = _bundle(OLD, NEW), _bundle(OLD)
@@ -88,17 +88,17 @@ def test_a_certificate_of_a_new_ca_is_served_after_the_propagation_delay_and_not
     replica = Replica(SlowWorld(bundles=((BOTH,), (BOTH,))))
     new = _leaf(NEW)
     replica.world.store_leaf(new)
-    for at in (0.0, SETTLING / 2, SETTLING - 1):
+    for at in (0.0, PROPAGATION_DELAY_SECONDS / 2, PROPAGATION_DELAY_SECONDS - 1):
         replica.read(at)
         assert replica.installed == []
-    replica.read(SETTLING)
+    replica.read(PROPAGATION_DELAY_SECONDS)
     assert replica.installed == [new]
 
 
 def test_a_certificate_of_a_ca_that_is_not_published_is_never_served_in_place_of_a_good_one() -> None:
     replica = Replica(SlowWorld(bundles=((BOTH,),)))
     replica.world.store_leaf(_leaf(FOREIGN))
-    for at in (0.0, SETTLING, SETTLING * 3):
+    for at in (0.0, PROPAGATION_DELAY_SECONDS, PROPAGATION_DELAY_SECONDS * 3):
         replica.read(at)
     assert replica.installed == []
 
@@ -112,9 +112,9 @@ def test_the_propagation_delay_begins_again_when_a_ca_was_not_published_for_a_wh
     replica.read(1000.0)
     replica.world.bundles = ((BOTH,),)
     replica.read(2000.0)
-    replica.read(2000.0 + SETTLING - 1)
+    replica.read(2000.0 + PROPAGATION_DELAY_SECONDS - 1)
     assert replica.installed == []
-    replica.read(2000.0 + SETTLING)
+    replica.read(2000.0 + PROPAGATION_DELAY_SECONDS)
     assert replica.installed == [new]
 
 
@@ -125,9 +125,9 @@ def test_the_propagation_delay_begins_when_the_configurations_have_been_read() -
     replica.world.store_leaf(new)
     replica.read(0.0)
     replica.world.reading = 0.0
-    replica.read(SETTLING + 99)
+    replica.read(PROPAGATION_DELAY_SECONDS + 99)
     assert replica.installed == []
-    replica.read(SETTLING + 100)
+    replica.read(PROPAGATION_DELAY_SECONDS + 100)
     assert replica.installed == [new]
 
 
@@ -145,14 +145,14 @@ def test_the_propagation_delay_begins_when_every_webhook_trusts_the_ca_and_not_w
     replica = Replica(SlowWorld(bundles=PARTIAL[name]))
     new = _leaf(NEW)
     replica.world.store_leaf(new)
-    for at in (0.0, SETTLING, SETTLING * 2):
+    for at in (0.0, PROPAGATION_DELAY_SECONDS, PROPAGATION_DELAY_SECONDS * 2):
         replica.read(at)
     assert replica.installed == []
     replica.world.bundles = ((BOTH,), (BOTH, BOTH))
-    replica.read(SETTLING * 2)
-    replica.read(SETTLING * 3 - 1)
+    replica.read(PROPAGATION_DELAY_SECONDS * 2)
+    replica.read(PROPAGATION_DELAY_SECONDS * 3 - 1)
     assert replica.installed == []
-    replica.read(SETTLING * 3)
+    replica.read(PROPAGATION_DELAY_SECONDS * 3)
     assert replica.installed == [new]
 
 
@@ -167,9 +167,9 @@ def test_the_propagation_delay_begins_again_when_no_webhook_was_registered(
     replica.world.bundles = bundles
     replica.read(1.0)
     replica.world.bundles = ((BOTH,),)
-    replica.read(SETTLING)
+    replica.read(PROPAGATION_DELAY_SECONDS)
     assert replica.installed == []
-    replica.read(SETTLING * 2)
+    replica.read(PROPAGATION_DELAY_SECONDS * 2)
     assert replica.installed == [new]
 
 
@@ -194,14 +194,19 @@ DELAYS = {
 
 
 STATES = {
-    What.PUBLISH: ((ONLY_OLD,), Kept(NEW, (OLD.certificate,), _leaf(OLD), START)),
-    What.SUCCESSOR: ((_bundle(NEW, OLD),), Kept(NEW, (OLD.certificate,), _leaf(NEW), START, asked="authority")),
+    RotationAction.PUBLISH: ((ONLY_OLD,), SecretState(NEW, (OLD.certificate,), _leaf(OLD), START)),
+    RotationAction.ROTATE_CA: (
+        (_bundle(NEW, OLD),),
+        SecretState(NEW, (OLD.certificate,), _leaf(NEW), START, requested="authority"),
+    ),
 }
 
 
 @pytest.mark.parametrize("name", DELAYS)
 @pytest.mark.parametrize("action", STATES)
-def test_what_was_read_more_than_a_minute_ago_is_read_again_before_anything_is_written(name: str, action: What) -> None:
+def test_what_was_read_more_than_a_minute_ago_is_read_again_before_anything_is_written(
+    name: str, action: RotationAction
+) -> None:
     """Configurations and Secret change meanwhile: an older bundle would be published over a newer one."""
     delay = DELAYS[name]
     bundles, kept = STATES[action]
@@ -209,13 +214,13 @@ def test_what_was_read_more_than_a_minute_ago_is_read_again_before_anything_is_w
     world.overwrite(kept)
     written = world.writes
     reconciler = Replica(world).reconciler
-    reconciler.look_at_registration()
+    reconciler.observe_configurations()
     world.pass_time(delay.before_secret)
-    reconciler.look_at_secret()
+    reconciler.observe_secret()
     world.pass_time(delay.before_write)
-    step = reconciler.act()
-    assert (step.what if step else None, world.writes - written) == ((action, 1) if delay.writes else (None, 0))
+    step = reconciler.take_action()
+    assert (step.action if step else None, world.writes - written) == ((action, 1) if delay.writes else (None, 0))
     if not delay.writes:
         world.reading = 0.0
-        step = reconciler.round()
-        assert (step.what if step else None, world.writes - written) == (action, 1)
+        step = reconciler.reconcile()
+        assert (step.action if step else None, world.writes - written) == (action, 1)

@@ -6,23 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from certs.authority import LEAF_LIFETIME, new_authority, new_leaf
+from certs.authority import SERVING_LIFETIME, create_ca, create_serving_certificate
 from certs.errors import CertsError
-from certs.folder import Folder
-from certs.kept import Leaf, leaf_of, read_leaf
+from certs.folder import ServedFiles
+from certs.kept import ServingCertificate, convert_key_pair, parse_serving_certificate
 from certs.names import parse_names
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-AUTHORITY = new_authority(NOW)
+AUTHORITY = create_ca(NOW)
 
 
-def leaf() -> Leaf:
+def leaf() -> ServingCertificate:
     """Another each time."""
-    return leaf_of(new_leaf(AUTHORITY, parse_names(["gate"]), NOW))
+    return convert_key_pair(create_serving_certificate(AUTHORITY, parse_names(["gate"]), NOW))
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    folder = Folder(tmp_path / "new")
+    folder = ServedFiles(tmp_path / "new")
     assert folder.read(NOW) is None
     for each in (leaf(), leaf(), leaf()):
         folder.write(each)
@@ -30,13 +30,13 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 
 def test_what_has_expired_is_not_read(tmp_path: Path) -> None:
-    folder = Folder(tmp_path)
+    folder = ServedFiles(tmp_path)
     folder.write(leaf())
-    assert folder.read(NOW + LEAF_LIFETIME) is None
+    assert folder.read(NOW + SERVING_LIFETIME) is None
 
 
 def test_only_the_last_is_left_and_its_key_is_for_nobody_else(tmp_path: Path) -> None:
-    folder = Folder(tmp_path)
+    folder = ServedFiles(tmp_path)
     for _ in range(3):
         folder.write(leaf())
     (data,) = (path for path in tmp_path.iterdir() if path.is_dir() and not path.is_symlink())
@@ -46,13 +46,13 @@ def test_only_the_last_is_left_and_its_key_is_for_nobody_else(tmp_path: Path) ->
 
 def test_files_that_somebody_has_put_there_are_replaced(tmp_path: Path) -> None:
     (tmp_path / "tls.crt").write_text("x")
-    folder, new = Folder(tmp_path), leaf()
+    folder, new = ServedFiles(tmp_path), leaf()
     folder.write(new)
     assert folder.read(NOW) == new
 
 
 def test_whoever_reads_a_link_once_finds_files_that_belong_together(tmp_path: Path) -> None:
-    folder = Folder(tmp_path)
+    folder = ServedFiles(tmp_path)
     folder.write(leaf())
     over = threading.Event()
 
@@ -70,7 +70,7 @@ def test_whoever_reads_a_link_once_finds_files_that_belong_together(tmp_path: Pa
                 texts = (found / "tls.crt").read_bytes(), (found / "tls.key").read_bytes()
             except FileNotFoundError:  # it was turned meanwhile, and what was before is gone
                 continue
-            assert read_leaf(*texts)
+            assert parse_serving_certificate(*texts)
             read += 1
     finally:
         over.set()
@@ -80,4 +80,4 @@ def test_whoever_reads_a_link_once_finds_files_that_belong_together(tmp_path: Pa
 def test_a_folder_that_cannot_be_written_is_told_with_what_helps(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(CertsError, match=r"file: cannot be written: .*; it must be a volume in memory"):
-        Folder(tmp_path / "file").write(leaf())
+        ServedFiles(tmp_path / "file").write(leaf())

@@ -12,54 +12,54 @@ from cryptography.x509.oid import NameOID
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from certs.authority import LEAF_LIFETIME, new_authority, new_leaf
+from certs.authority import SERVING_LIFETIME, create_ca, create_serving_certificate
 from certs.kept import (
-    SINCE,
-    Kept,
-    annotations_of,
-    authorities_in,
-    data_of,
-    fingerprint,
-    leaf_of,
-    pem,
-    read_kept,
-    read_leaf,
+    SINCE_ANNOTATION,
+    SecretState,
+    compute_fingerprint,
+    convert_key_pair,
+    encode_annotations,
+    encode_data,
+    encode_pem,
+    parse_ca_certificates,
+    parse_secret_state,
+    parse_serving_certificate,
 )
 from certs.names import parse_names
-from certs.status import status_of
-from certs.succession import Sight, next_step
+from certs.status import create_status
+from certs.succession import RotationInput, choose_step
 from tests.effort import examples
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-NEWEST, OLD = new_authority(NOW), new_authority(NOW)
+NEWEST, OLD = create_ca(NOW), create_ca(NOW)
 NAMES = parse_names(["gate.tally.svc"])
-LEAF = leaf_of(new_leaf(OLD, NAMES, NOW))
-KEPT = Kept(NEWEST, (OLD.certificate,), LEAF, NOW, "authority")
+LEAF = convert_key_pair(create_serving_certificate(OLD, NAMES, NOW))
+KEPT = SecretState(NEWEST, (OLD.certificate,), LEAF, NOW, "authority")
 
 
-def read(**changed: bytes) -> Kept:
+def read(**changed: bytes) -> SecretState:
     """What is read when these are other than they should be; names with _ for the dot."""
-    data = data_of(KEPT) | {name.replace("_", "."): value for name, value in changed.items()}
-    return read_kept(data, annotations_of(KEPT))
+    data = encode_data(KEPT) | {name.replace("_", "."): value for name, value in changed.items()}
+    return parse_secret_state(data, encode_annotations(KEPT))
 
 
 def test_everything_comes_back() -> None:
     found = read()
-    assert found.authority
-    assert found.authority.key.private_numbers() == NEWEST.key.private_numbers()
-    assert replace(found, authority=None) == replace(KEPT, authority=None)
-    assert found.authorities == (NEWEST.certificate, OLD.certificate)
+    assert found.ca
+    assert found.ca.key.private_numbers() == NEWEST.key.private_numbers()
+    assert replace(found, ca=None) == replace(KEPT, ca=None)
+    assert found.ca_certificates == (NEWEST.certificate, OLD.certificate)
 
 
 @pytest.mark.parametrize(
     "text",
-    [b"", b"x", pem([OLD.certificate]), LEAF.key],
+    [b"", b"x", encode_pem([OLD.certificate]), LEAF.key],
     ids=["nothing", "no-pem", "a-certificate", "the-key-of-another"],
 )
 def test_an_authority_without_its_key_is_trusted_and_signs_nothing(text: bytes) -> None:
     found = read(ca_key=text)
-    assert (found.authority, found.trusted, found.since) == (None, (NEWEST.certificate, OLD.certificate), None)
-    assert found.leaf == LEAF
+    assert (found.ca, found.previous_cas, found.ca_since) == (None, (NEWEST.certificate, OLD.certificate), None)
+    assert found.serving == LEAF
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_an_authority_without_its_key_is_trusted_and_signs_nothing(text: bytes) 
 )
 def test_a_serving_certificate_without_its_key_is_none(chain: bytes, key: bytes) -> None:
     found = read(tls_crt=chain, tls_key=key)
-    assert (found.leaf, found.authorities) == (None, KEPT.authorities)
+    assert (found.serving, found.ca_certificates) == (None, KEPT.ca_certificates)
 
 
 def test_no_key_is_shown_where_a_leaf_is_shown() -> None:
@@ -77,28 +77,33 @@ def test_no_key_is_shown_where_a_leaf_is_shown() -> None:
 
 
 def test_a_key_of_another_certificate_is_none_of_this() -> None:
-    other = leaf_of(new_leaf(OLD, NAMES, NOW))
-    assert read_leaf(LEAF.chain, other.key) is None
+    other = convert_key_pair(create_serving_certificate(OLD, NAMES, NOW))
+    assert parse_serving_certificate(LEAF.chain, other.key) is None
 
 
 def test_what_is_no_authority_is_not_trusted() -> None:
-    assert authorities_in(pem([NEWEST.certificate]) + LEAF.chain) == (NEWEST.certificate,)
+    assert parse_ca_certificates(encode_pem([NEWEST.certificate]) + LEAF.chain) == (NEWEST.certificate,)
 
 
 def test_since_counts_only_for_the_authority_that_it_names() -> None:
-    said = annotations_of(KEPT)
-    assert read_kept(data_of(KEPT), said).since == NOW
-    for text in ("", "x", f"{fingerprint(OLD.certificate)} 2026-01-01T00:00:00Z", f"{said[SINCE][:16]} soon"):
-        assert read_kept(data_of(KEPT), said | {SINCE: text}).since is None
-    naive = f"{fingerprint(NEWEST.certificate)} 2026-01-01T00:00:00"
-    assert read_kept(data_of(KEPT), {SINCE: naive}).since is None
+    said = encode_annotations(KEPT)
+    assert parse_secret_state(encode_data(KEPT), said).ca_since == NOW
+    for text in (
+        "",
+        "x",
+        f"{compute_fingerprint(OLD.certificate)} 2026-01-01T00:00:00Z",
+        f"{said[SINCE_ANNOTATION][:16]} soon",
+    ):
+        assert parse_secret_state(encode_data(KEPT), said | {SINCE_ANNOTATION: text}).ca_since is None
+    naive = f"{compute_fingerprint(NEWEST.certificate)} 2026-01-01T00:00:00"
+    assert parse_secret_state(encode_data(KEPT), {SINCE_ANNOTATION: naive}).ca_since is None
 
 
 def test_a_leaf_is_good_until_it_or_its_authority_has_expired() -> None:
-    assert LEAF.is_good([NEWEST.certificate, OLD.certificate], NOW)
-    assert not LEAF.is_good([NEWEST.certificate], NOW)
-    assert not LEAF.is_good([], NOW)
-    assert not LEAF.is_good([OLD.certificate], NOW + LEAF_LIFETIME)
+    assert LEAF.is_trusted_by([NEWEST.certificate, OLD.certificate], NOW)
+    assert not LEAF.is_trusted_by([NEWEST.certificate], NOW)
+    assert not LEAF.is_trusted_by([], NOW)
+    assert not LEAF.is_trusted_by([OLD.certificate], NOW + SERVING_LIFETIME)
 
 
 def test_a_leaf_of_an_rsa_key_and_an_intermediate_is_as_good_as_any() -> None:
@@ -110,10 +115,10 @@ def test_a_leaf_of_an_rsa_key_and_an_intermediate_is_as_good_as_any() -> None:
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
     )
-    leaf = read_leaf(pem([own, between]), private)
+    leaf = parse_serving_certificate(encode_pem([own, between]), private)
     assert leaf
-    assert leaf.is_good([NEWEST.certificate, root], NOW)
-    assert not leaf.is_good([NEWEST.certificate], NOW)
+    assert leaf.is_trusted_by([NEWEST.certificate, root], NOW)
+    assert not leaf.is_trusted_by([NEWEST.certificate], NOW)
 
 
 def _signed(
@@ -134,12 +139,12 @@ def _signed(
 
 @given(
     st.dictionaries(st.sampled_from(["ca.crt", "ca.key", "tls.crt", "tls.key"]), st.binary(max_size=200)),
-    st.dictionaries(st.just(SINCE), st.text(max_size=60)),
+    st.dictionaries(st.just(SINCE_ANNOTATION), st.text(max_size=60)),
 )
 @settings(max_examples=examples(200), deadline=None)
 def test_nothing_that_stands_in_a_secret_keeps_it_from_being_read(data: dict[str, bytes], said: dict[str, str]) -> None:
-    whole = read_kept(data_of(KEPT) | data, annotations_of(KEPT) | said)
-    assert set(whole.authorities) <= set(KEPT.authorities)
+    whole = parse_secret_state(encode_data(KEPT) | data, encode_annotations(KEPT) | said)
+    assert set(whole.ca_certificates) <= set(KEPT.ca_certificates)
 
 
 @pytest.mark.filterwarnings("ignore:Parsed a serial number")  # it is read all the same, for now
@@ -149,15 +154,17 @@ def test_nothing_that_stands_in_a_secret_keeps_it_from_being_read(data: dict[str
 def test_whatever_bytes_are_damaged_there_is_a_next_step_and_everything_can_be_told(
     name: str, at: int, by: bytes
 ) -> None:
-    text = bytearray(data_of(KEPT)[name])
+    text = bytearray(encode_data(KEPT)[name])
     text[at % len(text)] = by[0]
-    der = bytearray(x509.load_pem_x509_certificate(data_of(KEPT)[name]).public_bytes(serialization.Encoding.DER))
+    der = bytearray(x509.load_pem_x509_certificate(encode_data(KEPT)[name]).public_bytes(serialization.Encoding.DER))
     for offset, each in enumerate(by):
         der[(at + offset) % len(der)] = each
     again = b"-----BEGIN CERTIFICATE-----\n" + base64.encodebytes(bytes(der)) + b"-----END CERTIFICATE-----\n"
     for damaged in (bytes(text), again):
-        found = read_kept(data_of(KEPT) | {name: damaged}, annotations_of(KEPT))
-        next_step(Sight(found, (), is_published=True, settled=lambda _: True, served=LEAF, names=NAMES, now=NOW))
-        status_of(found, (), NOW)
-        told = found.leaf
+        found = parse_secret_state(encode_data(KEPT) | {name: damaged}, encode_annotations(KEPT))
+        choose_step(
+            RotationInput(found, (), is_published=True, is_propagated=lambda _: True, served=LEAF, names=NAMES, now=NOW)
+        )
+        create_status(found, (), NOW)
+        told = found.serving
         assert told is None or told.key == LEAF.key

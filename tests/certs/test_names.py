@@ -5,15 +5,15 @@ import ipaddress
 import pytest
 
 from certs.errors import CertsError
-from certs.names import Names, parse_names, service_names
+from certs.names import CertificateNames, create_service_names, parse_names
 
 GOOD = {
-    "a word": ("gate", Names(("gate",))),
-    "capital letters become small": ("Gate.Example", Names(("gate.example",))),
-    "a wildcard": ("*.example.com", Names(("*.example.com",))),
-    "an IPv4 address": ("127.0.0.1", Names((), (ipaddress.ip_address("127.0.0.1"),))),
-    "an IPv6 address": ("::1", Names((), (ipaddress.ip_address("::1"),))),
-    "digits are a name": ("10", Names(("10",))),
+    "a word": ("gate", CertificateNames(("gate",))),
+    "capital letters become small": ("Gate.Example", CertificateNames(("gate.example",))),
+    "a wildcard": ("*.example.com", CertificateNames(("*.example.com",))),
+    "an IPv4 address": ("127.0.0.1", CertificateNames((), (ipaddress.ip_address("127.0.0.1"),))),
+    "an IPv6 address": ("::1", CertificateNames((), (ipaddress.ip_address("::1"),))),
+    "digits are a name": ("10", CertificateNames(("10",))),
 }
 BAD = {
     "empty": "",
@@ -45,7 +45,7 @@ def test_is_no_name(case: str) -> None:
 
 
 def test_a_service_is_reached_by_four_names_and_the_api_servers_comes_first() -> None:
-    assert service_names("gate", "tally").texts() == (
+    assert create_service_names("gate", "tally").to_texts() == (
         "gate.tally.svc",
         "gate.tally.svc.cluster.local",
         "gate.tally",
@@ -54,12 +54,12 @@ def test_a_service_is_reached_by_four_names_and_the_api_servers_comes_first() ->
 
 
 def test_a_cluster_may_have_another_domain() -> None:
-    assert "gate.tally.svc.example.org" in service_names("gate", "tally", "example.org").texts()
+    assert "gate.tally.svc.example.org" in create_service_names("gate", "tally", "example.org").to_texts()
 
 
 def test_names_add_up_and_each_stays_once() -> None:
     both = parse_names(["a", "::1"]) + parse_names(["b", "a", "::1", "10.0.0.1"])
-    assert both.texts() == ("a", "b", "::1", "10.0.0.1")
+    assert both.to_texts() == ("a", "b", "::1", "10.0.0.1")
 
 
 def test_a_certificate_needs_a_name() -> None:

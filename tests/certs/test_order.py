@@ -23,13 +23,22 @@ from hypothesis.stateful import (
 
 from certs import keeper as keeping
 from certs import kept, succession
-from certs.keeper import SETTLING, Keeper
-from certs.kept import Leaf
+from certs.keeper import PROPAGATION_DELAY_SECONDS, CertificateReconciler
+from certs.kept import ServingCertificate
 from tests.certs import world as around
 from tests.certs.world import Replica, World, ask
 
 DAY = 86400.0
-_TIMES = (1.0, 30.0, SETTLING * 0.3, SETTLING * 1.1, DAY * 10, DAY * 31, DAY * 89, DAY * 92)
+_TIMES = (
+    1.0,
+    30.0,
+    PROPAGATION_DELAY_SECONDS * 0.3,
+    PROPAGATION_DELAY_SECONDS * 1.1,
+    DAY * 10,
+    DAY * 31,
+    DAY * 89,
+    DAY * 92,
+)
 _KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 _SETTINGS = settings(
     max_examples=60,
@@ -47,16 +56,16 @@ replicas = st.sampled_from([0, 1])
 @pytest.fixture(autouse=True)
 def _each_text_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a text holds and who has signed what never changes: few of a hundred thousand answers are new."""
-    read = cache(kept.authorities_in)
+    read = cache(kept.parse_ca_certificates)
     for module in (keeping, around):
-        monkeypatch.setattr(module, "authorities_in", read)
-    monkeypatch.setattr(Leaf, "is_signed_by", cache(Leaf.is_signed_by))
+        monkeypatch.setattr(module, "parse_ca_certificates", read)
+    monkeypatch.setattr(ServingCertificate, "is_signed_by", cache(ServingCertificate.is_signed_by))
 
 
 class Order(RuleBasedStateMachine):
     """What may happen where nobody touches the Secret by hand."""
 
-    new: Callable[..., Keeper] = Keeper
+    new: Callable[..., CertificateReconciler] = CertificateReconciler
 
     @initialize()
     def begin(self) -> None:
@@ -66,7 +75,7 @@ class Order(RuleBasedStateMachine):
         for _ in range(4):
             for each in self.replicas:
                 each.round()
-        self.world.pass_time(SETTLING * 1.1)
+        self.world.pass_time(PROPAGATION_DELAY_SECONDS * 1.1)
 
     @rule(number=replicas)
     def call(self, number: int) -> None:
@@ -87,7 +96,7 @@ class Order(RuleBasedStateMachine):
     def time_passes_as_usual(self, hours: int) -> None:
         """Everybody makes rounds meanwhile."""
         for _ in range(hours * 2):
-            self.world.pass_time(SETTLING * 0.6)
+            self.world.pass_time(PROPAGATION_DELAY_SECONDS * 0.6)
             for each in self.replicas:
                 each.round()
 
@@ -138,11 +147,11 @@ class Losses(Order):
     def damaged(self, part: str) -> None:
         """A part of it can no longer be used."""
         if self.world.secret:
-            there = self.world.secret.kept
+            there = self.world.secret.state
             damages = {
-                "leaf": replace(there, leaf=None),
-                "authority": replace(there, authority=None, trusted=there.authorities),
-                "since": replace(there, since=None),
+                "leaf": replace(there, serving=None),
+                "authority": replace(there, ca=None, previous_cas=there.ca_certificates),
+                "since": replace(there, ca_since=None),
             }
             self.world.overwrite(damages[part])
 
@@ -168,10 +177,10 @@ def test_a_secret_that_is_deleted_or_damaged_harms_nobody_who_serves() -> None:
     _tried(Losses)
 
 
-class _NeverWaits(Keeper):
+class _NeverWaits(CertificateReconciler):
     """Serves as soon as it has published."""
 
-    def _is_settled(self, _: x509.Certificate) -> bool:
+    def _is_propagated(self, _: x509.Certificate) -> bool:
         return True
 
 
@@ -179,19 +188,23 @@ def _forgets_at_once(since: datetime) -> datetime:
     return since
 
 
-def _publishes_last(sight: succession.Sight, real: Callable[..., succession.Step | None]) -> succession.Step | None:
+def _publishes_last(
+    sight: succession.RotationInput, real: Callable[..., succession.RotationStep | None]
+) -> succession.RotationStep | None:
     """Signs with the new authority first, and publishes then."""
     step = real(sight)
-    if step and step.what is succession.What.PUBLISH:
-        return real(replace(sight, is_published=True, settled=lambda _: True)) or step
+    if step and step.action is succession.RotationAction.PUBLISH:
+        return real(replace(sight, is_published=True, is_propagated=lambda _: True)) or step
     return step
 
 
-def _forgets_what_is_published(sight: succession.Sight, real: Callable[..., succession.Step | None]) -> object:
-    return real(replace(sight, published=(), served=None))
+def _forgets_what_is_published(
+    sight: succession.RotationInput, real: Callable[..., succession.RotationStep | None]
+) -> object:
+    return real(replace(sight, published_cas=(), served=None))
 
 
-def _machine(base: type[Order], keeper: type[Keeper]) -> type[Order]:
+def _machine(base: type[Order], keeper: type[CertificateReconciler]) -> type[Order]:
     return type("Wrong", (base,), {"new": keeper})
 
 
@@ -200,38 +213,38 @@ def test_serving_before_api_servers_have_taken_up_what_was_published_is_found_ou
         _tried(_machine(Order, _NeverWaits), _HUNT)
 
 
-class _LooksTheOtherWayRound(Keeper):
+class _LooksTheOtherWayRound(CertificateReconciler):
     """Sees the Secret first, then what is published."""
 
-    def look_at_registration(self) -> None:
+    def observe_configurations(self) -> None:
         """See the Secret."""
-        super().look_at_secret()
+        super().observe_secret()
 
-    def look_at_secret(self) -> None:
+    def observe_secret(self) -> None:
         """See what is published."""
-        super().look_at_registration()
+        super().observe_configurations()
 
 
-def _overtaken(keeper: Callable[..., Keeper]) -> bool:
+def _overtaken(keeper: Callable[..., CertificateReconciler]) -> bool:
     """A replica is held up in the middle of a round while the other succeeds the authority; is the other trusted?"""
     world = World()
     slow, quick = (Replica(world, number, keeper) for number in range(2))
     for each in (slow, quick) * 4:
         each.round()
-    world.pass_time(SETTLING * 1.1)
+    world.pass_time(PROPAGATION_DELAY_SECONDS * 1.1)
     slow.step()
     ask(world, "authority")
     for _ in range(6):
         quick.round()
-        world.pass_time(SETTLING * 1.1)
+        world.pass_time(PROPAGATION_DELAY_SECONDS * 1.1)
     slow.step()
     slow.step()
-    world.pass_time(SETTLING)
+    world.pass_time(PROPAGATION_DELAY_SECONDS)
     return quick.is_trusted()
 
 
 def test_who_is_held_up_publishes_no_older_secret_over_a_newer_one() -> None:
-    assert _overtaken(Keeper)
+    assert _overtaken(CertificateReconciler)
 
 
 def test_looking_at_the_secret_before_what_is_published_is_found_out() -> None:
@@ -247,7 +260,7 @@ def _left_behind() -> bool:
     ask(world, "authority")
     trusted = []
     for _ in range(8):
-        world.pass_time(SETTLING * 1.1)
+        world.pass_time(PROPAGATION_DELAY_SECONDS * 1.1)
         quick.round()
         trusted.append(lagging.is_trusted())
     assert quick.keeper.served != lagging.keeper.served
@@ -264,34 +277,34 @@ def test_who_serves_with_what_a_restored_cluster_has_never_heard_of_goes_over_to
     for _ in range(4):
         replica.round()
     assert world.secret
-    secret, bundle = world.secret.kept, world.configurations[_KINDS[0]].history[-1][1]
+    secret, bundle = world.secret.state, world.configurations[_KINDS[0]].history[-1][1]
     ask(world, "authority")
     for _ in range(6):
-        world.pass_time(SETTLING * 1.1)
+        world.pass_time(PROPAGATION_DELAY_SECONDS * 1.1)
         replica.round()
-    assert replica.keeper.served != secret.leaf
+    assert replica.keeper.served != secret.serving
     world.overwrite(secret)
     for each in world.configurations.values():
         each.history.append((world.seconds, bundle))
-    world.pass_time(SETTLING)
+    world.pass_time(PROPAGATION_DELAY_SECONDS)
     assert not replica.is_trusted()
     replica.round()
-    assert replica.keeper.served == secret.leaf
+    assert replica.keeper.served == secret.serving
     assert replica.is_trusted()
 
 
 def test_forgetting_the_old_authority_at_once_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(succession, "forgotten_at", _forgets_at_once)
+    monkeypatch.setattr(succession, "get_retirement_time", _forgets_at_once)
     assert not _left_behind()
 
 
 def test_publishing_after_signing_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "next_step", partial(_publishes_last, real=succession.next_step))
+    monkeypatch.setattr(keeping, "choose_step", partial(_publishes_last, real=succession.choose_step))
     with pytest.raises(AssertionError):
         _tried(_machine(Order, _NeverWaits), _HUNT)
 
 
 def test_making_a_lost_secret_anew_without_what_is_published_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "next_step", partial(_forgets_what_is_published, real=succession.next_step))
+    monkeypatch.setattr(keeping, "choose_step", partial(_forgets_what_is_published, real=succession.choose_step))
     with pytest.raises(AssertionError):
         _tried(Losses, _HUNT)

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from certs.authority import AUTHORITY_LIFETIME, new_authority
-from certs.cluster import Source, connect
+from certs.authority import CA_LIFETIME, create_ca
+from certs.cluster import KubeconfigSource, create_client
 from certs.errors import CertsError
-from certs.files import write_authorities
+from certs.files import write_ca_certificates
 from certs.names import parse_names
-from certs.publish import Outcome, bundle, publish
+from certs.publish import PublishOutcome, publish_bundle, read_ca_bundle
 from certs.renewal import issue, renew
 from tests.certs.api_server import Api, kubeconfig, serving
 
@@ -51,7 +51,7 @@ def leads(api: Api, tmp_path: Path) -> Iterator[Path]:
 
 def outcomes(leads: Path, name: str = "tallygate", pem: bytes = PEM) -> list[tuple[str, str]]:
     """Publish, and say what became of each."""
-    return [(each.kind, each.outcome) for each in publish(connect(Source(leads)), name, pem)]
+    return [(each.kind, each.outcome) for each in publish_bundle(create_client(KubeconfigSource(leads)), name, pem)]
 
 
 def bundles(api: Api) -> list[str]:
@@ -61,7 +61,7 @@ def bundles(api: Api) -> list[str]:
 
 def test_every_webhook_of_both_is_written_and_nothing_else(api: Api, leads: Path) -> None:
     before = json.loads(json.dumps(api.objects))
-    assert outcomes(leads) == [(MUTATING, Outcome.UPDATED), (VALIDATING, Outcome.UPDATED)]
+    assert outcomes(leads) == [(MUTATING, PublishOutcome.UPDATED), (VALIDATING, PublishOutcome.UPDATED)]
     assert bundles(api) == [base64.b64encode(PEM).decode()] * 4
     for path, found in api.objects.items():
         for webhook, old in zip(found["webhooks"], before[path]["webhooks"], strict=True):
@@ -72,19 +72,19 @@ def test_every_webhook_of_both_is_written_and_nothing_else(api: Api, leads: Path
 def test_what_is_so_already_is_not_written(api: Api, leads: Path) -> None:
     outcomes(leads)
     api.requests.clear()
-    assert outcomes(leads) == [(MUTATING, Outcome.UNCHANGED), (VALIDATING, Outcome.UNCHANGED)]
+    assert outcomes(leads) == [(MUTATING, PublishOutcome.UNCHANGED), (VALIDATING, PublishOutcome.UNCHANGED)]
     assert api.requests == ["GET", "GET"]
 
 
 def test_a_configuration_without_webhooks_has_nothing_to_write(api: Api, leads: Path) -> None:
     for found in api.objects.values():
         found["webhooks"] = None
-    assert {outcome for _, outcome in outcomes(leads)} == {Outcome.UNCHANGED}
+    assert {outcome for _, outcome in outcomes(leads)} == {PublishOutcome.UNCHANGED}
 
 
 def test_one_of_them_may_be_missing(api: Api, leads: Path) -> None:
     del api.objects[min(api.objects)]
-    assert outcomes(leads) == [(MUTATING, Outcome.MISSING), (VALIDATING, Outcome.UPDATED)]
+    assert outcomes(leads) == [(MUTATING, PublishOutcome.MISSING), (VALIDATING, PublishOutcome.UPDATED)]
 
 
 def test_both_missing_says_what_to_do(leads: Path) -> None:
@@ -97,7 +97,7 @@ def test_both_missing_says_what_to_do(leads: Path) -> None:
 def test_who_writes_in_between_is_not_overwritten(api: Api, leads: Path) -> None:
     """What was read is read anew, and only then written."""
     api.rivals = 4
-    assert outcomes(leads) == [(MUTATING, Outcome.UPDATED), (VALIDATING, Outcome.UPDATED)]
+    assert outcomes(leads) == [(MUTATING, PublishOutcome.UPDATED), (VALIDATING, PublishOutcome.UPDATED)]
     assert api.requests == ["GET", "PATCH"] * 6
 
 
@@ -147,7 +147,7 @@ def test_a_server_that_is_not_there_is_told(leads: Path) -> None:
 
 def test_a_server_of_another_authority_is_not_believed(leads: Path) -> None:
     (leads.parent / "ca.crt").write_bytes((leads.parent / "ca.crt").read_bytes())
-    write_authorities(leads.parent, [new_authority(NOW).certificate])
+    write_ca_certificates(leads.parent, [create_ca(NOW).certificate])
     with pytest.raises(CertsError, match=r"cannot be reached: .*certificate verify failed"):
         outcomes(leads)
 
@@ -159,10 +159,10 @@ def test_a_proxy_of_the_environment_is_not_for_this_machine(
     """As for kubectl (golang.org/x/net/http/httpproxy)."""
     monkeypatch.setenv(variable, "http://127.0.0.1:9")
     assert len(outcomes(leads)) == 2
-    assert connect(Source(kubeconfig(leads.parent, "https://localhost:1"))).configuration.proxy is None
-    assert connect(Source(kubeconfig(leads.parent, "https://[::1]:1"))).configuration.proxy is None
+    assert create_client(KubeconfigSource(kubeconfig(leads.parent, "https://localhost:1"))).configuration.proxy is None
+    assert create_client(KubeconfigSource(kubeconfig(leads.parent, "https://[::1]:1"))).configuration.proxy is None
     if variable != "ALL_PROXY":
-        away = connect(Source(kubeconfig(leads.parent, "https://192.0.2.1"))).configuration.proxy
+        away = create_client(KubeconfigSource(kubeconfig(leads.parent, "https://192.0.2.1"))).configuration.proxy
         assert away == "http://127.0.0.1:9"
 
 
@@ -170,7 +170,7 @@ def test_a_proxy_of_the_kubeconfig_holds_everywhere(leads: Path, monkeypatch: py
     """A tunnel ends on this machine, and is asked for the server's own name."""
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     path = kubeconfig(leads.parent, "https://localhost:1", **{"proxy-url": "http://127.0.0.1:8"})
-    assert connect(Source(path)).configuration.proxy == "http://127.0.0.1:8"
+    assert create_client(KubeconfigSource(path)).configuration.proxy == "http://127.0.0.1:8"
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_a_kubeconfig_that_leads_nowhere_is_told(tmp_path: Path, content: bytes 
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(CertsError) as caught:
-        connect(Source(path))
+        create_client(KubeconfigSource(path))
     assert told in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -221,7 +221,7 @@ def test_a_name_that_can_be_none_is_refused_unsent(api: Api, leads: Path, name: 
 
 def test_a_context_that_is_not_there_is_told(leads: Path) -> None:
     with pytest.raises(CertsError, match=r"kubeconfig, context nowhere: leads to no cluster: .*nowhere"):
-        connect(Source(leads, "nowhere"))
+        create_client(KubeconfigSource(leads, "nowhere"))
 
 
 def test_where_none_is_named_the_environments_kubeconfig_counts_as_it_is_then(
@@ -229,19 +229,19 @@ def test_where_none_is_named_the_environments_kubeconfig_counts_as_it_is_then(
 ) -> None:
     """The client itself goes by what the environment said when it was imported."""
     monkeypatch.setenv("KUBECONFIG", str(leads))
-    there = connect(Source()).configuration.host
+    there = create_client(KubeconfigSource()).configuration.host
     assert there.startswith("https://127.0.0.1:")
     monkeypatch.setenv("KUBECONFIG", "")
     monkeypatch.setenv("HOME", str(leads.parent))
     (leads.parent / ".kube").mkdir()
     leads.rename(leads.parent / ".kube" / "config")
-    assert connect(Source()).configuration.host == there
+    assert create_client(KubeconfigSource()).configuration.host == there
 
 
 def test_outside_of_a_pod_there_is_no_cluster_around(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(CertsError, match=r"^--in-cluster: leads to no cluster: Service host/port is not set"):
-        connect(Source(in_cluster=True))
+        create_client(KubeconfigSource(in_cluster=True))
 
 
 def test_only_certificates_are_trusted_whatever_else_is_in_the_file(folder: Path) -> None:
@@ -249,19 +249,19 @@ def test_only_certificates_are_trusted_whatever_else_is_in_the_file(folder: Path
     path = folder / "ca.crt"
     pem = path.read_bytes()
     path.write_bytes(b"our own\n" + pem + (folder / "ca.key").read_bytes())
-    assert bundle(folder, NOW) == pem
-    assert len(x509.load_pem_x509_certificates(bundle(folder, NOW))) == 1
+    assert read_ca_bundle(folder, NOW) == pem
+    assert len(x509.load_pem_x509_certificates(read_ca_bundle(folder, NOW))) == 1
 
 
 def test_both_authorities_are_published_while_one_takes_over(folder: Path) -> None:
-    later = NOW + AUTHORITY_LIFETIME * 0.95
+    later = NOW + CA_LIFETIME * 0.95
     renew(folder, later)
-    assert len(x509.load_pem_x509_certificates(bundle(folder, later))) == 2
+    assert len(x509.load_pem_x509_certificates(read_ca_bundle(folder, later))) == 2
 
 
 def test_without_a_serving_certificate_there_is_nothing_to_compare(folder: Path) -> None:
     (folder / "tls.crt").unlink()
-    assert bundle(folder, NOW) == (folder / "ca.crt").read_bytes()
+    assert read_ca_bundle(folder, NOW) == (folder / "ca.crt").read_bytes()
 
 
 @pytest.mark.parametrize(("content", "told"), [(None, "no certificate in it"), (b"", "ca.crt"), (b"\xff", "ca.crt")])
@@ -270,16 +270,16 @@ def test_a_folder_without_authorities_is_refused(folder: Path, content: bytes | 
     if content is not None:
         (folder / "ca.crt").write_bytes(content)
     with pytest.raises(CertsError, match=told):
-        bundle(folder, NOW)
+        read_ca_bundle(folder, NOW)
 
 
 def test_authorities_that_did_not_sign_the_serving_certificate_are_refused(folder: Path) -> None:
-    write_authorities(folder, [new_authority(NOW).certificate])
+    write_ca_certificates(folder, [create_ca(NOW).certificate])
     with pytest.raises(CertsError, match=r"tls.crt: the serving certificate is not valid: .*would not call the gate"):
-        bundle(folder, NOW)
+        read_ca_bundle(folder, NOW)
 
 
 def test_authorities_by_the_hundred_are_refused(folder: Path) -> None:
     (folder / "ca.crt").write_bytes((folder / "ca.crt").read_bytes() * 200)
     with pytest.raises(CertsError, match=r"200 certificates, .* the most that is published is 65536"):
-        bundle(folder, NOW)
+        read_ca_bundle(folder, NOW)

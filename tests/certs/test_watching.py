@@ -11,8 +11,8 @@ from threading import Event
 import pytest
 
 from certs import watching
-from certs.cluster import Source, connect
-from certs.watching import Watching
+from certs.cluster import KubeconfigSource, create_client
+from certs.watching import CertificateWatch
 from tests.certs.api_server import Api, serving
 from tests.server.process import eventually
 
@@ -25,13 +25,13 @@ ALL = (SECRET, MUTATING, VALIDATING)
 
 
 @contextmanager
-def _watching(path: Path, changed: Callable[[], None]) -> Iterator[Watching]:
-    made = Watching(connect(Source(path)), ("own", "tls"), "tallygate", changed)
-    made.begin()
+def _watching(path: Path, changed: Callable[[], None]) -> Iterator[CertificateWatch]:
+    made = CertificateWatch(create_client(KubeconfigSource(path)), ("own", "tls"), "tallygate", changed)
+    made.start()
     try:
         yield made
     finally:
-        made.end()
+        made.stop()
 
 
 def _is_watched(api: Api) -> bool:
@@ -56,7 +56,7 @@ def test_what_comes_changes_and_goes_is_told(tmp_path: Path, path: str) -> None:
 
 
 def test_a_refusal_is_told_and_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "_AGAIN", 0.01)
+    monkeypatch.setattr(watching, "_RETRY_DELAY_SECONDS", 0.01)
     api = Api(refusal=(403, b'{"message": "gate may not"}'))
     with serving(api, tmp_path) as kubeconfig, _watching(kubeconfig, lambda: None) as watched:
         assert eventually(lambda: "403: gate may not" in watched.failure)
@@ -68,7 +68,7 @@ def test_a_refusal_is_told_and_asked_again(tmp_path: Path, monkeypatch: pytest.M
 def test_a_watch_that_ends_is_begun_again_and_told_what_there_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "_REST", 0.01)
+    monkeypatch.setattr(watching, "_RESTART_DELAY_SECONDS", 0.01)
     api, changed = Api({SECRET: {"metadata": {"resourceVersion": "1"}}}), Event()
     with serving(api, tmp_path) as kubeconfig, _watching(kubeconfig, changed.set) as watched:
         assert changed.wait(10)

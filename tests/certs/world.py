@@ -8,12 +8,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from certs.keeper import SETTLING, ChangedError, Keeper, Registered, Stored, Timing
-from certs.kept import Kept, Leaf, authorities_in
-from certs.names import Names, parse_names
+from certs.keeper import (
+    PROPAGATION_DELAY_SECONDS,
+    CertificateReconciler,
+    ChangedError,
+    StoredSecret,
+    Timing,
+    WebhookTrust,
+)
+from certs.kept import SecretState, ServingCertificate, parse_ca_certificates
+from certs.names import CertificateNames, parse_names
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-LATEST = SETTLING * 0.9
+LATEST = PROPAGATION_DELAY_SECONDS * 0.9
 """Seconds by which an API server may be behind."""
 
 NAMES = parse_names(["gate.tally.svc"])
@@ -38,7 +45,7 @@ class World:
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        self.secret: Stored | None = None
+        self.secret: StoredSecret | None = None
         self.writes = 0
         self.configurations = {kind: Configuration() for kind in _KINDS}
         self.views = [dict.fromkeys(_KINDS, 0) for _ in range(2)]
@@ -69,10 +76,10 @@ class World:
                 configuration.history.append((self.seconds, b""))
                 view[kind] = len(configuration.history) - 1
 
-    def overwrite(self, kept: Kept | None) -> None:
+    def overwrite(self, kept: SecretState | None) -> None:
         """Somebody writes the Secret by hand, or deletes it."""
         self.writes += 1
-        self.secret = Stored(str(self.writes), kept) if kept else None
+        self.secret = StoredSecret(str(self.writes), kept) if kept else None
 
     def trusted(self) -> Iterator[bytes]:
         """What each API server trusts by each configuration."""
@@ -80,33 +87,33 @@ class World:
             for kind, at in view.items():
                 yield self.configurations[kind].history[at][1]
 
-    def registered(self) -> tuple[Registered, ...]:
+    def read_webhook_trust(self) -> tuple[WebhookTrust, ...]:
         """Those configurations that there are."""
         if not self.is_registered:
             return ()
         return tuple(
-            Registered(kind, each.version, (each.history[-1][1],)) for kind, each in self.configurations.items()
+            WebhookTrust(kind, each.version, (each.history[-1][1],)) for kind, each in self.configurations.items()
         )
 
-    def stored(self) -> Stored | None:
+    def read_secret(self) -> StoredSecret | None:
         """The Secret."""
         return self.secret
 
-    def store(self, kept: Kept, before: Stored | None) -> None:
+    def write_secret(self, state: SecretState, expected: StoredSecret | None) -> None:
         """Write it, if it is as it was."""
-        if (before.version if before else None) != (self.secret.version if self.secret else None):
+        if (expected.version if expected else None) != (self.secret.version if self.secret else None):
             raise ChangedError
-        self.overwrite(kept)
+        self.overwrite(state)
 
-    def publish(self, found: Registered, bundle: bytes) -> None:
+    def publish_bundle(self, expected: WebhookTrust, bundle: bytes) -> None:
         """Write what a configuration trusts, if it is as it was."""
-        configuration = self.configurations[found.kind]
-        if configuration.version != found.version:
+        configuration = self.configurations[expected.kind]
+        if configuration.version != expected.version:
             raise ChangedError
         configuration.history.append((self.seconds, bundle))
 
 
-NewKeeper = Callable[..., Keeper]
+NewKeeper = Callable[..., CertificateReconciler]
 
 
 class Replica:
@@ -115,13 +122,13 @@ class Replica:
     `is_new` is so from a start until what it serves is trusted, `was_late` from when that expires until then.
     """
 
-    def __init__(self, world: World, number: int, new: NewKeeper = Keeper) -> None:
+    def __init__(self, world: World, number: int, new: NewKeeper = CertificateReconciler) -> None:
         self._world = world
         self._new = new
         self._number = number
         self.start()
 
-    def start(self, served: Leaf | None = None, names: Names = NAMES) -> None:
+    def start(self, served: ServingCertificate | None = None, names: CertificateNames = NAMES) -> None:
         """Begin anew, with what was served before or nothing."""
         skew = _SKEWS[self._number]
         timing = Timing(lambda: self._world.now + skew, lambda: self._world.seconds)
@@ -144,11 +151,11 @@ class Replica:
             self.step()
 
     def _steps(self) -> Iterator[None]:
-        self.keeper.look_at_registration()
+        self.keeper.observe_configurations()
         yield
-        self.keeper.look_at_secret()
+        self.keeper.observe_secret()
         yield
-        self.keeper.act()
+        self.keeper.take_action()
 
     def is_trusted(self) -> bool:
         """Whether every API server takes what is served, as far as it has taken up anything at all."""
@@ -158,7 +165,9 @@ class Replica:
         if leaf.certificate.not_valid_after_utc <= self._world.now:
             self.was_late = True
             return True
-        trusted = all(leaf.is_good(authorities_in(text), self._world.now) for text in self._world.trusted() if text)
+        trusted = all(
+            leaf.is_trusted_by(parse_ca_certificates(text), self._world.now) for text in self._world.trusted() if text
+        )
         if trusted:
             self.is_new = self.was_late = False
         return trusted
@@ -167,4 +176,4 @@ class Replica:
 def ask(world: World, what: str) -> None:
     """Somebody asks for a renewal by the annotation."""
     if world.secret:
-        world.overwrite(replace(world.secret.kept, asked=what))
+        world.overwrite(replace(world.secret.state, requested=what))

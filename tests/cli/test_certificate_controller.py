@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from prometheus_client import generate_latest
 
-from certs.folder import Folder
-from certs.kept import fingerprint, pem, read_kept
+from certs.folder import ServedFiles
+from certs.kept import compute_fingerprint, encode_pem, parse_secret_state
 from tests.certs.api_server import Api, serving
 from tests.server.building import Log
 from tests.server.process import eventually
@@ -56,8 +56,8 @@ class Place:
     def serves(self) -> str:
         """What the server would find in the folder."""
         assert self.settings.tls_folder
-        leaf = Folder(self.settings.tls_folder).read(datetime.now(UTC))
-        return fingerprint(leaf.certificate) if leaf else ""
+        leaf = ServedFiles(self.settings.tls_folder).read(datetime.now(UTC))
+        return compute_fingerprint(leaf.certificate) if leaf else ""
 
     def counted(self, series: str) -> float:
         """A metric's value."""
@@ -104,12 +104,14 @@ def test_from_nothing_there_is_a_secret_that_is_published_and_served(place: Plac
         assert folder
         assert (beside.settings.tls_cert, beside.settings.tls_key) == (folder / "tls.crt", folder / "tls.key")
         data = {name: base64.b64decode(text) for name, text in place.api.objects[PATH]["data"].items()}
-        kept = read_kept(data, {})
-        assert kept.leaf
-        assert place.serves() == fingerprint(kept.leaf.certificate) == _said(beside)["handedOver"]
+        kept = parse_secret_state(data, {})
+        assert kept.serving
+        assert place.serves() == compute_fingerprint(kept.serving.certificate) == _said(beside)["handedOver"]
         for path, found in place.api.objects.items():
             if path != PATH:
-                assert base64.b64decode(found["webhooks"][0]["clientConfig"]["caBundle"]) == pem(kept.authorities)
+                assert base64.b64decode(found["webhooks"][0]["clientConfig"]["caBundle"]) == encode_pem(
+                    kept.ca_certificates
+                )
         assert [line["step"] for line in place.events("certificates-kept")] == ["rebuild", "publish"]
         assert place.counted('tallygate_certificate_steps_total{step="publish"}') == 1
     assert not (folder / "ca.key").exists()

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from certs.authority import new_authority, new_leaf
-from certs.kept import Kept, annotations_of, data_of, fingerprint, leaf_of, pem
+from certs.authority import create_ca, create_serving_certificate
+from certs.kept import SecretState, compute_fingerprint, convert_key_pair, encode_annotations, encode_data, encode_pem
 from certs.names import parse_names
 from tests.certs.api_server import Api, serving
 from webhook.cli.app import root
@@ -19,8 +19,8 @@ from webhook.cli.app import root
 PATH = "/api/v1/namespaces/tallygate-system/secrets/tallygate-tls"
 NOW = datetime.now(UTC)
 NAMES = parse_names(["gate.own.svc"])
-AUTHORITY, OLD = new_authority(NOW), new_authority(NOW)
-RIGHT = Kept(AUTHORITY, (), leaf_of(new_leaf(AUTHORITY, NAMES, NOW)), NOW)
+AUTHORITY, OLD = create_ca(NOW), create_ca(NOW)
+RIGHT = SecretState(AUTHORITY, (), convert_key_pair(create_serving_certificate(AUTHORITY, NAMES, NOW)), NOW)
 
 
 @pytest.fixture
@@ -41,18 +41,18 @@ def kubeconfig(api: Api, tmp_path: Path) -> Iterator[Path]:
         yield path
 
 
-def write(api: Api, kept: Kept) -> None:
+def write(api: Api, kept: SecretState) -> None:
     """Let this be in the Secret."""
-    data = {name: base64.b64encode(value).decode() for name, value in data_of(kept).items()}
-    metadata = {"name": "tallygate-tls", "resourceVersion": "1", "annotations": annotations_of(kept)}
+    data = {name: base64.b64encode(value).decode() for name, value in encode_data(kept).items()}
+    metadata = {"name": "tallygate-tls", "resourceVersion": "1", "annotations": encode_annotations(kept)}
     api.objects[PATH] = {"kind": "Secret", "metadata": metadata, "data": data}
 
 
-def publish(api: Api, kept: Kept) -> None:
+def publish(api: Api, kept: SecretState) -> None:
     """Let every webhook trust this."""
     for found in api.objects.values():
         for webhook in found.get("webhooks", ()):
-            webhook["clientConfig"]["caBundle"] = base64.b64encode(pem(kept.authorities)).decode()
+            webhook["clientConfig"]["caBundle"] = base64.b64encode(encode_pem(kept.ca_certificates)).decode()
 
 
 def status(kubeconfig: Path, *options: str) -> Result:
@@ -72,7 +72,7 @@ def test_all_is_well(api: Api, kubeconfig: Path) -> None:
     done = status(kubeconfig)
     assert (done.exit_code, done.stderr) == (0, "")
     assert "gate.own.svc" in done.stdout
-    assert fingerprint(AUTHORITY.certificate) in done.stdout
+    assert compute_fingerprint(AUTHORITY.certificate) in done.stdout
     assert done.stdout.count("2 webhooks, caBundle is what ca.crt says") == 2
     assert "PRIVATE" not in done.stdout
     assert set(api.requests) == {"GET"}
@@ -80,21 +80,28 @@ def test_all_is_well(api: Api, kubeconfig: Path) -> None:
 
 def test_for_a_program(kubeconfig: Path) -> None:
     found = json.loads(status(kubeconfig, "-o", "json").stdout)
-    assert [each["fingerprint"][:16] for each in found["authorities"]] == [fingerprint(AUTHORITY.certificate)]
+    assert [each["fingerprint"][:16] for each in found["authorities"]] == [compute_fingerprint(AUTHORITY.certificate)]
     assert found["serving"]["daysLeft"] == 89
     assert [each["trustsExactly"] for each in found["registered"]] == [True, True]
     assert (found["goingOn"], found["problems"]) == ([], [])
 
 
 def test_a_succession_is_told_and_nothing_is_wrong(api: Api, kubeconfig: Path) -> None:
-    kept = replace(RIGHT, trusted=(OLD.certificate,), leaf=leaf_of(new_leaf(OLD, NAMES, NOW)), asked="certificate")
+    kept = replace(
+        RIGHT,
+        previous_cas=(OLD.certificate,),
+        serving=convert_key_pair(create_serving_certificate(OLD, NAMES, NOW)),
+        requested="certificate",
+    )
     write(api, kept)
     publish(api, kept)
     done = status(kubeconfig, "-o", "json")
     assert done.exit_code == 0
     signs, trusted, asked = json.loads(done.stdout)["goingOn"]
     assert signs.startswith("a new authority is published; it signs")
-    assert trusted.startswith(f"{fingerprint(OLD.certificate)}: trusted until {NOW + timedelta(days=91):%Y-%m-%d}")
+    assert trusted.startswith(
+        f"{compute_fingerprint(OLD.certificate)}: trusted until {NOW + timedelta(days=91):%Y-%m-%d}"
+    )
     assert asked == "asked for: certificate"
 
 
@@ -112,7 +119,7 @@ def test_no_secret_is_wrong(api: Api, kubeconfig: Path) -> None:
 
 
 def test_who_trusts_another_is_wrong(api: Api, kubeconfig: Path) -> None:
-    publish(api, Kept(OLD))
+    publish(api, SecretState(OLD))
     assert problems(kubeconfig) == [
         "2 of 2 webhooks of the MutatingWebhookConfiguration do not trust the certificate",
         "2 of 2 webhooks of the ValidatingWebhookConfiguration do not trust the certificate",
@@ -120,14 +127,14 @@ def test_who_trusts_another_is_wrong(api: Api, kubeconfig: Path) -> None:
 
 
 def test_who_trusts_more_than_is_kept_is_wrong(api: Api, kubeconfig: Path) -> None:
-    publish(api, replace(RIGHT, trusted=(OLD.certificate,)))
+    publish(api, replace(RIGHT, previous_cas=(OLD.certificate,)))
     assert {text.partition(" does not trust exactly")[1] for text in problems(kubeconfig)} == {
         " does not trust exactly"
     }
 
 
 def test_what_cannot_be_used_is_wrong(api: Api, kubeconfig: Path) -> None:
-    write(api, replace(RIGHT, authority=None, trusted=(AUTHORITY.certificate,), leaf=None, asked="x"))
+    write(api, replace(RIGHT, ca=None, previous_cas=(AUTHORITY.certificate,), serving=None, requested="x"))
     found = problems(kubeconfig)
     assert found[0].startswith("ca.crt and ca.key hold no authority that can sign")
     assert found[1].startswith("tls.crt and tls.key hold no certificate with its key")
@@ -137,8 +144,8 @@ def test_what_cannot_be_used_is_wrong(api: Api, kubeconfig: Path) -> None:
 @pytest.mark.parametrize(("age", "told"), [(91, "has expired"), (70, "should have been renewed")])
 def test_a_certificate_that_was_not_renewed_is_wrong(api: Api, kubeconfig: Path, age: int, told: str) -> None:
     made = NOW - timedelta(days=age)
-    old = new_authority(made)
-    kept = Kept(old, (), leaf_of(new_leaf(old, NAMES, made)), made)
+    old = create_ca(made)
+    kept = SecretState(old, (), convert_key_pair(create_serving_certificate(old, NAMES, made)), made)
     write(api, kept)
     publish(api, kept)
     assert told in problems(kubeconfig)[0]

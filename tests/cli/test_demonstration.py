@@ -11,7 +11,7 @@ from threading import Thread
 import pytest
 import yaml
 
-from certs.names import Names
+from certs.names import CertificateNames
 from certs.renewal import issue
 from webhook.admission.request import CREATE, decode_review
 from webhook.cli.demo.demo_files import DEMO_PODS, DemoFiles
@@ -60,7 +60,7 @@ def test_a_gate_that_fails_is_not_the_users_fault(tmp_path: Path) -> None:
     """What it answered is told, in place of a verdict that nobody gave."""
     files = DemoFiles(tmp_path)
     files.write()
-    issue(files.certificate_folder, Names((), (ip_address("127.0.0.1"),)), datetime.now(UTC))
+    issue(files.certificate_folder, CertificateNames((), (ip_address("127.0.0.1"),)), datetime.now(UTC))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(files.certificate_folder / "tls.crt", files.certificate_folder / "tls.key")
     with http.server.HTTPServer(("127.0.0.1", 0), _Failing) as server:

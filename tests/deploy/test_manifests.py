@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from certs.names import service_names
+from certs.names import create_service_names
 from tests.deploy.generate import BASE
 from tests.deploy.manifests import KUSTOMIZATION, container, manifest, manifests, pod_template, port
 from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE, ServiceTarget
@@ -94,7 +94,7 @@ def test_the_webhooks_call_the_service_by_a_name_in_its_certificate() -> None:
     (offered,) = manifest("Service")["spec"]["ports"]
     assert ServiceTarget() == ServiceTarget(metadata["namespace"], metadata["name"], offered["port"])
     called = f"{metadata['name']}.{metadata['namespace']}.svc"  # apiserver pkg/util/webhook/client.go, v1.36
-    assert called in service_names(metadata["name"], metadata["namespace"]).dns
+    assert called in create_service_names(metadata["name"], metadata["namespace"]).dns
 
 
 def test_the_deployment_selects_its_own_pods() -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from certs.files import AUTHORITIES, CHAIN, KEY
-from certs.folder import Folder
-from certs.names import service_names
+from certs.files import CA_FILE, CHAIN_FILE, KEY_FILE
+from certs.folder import ServedFiles
+from certs.names import create_service_names
 from tests.deploy.rendered import Objects, composed, overlaid
 from tests.deploy.started import container, gate_settings, pod, relay_settings
 from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
@@ -51,10 +51,10 @@ def test_with_every_size_and_every_certificate_the_relay_asks_the_gate_beside_it
 
 def test_the_relay_reads_what_the_gate_serves_with_and_cannot_write_it(objects: Objects) -> None:
     gate, relay = gate_settings(objects), relay_settings(objects).settings
-    written = Folder(gate.tls_folder) if gate.tls_folder else None
+    written = ServedFiles(gate.tls_folder) if gate.tls_folder else None
     for own, name, theirs in (
-        (relay.tls_cert, CHAIN, written.chain if written else gate.tls_cert),
-        (relay.tls_key, KEY, written.key if written else gate.tls_key),
+        (relay.tls_cert, CHAIN_FILE, written.chain if written else gate.tls_cert),
+        (relay.tls_key, KEY_FILE, written.key if written else gate.tls_key),
     ):
         assert volume(objects, "relay", own) == volume(objects, "tallygate", theirs)
         assert volume(objects, "relay", own)[1] == name
@@ -74,16 +74,16 @@ def test_another_replica_is_asked_by_the_name_in_its_certificate_and_known_by_wh
     objects: Objects,
 ) -> None:
     relay = relay_settings(objects)
-    assert relay.others.host in service_names("tallygate", DEFAULT_NAMESPACE).dns
+    assert relay.others.host in create_service_names("tallygate", DEFAULT_NAMESPACE).dns
     (offered,) = objects["Service", "tallygate"]["spec"]["ports"]
     assert relay.others.port == offered["port"]
     found, rest = volume(objects, "relay", relay.others_ca)
-    assert rest == AUTHORITIES
+    assert rest == CA_FILE
     assert found == {
         "name": "authority",
         "secret": {
             "secretName": "tallygate-tls",
-            "items": [{"key": AUTHORITIES, "path": AUTHORITIES}],  # the key is not handed over twice
+            "items": [{"key": CA_FILE, "path": CA_FILE}],  # the key is not handed over twice
             "optional": True,
             "defaultMode": 0o440,
         },

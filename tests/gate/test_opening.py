@@ -7,7 +7,7 @@ from tests.gate.world import BOUND, World, opened
 from tests.state.attempts import Put
 from webhook.gate.usage_lister import UsageLister
 from webhook.state.ports import LedgerKey
-from webhook.state.watch.namespaces import NamespaceView
+from webhook.state.watch.namespaces import NamespaceStore
 
 
 def test_after_a_start_nothing_is_promised_until_what_was_in_flight_is_counted() -> None:
@@ -106,7 +106,7 @@ def test_a_ledger_opens_though_nothing_else_of_it_changes() -> None:
 
 def test_no_namespace_is_taken_for_gone_before_namespaces_are_listed() -> None:
     world = World()
-    sight = UsageLister(world.pods, NamespaceView(), lambda: world.now, lambda: world.now)
+    sight = UsageLister(world.pods, NamespaceStore(), lambda: world.now, lambda: world.now)
     assert not sight.is_namespace_deleted(world.key())
     assert not world.sight.is_namespace_deleted(world.key())
     world.pass_away("team-a")

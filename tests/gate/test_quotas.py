@@ -11,7 +11,7 @@ from tests.gate.test_workload_forecast import refusal, rolling, told, workload
 from webhook.admission.request import Phase
 from webhook.objects.core import ResourceQuota
 from webhook.state.watch.events import Replaced
-from webhook.state.watch.quotas import QUOTAS, QuotaView
+from webhook.state.watch.quotas import QUOTA_CODEC, QuotaStore
 
 NO_CAPS = """
 apiVersion: tallygate.dev/v1alpha1
@@ -32,11 +32,11 @@ def quota(hard: Mapping[str, str], used: Mapping[str, str], name: str = "q", **s
     }
 
 
-def quotas(*items: dict[str, Any]) -> QuotaView:
+def quotas(*items: dict[str, Any]) -> QuotaStore:
     """They are followed."""
-    view = QuotaView()
+    view = QuotaStore()
     body = json.dumps({"metadata": {"resourceVersion": "7"}, "items": items}).encode()
-    view.apply(Replaced(QUOTAS.page(body).items, 7))
+    view.apply(Replaced(QUOTA_CODEC.decode_page(body).items, 7))
     return view
 
 

@@ -17,9 +17,9 @@ from webhook.gate.usage_lister import UsageLister
 from webhook.state.in_memory import MemoryLedgers
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey, StoreUnavailableError, T, Transition
-from webhook.state.watch.events import Changed, Deleted, Event, Replaced
-from webhook.state.watch.namespaces import NAMESPACES, NamespaceRow, NamespaceView
-from webhook.state.watch.view import PodView
+from webhook.state.watch.events import Changed, Deleted, Replaced, WatchEvent
+from webhook.state.watch.namespaces import NAMESPACE_CODEC, NamespaceRecord, NamespaceStore
+from webhook.state.watch.view import PodStore
 
 BOUND = 40.0
 
@@ -89,7 +89,7 @@ class World(Scene):
         self._losable = _LosableLedgers(is_standalone=False)
         super().__init__(text, ledgers=self._losable)
         self.at = 100
-        self.pods, self.namespaces = PodView(), NamespaceView()
+        self.pods, self.namespaces = PodStore(), NamespaceStore()
         self.truth: dict[str, dict[str, Any]] = {}
         self.hurries = 0
         self.seen_at: float | None = None
@@ -160,7 +160,7 @@ class World(Scene):
     def keep(self, seconds: float = 0.0) -> None:
         """So much time passes, then every ledger is visited."""
         self.now += seconds
-        keys = dict(self.keeper.list_ledgers([row.name for row in self.namespaces.rows()]))
+        keys = dict(self.keeper.list_ledgers([row.name for row in self.namespaces.list_records()]))
         for key, counted in keys.items():
             self.keeper.reconcile(key, counted)
 
@@ -219,7 +219,7 @@ class World(Scene):
         said = json.loads(answer.body)["response"]
         return 200 if said["allowed"] else int(said["status"]["code"])
 
-    def _apply(self, event: Event[Any]) -> None:
+    def _apply(self, event: WatchEvent[Any]) -> None:
         assert isinstance(event, Changed | Deleted)
         self.pods.apply(event)
 
@@ -253,9 +253,9 @@ def promised_and_stored(world: World, uid: str) -> None:
     world.store(uid)
 
 
-def _namespace(name: str, revision: int, labels: dict[str, str] | None = None) -> NamespaceRow:
+def _namespace(name: str, revision: int, labels: dict[str, str] | None = None) -> NamespaceRecord:
     body = {"metadata": {"name": name, "uid": f"u-{name}", "resourceVersion": str(revision), "labels": labels or {}}}
-    event = NAMESPACES.event(json.dumps({"type": "ADDED", "object": body}).encode())
+    event = NAMESPACE_CODEC.decode_event(json.dumps({"type": "ADDED", "object": body}).encode())
     assert isinstance(event, Changed)
-    row: NamespaceRow = event.item
+    row: NamespaceRecord = event.item
     return row

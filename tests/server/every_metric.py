@@ -19,8 +19,8 @@ from webhook.server.telemetry.controller_metrics import AuditMetrics, LedgerCont
 from webhook.server.telemetry.ledger_observers import CapMetrics
 from webhook.server.telemetry.metrics import BuildInfo, ServerMetrics, Telemetry
 from webhook.state.ports import LedgerKey, LedgerWrite, WriteResult
-from webhook.state.watch.failure import Reason
-from webhook.state.watch.runner import Followed
+from webhook.state.watch.failure import ApiErrorReason
+from webhook.state.watch.runner import InformerStatus
 
 
 def every_metric() -> Mapping[str, frozenset[str]]:
@@ -39,7 +39,7 @@ def everything() -> CollectorRegistry:
     log, caps = Log().logger, CapIndex(policies(CAP))
     told = CapMetrics(metrics.registry, metrics.rejections, log)
     told.register(lambda: caps, is_standalone=False)
-    pods = Followed("pods", 7, 1, 2.5, None, {Reason.RESET: 3}, 1, None)
+    pods = InformerStatus("pods", 7, 1, 2.5, None, {ApiErrorReason.RESET: 3}, 1, None)
     figures = LedgerControllerMetrics(metrics.registry, lambda: [pods], told.observed_ledgers, lambda: True)
     EventRecorder(_Nowhere(), "one", metrics.registry, log)
     AuditMetrics(metrics.registry, lambda: True, 3600.0).last_audit = last()

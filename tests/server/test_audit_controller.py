@@ -20,7 +20,7 @@ from webhook.server.lifecycle import ServeError
 from webhook.server.serve import serve
 from webhook.server.settings.table import Settings
 from webhook.server.telemetry.controller_metrics import AuditMetrics
-from webhook.state.watch.connect import connect
+from webhook.state.watch.connect import load_kubeconfig
 
 DEPLOYMENTS = "/apis/apps/v1/deployments"
 OWN = "tallygate-system"
@@ -35,7 +35,7 @@ class Replica:
         self.looks = 0
         self.registry = CollectorRegistry()
         self.figures = AuditMetrics(self.registry, self.is_leading, every)
-        access = connect(kubeconfig(folder, there.server))
+        access = load_kubeconfig(kubeconfig(folder, there.server))
         self._cluster = GateInformers(access, self.log.logger)
         policies = load_usable_policies(())
         order = AuditSchedule(every, lambda: policies, self.is_leading, OWN)

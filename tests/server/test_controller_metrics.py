@@ -7,11 +7,11 @@ from webhook.server.telemetry.controller_metrics import LedgerControllerMetrics
 from webhook.server.telemetry.ledger_metrics import ObservedLedger, ObservedLedgers
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
-from webhook.state.watch.failure import Reason
-from webhook.state.watch.runner import Followed
+from webhook.state.watch.failure import ApiErrorReason
+from webhook.state.watch.runner import InformerStatus
 
-PODS = Followed("pods", 7, 100, 2.5, None, {Reason.RESET: 3}, 1, None)
-UNLISTED = Followed("nodes", 0, None, None, "not listed yet", {}, 0, None)
+PODS = InformerStatus("pods", 7, 100, 2.5, None, {ApiErrorReason.RESET: 3}, 1, None)
+UNLISTED = InformerStatus("nodes", 0, None, None, "not listed yet", {}, 0, None)
 
 
 def shown(registry: CollectorRegistry) -> set[str]:

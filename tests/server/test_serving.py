@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from certs.files import read_authority
+from certs.files import read_ca
 from certs.renewal import issue
 from tests.server.process import NAMES, ServerProcess, eventually, replace_file
 
@@ -188,7 +188,7 @@ def test_a_token_in_the_path_is_needed_and_can_be_changed(tmp_path: Path) -> Non
 
 def client_certificate(folder: Path) -> Path:
     """A certificate of a client and its key in one file, signed by the authority in the folder."""
-    authority = read_authority(folder)
+    authority = read_ca(folder)
     key = ec.generate_private_key(ec.SECP256R1())
     now = datetime.now(UTC)
     certificate = (

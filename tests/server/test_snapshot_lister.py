@@ -10,7 +10,7 @@ from tests.state.watch.test_placing import Followed as Views
 from webhook.server.controllers.listers import InformerSnapshotProvider
 from webhook.server.controllers.unsynced import NoSnapshotProvider
 from webhook.server.telemetry.json_log import LineWriter, Logger, create_logger
-from webhook.state.watch.runner import Followed
+from webhook.state.watch.runner import InformerStatus
 
 
 class Log:
@@ -28,9 +28,9 @@ class Log:
         return [(line["level"], line["event"]) for line in lines]
 
 
-def followed(name: str, age: float, stale: str | None = None) -> Followed:
+def followed(name: str, age: float, stale: str | None = None) -> InformerStatus:
     """How following one resource goes."""
-    return Followed(name, 1, 7, age, stale, {}, 1, None)
+    return InformerStatus(name, 1, 7, age, stale, {}, 1, None)
 
 
 def test_it_is_as_old_as_the_older_of_what_is_needed() -> None:

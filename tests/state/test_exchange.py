@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.state.exchange import Answer, Exchanged, exchange
+from webhook.state.exchange import ExchangeResult, HttpResponse, exchange
 
 SOON = 10.0
 REQUEST = b"GET / HTTP/1.1\r\n\r\n"
@@ -39,7 +39,7 @@ def answered(*pieces: bytes, closes: bool = True) -> Iterator[socket.socket]:
         thread.join(SOON)
 
 
-def read(*pieces: bytes, closes: bool = True, within: float = SOON) -> Exchanged:
+def read(*pieces: bytes, closes: bool = True, within: float = SOON) -> ExchangeResult:
     """What is made of these bytes."""
     with answered(*pieces, closes=closes) as connection:
         return exchange(connection, REQUEST, time.monotonic() + within)
@@ -48,21 +48,25 @@ def read(*pieces: bytes, closes: bool = True, within: float = SOON) -> Exchanged
 @pytest.mark.parametrize(
     ("said", "answer", "stays_open"),
     [
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", Answer(200, b"hi"), True),
-        (b"HTTP/1.1 200\r\ncontent-length:  2 \r\n\r\nhi", Answer(200, b"hi"), True),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi", Answer(200, b"hi"), False),
-        (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 409 Conflict\r\nContent-Length: 0\r\n\r\n", Answer(409, b""), True),
-        (b"HTTP/1.1 204 No Content\r\n\r\n", Answer(204, b""), True),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", HttpResponse(200, b"hi"), True),
+        (b"HTTP/1.1 200\r\ncontent-length:  2 \r\n\r\nhi", HttpResponse(200, b"hi"), True),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi", HttpResponse(200, b"hi"), False),
         (
-            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n5\r\n, you\r\n0\r\nT: x\r\n\r\n",
-            Answer(200, b"hello, you"),
+            b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 409 Conflict\r\nContent-Length: 0\r\n\r\n",
+            HttpResponse(409, b""),
             True,
         ),
-        (b"HTTP/1.1 200 OK\r\n\r\nuntil the end", Answer(200, b"until the end"), False),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi and more", Answer(200, b"hi"), False),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", HttpResponse(204, b""), True),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n5\r\n, you\r\n0\r\nT: x\r\n\r\n",
+            HttpResponse(200, b"hello, you"),
+            True,
+        ),
+        (b"HTTP/1.1 200 OK\r\n\r\nuntil the end", HttpResponse(200, b"until the end"), False),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi and more", HttpResponse(200, b"hi"), False),
     ],
 )
-def test_an_answer_is_read_in_whatever_pieces_it_comes(*, said: bytes, answer: Answer, stays_open: bool) -> None:
+def test_an_answer_is_read_in_whatever_pieces_it_comes(*, said: bytes, answer: HttpResponse, stays_open: bool) -> None:
     assert read(said) == (answer, stays_open)
     if stays_open:
         assert read(*(bytes([each]) for each in said)) == (answer, stays_open)
@@ -104,4 +108,4 @@ def test_an_answer_that_does_not_come_in_time_is_a_timeout() -> None:
 @given(st.binary(max_size=200))
 def test_whatever_bytes_come_it_ends_in_one_of_these(said: bytes) -> None:
     with suppress(OSError, ValueError):
-        assert read(b"HTTP/1.1 200 OK\r\n" + said).answer.status
+        assert read(b"HTTP/1.1 200 OK\r\n" + said).response.status

@@ -12,9 +12,9 @@ from webhook.audit.listing import KINDS_IN_ORDER, NODE, PageReader, create_list_
 from webhook.gate.scheduling_snapshot import SnapshotProvider
 from webhook.gate.usage_lister import UsageLister
 from webhook.policy.model import PolicySet
-from webhook.state.watch.columns import Place
-from webhook.state.watch.namespaces import NamespaceView
-from webhook.state.watch.view import PodView
+from webhook.state.watch.columns import StoredPod
+from webhook.state.watch.namespaces import NamespaceStore
+from webhook.state.watch.view import PodStore
 
 ListedObject = tuple[str, str, msgspec.Raw]
 """API group, kind and JSON."""
@@ -32,8 +32,8 @@ class AuditInput:
     explains.
     """
 
-    pods: PodView
-    namespaces: NamespaceView
+    pods: PodStore
+    namespaces: NamespaceStore
     usage_lister: UsageLister
     snapshots: SnapshotProvider | None = None
 
@@ -82,7 +82,7 @@ class Audit:
         names = sorted(self._list_namespaces())
         for name in names:
             # Sorted, so that successive audits name the same pod of an owner.
-            pods = sorted(self._input.pods.within(name), key=_get_name)
+            pods = sorted(self._input.pods.list_pods(name), key=_get_name)
             self._evaluator.evaluate_pods(name, pods, self._throttle)
             self._throttle(len(pods) % POD_BATCH_SIZE)
         self._audit_caps(frozenset(names))
@@ -90,7 +90,7 @@ class Audit:
 
     def _list_namespaces(self) -> Iterable[str]:
         """Return the audited namespaces, with the excluded ones among them."""
-        names = (record.name for record in self._input.namespaces.rows())
+        names = (record.name for record in self._input.namespaces.list_records())
         return names if self._scope.included_namespaces is None else self._scope.included_namespaces
 
     def _audit_caps(self, names: frozenset[str]) -> None:
@@ -106,7 +106,7 @@ class Audit:
             )
 
 
-def _get_name(pod: Place) -> str:
+def _get_name(pod: StoredPod) -> str:
     return pod.name
 
 

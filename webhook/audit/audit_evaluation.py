@@ -32,8 +32,8 @@ from webhook.gate.scheduling_snapshot import SnapshotProvider, check_schedulabil
 from webhook.gate.workload_forecast import WORKLOAD_KINDS, create_workload, forecast_cap
 from webhook.objects.meta import ObjectMeta
 from webhook.policy.model import Enforcement, ForecastEnforcement, PolicySet
-from webhook.state.watch.columns import Place
-from webhook.state.watch.shapes import Shape
+from webhook.state.watch.columns import StoredPod
+from webhook.state.watch.shapes import ChargeGroup
 
 _NO_AMOUNTS = Amounts()
 
@@ -165,12 +165,12 @@ class AuditEvaluator:
         except (ReviewError, ValueError, RecursionError) as error:
             self._count_unreadable(f"a {kind} cannot be read: {error}")
 
-    def evaluate_pods(self, namespace: str, pod_records: Sequence[Place], throttle: Callable[[int], None]) -> None:
+    def evaluate_pods(self, namespace: str, pod_records: Sequence[StoredPod], throttle: Callable[[int], None]) -> None:
         """Evaluate the pods of a namespace, each group once; call `throttle` after each `POD_BATCH_SIZE` pods."""
         if namespace in self._excluded_namespaces:
             self.coverage.excluded[namespace] += len(pod_records)
             return
-        problems_by_group: dict[Shape, _GroupProblems] = {}
+        problems_by_group: dict[ChargeGroup, _GroupProblems] = {}
         findings_by_owner: dict[tuple[str, ProblemKey], AuditFinding] = {}
         for number, pod_record in enumerate(pod_records, 1):
             if number % POD_BATCH_SIZE == 0:
@@ -179,9 +179,9 @@ class AuditEvaluator:
                 self.coverage.ended += 1
                 continue
             self.coverage.evaluated["Pod"] += 1
-            group_problems = problems_by_group.get(pod_record.shape)
+            group_problems = problems_by_group.get(pod_record.group)
             if group_problems is None:
-                group_problems = problems_by_group[pod_record.shape] = self._evaluate_group(namespace, pod_record)
+                group_problems = problems_by_group[pod_record.group] = self._evaluate_group(namespace, pod_record)
             self._add_pod_findings(pod_record, group_problems, findings_by_owner)
 
     def _add_object_findings(
@@ -204,9 +204,9 @@ class AuditEvaluator:
             if key not in owner_problems:
                 self.findings.add(self._create_finding(object_ref, enforcement, problem))
 
-    def _evaluate_group(self, namespace: str, pod_record: Place) -> "_GroupProblems":
+    def _evaluate_group(self, namespace: str, pod_record: StoredPod) -> "_GroupProblems":
         """Return the problems of all pods of a group that were not reported for their owner."""
-        pod = pod_record.shape.pod()
+        pod = pod_record.group.to_pod()
         owner = get_controller(pod.metadata or ObjectMeta())
         try:
             problems = list(
@@ -223,7 +223,7 @@ class AuditEvaluator:
 
     def _add_pod_findings(
         self,
-        pod_record: Place,
+        pod_record: StoredPod,
         group_problems: "_GroupProblems",
         findings_by_owner: dict[tuple[str, ProblemKey], AuditFinding],
     ) -> None:

@@ -12,7 +12,7 @@ from webhook.gate.usage_lister import Membership, UsageLister
 from webhook.policy.model import Enforcement
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
-from webhook.state.watch.view import PodView
+from webhook.state.watch.view import PodStore
 
 _NO_LEDGER = Ledger(Amounts())
 
@@ -23,7 +23,7 @@ class CapAudit:
     A cap that is not shared is checked for each requested namespace; a shared cap is checked once for all its members.
     """
 
-    def __init__(self, caps: CapIndex, usage_lister: UsageLister, pods: PodView) -> None:
+    def __init__(self, caps: CapIndex, usage_lister: UsageLister, pods: PodStore) -> None:
         self._caps = caps
         self._usage_lister = usage_lister
         self._pods = pods
@@ -65,7 +65,7 @@ class CapAudit:
             yield _create_finding(cap, key, name, OVER_SOFT_CAP, Enforcement.WARN, message)
 
     def _count_used(self, cap: ActiveCap, members: Membership) -> Amounts:
-        return self._pods.count(cap, members.names).tally
+        return self._pods.compute_usage(cap, members.names).used
 
     def _format_top_consumers(self, cap: ActiveCap, key: LedgerKey, name: str) -> str:
         """Return the top consumers of a resource as text, empty if the cap does not show them."""

@@ -19,9 +19,9 @@ from webhook.accounting.quantity_parser import QuantityError
 from webhook.admission.kinds import REVIEW_TARGETS
 from webhook.errors import TallygateError
 from webhook.gate.scheduling_snapshot import FixedSnapshot
-from webhook.state.watch.failure import Reason, WatchError
-from webhook.state.watch.ports import Answer, Transport
-from webhook.state.watch.wire import refused
+from webhook.state.watch.failure import ApiErrorReason, WatchError
+from webhook.state.watch.ports import Response, Transport
+from webhook.state.watch.wire import create_response_error
 
 POD: Final = ("", "Pod")
 NODE: Final = ("", "Node")
@@ -57,7 +57,13 @@ _EXPIRED: Final = 410
 _RETRY_PAUSES: Final = (1.0, 4.0, 15.0)
 _MAX_PAUSE: Final = 60.0
 _TRANSIENT_REASONS: Final = frozenset(
-    {Reason.BUSY, Reason.TIMEOUT, Reason.RESET, Reason.TRUNCATED, Reason.SERVER_ERROR}
+    {
+        ApiErrorReason.BUSY,
+        ApiErrorReason.TIMEOUT,
+        ApiErrorReason.RESET,
+        ApiErrorReason.TRUNCATED,
+        ApiErrorReason.SERVER_ERROR,
+    }
 )
 _MAX_CONTINUED: Final = 1000  # continuations of one list: a server that always offers another is broken
 
@@ -125,7 +131,7 @@ class PageReader:
                 continue_token, continued = new_token, continued + 1
                 continue
             if response.status != _OK:
-                raise self._create_error(path, refused(response))
+                raise self._create_error(path, create_response_error(response))
             page = self._decode_page(path, response)
             yield page.items or []
             if not page.metadata.continue_:
@@ -134,12 +140,12 @@ class PageReader:
                 raise AuditError(f"{path} cannot be listed at {self._server}: its list does not end")
             continue_token = page.metadata.continue_
 
-    def _get_with_retry(self, path: str, query: dict[str, str]) -> Answer:
+    def _get_with_retry(self, path: str, query: dict[str, str]) -> Response:
         pauses = iter(_RETRY_PAUSES)
         while True:
             try:
                 response = self._transport.get(path, query)
-                failure = None if response.status in {_OK, _NOT_FOUND, _EXPIRED} else refused(response)
+                failure = None if response.status in {_OK, _NOT_FOUND, _EXPIRED} else create_response_error(response)
             except WatchError as error:
                 failure = error
             if failure is None:
@@ -149,7 +155,7 @@ class PageReader:
                 raise self._create_error(path, failure)
             self._wait(pause if failure.retry_after is None else min(failure.retry_after, _MAX_PAUSE))
 
-    def _decode_page(self, path: str, response: Answer) -> _ListPage:
+    def _decode_page(self, path: str, response: Response) -> _ListPage:
         try:
             return _LIST_DECODER.decode(response.body)
         except (ValueError, RecursionError) as error:
@@ -157,12 +163,12 @@ class PageReader:
 
     def _create_error(self, path: str, failure: WatchError) -> AuditError:
         message = f"{path} cannot be listed at {self._server}: {failure}"
-        if failure.reason is Reason.FORBIDDEN:
+        if failure.reason is ApiErrorReason.FORBIDDEN:
             return ListForbiddenError(f"{message}; the audit must be allowed to list it")
         return AuditError(message)
 
 
-def _read_continue_token(response: Answer) -> str:
+def _read_continue_token(response: Response) -> str:
     """Return the token that continues an expired list, empty if the API server offers none."""
     try:
         return _STATUS_DECODER.decode(response.body).metadata.continue_

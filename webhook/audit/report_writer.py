@@ -22,8 +22,8 @@ from webhook.audit.policy_report import (
     create_result_key,
 )
 from webhook.errors import TallygateError
-from webhook.state.exchange import Answer
-from webhook.state.kubernetes.calls import Access, Caller, Request
+from webhook.state.exchange import HttpResponse
+from webhook.state.kubernetes.calls import Http1Client, Http1ClientConfig, Http1Request
 from webhook.state.ports import StoreUnavailableError
 
 _JSON_TYPE: Final = "application/json"
@@ -102,9 +102,13 @@ class ReportWriter:
     """
 
     def __init__(
-        self, client_config: Access, now: Callable[[], float], wait: WaitFunction, write_interval: float = 0.0
+        self,
+        client_config: Http1ClientConfig,
+        now: Callable[[], float],
+        wait: WaitFunction,
+        write_interval: float = 0.0,
     ) -> None:
-        self._client = Caller(client_config)
+        self._client = Http1Client(client_config)
         self._now = now
         self._wait = wait
         self._write_interval = write_interval
@@ -116,7 +120,7 @@ class ReportWriter:
             ReportsError: if the API server cannot be reached or returns another error.
         """
         for api in REPORT_APIS:
-            response = self._call_with_retry(Request("GET", api.path, _JSON_TYPE))
+            response = self._call_with_retry(Http1Request("GET", api.path, _JSON_TYPE))
             if response.status == HTTPStatus.OK:
                 return api
             if response.status != HTTPStatus.NOT_FOUND:
@@ -158,7 +162,7 @@ class ReportWriter:
                 f"&continue={quote(continue_token, safe='')}" if continue_token else ""
             )
             response = self._call_with_retry(
-                Request("GET", _create_collection_path(api, namespace) + query, _METADATA_TYPE)
+                Http1Request("GET", _create_collection_path(api, namespace) + query, _METADATA_TYPE)
             )
             if response.status != HTTPStatus.OK:
                 raise ReportsError(
@@ -193,7 +197,7 @@ class ReportWriter:
     ) -> None:
         """Replace a report at the revision that was read: a writer that has changed it since evaluated later."""
         path = f"{_create_collection_path(api, namespace)}/{REPORT_NAME}"
-        response = self._call_with_retry(Request("GET", path, _JSON_TYPE))
+        response = self._call_with_retry(Http1Request("GET", path, _JSON_TYPE))
         if response.status == HTTPStatus.OK:
             try:
                 stored = _REPORT_DECODER.decode(response.body)
@@ -204,7 +208,7 @@ class ReportWriter:
             report = create_report(api, namespace, content, timestamps, int(self._now()))
             report["metadata"]["resourceVersion"] = stored.metadata.resource_version
             self._wait(self._write_interval)
-            response = self._call_with_retry(Request("PUT", path, _JSON_TYPE, _WRITE_ENCODER.encode(report)))
+            response = self._call_with_retry(Http1Request("PUT", path, _JSON_TYPE, _WRITE_ENCODER.encode(report)))
         self._count_response(response, _describe_report(api, namespace), "update", report_counts)
 
     def _create_report(
@@ -212,7 +216,9 @@ class ReportWriter:
     ) -> None:
         self._wait(self._write_interval)
         encoded = _WRITE_ENCODER.encode(create_report(api, namespace, content, {}, int(self._now())))
-        response = self._call_with_retry(Request("POST", _create_collection_path(api, namespace), _JSON_TYPE, encoded))
+        response = self._call_with_retry(
+            Http1Request("POST", _create_collection_path(api, namespace), _JSON_TYPE, encoded)
+        )
         if response.status == HTTPStatus.CONFLICT:
             label = "=".join(MANAGED_BY_LABEL)
             report_counts.add_failure(
@@ -226,13 +232,13 @@ class ReportWriter:
         self._wait(self._write_interval)
         options = _WRITE_ENCODER.encode({"preconditions": {"resourceVersion": metadata.resource_version}})
         path = f"{_create_collection_path(api, metadata.namespace)}/{REPORT_NAME}"
-        response = self._call_with_retry(Request("DELETE", path, _JSON_TYPE, options))
+        response = self._call_with_retry(Http1Request("DELETE", path, _JSON_TYPE, options))
         if response.status in (HTTPStatus.OK, HTTPStatus.ACCEPTED, HTTPStatus.NOT_FOUND):
             report_counts.removed += 1
             return
         self._count_response(response, _describe_report(api, metadata.namespace), "delete", report_counts)
 
-    def _count_response(self, response: Answer, report_text: str, verb: str, report_counts: ReportCounts) -> None:
+    def _count_response(self, response: HttpResponse, report_text: str, verb: str, report_counts: ReportCounts) -> None:
         """Count the result of a write; a namespace that is being deleted needs no report."""
         message = _describe_response(response)
         if response.status in (HTTPStatus.OK, HTTPStatus.CREATED):
@@ -240,15 +246,15 @@ class ReportWriter:
         elif response.status != HTTPStatus.NOT_FOUND and _NAMESPACE_TERMINATING not in message:
             report_counts.add_failure(f"{report_text}: {verb}: {message}{_describe_permission(response, verb)}")
 
-    def _call_with_retry(self, request: Request) -> Answer:
+    def _call_with_retry(self, request: Http1Request) -> HttpResponse:
         """Return a response, after retries while the API server answers 429, as it does for a new definition."""
         try:
             for pause in _RETRY_PAUSES:
-                response = self._client.call(request, _TIMEOUT_SECONDS)
+                response = self._client.send(request, _TIMEOUT_SECONDS)
                 if response.status != HTTPStatus.TOO_MANY_REQUESTS:
                     return response
                 self._wait(pause)
-            return self._client.call(request, _TIMEOUT_SECONDS)
+            return self._client.send(request, _TIMEOUT_SECONDS)
         except StoreUnavailableError as error:
             raise ReportsError(f"reports: {error}") from error
 
@@ -276,7 +282,7 @@ def _describe_report(api: ReportApi, namespace: str) -> str:
     return f"{api.kind} {namespace}/{REPORT_NAME}" if namespace else f"Cluster{api.kind} {REPORT_NAME}"
 
 
-def _describe_response(response: Answer) -> str:
+def _describe_response(response: HttpResponse) -> str:
     try:
         message = _ERROR_DECODER.decode(response.body).message
     except (ValueError, RecursionError):
@@ -284,5 +290,5 @@ def _describe_response(response: Answer) -> str:
     return f"the API server says {response.status}: {message[:_MAX_MESSAGE_LENGTH]}"
 
 
-def _describe_permission(response: Answer, verb: str) -> str:
+def _describe_permission(response: HttpResponse, verb: str) -> str:
     return f"; the audit must be allowed to {verb} it" if response.status == HTTPStatus.FORBIDDEN else ""

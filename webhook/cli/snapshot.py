@@ -17,9 +17,9 @@ from webhook.cli.sources.cluster_source import ClusterSource
 from webhook.cli.sources.options import connection_options
 from webhook.cli.sources.pagination import ListError, UnknownResourceError, list_all
 from webhook.cli.sources.snapshot_items import SchedulingObject, SnapshotItem
-from webhook.state.watch.failure import Reason
-from webhook.state.watch.pool import Access, PooledTransport
-from webhook.state.watch.wire import Reading
+from webhook.state.watch.failure import ApiErrorReason
+from webhook.state.watch.pool import ApiEndpoint, PooledTransport
+from webhook.state.watch.wire import ResourceCodec
 
 _STDOUT = "-"
 _HEADER, _SEPARATOR = b'{"apiVersion":"v1","kind":"List","items":[\n', b",\n"
@@ -59,7 +59,7 @@ def snapshot(output: str, kubeconfig: Path | None, context: str | None, *, in_cl
     _write_output(output, [_HEADER, *_join(items), f'\n],"metadata":{{"resourceVersion":"{revision}"}}}}\n'.encode()])
 
 
-def _list_objects(access: Access) -> tuple[list[SnapshotItem], int]:
+def _list_objects(access: ApiEndpoint) -> tuple[list[SnapshotItem], int]:
     """Return every object and the revision of the pods.
 
     The pods are listed last, so that they are no older than the pods that any ledger counted.
@@ -85,7 +85,7 @@ def _list_cap_ledgers(transport: PooledTransport, server: str) -> Iterator[Snaps
     except UnknownResourceError:
         return
     except ListError as error:
-        if error.cause.reason is not Reason.FORBIDDEN:
+        if error.cause.reason is not ApiErrorReason.FORBIDDEN:
             raise
         click.echo(f"tallygate: CapLedgers are left out: {error.cause}", err=True)
         return
@@ -107,7 +107,7 @@ def _list_volume_objects(transport: PooledTransport, server: str) -> Iterator[Sn
 
 
 def _list_if_allowed(
-    transport: PooledTransport, codec: Reading[SchedulingObject, SnapshotItem], server: str
+    transport: PooledTransport, codec: ResourceCodec[SchedulingObject, SnapshotItem], server: str
 ) -> Sequence[SnapshotItem] | None:
     """Return the list: empty if the resource is unknown, None with a message on stderr if it is forbidden."""
     try:
@@ -115,7 +115,7 @@ def _list_if_allowed(
     except UnknownResourceError:
         return ()
     except ListError as error:
-        if error.cause.reason is not Reason.FORBIDDEN:
+        if error.cause.reason is not ApiErrorReason.FORBIDDEN:
             raise
         click.echo(f"tallygate: {codec.name} are left out: {error.cause}", err=True)
         return None

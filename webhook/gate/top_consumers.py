@@ -23,8 +23,8 @@ from webhook.objects.core import Pod
 from webhook.state.ledger.expire import ReservationAges
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
-from webhook.state.watch.shapes import Shape
-from webhook.state.watch.view import Heap, NotListedError
+from webhook.state.watch.shapes import ChargeGroup
+from webhook.state.watch.view import GroupUsage, NotSyncedError
 
 MAX_CONSUMERS = 3
 """Maximum number of consumers in a message."""
@@ -40,7 +40,7 @@ _OWNER_PATTERN = re.compile(
     r"[A-Za-z0-9][-.A-Za-z0-9]{0,252}"
 )  # the API server accepts any text as an owner's kind and name
 
-PodNameLister = Callable[[Heap, int], list[str]]
+PodNameLister = Callable[[GroupUsage, int], list[str]]
 """Returns the names of at most a number of pods of a group."""
 
 
@@ -60,14 +60,14 @@ class PodOwners:
     """The owners of pods, computed once for each group."""
 
     def __init__(self) -> None:
-        self._owners: WeakKeyDictionary[Shape, str] = WeakKeyDictionary()
+        self._owners: WeakKeyDictionary[ChargeGroup, str] = WeakKeyDictionary()
 
-    def find_owner(self, group: Shape) -> str:
+    def find_owner(self, group: ChargeGroup) -> str:
         """Return the workload, such as `Deployment trainer`; empty for pods without an owner."""
         try:
             return self._owners[group]
         except KeyError:
-            owner = self._owners[group] = _find_owner(group.pod())
+            owner = self._owners[group] = _find_owner(group.to_pod())
             return owner
 
 
@@ -93,14 +93,14 @@ class ConsumerSums:
             parts[1] += terminating
             parts[2] += reserved
 
-    def add_group(self, consumer: str, group: Heap) -> None:
+    def add_group(self, consumer: str, group: GroupUsage) -> None:
         """Add the used amounts of all pods in a group."""
-        for name, per_pod in group.each.items():
-            amount = per_pod * group.pods
+        for name, per_pod in group.used_per_pod.items():
+            amount = per_pod * group.pod_count
             self.add(name, consumer, amount, terminating=amount if group.is_terminating else 0)
 
 
-def sum_by_namespace(groups: Iterable[Heap], ledger: Ledger) -> ConsumerSums:
+def sum_by_namespace(groups: Iterable[GroupUsage], ledger: Ledger) -> ConsumerSums:
     """Return the used and reserved amounts of each namespace under a shared cap."""
     sums = ConsumerSums()
     for namespace, namespace_groups in groupby(groups, key=lambda heap: heap.namespace):
@@ -114,16 +114,16 @@ def sum_by_namespace(groups: Iterable[Heap], ledger: Ledger) -> ConsumerSums:
 
 
 def sum_by_workload(
-    groups: Iterable[Heap], ledger: Ledger, owners: PodOwners, list_names: PodNameLister
+    groups: Iterable[GroupUsage], ledger: Ledger, owners: PodOwners, list_names: PodNameLister
 ) -> ConsumerSums:
     """Return the amounts of each workload of a namespace, of each pod without an owner, and of each reservation."""
-    sums, unowned = ConsumerSums(), list[Heap]()
+    sums, unowned = ConsumerSums(), list[GroupUsage]()
     for group in groups:
-        if owner := owners.find_owner(group.shape):
+        if owner := owners.find_owner(group.group):
             sums.add_group(owner, group)
         else:
             unowned.append(group)
-    for name in {name for heap in unowned for name in heap.each}:
+    for name in {name for heap in unowned for name in heap.used_per_pod}:
         _add_unowned(sums, name, unowned, list_names)
     for reservation in ledger.reservations.values():
         for name, amount in reservation.compute_reserved().items():
@@ -139,10 +139,10 @@ def describe_consumers(name: str, consumers: Iterable[Consumer]) -> str:
     )
 
 
-def _add_unowned(sums: ConsumerSums, name: str, groups: list[Heap], list_names: PodNameLister) -> None:
+def _add_unowned(sums: ConsumerSums, name: str, groups: list[GroupUsage], list_names: PodNameLister) -> None:
     """Add the largest pods without an owner: no other such pod can be a top consumer."""
-    for group in nlargest(MAX_CONSUMERS, groups, key=lambda heap: heap.each.get(name, 0)):
-        amount = group.each.get(name, 0)
+    for group in nlargest(MAX_CONSUMERS, groups, key=lambda heap: heap.used_per_pod.get(name, 0)):
+        amount = group.used_per_pod.get(name, 0)
         for pod in list_names(group, MAX_CONSUMERS) if amount else ():
             sums.add(name, f"Pod {pod}", amount, terminating=amount if group.is_terminating else 0)
 
@@ -238,7 +238,7 @@ class TopConsumers:
             if cap.definition.shared:
                 return sum_by_namespace(groups, result.before)
             return sum_by_workload(groups, result.before, self._owners, list_names)
-        except NotListedError:
+        except NotSyncedError:
             return ConsumerSums()
 
     def _estimate_expiry(self, key: LedgerKey, ledger: Ledger, name: str) -> int | None:
@@ -256,5 +256,5 @@ class TopConsumers:
         return math.ceil(remaining / _ROUNDING_SECONDS) * _ROUNDING_SECONDS
 
 
-def _list_no_names(group: Heap, max_names: int) -> list[str]:  # noqa: ARG001  # the names of a heap's pods, where none are known
+def _list_no_names(group: GroupUsage, max_names: int) -> list[str]:  # noqa: ARG001  # the names of a heap's pods, where none are known
     return []

@@ -17,8 +17,8 @@ from webhook.policy.matching import matches_namespace
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ledger.recount import UsageSnapshot
 from webhook.state.ports import LedgerKey
-from webhook.state.watch.namespaces import Labels, NamespaceView
-from webhook.state.watch.view import Heap, NotListedError, PodView
+from webhook.state.watch.namespaces import Labels, NamespaceStore
+from webhook.state.watch.view import GroupUsage, NotSyncedError, PodStore
 
 _NEW_NAMESPACE_SECONDS = 60.0
 _PROGRESS_INTERVAL_SECONDS = 5.0
@@ -58,8 +58,8 @@ class UsageLister:
 
     def __init__(
         self,
-        pods: PodView,
-        namespaces: NamespaceView,
+        pods: PodStore,
+        namespaces: NamespaceStore,
         monotonic: Callable[[], float],
         synced_at: Callable[[], float | None],
         request_progress: Callable[[], None] = lambda: None,
@@ -79,7 +79,7 @@ class UsageLister:
         self._created_at: dict[str, float] = {}
         self._deleted_at: dict[str, float] = {}  # namespaces whose deletion was seen, and no new creation since
         self._existing_ledgers: set[LedgerKey] = set()
-        namespaces.listen(self._update_namespaces)
+        namespaces.add_listener(self._update_namespaces)
 
     def set_active_caps(self, caps: Collection[str]) -> None:
         """Set the keys of the caps that are active from now on, before any pod is charged under them."""
@@ -112,16 +112,20 @@ class UsageLister:
     def find_membership(self, cap: ActiveCap, key: LedgerKey) -> Membership | None:
         """Return the member namespaces of a ledger; None before namespaces are listed."""
         if not key.namespace:
-            members = self._namespaces.members(cap.key, _create_selector(cap))
+            members = self._namespaces.list_members(cap.key, _create_selector(cap))
             if members is None:
                 return None
             return Membership(
-                members.names, _hash_name_set(members.names), members.revision, members.settled, members.settled
+                members.names,
+                _hash_name_set(members.names),
+                members.revision,
+                members.unchanged_since,
+                members.unchanged_since,
             )
-        revision, unchanged_since = self._namespaces.revision, self._namespaces.settled
+        revision, unchanged_since = self._namespaces.revision, self._namespaces.unchanged_since
         if revision is None:
             return None
-        namespace = self._namespaces.row(key.namespace)
+        namespace = self._namespaces.find(key.namespace)
         if namespace is None:
             return Membership(frozenset(), _EMPTY_HASH, revision, unchanged_since, unchanged_since)
         is_member = matches_namespace(cap.definition.namespaces, key.namespace, namespace.labels)
@@ -141,7 +145,7 @@ class UsageLister:
         If it does not, and the namespace has pods, the namespace store is behind the pod store: a new namespace of that
         name exists.
         """
-        return self._namespaces.row(namespace) is not None
+        return self._namespaces.find(namespace) is not None
 
     def take_snapshot(self, cap: ActiveCap, key: LedgerKey, ledger: Ledger) -> UsageSnapshot | None:
         """Return the usage under a ledger, for each reservation also by pod; None before the cluster was listed."""
@@ -149,8 +153,8 @@ class UsageLister:
         if membership is None:
             return None
         try:
-            count = self._pods.count(cap, membership.names, ledger.reservations)
-        except NotListedError:
+            count = self._pods.compute_usage(cap, membership.names, ledger.reservations)
+        except NotSyncedError:
             return None
         if self._is_inconsistent(cap, key):
             return None
@@ -164,8 +168,8 @@ class UsageLister:
             namespaces_revision=membership.choose_revision(ledger.namespaces_revision),
             namespaces_hash=membership.hash,
             resources=cap.resources,
-            used_by_pod=_exclude_namespaces(count.there, ledger, missing) if missing else count.there,
-            used=count.tally,
+            used_by_pod=_exclude_namespaces(count.used_by_pod, ledger, missing) if missing else count.used_by_pod,
+            used=count.used,
             deleted=count.deleted,
         )
 
@@ -178,7 +182,7 @@ class UsageLister:
         deleted = [
             name for name, at in self._deleted_at.copy().items() if at > earliest and key.namespace in {"", name}
         ]
-        return bool(deleted and self._pods.count(cap, deleted).tally)
+        return bool(deleted and self._pods.compute_usage(cap, deleted).used)
 
     def is_newer_than(self, ledger: Ledger) -> bool:
         """Return whether the pods have changed since the ledger was counted.
@@ -207,22 +211,22 @@ class UsageLister:
     def sum_usage(self, cap: ActiveCap, namespace: str) -> Amounts:
         """Return the amounts that the pods of one namespace would use under a cap, member namespace or not."""
         try:
-            return self._pods.count(cap, (namespace,)).tally
-        except NotListedError:
+            return self._pods.compute_usage(cap, (namespace,)).used
+        except NotSyncedError:
             return Amounts()
 
-    def list_groups(self, cap: ActiveCap, key: LedgerKey) -> Iterator[Heap]:
+    def list_groups(self, cap: ActiveCap, key: LedgerKey) -> Iterator[GroupUsage]:
         """Return an iterator over the pods under a ledger, grouped by equal properties.
 
         Raises:
             NotListedError: if the pods are not listed yet.
         """
         membership = self.find_membership(cap, key)
-        return self._pods.heaps(cap, membership.names if membership else ())
+        return self._pods.list_groups(cap, membership.names if membership else ())
 
-    def list_pod_names(self, group: Heap, max_names: int) -> list[str]:
+    def list_pod_names(self, group: GroupUsage, max_names: int) -> list[str]:
         """Return the names of at most `max_names` pods of a group."""
-        return self._pods.named(group, max_names)
+        return self._pods.list_pod_names(group, max_names)
 
     def is_new_ledger(self, key: LedgerKey) -> bool:
         """Return whether a missing ledger never existed.
@@ -249,7 +253,7 @@ class UsageLister:
         self._deleted_at = {name: at for name, at in self._deleted_at.items() if now - at < _NEW_NAMESPACE_SECONDS}
         self._existing_ledgers = {key for key in self._existing_ledgers.copy() if key.namespace in self._created_at}
         for name in names:
-            namespace = self._namespaces.row(name)
+            namespace = self._namespaces.find(name)
             if namespace is None:
                 uids.pop(name, None)
                 self._created_at.pop(name, None)

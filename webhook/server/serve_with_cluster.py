@@ -27,9 +27,9 @@ from webhook.server.telemetry.ledger_observers import CapMetrics
 from webhook.server.telemetry.metrics import Telemetry
 from webhook.state.batched_ledgers import BatchedLedgers
 from webhook.state.in_memory import MemoryLedgers
-from webhook.state.kubernetes import KubernetesLeases, KubernetesLedgers
+from webhook.state.kubernetes import KubernetesLeaseStore, KubernetesLedgerStore
 from webhook.state.ports import Ledgers
-from webhook.state.watch.connect import Connection
+from webhook.state.watch.connect import ClientConfig
 
 # A create or update takes at most this long in the API server (apiserver config.go, RequestTimeout).
 _MIN_IN_FLIGHT_BOUND_SECONDS = 34.0
@@ -113,7 +113,9 @@ def _run_workers(workers: Sequence[_Worker]) -> Iterator[None]:
         yield
 
 
-def _create_event_recorder(client_config: Connection, settings: Settings, telemetry: Telemetry) -> EventRecorder | None:
+def _create_event_recorder(
+    client_config: ClientConfig, settings: Settings, telemetry: Telemetry
+) -> EventRecorder | None:
     """Return the recorder of events on owners of pods, or None if the settings disable events."""
     if settings.events == "off":
         return None
@@ -122,7 +124,7 @@ def _create_event_recorder(client_config: Connection, settings: Settings, teleme
 
 
 def _create_audit_controller(  # noqa: PLR0913, PLR0917  # what it judges, by what, and who says how it goes
-    client_config: Connection,
+    client_config: ClientConfig,
     informers: GateInformers,
     settings: Settings,
     policy_reloader: PolicyReloader,
@@ -139,20 +141,20 @@ def _create_audit_controller(  # noqa: PLR0913, PLR0917  # what it judges, by wh
     return AuditController(client_config, informers, schedule, telemetry.log, audit_metrics)
 
 
-def _create_elector(client_config: Connection, settings: Settings, gate: Gate) -> LeaderElector | None:
+def _create_elector(client_config: ClientConfig, settings: Settings, gate: Gate) -> LeaderElector | None:
     """Return the leader elector of the replicas, or None with ledgers in memory, which have one replica only."""
     if settings.ledgers == "memory":
         return None
-    store = KubernetesLeases(client_config, settings.namespace, lambda: datetime.now(UTC))
+    store = KubernetesLeaseStore(client_config, settings.namespace, lambda: datetime.now(UTC))
     identity = f"{socket.gethostname()}_{secrets.token_hex(8)}"
     return LeaderElector(
         store, identity, lambda: [active_cap.key for active_cap in gate.get_active_caps().list_caps()], time.monotonic
     )
 
 
-def _create_ledgers(client_config: Connection, settings: Settings, cap_metrics: CapMetrics) -> Ledgers:
+def _create_ledgers(client_config: ClientConfig, settings: Settings, cap_metrics: CapMetrics) -> Ledgers:
     """Return the ledgers of a gate with a cluster: in memory or in the cluster, by the settings."""
     if settings.ledgers == "memory":
         return MemoryLedgers(is_standalone=False, observer=cap_metrics.memory_observer)
-    store = KubernetesLedgers(client_config, settings.namespace, lambda: datetime.now(UTC))
+    store = KubernetesLedgerStore(client_config, settings.namespace, lambda: datetime.now(UTC))
     return BatchedLedgers(store, time.monotonic, cap_metrics.cluster_observer, release_turn)

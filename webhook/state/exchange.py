@@ -9,128 +9,128 @@ import socket
 import time
 from typing import NamedTuple
 
-_PIECE = 64 * 1024
-_MOST_HEAD = 64 * 1024
-_MOST_BYTES = 8 * 1024 * 1024
-_NO_BODY = frozenset({204, 304})
-_FIRST_FINAL = 200
+_RECEIVE_BYTES = 64 * 1024
+_MAX_HEAD_BYTES = 64 * 1024
+_MAX_BODY_BYTES = 8 * 1024 * 1024
+_BODILESS_STATUSES = frozenset({204, 304})
+_MIN_FINAL_STATUS = 200
 
 
-class Answer(NamedTuple):
+class HttpResponse(NamedTuple):
     """A complete response."""
 
     status: int
     body: bytes
 
 
-class Exchanged(NamedTuple):
+class ExchangeResult(NamedTuple):
     """A response, and whether the connection may be used again."""
 
-    answer: Answer
+    response: HttpResponse
     stays_open: bool
 
 
-def exchange(connection: socket.socket, request: bytes, until: float) -> Exchanged:
+def exchange(connection: socket.socket, request: bytes, deadline: float) -> ExchangeResult:
     """Send the bytes of a request and read the response, before `until` (seconds of `time.monotonic`).
 
     Raises:
         OSError: if the connection broke, or the response took too long (TimeoutError).
         ValueError: if the bytes are not a valid response, or exceed the limits.
     """
-    connection.settimeout(max(until - time.monotonic(), 0.001))
+    connection.settimeout(max(deadline - time.monotonic(), 0.001))
     connection.sendall(request)
-    return _Incoming(connection, until).answer()
+    return _ResponseReader(connection, deadline).read_response()
 
 
-class _Incoming:
+class _ResponseReader:
     """The incoming bytes of a connection."""
 
-    def __init__(self, connection: socket.socket, until: float) -> None:
+    def __init__(self, connection: socket.socket, deadline: float) -> None:
         self._connection = connection
-        self._until = until
-        self._come = bytearray()
+        self._deadline = deadline
+        self._buffer = bytearray()
 
-    def answer(self) -> Exchanged:
-        status, headers = self._head()
-        while status < _FIRST_FINAL:
-            status, headers = self._head()
+    def read_response(self) -> ExchangeResult:
+        status, headers = self._read_head()
+        while status < _MIN_FINAL_STATUS:
+            status, headers = self._read_head()
         stays_open = headers.get(b"connection", b"").lower() != b"close"
-        if status in _NO_BODY:
+        if status in _BODILESS_STATUSES:
             body = b""
         elif headers.get(b"transfer-encoding", b"").lower() == b"chunked":
-            body = self._chunks()
+            body = self._read_chunks()
         elif b"content-length" in headers:
-            body = self._exactly(_length(headers[b"content-length"], 10))
+            body = self._read_exactly(_parse_length(headers[b"content-length"], 10))
         else:
-            body, stays_open = self._rest(), False
-        return Exchanged(Answer(status, body), stays_open and not self._come)
+            body, stays_open = self._read_to_end(), False
+        return ExchangeResult(HttpResponse(status, body), stays_open and not self._buffer)
 
-    def _head(self) -> tuple[int, dict[bytes, bytes]]:
+    def _read_head(self) -> tuple[int, dict[bytes, bytes]]:
         """Return the status and the headers; of a repeated header, the last one."""
-        while (end := self._come.find(b"\r\n\r\n")) < 0:
-            if len(self._come) > _MOST_HEAD:
-                raise ValueError(f"more than {_MOST_HEAD} bytes of headers")
-            self._more()
-        first, *lines = bytes(self._come[:end]).split(b"\r\n")
-        del self._come[: end + 4]
+        while (end := self._buffer.find(b"\r\n\r\n")) < 0:
+            if len(self._buffer) > _MAX_HEAD_BYTES:
+                raise ValueError(f"more than {_MAX_HEAD_BYTES} bytes of headers")
+            self._receive()
+        first, *lines = bytes(self._buffer[:end]).split(b"\r\n")
+        del self._buffer[: end + 4]
         version, _, rest = first.partition(b" ")
         if version != b"HTTP/1.1" or not rest[:3].isdigit():
             raise ValueError(f"not an answer of HTTP/1.1: {first[:40]!r}")
         parts = (line.partition(b":") for line in lines)
         return int(rest[:3]), {name.strip().lower(): value.strip() for name, _, value in parts}
 
-    def _chunks(self) -> bytes:
+    def _read_chunks(self) -> bytes:
         body = bytearray()
-        while length := _length(self._line().partition(b";")[0].strip(), 16):
-            if len(body) + length > _MOST_BYTES:
-                raise ValueError(f"more than {_MOST_BYTES} bytes")
-            body += self._exactly(length)
-            self._line()
-        while self._line():  # trailers
+        while length := _parse_length(self._read_line().partition(b";")[0].strip(), 16):
+            if len(body) + length > _MAX_BODY_BYTES:
+                raise ValueError(f"more than {_MAX_BODY_BYTES} bytes")
+            body += self._read_exactly(length)
+            self._read_line()
+        while self._read_line():  # trailers
             pass
         return bytes(body)
 
-    def _line(self) -> bytes:
-        while (end := self._come.find(b"\r\n")) < 0:
-            if len(self._come) > _MOST_HEAD:
-                raise ValueError(f"a line of more than {_MOST_HEAD} bytes")
-            self._more()
-        line = bytes(self._come[:end])
-        del self._come[: end + 2]
+    def _read_line(self) -> bytes:
+        while (end := self._buffer.find(b"\r\n")) < 0:
+            if len(self._buffer) > _MAX_HEAD_BYTES:
+                raise ValueError(f"a line of more than {_MAX_HEAD_BYTES} bytes")
+            self._receive()
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 2]
         return line
 
-    def _exactly(self, length: int) -> bytes:
-        if length > _MOST_BYTES:
-            raise ValueError(f"more than {_MOST_BYTES} bytes")
-        while len(self._come) < length:
-            self._more()
-        body = bytes(self._come[:length])
-        del self._come[:length]
+    def _read_exactly(self, length: int) -> bytes:
+        if length > _MAX_BODY_BYTES:
+            raise ValueError(f"more than {_MAX_BODY_BYTES} bytes")
+        while len(self._buffer) < length:
+            self._receive()
+        body = bytes(self._buffer[:length])
+        del self._buffer[:length]
         return body
 
-    def _rest(self) -> bytes:
-        while self._more_if_any():
-            if len(self._come) > _MOST_BYTES:
-                raise ValueError(f"more than {_MOST_BYTES} bytes")
-        body = bytes(self._come)
-        self._come.clear()
+    def _read_to_end(self) -> bytes:
+        while self._receive_if_open():
+            if len(self._buffer) > _MAX_BODY_BYTES:
+                raise ValueError(f"more than {_MAX_BODY_BYTES} bytes")
+        body = bytes(self._buffer)
+        self._buffer.clear()
         return body
 
-    def _more(self) -> None:
-        if not self._more_if_any():
+    def _receive(self) -> None:
+        if not self._receive_if_open():
             raise ConnectionError("it was closed in the middle of an answer")
 
-    def _more_if_any(self) -> bool:
-        left = self._until - time.monotonic()
-        if left <= 0:
+    def _receive_if_open(self) -> bool:
+        remaining = self._deadline - time.monotonic()
+        if remaining <= 0:
             raise TimeoutError("it was not whole in time")
-        self._connection.settimeout(left)
-        piece = self._connection.recv(_PIECE)
-        self._come += piece
-        return bool(piece)
+        self._connection.settimeout(remaining)
+        received = self._connection.recv(_RECEIVE_BYTES)
+        self._buffer += received
+        return bool(received)
 
 
-def _length(digits: bytes, base: int) -> int:
+def _parse_length(digits: bytes, base: int) -> int:
     """Return the length in these digits; int() alone would accept signs, spaces and underscores."""
     if not digits.isalnum():
         raise ValueError(f"not a length: {digits[:40]!r}")

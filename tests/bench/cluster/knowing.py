@@ -14,9 +14,9 @@ from kubernetes import client, config
 
 from tests.bench.cluster import made_up
 from tests.state.watch.pods import GPU, cap
-from webhook.state.watch.cluster import ClusterWatch
-from webhook.state.watch.connect import connect
-from webhook.state.watch.reflector import Pace
+from webhook.state.watch.cluster import ClusterInformers
+from webhook.state.watch.connect import load_kubeconfig
+from webhook.state.watch.reflector import WatchTimeouts
 
 _LISTED = 5_000  # pods that the official client is asked for; the rest is scaled
 
@@ -36,20 +36,20 @@ def ours(kubeconfig: Path) -> dict[str, float]:
     """Follow the cluster: list, then a burst of changes, then count."""
     before, started = cpu(), time.monotonic()
     # Nobody asks where this cluster is: it only plays lists and watches.
-    watch = ClusterWatch(connect(kubeconfig), Pace(ask=1e9))
+    watch = ClusterInformers(load_kubeconfig(kubeconfig), WatchTimeouts(progress_interval=1e9))
     watch.start()
     _until(lambda: watch.pods.revision is not None and watch.namespaces.revision is not None)
     listed, seconds, most = cpu() - before, time.monotonic() - started, peak()
     _until(lambda: watch.pods.revision == made_up.REVISION + made_up.EVENTS)
     changes = cpu() - before - listed
     gpus = cap(GPU, "pods")
-    one = _seconds(lambda: watch.pods.count(gpus, ["team-7-project-0007"]))
-    everywhere = [row.name for row in watch.namespaces.rows()]
-    first = _seconds(lambda: watch.pods.count(gpus, everywhere))
-    again = _seconds(lambda: watch.pods.count(gpus, everywhere))
+    one = _seconds(lambda: watch.pods.compute_usage(gpus, ["team-7-project-0007"]))
+    everywhere = [row.name for row in watch.namespaces.list_records()]
+    first = _seconds(lambda: watch.pods.compute_usage(gpus, everywhere))
+    again = _seconds(lambda: watch.pods.compute_usage(gpus, everywhere))
     figures = {
         "cpu": listed, "seconds": seconds, "peak": most, "peak_after": peak(), "change": changes / made_up.EVENTS,
-        "one": one, "all_first": first, "all": again, "pods": len(watch.pods), "shapes": watch.pods.shapes,
+        "one": one, "all_first": first, "all": again, "pods": len(watch.pods), "shapes": watch.pods.group_count,
     }  # fmt: skip
     watch.stop()
     return figures

@@ -2,12 +2,12 @@
 
 from datetime import timedelta
 
-from certs.authority import new_authority
+from certs.authority import create_ca
 from tests.cli.doctor.changes import FAIL, UNKNOWN, UNSEEN, WARN, Cases, only, trusting
 from tests.cli.doctor.world import NOW, leaf, metrics, pem, secret
 
 CASES: Cases = {
-    "another authority is trusted": (trusting(pem(new_authority(NOW))), {"trusted": FAIL}),
+    "another authority is trusted": (trusting(pem(create_ca(NOW))), {"trusted": FAIL}),
     "nobody is trusted": (trusting(b""), {"trusted": FAIL}),
     "what is trusted is no certificate": (trusting(b"-----BEGIN"), {"trusted": FAIL}),
     "the certificate is for another Service": (

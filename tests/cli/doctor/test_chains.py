@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from certs.authority import new_authority, new_leaf
+from certs.authority import create_ca, create_serving_certificate
 from certs.names import parse_names
 from tests.cli.doctor.world import NOW, authority, leaf, pem
 from webhook.cli.doctor.certificate_chain import CertificateChainError, find_distrust, load_certificates
@@ -13,7 +13,7 @@ HOST = "tallygate.tallygate-system.svc"
 
 
 def test_what_an_authority_of_the_bundle_has_signed_is_trusted() -> None:
-    other = new_authority(NOW).certificate
+    other = create_ca(NOW).certificate
     assert find_distrust([leaf().certificate], [other, authority().certificate], HOST, NOW) == ""
 
 
@@ -22,13 +22,13 @@ def test_what_is_itself_in_the_bundle_is_trusted() -> None:
 
 
 def test_what_a_stranger_of_the_same_name_has_signed_is_not() -> None:
-    told = find_distrust([leaf().certificate], [new_authority(NOW).certificate], HOST, NOW)
+    told = find_distrust([leaf().certificate], [create_ca(NOW).certificate], HOST, NOW)
     assert told == "no authority in caBundle has signed the certificate"
 
 
 def test_an_authority_that_is_not_valid_yet_trusts_nothing() -> None:
-    coming = new_authority(NOW + timedelta(days=10))
-    made = new_leaf(coming, parse_names([HOST]), NOW - timedelta(days=1)).certificate
+    coming = create_ca(NOW + timedelta(days=10))
+    made = create_serving_certificate(coming, parse_names([HOST]), NOW - timedelta(days=1)).certificate
     assert "no authority" in find_distrust([made], [coming.certificate], HOST, NOW)
 
 
@@ -45,7 +45,7 @@ def test_an_authority_that_is_not_valid_yet_trusts_nothing() -> None:
     ],
 )
 def test_it_is_for_the_name_by_which_the_gate_is_called(names: list[str], host: str, *, is_named: bool) -> None:
-    made = new_leaf(authority(), parse_names(names), NOW - timedelta(days=1)).certificate
+    made = create_serving_certificate(authority(), parse_names(names), NOW - timedelta(days=1)).certificate
     told = find_distrust([made], [authority().certificate], host, NOW)
     assert told == ("" if is_named else f"the certificate is not for {host}")
 

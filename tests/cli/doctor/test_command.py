@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from certs.authority import new_authority, new_leaf
-from certs.names import service_names
+from certs.authority import create_ca, create_serving_certificate
+from certs.names import create_service_names
 from tests.cli.doctor.server import Answers, Said, serving
 from tests.cli.doctor.world import LABELS
 from tests.cli.terminal import printed
@@ -21,7 +21,7 @@ from webhook.admission.webhook_configuration import ServiceTarget, create_webhoo
 from webhook.cli.app import root
 from webhook.cli.doctor import doctor_client
 from webhook.cli.doctor.command import CHECKS
-from webhook.state.kubernetes.definition import definition
+from webhook.state.kubernetes.definition import create_crd
 
 _VERSION = Said(200, b"{}")
 _ABSENT = Said(404, b'{"kind":"Status","message":"not found"}')
@@ -137,9 +137,9 @@ class Cluster:
 
     def __init__(self) -> None:
         now = datetime.now(UTC)
-        authority = new_authority(now)
+        authority = create_ca(now)
         trusted = authority.certificate.public_bytes(Encoding.PEM)
-        chain = new_leaf(authority, service_names("tallygate", "tallygate-system"), now)
+        chain = create_serving_certificate(authority, create_service_names("tallygate", "tallygate-system"), now)
         self.ends = chain.certificate.not_valid_after_utc.timestamp()
         self.mutating, self.validating = create_webhook_configurations(ServiceTarget(), ca_bundle=trusted)
         spec = {
@@ -163,7 +163,7 @@ class Cluster:
             f"{own}/pods": listed(*pods),
             f"{own}/serviceaccounts/tallygate": one({"metadata": {"name": "tallygate"}}),
             "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/capledgers.tallygate.dev": one(
-                definition() | {"status": {"conditions": [{"type": "Established", "status": "True"}]}}
+                create_crd() | {"status": {"conditions": [{"type": "Established", "status": "True"}]}}
             ),
             "/apis/coordination.k8s.io/v1/namespaces/tallygate-system/leases/tallygate-keeper": one(_lease(now)),
             "/api/v1/resourcequotas": listed(),

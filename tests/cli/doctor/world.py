@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from certs.authority import Pair, new_authority, new_leaf
-from certs.names import service_names
+from certs.authority import KeyPair, create_ca, create_serving_certificate
+from certs.names import create_service_names
 from webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
 from webhook.cli.doctor.api_types import (
     CustomResourceDefinition,
@@ -36,7 +36,7 @@ from webhook.cli.doctor.facts import (
 )
 from webhook.cli.doctor.permissions import PERMISSIONS
 from webhook.cli.doctor.probe import ALLOWED_POD, DENIED_POD
-from webhook.state.kubernetes.definition import definition
+from webhook.state.kubernetes.definition import create_crd
 
 NOW = datetime(2026, 11, 22, 3, 0, tzinfo=UTC)
 OWN = "tallygate-system"
@@ -60,18 +60,18 @@ Object = dict[str, Any]
 
 
 @cache
-def authority() -> Pair:
+def authority() -> KeyPair:
     """Who signs for the gate."""
-    return new_authority(NOW - timedelta(days=10))
+    return create_ca(NOW - timedelta(days=10))
 
 
 @cache
-def leaf(made: datetime = NOW - timedelta(days=10), service: str = "tallygate") -> Pair:
+def leaf(made: datetime = NOW - timedelta(days=10), service: str = "tallygate") -> KeyPair:
     """What the gate serves with, made at this time, for a Service of this name."""
-    return new_leaf(authority(), service_names(service, OWN), made)
+    return create_serving_certificate(authority(), create_service_names(service, OWN), made)
 
 
-def pem(pair: Pair) -> bytes:
+def pem(pair: KeyPair) -> bytes:
     """The certificate alone."""
     return pair.certificate.public_bytes(Encoding.PEM)
 
@@ -124,7 +124,7 @@ def budget(allowed: int = 1, labels: dict[str, str] = LABELS) -> GateDisruptionB
 
 def defined(change: Callable[[Object], None] = lambda _: None) -> CustomResourceDefinition:
     """The definition of CapLedger as an API server has it, after a change of its JSON."""
-    stored = definition() | {
+    stored = create_crd() | {
         "status": {"storedVersions": ["v1alpha1"], "conditions": [{"type": "Established", "status": "True"}]}
     }
     stored = copy.deepcopy(stored)

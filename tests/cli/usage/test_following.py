@@ -9,14 +9,16 @@ from hypothesis import strategies as st
 from tests.cli.usage.test_verifying import COUNTED_AT, KEY, counted
 from webhook.cli.sources.cap_ledger_list import CapLedgerRecord, create_ledger_record
 from webhook.cli.sources.observed_cluster import CapLedgerStore
-from webhook.state.kubernetes.codec import encode
+from webhook.state.kubernetes.codec import encode_ledger
 from webhook.state.ports import LedgerKey
 from webhook.state.watch.events import Bookmark, Changed, Deleted, Replaced
 
 
 def row(number: int, tally: int, revision: int) -> CapLedgerRecord:
     """One ledger of a few."""
-    made = json.loads(encode(LedgerKey(KEY.cap, f"team-{number}"), counted(tally), "gate", None, COUNTED_AT).body)
+    made = json.loads(
+        encode_ledger(LedgerKey(KEY.cap, f"team-{number}"), counted(tally), "gate", None, COUNTED_AT).body
+    )
     made["metadata"] |= {"uid": f"l{number}", "resourceVersion": f"{revision}"}
     return create_ledger_record(msgspec.Raw(json.dumps(made).encode()))
 

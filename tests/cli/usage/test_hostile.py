@@ -13,13 +13,13 @@ from tests.cli.usage.clusters import GPU, Object, namespace, pod, written
 from tests.cli.usage.test_verifying import CAP, COUNTED, COUNTED_AT, KEY, counted
 from tests.effort import examples
 from webhook.cli.app import root
-from webhook.state.kubernetes.codec import encode
+from webhook.state.kubernetes.codec import encode_ledger
 from webhook.state.ports import LedgerKey
 
 
 def ledger() -> Object:
     """A ledger as it is stored."""
-    made: Object = json.loads(encode(KEY, counted(1), "gate", None, COUNTED_AT).body)
+    made: Object = json.loads(encode_ledger(KEY, counted(1), "gate", None, COUNTED_AT).body)
     made["metadata"] |= {"uid": "l", "resourceVersion": "120"}
     return made
 
@@ -86,7 +86,9 @@ def test_names_do_nothing_to_a_terminal(tmp_path: Path, place: str) -> None:
 
 def test_only_a_policy_can_say_what_is_counted(tmp_path: Path) -> None:
     """A ledger of a cap of that name that counts otherwise is another's."""
-    made = json.loads(encode(LedgerKey("gpus-0000000000", KEY.namespace), counted(1), "gate", None, COUNTED_AT).body)
+    made = json.loads(
+        encode_ledger(LedgerKey("gpus-0000000000", KEY.namespace), counted(1), "gate", None, COUNTED_AT).body
+    )
     made["metadata"] |= {"uid": "l", "resourceVersion": "120"}
     result = run(tmp_path, [TEAM, made])
     assert "the ledgers of caps that these policies do not have, or not so, are not shown: gpus" in result.stderr

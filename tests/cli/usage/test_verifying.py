@@ -13,7 +13,7 @@ from tests.cli.usage.clusters import GPU, Object, caps, namespace, pod, seen
 from webhook.accounting.amounts import Amounts
 from webhook.cli.usage.usage_report import LedgerChoice
 from webhook.cli.usage.verify import Drift, find_drift
-from webhook.state.kubernetes.codec import encode
+from webhook.state.kubernetes.codec import encode_ledger
 from webhook.state.ledger.ledger import Ledger, Operation, Reservation
 from webhook.state.ports import LedgerKey
 
@@ -39,7 +39,7 @@ def gpus(count: int, name: str, revision: int, born: str = JUST_BEFORE, **more: 
 
 def drifts(folder: Path, ledger: Ledger, pods: list[Object], now: float | None = None) -> list[Drift]:
     """What is found; `now` is when the cluster was read."""
-    stored = json.loads(encode(KEY, ledger, "tallygate-system", None, COUNTED_AT).body)
+    stored = json.loads(encode_ledger(KEY, ledger, "tallygate-system", None, COUNTED_AT).body)
     stored["metadata"] |= {"uid": "l", "resourceVersion": "120"}
     cluster = seen(folder, [namespace("team-a"), stored, *pods], 200)
     assert not cluster.ledgers.problems

@@ -18,8 +18,8 @@ from webhook.state.batched_ledgers import BatchedLedgers
 from webhook.state.ports import LedgerKey, RetryLaterError
 from webhook.state.watch.events import Bookmark, Changed, Deleted, Replaced
 from webhook.state.watch.freshness import Freshness
-from webhook.state.watch.namespaces import NAMESPACES, NamespaceRow, NamespaceView
-from webhook.state.watch.view import PodView
+from webhook.state.watch.namespaces import NAMESPACE_CODEC, NamespaceRecord, NamespaceStore
+from webhook.state.watch.view import PodStore
 
 BOUND = 8.0
 """B in seconds of this world."""
@@ -47,7 +47,7 @@ class Replica:
         self._born = number * 7 * _DAY - truth.now
         self._fresh, self._fresh_namespaces = Freshness(), Freshness()
         self._position = self._namespace_position = 0
-        self.pods, self.namespaces = PodView(), NamespaceView()
+        self.pods, self.namespaces = PodStore(), NamespaceStore()
         self.sight = UsageLister(self.pods, self.namespaces, self.clock, self._current_at)
         self._ledgers = BatchedLedgers(store, self.clock)
         self.keeper = LedgerReconciler(
@@ -94,7 +94,7 @@ class Replica:
 
     def knows(self, namespace: str) -> bool:
         """Whether a pod of this namespace is not sent away at once."""
-        return self.namespaces.row(namespace) is not None
+        return self.namespaces.find(namespace) is not None
 
     def charge(self, who: ChargedPod, old: int, new: int) -> tuple[bool, Sequence[LedgerKey]]:
         """One attempt of the product's own; whether it was granted, and by which ledgers.
@@ -136,7 +136,7 @@ class Replica:
         begun = self.clock()
         self.pods.apply(page(self._truth.revision, *(pod.body() for pod in self._truth.pods.values())))
         self._position = len(self._truth.told)
-        self._fresh.listed(self._truth.revision, begun)
+        self._fresh.record_list(self._truth.revision, begun)
 
     def watch(self, events: int) -> bool:
         """See some more events of pods; whether there were any."""
@@ -145,7 +145,7 @@ class Replica:
             event = line(each.kind, each.pod.body())
             assert isinstance(event, Changed | Deleted)
             self.pods.apply(event)
-            self._fresh.reached(each.revision)
+            self._fresh.record_event(each.revision)
         self._position += len(told)
         return bool(told)
 
@@ -153,26 +153,26 @@ class Replica:
         """See the next namespace, or a bookmark."""
         if self._namespace_position == len(self._truth.told_namespaces):
             self.namespaces.apply(Bookmark(self._truth.revision))
-            self._fresh_namespaces.asked(self._truth.revision, self.clock())
-            self._fresh_namespaces.reached(self._truth.revision)
+            self._fresh_namespaces.record_cluster_revision(self._truth.revision, self.clock())
+            self._fresh_namespaces.record_event(self._truth.revision)
             return False
         told = self._truth.told_namespaces[self._namespace_position]
         event = Deleted if told.gone else Changed
         self.namespaces.apply(event(_namespace(told), told.revision))
-        self._fresh_namespaces.reached(told.revision)
+        self._fresh_namespaces.record_event(told.revision)
         self._namespace_position += 1
         return True
 
     def ask(self) -> None:
         """Ask which revision the cluster is at."""
-        self._fresh.asked(self._truth.revision, self.clock())
+        self._fresh.record_cluster_revision(self._truth.revision, self.clock())
 
     def bookmark(self) -> bool:
         """Be told how far the watch is, where it has told everything."""
         if self._position < len(self._truth.told):
             return False
         self.pods.apply(Bookmark(self._truth.revision))
-        self._fresh.reached(self._truth.revision)
+        self._fresh.record_event(self._truth.revision)
         return True
 
     def catch_up(self) -> None:
@@ -189,11 +189,11 @@ class Replica:
         rows = [_namespace(each) for each in self._truth.namespaces.values()]
         self.namespaces.apply(Replaced(rows, self._truth.revision))
         self._namespace_position = len(self._truth.told_namespaces)
-        self._fresh_namespaces.listed(self._truth.revision, begun)
+        self._fresh_namespaces.record_list(self._truth.revision, begun)
 
     def _current_at(self) -> float | None:
         self._tasks.pause("looks how old its view is")
-        both = (self._fresh.current_at, self._fresh_namespaces.current_at)
+        both = (self._fresh.confirmed_at, self._fresh_namespaces.confirmed_at)
         known = [at for at in both if at is not None]
         return min(known) if len(known) == len(both) else None
 
@@ -202,10 +202,10 @@ def _gpus(counted: ActiveCap, size: int) -> Amounts:
     return Amounts(dict.fromkeys(counted.resources, size)) if size else Amounts()
 
 
-def _namespace(told: Namespace) -> NamespaceRow:
+def _namespace(told: Namespace) -> NamespaceRecord:
     meta = {"name": told.name, "uid": told.uid, "resourceVersion": str(told.revision)}
     body = {"metadata": meta | {"labels": dict.fromkeys(told.caps, "yes")}}
-    event = NAMESPACES.event(json.dumps({"type": "ADDED", "object": body}).encode())
+    event = NAMESPACE_CODEC.decode_event(json.dumps({"type": "ADDED", "object": body}).encode())
     assert isinstance(event, Changed)
-    row: NamespaceRow = event.item
+    row: NamespaceRecord = event.item
     return row

@@ -28,7 +28,7 @@ from webhook.server.relay.failover import (
 )
 from webhook.server.relay.upstreams import LocalUpstream, PeerUpstream, UpstreamConnection
 from webhook.server.settings.value_types import Address
-from webhook.state.exchange import Exchanged, exchange
+from webhook.state.exchange import ExchangeResult, exchange
 
 RELAY = "tests.server.relay.real"
 REVIEW = RelayRequest(MUTATE, review())
@@ -163,7 +163,7 @@ def test_all_steps_of_one_request_have_one_deadline(tmp_path: Path, monkeypatch:
     """Else a gate that is slow at each step takes several times its share, and leaves no time for a peer."""
     deadlines: list[float] = []
 
-    def recorded(connection: socket.socket, request: bytes, deadline: float) -> Exchanged:
+    def recorded(connection: socket.socket, request: bytes, deadline: float) -> ExchangeResult:
         deadlines.append(deadline)
         return exchange(connection, request, deadline)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import yaml
 
-from webhook.state.kubernetes.definition import definition
+from webhook.state.kubernetes.definition import create_crd
 
 PATH = Path(__file__).parents[3] / "deploy" / "kustomize" / "components" / "followed" / "crd.yaml"
 _MADE = (
@@ -14,7 +14,7 @@ _MADE = (
 
 def generated() -> str:
     """What is to be in it."""
-    return _MADE + yaml.dump(definition(), Dumper=_Whole, sort_keys=False, width=120)
+    return _MADE + yaml.dump(create_crd(), Dumper=_Whole, sort_keys=False, width=120)
 
 
 class _Whole(yaml.SafeDumper):

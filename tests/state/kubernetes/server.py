@@ -38,7 +38,7 @@ class Scripted:
     pool: urllib3.PoolManager = field(default_factory=urllib3.PoolManager)
     anonymous: bool = False
 
-    def headers(self) -> dict[str, str]:
+    def get_headers(self) -> dict[str, str]:
         """Who asks."""
         if self.anonymous:
             raise TallygateError("the token cannot be renewed")

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from tests.state.attempts import GPU, room
 from webhook.accounting.amounts import Amounts
-from webhook.state.kubernetes.codec import MOST_BYTES, Place, decode, encode
-from webhook.state.kubernetes.definition import definition
-from webhook.state.kubernetes.naming import object_name
+from webhook.state.kubernetes.codec import MAX_OBJECT_BYTES, StoredVersion, decode_ledger, encode_ledger
+from webhook.state.kubernetes.definition import create_crd
+from webhook.state.kubernetes.naming import get_object_name
 from webhook.state.ledger.ledger import Ledger, Operation, Reservation
 from webhook.state.ports import LedgerFullError, LedgerKey, StoreUnavailableError
 
 KEY = LedgerKey("gpus-0123456789", "team-a")
 _ROW = ("namespace", "name", "counted", "requested", "attempt", "single_attempt", "operation")
 NOW = datetime(2026, 11, 21, 12, 0, 0, 999, tzinfo=UTC)
-PLACE = Place("uid-1", "7", "0", "")
+PLACE = StoredVersion("uid-1", "7", "0", "")
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 amounts = st.dictionaries(texts, st.integers(-(10**30), 10**30), max_size=3).map(Amounts)
@@ -50,20 +50,20 @@ ledgers = st.builds(
 keys = st.builds(LedgerKey, texts, texts | st.just("team-a"))
 
 
-def written(ledger: Ledger, key: LedgerKey = KEY, place: Place = PLACE) -> dict[str, Any]:
+def written(ledger: Ledger, key: LedgerKey = KEY, place: StoredVersion = PLACE) -> dict[str, Any]:
     """The object as JSON."""
-    found: dict[str, Any] = json.loads(encode(key, ledger, "here", place, NOW).body)
+    found: dict[str, Any] = json.loads(encode_ledger(key, ledger, "here", place, NOW).body)
     return found
 
 
 def read(object_: dict[str, Any], key: LedgerKey = KEY) -> Ledger:
     """The ledger of an object."""
-    return decode(json.dumps(object_).encode(), key).ledger
+    return decode_ledger(json.dumps(object_).encode(), key).ledger
 
 
 @given(keys, ledgers)
 def test_a_ledger_comes_back_as_it_was(key: LedgerKey, ledger: Ledger) -> None:
-    assert decode(encode(key, ledger, "here", PLACE, NOW).body, key).ledger == ledger
+    assert decode_ledger(encode_ledger(key, ledger, "here", PLACE, NOW).body, key).ledger == ledger
 
 
 def test_every_field_of_a_ledger_and_a_row_is_among_those_that_come_back() -> None:
@@ -76,7 +76,7 @@ def test_every_field_of_a_ledger_and_a_row_is_among_those_that_come_back() -> No
 
 @given(keys, ledgers)
 def test_what_is_written_is_what_the_definition_describes(key: LedgerKey, ledger: Ledger) -> None:
-    schema = definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema = create_crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     jsonschema.validate(written(ledger, key), schema)
     for part in ("spec", "status"):
         assert written(ledger, key)[part].keys() <= schema["properties"][part]["properties"].keys()
@@ -84,20 +84,20 @@ def test_what_is_written_is_what_the_definition_describes(key: LedgerKey, ledger
 
 @given(ledgers, revisions, texts.filter(lambda text: "/" not in text))
 def test_a_version_says_which_state_and_since_when_it_is_counted(ledger: Ledger, revision: int, uid: str) -> None:
-    place = Place(uid, f"{revision}", f"{ledger.pods_revision}", "2026-01-01T00:00:00+00:00")
-    version = decode(encode(KEY, ledger, "here", place, NOW).body, KEY).version
-    assert Place.of(version) == place
+    place = StoredVersion(uid, f"{revision}", f"{ledger.pods_revision}", "2026-01-01T00:00:00+00:00")
+    version = decode_ledger(encode_ledger(KEY, ledger, "here", place, NOW).body, KEY).version
+    assert StoredVersion.parse(version) == place
 
 
 def test_a_count_from_newer_pods_is_stamped_and_any_other_write_keeps_the_stamp() -> None:
     counted = dataclasses.replace(room(4), pods_revision=5)
-    first = encode(KEY, counted, "here", PLACE, NOW)
-    assert (first.as_of, first.counted_at) == ("5", "2026-11-21T12:00:00+00:00")
-    place = Place("uid-1", "8", first.as_of, first.counted_at)
+    first = encode_ledger(KEY, counted, "here", PLACE, NOW)
+    assert (first.pods_revision, first.counted_at) == ("5", "2026-11-21T12:00:00+00:00")
+    place = StoredVersion("uid-1", "8", first.pods_revision, first.counted_at)
     later = NOW + timedelta(hours=1)
-    assert encode(KEY, counted, "here", place, later).counted_at == first.counted_at
+    assert encode_ledger(KEY, counted, "here", place, later).counted_at == first.counted_at
     recounted = dataclasses.replace(counted, pods_revision=6)
-    assert encode(KEY, recounted, "here", place, later).counted_at == "2026-11-21T13:00:00+00:00"
+    assert encode_ledger(KEY, recounted, "here", place, later).counted_at == "2026-11-21T13:00:00+00:00"
     assert written(counted, place=place)["status"]["shown"]["countedAt"] == "2026-11-21T12:00:00Z"
 
 
@@ -137,12 +137,12 @@ def test_a_ledger_too_large_for_etcd_is_refused_before_it_is_sent() -> None:
     to = Amounts({f"example.com/{'x' * 60}{number}": 1 for number in range(50)})
     row = Reservation("team-a", "p" * 253, Amounts(), to, "n1", single_attempt=True, operation=Operation.CREATE)
     fits = room(4).with_reservations((f"u{each}", row) for each in range(200))
-    assert len(encode(KEY, fits, "here", PLACE, NOW).body) < MOST_BYTES
+    assert len(encode_ledger(KEY, fits, "here", PLACE, NOW).body) < MAX_OBJECT_BYTES
     full = room(4).with_reservations((f"u{each}", row) for each in range(400))
     with pytest.raises(
         LedgerFullError, match=r"may have 1500000: it holds promises to 400 pods, of which some must be"
     ):
-        encode(KEY, full, "here", PLACE, NOW)
+        encode_ledger(KEY, full, "here", PLACE, NOW)
 
 
 def test_the_largest_number_of_rows_fits() -> None:
@@ -157,7 +157,7 @@ def test_the_largest_number_of_rows_fits() -> None:
     )
     uid = "01234567-89ab-cdef-0123-4567"
     most = room(4).with_reservations((f"{uid}{each:08}", row) for each in range(3000))
-    assert len(encode(KEY, most, "here", PLACE, NOW).body) < MOST_BYTES
+    assert len(encode_ledger(KEY, most, "here", PLACE, NOW).body) < MAX_OBJECT_BYTES
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_what_this_version_would_not_have_written_is_not_touched(change: dict[st
     with pytest.raises(StoreUnavailableError, match="and so is not touched") as caught:
         read(object_)
     assert says in str(caught.value)
-    assert object_name(KEY) in str(caught.value)
+    assert get_object_name(KEY) in str(caught.value)
 
 
 @given(
@@ -195,7 +195,7 @@ def test_what_this_version_would_not_have_written_is_not_touched(change: dict[st
 )
 def test_no_bytes_are_more_than_unreadable(body: bytes) -> None:
     with pytest.raises(StoreUnavailableError):
-        decode(body, KEY)
+        decode_ledger(body, KEY)
 
 
 @pytest.mark.parametrize("key", [LedgerKey("other-0123456789", "team-a"), LedgerKey(KEY.cap, "")])
@@ -206,8 +206,8 @@ def test_an_object_that_says_it_is_another_ledger_is_not_touched(key: LedgerKey)
 
 def test_what_takes_the_place_of_an_object_has_the_tracking_of_fields_ended() -> None:
     made, replaced = (
-        json.loads(encode(KEY, Ledger(Amounts()), "here", place, NOW).body)["metadata"]
-        for place in (None, Place("uid-1", "7", "0", ""))
+        json.loads(encode_ledger(KEY, Ledger(Amounts()), "here", place, NOW).body)["metadata"]
+        for place in (None, StoredVersion("uid-1", "7", "0", ""))
     )
     assert "managedFields" not in made
     assert replaced["managedFields"] == [{}]

@@ -7,12 +7,12 @@ import msgspec
 
 from tests.state.kubernetes.generate import PATH, generated
 from webhook.state.kubernetes import wire
-from webhook.state.kubernetes.definition import definition
+from webhook.state.kubernetes.definition import create_crd
 
 
 def schema() -> dict[str, Any]:
     """What the API server checks."""
-    found: dict[str, Any] = definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    found: dict[str, Any] = create_crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     return found
 
 
@@ -30,9 +30,9 @@ def test_what_is_deployed_is_current() -> None:
 
 def test_every_field_that_is_written_is_described_and_no_other() -> None:
     for struct, described in (
-        (wire.Spec, schema()["properties"]["spec"]),
-        (wire.Status, schema()["properties"]["status"]),
-        (wire.Shown, schema()["properties"]["status"]["properties"]["shown"]),
+        (wire.CapLedgerSpec, schema()["properties"]["spec"]),
+        (wire.CapLedgerStatus, schema()["properties"]["status"]),
+        (wire.CapLedgerSummary, schema()["properties"]["status"]["properties"]["shown"]),
     ):
         assert {field.encode_name for field in msgspec.structs.fields(struct)} == described["properties"].keys()
 

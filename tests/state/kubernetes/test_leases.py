@@ -8,7 +8,7 @@ from urllib.parse import unquote
 import pytest
 
 from tests.state.kubernetes.server import Play, Scripted, hang_up, says, sends, server
-from webhook.state.kubernetes import KubernetesLeases
+from webhook.state.kubernetes import KubernetesLeaseStore
 from webhook.state.ports import Lease, RetryLaterError, StoreUnavailableError
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/here/leases"
@@ -16,9 +16,9 @@ NOW = datetime(2026, 11, 21, 12, 0, 0, 999, tzinfo=UTC)
 HELD = Lease("tallygate-keeper", "one", 15.0, "7", frozenset({"b", "a"}), 2, "2026-11-21T11:00:00.000000Z")
 
 
-def store(scripted: Scripted) -> KubernetesLeases:
+def store(scripted: Scripted) -> KubernetesLeaseStore:
     """The store on this server."""
-    return KubernetesLeases(scripted, "here", lambda: NOW)
+    return KubernetesLeaseStore(scripted, "here", lambda: NOW)
 
 
 def stored(spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.state.kubernetes.naming import object_name
+from webhook.state.kubernetes.naming import get_object_name
 from webhook.state.ports import LedgerKey
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -14,12 +14,12 @@ _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-
 
 @given(st.builds(LedgerKey, st.text(), st.text()))
 def test_every_name_is_one_that_kubernetes_takes(key: LedgerKey) -> None:
-    assert _SUBDOMAIN.fullmatch(object_name(key))
+    assert _SUBDOMAIN.fullmatch(get_object_name(key))
 
 
 @given(st.lists(st.builds(LedgerKey, st.text("ab.-/", max_size=4), st.text("ab.-/", max_size=4)), unique=True))
 def test_no_two_ledgers_have_one_name(keys: list[LedgerKey]) -> None:
-    assert len({object_name(key) for key in keys}) == len(keys)
+    assert len({get_object_name(key) for key in keys}) == len(keys)
 
 
 @pytest.mark.parametrize(
@@ -31,9 +31,9 @@ def test_no_two_ledgers_have_one_name(keys: list[LedgerKey]) -> None:
     ],
 )
 def test_a_name_says_what_it_is_of_and_stays_as_it_is(key: LedgerKey, name: str) -> None:
-    assert object_name(key) == name
+    assert get_object_name(key) == name
 
 
 @given(st.builds(LedgerKey, st.text(min_size=300), st.text(min_size=300)))
 def test_no_name_is_too_long(key: LedgerKey) -> None:
-    assert len(object_name(key)) <= 253
+    assert len(get_object_name(key)) <= 253

@@ -9,9 +9,9 @@ import urllib3
 
 from tests.state.attempts import room
 from tests.state.kubernetes.server import Play, Scripted, cut, hang_up, parting, says, sends, server, stall
-from webhook.state.kubernetes import KubernetesLedgers
-from webhook.state.kubernetes.codec import Place, encode
-from webhook.state.kubernetes.naming import object_name
+from webhook.state.kubernetes import KubernetesLedgerStore
+from webhook.state.kubernetes.codec import StoredVersion, encode_ledger
+from webhook.state.kubernetes.naming import get_object_name
 from webhook.state.ports import (
     LedgerFullError,
     LedgerKey,
@@ -22,17 +22,17 @@ from webhook.state.ports import (
 )
 
 KEY = LedgerKey("gpus-0123456789", "team-a")
-NAME = object_name(KEY)
+NAME = get_object_name(KEY)
 PATH = f"/apis/tallygate.dev/v1alpha1/namespaces/here/capledgers/{NAME}"
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
-PLACE = Place("uid-1", "7", "0", "")
+PLACE = StoredVersion("uid-1", "7", "0", "")
 STORED = says(200, metadata={"name": NAME, "uid": "uid-1", "resourceVersion": "8"})
 SOON = 10.0
 
 
-def store(scripted: Scripted) -> KubernetesLedgers:
+def store(scripted: Scripted) -> KubernetesLedgerStore:
     """The store on this server."""
-    return KubernetesLedgers(scripted, "here", lambda: NOW)
+    return KubernetesLedgerStore(scripted, "here", lambda: NOW)
 
 
 def refusal(status: int, message: str = "no", **details: str) -> Play:
@@ -42,7 +42,7 @@ def refusal(status: int, message: str = "no", **details: str) -> Play:
 
 def put(scripted: Scripted, patience: float = SOON) -> str | None:
     """Write to what is there."""
-    return store(scripted).write(KEY, room(4), PLACE.text(), patience)
+    return store(scripted).write(KEY, room(4), PLACE.to_text(), patience)
 
 
 def post(scripted: Scripted) -> str | None:
@@ -51,8 +51,8 @@ def post(scripted: Scripted) -> str | None:
 
 
 def test_a_ledger_is_read_with_its_version() -> None:
-    with server(sends(200, encode(KEY, room(4), "here", PLACE, NOW).body)) as scripted:
-        assert store(scripted).read(KEY, SOON) == VersionedLedger(room(4), PLACE.text())
+    with server(sends(200, encode_ledger(KEY, room(4), "here", PLACE, NOW).body)) as scripted:
+        assert store(scripted).read(KEY, SOON) == VersionedLedger(room(4), PLACE.to_text())
     (asked,) = scripted.asked
     assert (asked.method, asked.path) == ("GET", PATH)
     assert asked.headers["Authorization"] == "Bearer t"
@@ -65,7 +65,7 @@ def test_a_ledger_that_is_not_there_is_none() -> None:
 
 def test_a_write_replaces_only_the_state_it_was_made_from() -> None:
     with server(STORED) as scripted:
-        assert put(scripted) == Place("uid-1", "8", "0", "").text()
+        assert put(scripted) == StoredVersion("uid-1", "8", "0", "").to_text()
     (asked,) = scripted.asked
     assert (asked.method, asked.path) == ("PUT", f"{PATH}?fieldValidation=Strict")
     sent = json.loads(asked.body)["metadata"]
@@ -74,7 +74,7 @@ def test_a_write_replaces_only_the_state_it_was_made_from() -> None:
 
 def test_a_ledger_is_made_by_a_request_that_fails_where_there_is_one() -> None:
     with server(says(201, metadata={"uid": "uid-1", "resourceVersion": "8"}), refusal(409)) as scripted:
-        assert post(scripted) == Place("uid-1", "8", "0", "").text()
+        assert post(scripted) == StoredVersion("uid-1", "8", "0", "").to_text()
         assert post(scripted) is None
     assert {asked.method for asked in scripted.asked} == {"POST"}
     assert "uid" not in json.loads(scripted.asked[0].body)["metadata"]
@@ -88,7 +88,7 @@ def test_a_state_that_is_no_more_is_a_conflict(status: int) -> None:
 
 def removed(scripted: Scripted) -> bool:
     """Take away what is there."""
-    return store(scripted).remove(KEY, VersionedLedger(room(4), PLACE.text()), SOON)
+    return store(scripted).remove(KEY, VersionedLedger(room(4), PLACE.to_text()), SOON)
 
 
 def test_a_ledger_is_taken_away_at_just_the_state_that_was_found() -> None:
@@ -137,7 +137,7 @@ def test_requests_share_a_connection() -> None:
     with server(STORED, STORED, STORED) as scripted:
         kept = store(scripted)
         for _ in range(3):
-            kept.write(KEY, room(4), PLACE.text(), SOON)
+            kept.write(KEY, room(4), PLACE.to_text(), SOON)
     assert len(scripted.connections) == 1
 
 
@@ -154,9 +154,9 @@ def test_a_connection_that_the_server_has_closed_is_not_used_for_a_write() -> No
     gone = Event()
     with server(parting(STORED, gone), STORED) as scripted:
         kept = store(scripted)
-        assert kept.write(KEY, room(4), PLACE.text(), SOON)
+        assert kept.write(KEY, room(4), PLACE.to_text(), SOON)
         assert gone.wait(SOON)
-        assert kept.write(KEY, room(4), PLACE.text(), SOON)
+        assert kept.write(KEY, room(4), PLACE.to_text(), SOON)
     assert len(scripted.connections) == 2
 
 
@@ -241,6 +241,6 @@ def test_a_read_is_not_asked_again_when_the_time_is_over() -> None:
 
 
 def test_another_kind_of_answer_is_no_ledger() -> None:
-    other = encode(LedgerKey("other", "team-a"), room(4), "here", PLACE, NOW).body
+    other = encode_ledger(LedgerKey("other", "team-a"), room(4), "here", PLACE, NOW).body
     with server(sends(200, other)) as scripted, pytest.raises(StoreUnavailableError, match="somebody has made it by"):
         store(scripted).read(KEY, SOON)

@@ -14,12 +14,12 @@ from webhook.policy.model import (
     SourceLocation,
     Subjects,
 )
-from webhook.state.watch.events import Event, Replaced
-from webhook.state.watch.pods import PodRow, reading
-from webhook.state.watch.shapes import Shapes
+from webhook.state.watch.events import Replaced, WatchEvent
+from webhook.state.watch.pods import PodRecord, create_pod_codec
+from webhook.state.watch.shapes import ChargeGroupInterner
 
 GPU = "nvidia.com/gpu"
-PODS = reading(Shapes())
+PODS = create_pod_codec(ChargeGroupInterner())
 
 
 def cap(*names: str, pods: PodFilter | None = None) -> ActiveCap:
@@ -52,12 +52,12 @@ def pod(uid: str, revision: int, gpus: str = "1", namespace: str = "team-a", **m
     }
 
 
-def line(kind: str, item: dict[str, Any]) -> Event[PodRow]:
+def line(kind: str, item: dict[str, Any]) -> WatchEvent[PodRecord]:
     """What a line of a watch says."""
-    return PODS.event(json.dumps({"type": kind, "object": item}).encode())
+    return PODS.decode_event(json.dumps({"type": kind, "object": item}).encode())
 
 
-def page(revision: int, *items: dict[str, Any]) -> Replaced[PodRow]:
+def page(revision: int, *items: dict[str, Any]) -> Replaced[PodRecord]:
     """What a list says."""
     body = json.dumps({"metadata": {"resourceVersion": str(revision)}, "items": items}).encode()
-    return Replaced(PODS.page(body).items, revision)
+    return Replaced(PODS.decode_page(body).items, revision)

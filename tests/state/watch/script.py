@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 import msgspec
 
 from webhook.objects.core import Namespace
-from webhook.state.watch.events import Event
-from webhook.state.watch.failure import Reason, WatchError
-from webhook.state.watch.ports import Answer, Stream
-from webhook.state.watch.reflector import Pace, Reflector
-from webhook.state.watch.wire import Reading, revision_of
+from webhook.state.watch.events import WatchEvent
+from webhook.state.watch.failure import ApiErrorReason, WatchError
+from webhook.state.watch.ports import Response, WatchStream
+from webhook.state.watch.reflector import Reflector, WatchTimeouts
+from webhook.state.watch.wire import ResourceCodec, parse_revision
 
 SILENCE = None
 """In a stream: nothing comes for as long as anybody waits."""
 
-STREAM_RESET = WatchError(Reason.RESET, "connection reset by peer")
+STREAM_RESET = WatchError(ApiErrorReason.RESET, "connection reset by peer")
 """In a stream: it breaks off here."""
 
 
@@ -35,11 +35,11 @@ def digest(read: Namespace) -> Thing:
     meta = read.metadata
     if meta is None or not meta.uid:
         raise ValueError("an object without uid")
-    return Thing(meta.uid, meta.namespace or "", meta.name or "", revision_of(meta.resource_version or ""))
+    return Thing(meta.uid, meta.namespace or "", meta.name or "", parse_revision(meta.resource_version or ""))
 
 
-THINGS = Reading("things", "/api/v1/things", Namespace, digest)
-RARITIES = Reading("rarities", "/api/v1/things", Namespace, digest, may_be_absent=True)
+THINGS = ResourceCodec("things", "/api/v1/things", Namespace, digest)
+RARITIES = ResourceCodec("rarities", "/api/v1/things", Namespace, digest, is_optional=True)
 """The same, of a server that may not know them."""
 
 
@@ -48,15 +48,15 @@ class FakeClock:
 
     def __init__(self) -> None:
         self.time = 1000.0
-        self.rests: list[float] = []
+        self.sleeps: list[float] = []
 
     def now(self) -> float:
         """The time."""
         return self.time
 
-    def rest(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> None:
         """Let it pass."""
-        self.rests.append(seconds)
+        self.sleeps.append(seconds)
         self.time += seconds
 
 
@@ -71,14 +71,14 @@ class Played:
         self._script = list(script)
         self.closed = False
 
-    def read(self, patience: float) -> bytes | None:
+    def read(self, timeout: float) -> bytes | None:
         """The next thing; silence lasts for ever."""
         assert not self.closed
         if not self._script:
             return b""
         told = self._script[0]
         if told is SILENCE:
-            self._clock.time += patience
+            self._clock.time += timeout
             return None
         self._script.pop(0)
         if isinstance(told, WatchError):
@@ -94,7 +94,7 @@ class Played:
         self.closed = True
 
 
-Reply = Answer | WatchError | Sequence[Told]
+Reply = Response | WatchError | Sequence[Told]
 
 
 @dataclass
@@ -113,7 +113,7 @@ class Server:
     streams: list[Played] = field(default_factory=list)
     questions: int = 0
 
-    def get(self, path: str, query: Mapping[str, str]) -> Answer:
+    def get(self, path: str, query: Mapping[str, str]) -> Response:
         """A page."""
         assert path == "/api/v1/things"
         self.clock.time += self.slow
@@ -124,24 +124,24 @@ class Server:
             assert self.at is not None
             return listed(self.at)
         reply = self._next(query)
-        assert isinstance(reply, Answer)
+        assert isinstance(reply, Response)
         return reply
 
-    def open(self, path: str, query: Mapping[str, str]) -> Stream | Answer:
+    def open(self, path: str, query: Mapping[str, str]) -> WatchStream | Response:
         """A watch."""
         assert path == "/api/v1/things"
         assert query["allowWatchBookmarks"] == "true"
-        if self.otherwise is not None and not (self.script and not isinstance(self.script[0], Answer)):
+        if self.otherwise is not None and not (self.script and not isinstance(self.script[0], Response)):
             self.asked.append(dict(query))
-            reply: Answer | Sequence[Told] = self.otherwise
+            reply: Response | Sequence[Told] = self.otherwise
         else:
             reply = self._next(query)
-        if isinstance(reply, Answer):
+        if isinstance(reply, Response):
             return reply
         self.streams.append(Played(self.clock, reply))
         return self.streams[-1]
 
-    def _next(self, query: Mapping[str, str]) -> Answer | Sequence[Told]:
+    def _next(self, query: Mapping[str, str]) -> Response | Sequence[Told]:
         self.asked.append(dict(query))
         assert self.script, f"nobody expected {query}"
         reply = self.script.pop(0)
@@ -160,10 +160,10 @@ def row(name: str, revision: int) -> Thing:
     return Thing(f"uid-{name}", "", name, revision)
 
 
-def listed(revision: int, *items: dict[str, Any], more: str = "") -> Answer:
+def listed(revision: int, *items: dict[str, Any], more: str = "") -> Response:
     """A page of a list."""
     meta = {"resourceVersion": str(revision)} | ({"continue": more} if more else {})
-    return Answer(200, json.dumps({"kind": "List", "metadata": meta, "items": items}).encode())
+    return Response(200, json.dumps({"kind": "List", "metadata": meta, "items": items}).encode())
 
 
 def told(kind: str, item: dict[str, Any]) -> bytes:
@@ -183,9 +183,9 @@ def status(code: int, message: str = "it says why", **more: Any) -> dict[str, An
     return {"kind": "Status", "status": "Failure", "message": message, "code": code} | more
 
 
-def refusal(code: int, message: str = "it says why", retry_after: float | None = None, **more: Any) -> Answer:
+def refusal(code: int, message: str = "it says why", retry_after: float | None = None, **more: Any) -> Response:
     """An answer that refuses."""
-    return Answer(code, msgspec.json.encode(status(code, message, **more)), retry_after)
+    return Response(code, msgspec.json.encode(status(code, message, **more)), retry_after)
 
 
 @dataclass
@@ -195,16 +195,16 @@ class Following:
     server: Server
     clock: FakeClock
     reflector: Reflector[Namespace, Thing]
-    run: Generator[Event[Thing] | None]
+    run: Generator[WatchEvent[Thing] | None]
 
-    def next(self) -> Event[Thing]:
+    def next(self) -> WatchEvent[Thing]:
         """The next event."""
         return next(event for event in self.run if event is not None)
 
-    def until(self, seconds: float) -> list[Event[Thing]]:
+    def until(self, seconds: float) -> list[WatchEvent[Thing]]:
         """What is told until so much time has passed."""
         end = self.clock.time + seconds
-        events: list[Event[Thing]] = []
+        events: list[WatchEvent[Thing]] = []
         while self.clock.time < end:
             event = next(self.run)
             if event is not None:
@@ -213,7 +213,10 @@ class Following:
 
 
 def follow(
-    *script: Reply, at: int | None = None, pace: Pace | None = None, reading: Reading[Namespace, Thing] = THINGS
+    *script: Reply,
+    at: int | None = None,
+    pace: WatchTimeouts | None = None,
+    reading: ResourceCodec[Namespace, Thing] = THINGS,
 ) -> Following:
     """Follow a server that plays this; `at` is the revision it says it is at."""
     clock = FakeClock()
@@ -222,6 +225,6 @@ def follow(
     return Following(server, clock, reflector, reflector.events())
 
 
-def restarted(following: Following) -> dict[Reason, int]:
+def restarted(following: Following) -> dict[ApiErrorReason, int]:
     """Why lists and watches were begun again."""
-    return dict(following.reflector.status().restarts)
+    return dict(following.reflector.get_status().restarts)

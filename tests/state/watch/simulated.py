@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from tests.state.watch.pods import pod
 from tests.state.watch.script import FakeClock, refusal, status
-from webhook.state.watch.failure import Reason, WatchError
-from webhook.state.watch.ports import Answer, Stream
+from webhook.state.watch.failure import ApiErrorReason, WatchError
+from webhook.state.watch.ports import Response, WatchStream
 
 _PAGE = 3
 _MOST_PODS = 12
@@ -84,7 +84,7 @@ class Simulated:
     cached: int = 0
     hangs_until: float = 0.0
 
-    def get(self, path: str, query: Mapping[str, str]) -> Answer:
+    def get(self, path: str, query: Mapping[str, str]) -> Response:
         """A page of a list, or why there is none."""
         assert path == "/api/v1/pods"
         self.cluster.live(0.05)
@@ -105,9 +105,9 @@ class Simulated:
             meta["continue"] = f"{revision}:{first + limit}"
         body = json.dumps({"metadata": meta, "items": items}).encode()
         self.cluster.live(0.3)  # an answer is on its way for a while, and the cluster goes on
-        return Answer(200, body)
+        return Response(200, body)
 
-    def open(self, path: str, query: Mapping[str, str]) -> Stream | Answer:
+    def open(self, path: str, query: Mapping[str, str]) -> WatchStream | Response:
         """A watch."""
         assert path == "/api/v1/pods"
         self.cluster.live(0.05)
@@ -133,7 +133,7 @@ class Simulated:
         if self.cluster.clock.time >= self.hangs_until:
             self.cached = max(self.cached, self.cluster.revision)
 
-    def _fault(self) -> Answer | None:
+    def _fault(self) -> Response | None:
         """Etcd may forget, the cache may hang; then the request may fail."""
         if self.bad(0.3):
             self.forgotten = self.cluster.revision - self.cluster.chance.randrange(30)
@@ -143,11 +143,11 @@ class Simulated:
             return None
         if self._bad(0.4):
             self.cluster.live(10.0)
-            raise WatchError(Reason.TIMEOUT, "no answer")
+            raise WatchError(ApiErrorReason.TIMEOUT, "no answer")
         if self._bad(0.3):
-            raise WatchError(Reason.RESET, "reset")
+            raise WatchError(ApiErrorReason.RESET, "reset")
         return self.cluster.chance.choice(
-            [refusal(429, retry_after=3), refusal(503), refusal(403), Answer(200, b"<html>"), refusal(401)]
+            [refusal(429, retry_after=3), refusal(503), refusal(403), Response(200, b"<html>"), refusal(401)]
         )
 
     def _bad(self, often: float) -> bool:
@@ -172,16 +172,16 @@ class Watched:
         self._is_dead = server.bad(2.0)
         self._ready = _line("ERROR", status(410, "too old", reason="Expired")) if is_gone else b""
 
-    def read(self, patience: float) -> bytes | None:
+    def read(self, timeout: float) -> bytes | None:
         """Bytes, the end, or silence."""
-        self._server.cluster.live(patience)
+        self._server.cluster.live(timeout)
         if self._is_dead:
             return None
         self._collect()
         if self._server.bad(0.02):
             self._is_dead = True
         if self._server.bad(0.05):
-            raise WatchError(Reason.RESET, "reset")
+            raise WatchError(ApiErrorReason.RESET, "reset")
         if self._server.bad(0.05):
             return b""
         if self._ready:

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from webhook.state.watch.asking import QuorumReader
-from webhook.state.watch.failure import Reason, WatchError
-from webhook.state.watch.ports import Answer, Stream
+from webhook.state.watch.asking import LiveReader
+from webhook.state.watch.failure import ApiErrorReason, WatchError
+from webhook.state.watch.ports import Response, WatchStream
 
 POD = b'{"kind": "Pod", "metadata": {"uid": "u1", "resourceVersion": "42"}}'
 
@@ -15,22 +15,22 @@ class Server:
     """Answers everything alike, and remembers what it was asked."""
 
     def __init__(self, status: int, body: bytes = b"") -> None:
-        self._answer = Answer(status, body)
+        self._answer = Response(status, body)
         self.asked: list[tuple[str, Mapping[str, str]]] = []
 
-    def get(self, path: str, query: Mapping[str, str]) -> Answer:
+    def get(self, path: str, query: Mapping[str, str]) -> Response:
         """The one answer."""
         self.asked.append((path, query))
         return self._answer
 
-    def open(self, path: str, query: Mapping[str, str]) -> Stream | Answer:
+    def open(self, path: str, query: Mapping[str, str]) -> WatchStream | Response:
         """Nobody watches here."""
         raise AssertionError((path, query))
 
 
 def read(server: Server, uid: str = "u1") -> int | None:
     """What a reader says of the pod."""
-    return QuorumReader(server).read_pod_revision("team-a", "p", uid)
+    return LiveReader(server).read_pod_revision("team-a", "p", uid)
 
 
 def test_a_pod_that_is_there_is_told_by_its_revision() -> None:
@@ -47,14 +47,14 @@ def test_no_pod_or_another_one_is_none(server: Server) -> None:
 @pytest.mark.parametrize(
     ("server", "reason"),
     [
-        (Server(403), Reason.REFUSED),
-        (Server(500), Reason.REFUSED),
-        (Server(200, b"{"), Reason.UNREADABLE),
-        (Server(200, POD.replace(b'"42"', b'"x"')), Reason.UNREADABLE),
-        (Server(200, POD.replace(b'"42"', b"42")), Reason.UNREADABLE),
+        (Server(403), ApiErrorReason.REFUSED),
+        (Server(500), ApiErrorReason.REFUSED),
+        (Server(200, b"{"), ApiErrorReason.UNREADABLE),
+        (Server(200, POD.replace(b'"42"', b'"x"')), ApiErrorReason.UNREADABLE),
+        (Server(200, POD.replace(b'"42"', b"42")), ApiErrorReason.UNREADABLE),
     ],
 )
-def test_what_cannot_be_told_is_no_answer(server: Server, reason: Reason) -> None:
+def test_what_cannot_be_told_is_no_answer(server: Server, reason: ApiErrorReason) -> None:
     with pytest.raises(WatchError, match="pod team-a/p cannot be read") as caught:
         read(server)
     assert caught.value.reason is reason
@@ -62,7 +62,7 @@ def test_what_cannot_be_told_is_no_answer(server: Server, reason: Reason) -> Non
 
 def test_a_name_stays_one_segment_of_the_path() -> None:
     server = Server(404)
-    QuorumReader(server).read_pod_revision("a/b", "../c", "u")
+    LiveReader(server).read_pod_revision("a/b", "../c", "u")
     assert server.asked[0][0] == "/api/v1/namespaces/a%2Fb/pods/..%2Fc"
 
 
@@ -75,13 +75,13 @@ def test_a_name_stays_one_segment_of_the_path() -> None:
 )
 def test_a_workload_is_given_as_it_is_written(resource: tuple[str, str], path: str) -> None:
     server = Server(200, POD)
-    assert QuorumReader(server).read_workload(resource, "team-a", "w") == POD
+    assert LiveReader(server).read_workload(resource, "team-a", "w") == POD
     assert server.asked == [(path, {})]
 
 
 def test_no_workload_is_none_and_one_that_may_not_be_read_is_no_answer() -> None:
     resource = ("apps", "statefulsets")
-    assert QuorumReader(Server(404)).read_workload(resource, "team-a", "w") is None
+    assert LiveReader(Server(404)).read_workload(resource, "team-a", "w") is None
     with pytest.raises(WatchError, match="statefulsets team-a/w cannot be read: HTTP 403") as caught:
-        QuorumReader(Server(403)).read_workload(resource, "team-a", "w")
-    assert caught.value.reason is Reason.REFUSED
+        LiveReader(Server(403)).read_workload(resource, "team-a", "w")
+    assert caught.value.reason is ApiErrorReason.REFUSED

@@ -12,7 +12,7 @@ from kubernetes.config import incluster_config
 from tests.state.watch.raw import raw_server, whole
 from tests.state.watch.test_pool import connected, kubeconfig
 from webhook.state.watch import configured
-from webhook.state.watch.connect import ConnectError, connect, connect_in_cluster
+from webhook.state.watch.connect import ClientConfigError, load_in_cluster_config, load_kubeconfig
 from webhook.state.watch.failure import WatchError
 from webhook.state.watch.pool import PooledTransport
 
@@ -23,13 +23,13 @@ def test_the_context_that_is_named_counts(tmp_path: Path) -> None:
     content["clusters"].append({"name": "d", "cluster": {"server": "https://two.example/prefix"}})
     content["contexts"].append({"name": "there", "context": {"cluster": "d", "user": "u"}})
     path.write_text(json.dumps(content))
-    assert connect(path).server == "https://one.example:6443"
-    assert connect(path, "there").server == "https://two.example/prefix"
+    assert load_kubeconfig(path).server == "https://one.example:6443"
+    assert load_kubeconfig(path, "there").server == "https://two.example/prefix"
 
 
 def test_without_a_name_the_environments_file_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, "https://one.example")))
-    assert connect().server == "https://one.example"
+    assert load_kubeconfig().server == "https://one.example"
 
 
 def test_without_anything_the_users_own_file_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,28 +37,28 @@ def test_without_anything_the_users_own_file_counts(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / ".kube").mkdir()
     kubeconfig(tmp_path, "https://home.example").rename(tmp_path / ".kube" / "config")
-    assert connect().server == "https://home.example"
+    assert load_kubeconfig().server == "https://home.example"
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", "a: [", "current-context: x", "\x00", '{"clusters": 1}', "- - -"])
 def test_a_file_that_is_no_kubeconfig_is_named(tmp_path: Path, content: str) -> None:
     path = tmp_path / "broken"
     path.write_text(content)
-    with pytest.raises(ConnectError, match=r"broken does not say where .*--kubeconfig"):
-        connect(path)
+    with pytest.raises(ClientConfigError, match=r"broken does not say where .*--kubeconfig"):
+        load_kubeconfig(path)
 
 
 def test_a_missing_file_and_a_missing_context_are_named(tmp_path: Path) -> None:
-    with pytest.raises(ConnectError, match="nowhere does not say"):
-        connect(tmp_path / "nowhere")
-    with pytest.raises(ConnectError, match="context elsewhere, does not say"):
-        connect(kubeconfig(tmp_path, "https://one.example"), "elsewhere")
+    with pytest.raises(ClientConfigError, match="nowhere does not say"):
+        load_kubeconfig(tmp_path / "nowhere")
+    with pytest.raises(ClientConfigError, match="context elsewhere, does not say"):
+        load_kubeconfig(kubeconfig(tmp_path, "https://one.example"), "elsewhere")
 
 
 def test_outside_a_cluster_there_is_no_pod(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    with pytest.raises(ConnectError, match="this is not a pod"):
-        connect_in_cluster()
+    with pytest.raises(ClientConfigError, match="this is not a pod"):
+        load_in_cluster_config()
 
 
 def test_in_a_pod_its_account_counts_and_a_new_token_is_taken_up(
@@ -71,17 +71,17 @@ def test_in_a_pod_its_account_counts_and_a_new_token_is_taken_up(
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
     monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(token))
     monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(authority))
-    connection = connect_in_cluster()
+    connection = load_in_cluster_config()
     assert connection.server == "https://[fd00::1]:443"
-    assert connection.headers() == {"Authorization": "bearer one"}
+    assert connection.get_headers() == {"Authorization": "bearer one"}
     token.write_text("two")
-    assert connection.headers() == {"Authorization": "bearer one"}
+    assert connection.get_headers() == {"Authorization": "bearer one"}
     _expire(monkeypatch)
-    assert connection.headers() == {"Authorization": "bearer two"}
+    assert connection.get_headers() == {"Authorization": "bearer two"}
     token.unlink()
     _expire(monkeypatch)
     with pytest.raises(WatchError, match="token cannot be renewed"):
-        connection.headers()
+        connection.get_headers()
 
 
 def _expire(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +93,7 @@ def _expire(monkeypatch: pytest.MonkeyPatch) -> None:
             return super().now(tz) + dt.timedelta(hours=1)
 
     monkeypatch.setattr(dt, "datetime", Later)
-    monkeypatch.setattr(configured, "_REMEMBERED_SECONDS", -1.0)
+    monkeypatch.setattr(configured, "_TOKEN_CACHE_SECONDS", -1.0)
 
 
 PROXY = "http://127.0.0.1:1"
@@ -125,14 +125,14 @@ def test_a_proxy_of_the_environment_is_used_for_others(
     through: bool,  # noqa: FBT001  # a row of the table
 ) -> None:
     monkeypatch.setenv("https_proxy", PROXY)
-    pool = connect(kubeconfig(tmp_path, server)).pool
+    pool = load_kubeconfig(kubeconfig(tmp_path, server)).pool
     assert isinstance(pool, urllib3.ProxyManager) is through
 
 
 def test_a_proxy_that_the_kubeconfig_names_is_meant(tmp_path: Path) -> None:
     path = kubeconfig(tmp_path, "https://localhost:6443")
     path.write_text(path.read_text().replace('"server":', '"proxy-url": "http://127.0.0.1:1", "server":'))
-    connection = connect(path)
+    connection = load_kubeconfig(path)
     assert isinstance(connection.pool, urllib3.ProxyManager)
     with pytest.raises(WatchError, match="the proxy in front of the API server cannot be reached"):
         PooledTransport(connection).get("/api", {})

@@ -4,7 +4,7 @@ import pytest
 
 from tests.state.watch.script import SILENCE, Following, bookmark, follow, listed, restarted, row, thing, told
 from webhook.state.watch.events import Bookmark, Deleted, Replaced
-from webhook.state.watch.failure import Reason, WatchError
+from webhook.state.watch.failure import ApiErrorReason, WatchError
 
 
 def test_a_view_is_as_old_as_the_beginning_of_its_list() -> None:
@@ -12,7 +12,7 @@ def test_a_view_is_as_old_as_the_beginning_of_its_list() -> None:
     begun = f.clock.time
     f.next()
     f.until(3)
-    assert f.reflector.status().age == pytest.approx(f.clock.time - begun)
+    assert f.reflector.get_status().age == pytest.approx(f.clock.time - begun)
 
 
 def test_an_answer_that_takes_long_says_how_it_was_when_it_was_asked() -> None:
@@ -21,13 +21,13 @@ def test_an_answer_that_takes_long_says_how_it_was_when_it_was_asked() -> None:
     begun = f.clock.time
     f.next()
     next(f.run)
-    assert f.reflector.status().age == pytest.approx(f.clock.time - begun)
+    assert f.reflector.get_status().age == pytest.approx(f.clock.time - begun)
     f.until(15)
     asked = f.clock.time
     while f.server.questions < 2:
         asked = f.clock.time
         next(f.run)
-    age = f.reflector.status().age
+    age = f.reflector.get_status().age
     assert age is not None
     assert age >= f.clock.time - asked - 0.25 >= 4.5
 
@@ -36,7 +36,7 @@ def test_an_idle_cluster_is_current_although_the_watch_is_silent() -> None:
     f = follow(listed(7), [SILENCE], at=7)
     f.next()
     f.until(300)
-    now = f.reflector.status()
+    now = f.reflector.get_status()
     assert now.age is not None
     assert now.age < 16
     assert now.stale is None
@@ -50,12 +50,12 @@ def test_an_idle_resource_in_a_busy_cluster_is_current_once_a_bookmark_has_come(
     f.until(15)
     f.server.at = 50
     f.until(16)
-    age = f.reflector.status().age
+    age = f.reflector.get_status().age
     assert age is not None
     assert age > 15
     f.server.streams[0].goes_on(bookmark(50), SILENCE)
     f.until(1)
-    age = f.reflector.status().age
+    age = f.reflector.get_status().age
     assert age is not None
     assert age < 3
 
@@ -66,20 +66,20 @@ def test_a_watch_that_does_not_get_to_where_the_cluster_is_is_replaced_by_a_shor
     assert f.until(95) == [Bookmark(99)]
     assert [query.get("timeoutSeconds") for query in f.server.asked] == [None, "360", "10", "360"]
     assert [query.get("resourceVersion") for query in f.server.asked] == [None, "7", "7", "99"]
-    assert restarted(f) == {Reason.SILENT: 1, Reason.ENDED: 1}
-    assert f.reflector.status().stale is None
+    assert restarted(f) == {ApiErrorReason.SILENT: 1, ApiErrorReason.ENDED: 1}
+    assert f.reflector.get_status().stale is None
 
 
 def test_whoever_is_in_a_hurry_knows_within_seconds_how_the_cluster_is() -> None:
     f = follow(listed(7), [SILENCE], [bookmark(50), SILENCE], [SILENCE], at=7)
     f.next()
     f.server.at = 50
-    f.reflector.hurry()
+    f.reflector.request_progress()
     assert f.until(3) == [Bookmark(50)]
     assert [query.get("timeoutSeconds") for query in f.server.asked] == [None, "360", "4"]
     assert f.server.streams[0].closed
     assert f.server.questions == 1
-    age = f.reflector.status().age
+    age = f.reflector.get_status().age
     assert age is not None
     assert age < 3
     assert restarted(f) == {}
@@ -99,9 +99,9 @@ def test_bookmarks_that_stay_behind_do_not_pass_for_news() -> None:
     assert Replaced([], 99) not in f.until(290)
     f.server.at = 99
     assert Replaced([], 99) in f.until(20)
-    assert f.reflector.status().revision == 99
-    assert restarted(f)[Reason.BEHIND] == 1
-    assert restarted(f)[Reason.SILENT] >= 2
+    assert f.reflector.get_status().revision == 99
+    assert restarted(f)[ApiErrorReason.BEHIND] == 1
+    assert restarted(f)[ApiErrorReason.SILENT] >= 2
 
 
 def test_a_view_that_nobody_can_confirm_grows_old_and_says_why() -> None:
@@ -109,9 +109,9 @@ def test_a_view_that_nobody_can_confirm_grows_old_and_says_why() -> None:
     f.next()
     f.server.at = 7
     f.until(1)
-    f.server.at = WatchError(Reason.TIMEOUT, "no answer within 10 s")
+    f.server.at = WatchError(ApiErrorReason.TIMEOUT, "no answer within 10 s")
     f.until(130)
-    now = f.reflector.status()
+    now = f.reflector.get_status()
     assert now.stale is not None
     assert now.stale.startswith("things: not known to be current for 13")
     assert now.stale.endswith("; last trouble (timeout): no answer within 10 s")
@@ -123,9 +123,9 @@ def test_a_process_that_was_frozen_is_old_when_it_wakes_until_it_has_asked() -> 
     f.next()
     f.until(1)
     f.clock.time += 3600
-    assert f.reflector.status().stale is not None
+    assert f.reflector.get_status().stale is not None
     next(f.run)
-    assert f.reflector.status().stale is None
+    assert f.reflector.get_status().stale is None
 
 
 def _frozen_with_a_question_open() -> Following:
@@ -142,14 +142,14 @@ def test_what_came_while_a_process_was_frozen_is_read_before_anything_is_doubted
     f.server.streams[0].goes_on(bookmark(99), SILENCE)
     assert f.until(1) == [Bookmark(99)]
     assert restarted(f) == {}
-    assert f.reflector.status().stale is None
+    assert f.reflector.get_status().stale is None
 
 
 def test_a_process_that_was_frozen_watches_anew_before_it_lists_anew() -> None:
     f = _frozen_with_a_question_open()
     assert f.until(20) == [Bookmark(99)]
-    assert restarted(f) == {Reason.SILENT: 1, Reason.ENDED: 1}
-    assert f.reflector.status().lists == 1
+    assert restarted(f) == {ApiErrorReason.SILENT: 1, ApiErrorReason.ENDED: 1}
+    assert f.reflector.get_status().lists == 1
 
 
 def test_a_clock_that_jumps_back_makes_nothing_younger_than_now() -> None:
@@ -157,4 +157,4 @@ def test_a_clock_that_jumps_back_makes_nothing_younger_than_now() -> None:
     f.next()
     f.until(1)
     f.clock.time -= 500
-    assert f.reflector.status().age == 0
+    assert f.reflector.get_status().age == 0

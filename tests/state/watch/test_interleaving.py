@@ -13,7 +13,7 @@ from tests.state.watch.pods import BATCH, GPUS, line, page, pod
 from webhook.accounting.amounts import Amounts
 from webhook.objects.core import Pod
 from webhook.state.watch.events import Bookmark
-from webhook.state.watch.view import PodView
+from webhook.state.watch.view import PodStore
 
 NAMESPACES = ("team-a", "team-b", "team-c")
 
@@ -28,7 +28,7 @@ class Interleaving(RuleBasedStateMachine):
         self.states: dict[int, dict[str, dict[str, Any]]] = {1: {}}
         self.revision = 1
         self.heard = 0
-        self.view = PodView()
+        self.view = PodStore()
         self.deleted: set[str] = set()
         self.lives = 0
 
@@ -108,7 +108,7 @@ class Interleaving(RuleBasedStateMachine):
         if self.view.revision is None:
             return
         assert self.view.revision == self.heard
-        found = {place.uid: place for namespace in NAMESPACES for place in self.view.within(namespace)}
+        found = {place.uid: place for namespace in NAMESPACES for place in self.view.list_pods(namespace)}
         assert len(self.view) == len(found)
         assert {
             uid: (place.namespace, place.name, str(place.revision), place.node, place.has_ended)
@@ -137,17 +137,17 @@ class Interleaving(RuleBasedStateMachine):
                     if item["metadata"]["namespace"] in namespaces
                 }
                 costs = {uid: amounts for uid, amounts in costs.items() if amounts}
-                assert self.view.held(counted, namespaces) == costs
+                assert self.view.compute_used_by_pod(counted, namespaces) == costs
                 total = Amounts()
                 for amounts in costs.values():
                     total = total + amounts
-                assert self.view.count(counted, namespaces).tally == total
+                assert self.view.compute_usage(counted, namespaces).used == total
 
     @invariant()
     def knows_the_deletions_that_it_heard_of_and_no_others(self) -> None:
         """A pod that a list lacks was not seen to be deleted."""
         every = {f"u{n}" for n in range(1, self.lives + 1)}
-        assert {uid for uid in every if self.view.deleted_at(uid) is not None} == self.deleted
+        assert {uid for uid in every if self.view.get_deletion_revision(uid) is not None} == self.deleted
 
 
 def _decoded(item: dict[str, Any]) -> Pod:

@@ -3,10 +3,10 @@
 import pytest
 
 from webhook.state.watch.failure import WatchError
-from webhook.state.watch.lines import Lines
+from webhook.state.watch.lines import LineSplitter
 
 
 def test_a_line_may_be_as_long_as_the_bound_and_no_longer() -> None:
-    assert list(Lines(4).feed(b"abcd\n\n \nef\n")) == [b"abcd", b"ef"]
+    assert list(LineSplitter(4).feed(b"abcd\n\n \nef\n")) == [b"abcd", b"ef"]
     with pytest.raises(WatchError, match="more than 4 bytes"):
-        list(Lines(4).feed(b"abcde"))
+        list(LineSplitter(4).feed(b"abcde"))

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from webhook.state.ports import NamespaceLister
-from webhook.state.watch.events import Bookmark, Event, Replaced
+from webhook.state.watch.events import Bookmark, Replaced, WatchEvent
 from webhook.state.watch.failure import WatchError
-from webhook.state.watch.namespaces import NAMESPACES, Members, NamespaceRow, NamespaceView
-from webhook.state.watch.nodes import NODES, NodeRow, NodeView
+from webhook.state.watch.namespaces import NAMESPACE_CODEC, MemberNamespaces, NamespaceRecord, NamespaceStore
+from webhook.state.watch.nodes import NODE_CODEC, NodeRecord, NodeStore
 
 
 def item(name: str, revision: int, uid: str = "", **more: Any) -> dict[str, Any]:
@@ -19,15 +19,15 @@ def item(name: str, revision: int, uid: str = "", **more: Any) -> dict[str, Any]
     return {"metadata": {"name": name, "uid": uid or name, "resourceVersion": str(revision), "labels": labels}, **more}
 
 
-def namespace(kind: str, content: dict[str, Any]) -> Event[NamespaceRow]:
+def namespace(kind: str, content: dict[str, Any]) -> WatchEvent[NamespaceRecord]:
     """What a line of a watch says."""
-    return NAMESPACES.event(json.dumps({"type": kind, "object": content}).encode())
+    return NAMESPACE_CODEC.decode_event(json.dumps({"type": kind, "object": content}).encode())
 
 
-def namespaces(revision: int, *items: dict[str, Any]) -> Replaced[NamespaceRow]:
+def namespaces(revision: int, *items: dict[str, Any]) -> Replaced[NamespaceRecord]:
     """What a list says."""
     body = json.dumps({"metadata": {"resourceVersion": str(revision)}, "items": items}).encode()
-    return Replaced(NAMESPACES.page(body).items, revision)
+    return Replaced(NAMESPACE_CODEC.decode_page(body).items, revision)
 
 
 def is_vision(name: str, labels: Mapping[str, str]) -> bool:
@@ -39,16 +39,16 @@ VISION = {"team": "vision"}
 
 
 def test_a_view_is_a_lister_and_knows_none_before_the_first_list() -> None:
-    view: NamespaceView = NamespaceView()
+    view: NamespaceStore = NamespaceStore()
     lister: NamespaceLister = view
-    assert (lister.labels("a"), view.revision, view.members("k", is_vision)) == (None, None, None)
+    assert (lister.labels("a"), view.revision, view.list_members("k", is_vision)) == (None, None, None)
     view.apply(namespaces(7, item("a", 3, labels=VISION), item("b", 5)))
     assert (lister.labels("a"), lister.labels("b"), lister.labels("c")) == (VISION, {}, None)
     assert (view.revision, len(view)) == (7, 2)
 
 
 def test_labels_follow_the_events_and_old_ones_are_passed_over() -> None:
-    view = NamespaceView()
+    view = NamespaceStore()
     view.apply(namespaces(7, item("a", 3)))
     view.apply(namespace("MODIFIED", item("a", 9, labels=VISION)))
     view.apply(namespace("MODIFIED", item("a", 8)))
@@ -59,34 +59,34 @@ def test_labels_follow_the_events_and_old_ones_are_passed_over() -> None:
 
 
 def test_members_are_the_namespaces_selected_as_of_the_revision() -> None:
-    view = NamespaceView()
+    view = NamespaceStore()
     view.apply(namespaces(7, item("a", 3, labels=VISION), item("b", 5), item("excluded", 6, labels=VISION)))
-    assert view.members("k", is_vision) == Members(frozenset({"a"}), 7, settled=7)
+    assert view.list_members("k", is_vision) == MemberNamespaces(frozenset({"a"}), 7, unchanged_since=7)
     view.apply(Bookmark(20))
-    assert view.members("k", is_vision) == Members(frozenset({"a"}), 20, settled=7)
+    assert view.list_members("k", is_vision) == MemberNamespaces(frozenset({"a"}), 20, unchanged_since=7)
     view.apply(namespace("MODIFIED", item("b", 21, labels=VISION)))
     view.apply(namespace("DELETED", item("a", 22)))
-    assert view.members("k", is_vision) == Members(frozenset({"b"}), 22, settled=22)
+    assert view.list_members("k", is_vision) == MemberNamespaces(frozenset({"b"}), 22, unchanged_since=22)
 
 
 def test_members_are_worked_out_once_for_as_long_as_nothing_changes() -> None:
-    view, asked = NamespaceView(), []
+    view, asked = NamespaceStore(), []
 
     def selects(name: str, _: Mapping[str, str]) -> bool:
         asked.append(name)
         return True
 
     view.apply(namespaces(7, item("a", 3)))
-    view.members("k", selects)
+    view.list_members("k", selects)
     view.apply(namespace("MODIFIED", item("a", 8)))
-    view.members("k", selects)
+    view.list_members("k", selects)
     assert asked == ["a"]
 
 
 def test_who_listens_is_told_what_came_went_or_changed_and_nothing_else() -> None:
-    view = NamespaceView()
+    view = NamespaceStore()
     told: list[tuple[set[str], int | None]] = []
-    view.listen(lambda names: told.append((set(names), view.revision)))
+    view.add_listener(lambda names: told.append((set(names), view.revision)))
     view.apply(namespaces(7, item("a", 3), item("b", 4)))
     view.apply(namespace("MODIFIED", item("a", 8)))
     view.apply(namespace("MODIFIED", item("a", 9, labels=VISION)))
@@ -99,33 +99,33 @@ def test_who_listens_is_told_what_came_went_or_changed_and_nothing_else() -> Non
 
 
 def test_labels_handed_out_cannot_be_changed() -> None:
-    view = NamespaceView()
+    view = NamespaceStore()
     view.apply(namespaces(7, item("a", 3, labels=VISION)))
     with pytest.raises(TypeError):
         view.labels("a")["team"] = "other"  # type: ignore[index]  # that is what is tried
 
 
-@pytest.mark.parametrize("reading", [NAMESPACES, NODES])
+@pytest.mark.parametrize("reading", [NAMESPACE_CODEC, NODE_CODEC])
 def test_an_object_without_a_name_makes_its_page_none(reading: Any) -> None:
     with pytest.raises(WatchError, match="without uid or name"):
-        reading.page(b'{"metadata":{"resourceVersion":"7"},"items":[{"metadata":{"uid":"u"}}]}')
+        reading.decode_page(b'{"metadata":{"resourceVersion":"7"},"items":[{"metadata":{"uid":"u"}}]}')
 
 
-def node(kind: str, revision: int, dongles: str, heartbeat: str = "now") -> Event[NodeRow]:
+def node(kind: str, revision: int, dongles: str, heartbeat: str = "now") -> WatchEvent[NodeRecord]:
     """What a line of a watch of nodes says."""
     status = {"allocatable": {"example.com/dongle": dongles}, "conditions": [{"lastHeartbeatTime": heartbeat}]}
     content = item("n1", revision, labels={"zone": "a"}, status=status)
-    return NODES.event(json.dumps({"type": kind, "object": content}).encode())
+    return NODE_CODEC.decode_event(json.dumps({"type": kind, "object": content}).encode())
 
 
 def test_nodes_are_kept_with_what_they_have_and_a_heartbeat_is_no_change() -> None:
-    view = NodeView()
+    view = NodeStore()
     told: list[set[str]] = []
-    view.listen(lambda names: told.append(set(names)))
+    view.add_listener(lambda names: told.append(set(names)))
     view.apply(Replaced([], 1))
     view.apply(node("ADDED", 2, "4"))
     view.apply(node("MODIFIED", 3, "4", "later"))
-    (kept,) = view.nodes()
+    (kept,) = view.list_nodes()
     assert kept.metadata is not None
     assert kept.status is not None
     assert kept.status.allocatable is not None
@@ -134,4 +134,4 @@ def test_nodes_are_kept_with_what_they_have_and_a_heartbeat_is_no_change() -> No
     view.apply(node("MODIFIED", 4, "5"))
     view.apply(node("DELETED", 5, "5"))
     assert told == [{"n1"}] * 3
-    assert (len(view.nodes()), view.revision) == (0, 5)
+    assert (len(view.list_nodes()), view.revision) == (0, 5)

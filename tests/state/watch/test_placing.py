@@ -9,22 +9,22 @@ from hypothesis import strategies as st
 from tests.state.watch.pods import GPU, pod
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.ingest import ingest
-from webhook.state.watch.devices import DEVICES
-from webhook.state.watch.events import Event, Replaced
-from webhook.state.watch.namespaces import NAMESPACES, NamespaceView
-from webhook.state.watch.nodes import NODES, NodeView
-from webhook.state.watch.placing import ClusterView
-from webhook.state.watch.pods import PodRow
-from webhook.state.watch.view import PodView
+from webhook.state.watch.devices import DEVICE_CLASS_CODEC
+from webhook.state.watch.events import Replaced, WatchEvent
+from webhook.state.watch.namespaces import NAMESPACE_CODEC, NamespaceStore
+from webhook.state.watch.nodes import NODE_CODEC, NodeStore
+from webhook.state.watch.placing import SchedulerCache
+from webhook.state.watch.pods import PodRecord
+from webhook.state.watch.view import PodStore
 
 
 class Followed:
     """Views of a cluster, told what a test says."""
 
     def __init__(self) -> None:
-        self.nodes, self.namespaces, self.pods = NodeView(), NamespaceView(), PodView()
-        self.view = ClusterView(self.nodes, self.namespaces)
-        self._reading = self.view.reading(self.pods)
+        self.nodes, self.namespaces, self.pods = NodeStore(), NamespaceStore(), PodStore()
+        self.view = SchedulerCache(self.nodes, self.namespaces)
+        self._reading = self.view.create_pod_codec(self.pods)
         self.revision = 1
         self.nodes.apply(Replaced([], 1))
         self.namespaces.apply(Replaced([], 1))
@@ -33,13 +33,13 @@ class Followed:
         """All pods there are."""
         self.revision += 1
         body = json.dumps({"metadata": {"resourceVersion": str(self.revision)}, "items": items}).encode()
-        self._apply(Replaced(self._reading.page(body).items, self.revision))
+        self._apply(Replaced(self._reading.decode_page(body).items, self.revision))
 
     def pod(self, kind: str, item: dict[str, Any]) -> None:
         """A line of the watch of pods."""
         self.revision += 1
         item["metadata"]["resourceVersion"] = str(self.revision)
-        self._apply(self._reading.event(json.dumps({"type": kind, "object": item}).encode()))
+        self._apply(self._reading.decode_event(json.dumps({"type": kind, "object": item}).encode()))
 
     def node(self, kind: str, name: str, gpus: str, **spec: Any) -> None:
         """A line of the watch of nodes."""
@@ -47,15 +47,15 @@ class Followed:
         meta = {"name": name, "uid": name, "resourceVersion": str(self.revision), "labels": {"zone": "z"}}
         status = {"allocatable": {GPU: gpus, "pods": "110"}, "declaredFeatures": ["F"]}
         item = {"metadata": meta, "spec": spec, "status": status}
-        self.nodes.apply(NODES.event(json.dumps({"type": kind, "object": item}).encode()))
+        self.nodes.apply(NODE_CODEC.decode_event(json.dumps({"type": kind, "object": item}).encode()))
 
     def shown(self) -> dict[str, Any]:
         """The cluster now."""
-        with self.view.held(1.0) as cluster:
+        with self.view.acquire(1.0) as cluster:
             assert cluster is not None
             return shown(cluster)
 
-    def _apply(self, event: Event[PodRow]) -> None:
+    def _apply(self, event: WatchEvent[PodRecord]) -> None:
         self.pods.apply(event)
         self.view.apply(event)
 
@@ -75,7 +75,7 @@ def shown(cluster: Cluster) -> dict[str, Any]:
 def listed(followed: Followed, items: list[dict[str, Any]]) -> dict[str, Any]:
     """What it would be, made from nothing."""
     cluster = Cluster()
-    for row in followed.nodes.rows():
+    for row in followed.nodes.list_records():
         ingest(cluster, "Node", row.content)
     for item in items:
         ingest(cluster, "Pod", json.dumps(item).encode())
@@ -86,7 +86,7 @@ def test_a_node_is_known_with_whom_it_lets_in() -> None:
     followed = Followed()
     taint = {"key": "only", "value": "x", "effect": "NoSchedule"}
     followed.node("ADDED", "n1", "4", taints=[taint], unschedulable=True)
-    with followed.view.held(1.0) as cluster:
+    with followed.view.acquire(1.0) as cluster:
         assert cluster is not None
         place = cluster.nodes.find_index("n1")
         assert place is not None
@@ -104,7 +104,7 @@ def test_before_pods_were_listed_there_are_none_to_go_by() -> None:
 
 def test_who_cannot_have_it_in_time_is_told_so() -> None:
     followed = Followed()
-    with followed.view.held(1.0) as first, followed.view.held(0.01) as second:
+    with followed.view.acquire(1.0) as first, followed.view.acquire(0.01) as second:
         assert first is not None
         assert second is None
 
@@ -122,15 +122,17 @@ def test_labels_of_namespaces_are_known() -> None:
     meta = {"name": "a", "uid": "a", "resourceVersion": "9", "labels": {"team": "x"}}
     for kind, labels in (("ADDED", {"team": "x"}), ("DELETED", None)):
         meta["resourceVersion"] = str(int(str(meta["resourceVersion"])) + 1)
-        followed.namespaces.apply(NAMESPACES.event(json.dumps({"type": kind, "object": {"metadata": meta}}).encode()))
-        with followed.view.held(1.0) as cluster:
+        followed.namespaces.apply(
+            NAMESPACE_CODEC.decode_event(json.dumps({"type": kind, "object": {"metadata": meta}}).encode())
+        )
+        with followed.view.acquire(1.0) as cluster:
             assert cluster is not None
             assert cluster.namespaces.get("a") == labels
 
 
 def test_device_classes_come_change_and_go() -> None:
     followed = Followed()
-    devices = followed.view.devices
+    devices = followed.view.device_class_store
     devices.apply(Replaced([], 0))
     for revision, (kind, served, found) in enumerate(
         [
@@ -143,8 +145,8 @@ def test_device_classes_come_change_and_go() -> None:
     ):
         meta = {"name": "fast", "uid": "f", "resourceVersion": str(revision)}
         item = {"metadata": meta, "spec": {"extendedResourceName": served}}
-        devices.apply(DEVICES.event(json.dumps({"type": kind, "object": item}).encode()))
-        with followed.view.held(1.0) as cluster:
+        devices.apply(DEVICE_CLASS_CODEC.decode_event(json.dumps({"type": kind, "object": item}).encode()))
+        with followed.view.acquire(1.0) as cluster:
             assert cluster is not None
             assert cluster.device_classes.find_class("example.com/gpu") == found
             own = "fast" if kind != "DELETED" else None
@@ -159,7 +161,7 @@ def test_a_pod_that_keeps_thousands_away_keeps_nobody_away() -> None:
         ]
         affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
         followed.list(pod("u1", 1, "1", spec={"nodeName": "n1", "affinity": affinity}))
-        with followed.view.held(1.0) as cluster:
+        with followed.view.acquire(1.0) as cluster:
             assert cluster is not None
             assert (len(cluster.anti_affinity_index), len(cluster)) == (kept, 1)
 
@@ -170,7 +172,7 @@ def test_a_pod_with_thousands_of_labels_has_none_and_takes_its_room() -> None:
         item["metadata"]["labels"] = {f"label-{number}": "x" for number in range(many)}
         followed.node("ADDED", "n1", "4")
         followed.list(item)
-        with followed.view.held(1.0) as cluster:
+        with followed.view.acquire(1.0) as cluster:
             assert cluster is not None
             (there,) = cluster.list_pods()
             assert len(there.group.labels) == kept

@@ -11,11 +11,11 @@ import pytest
 from tests.state.watch.raw import END, HEAD, Part, RawServer, chunk, raw_server, reset, whole
 from tests.state.watch.script import THINGS, Thing, bookmark, listed, row, thing, told
 from webhook.state.watch import events as told_of
-from webhook.state.watch.connect import Connection, connect
+from webhook.state.watch.connect import ClientConfig, load_kubeconfig
 from webhook.state.watch.events import Bookmark, Changed, Replaced
-from webhook.state.watch.failure import Reason, WatchError
+from webhook.state.watch.failure import ApiErrorReason, WatchError
 from webhook.state.watch.pool import PooledTransport
-from webhook.state.watch.ports import Answer
+from webhook.state.watch.ports import Response
 from webhook.state.watch.reflector import Reflector
 
 LIST = [whole(listed(7, thing("a", 3)).body)]
@@ -39,9 +39,9 @@ def kubeconfig(folder: Path, server: str, **user: str) -> Path:
     return path
 
 
-def connected(server: RawServer, folder: Path) -> Connection:
+def connected(server: RawServer, folder: Path) -> ClientConfig:
     """A connection to it."""
-    return connect(kubeconfig(folder, f"http://127.0.0.1:{server.port}", token="t0ken"))  # noqa: S106  # nobody's
+    return load_kubeconfig(kubeconfig(folder, f"http://127.0.0.1:{server.port}", token="t0ken"))  # noqa: S106  # nobody's
 
 
 class RealClock:
@@ -54,23 +54,23 @@ class RealClock:
         """Seconds."""
         return time.monotonic()
 
-    def rest(self, _: float) -> None:
+    def sleep(self, _: float) -> None:
         """Go on at once."""
         self.rested += 1
 
 
-def heard(folder: Path, plays: Sequence[Sequence[Part]], events: int) -> tuple[list[object], dict[Reason, int]]:
+def heard(folder: Path, plays: Sequence[Sequence[Part]], events: int) -> tuple[list[object], dict[ApiErrorReason, int]]:
     """The first events that come of these, and why anything was begun again."""
     with raw_server(*plays) as server:
         reflector = Reflector(THINGS, PooledTransport(connected(server, folder)), RealClock(), lambda: 0.0)
         run = reflector.events()
-        found: list[told_of.Event[Thing]] = []
+        found: list[told_of.WatchEvent[Thing]] = []
         while len(found) < events:
             event = next(run)
             if event is not None:
                 found.append(event)
         run.close()
-    return list(found), dict(reflector.status().restarts)
+    return list(found), dict(reflector.get_status().restarts)
 
 
 def test_a_list_and_a_watch_come_as_they_were_sent(tmp_path: Path) -> None:
@@ -95,15 +95,15 @@ def test_chunks_may_end_within_a_character(tmp_path: Path, size: int) -> None:
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
-        ([HEAD, chunk(LINE), chunk(LINE[:20]), END], Reason.TRUNCATED),
-        ([HEAD, chunk(LINE), chunk(LINE[:20])], Reason.RESET),
-        ([HEAD, chunk(LINE), chunk(LINE)[:20]], Reason.RESET),
-        ([HEAD, chunk(LINE), b"zz\r\n"], Reason.RESET),
-        ([HEAD, chunk(LINE), b"f" * 70_000], Reason.RESET),
+        ([HEAD, chunk(LINE), chunk(LINE[:20]), END], ApiErrorReason.TRUNCATED),
+        ([HEAD, chunk(LINE), chunk(LINE[:20])], ApiErrorReason.RESET),
+        ([HEAD, chunk(LINE), chunk(LINE)[:20]], ApiErrorReason.RESET),
+        ([HEAD, chunk(LINE), b"zz\r\n"], ApiErrorReason.RESET),
+        ([HEAD, chunk(LINE), b"f" * 70_000], ApiErrorReason.RESET),
     ],
 )
 def test_a_watch_that_is_cut_goes_on_after_its_last_whole_event(
-    tmp_path: Path, broken: Sequence[Part], reason: Reason
+    tmp_path: Path, broken: Sequence[Part], reason: ApiErrorReason
 ) -> None:
     found, restarts = heard(tmp_path, [LIST, broken, AFTER], 3)
     assert found[1:] == [Changed(row("ä-\N{BANANA}", 8), 8), Changed(row("z", 9), 9)]
@@ -113,60 +113,63 @@ def test_a_watch_that_is_cut_goes_on_after_its_last_whole_event(
 def test_a_watch_that_is_reset_is_begun_again(tmp_path: Path) -> None:
     found, restarts = heard(tmp_path, [LIST, [HEAD, reset], AFTER], 2)
     assert found[1] == Changed(row("z", 9), 9)
-    assert restarts == {Reason.RESET: 1}
+    assert restarts == {ApiErrorReason.RESET: 1}
 
 
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
-        ([reset], Reason.RESET),
-        ([], Reason.RESET),
-        ([b"\x00\x01\x02\r\n\r\n"], Reason.RESET),
-        ([whole(LIST[0])[:-30]], Reason.RESET),
-        ([LAST, chunk(b'{"metadata":{"resourceVersion":"7"},"items":[{"metadata'), END], Reason.UNREADABLE),
-        ([whole(b'{"message":"not now"}', "503 Service Unavailable", "Retry-After: 1\r\n")], Reason.SERVER_ERROR),
-        ([whole(b"", "302 Found", "Location: http://127.0.0.1:1/\r\n")], Reason.REFUSED),
+        ([reset], ApiErrorReason.RESET),
+        ([], ApiErrorReason.RESET),
+        ([b"\x00\x01\x02\r\n\r\n"], ApiErrorReason.RESET),
+        ([whole(LIST[0])[:-30]], ApiErrorReason.RESET),
+        ([LAST, chunk(b'{"metadata":{"resourceVersion":"7"},"items":[{"metadata'), END], ApiErrorReason.UNREADABLE),
+        (
+            [whole(b'{"message":"not now"}', "503 Service Unavailable", "Retry-After: 1\r\n")],
+            ApiErrorReason.SERVER_ERROR,
+        ),
+        ([whole(b"", "302 Found", "Location: http://127.0.0.1:1/\r\n")], ApiErrorReason.REFUSED),
     ],
 )
-def test_a_list_that_breaks_is_asked_for_again(tmp_path: Path, broken: Sequence[Part], reason: Reason) -> None:
+def test_a_list_that_breaks_is_asked_for_again(tmp_path: Path, broken: Sequence[Part], reason: ApiErrorReason) -> None:
     found, restarts = heard(tmp_path, [broken, LIST], 1)
     assert found == [Replaced([row("a", 3)], 7)]
     assert restarts == {reason: 1}
 
 
 def test_an_answer_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webhook.state.watch.pool._MOST_BYTES", 1000)
+    monkeypatch.setattr("webhook.state.watch.pool._MAX_RESPONSE_BYTES", 1000)
     with raw_server([whole(b"x" * 1001)], [whole(b"x" * 1000)]) as server:
         transport = PooledTransport(connected(server, tmp_path))
         with pytest.raises(WatchError, match="more than 1000 bytes"):
             transport.get("/api/v1/things", {})
-        assert transport.get("/api/v1/things", {}) == Answer(200, b"x" * 1000)
+        assert transport.get("/api/v1/things", {}) == Response(200, b"x" * 1000)
 
 
 def test_a_server_that_does_not_answer_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webhook.state.watch.pool._READ_SECONDS", 0.05)
+    monkeypatch.setattr("webhook.state.watch.pool._READ_TIMEOUT_SECONDS", 0.05)
     with raw_server([]) as server:
         server.plays = [[server.stall]]
         with pytest.raises(WatchError) as caught:
             PooledTransport(connected(server, tmp_path)).get("/api/v1/things", {})
-    assert caught.value.reason is Reason.TIMEOUT
+    assert caught.value.reason is ApiErrorReason.TIMEOUT
 
 
 def test_a_watch_that_does_not_begin_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webhook.state.watch.pool._READ_SECONDS", 0.05)
+    monkeypatch.setattr("webhook.state.watch.pool._READ_TIMEOUT_SECONDS", 0.05)
     with raw_server([]) as server:
         server.plays = [[server.stall]]
         with pytest.raises(WatchError) as caught:
             PooledTransport(connected(server, tmp_path)).open("/api/v1/things", {"timeoutSeconds": "300"})
-    assert caught.value.reason is Reason.TIMEOUT
+    assert caught.value.reason is ApiErrorReason.TIMEOUT
 
 
 def test_a_watch_that_has_begun_may_be_silent_for_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webhook.state.watch.pool._READ_SECONDS", 0.05)
+    monkeypatch.setattr("webhook.state.watch.pool._READ_TIMEOUT_SECONDS", 0.05)
     goes_on = Event()
     with raw_server([HEAD, lambda _: goes_on.wait(10), chunk(LINE), END]) as server:
         stream = PooledTransport(connected(server, tmp_path)).open("/api/v1/things", {"timeoutSeconds": "300"})
-        assert not isinstance(stream, Answer)
+        assert not isinstance(stream, Response)
         assert stream.read(0.15) is None
         goes_on.set()
         assert stream.read(10) == LINE
@@ -175,10 +178,10 @@ def test_a_watch_that_has_begun_may_be_silent_for_longer(tmp_path: Path, monkeyp
 
 
 def test_an_answer_that_drips_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webhook.state.watch.pool._WHOLE_SECONDS", -1.0)
+    monkeypatch.setattr("webhook.state.watch.pool._TOTAL_TIMEOUT_SECONDS", -1.0)
     with raw_server([whole(b"x" * 10)]) as server, pytest.raises(WatchError) as caught:
         PooledTransport(connected(server, tmp_path)).get("/api/v1/things", {})
-    assert caught.value.reason is Reason.TIMEOUT
+    assert caught.value.reason is ApiErrorReason.TIMEOUT
 
 
 def test_nobody_there_is_called_so(tmp_path: Path) -> None:
@@ -186,14 +189,14 @@ def test_nobody_there_is_called_so(tmp_path: Path) -> None:
         connection = connected(server, tmp_path)
     with pytest.raises(WatchError, match="cannot be reached") as caught:
         PooledTransport(connection).get("/api/v1/things", {})
-    assert caught.value.reason is Reason.UNREACHABLE
+    assert caught.value.reason is ApiErrorReason.UNREACHABLE
 
 
 def test_a_silent_stream_says_so_and_can_be_closed_at_once(tmp_path: Path) -> None:
     with raw_server([]) as server:
         server.plays = [[HEAD, chunk(LINE), server.stall]]
         stream = PooledTransport(connected(server, tmp_path)).open("/api/v1/things", {"timeoutSeconds": "300"})
-        assert not isinstance(stream, Answer)
+        assert not isinstance(stream, Response)
         assert stream.read(5) == LINE
         assert stream.read(0.01) is None
         begun = time.monotonic()

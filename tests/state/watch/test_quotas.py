@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from webhook.objects.core import ResourceQuota
-from webhook.state.watch.events import Bookmark, Event, Replaced
+from webhook.state.watch.events import Bookmark, Replaced, WatchEvent
 from webhook.state.watch.failure import WatchError
-from webhook.state.watch.quotas import QUOTAS, QuotaRow, QuotaView
+from webhook.state.watch.quotas import QUOTA_CODEC, QuotaRecord, QuotaStore
 
 
 def item(name: str, revision: int, used: int = 0, namespace: str = "a") -> dict[str, Any]:
@@ -22,20 +22,20 @@ def item(name: str, revision: int, used: int = 0, namespace: str = "a") -> dict[
     }
 
 
-def event(kind: str, content: dict[str, Any]) -> Event[QuotaRow]:
+def event(kind: str, content: dict[str, Any]) -> WatchEvent[QuotaRecord]:
     """What a line of a watch says."""
-    return QUOTAS.event(json.dumps({"type": kind, "object": content}).encode())
+    return QUOTA_CODEC.decode_event(json.dumps({"type": kind, "object": content}).encode())
 
 
-def listed(revision: int, *items: dict[str, Any]) -> QuotaView:
+def listed(revision: int, *items: dict[str, Any]) -> QuotaStore:
     """A view after its first list."""
-    view = QuotaView()
+    view = QuotaStore()
     body = json.dumps({"metadata": {"resourceVersion": str(revision)}, "items": items}).encode()
-    view.apply(Replaced(QUOTAS.page(body).items, revision))
+    view.apply(Replaced(QUOTA_CODEC.decode_page(body).items, revision))
     return view
 
 
-def used(view: QuotaView, namespace: str = "a") -> dict[str, int]:
+def used(view: QuotaStore, namespace: str = "a") -> dict[str, int]:
     """The pods that each quota of a namespace counts, by its name."""
     return dict(map(_used, view.list_quotas(namespace)))
 
@@ -78,7 +78,7 @@ def test_a_new_list_takes_the_place_of_all_that_was_known() -> None:
 
 
 def test_before_the_first_list_nothing_is_taken_up() -> None:
-    view = QuotaView()
+    view = QuotaStore()
     view.apply(event("ADDED", item("q", 3)))
     assert (view.revision, view.list_quotas("a"), len(view)) == (None, (), 0)
 

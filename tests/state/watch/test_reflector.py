@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.state.watch.script import SILENCE, bookmark, follow, listed, row, thing, told
 from webhook.state.watch.events import Bookmark, Changed, Deleted, Replaced
-from webhook.state.watch.ports import Answer
+from webhook.state.watch.ports import Response
 
 
 def test_a_list_of_one_page_is_told_whole_and_watched_from_its_revision() -> None:
@@ -27,7 +27,7 @@ def test_pages_make_one_list() -> None:
 
 
 def test_an_empty_list_is_a_list() -> None:
-    assert follow(Answer(200, b'{"metadata":{"resourceVersion":"9"},"items":null}')).next() == Replaced([], 9)
+    assert follow(Response(200, b'{"metadata":{"resourceVersion":"9"},"items":null}')).next() == Replaced([], 9)
 
 
 def test_events_are_told_in_order_with_their_revisions() -> None:

@@ -11,11 +11,11 @@ from tests.state.watch.raw import HEAD, RawServer, chunk, raw_server, whole
 from tests.state.watch.script import listed, thing, told
 from tests.state.watch.test_pool import connected
 from webhook.objects.core import Namespace
-from webhook.state.watch.cluster import ClusterWatch
-from webhook.state.watch.events import Changed, Event
-from webhook.state.watch.failure import Reason
-from webhook.state.watch.namespaces import NAMESPACES, NamespaceRow, NamespaceView
-from webhook.state.watch.runner import Follower
+from webhook.state.watch.cluster import ClusterInformers
+from webhook.state.watch.events import Changed, WatchEvent
+from webhook.state.watch.failure import ApiErrorReason
+from webhook.state.watch.namespaces import NAMESPACE_CODEC, NamespaceRecord, NamespaceStore
+from webhook.state.watch.runner import Informer
 
 
 def until(is_so: Callable[[], bool]) -> None:
@@ -26,23 +26,23 @@ def until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
-def following(server: RawServer, folder: Path, view: NamespaceView) -> Follower[Namespace, NamespaceRow]:
+def following(server: RawServer, folder: Path, view: NamespaceStore) -> Informer[Namespace, NamespaceRecord]:
     """A follower of its namespaces."""
-    return Follower(NAMESPACES, connected(server, folder), view.apply, view.__len__)
+    return Informer(NAMESPACE_CODEC, connected(server, folder), view.apply, view.__len__)
 
 
 def test_it_feeds_the_view_says_how_it_goes_and_stops_within_a_second(tmp_path: Path) -> None:
-    view = NamespaceView()
+    view = NamespaceStore()
     with raw_server([]) as server:
         server.plays = [
             [whole(listed(7, thing("a", 3)).body)],
             [HEAD, chunk(told("ADDED", thing("b", 8))), server.stall],
         ]
         follower = following(server, tmp_path, view)
-        assert follower.followed().stale == "namespaces: not listed yet"
+        assert follower.get_status().stale == "namespaces: not listed yet"
         follower.start()
         until(lambda: view.revision == 8)
-        now = follower.followed()
+        now = follower.get_status()
         assert (now.name, now.objects, now.revision, now.stale, now.lists, now.crash) == (
             "namespaces", 2, 8, None, 1, None,
         )  # fmt: skip
@@ -56,10 +56,10 @@ def test_it_feeds_the_view_says_how_it_goes_and_stops_within_a_second(tmp_path: 
 
 def test_it_stops_at_once_while_it_waits_to_try_again(tmp_path: Path) -> None:
     with raw_server() as server:
-        follower = following(server, tmp_path, NamespaceView())
+        follower = following(server, tmp_path, NamespaceStore())
     follower.start()
-    until(lambda: follower.followed().restarts.get(Reason.UNREACHABLE, 0) >= 1)
-    stale = follower.followed().stale
+    until(lambda: follower.get_status().restarts.get(ApiErrorReason.UNREACHABLE, 0) >= 1)
+    stale = follower.get_status().stale
     assert stale is not None
     assert "last trouble (unreachable): the API server cannot be reached" in stale
     begun = time.monotonic()
@@ -70,20 +70,20 @@ def test_it_stops_at_once_while_it_waits_to_try_again(tmp_path: Path) -> None:
 def test_it_stops_within_a_second_while_the_server_does_not_answer(tmp_path: Path) -> None:
     with raw_server([]) as server:
         server.plays = [[server.stall]] * 3
-        watch = ClusterWatch(connected(server, tmp_path))
+        watch = ClusterInformers(connected(server, tmp_path))
         watch.start()
         until(lambda: len(server.requests) == 3)
         begun = time.monotonic()
         watch.stop()
         assert time.monotonic() - begun < 1.5
-        assert {followed.name for followed in watch.followed()} == {"pods", "namespaces", "nodes"}
+        assert {followed.name for followed in watch.list_statuses()} == {"pods", "namespaces", "nodes"}
 
 
 def test_a_fault_of_our_own_is_told_and_followed_by_a_new_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webhook.state.watch.runner._AFTER_A_CRASH_SECONDS", 0.0)
-    view = NamespaceView()
+    monkeypatch.setattr("webhook.state.watch.runner._RESTART_DELAY_SECONDS", 0.0)
+    view = NamespaceStore()
 
-    def apply(event: Event[NamespaceRow]) -> None:
+    def apply(event: WatchEvent[NamespaceRecord]) -> None:
         if isinstance(event, Changed):
             raise ZeroDivisionError("oops")
         view.apply(event)
@@ -95,9 +95,9 @@ def test_a_fault_of_our_own_is_told_and_followed_by_a_new_list(tmp_path: Path, m
             [whole(listed(9, thing("b", 8)).body)],
             [HEAD, server.stall],
         ]
-        follower = Follower(NAMESPACES, connected(server, tmp_path), apply, view.__len__)
+        follower = Informer(NAMESPACE_CODEC, connected(server, tmp_path), apply, view.__len__)
         follower.start()
         until(lambda: view.revision == 9)
-        until(lambda: follower.followed().lists == 2)
-        assert follower.followed().crash == "ZeroDivisionError: oops"
+        until(lambda: follower.get_status().lists == 2)
+        assert follower.get_status().crash == "ZeroDivisionError: oops"
         follower.stop()

@@ -10,9 +10,9 @@ import pytest
 from tests.state.watch.script import FakeClock
 from tests.state.watch.simulated import Cluster, Simulated
 from webhook.state.watch.events import Deleted
-from webhook.state.watch.failure import Reason
-from webhook.state.watch.reflector import Pace, Reflector, Status
-from webhook.state.watch.view import PodView
+from webhook.state.watch.failure import ApiErrorReason
+from webhook.state.watch.reflector import Reflector, ReflectorStatus, WatchTimeouts
+from webhook.state.watch.view import PodStore
 
 _TROUBLE_SECONDS = 1800.0
 _CALM_SECONDS = 420.0  # a view may be in doubt for 300 s, is then listed anew, and asks again soon after
@@ -23,25 +23,23 @@ _CALM_SECONDS = 420.0  # a view may be in doubt for 300 s, is then listed anew, 
 def test_a_view_is_what_was_there_at_its_revision_and_as_old_as_it_says(seed: int, trouble: float) -> None:
     now = _played(seed, trouble)
     if not trouble:
-        assert (now.lists, set(now.restarts)) == (1, {Reason.ENDED})
+        assert (now.lists, set(now.restarts)) == (1, {ApiErrorReason.ENDED})
 
 
 def test_the_simulation_knows_every_trouble_that_is_followed_by_a_new_beginning() -> None:
     met = {reason for seed in range(4, 8) for reason in _played(seed, 0.3).restarts}
-    assert met >= {
-        Reason.BEHIND, Reason.BUSY, Reason.ENDED, Reason.EXPIRED, Reason.FORBIDDEN, Reason.RESET, Reason.SERVER_ERROR,
-        Reason.SILENT, Reason.TIMEOUT, Reason.TRUNCATED, Reason.UNAUTHORIZED, Reason.UNREADABLE,
-    }  # fmt: skip
+    names = "BEHIND BUSY ENDED EXPIRED FORBIDDEN RESET SERVER_ERROR SILENT TIMEOUT TRUNCATED UNAUTHORIZED UNREADABLE"
+    assert met >= {ApiErrorReason[name] for name in names.split()}
 
 
-def _played(seed: int, trouble: float) -> Status:
+def _played(seed: int, trouble: float) -> ReflectorStatus:
     """Half an hour of trouble, and calm after it; how the view stands in the end."""
     chance = Random(f"{seed} {trouble}")  # noqa: S311  # to be played again
     clock = FakeClock()
     cluster = Cluster(clock, chance)
     server = Simulated(cluster, trouble)
-    view = PodView()
-    reflector = Reflector(view.reading, server, _Living(cluster), chance.random, Pace(tick=0.5))
+    view = PodStore()
+    reflector = Reflector(view.codec, server, _Living(cluster), chance.random, WatchTimeouts(poll_interval=0.5))
     run = reflector.events()
     deleted: dict[str, int] = {}
     ends = clock.time + _TROUBLE_SECONDS
@@ -54,8 +52,8 @@ def _played(seed: int, trouble: float) -> Status:
             if isinstance(event, Deleted):
                 deleted[event.item.uid] = event.revision
             _is_right(view, cluster, deleted)
-        _is_honest(reflector.status().age, view, cluster)
-    now = reflector.status()
+        _is_honest(reflector.get_status().age, view, cluster)
+    now = reflector.get_status()
     assert now.age is not None
     assert now.age < 80
     assert now.stale is None
@@ -72,21 +70,21 @@ class _Living:
         """The time."""
         return self._cluster.clock.time
 
-    def rest(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> None:
         """Let it pass."""
         self._cluster.live(seconds)
 
 
-def _is_right(view: PodView, cluster: Cluster, deleted: dict[str, int]) -> None:
+def _is_right(view: PodStore, cluster: Cluster, deleted: dict[str, int]) -> None:
     assert view.revision is not None
-    found = {place.uid: str(place.revision) for place in view.within("team-a")}
+    found = {place.uid: str(place.revision) for place in view.list_pods("team-a")}
     assert found == cluster.at(view.revision)
     gone = {written.item["metadata"]["uid"] for written in cluster.history if written.kind == "DELETED"}
     assert deleted.keys() <= gone
-    assert all(view.deleted_at(uid) == revision for uid, revision in deleted.items())
+    assert all(view.get_deletion_revision(uid) == revision for uid, revision in deleted.items())
 
 
-def _is_honest(age: float | None, view: PodView, cluster: Cluster) -> None:
+def _is_honest(age: float | None, view: PodStore, cluster: Cluster) -> None:
     if age is not None:
         assert view.revision is not None
         assert view.revision >= cluster.revision_at(cluster.clock.time - age - 1e-6)

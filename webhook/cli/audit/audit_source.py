@@ -26,13 +26,13 @@ from webhook.cli.sources.snapshot_reader import SNAPSHOT_HINT, SnapshotError, re
 from webhook.gate.scheduling_snapshot import FixedSnapshot, SnapshotProvider
 from webhook.objects.core import Namespace, Pod
 from webhook.state.watch import namespaces as namespaces_read
-from webhook.state.watch.connect import Connection
+from webhook.state.watch.connect import ClientConfig
 from webhook.state.watch.events import Replaced
-from webhook.state.watch.namespaces import NAMESPACES, NamespaceRow
-from webhook.state.watch.pods import PodRow
+from webhook.state.watch.namespaces import NAMESPACE_CODEC, NamespaceRecord
+from webhook.state.watch.pods import PodRecord
 from webhook.state.watch.pool import PooledTransport
 from webhook.state.watch.ports import Transport
-from webhook.state.watch.wire import Reading
+from webhook.state.watch.wire import ResourceCodec
 
 PAGE_SIZE = 500
 """The number of objects in each page of a list."""
@@ -47,7 +47,7 @@ class AuditSource:
     remarks: tuple[str, ...] = ()
 
 
-def read_cluster(connection: Connection, scope: AuditScope, sleep: WaitFunction, *, check_nodes: bool) -> AuditSource:
+def read_cluster(connection: ClientConfig, scope: AuditScope, sleep: WaitFunction, *, check_nodes: bool) -> AuditSource:
     """Return the source that reads a cluster; `check_nodes` if the policies check that pods fit a node.
 
     Raises:
@@ -56,9 +56,9 @@ def read_cluster(connection: Connection, scope: AuditScope, sleep: WaitFunction,
     """
     transport = PooledTransport(connection)
     stores, pages = ClusterStores(), PageReader(transport, connection.server, PAGE_SIZE, sleep)
-    stores.namespaces.apply(list_all(transport, NAMESPACES, connection.server))
+    stores.namespaces.apply(list_all(transport, NAMESPACE_CODEC, connection.server))
     for name in sorted(scope.included_namespaces or ()):
-        if stores.namespaces.row(name) is None:
+        if stores.namespaces.find(name) is None:
             raise UsageError(f"there is no namespace {name} at {connection.server}")
     stores.pods.apply(_list_pods(transport, connection.server, stores, scope))
     remarks = (_NODES_NOT_CHECKED,) if check_nodes and scope.included_namespaces is not None else ()
@@ -66,13 +66,16 @@ def read_cluster(connection: Connection, scope: AuditScope, sleep: WaitFunction,
     return AuditSource(_create_audit_input(stores, snapshots), list_objects(pages, scope), remarks)
 
 
-def _list_pods(transport: Transport, server: str, stores: ClusterStores, scope: AuditScope) -> Replaced[PodRow]:
+def _list_pods(transport: Transport, server: str, stores: ClusterStores, scope: AuditScope) -> Replaced[PodRecord]:
     """Return the records of the pods, which share the fields that pods of one group have in common."""
-    records: list[PodRow] = []
+    records: list[PodRecord] = []
     revision = 1
     for name in sorted(scope.included_namespaces) if scope.included_namespaces is not None else [""]:
         page = list_all(
-            transport, Reading("pods", create_list_path(POD, name), Pod, stores.create_pod_record), server, PAGE_SIZE
+            transport,
+            ResourceCodec("pods", create_list_path(POD, name), Pod, stores.create_pod_record),
+            server,
+            PAGE_SIZE,
         )
         records += page.items
         revision = max(revision, page.revision)
@@ -84,8 +87,8 @@ class _SnapshotCollector:
 
     def __init__(self) -> None:
         self.stores = ClusterStores()
-        self.pods: list[PodRow] = []
-        self.namespaces: list[NamespaceRow] = []
+        self.pods: list[PodRecord] = []
+        self.namespaces: list[NamespaceRecord] = []
         self.other_objects: list[tuple[str, msgspec.Raw]] = []
 
     def __call__(self, kind: str, item: msgspec.Raw) -> bool:
@@ -97,7 +100,7 @@ class _SnapshotCollector:
         if kind == "Pod":
             self.pods.append(self.stores.create_pod_record(_POD_DECODER.decode(item)))
         elif kind == "Namespace":
-            self.namespaces.append(namespaces_read.digest(_NAMESPACE_DECODER.decode(item)))
+            self.namespaces.append(namespaces_read.create_namespace_record(_NAMESPACE_DECODER.decode(item)))
         elif kind in GROUPS_BY_KIND or kind == DEVICE_CLASS:
             self.other_objects.append((kind, item))
         else:
@@ -123,7 +126,7 @@ def read_snapshot(snapshot: Path, scope: AuditScope, *, check_nodes: bool) -> Au
     collected.stores.namespaces.apply(Replaced(collected.namespaces, collected.get_revision()))
     collected.stores.pods.apply(Replaced(collected.pods, collected.get_revision()))
     for name in sorted(scope.included_namespaces or ()):
-        if collected.stores.namespaces.row(name) is None:
+        if collected.stores.namespaces.find(name) is None:
             raise UsageError(f"there is no namespace {name} in {snapshot}")
     cluster = Cluster()
     for kind in ("Node", DEVICE_CLASS) if check_nodes else ():

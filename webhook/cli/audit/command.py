@@ -18,7 +18,7 @@ from webhook.cli.progress import display_progress
 from webhook.cli.sources.cluster_source import ClusterSource
 from webhook.cli.sources.options import connection_options, load_usable_policies, snapshot_option
 from webhook.policy.model import Enforcement, PolicySet
-from webhook.state.watch.connect import Connection
+from webhook.state.watch.connect import ClientConfig
 
 _PROGRESS_INTERVAL = 100  # objects: no user could read more frequent updates
 _EXCLUDED_NAMESPACES = frozenset({"kube-system", DEFAULT_NAMESPACE})
@@ -97,7 +97,7 @@ def audit(  # noqa: PLR0913 -- one argument for each option
 
 
 def _run_audit(
-    policies: PolicySet, scope: AuditScope, connection: Connection | None, snapshot: Path | None
+    policies: PolicySet, scope: AuditScope, connection: ClientConfig | None, snapshot: Path | None
 ) -> tuple[AuditResult, list[str]]:
     """Run the audit, and return its result with the remarks of its source."""
     with display_progress((TextColumn("judging objects"), TextColumn("{task.completed:.0f}")), None) as update:
@@ -125,7 +125,7 @@ def _write_reports(reports: ReportWriter, api: ReportApi, result: AuditResult, s
 
 
 def _read_source(
-    scope: AuditScope, connection: Connection | None, snapshot: Path | None, *, check_nodes: bool
+    scope: AuditScope, connection: ClientConfig | None, snapshot: Path | None, *, check_nodes: bool
 ) -> AuditSource:
     if connection is not None:
         return audit_source.read_cluster(connection, scope, time.sleep, check_nodes=check_nodes)

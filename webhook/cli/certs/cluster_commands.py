@@ -12,11 +12,10 @@ from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
 
-from certs.cluster import Source, connect
-from certs.in_cluster import InCluster
-from certs.publish import bundle
-from certs.publish import publish as publish_bundle
-from certs.status import Status, status_of
+from certs.cluster import KubeconfigSource, create_client
+from certs.in_cluster import KubernetesCertificateStore
+from certs.publish import publish_bundle, read_ca_bundle
+from certs.status import SecretStatus, create_status
 from webhook.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
 from webhook.cli.certs.command import FOLDER_ARGUMENT, convert_errors, convert_facts, format_facts
 from webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
@@ -64,9 +63,11 @@ def status(  # noqa: PLR0913, PLR0917  # each is an option
     if not (namespace and slash and secret_name) or "/" in secret_name:
         raise UsageError(f"--secret {secret}: write NAMESPACE/NAME, as in {_DEFAULT_SECRET}")
     with convert_errors():
-        cluster = InCluster(connect(Source(kubeconfig, context, in_cluster)), (namespace, secret_name), name)
-        registered, stored = cluster.registered(), cluster.stored()
-    secret_status = status_of(stored.kept if stored else None, registered, datetime.now(UTC))
+        cluster = KubernetesCertificateStore(
+            create_client(KubeconfigSource(kubeconfig, context, in_cluster)), (namespace, secret_name), name
+        )
+        registered, stored = cluster.read_webhook_trust(), cluster.read_secret()
+    secret_status = create_status(stored.state if stored else None, registered, datetime.now(UTC))
     if output == "table":
         tables.print_content(_render_status(secret_status))
     else:
@@ -74,14 +75,14 @@ def status(  # noqa: PLR0913, PLR0917  # each is an option
     ctx.exit(EXIT_FINDINGS if secret_status.problems else 0)
 
 
-def _render_status(secret_status: Status) -> RenderableType:
-    rows = [format_facts("authority", facts) for facts in secret_status.authorities]
-    rows += [format_facts("serving", secret_status.leaf)] if secret_status.leaf else []
+def _render_status(secret_status: SecretStatus) -> RenderableType:
+    rows = [format_facts("authority", facts) for facts in secret_status.ca_certificates]
+    rows += [format_facts("serving", secret_status.serving)] if secret_status.serving else []
     trust_lines = [
-        Text(f"{trust.kind}: {trust.webhooks} webhooks, {_format_trust(trust.is_right)}")
+        Text(f"{trust.kind}: {trust.webhooks} webhooks, {_format_trust(trust.is_exact)}")
         for trust in secret_status.trust
     ]
-    remarks = [Text(text, "yellow") for text in secret_status.going_on] + [
+    remarks = [Text(text, "yellow") for text in secret_status.activities] + [
         Text(text, "bold red") for text in secret_status.problems
     ]
     no_configuration = [] if secret_status.trust else [Text("no webhook configuration is there: nobody calls the gate")]
@@ -97,15 +98,15 @@ def _format_trust(is_right: bool) -> str:  # noqa: FBT001  # a word for it
     return "caBundle is what ca.crt says" if is_right else "caBundle is not what ca.crt says"
 
 
-def _convert_status(secret_status: Status) -> dict[str, Any]:
+def _convert_status(secret_status: SecretStatus) -> dict[str, Any]:
     return {
-        "authorities": [convert_facts(facts) for facts in secret_status.authorities],
-        "serving": convert_facts(secret_status.leaf) if secret_status.leaf else None,
+        "authorities": [convert_facts(facts) for facts in secret_status.ca_certificates],
+        "serving": convert_facts(secret_status.serving) if secret_status.serving else None,
         "registered": [
-            {"kind": trust.kind, "webhooks": trust.webhooks, "trustsExactly": trust.is_right}
+            {"kind": trust.kind, "webhooks": trust.webhooks, "trustsExactly": trust.is_exact}
             for trust in secret_status.trust
         ],
-        "goingOn": list(secret_status.going_on),
+        "goingOn": list(secret_status.activities),
         "problems": list(secret_status.problems),
     }
 
@@ -133,6 +134,6 @@ def publish(folder: Path, name: str, kubeconfig: Path | None, context: str | Non
     """
     require_one_source(kubeconfig, context, in_cluster=in_cluster)
     with convert_errors():
-        ca_bundle = bundle(folder, datetime.now(UTC))
-        for result in publish_bundle(connect(Source(kubeconfig, context, in_cluster)), name, ca_bundle):
+        ca_bundle = read_ca_bundle(folder, datetime.now(UTC))
+        for result in publish_bundle(create_client(KubeconfigSource(kubeconfig, context, in_cluster)), name, ca_bundle):
             click.echo(f"{result.kind} {result.name}: {result.outcome}")

@@ -15,11 +15,11 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from certs.errors import CertsError
-from certs.names import Names, parse_names, service_names
+from certs.names import CertificateNames, create_service_names, parse_names
 from certs.renewal import issue as issue_certificates
 from certs.renewal import renew as renew_certificates
-from certs.show import Facts, Overview
-from certs.show import show as overview_of
+from certs.show import CertificateFacts, CertificatesOverview
+from certs.show import inspect_certificates as overview_of
 from webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, LazyGroup, UsageError
 from webhook.cli.output import tables
 from webhook.cli.output.tables import create_table
@@ -36,13 +36,13 @@ def convert_errors() -> Iterator[None]:
         raise UsageError(str(error)) from error
 
 
-def format_facts(label: str, facts: Facts) -> tuple[str, str, str, str, str]:
+def format_facts(label: str, facts: CertificateFacts) -> tuple[str, str, str, str, str]:
     """Return the facts of a certificate as a table row."""
     names = ", ".join(facts.names) or facts.subject
     return label, names, f"{facts.not_after:%Y-%m-%d %H:%M}Z", str(facts.days_left), facts.fingerprint[:16]
 
 
-def convert_facts(facts: Facts) -> dict[str, Any]:
+def convert_facts(facts: CertificateFacts) -> dict[str, Any]:
     """Convert the facts of a certificate to JSON values."""
     return {
         "subject": facts.subject,
@@ -98,8 +98,8 @@ def issue(folder: Path, service: tuple[str, ...], name: tuple[str, ...]) -> None
         names = _combine_names(service, name)
         issue_certificates(folder, names, datetime.now(UTC))
         overview = overview_of(folder, datetime.now(UTC))
-    lasts = f", good until {overview.leaf.not_after:%Y-%m-%d}" if overview.leaf else ""
-    click.echo(f"{folder / 'tls.crt'}: for {', '.join(names.texts())}{lasts}; trust {folder / 'ca.crt'}")
+    lasts = f", good until {overview.serving.not_after:%Y-%m-%d}" if overview.serving else ""
+    click.echo(f"{folder / 'tls.crt'}: for {', '.join(names.to_texts())}{lasts}; trust {folder / 'ca.crt'}")
 
 
 @certs.command(
@@ -142,12 +142,12 @@ def renew(folder: Path, *, force: bool) -> None:
     after a day: publish ca.crt in between, and nobody ever meets a certificate that they do not trust.
     """
     with convert_errors():
-        actions = renew_certificates(folder, datetime.now(UTC), force=force).done
+        actions = renew_certificates(folder, datetime.now(UTC), force=force).actions
     for line in actions or ("nothing is due",):
         click.echo(f"{folder}: {line}")
 
 
-def _combine_names(services: tuple[str, ...], names: tuple[str, ...]) -> Names:
+def _combine_names(services: tuple[str, ...], names: tuple[str, ...]) -> CertificateNames:
     parts = [_parse_service(service) for service in services]
     if names or not parts:
         parts.append(parse_names(names))
@@ -157,25 +157,25 @@ def _combine_names(services: tuple[str, ...], names: tuple[str, ...]) -> Names:
     return combined
 
 
-def _parse_service(text: str) -> Names:
+def _parse_service(text: str) -> CertificateNames:
     namespace, slash, name = text.partition("/")
     if not slash:
         raise UsageError(f"--service {text}: write NAMESPACE/NAME, as in tallygate-system/tallygate")
-    return service_names(name, namespace)
+    return create_service_names(name, namespace)
 
 
-def _render_overview(overview: Overview) -> RenderableType:
-    rows = [format_facts("authority", facts) for facts in overview.authorities]
-    rows += [format_facts("serving", overview.leaf)] if overview.leaf else []
+def _render_overview(overview: CertificatesOverview) -> RenderableType:
+    rows = [format_facts("authority", facts) for facts in overview.ca_certificates]
+    rows += [format_facts("serving", overview.serving)] if overview.serving else []
     problems = [Text(problem, "bold red") for problem in overview.problems]
-    renewal = [Text("a renewal is due: tallygate certs renew", "yellow")] if overview.due else []
+    renewal = [Text("a renewal is due: tallygate certs renew", "yellow")] if overview.is_renewal_due else []
     return Lines(create_table(("WHAT", "NAMES", "UNTIL", "DAYS LEFT", "SHA-256"), rows), *problems, *renewal)
 
 
-def _convert_overview(overview: Overview) -> dict[str, Any]:
+def _convert_overview(overview: CertificatesOverview) -> dict[str, Any]:
     return {
-        "authorities": [convert_facts(facts) for facts in overview.authorities],
-        "serving": convert_facts(overview.leaf) if overview.leaf else None,
-        "renewalDue": overview.due,
+        "authorities": [convert_facts(facts) for facts in overview.ca_certificates],
+        "serving": convert_facts(overview.serving) if overview.serving else None,
+        "renewalDue": overview.is_renewal_due,
         "problems": list(overview.problems),
     }

@@ -15,16 +15,16 @@ from types import FrameType
 import click
 
 from certs.errors import CertsError
-from certs.names import Names
+from certs.names import CertificateNames
 from certs.renewal import issue
-from certs.show import show
+from certs.show import inspect_certificates
 from webhook.cli.demo.demo_files import DemoFiles
 from webhook.cli.demo.demonstration import Demonstration, NoDecisionError
 from webhook.cli.demo.gate_process import GateProcess, GateStartError
 from webhook.cli.framework import EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
 
 _DEFAULT_PORT = "8443"
-_CERTIFICATE_NAMES = Names(("localhost",), (ip_address("127.0.0.1"),))
+_CERTIFICATE_NAMES = CertificateNames(("localhost",), (ip_address("127.0.0.1"),))
 
 
 def main(folder: Path, environment: dict[str, str]) -> int:
@@ -64,8 +64,13 @@ def _report_error(message: str) -> int:
 def _ensure_certificate(folder: Path) -> None:
     """Issue a certificate for this machine unless a usable one exists."""
     now = datetime.now(UTC)
-    current = show(folder, now)
-    if current.problems or current.due or current.leaf is None or current.leaf.names != _CERTIFICATE_NAMES.texts():
+    current = inspect_certificates(folder, now)
+    if (
+        current.problems
+        or current.is_renewal_due
+        or current.serving is None
+        or current.serving.names != _CERTIFICATE_NAMES.to_texts()
+    ):
         issue(folder, _CERTIFICATE_NAMES, now)
 
 

@@ -18,7 +18,7 @@ from urllib3.exceptions import HTTPError
 
 from webhook.cli.doctor.facts import Unavailable
 from webhook.cli.framework import UsageError
-from webhook.state.watch.connect import Connection
+from webhook.state.watch.connect import ClientConfig
 from webhook.state.watch.failure import WatchError
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ class _Status(msgspec.Struct, frozen=True):
 class DoctorClient:
     """A client of one API server with the credentials of the kubeconfig."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ClientConfig) -> None:
         self._connection = connection
 
     @property
@@ -116,7 +116,7 @@ class DoctorClient:
         self, method: str, path: str, query: Mapping[str, str] | None, body: bytes | None
     ) -> ApiResponse | Unavailable:
         try:
-            headers = {**self._connection.headers(), "Accept": "application/json", "User-Agent": "tallygate-doctor"}
+            headers = {**self._connection.get_headers(), "Accept": "application/json", "User-Agent": "tallygate-doctor"}
         except WatchError as error:
             return Unavailable(str(error))
         if body is not None:

@@ -50,11 +50,11 @@ from webhook.objects.core import Namespace, Node, ResourceQuota
 from webhook.objects.meta import ObjectMeta, StringMap
 from webhook.policy.model import PodFilter
 from webhook.state.kubernetes import naming
-from webhook.state.watch.connect import Connection
+from webhook.state.watch.connect import ClientConfig
 from webhook.state.watch.failure import WatchError
 from webhook.state.watch.pool import PooledTransport
 from webhook.state.watch.ports import Transport
-from webhook.state.watch.wire import Reading, revision_of
+from webhook.state.watch.wire import ResourceCodec, parse_revision
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -112,22 +112,22 @@ class PagedLists:
 
     def list_namespaces(self) -> tuple[LabelledNamespace, ...] | Unavailable:
         """Return every namespace."""
-        codec = Reading("namespaces", "/api/v1/namespaces", Namespace, _convert_namespace)
+        codec = ResourceCodec("namespaces", "/api/v1/namespaces", Namespace, _convert_namespace)
         return self._list(
             codec, lambda records: tuple(LabelledNamespace(record.name, record.labels) for record in records)
         )
 
     def list_quotas(self) -> tuple[ResourceQuota, ...] | Unavailable:
         """Return every ResourceQuota."""
-        codec = Reading("resourcequotas", "/api/v1/resourcequotas", ResourceQuota, _convert_quota)
+        codec = ResourceCodec("resourcequotas", "/api/v1/resourcequotas", ResourceQuota, _convert_quota)
         return self._list(codec, lambda records: tuple(record.quota for record in records if record.quota))
 
     def list_opaque_name_users(self) -> tuple[OpaqueNameUser, ...] | Unavailable:
         """Return the nodes that advertise opaque names and the pods that request them and have not ended."""
-        nodes = self._list(Reading("nodes", "/api/v1/nodes", Node, _convert_node), _create_user_converter("Node"))
+        nodes = self._list(ResourceCodec("nodes", "/api/v1/nodes", Node, _convert_node), _create_user_converter("Node"))
         if isinstance(nodes, Unavailable):
             return nodes
-        pods = self._list(Reading("pods", PODS_PATH, _Pod, _convert_pod), _create_user_converter("Pod"))
+        pods = self._list(ResourceCodec("pods", PODS_PATH, _Pod, _convert_pod), _create_user_converter("Pod"))
         return pods if isinstance(pods, Unavailable) else (*nodes, *pods)
 
     def list_cap_limits(
@@ -157,7 +157,7 @@ class PagedLists:
         )
 
     def _list(
-        self, codec: Reading[T, _ListedRecord], convert: Callable[[list[_ListedRecord]], tuple[R, ...]]
+        self, codec: ResourceCodec[T, _ListedRecord], convert: Callable[[list[_ListedRecord]], tuple[R, ...]]
     ) -> tuple[R, ...] | Unavailable:
         try:
             return convert(list(list_all(self._transport, codec, self._server).items))
@@ -196,7 +196,7 @@ def _create_record(
     if meta is None or not meta.uid or not meta.name:
         raise ValueError("an object without uid or name")
     opaque_names = tuple(sorted(name for name in resource_names if name.startswith(OPAQUE_PREFIX)))
-    revision = revision_of(meta.resource_version or "")
+    revision = parse_revision(meta.resource_version or "")
     return _ListedRecord(meta.uid, meta.namespace or "", meta.name, revision, opaque_names, meta.labels or {}, quota)
 
 
@@ -236,7 +236,7 @@ class DoctorRequest:
     cluster_options: tuple[str, ...] = ()
 
 
-def gather_facts(connection: Connection, request: DoctorRequest) -> GateFacts:
+def gather_facts(connection: ClientConfig, request: DoctorRequest) -> GateFacts:
     """Gather all facts.
 
     Raises:

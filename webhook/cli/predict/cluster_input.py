@@ -38,9 +38,9 @@ from webhook.objects.core import ResourceList
 from webhook.objects.meta import ObjectMeta
 from webhook.objects.scheduling import SchedulingNode, SchedulingNodeStatus, SchedulingPod
 from webhook.state.kubernetes import naming
-from webhook.state.watch.failure import Reason
-from webhook.state.watch.pool import Access, PooledTransport
-from webhook.state.watch.wire import Reading, revision_of
+from webhook.state.watch.failure import ApiErrorReason
+from webhook.state.watch.pool import ApiEndpoint, PooledTransport
+from webhook.state.watch.wire import ResourceCodec, parse_revision
 
 _NODE_DECODER = msgspec.json.Decoder(SchedulingNode)
 _AMOUNTS_DECODER = msgspec.json.Decoder(ResourceList)
@@ -172,9 +172,9 @@ def _read_snapshot(path: Path) -> ClusterInput:
     return cluster_input
 
 
-def _list_cluster(access: Access) -> ClusterInput:
+def _list_cluster(access: ApiEndpoint) -> ClusterInput:
     cluster_input, transport = ClusterInput(), PooledTransport(access)
-    pods = Reading("pods", PODS_PATH, SchedulingPod, lambda pod: _create_record(cluster_input.cluster, pod))
+    pods = ResourceCodec("pods", PODS_PATH, SchedulingPod, lambda pod: _create_record(cluster_input.cluster, pod))
     try:
         _ingest_all(cluster_input, list_all(transport, snapshot_items.NAMESPACE_CODEC, access.server).items)
         _ingest_all(cluster_input, list_all(transport, snapshot_items.NODE_CODEC, access.server).items)
@@ -196,7 +196,10 @@ def _list_cluster(access: Access) -> ClusterInput:
 
 
 def _list_if_allowed(
-    cluster_input: ClusterInput, transport: PooledTransport, codec: Reading[SchedulingObject, SnapshotItem], server: str
+    cluster_input: ClusterInput,
+    transport: PooledTransport,
+    codec: ResourceCodec[SchedulingObject, SnapshotItem],
+    server: str,
 ) -> Sequence[SnapshotItem] | None:
     """Return the items of a resource, none if the API server does not serve it, None if the list is forbidden."""
     try:
@@ -204,7 +207,7 @@ def _list_if_allowed(
     except UnknownResourceError:
         return ()
     except ListError as error:
-        if error.cause.reason is not Reason.FORBIDDEN:
+        if error.cause.reason is not ApiErrorReason.FORBIDDEN:
             raise
         cluster_input.omissions.append(f"{codec.name} may not be listed: {error.cause}")
         return None
@@ -227,7 +230,9 @@ def _create_record(cluster: Cluster, pod: SchedulingPod) -> _PodRecord:
         raise ValueError("a pod without uid, namespace or name")
     is_pending = not has_ended(pod) and not (pod.spec and pod.spec.node_name) and meta.deletion_timestamp is None
     pod_info, pending = create_pod_info(pod, cluster.groups), pod if is_pending else None
-    return _PodRecord(meta.uid, meta.namespace, meta.name, revision_of(meta.resource_version or "1"), pod_info, pending)
+    return _PodRecord(
+        meta.uid, meta.namespace, meta.name, parse_revision(meta.resource_version or "1"), pod_info, pending
+    )
 
 
 def _fill_identity(pod: SchedulingPod) -> SchedulingPod:

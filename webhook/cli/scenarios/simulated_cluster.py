@@ -27,12 +27,12 @@ from webhook.objects.core import Namespace
 from webhook.state.in_memory import MemoryLedgers
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
-from webhook.state.watch.events import Changed, Event, Replaced
-from webhook.state.watch.namespaces import NAMESPACES, NamespaceRow, NamespaceView, digest
-from webhook.state.watch.nodes import NODES, NodeView
-from webhook.state.watch.placing import ClusterView
-from webhook.state.watch.pods import PodRow
-from webhook.state.watch.view import PodView
+from webhook.state.watch.events import Changed, Replaced, WatchEvent
+from webhook.state.watch.namespaces import NAMESPACE_CODEC, NamespaceRecord, NamespaceStore, create_namespace_record
+from webhook.state.watch.nodes import NODE_CODEC, NodeStore
+from webhook.state.watch.placing import SchedulerCache
+from webhook.state.watch.pods import PodRecord
+from webhook.state.watch.view import PodStore
 
 # As the server's reconciler: soon after a change, then every second while a ledger has reservations.
 _FIRST_RECONCILE_SECONDS: Final = 0.2
@@ -63,9 +63,9 @@ class SimulatedCluster:
     def __init__(self, scenario: Scenario) -> None:
         self.now = 1000.0
         self._nonce_counter = itertools.count(1)
-        self._pods, self._namespaces, self._nodes = PodView(), NamespaceView(), NodeView()
-        self._scheduler_cache = ClusterView(self._nodes, self._namespaces)
-        self._pod_codec = self._scheduler_cache.reading(self._pods)
+        self._pods, self._namespaces, self._nodes = PodStore(), NamespaceStore(), NodeStore()
+        self._scheduler_cache = SchedulerCache(self._nodes, self._namespaces)
+        self._pod_codec = self._scheduler_cache.create_pod_codec(self._pods)
         self.store = ApiServerStore(self._send_watch_event)
         self._usage_lister = UsageLister(self._pods, self._namespaces, self._read_clock, self._read_clock)
         self._ledgers = MemoryLedgers(is_standalone=False)
@@ -100,7 +100,7 @@ class SimulatedCluster:
     @contextmanager
     def open_snapshot(self, *, pods: bool) -> Iterator[ClusterSnapshot | None]:
         """Yield a snapshot of the nodes and the pods with a node name; no scheduler binds the other pods."""
-        with self._scheduler_cache.held(_FIRST_RECONCILE_SECONDS) as cluster:
+        with self._scheduler_cache.acquire(_FIRST_RECONCILE_SECONDS) as cluster:
             yield ClusterSnapshot(cluster, has_pods=pods) if cluster is not None else None
 
     def read_pod_revision(self, namespace: str, name: str, uid: str) -> int | None:
@@ -146,7 +146,7 @@ class SimulatedCluster:
         namespace_records = [_create_namespace_record(body) for _, body in self.store.list_objects("Namespace")]
         self._namespaces.apply(Replaced(namespace_records, self.store.revision))
         node_events = [
-            NODES.event(_encode_watch_event("ADDED", _add_default_allocatable(body)))
+            NODE_CODEC.decode_event(_encode_watch_event("ADDED", _add_default_allocatable(body)))
             for _, body in self.store.list_objects("Node")
         ]
         self._nodes.apply(
@@ -162,7 +162,7 @@ class SimulatedCluster:
             self._ledger_reconciler.reconcile(key, active_cap)
 
     def _list_ledger_keys(self) -> Sequence[tuple[LedgerKey, ActiveCap]]:
-        return list(self._ledger_reconciler.list_ledgers([record.name for record in self._namespaces.rows()]))
+        return list(self._ledger_reconciler.list_ledgers([record.name for record in self._namespaces.list_records()]))
 
     def _read_ledger(self, key: LedgerKey) -> Ledger:
         return self._ledgers.transact(key, ReadTransition(), math.inf) or Ledger(Amounts())
@@ -170,13 +170,13 @@ class SimulatedCluster:
     def _send_watch_event(self, event: str, key: ObjectKey, body: JsonObject) -> None:
         """Apply a change to the stores as a watch would."""
         if key.kind == "Pod":
-            self._apply_pod_event(self._pod_codec.event(_encode_watch_event(event, body)))
+            self._apply_pod_event(self._pod_codec.decode_event(_encode_watch_event(event, body)))
         elif key.kind == "Namespace":
-            self._namespaces.apply(NAMESPACES.event(_encode_watch_event(event, body)))
+            self._namespaces.apply(NAMESPACE_CODEC.decode_event(_encode_watch_event(event, body)))
         elif key.kind == "Node":
-            self._nodes.apply(NODES.event(_encode_watch_event(event, _add_default_allocatable(body))))
+            self._nodes.apply(NODE_CODEC.decode_event(_encode_watch_event(event, _add_default_allocatable(body))))
 
-    def _apply_pod_event(self, event: Event[PodRow]) -> None:
+    def _apply_pod_event(self, event: WatchEvent[PodRecord]) -> None:
         self._pods.apply(event)
         self._scheduler_cache.apply(event)
 
@@ -198,5 +198,5 @@ def _add_default_allocatable(node: JsonObject) -> JsonObject:
     return {**node, "status": {**status, "allocatable": {**_DEFAULT_ALLOCATABLE, **allocatable}}}
 
 
-def _create_namespace_record(body: JsonObject) -> NamespaceRow:
-    return digest(msgspec.json.decode(msgspec.json.encode(body), type=Namespace))
+def _create_namespace_record(body: JsonObject) -> NamespaceRecord:
+    return create_namespace_record(msgspec.json.decode(msgspec.json.encode(body), type=Namespace))

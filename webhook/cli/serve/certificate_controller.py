@@ -19,15 +19,15 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from certs.cluster import Source, connect
+from certs.cluster import KubeconfigSource, create_client
 from certs.errors import CertsError
-from certs.folder import Folder
-from certs.in_cluster import InCluster
-from certs.keeper import ChangedError, Keeper, Timing
-from certs.kept import Leaf, fingerprint
-from certs.names import service_names
-from certs.succession import Step, What
-from certs.watching import Watching
+from certs.folder import ServedFiles
+from certs.in_cluster import KubernetesCertificateStore
+from certs.keeper import CertificateReconciler, ChangedError, Timing
+from certs.kept import ServingCertificate, compute_fingerprint
+from certs.names import create_service_names
+from certs.succession import RotationAction, RotationStep
+from certs.watching import CertificateWatch
 from webhook.admission.webhook_configuration import CONFIGURATION_NAME
 from webhook.errors import TallygateError
 from webhook.server.interfaces import ReadinessStatus, ServerSetup
@@ -73,10 +73,10 @@ class CertificateMetrics:
         )
         for result in _RESULTS:
             self._reconciles.labels(result)
-        for action in What:
+        for action in RotationAction:
             self._steps.labels(action)
 
-    def count_action(self, action: What) -> None:
+    def count_action(self, action: RotationAction) -> None:
         """Count an action."""
         self._steps.labels(action).inc()
 
@@ -145,9 +145,9 @@ def run_certificate_controller(settings: Settings, telemetry: Telemetry) -> Iter
 
 
 @contextmanager
-def _open_folder(path: Path | None) -> Iterator[Folder]:
+def _open_folder(path: Path | None) -> Iterator[ServedFiles]:
     if path:
-        yield Folder(path)
+        yield ServedFiles(path)
         return
     try:
         temporary_folder = tempfile.TemporaryDirectory(prefix="tallygate-")
@@ -156,13 +156,13 @@ def _open_folder(path: Path | None) -> Iterator[Folder]:
             f"no temporary folder to hand certificates over in: {error.strerror or error}; name one by tls_folder"
         ) from None
     with temporary_folder as name:
-        yield Folder(Path(name))
+        yield ServedFiles(Path(name))
 
 
 class _CertificateController:
     """The thread, its log events, metrics and readiness status."""
 
-    def __init__(self, settings: Settings, folder: Folder, telemetry: Telemetry) -> None:
+    def __init__(self, settings: Settings, folder: ServedFiles, telemetry: Telemetry) -> None:
         self._settings = settings
         self._folder = folder
         self._log = telemetry.log
@@ -188,13 +188,13 @@ class _CertificateController:
             self._stop.wait(_MIN_RECONCILE_SECONDS)
             self._reconcile()
         self._thread.start()
-        self._watches.begin()
+        self._watches.start()
 
     def stop(self) -> None:
         """Stop the thread; a running call is not awaited for more than 5 s."""
         self._stop.set()
         self._debouncer.notify()
-        self._watches.end()
+        self._watches.stop()
         self._thread.join(_JOIN_TIMEOUT_SECONDS)
 
     def get_status(self) -> ReadinessStatus:
@@ -205,35 +205,39 @@ class _CertificateController:
         served = self._reconciler.served
         detail: dict[str, object] = {"secret": self._settings.tls_secret}
         if served:
-            detail["handedOver"] = fingerprint(served.certificate)
+            detail["handedOver"] = compute_fingerprint(served.certificate)
         problems = {"failure": self._failure, "complaint": self._request_error, "unwatched": self._watches.failure}
         return ReadinessStatus(
             "certificates", ready=True, detail=detail | {name: text for name, text in problems.items() if text}
         )
 
-    def _create_reconciler(self) -> tuple[Keeper, Watching]:
+    def _create_reconciler(self) -> tuple[CertificateReconciler, CertificateWatch]:
         namespace, slash, name = self._settings.tls_secret.partition("/")
         if not (namespace and slash and name) or "/" in name:
             raise ServeError(
                 f"tls_secret {self._settings.tls_secret!r}: write NAMESPACE/NAME, as in tallygate-system/tallygate-tls"
             )
         try:
-            client = connect(_choose_source(self._settings))
-            names = service_names(CONFIGURATION_NAME, namespace)
+            client = create_client(_choose_source(self._settings))
+            names = create_service_names(CONFIGURATION_NAME, namespace)
         except CertsError as error:
             raise ServeError(str(error)) from None
         timing = Timing(lambda: datetime.now(UTC), time.monotonic, self._settings.tls_settling)
         served = self._folder.read(datetime.now(UTC))
-        reconciler = Keeper(
-            InCluster(client, (namespace, name), CONFIGURATION_NAME), names, self._install, timing, served
+        reconciler = CertificateReconciler(
+            KubernetesCertificateStore(client, (namespace, name), CONFIGURATION_NAME),
+            names,
+            self._install,
+            timing,
+            served,
         )
-        return reconciler, Watching(client, (namespace, name), CONFIGURATION_NAME, self._debouncer.notify)
+        return reconciler, CertificateWatch(client, (namespace, name), CONFIGURATION_NAME, self._debouncer.notify)
 
-    def _install(self, serving_certificate: Leaf) -> None:
+    def _install(self, serving_certificate: ServingCertificate) -> None:
         self._folder.write(serving_certificate)
         self._log.info(
             "certificate-taken",
-            certificate=fingerprint(serving_certificate.certificate),
+            certificate=compute_fingerprint(serving_certificate.certificate),
             not_after=serving_certificate.certificate.not_valid_after_utc.isoformat(),
         )
 
@@ -252,8 +256,8 @@ class _CertificateController:
     def _reconcile(self) -> None:
         """Run the pending actions, at most 6, and report a failure."""
         try:
-            for action in islice(iter(self._reconciler.round, None), _MAX_ACTIONS):
-                self._report_action(action)
+            for step in islice(iter(self._reconciler.reconcile, None), _MAX_ACTIONS):
+                self._report_action(step)
         except ChangedError as error:
             self._log.info("certificates-changed-meanwhile", message=str(error))
         except (CertsError, TallygateError) as error:
@@ -266,13 +270,13 @@ class _CertificateController:
         else:
             self._metrics.count_reconcile(success=True)
             self._set_failure("")
-        self._set_request_error(self._reconciler.complaint)
+        self._set_request_error(self._reconciler.request_error)
 
-    def _report_action(self, action: Step) -> None:
-        self._metrics.count_action(action.what)
-        fingerprints = [fingerprint(ca) for ca in action.kept.authorities] if action.kept else None
+    def _report_action(self, step: RotationStep) -> None:
+        self._metrics.count_action(step.action)
+        fingerprints = [compute_fingerprint(ca) for ca in step.state.ca_certificates] if step.state else None
         extra_fields = {"authorities": fingerprints} if fingerprints else {}
-        self._log.info("certificates-kept", step=action.what, message=action.why, **extra_fields)
+        self._log.info("certificates-kept", step=step.action, message=step.reason, **extra_fields)
 
     def _set_failure(self, failure: str) -> None:
         """Store the failure, which is empty after a success; log it when it changes."""
@@ -293,8 +297,8 @@ class _CertificateController:
         self._request_error = request_error
 
 
-def _choose_source(settings: Settings) -> Source:
+def _choose_source(settings: Settings) -> KubeconfigSource:
     """Return the watched cluster; without one the cluster of the given kubeconfig, else the one of this pod."""
     if settings.cluster == "kubeconfig" or (settings.cluster == "none" and settings.kubeconfig):
-        return Source(settings.kubeconfig, settings.context or None)
-    return Source(in_cluster=True)
+        return KubeconfigSource(settings.kubeconfig, settings.context or None)
+    return KubeconfigSource(in_cluster=True)

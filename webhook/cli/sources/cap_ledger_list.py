@@ -11,7 +11,7 @@ import msgspec
 from webhook.state.kubernetes import codec, naming, wire
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey, StoreUnavailableError
-from webhook.state.watch.wire import Reading, revision_of
+from webhook.state.watch.wire import ResourceCodec, parse_revision
 
 LEDGER_PAGE_SIZE = 50
 """Ledgers in a page of a list: a ledger may have 1.5 MiB, and a page at most 128 MiB (`webhook.state.watch.pool`)."""
@@ -25,13 +25,13 @@ class _Spec(msgspec.Struct, frozen=True):
 
 
 class _Status(msgspec.Struct, frozen=True):
-    shown: wire.Shown = wire.Shown()
+    shown: wire.CapLedgerSummary = wire.CapLedgerSummary()
 
 
 class _PartialCapLedger(msgspec.Struct, frozen=True):
     """The fields that every version of a CapLedger has."""
 
-    metadata: wire.Metadata
+    metadata: wire.CapLedgerMetadata
     spec: _Spec
     status: _Status = _Status()
 
@@ -70,12 +70,12 @@ def create_ledger_record(item: msgspec.Raw) -> CapLedgerRecord:
     """
     partial = _PARTIAL_DECODER.decode(item)
     metadata, key = partial.metadata, LedgerKey(partial.spec.cap, partial.spec.namespace)
-    identity = metadata.uid, metadata.namespace, metadata.name, revision_of(metadata.resource_version), key
+    identity = metadata.uid, metadata.namespace, metadata.name, parse_revision(metadata.resource_version), key
     try:
-        decoded = codec.decode(bytes(item), key)
+        decoded = codec.decode_ledger(bytes(item), key)
     except StoreUnavailableError as error:
         return CapLedgerRecord(*identity, None, None, str(error))
-    if metadata.name != naming.object_name(key):
+    if metadata.name != naming.get_object_name(key):
         message = f"capledger {metadata.namespace}/{metadata.name} has a name that no gate gives, and is passed over"
         return CapLedgerRecord(*identity, None, None, message)
     return CapLedgerRecord(*identity, decoded.ledger, partial.status.shown.counted_at)
@@ -111,4 +111,4 @@ def _describe_duplicate(record: CapLedgerRecord, other: CapLedgerRecord) -> str:
 
 _PARTIAL_DECODER = msgspec.json.Decoder(_PartialCapLedger)
 
-LEDGER_RECORD_CODEC = Reading(naming.PLURAL, LEDGERS_PATH, msgspec.Raw, create_ledger_record)
+LEDGER_RECORD_CODEC = ResourceCodec(naming.PLURAL, LEDGERS_PATH, msgspec.Raw, create_ledger_record)

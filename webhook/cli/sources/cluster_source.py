@@ -5,7 +5,7 @@ from pathlib import Path
 
 from webhook.cli.sources.observed_cluster import ObservedCluster, observe_api_server, observe_snapshot
 from webhook.cli.sources.options import require_one_source
-from webhook.state.watch.connect import Connection, connect, connect_in_cluster
+from webhook.state.watch.connect import ClientConfig, load_in_cluster_config, load_kubeconfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +25,13 @@ class ClusterSource:
         """Check that the options name one source."""
         require_one_source(self.kubeconfig, self.context, in_cluster=self.in_cluster, snapshot=self.snapshot)
 
-    def connect(self) -> Connection:
+    def connect(self) -> ClientConfig:
         """Return the connection to the API server.
 
         Raises:
             ConnectError: if the API server is not configured.
         """
-        return connect_in_cluster() if self.in_cluster else connect(self.kubeconfig, self.context)
+        return load_in_cluster_config() if self.in_cluster else load_kubeconfig(self.kubeconfig, self.context)
 
     def read(self) -> ObservedCluster:
         """Return the cluster at present, or at the time of the snapshot.

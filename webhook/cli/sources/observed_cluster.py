@@ -28,17 +28,17 @@ from webhook.objects.core import Namespace, Pod
 from webhook.state.kubernetes import naming
 from webhook.state.ports import LedgerKey
 from webhook.state.watch import namespaces
-from webhook.state.watch.columns import Place
-from webhook.state.watch.events import Changed, Deleted, Event, Replaced
-from webhook.state.watch.failure import Reason
-from webhook.state.watch.namespaces import NAMESPACES, NamespaceRow, NamespaceView
-from webhook.state.watch.pods import PodRow, digest
-from webhook.state.watch.pool import Access, PooledTransport
+from webhook.state.watch.columns import StoredPod
+from webhook.state.watch.events import Changed, Deleted, Replaced, WatchEvent
+from webhook.state.watch.failure import ApiErrorReason
+from webhook.state.watch.namespaces import NAMESPACE_CODEC, NamespaceRecord, NamespaceStore
+from webhook.state.watch.pods import PodRecord, create_pod_record
+from webhook.state.watch.pool import ApiEndpoint, PooledTransport
 from webhook.state.watch.ports import Transport
-from webhook.state.watch.runner import Follower
-from webhook.state.watch.shapes import Shapes
-from webhook.state.watch.view import PodView
-from webhook.state.watch.wire import Reading, revision_of
+from webhook.state.watch.runner import Informer
+from webhook.state.watch.shapes import ChargeGroupInterner
+from webhook.state.watch.view import PodStore
+from webhook.state.watch.wire import ResourceCodec, parse_revision
 
 PODS_PATH = "/api/v1/pods"
 _NO_MEMBERS = Membership(frozenset(), "", 0, 0, 0)
@@ -51,19 +51,19 @@ class ClusterStores:
     """
 
     def __init__(self) -> None:
-        self.pods = PodView()
-        self.namespaces = NamespaceView()
+        self.pods = PodStore()
+        self.namespaces = NamespaceStore()
         self.usage_lister = UsageLister(self.pods, self.namespaces, time.monotonic, lambda: None)
         self.creation_times: dict[str, float] = {}
-        self._interner = Shapes()
+        self._interner = ChargeGroupInterner()
 
-    def create_pod_record(self, pod: Pod) -> PodRow:
+    def create_pod_record(self, pod: Pod) -> PodRecord:
         """Return the record of a stored pod.
 
         Raises:
             ValueError: if the pod lacks a field that every stored pod has.
         """
-        record = digest(pod, self._interner)
+        record = create_pod_record(pod, self._interner)
         created = pod.metadata.creation_timestamp if pod.metadata else None
         if created:
             self.creation_times[record.uid] = datetime.fromisoformat(created).replace(tzinfo=UTC).timestamp()
@@ -82,7 +82,7 @@ class ObservedCluster:
     read_at: float | None = None
 
     @property
-    def pods(self) -> PodView:
+    def pods(self) -> PodStore:
         """The store of pods."""
         return self.stores.pods
 
@@ -111,19 +111,19 @@ class ObservedCluster:
         """Return the deleted namespaces for which a ledger of the caps still exists."""
         cap_keys = {cap.key for cap in caps.list_caps()}
         namespaces = {key.namespace for key in self.ledgers.records if key.namespace and key.cap in cap_keys}
-        return sorted(name for name in namespaces if self.stores.namespaces.row(name) is None)
+        return sorted(name for name in namespaces if self.stores.namespaces.find(name) is None)
 
     @cached_property
     def _terminating_by_namespace(self) -> Mapping[str, list[str]]:
         uids_by_namespace: dict[str, list[str]] = defaultdict(list)
-        for namespace in self.stores.namespaces.rows():
-            for pod in self.pods.within(namespace.name):
+        for namespace in self.stores.namespaces.list_records():
+            for pod in self.pods.list_pods(namespace.name):
                 if _is_terminating(pod):
                     uids_by_namespace[namespace.name].append(pod.uid)
         return uids_by_namespace
 
 
-def observe_api_server(access: Access) -> ObservedCluster:
+def observe_api_server(access: ApiEndpoint) -> ObservedCluster:
     """List a cluster. Ledgers are read first, so that the pods are not older than those that a ledger counted.
 
     Raises:
@@ -132,8 +132,10 @@ def observe_api_server(access: Access) -> ObservedCluster:
     transport = PooledTransport(access)
     try:
         stores, ledgers = ClusterStores(), list_cap_ledgers(transport, access.server)
-        stores.namespaces.apply(list_all(transport, NAMESPACES, access.server))
-        stores.pods.apply(list_all(transport, Reading("pods", PODS_PATH, Pod, stores.create_pod_record), access.server))
+        stores.namespaces.apply(list_all(transport, NAMESPACE_CODEC, access.server))
+        stores.pods.apply(
+            list_all(transport, ResourceCodec("pods", PODS_PATH, Pod, stores.create_pod_record), access.server)
+        )
         return ObservedCluster(stores, ledgers, time.time())
     finally:
         transport.close()
@@ -152,7 +154,7 @@ def list_cap_ledgers(transport: Transport, server: str) -> CapLedgerList:
             "the cluster has no CapLedgers: the gate keeps its ledgers in memory, or there is none"
         )
     except ListError as error:
-        if error.cause.reason is not Reason.FORBIDDEN:
+        if error.cause.reason is not ApiErrorReason.FORBIDDEN:
             raise
         return _create_unavailable(f"CapLedgers may not be read: {error.cause}")
 
@@ -161,7 +163,7 @@ def _create_unavailable(reason: str) -> CapLedgerList:
     return CapLedgerList(missing_reason=reason, unavailable_reason=reason)
 
 
-def _is_terminating(pod: Place) -> bool:
+def _is_terminating(pod: StoredPod) -> bool:
     return pod.is_terminating and not pod.has_ended
 
 
@@ -170,8 +172,8 @@ class _SnapshotHandler:
 
     def __init__(self) -> None:
         self.stores = ClusterStores()
-        self.pods: list[PodRow] = []
-        self.namespaces: list[NamespaceRow] = []
+        self.pods: list[PodRecord] = []
+        self.namespaces: list[NamespaceRecord] = []
         self.ledgers: list[CapLedgerRecord] = []
 
     def __call__(self, kind: str, item: msgspec.Raw) -> bool:
@@ -184,7 +186,7 @@ class _SnapshotHandler:
             case "Pod":
                 self.pods.append(self.stores.create_pod_record(_POD_DECODER.decode(item)))
             case "Namespace":
-                self.namespaces.append(namespaces.digest(_NAMESPACE_DECODER.decode(item)))
+                self.namespaces.append(namespaces.create_namespace_record(_NAMESPACE_DECODER.decode(item)))
             case naming.KIND:
                 self.ledgers.append(cap_ledger_list.create_ledger_record(item))
             case "Node":
@@ -198,7 +200,7 @@ class _SnapshotHandler:
         return (
             max((record.revision for record in self.pods), default=1)
             if list_revision in ("", "0")
-            else revision_of(list_revision)
+            else parse_revision(list_revision)
         )
 
 
@@ -243,7 +245,7 @@ class CapLedgerStore:
     def __len__(self) -> int:
         return len(self._records)
 
-    def apply(self, event: Event[CapLedgerRecord]) -> None:
+    def apply(self, event: WatchEvent[CapLedgerRecord]) -> None:
         """Apply an event to the store."""
         if isinstance(event, Replaced):
             self._records = {record.uid: record for record in event.items}
@@ -261,17 +263,17 @@ class CapLedgerStore:
 class WatchedCluster:
     """The watches of pods, namespaces and, unless `unavailable_reason` is set, CapLedgers."""
 
-    def __init__(self, access: Access, unavailable_reason: str) -> None:
+    def __init__(self, access: ApiEndpoint, unavailable_reason: str) -> None:
         self._unavailable_reason = unavailable_reason
         self._stores, self._ledger_store = ClusterStores(), CapLedgerStore()
         namespaces, pods = self._stores.namespaces, self._stores.pods
-        self._informers: list[Follower[Any, Any]] = [
-            Follower(NAMESPACES, access, namespaces.apply, namespaces.__len__),
-            Follower(pods.reading, access, pods.apply, pods.__len__),
+        self._informers: list[Informer[Any, Any]] = [
+            Informer(NAMESPACE_CODEC, access, namespaces.apply, namespaces.__len__),
+            Informer(pods.codec, access, pods.apply, pods.__len__),
         ]
         if not unavailable_reason:
             self._informers.append(
-                Follower(LEDGER_RECORD_CODEC, access, self._ledger_store.apply, self._ledger_store.__len__)
+                Informer(LEDGER_RECORD_CODEC, access, self._ledger_store.apply, self._ledger_store.__len__)
             )
 
     def start(self) -> None:
@@ -288,7 +290,7 @@ class WatchedCluster:
         """Yield the cluster after each possible change, with the messages of its stale stores; without end."""
         previous: object = None
         while True:
-            statuses = [informer.followed() for informer in self._informers]
+            statuses = [informer.get_status() for informer in self._informers]
             stale = tuple(
                 status.stale for status in statuses if status.stale is not None and status.revision is not None
             )
@@ -308,7 +310,7 @@ class WatchedCluster:
 
 
 @contextmanager
-def watch_cluster(access: Access, unavailable_reason: str) -> Iterator[WatchedCluster]:
+def watch_cluster(access: ApiEndpoint, unavailable_reason: str) -> Iterator[WatchedCluster]:
     """Yield a cluster that is watched while the block runs."""
     cluster = WatchedCluster(access, unavailable_reason)
     cluster.start()

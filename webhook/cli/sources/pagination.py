@@ -5,13 +5,13 @@ from typing import TypeVar
 
 from webhook.cli.progress import track_size
 from webhook.errors import TallygateError
-from webhook.state.watch.events import Replaced, Row
-from webhook.state.watch.failure import LIST_ANEW, Reason, WatchError
+from webhook.state.watch.events import Replaced, ResourceRecord
+from webhook.state.watch.failure import RELIST_REASONS, ApiErrorReason, WatchError
 from webhook.state.watch.ports import Transport
-from webhook.state.watch.wire import Page, Reading, refused
+from webhook.state.watch.wire import Page, ResourceCodec, create_response_error
 
 W = TypeVar("W")
-R = TypeVar("R", bound=Row)
+R = TypeVar("R", bound=ResourceRecord)
 
 _PAGE_SIZE = 500
 _PAGE_SIZE_FACTORS = (1, 4, 16)
@@ -32,7 +32,7 @@ class UnknownResourceError(ListError):
     """A resource that the API server does not serve."""
 
 
-def list_all(transport: Transport, codec: Reading[W, R], server: str, page_size: int = _PAGE_SIZE) -> Replaced[R]:
+def list_all(transport: Transport, codec: ResourceCodec[W, R], server: str, page_size: int = _PAGE_SIZE) -> Replaced[R]:
     """Return all objects of a resource; without a `resourceVersion` in the query this is a live read.
 
     `page_size` is the number of objects in each request.
@@ -47,7 +47,7 @@ def list_all(transport: Transport, codec: Reading[W, R], server: str, page_size:
         try:
             return _collect(_track_pages(transport, codec, server, size))
         except WatchError as failure:
-            larger = next(sizes, None) if failure.reason in LIST_ANEW else None
+            larger = next(sizes, None) if failure.reason in RELIST_REASONS else None
             if larger is None:
                 raise ListError(f"{codec.name} cannot be listed at {server}: {failure}", failure) from failure
             size = larger
@@ -62,31 +62,31 @@ def _collect(pages: Iterator[Page[R]]) -> Replaced[R]:
     return Replaced(items, revision)
 
 
-def _track_pages(transport: Transport, codec: Reading[W, R], server: str, size: int) -> Iterator[Page[R]]:
+def _track_pages(transport: Transport, codec: ResourceCodec[W, R], server: str, size: int) -> Iterator[Page[R]]:
     """Return the pages of one list, with a progress line on stderr if they take long."""
     return track_size(
         f"listing {codec.name}", _request_pages(transport, codec, server, size), lambda page: len(page.items)
     )
 
 
-def _request_pages(transport: Transport, codec: Reading[W, R], server: str, size: int) -> Iterator[Page[R]]:
+def _request_pages(transport: Transport, codec: ResourceCodec[W, R], server: str, size: int) -> Iterator[Page[R]]:
     query, first_revision = {"limit": f"{size}"}, None
     while True:
         response = transport.get(codec.path, query)
         if response.status == _NOT_FOUND:
-            failure = refused(response)
+            failure = create_response_error(response)
             raise UnknownResourceError(f"there are no {codec.name} at {server}: {failure}", failure)
         if response.status != _OK:
-            raise refused(response)
-        page = codec.page(response.body)
+            raise create_response_error(response)
+        page = codec.decode_page(response.body)
         first_revision = first_revision or page.revision
         if page.revision != first_revision:
             raise WatchError(
-                Reason.INCONSISTENT, f"a list went on at revision {page.revision} instead of {first_revision}"
+                ApiErrorReason.INCONSISTENT, f"a list went on at revision {page.revision} instead of {first_revision}"
             )
         yield page
-        if not page.more:
+        if not page.continue_token:
             return
-        if page.more == query.get("continue"):
-            raise WatchError(Reason.UNREADABLE, f"a list of {codec.name} that does not end")
-        query = {"limit": f"{size}", "continue": page.more}
+        if page.continue_token == query.get("continue"):
+            raise WatchError(ApiErrorReason.UNREADABLE, f"a list of {codec.name} that does not end")
+        query = {"limit": f"{size}", "continue": page.continue_token}

@@ -17,7 +17,7 @@ from webhook.objects.core import Namespace
 from webhook.objects.meta import ObjectMeta
 from webhook.objects.scheduling import DeviceClass, PodDisruptionBudget, PriorityClass, SchedulingNode, SchedulingPod
 from webhook.state.kubernetes import naming, wire
-from webhook.state.watch.wire import Reading, revision_of
+from webhook.state.watch.wire import ResourceCodec, parse_revision
 
 
 class SnapshotItem(NamedTuple):
@@ -78,7 +78,7 @@ def _create_item(kind: str, meta: ObjectMeta | None, version: str = "v1", **cont
     )
     body = {"apiVersion": version, "kind": kind, "metadata": metadata}
     body |= {name: value for name, value in content.items() if value}
-    revision = revision_of(meta.resource_version or "")
+    revision = parse_revision(meta.resource_version or "")
     return SnapshotItem(meta.uid, meta.namespace or "", meta.name, revision, _ENCODER.encode(body), kind)
 
 
@@ -88,11 +88,11 @@ def _create_ledger_item(item: msgspec.Raw) -> SnapshotItem:
         content = _ENCODER.encode(_LEDGER_DECODER.decode(item))
     except ValueError:
         content = b""
-    return SnapshotItem(meta.uid, meta.namespace, meta.name, revision_of(meta.resource_version), content)
+    return SnapshotItem(meta.uid, meta.namespace, meta.name, parse_revision(meta.resource_version), content)
 
 
 class _StoredObject(msgspec.Struct, frozen=True):
-    metadata: wire.Metadata
+    metadata: wire.CapLedgerMetadata
 
 
 _ENCODER = msgspec.json.Encoder()
@@ -100,10 +100,10 @@ _METADATA_DECODER = msgspec.json.Decoder(_StoredObject)
 _FIELDS_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LEDGER_DECODER = msgspec.json.Decoder(wire.CapLedger)
 
-POD_CODEC = Reading("pods", PODS_PATH, SchedulingPod, _create_pod_item)
-NODE_CODEC = Reading("nodes", "/api/v1/nodes", SchedulingNode, _create_node_item)
-NAMESPACE_CODEC = Reading("namespaces", "/api/v1/namespaces", Namespace, _create_namespace_item)
-LEDGER_CODEC = Reading(naming.PLURAL, LEDGERS_PATH, msgspec.Raw, _create_ledger_item)
+POD_CODEC = ResourceCodec("pods", PODS_PATH, SchedulingPod, _create_pod_item)
+NODE_CODEC = ResourceCodec("nodes", "/api/v1/nodes", SchedulingNode, _create_node_item)
+NAMESPACE_CODEC = ResourceCodec("namespaces", "/api/v1/namespaces", Namespace, _create_namespace_item)
+LEDGER_CODEC = ResourceCodec(naming.PLURAL, LEDGERS_PATH, msgspec.Raw, _create_ledger_item)
 
 _RESOURCES: Sequence[tuple[str, str, str]] = (
     ("v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
@@ -125,7 +125,7 @@ _TYPES_BY_KIND: dict[str, type[SchedulingObject]] = {
 }
 
 
-def _create_codec(version: str, plural: str, kind: str) -> Reading[SchedulingObject, SnapshotItem]:
+def _create_codec(version: str, plural: str, kind: str) -> ResourceCodec[SchedulingObject, SnapshotItem]:
     """Return the codec of a kind whose items have all the fields that are decoded."""
 
     def create_item(obj: SchedulingObject) -> SnapshotItem:
@@ -134,7 +134,7 @@ def _create_codec(version: str, plural: str, kind: str) -> Reading[SchedulingObj
         return _create_item(kind, obj.metadata, version, **content)
 
     path = f"/apis/{version}/{plural}" if "/" in version else f"/api/{version}/{plural}"
-    return Reading(plural, path, _TYPES_BY_KIND[kind], create_item)
+    return ResourceCodec(plural, path, _TYPES_BY_KIND[kind], create_item)
 
 
 VOLUME_CODECS = tuple(_create_codec(*resource) for resource in _RESOURCES if resource[2] in STORAGE_TYPES)

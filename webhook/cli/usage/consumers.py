@@ -18,7 +18,7 @@ from webhook.cli.usage.usage_report import ChosenLedger
 from webhook.cli.usage.usage_table import format_scope
 from webhook.objects.core import Pod, PodSpec
 from webhook.state.ledger.ledger import Ledger, Reservation
-from webhook.state.watch.shapes import Shape
+from webhook.state.watch.shapes import ChargeGroup
 
 _NO_AMOUNTS = Amounts()
 
@@ -120,15 +120,15 @@ def _list_pod_shares(
     cluster: ObservedCluster, active_cap: ActiveCap, members: frozenset[str]
 ) -> Iterator[tuple[str, _PodShare]]:
     """Yield the shares of the pods with their resource, the pods in the order of their names."""
-    usage_by_group: dict[Shape, list[_ResourceUsage]] = {}
+    usage_by_group: dict[ChargeGroup, list[_ResourceUsage]] = {}
     for namespace in sorted(members):
-        for pod in sorted(cluster.pods.within(namespace), key=lambda pod: pod.name):
+        for pod in sorted(cluster.pods.list_pods(namespace), key=lambda pod: pod.name):
             if pod.has_ended:
                 continue
-            if pod.shape not in usage_by_group:
-                usage_by_group[pod.shape] = list(_compute_usage(active_cap, pod.shape.pod()))
+            if pod.group not in usage_by_group:
+                usage_by_group[pod.group] = list(_compute_usage(active_cap, pod.group.to_pod()))
             state = _TERMINATING if pod.is_terminating else _USED
-            for usage in usage_by_group[pod.shape]:
+            for usage in usage_by_group[pod.group]:
                 identity = pod.namespace, pod.name, pod.uid, pod.node
                 yield usage.name, _PodShare(*identity, state, usage.amount, usage.calculation)
 

@@ -16,7 +16,7 @@ from webhook.cli.sources.cap_ledger_list import CapLedgerRecord
 from webhook.cli.sources.observed_cluster import ObservedCluster
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
-from webhook.state.watch.view import Count
+from webhook.state.watch.view import PodUsage
 
 
 class ChosenLedger(NamedTuple):
@@ -154,8 +154,8 @@ def _list_lines(cluster: ObservedCluster, chosen: ChosenLedger) -> Iterator[Usag
     ledger_record = cluster.ledgers.records.get(key)
     ledger = None if ledger_record is None else ledger_record.ledger
     terminating_uids = cluster.list_terminating(members)
-    count = cluster.pods.count(active_cap, members, terminating_uids)
-    terminating = sum((count.there[uid] for uid in terminating_uids if uid in count.there), _NO_AMOUNTS)
+    count = cluster.pods.compute_usage(active_cap, members, terminating_uids)
+    terminating = sum((count.used_by_pod[uid] for uid in terminating_uids if uid in count.used_by_pod), _NO_AMOUNTS)
     counted_resources = frozenset() if ledger is None or ledger.initializer else ledger.resources
     ledger_used = _NO_AMOUNTS if ledger is None else ledger.used
     limits = active_cap.hard if ledger is None else _take_smaller_limits(active_cap.hard, ledger.hard)
@@ -167,7 +167,7 @@ def _list_lines(cluster: ObservedCluster, chosen: ChosenLedger) -> Iterator[Usag
             name=name,
             hard=limits.get(name),
             soft=active_cap.soft.get(name),
-            used=(ledger_used if name in counted_resources else count.tally).get(name, 0),
+            used=(ledger_used if name in counted_resources else count.used).get(name, 0),
             reserved=None if ledger is None else ledger.reserved.get(name, 0),
             terminating=terminating.get(name, 0),
             counted_at=ledger_record.counted_at if ledger_record is not None and name in counted_resources else None,
@@ -182,7 +182,7 @@ def _take_smaller_limits(policy_limits: Amounts, ledger_limits: Amounts) -> Amou
 
 
 def _list_remarks(
-    cluster: ObservedCluster, chosen: ChosenLedger, ledger: Ledger | None, count: Count, name: str
+    cluster: ObservedCluster, chosen: ChosenLedger, ledger: Ledger | None, count: PodUsage, name: str
 ) -> Iterator[str]:
     """Yield the remarks on a line."""
     if ledger is None:
@@ -198,10 +198,10 @@ def _list_remarks(
             yield (
                 f"the policies say {format_amount(name, policy_limit)}, the ledger {format_amount(name, ledger_limit)}"
             )
-    if count.unreadable:
+    if count.invalid:
         yield (
             "counted with nothing for a quantity that is none: "
-            f"{_format_first_names(_list_pod_names(cluster, count.unreadable))}"
+            f"{_format_first_names(_list_pod_names(cluster, count.invalid))}"
         )
 
 

@@ -27,8 +27,8 @@ from webhook.cli.sources.observed_cluster import ObservedCluster
 from webhook.cli.usage.usage_report import ChosenLedger
 from webhook.cli.usage.usage_table import format_scope
 from webhook.state.ledger.ledger import Ledger, Operation
-from webhook.state.watch.columns import Place
-from webhook.state.watch.shapes import Shape
+from webhook.state.watch.columns import StoredPod
+from webhook.state.watch.shapes import ChargeGroup
 
 _NO_AMOUNTS = Amounts()
 _CLOCK_SKEW_SECONDS = 10.0
@@ -160,16 +160,16 @@ def _create_drift(chosen: ChosenLedger, pod: str, name: str, ledger: int, pods: 
 
 
 def _sum_pods(cluster: ObservedCluster, chosen: ChosenLedger, ledger_record: CapLedgerRecord) -> _CountedAmounts:
-    counted, charges = _CountedAmounts(), dict[Shape, Amounts]()
+    counted, charges = _CountedAmounts(), dict[ChargeGroup, Amounts]()
     pods_revision, created_before = (
         ledger_record.ledger.pods_revision if ledger_record.ledger else 0,
         _get_creation_limit(cluster, ledger_record),
     )
     for namespace in chosen.members:
-        for pod in cluster.pods.within(namespace):
-            if pod.shape not in charges:
-                charges[pod.shape] = _compute_charge(chosen.active_cap, pod)
-            charge = charges[pod.shape]
+        for pod in cluster.pods.list_pods(namespace):
+            if pod.group not in charges:
+                charges[pod.group] = _compute_charge(chosen.active_cap, pod)
+            charge = charges[pod.group]
             if pod.revision <= pods_revision:
                 counted.by_uid[pod.uid] = _NO_AMOUNTS if pod.has_ended else charge
                 counted.certain.update(counted.by_uid[pod.uid])
@@ -186,9 +186,9 @@ def _get_creation_limit(cluster: ObservedCluster, ledger_record: CapLedgerRecord
     return max(counted_before, cluster.read_at - _MAX_COUNT_DELAY_SECONDS if cluster.read_at else 0.0)
 
 
-def _compute_charge(active_cap: ActiveCap, pod: Place) -> Amounts:
+def _compute_charge(active_cap: ActiveCap, pod: StoredPod) -> Amounts:
     """Return the charge of a pod of this group, unless it has ended; a pod with an invalid quantity charges nothing."""
     try:
-        return active_cap.compute_charge(pod.shape.pod()).amounts
+        return active_cap.compute_charge(pod.group.to_pod()).amounts
     except QuantityError:
         return _NO_AMOUNTS

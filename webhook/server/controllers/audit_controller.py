@@ -17,7 +17,7 @@ from webhook.server.controllers.informers import GateInformers
 from webhook.server.interfaces import ReadinessStatus
 from webhook.server.telemetry.controller_metrics import AuditMetrics, LastAudit, log_audit
 from webhook.server.telemetry.json_log import Logger
-from webhook.state.watch.connect import Connection
+from webhook.state.watch.connect import ClientConfig
 from webhook.state.watch.pool import PooledTransport
 
 _PAGE_SIZE: Final = 50  # objects: decoding a page delays the threads that answer reviews by a millisecond or two
@@ -51,7 +51,7 @@ class AuditController:
 
     def __init__(
         self,
-        client_config: Connection,
+        client_config: ClientConfig,
         informers: GateInformers,
         schedule: AuditSchedule,
         log: Logger,

@@ -7,44 +7,46 @@ from webhook.server.controllers.listers import InformerQuotaLister, InformerSnap
 from webhook.server.interfaces import ReadinessStatus
 from webhook.server.settings.table import Settings
 from webhook.server.telemetry.json_log import Logger
-from webhook.state.watch.asking import QuorumReader
-from webhook.state.watch.cluster import ClusterWatch
-from webhook.state.watch.connect import Connection, connect, connect_in_cluster
-from webhook.state.watch.devices import DEVICES
+from webhook.state.watch.asking import LiveReader
+from webhook.state.watch.cluster import ClusterInformers
+from webhook.state.watch.connect import ClientConfig, load_in_cluster_config, load_kubeconfig
+from webhook.state.watch.devices import DEVICE_CLASS_CODEC
 from webhook.state.watch.pool import PooledTransport
-from webhook.state.watch.runner import Followed, Follower
+from webhook.state.watch.runner import Informer, InformerStatus
 
 _CAP_RESOURCES = ("namespaces", "pods")
 
 
-def load_client_config(settings: Settings) -> Connection:
+def load_client_config(settings: Settings) -> ClientConfig:
     """Return the client configuration for the API server that the settings name.
 
     Raises:
         ConnectError: if the address of the API server is unknown.
     """
     if settings.cluster == "in-cluster":
-        return connect_in_cluster()
-    return connect(settings.kubeconfig, settings.context or None)
+        return load_in_cluster_config()
+    return load_kubeconfig(settings.kubeconfig, settings.context or None)
 
 
 class GateInformers:
     """The informers of one cluster. `usage_lister` lists the usage of caps, `live_reader` reads single pods."""
 
-    def __init__(self, client_config: Connection, log: Logger) -> None:
-        self._informers = ClusterWatch(client_config)
+    def __init__(self, client_config: ClientConfig, log: Logger) -> None:
+        self._informers = ClusterInformers(client_config)
         self.quotas = InformerQuotaLister(client_config, log)
-        device_store = self._informers.placing.devices
-        self._device_informer = Follower(DEVICES, client_config, device_store.apply, device_store.__len__)
+        device_store = self._informers.scheduler_cache.device_class_store
+        self._device_informer = Informer(DEVICE_CLASS_CODEC, client_config, device_store.apply, device_store.__len__)
         self.snapshot_provider = InformerSnapshotProvider(
-            self._informers.placing, lambda: (*self._informers.followed(), self._device_informer.followed()), log
+            self._informers.scheduler_cache,
+            lambda: (*self._informers.list_statuses(), self._device_informer.get_status()),
+            log,
         )
         self._transport = PooledTransport(client_config)
         self.namespace_store = self._informers.namespaces
         self.pod_store = self._informers.pods
-        self.live_reader = QuorumReader(self._transport)
+        self.live_reader = LiveReader(self._transport)
         self.usage_lister = UsageLister(
-            self.pod_store, self.namespace_store, time.monotonic, self._get_synced_at, self._informers.hurry
+            self.pod_store, self.namespace_store, time.monotonic, self._get_synced_at, self._informers.request_progress
         )
 
     def start(self) -> None:
@@ -60,9 +62,9 @@ class GateInformers:
         self.quotas.stop()
         self._device_informer.stop()
 
-    def list_statuses(self) -> tuple[Followed, ...]:
+    def list_statuses(self) -> tuple[InformerStatus, ...]:
         """Return the status of the watch of each resource."""
-        return (*self._informers.followed(), self.quotas.get_status(), self._device_informer.followed())
+        return (*self._informers.list_statuses(), self.quotas.get_status(), self._device_informer.get_status())
 
     def check(self) -> ReadinessStatus:
         """Return a status that is ready once pods and namespaces were listed.
@@ -84,7 +86,7 @@ class GateInformers:
         return time.monotonic() - max(known_ages) if len(known_ages) == len(ages) else None
 
 
-def _format_status(status: Followed) -> dict[str, object]:
+def _format_status(status: InformerStatus) -> dict[str, object]:
     detail: dict[str, object] = {"objects": status.objects, "revision": status.revision}
     if status.age is not None:
         detail["ageSeconds"] = round(status.age, 1)

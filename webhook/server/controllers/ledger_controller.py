@@ -74,8 +74,8 @@ class LedgerController:
         self._schedule = ReconcileSchedule(_FULL_PERIOD_SECONDS)
         self._failure = ""
         self._thread = Thread(target=self._run, name="keep-ledgers", daemon=True)
-        informers.pod_store.listen(self._mark_pods_changed)
-        informers.namespace_store.listen(self._mark_namespaces_changed)
+        informers.pod_store.add_listener(self._mark_pods_changed)
+        informers.namespace_store.add_listener(self._mark_namespaces_changed)
 
     def start(self) -> None:
         """Start the thread; call once only."""
@@ -183,7 +183,7 @@ class LedgerController:
         return self._list_namespaces() if is_full else sorted(changed)
 
     def _list_namespaces(self) -> list[str]:
-        return [namespace.name for namespace in self._informers.namespace_store.rows()]
+        return [namespace.name for namespace in self._informers.namespace_store.list_records()]
 
     def _set_failure(self, failure: str) -> None:
         """Store a failure, or "" after a success; log a failure that differs from the previous one."""

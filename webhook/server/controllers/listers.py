@@ -17,12 +17,12 @@ from webhook.gate.scheduling_snapshot import ClusterSnapshot
 from webhook.objects.core import ResourceQuota
 from webhook.server.controllers.unsynced import UnsyncedLog, create_schedulability_log
 from webhook.server.telemetry.json_log import Logger
-from webhook.state.watch.devices import DEVICES
-from webhook.state.watch.namespaces import NamespaceView
-from webhook.state.watch.placing import ClusterView
-from webhook.state.watch.pool import Access
-from webhook.state.watch.quotas import QUOTAS, QuotaView
-from webhook.state.watch.runner import Followed, Follower
+from webhook.state.watch.devices import DEVICE_CLASS_CODEC
+from webhook.state.watch.namespaces import NamespaceStore
+from webhook.state.watch.placing import SchedulerCache
+from webhook.state.watch.pool import ApiEndpoint
+from webhook.state.watch.quotas import QUOTA_CODEC, QuotaStore
+from webhook.state.watch.runner import Informer, InformerStatus
 
 _NAMESPACE_TIMEOUT_SECONDS: Final = 2.0  # a watch that works is some milliseconds behind
 
@@ -33,11 +33,11 @@ class WaitingNamespaceLister:
     The API server sends no review for a namespace that does not exist, so the watch is about to deliver an unknown one.
     """
 
-    def __init__(self, store: NamespaceView, timeout: float = _NAMESPACE_TIMEOUT_SECONDS) -> None:
+    def __init__(self, store: NamespaceStore, timeout: float = _NAMESPACE_TIMEOUT_SECONDS) -> None:
         self._store = store
         self._timeout = timeout
         self._changed = Condition()
-        store.listen(self._notify)
+        store.add_listener(self._notify)
 
     def labels(self, namespace: str) -> Mapping[str, str] | None:
         """Return the namespace's labels, or None if the watch does not deliver the namespace in time."""
@@ -60,20 +60,20 @@ class WaitingNamespaceLister:
 class InformerQuotaLister:
     """An informer of the ResourceQuotas of a cluster. While it is stale it returns none, and logs that once."""
 
-    def __init__(self, access: Access, log: Logger) -> None:
-        self._store = QuotaView()
+    def __init__(self, access: ApiEndpoint, log: Logger) -> None:
+        self._store = QuotaStore()
         self._log = log
         self._was_synced = True
-        self._informer = Follower(QUOTAS, access, self._store.apply, self._store.__len__)
+        self._informer = Informer(QUOTA_CODEC, access, self._store.apply, self._store.__len__)
         self.start, self.stop = self._informer.start, self._informer.stop
 
-    def get_status(self) -> Followed:
+    def get_status(self) -> InformerStatus:
         """Return the status of the informer."""
-        return self._informer.followed()
+        return self._informer.get_status()
 
     def list_quotas(self, namespace: str) -> Sequence[ResourceQuota] | None:
         """Return the quotas of a namespace, or None while the store is stale or not synced."""
-        stale = self._informer.followed().stale
+        stale = self._informer.get_status().stale
         self._log_change(stale)
         return None if stale else self._store.list_quotas(namespace)
 
@@ -96,7 +96,7 @@ class InformerSnapshotProvider:
     """A `SnapshotProvider` on the watched cluster. While nodes or pods are stale it yields None, and logs that."""
 
     def __init__(
-        self, scheduler_cache: ClusterView, list_statuses: Callable[[], Sequence[Followed]], log: Logger
+        self, scheduler_cache: SchedulerCache, list_statuses: Callable[[], Sequence[InformerStatus]], log: Logger
     ) -> None:
         self._scheduler_cache = scheduler_cache
         self._list_statuses = list_statuses
@@ -121,21 +121,23 @@ class InformerSnapshotProvider:
             yield None
             return
         has_devices = self._has_devices(statuses)
-        with self._scheduler_cache.held(_SNAPSHOT_TIMEOUT_SECONDS) as cluster:
+        with self._scheduler_cache.acquire(_SNAPSHOT_TIMEOUT_SECONDS) as cluster:
             yield (
                 ClusterSnapshot(cluster, age, self._scheduler_cache.has_pods, has_devices)
                 if cluster is not None
                 else None
             )
 
-    def _has_devices(self, statuses: Sequence[Followed]) -> bool:
+    def _has_devices(self, statuses: Sequence[InformerStatus]) -> bool:
         """Return whether the store of device classes is synced; an empty one may be."""
-        stale = next((each.stale or "" for each in statuses if each.name == DEVICES.name), "nobody tells of them")
+        stale = next(
+            (each.stale or "" for each in statuses if each.name == DEVICE_CLASS_CODEC.name), "nobody tells of them"
+        )
         self._devices_unsynced_log.update(stale)
         return not stale
 
 
-def _find_staleness(statuses: Sequence[Followed], *, pods: bool) -> tuple[str, float]:
+def _find_staleness(statuses: Sequence[InformerStatus], *, pods: bool) -> tuple[str, float]:
     """Return why nodes, and pods if asked for, are stale ("" if they are not), and their largest age in seconds."""
     resources = {"nodes", "pods"} if pods else {"nodes"}
     needed_statuses = [each for each in statuses if each.name in resources]

@@ -25,8 +25,8 @@ from webhook.server.events.event_correlator import Event, EventCorrelator
 from webhook.server.events.event_message import create_event_message
 from webhook.server.interfaces import Admit, ReadinessStatus
 from webhook.server.telemetry.json_log import Logger
-from webhook.state.exchange import Answer
-from webhook.state.kubernetes.calls import Access, Caller, Request
+from webhook.state.exchange import HttpResponse
+from webhook.state.kubernetes.calls import Http1Client, Http1ClientConfig, Http1Request
 
 REPORTER = "tallygate"
 
@@ -44,8 +44,8 @@ class EventError(TallygateError):
 class KubernetesEventWriter:
     """An `EventWriter` for a cluster; `replica` is the name of this replica, for users to read."""
 
-    def __init__(self, client_config: Access, replica: str) -> None:
-        self._caller = Caller(client_config)
+    def __init__(self, client_config: Http1ClientConfig, replica: str) -> None:
+        self._caller = Http1Client(client_config)
         self._replica = replica
 
     def write(self, event: Event) -> bool:
@@ -57,7 +57,7 @@ class KubernetesEventWriter:
         path = f"/api/v1/namespaces/{quote(event.message.namespace, safe='')}/events/{quote(event.name, safe='')}"
         body = _ENCODER.encode(self._create_object(event))
         try:
-            response = self._caller.call(Request("PUT", path, _CONTENT_TYPE, body), _TIMEOUT_SECONDS)
+            response = self._caller.send(Http1Request("PUT", path, _CONTENT_TYPE, body), _TIMEOUT_SECONDS)
         except TallygateError as error:
             raise EventError(str(error)) from error
         if response.status in (HTTPStatus.OK, HTTPStatus.CREATED):
@@ -85,7 +85,7 @@ class KubernetesEventWriter:
         }
 
 
-def _create_error(response: Answer) -> EventError:
+def _create_error(response: HttpResponse) -> EventError:
     text = f"the API server says {response.status}: {response.body[:_MAX_ERROR_LENGTH].decode(errors='replace')}"
     if response.status == HTTPStatus.FORBIDDEN:
         return EventError(f"{text}; the gate must be allowed to create and update events")

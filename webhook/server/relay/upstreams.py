@@ -24,7 +24,7 @@ from webhook.server.relay.failover import (
     UpstreamTimeout,
 )
 from webhook.server.settings.value_types import Address
-from webhook.state.exchange import Exchanged, exchange
+from webhook.state.exchange import ExchangeResult, exchange
 
 _CONNECT_SECONDS: Final = 1.0  # within a cluster it takes a millisecond
 
@@ -103,13 +103,13 @@ class UpstreamConnection:
 
     def _exchange(self, request: bytes, deadline: float) -> RelayResponse:
         try:
-            exchanged: Exchanged = exchange(self._socket, request, deadline)
+            exchanged: ExchangeResult = exchange(self._socket, request, deadline)
         except BaseException:
             self.close()
             raise
         if not exchanged.stays_open:
             self.close()
-        return RelayResponse(exchanged.answer.status, exchanged.answer.body)
+        return RelayResponse(exchanged.response.status, exchanged.response.body)
 
 
 def _remaining_seconds(deadline: float) -> float:

@@ -17,7 +17,7 @@ from webhook.server.telemetry.labels import OTHER
 from webhook.server.telemetry.ledger_metrics import ObservedLedgers
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
-from webhook.state.watch.runner import Followed
+from webhook.state.watch.runner import InformerStatus
 
 
 class LedgerControllerMetrics(Collector):
@@ -30,7 +30,7 @@ class LedgerControllerMetrics(Collector):
     def __init__(
         self,
         registry: CollectorRegistry,
-        list_statuses: Callable[[], Sequence[Followed]],
+        list_statuses: Callable[[], Sequence[InformerStatus]],
         observed_ledgers: ObservedLedgers,
         is_leader: Callable[[], bool],
     ) -> None:

@@ -6,8 +6,8 @@ The modules `naming`, `wire`, `codec` and `definition` are pure and define the s
 address of the API server and the credentials.
 """
 
-from webhook.state.kubernetes.calls import Access
-from webhook.state.kubernetes.leases import KubernetesLeases
-from webhook.state.kubernetes.store import KubernetesLedgers
+from webhook.state.kubernetes.calls import Http1ClientConfig
+from webhook.state.kubernetes.leases import KubernetesLeaseStore
+from webhook.state.kubernetes.store import KubernetesLedgerStore
 
-__all__ = ["Access", "KubernetesLeases", "KubernetesLedgers"]
+__all__ = ["Http1ClientConfig", "KubernetesLeaseStore", "KubernetesLedgerStore"]

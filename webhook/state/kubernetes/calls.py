@@ -16,14 +16,14 @@ import urllib3
 from urllib3.exceptions import HTTPError
 
 from webhook.errors import TallygateError
-from webhook.state.exchange import Answer, exchange
+from webhook.state.exchange import HttpResponse, exchange
 from webhook.state.ports import StoreUnavailableError, UnknownOutcomeError
 
-_CONNECT_SECONDS = 2.0
-_MOST_KEPT = 8  # connections; an idle one costs a socket here and in the API server
+_CONNECT_TIMEOUT_SECONDS = 2.0
+_MAX_IDLE_CONNECTIONS = 8  # connections; an idle one costs a socket here and in the API server
 
 
-class Access(Protocol):
+class Http1ClientConfig(Protocol):
     """The address of the API server, and the credentials.
 
     The headers are read for each request, since tokens are renewed.
@@ -39,7 +39,7 @@ class Access(Protocol):
         """A pool that opens connections, with TLS and a proxy as configured."""
         ...
 
-    def headers(self) -> dict[str, str]:
+    def get_headers(self) -> dict[str, str]:
         """Return the headers with the credentials.
 
         Raises:
@@ -48,7 +48,7 @@ class Access(Protocol):
         ...
 
 
-class Request(NamedTuple):
+class Http1Request(NamedTuple):
     """A request; `accept` is the media type of the response."""
 
     method: str
@@ -57,28 +57,28 @@ class Request(NamedTuple):
     body: bytes | None = None
 
 
-class Caller:
+class Http1Client:
     """A client of one API server, for any thread."""
 
-    def __init__(self, access: Access) -> None:
-        self._access = access
-        self._server = urlsplit(access.server)
-        self._kept: list[_Kept] = []
-        finalize(self, _close, self._kept)
+    def __init__(self, client_config: Http1ClientConfig) -> None:
+        self._client_config = client_config
+        self._server = urlsplit(client_config.server)
+        self._idle: list[_PolledConnection] = []
+        finalize(self, _close_all, self._idle)
 
-    def call(self, request: Request, patience: float) -> Answer:
+    def send(self, request: Http1Request, timeout: float) -> HttpResponse:
         """Send one request and return its response, of any status, within `patience` seconds.
 
         Raises:
             UnknownOutcomeError: if the request may have arrived, and no response, or an incomplete one, was received.
             StoreUnavailableError: if the request has not arrived.
         """
-        until = time.monotonic() + patience
-        text = self._text(request)
-        kept = self._connection(patience)
+        deadline = time.monotonic() + timeout
+        encoded_request = self._encode_request(request)
+        connection = self._acquire(timeout)
         stays_open = False
         try:
-            answer, stays_open = exchange(kept.connection.sock, text, until)
+            response, stays_open = exchange(connection.connection.sock, encoded_request, deadline)
         except TimeoutError as error:
             raise UnknownOutcomeError(f"the API server does not answer: {error}") from None
         except OSError as error:
@@ -86,33 +86,33 @@ class Caller:
         except ValueError as error:
             raise UnknownOutcomeError(f"the API server's answer broke off: {error}") from None
         finally:
-            self._leave(kept, stays_open=stays_open)
-        return answer
+            self._release(connection, stays_open=stays_open)
+        return response
 
-    def _connection(self, patience: float) -> "_Kept":
+    def _acquire(self, timeout: float) -> "_PolledConnection":
         """Return an open connection, unless the server has closed it meanwhile; otherwise a new one."""
-        while self._kept:
+        while self._idle:
             with suppress(IndexError):  # another thread has taken the last one
-                kept = self._kept.pop()
-                if not kept.said.poll(0):
-                    return kept
-                kept.connection.close()
-        connection = self._opened(min(_CONNECT_SECONDS, patience))
-        said = select.poll()
-        said.register(connection.sock, select.POLLIN)
-        return _Kept(connection, said)
+                idle_connection = self._idle.pop()
+                if not idle_connection.poll.poll(0):
+                    return idle_connection
+                idle_connection.connection.close()
+        connection = self._open(min(_CONNECT_TIMEOUT_SECONDS, timeout))
+        poll = select.poll()
+        poll.register(connection.sock, select.POLLIN)
+        return _PolledConnection(connection, poll)
 
-    def _leave(self, kept: "_Kept", *, stays_open: bool) -> None:
-        if stays_open and len(self._kept) < _MOST_KEPT:
-            self._kept.append(kept)
+    def _release(self, connection: "_PolledConnection", *, stays_open: bool) -> None:
+        if stays_open and len(self._idle) < _MAX_IDLE_CONNECTIONS:
+            self._idle.append(connection)
         else:
-            kept.connection.close()
+            connection.connection.close()
 
-    def _opened(self, patience: float) -> HTTPConnection:
+    def _open(self, timeout: float) -> HTTPConnection:
         """Return a connection as urllib3's pool creates it for itself; no public function does just that."""
-        pool = self._access.pool.connection_from_url(self._access.server)
+        pool = self._client_config.pool.connection_from_url(self._client_config.server)
         connection: HTTPConnection = pool._new_conn()  # type: ignore[assignment]  # noqa: SLF001  # a HTTPConnection but in name
-        connection.timeout = patience
+        connection.timeout = timeout
         try:
             if pool.proxy is not None:
                 pool._prepare_proxy(connection)  # type: ignore[arg-type]  # noqa: SLF001  # the same
@@ -123,9 +123,9 @@ class Caller:
             raise StoreUnavailableError(f"the API server cannot be reached: {error}") from None
         return connection
 
-    def _text(self, request: Request) -> bytes:
+    def _encode_request(self, request: Http1Request) -> bytes:
         try:
-            headers = {"Host": self._server.netloc, "Accept": request.accept, **self._access.headers()}
+            headers = {"Host": self._server.netloc, "Accept": request.accept, **self._client_config.get_headers()}
         except TallygateError as error:
             raise StoreUnavailableError(f"who asks cannot be said: {error}") from error
         body = request.body or b""
@@ -136,13 +136,13 @@ class Caller:
         return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-class _Kept(NamedTuple):
+class _PolledConnection(NamedTuple):
     """A connection, and a poll for unrequested input from the server: mostly the end of the connection."""
 
     connection: HTTPConnection
-    said: select.poll
+    poll: select.poll
 
 
-def _close(kept: list[_Kept]) -> None:
-    for each in kept:
+def _close_all(connections: list[_PolledConnection]) -> None:
+    for each in connections:
         each.connection.close()

@@ -11,43 +11,49 @@ from webhook.state.kubernetes import naming, wire
 from webhook.state.ledger.ledger import Ledger, Reservation
 from webhook.state.ports import LedgerFullError, LedgerKey, StoreUnavailableError, VersionedLedger
 
-MOST_BYTES = 1_500_000
+MAX_OBJECT_BYTES = 1_500_000
 """Maximum size of an object. etcd accepts requests of 1.5 MiB (1,572,864 bytes), with the API server's additions."""
 
 _DECODER = msgspec.json.Decoder(wire.CapLedger)
-_ROWS = msgspec.json.Decoder(wire.Promise)
+_RESERVATION_DECODER = msgspec.json.Decoder(wire.ReservationRecord)
 _ENCODER = msgspec.json.Encoder()
 
 
-class Place(NamedTuple):
+class StoredVersion(NamedTuple):
     """The content of a version: the state of one object, and the time at which its ledger was last recounted."""
 
     uid: str
-    revision: str
-    as_of: str
+    resource_version: str
+    pods_revision: str
     counted_at: str
 
-    def text(self) -> str:
+    def to_text(self) -> str:
         """Return the version as text."""
         return "/".join(self)
 
     @staticmethod
-    def of(version: str) -> "Place":
+    def parse(version: str) -> "StoredVersion":
         """Parse a version that `text` has written."""
-        return Place(*version.split("/"))
+        return StoredVersion(*version.split("/"))
 
 
-class Written(NamedTuple):
+class EncodedLedger(NamedTuple):
     """An object to be stored; `as_of` and `counted_at` are for its next version."""
 
     body: bytes
-    as_of: str
+    pods_revision: str
     counted_at: str
 
 
-def encode(  # noqa: PLR0913  # what an object is made of
-    key: LedgerKey, ledger: Ledger, namespace: str, place: Place | None, now: datetime, *, keeps: bool = True
-) -> Written:
+def encode_ledger(  # noqa: PLR0913  # what an object is made of
+    key: LedgerKey,
+    ledger: Ledger,
+    namespace: str,
+    stored_version: StoredVersion | None,
+    now: datetime,
+    *,
+    has_finalizer: bool = True,
+) -> EncodedLedger:
     """Return the object in `namespace`, to replace the one at `place` (None: no object), at this wall clock time.
 
     It has its finalizer if `keeps`: only a caller that is about to delete the object removes the finalizer.
@@ -55,92 +61,103 @@ def encode(  # noqa: PLR0913  # what an object is made of
     Raises:
         LedgerFullError: if it is too large for etcd.
     """
-    as_of = f"{ledger.pods_revision}"
-    counted_at = place.counted_at if place and place.as_of == as_of else _stamp(ledger, now)
-    name, finalizers = naming.object_name(key), [naming.FINALIZER] if keeps else []
-    metadata = wire.Metadata(name, namespace, finalizers=finalizers)
-    if place:
-        metadata = wire.Replacing(name, namespace, place.uid, place.revision, finalizers, managed_fields=[{}])
-    object_ = wire.CapLedger(
+    pods_revision = f"{ledger.pods_revision}"
+    counted_at = (
+        stored_version.counted_at
+        if stored_version and stored_version.pods_revision == pods_revision
+        else _format_count_time(ledger, now)
+    )
+    name, finalizers = naming.get_object_name(key), [naming.FINALIZER] if has_finalizer else []
+    metadata = wire.CapLedgerMetadata(name, namespace, finalizers=finalizers)
+    if stored_version:
+        metadata = wire.ReplacementMetadata(
+            name, namespace, stored_version.uid, stored_version.resource_version, finalizers, managed_fields=[{}]
+        )
+    cap_ledger_object = wire.CapLedger(
         f"{naming.GROUP}/{naming.VERSION}",
         naming.KIND,
         metadata,
-        wire.Spec(key.cap, key.namespace),
-        _status(key, ledger, counted_at),
+        wire.CapLedgerSpec(key.cap, key.namespace),
+        _encode_status(key, ledger, counted_at),
     )
-    body = _ENCODER.encode(object_)
-    if len(body) > MOST_BYTES:
+    body = _ENCODER.encode(cap_ledger_object)
+    if len(body) > MAX_OBJECT_BYTES:
         raise LedgerFullError(
-            f"ledger {name} would have {len(body)} bytes and may have {MOST_BYTES}: it holds promises to "
+            f"ledger {name} would have {len(body)} bytes and may have {MAX_OBJECT_BYTES}: it holds promises to "
             f"{len(ledger.reservations)} pods, of which some must be counted first"
         )
-    return Written(body, as_of, counted_at)
+    return EncodedLedger(body, pods_revision, counted_at)
 
 
-def decode(body: bytes, key: LedgerKey) -> VersionedLedger:
+def decode_ledger(body: bytes, key: LedgerKey) -> VersionedLedger:
     """Return the ledger and its version.
 
     Raises:
         StoreUnavailableError: if the object is not of this version of tallygate, or is another ledger's.
     """
-    name = naming.object_name(key)
+    name = naming.get_object_name(key)
     try:
-        object_ = _DECODER.decode(body)
-        rows = _rows(key, object_.status.rows)
+        cap_ledger_object = _DECODER.decode(body)
+        reservations = _decode_reservations(key, cap_ledger_object.status.rows)
     except (ValueError, RecursionError) as error:
         raise StoreUnavailableError(
             f"capledger {name} cannot be read, and so is not touched ({error}): a newer tallygate may have written it"
         ) from None
-    if LedgerKey(object_.spec.cap, object_.spec.namespace) != key:
+    if LedgerKey(cap_ledger_object.spec.cap, cap_ledger_object.spec.namespace) != key:
         raise StoreUnavailableError(
             f"capledger {name} is not the ledger of cap {key.cap} and namespace {key.namespace!r}, but says that it is "
-            f"of cap {object_.spec.cap} and namespace {object_.spec.namespace!r}: somebody has made it by hand"
+            f"of cap {cap_ledger_object.spec.cap} and namespace {cap_ledger_object.spec.namespace!r}: somebody has "
+            "made it by hand"
         )
-    metadata, status = object_.metadata, object_.status
-    at = status.shown.counted_at
-    place = Place(metadata.uid, metadata.resource_version, status.as_of, at.isoformat() if at else "")
-    return VersionedLedger(_ledger(status).with_reservations(rows.items()), place.text())
+    metadata, status = cap_ledger_object.metadata, cap_ledger_object.status
+    counted_at = status.shown.counted_at
+    stored_version = StoredVersion(
+        metadata.uid, metadata.resource_version, status.as_of, counted_at.isoformat() if counted_at else ""
+    )
+    return VersionedLedger(_decode_status(status).with_reservations(reservations.items()), stored_version.to_text())
 
 
-def _status(key: LedgerKey, ledger: Ledger, counted_at: str) -> wire.Status:
-    return wire.Status(
-        hard=_digits(ledger.hard),
-        tally=_digits(ledger.used),
+def _encode_status(key: LedgerKey, ledger: Ledger, counted_at: str) -> wire.CapLedgerStatus:
+    return wire.CapLedgerStatus(
+        hard=_encode_amounts(ledger.hard),
+        tally=_encode_amounts(ledger.used),
         counts=sorted(ledger.resources),
         as_of=f"{ledger.pods_revision}",
         ns_as_of=f"{ledger.namespaces_revision}",
         members=ledger.namespaces_hash,
         converging=ledger.initializer,
-        rows=_ENCODER.encode_lines([_promise(key, uid, row) for uid, row in ledger.reservations.items()]).decode(),
-        shown=wire.Shown(
-            hard=_told(ledger.hard),
-            held=_told(ledger.used),
-            promised=_told(ledger.reserved),
+        rows=_ENCODER.encode_lines(
+            [_encode_reservation(key, uid, row) for uid, row in ledger.reservations.items()]
+        ).decode(),
+        shown=wire.CapLedgerSummary(
+            hard=_format_amounts(ledger.hard),
+            held=_format_amounts(ledger.used),
+            promised=_format_amounts(ledger.reserved),
             rows=len(ledger.reservations),
             counted_at=datetime.fromisoformat(counted_at) if counted_at else None,
         ),
     )
 
 
-def _promise(key: LedgerKey, uid: str, row: Reservation) -> wire.Promise:
-    namespace = None if row.namespace == key.namespace else row.namespace
-    return wire.Promise(
+def _encode_reservation(key: LedgerKey, uid: str, reservation: Reservation) -> wire.ReservationRecord:
+    namespace = None if reservation.namespace == key.namespace else reservation.namespace
+    return wire.ReservationRecord(
         uid,
-        row.name,
-        _digits(row.requested),
-        row.attempt,
+        reservation.name,
+        _encode_amounts(reservation.requested),
+        reservation.attempt,
         namespace,
-        _digits(row.counted),
-        row.single_attempt,
-        row.operation,
+        _encode_amounts(reservation.counted),
+        reservation.single_attempt,
+        reservation.operation,
     )
 
 
-def _ledger(status: wire.Status) -> Ledger:
+def _decode_status(status: wire.CapLedgerStatus) -> Ledger:
     """Return the ledger without its reservations."""
     return Ledger(
-        hard=_amounts(status.hard),
-        used=_amounts(status.tally),
+        hard=_decode_amounts(status.hard),
+        used=_decode_amounts(status.tally),
         resources=frozenset(status.counts),
         pods_revision=int(status.as_of),
         namespaces_revision=int(status.ns_as_of),
@@ -149,38 +166,38 @@ def _ledger(status: wire.Status) -> Ledger:
     )
 
 
-def _rows(key: LedgerKey, lines: str) -> dict[str, Reservation]:
+def _decode_reservations(key: LedgerKey, lines: str) -> dict[str, Reservation]:
     """Return the reservations by UID.
 
     Raises:
         ValueError: if a line is invalid, or a pod has two.
     """
-    promises = _ROWS.decode_lines(lines)
-    rows = {promise.uid: _row(key, promise) for promise in promises}
-    if len(rows) != len(promises):
+    records = _RESERVATION_DECODER.decode_lines(lines)
+    reservations = {promise.uid: _decode_reservation(key, promise) for promise in records}
+    if len(reservations) != len(records):
         raise ValueError("two rows of one pod")
-    return rows
+    return reservations
 
 
-def _row(key: LedgerKey, promise: wire.Promise) -> Reservation:
-    namespace = key.namespace if promise.namespace is None else promise.namespace
-    base, to = _amounts(promise.base), _amounts(promise.to)
-    return Reservation(namespace, promise.name, base, to, promise.by, promise.sole, promise.kind)
+def _decode_reservation(key: LedgerKey, record: wire.ReservationRecord) -> Reservation:
+    namespace = key.namespace if record.namespace is None else record.namespace
+    counted, requested = _decode_amounts(record.base), _decode_amounts(record.to)
+    return Reservation(namespace, record.name, counted, requested, record.by, record.sole, record.kind)
 
 
-def _digits(amounts: Mapping[str, int]) -> dict[str, str]:
+def _encode_amounts(amounts: Mapping[str, int]) -> dict[str, str]:
     return {name: f"{amount}" for name, amount in amounts.items()}
 
 
-def _amounts(digits: Mapping[str, str]) -> Amounts:
+def _decode_amounts(digits: Mapping[str, str]) -> Amounts:
     return Amounts({name: int(amount) for name, amount in digits.items()})
 
 
-def _told(amounts: Amounts) -> str:
+def _format_amounts(amounts: Amounts) -> str:
     """Return the amounts as text for people: `8 nvidia.com/gpu, 64Gi memory`."""
     return ", ".join(f"{format_amount(name, amounts[name])} {name}" for name in sorted(amounts)) or "0"
 
 
-def _stamp(ledger: Ledger, now: datetime) -> str:
+def _format_count_time(ledger: Ledger, now: datetime) -> str:
     """Return the time to the second, as Kubernetes writes times; empty for a ledger that was never counted."""
     return now.replace(microsecond=0).isoformat() if ledger.pods_revision else ""

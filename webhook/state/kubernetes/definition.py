@@ -13,7 +13,7 @@ _DIGITS = {"type": "string", "pattern": "^-?[0-9]{1,64}$"}
 _REVISION = {"type": "string", "pattern": "^[0-9]{1,64}$"}
 
 
-def definition() -> dict[str, Any]:
+def create_crd() -> dict[str, Any]:
     """Return the object, ready to apply."""
     names = {
         "kind": naming.KIND,
@@ -26,8 +26,8 @@ def definition() -> dict[str, Any]:
         "name": naming.VERSION,
         "served": True,
         "storage": True,
-        "schema": {"openAPIV3Schema": _schema()},
-        "additionalPrinterColumns": _columns(),
+        "schema": {"openAPIV3Schema": _create_schema()},
+        "additionalPrinterColumns": _create_columns(),
     }
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -40,7 +40,7 @@ def definition() -> dict[str, Any]:
     }
 
 
-def _columns() -> list[dict[str, Any]]:
+def _create_columns() -> list[dict[str, Any]]:
     return [
         {"name": "Cap", "type": "string", "jsonPath": ".spec.cap"},
         {"name": "Namespace", "type": "string", "jsonPath": ".spec.namespace", "description": "None: it is shared."},
@@ -53,7 +53,7 @@ def _columns() -> list[dict[str, Any]]:
     ]
 
 
-def _schema() -> dict[str, Any]:
+def _create_schema() -> dict[str, Any]:
     return {
         "type": "object",
         "description": (
@@ -61,11 +61,11 @@ def _schema() -> dict[str, Any]:
             "it; a change by hand, or taking the finalizer off, lets more in than the cap allows, or less."
         ),
         "required": ["spec", "status"],
-        "properties": {"spec": _spec(), "status": _status()},
+        "properties": {"spec": _create_spec_schema(), "status": _create_status_schema()},
     }
 
 
-def _spec() -> dict[str, Any]:
+def _create_spec_schema() -> dict[str, Any]:
     return {
         "type": "object",
         "description": "Which ledger it is.",
@@ -77,26 +77,26 @@ def _spec() -> dict[str, Any]:
     }
 
 
-def _status() -> dict[str, Any]:
+def _create_status_schema() -> dict[str, Any]:
     names = {"type": "array", "items": _TEXT, "x-kubernetes-list-type": "atomic"}
     return {
         "type": "object",
         "description": "The ledger. Amounts are in thousandths for cpu, in bytes for memory, in whole units else.",
         "properties": {
-            "hard": _amounts("What the cap allows, as the leader's policies say."),
-            "tally": _amounts("What the pods hold that are counted."),
+            "hard": _create_amounts_schema("What the cap allows, as the leader's policies say."),
+            "tally": _create_amounts_schema("What the pods hold that are counted."),
             "counts": names | {"description": "The names that the tally counts."},
             "asOf": _REVISION | {"description": "The resourceVersion of the pods that were counted."},
             "nsAsOf": _REVISION | {"description": "The resourceVersion of the namespaces that were counted."},
             "members": _TEXT | {"description": "A hash of the namespaces that the cap held then."},
             "converging": _TEXT | {"description": "Who made the ledger, as long as it promises nothing yet."},
             "rows": _TEXT | {"description": "What is promised to pods that are not counted yet: one on each line."},
-            "shown": _shown(),
+            "shown": _create_summary_schema(),
         },
     }
 
 
-def _shown() -> dict[str, Any]:
+def _create_summary_schema() -> dict[str, Any]:
     return {
         "type": "object",
         "description": "The same for people. Nobody decides by it.",
@@ -111,7 +111,7 @@ def _shown() -> dict[str, Any]:
     }
 
 
-def _amounts(description: str) -> dict[str, Any]:
+def _create_amounts_schema(description: str) -> dict[str, Any]:
     return {
         "type": "object",
         "description": description,

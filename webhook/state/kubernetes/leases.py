@@ -7,18 +7,18 @@ from urllib.parse import quote
 
 import msgspec
 
-from webhook.state.exchange import Answer
-from webhook.state.kubernetes.calls import Access, Caller, Request
+from webhook.state.exchange import HttpResponse
+from webhook.state.kubernetes.calls import Http1Client, Http1ClientConfig, Http1Request
 from webhook.state.ports import Lease, RetryLaterError, StoreUnavailableError
 
-CAPS = "tallygate.dev/caps"
+CAPS_ANNOTATION = "tallygate.dev/caps"
 """The annotation in which a replica lists its active caps."""
 
 _LABELS = {"app.kubernetes.io/name": "tallygate", "app.kubernetes.io/component": "gate"}
 _SELECTOR = quote(",".join(f"{name}={value}" for name, value in _LABELS.items()), safe="")
 _JSON = "application/json"
-_PATIENCE = 5.0
-_MOST_TOLD = 500  # characters of a server's answer
+_TIMEOUT_SECONDS = 5.0
+_MAX_MESSAGE_BYTES = 500  # characters of a server's answer
 
 
 class _Metadata(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
@@ -44,19 +44,19 @@ class _Lease(msgspec.Struct, rename="camel", frozen=True):
     kind: str = "Lease"
 
 
-class _List(msgspec.Struct, frozen=True):
+class _LeaseList(msgspec.Struct, frozen=True):
     items: list[_Lease]
 
 
-_LIST = msgspec.json.Decoder(_List)
+_LIST_DECODER = msgspec.json.Decoder(_LeaseList)
 _ENCODER = msgspec.json.Encoder()
 
 
-class KubernetesLeases:
+class KubernetesLeaseStore:
     """A `LeaseStore` in one namespace of a cluster; `now` returns the wall clock time, for people to read."""
 
-    def __init__(self, access: Access, namespace: str, now: Callable[[], datetime]) -> None:
-        self._caller = Caller(access)
+    def __init__(self, client_config: Http1ClientConfig, namespace: str, now: Callable[[], datetime]) -> None:
+        self._client = Http1Client(client_config)
         self._now = now
         self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
 
@@ -66,11 +66,13 @@ class KubernetesLeases:
         Raises:
             RetryLaterError, StoreUnavailableError: if they cannot be read.
         """
-        answer = self._caller.call(Request("GET", f"{self._path}?labelSelector={_SELECTOR}", _JSON), _PATIENCE)
-        if answer.status != HTTPStatus.OK:
-            raise _failure(answer)
+        response = self._client.send(
+            Http1Request("GET", f"{self._path}?labelSelector={_SELECTOR}", _JSON), _TIMEOUT_SECONDS
+        )
+        if response.status != HTTPStatus.OK:
+            raise _create_error(response)
         try:
-            return [_read(each) for each in _LIST.decode(answer.body).items]
+            return [_decode_lease(each) for each in _LIST_DECODER.decode(response.body).items]
         except (ValueError, RecursionError) as error:
             raise StoreUnavailableError(f"the API server's answer is no list of leases: {error}") from None
 
@@ -80,17 +82,17 @@ class KubernetesLeases:
         Raises:
             RetryLaterError, StoreUnavailableError: if it is not stored, or the outcome is unknown.
         """
-        body = _ENCODER.encode(self._written(lease))
+        body = _ENCODER.encode(self._encode_lease(lease))
         if lease.version:
-            request = Request("PUT", f"{self._path}/{lease.name}", _JSON, body)
+            request = Http1Request("PUT", f"{self._path}/{lease.name}", _JSON, body)
         else:
-            request = Request("POST", self._path, _JSON, body)
-        answer = self._caller.call(request, _PATIENCE)
-        if answer.status in (HTTPStatus.OK, HTTPStatus.CREATED):
+            request = Http1Request("POST", self._path, _JSON, body)
+        response = self._client.send(request, _TIMEOUT_SECONDS)
+        if response.status in (HTTPStatus.OK, HTTPStatus.CREATED):
             return True
-        if answer.status == HTTPStatus.CONFLICT or (answer.status == HTTPStatus.NOT_FOUND and lease.version):
+        if response.status == HTTPStatus.CONFLICT or (response.status == HTTPStatus.NOT_FOUND and lease.version):
             return False
-        raise _failure(answer)
+        raise _create_error(response)
 
     def remove(self, lease: Lease) -> None:
         """Delete the lease, unless it was changed.
@@ -99,23 +101,26 @@ class KubernetesLeases:
             RetryLaterError, StoreUnavailableError: if it is not deleted, or the outcome is unknown.
         """
         body = _ENCODER.encode({"preconditions": {"resourceVersion": lease.version}})
-        answer = self._caller.call(Request("DELETE", f"{self._path}/{lease.name}", _JSON, body), _PATIENCE)
-        if answer.status not in (HTTPStatus.OK, HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND):
-            raise _failure(answer)
+        response = self._client.send(
+            Http1Request("DELETE", f"{self._path}/{lease.name}", _JSON, body), _TIMEOUT_SECONDS
+        )
+        if response.status not in (HTTPStatus.OK, HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND):
+            raise _create_error(response)
 
-    def _written(self, lease: Lease) -> _Lease:
-        caps = {} if lease.caps is None else {CAPS: " ".join(sorted(lease.caps))}
-        metadata = _Metadata(lease.name, _LABELS, caps, lease.version)
-        renewed = self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")  # a MicroTime
+    def _encode_lease(self, lease: Lease) -> _Lease:
+        annotations = {} if lease.caps is None else {CAPS_ANNOTATION: " ".join(sorted(lease.caps))}
+        metadata = _Metadata(lease.name, _LABELS, annotations, lease.version)
+        renew_time = self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")  # a MicroTime
         seconds = max(1, round(lease.duration_seconds))
         return _Lease(
-            metadata, _Spec(lease.holder or None, seconds, lease.acquire_time or renewed, renewed, lease.transitions)
+            metadata,
+            _Spec(lease.holder or None, seconds, lease.acquire_time or renew_time, renew_time, lease.transitions),
         )
 
 
-def _read(stored: _Lease) -> Lease:
+def _decode_lease(stored: _Lease) -> Lease:
     metadata, spec = stored.metadata, stored.spec
-    caps = metadata.annotations.get(CAPS)
+    caps = metadata.annotations.get(CAPS_ANNOTATION)
     return Lease(
         metadata.name,
         spec.holder_identity or "",
@@ -127,10 +132,12 @@ def _read(stored: _Lease) -> Lease:
     )
 
 
-def _failure(answer: Answer) -> RetryLaterError | StoreUnavailableError:
-    message = f"leases: the API server says {answer.status}: {answer.body[:_MOST_TOLD].decode(errors='replace')}"
-    if answer.status == HTTPStatus.TOO_MANY_REQUESTS:
+def _create_error(response: HttpResponse) -> RetryLaterError | StoreUnavailableError:
+    message = (
+        f"leases: the API server says {response.status}: {response.body[:_MAX_MESSAGE_BYTES].decode(errors='replace')}"
+    )
+    if response.status == HTTPStatus.TOO_MANY_REQUESTS:
         return RetryLaterError(message)
-    if answer.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+    if response.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         return StoreUnavailableError(f"{message}; the gate must be allowed to list, create, update and delete leases")
     return StoreUnavailableError(message)

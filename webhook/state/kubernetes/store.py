@@ -7,10 +7,10 @@ from http import HTTPStatus
 
 import msgspec
 
-from webhook.state.exchange import Answer
+from webhook.state.exchange import HttpResponse
 from webhook.state.kubernetes import codec, naming, wire
-from webhook.state.kubernetes.calls import Access, Caller, Request
-from webhook.state.kubernetes.codec import Place
+from webhook.state.kubernetes.calls import Http1Client, Http1ClientConfig, Http1Request
+from webhook.state.kubernetes.codec import StoredVersion
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import (
     LedgerFullError,
@@ -21,57 +21,57 @@ from webhook.state.ports import (
     VersionedLedger,
 )
 
-_WHOLE = "application/json"
+_WHOLE_OBJECT = "application/json"
 _METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _STRICT = "?fieldValidation=Strict"  # otherwise an older definition would drop a field of ours without an error
-_MOST_TOLD = 500  # characters of a server's message
+_MAX_MESSAGE_LENGTH = 500  # characters of a server's message
 
 
 class _Details(msgspec.Struct, frozen=True):
     name: str = ""
 
 
-class _Refusal(msgspec.Struct, frozen=True):
+class _FailureStatus(msgspec.Struct, frozen=True):
     """A Status of a failed request."""
 
     message: str = "no reason given"
     details: _Details | None = None
 
 
-class _Stored(msgspec.Struct, frozen=True):
-    metadata: wire.Metadata
+class _StoredMetadata(msgspec.Struct, frozen=True):
+    metadata: wire.CapLedgerMetadata
 
 
-_REFUSAL = msgspec.json.Decoder(_Refusal)
-_STORED = msgspec.json.Decoder(_Stored)
+_FAILURE_DECODER = msgspec.json.Decoder(_FailureStatus)
+_METADATA_DECODER = msgspec.json.Decoder(_StoredMetadata)
 
 
-class KubernetesLedgers:
+class KubernetesLedgerStore:
     """A `LedgerStore` in one namespace of a cluster; `now` returns the wall clock time, for people to read."""
 
-    def __init__(self, access: Access, namespace: str, now: Callable[[], datetime]) -> None:
-        self._caller = Caller(access)
+    def __init__(self, client_config: Http1ClientConfig, namespace: str, now: Callable[[], datetime]) -> None:
+        self._client = Http1Client(client_config)
         self._namespace = namespace
         self._now = now
         self._path = f"/apis/{naming.GROUP}/{naming.VERSION}/namespaces/{namespace}/{naming.PLURAL}"
 
-    def read(self, key: LedgerKey, patience: float) -> VersionedLedger | None:
+    def read(self, key: LedgerKey, timeout: float) -> VersionedLedger | None:
         """Return the ledger as it is after this call began, by a quorum read; None if it does not exist.
 
         Raises:
             RetryLaterError: if the API server is overloaded.
             StoreUnavailableError: if the ledger cannot be read.
         """
-        answer = self._got(Request("GET", self._of(key), _WHOLE), patience)
-        if answer.status == HTTPStatus.OK:
-            return codec.decode(answer.body, key)
-        refusal = _refusal(answer)
-        named = refusal.details.name if refusal.details else ""
-        if answer.status == HTTPStatus.NOT_FOUND and named == naming.object_name(key):
+        response = self._get(Http1Request("GET", self._get_path(key), _WHOLE_OBJECT), timeout)
+        if response.status == HTTPStatus.OK:
+            return codec.decode_ledger(response.body, key)
+        failure = _decode_failure(response)
+        missing_name = failure.details.name if failure.details else ""
+        if response.status == HTTPStatus.NOT_FOUND and missing_name == naming.get_object_name(key):
             return None
-        raise self._failure(answer, refusal)
+        raise self._create_error(response, failure)
 
-    def write(self, key: LedgerKey, ledger: Ledger, version: str | None, patience: float) -> str | None:
+    def write(self, key: LedgerKey, ledger: Ledger, version: str | None, timeout: float) -> str | None:
         """Store the ledger if it is still at `version` (None: if it does not exist).
 
         Return its new version, or None if the ledger has changed.
@@ -82,21 +82,25 @@ class KubernetesLedgers:
             UnknownOutcomeError: if it may be stored.
             StoreUnavailableError: if it is not stored.
         """
-        place = None if version is None else Place.of(version)
-        written = codec.encode(key, ledger, self._namespace, place, self._now())
-        if place is None:
-            request = Request("POST", self._path + _STRICT, _METADATA_ONLY, written.body)
+        stored_version = None if version is None else StoredVersion.parse(version)
+        encoded = codec.encode_ledger(key, ledger, self._namespace, stored_version, self._now())
+        if stored_version is None:
+            request = Http1Request("POST", self._path + _STRICT, _METADATA_ONLY, encoded.body)
         else:
-            request = Request("PUT", f"{self._of(key)}{_STRICT}", _METADATA_ONLY, written.body)
-        answer = self._caller.call(request, patience)
-        if answer.status in (HTTPStatus.OK, HTTPStatus.CREATED):
-            stored = _stored(answer)
-            return Place(stored.uid, stored.resource_version, written.as_of, written.counted_at).text()
-        if answer.status == HTTPStatus.CONFLICT or (answer.status == HTTPStatus.NOT_FOUND and place is not None):
+            request = Http1Request("PUT", f"{self._get_path(key)}{_STRICT}", _METADATA_ONLY, encoded.body)
+        response = self._client.send(request, timeout)
+        if response.status in (HTTPStatus.OK, HTTPStatus.CREATED):
+            metadata = _decode_metadata(response)
+            return StoredVersion(
+                metadata.uid, metadata.resource_version, encoded.pods_revision, encoded.counted_at
+            ).to_text()
+        if response.status == HTTPStatus.CONFLICT or (
+            response.status == HTTPStatus.NOT_FOUND and stored_version is not None
+        ):
             return None
-        raise self._failure(answer, _refusal(answer))
+        raise self._create_error(response, _decode_failure(response))
 
-    def remove(self, key: LedgerKey, found: VersionedLedger, patience: float) -> bool:
+    def remove(self, key: LedgerKey, expected: VersionedLedger, timeout: float) -> bool:
         """Remove the ledger if it is unchanged, and return whether it is deleted, by this call or before.
 
         The removal takes two writes. The first removes the finalizer. A write by another replica between the two
@@ -105,39 +109,41 @@ class KubernetesLedgers:
         Raises:
             RetryLaterError, StoreUnavailableError: if it may still exist.
         """
-        until = time.monotonic() + patience
-        place = Place.of(found.version)
-        bare = codec.encode(key, found.ledger, self._namespace, place, self._now(), keeps=False)
-        request = Request("PUT", f"{self._of(key)}{_STRICT}", _METADATA_ONLY, bare.body)
-        answer = self._caller.call(request, patience)
-        if answer.status == HTTPStatus.OK:
-            at = {"uid": place.uid, "resourceVersion": _stored(answer).resource_version}
-            body = msgspec.json.encode({"preconditions": at})
-            request = Request("DELETE", self._of(key), _METADATA_ONLY, body)
-            answer = self._caller.call(request, max(until - time.monotonic(), 0.0))
-        if answer.status in (HTTPStatus.OK, HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND):
-            return answer.status != HTTPStatus.CONFLICT
-        raise self._failure(answer, _refusal(answer))
+        deadline = time.monotonic() + timeout
+        stored_version = StoredVersion.parse(expected.version)
+        unprotected = codec.encode_ledger(
+            key, expected.ledger, self._namespace, stored_version, self._now(), has_finalizer=False
+        )
+        request = Http1Request("PUT", f"{self._get_path(key)}{_STRICT}", _METADATA_ONLY, unprotected.body)
+        response = self._client.send(request, timeout)
+        if response.status == HTTPStatus.OK:
+            preconditions = {"uid": stored_version.uid, "resourceVersion": _decode_metadata(response).resource_version}
+            body = msgspec.json.encode({"preconditions": preconditions})
+            request = Http1Request("DELETE", self._get_path(key), _METADATA_ONLY, body)
+            response = self._client.send(request, max(deadline - time.monotonic(), 0.0))
+        if response.status in (HTTPStatus.OK, HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND):
+            return response.status != HTTPStatus.CONFLICT
+        raise self._create_error(response, _decode_failure(response))
 
-    def _of(self, key: LedgerKey) -> str:
-        return f"{self._path}/{naming.object_name(key)}"
+    def _get_path(self, key: LedgerKey) -> str:
+        return f"{self._path}/{naming.get_object_name(key)}"
 
-    def _got(self, request: Request, patience: float) -> Answer:
+    def _get(self, request: Http1Request, timeout: float) -> HttpResponse:
         """Return a response, with one retry: the other side may just have closed the first connection from the pool."""
-        until = time.monotonic() + patience
+        deadline = time.monotonic() + timeout
         try:
-            return self._caller.call(request, patience)
+            return self._client.send(request, timeout)
         except UnknownOutcomeError:
-            left = until - time.monotonic()
-            if left <= 0:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
                 raise
-            return self._caller.call(request, left)
+            return self._client.send(request, remaining)
 
-    def _failure(self, answer: Answer, refusal: _Refusal) -> RetryLaterError | StoreUnavailableError:
+    def _create_error(self, response: HttpResponse, failure: _FailureStatus) -> RetryLaterError | StoreUnavailableError:
         """Return the error for an unexpected response; its type tells whether the request may have been applied."""
-        message = f"the API server says {answer.status}: {refusal.message[:_MOST_TOLD]}"
+        message = f"the API server says {response.status}: {failure.message[:_MAX_MESSAGE_LENGTH]}"
         resource = f"{naming.PLURAL}.{naming.GROUP}"
-        match answer.status:
+        match response.status:
             case HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
                 return LedgerFullError(message)
             case HTTPStatus.TOO_MANY_REQUESTS:
@@ -154,16 +160,16 @@ class KubernetesLedgers:
                 return StoreUnavailableError(message)
 
 
-def _stored(answer: Answer) -> wire.Metadata:
+def _decode_metadata(response: HttpResponse) -> wire.CapLedgerMetadata:
     try:
-        return _STORED.decode(answer.body).metadata
+        return _METADATA_DECODER.decode(response.body).metadata
     except ValueError as error:
         raise UnknownOutcomeError(f"the API server's answer is no object: {error}") from None
 
 
-def _refusal(answer: Answer) -> _Refusal:
+def _decode_failure(response: HttpResponse) -> _FailureStatus:
     """Return the Status in the response, or a default one."""
     try:
-        return _REFUSAL.decode(answer.body)
+        return _FAILURE_DECODER.decode(response.body)
     except (ValueError, RecursionError):
-        return _Refusal()
+        return _FailureStatus()

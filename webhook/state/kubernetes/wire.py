@@ -18,7 +18,7 @@ Digits = Annotated[str, msgspec.Meta(pattern=r"^-?[0-9]{1,64}\Z")]
 Revision = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,64}\Z")]
 
 
-class Promise(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_fields=True, frozen=True):
+class ReservationRecord(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_fields=True, frozen=True):
     """A reservation; the namespace is omitted if it is the ledger's own."""
 
     uid: str
@@ -31,7 +31,7 @@ class Promise(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown
     kind: Operation = Operation.CREATE
 
 
-class Shown(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
+class CapLedgerSummary(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
     """The columns of `kubectl get`; only written, never read."""
 
     hard: str = ""
@@ -41,7 +41,7 @@ class Shown(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
     counted_at: datetime | None = None
 
 
-class Status(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_fields=True, frozen=True):
+class CapLedgerStatus(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_fields=True, frozen=True):
     """The content of the ledger."""
 
     hard: dict[str, Digits] = {}
@@ -52,17 +52,17 @@ class Status(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_
     members: str = ""
     converging: str = ""
     rows: str = ""
-    shown: Shown = Shown()
+    shown: CapLedgerSummary = CapLedgerSummary()
 
 
-class Spec(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_fields=True, frozen=True):
+class CapLedgerSpec(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_fields=True, frozen=True):
     """The key of the ledger."""
 
     cap: str
     namespace: str = ""
 
 
-class Metadata(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
+class CapLedgerMetadata(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
     """The part of the object's metadata that the store uses."""
 
     name: str = ""
@@ -72,7 +72,7 @@ class Metadata(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
     finalizers: list[str] = []
 
 
-class Replacing(Metadata, rename="camel", omit_defaults=True, frozen=True):
+class ReplacementMetadata(CapLedgerMetadata, rename="camel", omit_defaults=True, frozen=True):
     """Metadata of an object that replaces another.
 
     An empty entry in `managed_fields` ends their tracking (Kubernetes' documentation of server-side apply). The
@@ -87,6 +87,6 @@ class CapLedger(msgspec.Struct, rename="camel", forbid_unknown_fields=True, froz
 
     api_version: str
     kind: str
-    metadata: Metadata
-    spec: Spec
-    status: Status
+    metadata: CapLedgerMetadata
+    spec: CapLedgerSpec
+    status: CapLedgerStatus

@@ -6,16 +6,16 @@ from urllib.parse import quote
 import msgspec
 
 from webhook.objects.meta import PartialObjectMetadata
-from webhook.state.watch.failure import Reason, WatchError
+from webhook.state.watch.failure import ApiErrorReason, WatchError
 from webhook.state.watch.ports import Transport
-from webhook.state.watch.wire import revision_of
+from webhook.state.watch.wire import parse_revision
 
 _OK: Final = 200
 _NOT_FOUND: Final = 404
-_METADATA: Final = msgspec.json.Decoder(PartialObjectMetadata)
+_METADATA_DECODER: Final = msgspec.json.Decoder(PartialObjectMetadata)
 
 
-class QuorumReader:
+class LiveReader:
     """Reads objects one at a time, without a resourceVersion: a quorum read (Kubernetes, API concepts)."""
 
     def __init__(self, transport: Transport) -> None:
@@ -28,16 +28,16 @@ class QuorumReader:
             WatchError: it cannot be told.
         """
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
-        answer = self._transport.get(path, {})
-        if answer.status == _NOT_FOUND:
+        response = self._transport.get(path, {})
+        if response.status == _NOT_FOUND:
             return None
-        if answer.status != _OK:
-            raise WatchError(Reason.REFUSED, f"pod {namespace}/{name} cannot be read: HTTP {answer.status}")
+        if response.status != _OK:
+            raise WatchError(ApiErrorReason.REFUSED, f"pod {namespace}/{name} cannot be read: HTTP {response.status}")
         try:
-            meta = _METADATA.decode(answer.body).metadata
-            return None if meta is None or meta.uid != uid else revision_of(meta.resource_version or "")
+            meta = _METADATA_DECODER.decode(response.body).metadata
+            return None if meta is None or meta.uid != uid else parse_revision(meta.resource_version or "")
         except ValueError as error:
-            raise WatchError(Reason.UNREADABLE, f"pod {namespace}/{name} cannot be read: {error}") from None
+            raise WatchError(ApiErrorReason.UNREADABLE, f"pod {namespace}/{name} cannot be read: {error}") from None
 
     def read_workload(self, resource: tuple[str, str], namespace: str, name: str) -> bytes | None:
         """The JSON of an object of this group and plural, version v1; None when there is none.
@@ -47,11 +47,13 @@ class QuorumReader:
         """
         group, plural = resource
         base = f"/apis/{group}/v1" if group else "/api/v1"
-        answer = self._transport.get(
+        response = self._transport.get(
             f"{base}/namespaces/{quote(namespace, safe='')}/{plural}/{quote(name, safe='')}", {}
         )
-        if answer.status == _NOT_FOUND:
+        if response.status == _NOT_FOUND:
             return None
-        if answer.status != _OK:
-            raise WatchError(Reason.REFUSED, f"{plural} {namespace}/{name} cannot be read: HTTP {answer.status}")
-        return answer.body
+        if response.status != _OK:
+            raise WatchError(
+                ApiErrorReason.REFUSED, f"{plural} {namespace}/{name} cannot be read: HTTP {response.status}"
+            )
+        return response.body

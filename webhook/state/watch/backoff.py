@@ -2,26 +2,26 @@
 
 from collections.abc import Callable
 
-_FIRST_SECONDS = 0.5
-_LONGEST_SECONDS = 30.0  # as client-go's reflector
-_LONGEST_ASKED_SECONDS = 60.0  # a server that asks for more is asked again anyway
+_INITIAL_DELAY_SECONDS = 0.5
+_MAX_DELAY_SECONDS = 30.0  # as client-go's reflector
+_MAX_RETRY_AFTER_SECONDS = 60.0  # a server that asks for more is asked again anyway
 
 
 class Backoff:
     """Waiting times in seconds. `chance` gives numbers in [0, 1)."""
 
-    def __init__(self, chance: Callable[[], float]) -> None:
-        self._chance = chance
-        self._next = _FIRST_SECONDS
+    def __init__(self, random_float: Callable[[], float]) -> None:
+        self._random_float = random_float
+        self._next_delay = _INITIAL_DELAY_SECONDS
 
-    def again(self, asked: float | None = None) -> float:
+    def compute_delay(self, retry_after: float | None = None) -> float:
         """The time to wait after one more failure: at least what the server asked for, and up to half more."""
-        base = self._next
-        self._next = min(2 * self._next, _LONGEST_SECONDS)
-        if asked is not None:
-            base = max(base, min(max(asked, 0.0), _LONGEST_ASKED_SECONDS))
-        return base * (1 + self._chance() / 2)
+        delay = self._next_delay
+        self._next_delay = min(2 * self._next_delay, _MAX_DELAY_SECONDS)
+        if retry_after is not None:
+            delay = max(delay, min(max(retry_after, 0.0), _MAX_RETRY_AFTER_SECONDS))
+        return delay * (1 + self._random_float() / 2)
 
-    def succeeded(self) -> None:
+    def reset(self) -> None:
         """Begin with the shortest time again."""
-        self._next = _FIRST_SECONDS
+        self._next_delay = _INITIAL_DELAY_SECONDS

@@ -10,16 +10,16 @@ from heapq import nsmallest
 from types import MappingProxyType
 from typing import NamedTuple
 
-from webhook.state.watch.pods import PodRow
-from webhook.state.watch.shapes import Shape
+from webhook.state.watch.pods import PodRecord
+from webhook.state.watch.shapes import ChargeGroup
 
 _ENDED = 1
 _TERMINATING = 2
-_NO_SHAPE = Shape(b"{}")
-_NONE: Mapping[Shape, int] = MappingProxyType({})
+_NO_GROUP = ChargeGroup(b"{}")
+_NO_COUNTS: Mapping[ChargeGroup, int] = MappingProxyType({})
 
 
-class Place(NamedTuple):
+class StoredPod(NamedTuple):
     """One pod as it is kept."""
 
     uid: str
@@ -29,141 +29,150 @@ class Place(NamedTuple):
     revision: int
     has_ended: bool
     is_terminating: bool
-    shape: Shape
+    group: ChargeGroup
 
 
-class Columns:
+class PodColumns:
     """Pods by UID."""
 
     def __init__(self) -> None:
-        self._places: dict[str, int] = {}
-        self._in: dict[str, set[int]] = {}
-        self._shapes: dict[str, dict[Shape, int]] = {}  # of a namespace's pods that have not ended, how many have each
-        self._free: list[int] = []
+        self._index_by_uid: dict[str, int] = {}
+        self._indexes_by_namespace: dict[str, set[int]] = {}
+        self._group_counts: dict[
+            str, dict[ChargeGroup, int]
+        ] = {}  # of a namespace's pods that have not ended, how many have each
+        self._free_indexes: list[int] = []
         self._uid: list[str] = []
         self._namespace: list[str] = []
         self._name: list[str] = []
         self._node: list[str] = []
-        self._shape: list[Shape] = []
+        self._group: list[ChargeGroup] = []
         self._revision = array("q")
         self._flags = bytearray()
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._index_by_uid)
 
-    def put(self, row: PodRow) -> bool:
+    def put(self, record: PodRecord) -> bool:
         """Keep a pod as it is now; whether what it costs may be another than before."""
-        place = self._places.get(row.uid)
-        if place is None:
-            place = self._new_place(row)
-        matters = self._shape[place] is not row.shape or bool(self._flags[place] & _ENDED) is not row.has_ended
-        if matters:
-            self._count(place, -1)
-        self._node[place] = row.node
-        self._shape[place] = row.shape
-        self._revision[place] = row.revision
-        self._flags[place] = _ENDED * row.has_ended | _TERMINATING * row.is_terminating
-        if matters:
-            self._count(place, 1)
-        return matters
+        index = self._index_by_uid.get(record.uid)
+        if index is None:
+            index = self._allocate(record)
+        is_charge_changed = (
+            self._group[index] is not record.group or bool(self._flags[index] & _ENDED) is not record.has_ended
+        )
+        if is_charge_changed:
+            self._add_to_count(index, -1)
+        self._node[index] = record.node
+        self._group[index] = record.group
+        self._revision[index] = record.revision
+        self._flags[index] = _ENDED * record.has_ended | _TERMINATING * record.is_terminating
+        if is_charge_changed:
+            self._add_to_count(index, 1)
+        return is_charge_changed
 
     def remove(self, uid: str) -> bool:
         """Keep a pod no longer; whether it was kept."""
-        place = self._places.pop(uid, None)
-        if place is None:
+        index = self._index_by_uid.pop(uid, None)
+        if index is None:
             return False
-        self._count(place, -1)
-        namespace = self._namespace[place]
-        there = self._in[namespace]
-        there.discard(place)
-        if not there:
-            del self._in[namespace]
-        self._uid[place] = self._namespace[place] = self._name[place] = self._node[place] = ""
-        self._shape[place] = _NO_SHAPE
-        self._free.append(place)
+        self._add_to_count(index, -1)
+        namespace = self._namespace[index]
+        indexes = self._indexes_by_namespace[namespace]
+        indexes.discard(index)
+        if not indexes:
+            del self._indexes_by_namespace[namespace]
+        self._uid[index] = self._namespace[index] = self._name[index] = self._node[index] = ""
+        self._group[index] = _NO_GROUP
+        self._free_indexes.append(index)
         return True
 
-    def find(self, uid: str) -> Place | None:
+    def find(self, uid: str) -> StoredPod | None:
         """One pod, if it is kept."""
-        place = self._places.get(uid)
-        return None if place is None else self._read(place)
+        index = self._index_by_uid.get(uid)
+        return None if index is None else self._read(index)
 
-    def within(self, namespace: str) -> Iterator[Place]:
+    def list_pods(self, namespace: str) -> Iterator[StoredPod]:
         """The pods of a namespace, in no order."""
-        return map(self._read, self._in.get(namespace, ()))
+        return map(self._read, self._indexes_by_namespace.get(namespace, ()))
 
-    def costing(self, namespaces: Iterable[str]) -> Iterator[tuple[str, Shape]]:
+    def list_groups_by_uid(self, namespaces: Iterable[str]) -> Iterator[tuple[str, ChargeGroup]]:
         """UID and shape of the pods of these namespaces that have not ended."""
-        for place in self._running(namespaces):
-            yield self._uid[place], self._shape[place]
+        for index in self._list_running(namespaces):
+            yield self._uid[index], self._group[index]
 
-    def shapes(self, namespaces: Iterable[str]) -> Counter[Shape]:
+    def count_groups(self, namespaces: Iterable[str]) -> Counter[ChargeGroup]:
         """How many pods of these namespaces that have not ended have each shape."""
-        found: Counter[Shape] = Counter()
+        counts: Counter[ChargeGroup] = Counter()
         for namespace in namespaces:
-            found.update(self._shapes.get(namespace, _NONE))
-        return found
+            counts.update(self._group_counts.get(namespace, _NO_COUNTS))
+        return counts
 
-    def heaps(self, namespace: str) -> Iterator[tuple[Shape, bool, int]]:
+    def count_groups_by_state(self, namespace: str) -> Iterator[tuple[ChargeGroup, bool, int]]:
         """How many pods of a namespace that have not ended have each shape: first those that stay, then those that go.
 
         True for those that are being deleted.
         """
-        flags, shape, there = self._flags, self._shape, self._in.get(namespace, ())
-        for wanted in (0, _TERMINATING):
-            pods = Counter([shape[place] for place in there if flags[place] == wanted])
-            yield from ((each, bool(wanted), count) for each, count in pods.items())
+        flags, groups, indexes = self._flags, self._group, self._indexes_by_namespace.get(namespace, ())
+        for state in (0, _TERMINATING):
+            counts = Counter([groups[index] for index in indexes if flags[index] == state])
+            yield from ((group, bool(state), count) for group, count in counts.items())
 
-    def named(self, namespace: str, shape: Shape, most: int, *, is_terminating: bool) -> list[str]:
+    def list_pod_names(self, namespace: str, group: ChargeGroup, max_names: int, *, is_terminating: bool) -> list[str]:
         """The first names of a namespace's pods that are of one heap."""
-        flags, wanted = self._flags, _TERMINATING * is_terminating
-        there = (place for place in self._in.get(namespace, ()) if self._shape[place] is shape)
-        return nsmallest(most, (self._name[place] for place in there if flags[place] == wanted))
+        flags, state = self._flags, _TERMINATING * is_terminating
+        indexes = (place for place in self._indexes_by_namespace.get(namespace, ()) if self._group[place] is group)
+        return nsmallest(max_names, (self._name[place] for place in indexes if flags[place] == state))
 
-    def _running(self, namespaces: Iterable[str]) -> Iterator[int]:
+    def _list_running(self, namespaces: Iterable[str]) -> Iterator[int]:
         flags = self._flags
-        return (place for name in namespaces for place in self._in.get(name, ()) if not flags[place] & _ENDED)
+        return (
+            index
+            for namespace in namespaces
+            for index in self._indexes_by_namespace.get(namespace, ())
+            if not flags[index] & _ENDED
+        )
 
-    def _count(self, place: int, pods: int) -> None:
+    def _add_to_count(self, index: int, change: int) -> None:
         """So many pods more have the shape that this one has, if it has one and has not ended."""
-        shape = self._shape[place]
-        if shape is _NO_SHAPE or self._flags[place] & _ENDED:
+        group = self._group[index]
+        if group is _NO_GROUP or self._flags[index] & _ENDED:
             return
-        there = self._shapes.setdefault(self._namespace[place], {})
-        if left := there.get(shape, 0) + pods:
-            there[shape] = left
+        counts = self._group_counts.setdefault(self._namespace[index], {})
+        if count := counts.get(group, 0) + change:
+            counts[group] = count
             return
-        del there[shape]
-        if not there:
-            del self._shapes[self._namespace[place]]
+        del counts[group]
+        if not counts:
+            del self._group_counts[self._namespace[index]]
 
-    def _new_place(self, row: PodRow) -> int:
-        namespace = row.namespace
-        if self._free:
-            place = self._free.pop()
-            self._uid[place], self._namespace[place], self._name[place] = row.uid, namespace, row.name
+    def _allocate(self, record: PodRecord) -> int:
+        namespace = record.namespace
+        if self._free_indexes:
+            index = self._free_indexes.pop()
+            self._uid[index], self._namespace[index], self._name[index] = record.uid, namespace, record.name
         else:
-            place = len(self._uid)
-            self._uid.append(row.uid)
+            index = len(self._uid)
+            self._uid.append(record.uid)
             self._namespace.append(namespace)
-            self._name.append(row.name)
+            self._name.append(record.name)
             self._node.append("")
-            self._shape.append(_NO_SHAPE)
+            self._group.append(_NO_GROUP)
             self._revision.append(0)
             self._flags.append(0)
-        self._places[row.uid] = place
-        self._in.setdefault(namespace, set()).add(place)
-        return place
+        self._index_by_uid[record.uid] = index
+        self._indexes_by_namespace.setdefault(namespace, set()).add(index)
+        return index
 
-    def _read(self, place: int) -> Place:
-        flags = self._flags[place]
-        return Place(
-            self._uid[place],
-            self._namespace[place],
-            self._name[place],
-            self._node[place],
-            self._revision[place],
+    def _read(self, index: int) -> StoredPod:
+        flags = self._flags[index]
+        return StoredPod(
+            self._uid[index],
+            self._namespace[index],
+            self._name[index],
+            self._node[index],
+            self._revision[index],
             bool(flags & _ENDED),
             bool(flags & _TERMINATING),
-            self._shape[place],
+            self._group[index],
         )

@@ -18,32 +18,32 @@ from kubernetes.client import Configuration
 from kubernetes.client.rest import RESTClientObject
 from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
 
-from webhook.state.watch.connect import ConnectError, Connection
-from webhook.state.watch.failure import Reason, WatchError
+from webhook.state.watch.connect import ClientConfig, ClientConfigError
+from webhook.state.watch.failure import ApiErrorReason, WatchError
 
-_REMEMBERED_SECONDS = 1.0
+_TOKEN_CACHE_SECONDS = 1.0
 
 
-def by_kubeconfig(kubeconfig: Path | None, context: str | None) -> Connection:
+def read_kubeconfig(kubeconfig: Path | None, context: str | None) -> ClientConfig:
     """As `connect`.
 
     Raises:
         ConnectError: there is none, or it cannot be read.
     """
     configuration = Configuration()
-    files = str(kubeconfig or os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config")
+    paths = str(kubeconfig or os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config")
     try:
-        load_kube_config(files, context, client_configuration=configuration, persist_config=False)
+        load_kube_config(paths, context, client_configuration=configuration, persist_config=False)
     except (ConfigException, OSError, ValueError, TypeError, AttributeError, yaml.YAMLError) as error:
-        wanted = f", context {context}," if context else ""
-        raise ConnectError(
-            f"kubeconfig {files}{wanted} does not say where the API server is: {' '.join(str(error).split())}; "
+        context_text = f", context {context}," if context else ""
+        raise ClientConfigError(
+            f"kubeconfig {paths}{context_text} does not say where the API server is: {' '.join(str(error).split())}; "
             "see `kubectl config get-contexts`, or name another by --kubeconfig and --context"
         ) from None
-    return _connection(configuration)
+    return _create_client_config(configuration)
 
 
-def by_pod() -> Connection:
+def read_in_cluster_config() -> ClientConfig:
     """As `connect_in_cluster`.
 
     Raises:
@@ -53,16 +53,16 @@ def by_pod() -> Connection:
     try:
         load_incluster_config(client_configuration=configuration)
     except (ConfigException, OSError) as error:
-        raise ConnectError(
+        raise ClientConfigError(
             f"this is not a pod with a ServiceAccount token: {error}; outside a cluster name a kubeconfig"
         ) from None
-    return _connection(configuration)
+    return _create_client_config(configuration)
 
 
-def _connection(configuration: Configuration) -> Connection:
-    _spare_loopback(configuration)
+def _create_client_config(configuration: Configuration) -> ClientConfig:
+    _disable_loopback_proxy(configuration)
     pool = RESTClientObject(configuration).pool_manager
-    return Connection(configuration.host.rstrip("/"), pool, _Authorization(configuration))
+    return ClientConfig(configuration.host.rstrip("/"), pool, _Authorization(configuration))
 
 
 class _Authorization:
@@ -74,26 +74,26 @@ class _Authorization:
 
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
-        self._renewing = Lock()
-        self._known = ("", -math.inf)
+        self._renew_lock = Lock()
+        self._cached_token = ("", -math.inf)
 
     def __call__(self) -> str:
-        token, asked = self._known
+        token, requested_at = self._cached_token
         now = time.monotonic()
-        if now - asked > _REMEMBERED_SECONDS:
-            token = self._asked()
-            self._known = token, now
+        if now - requested_at > _TOKEN_CACHE_SECONDS:
+            token = self._request_token()
+            self._cached_token = token, now
         return token
 
-    def _asked(self) -> str:
+    def _request_token(self) -> str:
         try:
-            with self._renewing:
+            with self._renew_lock:
                 return self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization") or ""
         except (ConfigException, OSError, ValueError) as error:
-            raise WatchError(Reason.UNAUTHORIZED, f"the token cannot be renewed: {error}") from None
+            raise WatchError(ApiErrorReason.UNAUTHORIZED, f"the token cannot be renewed: {error}") from None
 
 
-def _spare_loopback(configuration: Configuration) -> None:
+def _disable_loopback_proxy(configuration: Configuration) -> None:
     """Use no proxy of the environment for this machine; one that the kubeconfig names itself is meant."""
     host = urlsplit(configuration.host).hostname or ""
     if _is_loopback(host) and configuration.proxy in getproxies().values():

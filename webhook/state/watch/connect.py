@@ -12,46 +12,46 @@ import urllib3
 from webhook.errors import TallygateError
 
 
-class ConnectError(TallygateError):
+class ClientConfigError(TallygateError):
     """There is no configuration that says where the API server is."""
 
 
-class Connection:
+class ClientConfig:
     """A configured way to one API server; `server` is its URL and `pool` its connections."""
 
-    def __init__(self, server: str, pool: urllib3.PoolManager, authorization: Callable[[], str]) -> None:
+    def __init__(self, server: str, pool: urllib3.PoolManager, get_authorization: Callable[[], str]) -> None:
         """`authorization` is what says who asks, if anything, renewed when it is about to expire."""
         self.server = server
         self.pool = pool
-        self._authorization = authorization
+        self._get_authorization = get_authorization
 
-    def headers(self) -> dict[str, str]:
+    def get_headers(self) -> dict[str, str]:
         """What says who asks; a token that is about to expire is renewed first.
 
         Raises:
             WatchError: it cannot be had.
         """
-        authorization = self._authorization()
+        authorization = self._get_authorization()
         return {"Authorization": authorization} if authorization else {}
 
 
-def connect(kubeconfig: Path | None = None, context: str | None = None) -> Connection:
+def load_kubeconfig(kubeconfig: Path | None = None, context: str | None = None) -> ClientConfig:
     """The server of a kubeconfig's context: of this file, else of $KUBECONFIG, else of ~/.kube/config.
 
     Raises:
         ConnectError: there is none, or it cannot be read.
     """
-    from webhook.state.watch.configured import by_kubeconfig  # noqa: PLC0415  see the module's docstring
+    from webhook.state.watch.configured import read_kubeconfig  # noqa: PLC0415  see the module's docstring
 
-    return by_kubeconfig(kubeconfig, context)
+    return read_kubeconfig(kubeconfig, context)
 
 
-def connect_in_cluster() -> Connection:
+def load_in_cluster_config() -> ClientConfig:
     """The server of the cluster whose pod this process runs in, as the pod's ServiceAccount.
 
     Raises:
         ConnectError: this is no pod, or it has no token.
     """
-    from webhook.state.watch.configured import by_pod  # noqa: PLC0415  see the module's docstring
+    from webhook.state.watch.configured import read_in_cluster_config  # noqa: PLC0415  see the module's docstring
 
-    return by_pod()
+    return read_in_cluster_config()

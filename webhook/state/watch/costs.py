@@ -8,13 +8,13 @@ from webhook.accounting.amounts import Amounts
 from webhook.accounting.charge import Charge
 from webhook.accounting.quantity_parser import QuantityError
 from webhook.objects.core import Pod
-from webhook.state.watch.shapes import Shape
+from webhook.state.watch.shapes import ChargeGroup
 
-_MOST_CAPS = 4096
-NOTHING = Amounts()
+_MAX_CAPS = 4096
+NO_AMOUNTS = Amounts()
 
 
-class Counts(Protocol):
+class ChargeableCap(Protocol):
     """A cap that can say what a pod holds under it: nothing if it does not count the pod."""
 
     def compute_charge(self, pod: Pod | None) -> Charge:
@@ -26,43 +26,43 @@ class Counts(Protocol):
         ...
 
 
-class Costs:
+class GroupCharges:
     """What each shape costs under one cap; None for a shape with a quantity that cannot be read."""
 
-    def __init__(self, cap: Counts) -> None:
+    def __init__(self, cap: ChargeableCap) -> None:
         self.cap = cap
-        self._known: WeakKeyDictionary[Shape, Amounts | None] = WeakKeyDictionary()
+        self._amounts_by_group: WeakKeyDictionary[ChargeGroup, Amounts | None] = WeakKeyDictionary()
 
-    def of(self, shape: Shape) -> Amounts | None:
+    def get_amounts(self, group: ChargeGroup) -> Amounts | None:
         """What a pod of this shape costs as long as it has not ended."""
         try:
-            return self._known[shape]
+            return self._amounts_by_group[group]
         except KeyError:
-            cost = self._known[shape] = self._find(shape)
-            return cost
+            amounts = self._amounts_by_group[group] = self._compute_amounts(group)
+            return amounts
 
-    def _find(self, shape: Shape) -> Amounts | None:
+    def _compute_amounts(self, group: ChargeGroup) -> Amounts | None:
         try:
-            return self.cap.compute_charge(shape.pod()).amounts
+            return self.cap.compute_charge(group.to_pod()).amounts
         except QuantityError:
             return None
 
 
-class Caps:
+class CapChargesCache:
     """The costs of the caps in use: those of an earlier policy are forgotten as new ones come."""
 
     def __init__(self) -> None:
-        self._costs: OrderedDict[int, Costs] = OrderedDict()
+        self._charges_by_cap_id: OrderedDict[int, GroupCharges] = OrderedDict()
 
-    def of(self, cap: Counts) -> Costs:
+    def get_charges(self, cap: ChargeableCap) -> GroupCharges:
         """The costs under this cap, which is known by identity: an equal one may count other names.
 
         Its costs hold on to it, so that no other can have its identity as long as they are known.
         """
-        costs = self._costs.get(id(cap))
-        if costs is None:
-            costs = self._costs[id(cap)] = Costs(cap)
-        self._costs.move_to_end(id(cap))
-        if len(self._costs) > _MOST_CAPS:
-            self._costs.popitem(last=False)
-        return costs
+        charges = self._charges_by_cap_id.get(id(cap))
+        if charges is None:
+            charges = self._charges_by_cap_id[id(cap)] = GroupCharges(cap)
+        self._charges_by_cap_id.move_to_end(id(cap))
+        if len(self._charges_by_cap_id) > _MAX_CAPS:
+            self._charges_by_cap_id.popitem(last=False)
+        return charges

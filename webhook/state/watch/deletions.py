@@ -7,48 +7,48 @@ come (docs/caps.md, recount). The memory is bounded: what is forgotten counts as
 from collections import OrderedDict
 from typing import NamedTuple
 
-_MOST = 65_536
+_MAX_TOMBSTONES = 65_536
 
 
-class Seen(NamedTuple):
+class DeletedPods(NamedTuple):
     """UIDs whose deletion was seen after a revision; `is_whole` unless some may have been forgotten or missed."""
 
     uids: frozenset[str]
-    is_whole: bool
+    is_complete: bool
 
 
-class Deletions:
+class Tombstones:
     """The latest deletions, by UID. A UID never comes back."""
 
-    def __init__(self, most: int = _MOST) -> None:
-        self._most = most
-        self._at: OrderedDict[str, int] = OrderedDict()
-        self._whole_since = 0
+    def __init__(self, max_size: int = _MAX_TOMBSTONES) -> None:
+        self._max_size = max_size
+        self._revisions: OrderedDict[str, int] = OrderedDict()
+        self._complete_since = 0
 
-    def seen(self, uid: str, revision: int) -> None:
+    def add(self, uid: str, revision: int) -> None:
         """A deletion was seen; revisions come in growing order."""
-        self._at[uid] = revision
-        if len(self._at) > self._most:
-            self._whole_since = self._at.popitem(last=False)[1]
+        self._revisions[uid] = revision
+        if len(self._revisions) > self._max_size:
+            self._complete_since = self._revisions.popitem(last=False)[1]
 
-    def missed_until(self, revision: int) -> None:
+    def mark_incomplete_until(self, revision: int) -> None:
         """Up to here a list took the place of a watch, which may have kept deletions back."""
-        self._whole_since = max(self._whole_since, revision)
+        self._complete_since = max(self._complete_since, revision)
 
-    def at(self, uid: str) -> int | None:
+    def get_revision(self, uid: str) -> int | None:
         """The revision of a pod's deletion, if it was seen and is remembered."""
-        return self._at.get(uid)
+        return self._revisions.get(uid)
 
-    def since(self, revision: int) -> Seen:
+    def list_since(self, revision: int) -> DeletedPods:
         """The deletions seen after a revision."""
         uids: list[str] = []
-        for uid in reversed(self._at):
-            if self._at[uid] <= revision:
+        for uid in reversed(self._revisions):
+            if self._revisions[uid] <= revision:
                 break
             uids.append(uid)
-        return Seen(frozenset(uids), is_whole=revision >= self._whole_since)
+        return DeletedPods(frozenset(uids), is_complete=revision >= self._complete_since)
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Begin anew: the cluster went back in time, and revisions mean something else now."""
-        self._at.clear()
-        self._whole_since = 0
+        self._revisions.clear()
+        self._complete_since = 0

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 
-class Row(Protocol):
+class ResourceRecord(Protocol):
     """What every kept object says of itself; `revision` is that of its last change."""
 
     @property
@@ -28,7 +28,7 @@ class Row(Protocol):
         ...
 
 
-R_co = TypeVar("R_co", bound=Row, covariant=True)
+R_co = TypeVar("R_co", bound=ResourceRecord, covariant=True)
 
 
 class Replaced(NamedTuple, Generic[R_co]):
@@ -58,4 +58,4 @@ class Bookmark(NamedTuple):
     revision: int
 
 
-Event = Replaced[R_co] | Changed[R_co] | Deleted[R_co] | Bookmark
+WatchEvent = Replaced[R_co] | Changed[R_co] | Deleted[R_co] | Bookmark

@@ -5,7 +5,7 @@ from enum import StrEnum
 from webhook.errors import TallygateError
 
 
-class Reason(StrEnum):
+class ApiErrorReason(StrEnum):
     """Why a list or a watch was begun again. `ENDED` is the ordinary end of a watch, all others are failures."""
 
     ENDED = "ended"
@@ -30,14 +30,22 @@ class Reason(StrEnum):
     OVERDUE = "overdue"
 
 
-LIST_ANEW = frozenset({Reason.EXPIRED, Reason.INCONSISTENT, Reason.BEHIND, Reason.REWOUND, Reason.ABSENT})
+RELIST_REASONS = frozenset(
+    {
+        ApiErrorReason.EXPIRED,
+        ApiErrorReason.INCONSISTENT,
+        ApiErrorReason.BEHIND,
+        ApiErrorReason.REWOUND,
+        ApiErrorReason.ABSENT,
+    }
+)
 """After these the revision reached is no place to watch from; after all others nothing is lost by watching on."""
 
 
 class WatchError(TallygateError):
     """A list or watch could not go on; `retry_after` is how many seconds the server asks to wait."""
 
-    def __init__(self, reason: Reason, text: str, retry_after: float | None = None) -> None:
+    def __init__(self, reason: ApiErrorReason, text: str, retry_after: float | None = None) -> None:
         super().__init__(text)
         self.reason = reason
         self.retry_after = retry_after

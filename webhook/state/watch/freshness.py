@@ -9,7 +9,7 @@ revision its watch began at (kube-apiserver cache_watcher.go, process, v1.36), s
 from collections import deque
 from typing import NamedTuple
 
-_MOST_MARKS = 64
+_MAX_MARKS = 64
 
 
 class _Mark(NamedTuple):
@@ -24,37 +24,37 @@ class Freshness:
 
     def __init__(self) -> None:
         self.revision: int | None = None
-        self.current_at: float | None = None
+        self.confirmed_at: float | None = None
         self._marks: deque[_Mark] = deque()
 
-    def listed(self, revision: int, begun_at: float) -> None:
+    def record_list(self, revision: int, started_at: float) -> None:
         """A whole list was taken up; it holds all that had been written when it began."""
         self.revision = revision
-        self.current_at = begun_at
+        self.confirmed_at = started_at
         self._marks.clear()
 
-    def reached(self, revision: int) -> None:
+    def record_event(self, revision: int) -> None:
         """The watch has told all up to here."""
         if self.revision is None or revision > self.revision:
             self.revision = revision
-        self._settle()
+        self._confirm()
 
-    def asked(self, revision: int, at: float) -> None:
+    def record_cluster_revision(self, revision: int, at: float) -> None:
         """The cluster was at this revision when asked."""
-        if len(self._marks) < _MOST_MARKS:
+        if len(self._marks) < _MAX_MARKS:
             self._marks.append(_Mark(at, revision))
-        self._settle()
+        self._confirm()
 
-    def waits_since(self) -> float | None:
+    def get_pending_since(self) -> float | None:
         """Since when the view is known to lack something, or at least a word that it lacks nothing."""
         return self._marks[0].at if self._marks else None
 
-    def age(self, now: float) -> float | None:
+    def compute_age(self, now: float) -> float | None:
         """Seconds since the view was last known to be current; None before the first list."""
-        at = self.current_at
+        at = self.confirmed_at
         return None if at is None else max(0.0, now - at)
 
-    def _settle(self) -> None:
+    def _confirm(self) -> None:
         while self._marks and self.revision is not None and self._marks[0].revision <= self.revision:
             at = self._marks.popleft().at
-            self.current_at = at if self.current_at is None else max(self.current_at, at)
+            self.confirmed_at = at if self.confirmed_at is None else max(self.confirmed_at, at)

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator
 
-from webhook.state.watch.failure import Reason, WatchError
+from webhook.state.watch.failure import ApiErrorReason, WatchError
 
 
-class Lines:
+class LineSplitter:
     """Cuts a stream into lines of at most `most` bytes."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._begun: list[bytes] = []
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._parts: list[bytes] = []
         self._length = 0
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
@@ -21,22 +21,22 @@ class Lines:
         """
         *ends, rest = chunk.split(b"\n")
         for end in ends:
-            self._keep(end)
-            line = b"".join(self._begun)
-            self._begun.clear()
+            self._append(end)
+            line = b"".join(self._parts)
+            self._parts.clear()
             self._length = 0
             if line.strip():
                 yield line
-        self._keep(rest)
+        self._append(rest)
 
     @property
-    def is_within_a_line(self) -> bool:
+    def has_partial_line(self) -> bool:
         """Whether the stream would be cut short if it ended here."""
         return self._length > 0
 
-    def _keep(self, part: bytes) -> None:
+    def _append(self, part: bytes) -> None:
         self._length += len(part)
-        if self._length > self._most:
-            raise WatchError(Reason.TOO_LARGE, f"an event of more than {self._most} bytes")
+        if self._length > self._max_bytes:
+            raise WatchError(ApiErrorReason.TOO_LARGE, f"an event of more than {self._max_bytes} bytes")
         if part:
-            self._begun.append(part)
+            self._parts.append(part)

@@ -4,34 +4,34 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Generic, Protocol, TypeVar
 
-from webhook.state.watch.events import Changed, Deleted, Event, Replaced, Row
+from webhook.state.watch.events import Changed, Deleted, Replaced, ResourceRecord, WatchEvent
 
 
-class NamedRow(Row, Protocol):
+class ComparableRecord(ResourceRecord, Protocol):
     """A row that says what of it matters: when only the rest changes, nobody is told."""
 
     @property
-    def substance(self) -> object:
+    def compared_value(self) -> object:
         """What matters; compared by equality."""
         ...
 
 
-R = TypeVar("R", bound=NamedRow)
+R = TypeVar("R", bound=ComparableRecord)
 
-Listener = Callable[[frozenset[str]], None]
+NameListener = Callable[[frozenset[str]], None]
 """Is told the names of what came, went or changed, once that can be seen. Quick, and does not raise."""
 
 
-class Named(Generic[R]):
+class ObjectStore(Generic[R]):
     """Rows by name, kept current by the events of their reflector."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._rows: dict[str, R] = {}
+        self._records: dict[str, R] = {}
         self._revision: int | None = None
-        self._settled = 0
+        self._unchanged_since = 0
         self._generation = 0
-        self._listeners: list[Listener] = []
+        self._listeners: list[NameListener] = []
 
     @property
     def revision(self) -> int | None:
@@ -39,9 +39,9 @@ class Named(Generic[R]):
         return self._revision
 
     @property
-    def settled(self) -> int:
+    def unchanged_since(self) -> int:
         """Nothing that matters has changed after this one up to `revision`: that of the last such change, or list."""
-        return self._settled
+        return self._unchanged_since
 
     @property
     def generation(self) -> int:
@@ -49,51 +49,51 @@ class Named(Generic[R]):
         return self._generation
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._records)
 
-    def row(self, name: str) -> R | None:
+    def find(self, name: str) -> R | None:
         """What has this name, if anything has."""
-        return self._rows.get(name)
+        return self._records.get(name)
 
-    def rows(self) -> tuple[R, ...]:
+    def list_records(self) -> tuple[R, ...]:
         """Everything, as of one moment."""
         with self._lock:
-            return tuple(self._rows.values())
+            return tuple(self._records.values())
 
-    def listen(self, listener: Listener) -> None:
+    def add_listener(self, listener: NameListener) -> None:
         """Tell it of changes from now on, in the thread that applies them."""
         self._listeners.append(listener)
 
-    def apply(self, event: Event[R]) -> None:
+    def apply(self, event: WatchEvent[R]) -> None:
         """Take up what was told. What was told before is passed over."""
         with self._lock:
-            changed = self._replaced(event) if isinstance(event, Replaced) else self._changed(event)
-            self._generation += bool(changed)
-            if self._revision is not None and (changed or isinstance(event, Replaced)):
-                self._settled = event.revision
-        if changed:
+            changed_names = self._replace(event) if isinstance(event, Replaced) else self._apply_change(event)
+            self._generation += bool(changed_names)
+            if self._revision is not None and (changed_names or isinstance(event, Replaced)):
+                self._unchanged_since = event.revision
+        if changed_names:
             for listener in self._listeners:
-                listener(changed)
+                listener(changed_names)
 
-    def _replaced(self, event: Replaced[R]) -> frozenset[str]:
-        before, self._rows = self._rows, {row.name: row for row in event.items}
+    def _replace(self, event: Replaced[R]) -> frozenset[str]:
+        before, self._records = self._records, {record.name: record for record in event.items}
         self._revision = event.revision
-        names = before.keys() | self._rows.keys()
-        return frozenset(name for name in names if _differ(before.get(name), self._rows.get(name)))
+        names = before.keys() | self._records.keys()
+        return frozenset(name for name in names if _is_different(before.get(name), self._records.get(name)))
 
-    def _changed(self, event: Event[R]) -> frozenset[str]:
+    def _apply_change(self, event: WatchEvent[R]) -> frozenset[str]:
         if self._revision is None or event.revision <= self._revision:
             return frozenset()
         self._revision = event.revision
         if isinstance(event, Changed):
-            before, self._rows[event.item.name] = self._rows.get(event.item.name), event.item
-            return frozenset({event.item.name} if _differ(before, event.item) else ())
-        if isinstance(event, Deleted) and self._rows.pop(event.item.name, None) is not None:
+            before, self._records[event.item.name] = self._records.get(event.item.name), event.item
+            return frozenset({event.item.name} if _is_different(before, event.item) else ())
+        if isinstance(event, Deleted) and self._records.pop(event.item.name, None) is not None:
             return frozenset({event.item.name})
         return frozenset()
 
 
-def _differ(one: NamedRow | None, other: NamedRow | None) -> bool:
-    if one is None or other is None:
-        return one is not other
-    return one.uid != other.uid or one.substance != other.substance
+def _is_different(before: ComparableRecord | None, after: ComparableRecord | None) -> bool:
+    if before is None or after is None:
+        return before is not after
+    return before.uid != after.uid or before.compared_value != after.compared_value

@@ -8,15 +8,15 @@ from typing import NamedTuple
 import msgspec
 
 from webhook.objects.core import Namespace
-from webhook.state.watch.named import Named
-from webhook.state.watch.wire import Reading, revision_of
+from webhook.state.watch.named import ObjectStore
+from webhook.state.watch.wire import ResourceCodec, parse_revision
 
-_MOST_SETS = 4096
+_MAX_SELECTIONS = 4096
 
 Labels = Mapping[str, str]
 
 
-class NamespaceRow(msgspec.Struct, frozen=True):
+class NamespaceRecord(msgspec.Struct, frozen=True):
     """One namespace. One that is being deleted still is one."""
 
     uid: str
@@ -26,32 +26,32 @@ class NamespaceRow(msgspec.Struct, frozen=True):
     namespace: str = ""
 
     @property
-    def substance(self) -> object:
+    def compared_value(self) -> object:
         """What policies select by."""
         return self.labels
 
 
-class Members(NamedTuple):
+class MemberNamespaces(NamedTuple):
     """The namespaces that are selected, as of a revision, and of every one since `settled`."""
 
     names: frozenset[str]
     revision: int
-    settled: int
+    unchanged_since: int
 
 
-class NamespaceView(Named[NamespaceRow]):
+class NamespaceStore(ObjectStore[NamespaceRecord]):
     """A live `NamespaceLister`: knows every namespace as of its revision, and none before the first list."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._sets: OrderedDict[str, tuple[int, frozenset[str]]] = OrderedDict()
+        self._selections: OrderedDict[str, tuple[int, frozenset[str]]] = OrderedDict()
 
     def labels(self, namespace: str) -> Labels | None:
         """The namespace's labels, or None when it is not known."""
-        row = self.row(namespace)
-        return None if row is None else row.labels
+        record = self.find(namespace)
+        return None if record is None else record.labels
 
-    def members(self, key: str, selects: Callable[[str, Labels], bool]) -> Members | None:
+    def list_members(self, key: str, is_selected: Callable[[str, Labels], bool]) -> MemberNamespaces | None:
         """The namespaces that `selects` says yes to, given name and labels; None before the first list.
 
         Remembered under `key` until a namespace comes, goes or changes its labels, so the same key must always stand
@@ -60,17 +60,19 @@ class NamespaceView(Named[NamespaceRow]):
         with self._lock:
             if self._revision is None:
                 return None
-            known = self._sets.get(key)
-            if known is None or known[0] != self._generation:
-                names = frozenset(row.name for row in self._rows.values() if selects(row.name, row.labels))
-                known = self._sets[key] = (self._generation, names)
-            self._sets.move_to_end(key)
-            if len(self._sets) > _MOST_SETS:
-                self._sets.popitem(last=False)
-            return Members(known[1], self._revision, self._settled)
+            selection = self._selections.get(key)
+            if selection is None or selection[0] != self._generation:
+                names = frozenset(
+                    record.name for record in self._records.values() if is_selected(record.name, record.labels)
+                )
+                selection = self._selections[key] = (self._generation, names)
+            self._selections.move_to_end(key)
+            if len(self._selections) > _MAX_SELECTIONS:
+                self._selections.popitem(last=False)
+            return MemberNamespaces(selection[1], self._revision, self._unchanged_since)
 
 
-def digest(namespace: Namespace) -> NamespaceRow:
+def create_namespace_record(namespace: Namespace) -> NamespaceRecord:
     """The row of a stored namespace.
 
     Raises:
@@ -80,7 +82,7 @@ def digest(namespace: Namespace) -> NamespaceRow:
     if meta is None or not meta.uid or not meta.name:
         raise ValueError("a namespace without uid or name")
     labels = MappingProxyType(meta.labels or {})
-    return NamespaceRow(meta.uid, meta.name, revision_of(meta.resource_version or ""), labels)
+    return NamespaceRecord(meta.uid, meta.name, parse_revision(meta.resource_version or ""), labels)
 
 
-NAMESPACES = Reading("namespaces", "/api/v1/namespaces", Namespace, digest)
+NAMESPACE_CODEC = ResourceCodec("namespaces", "/api/v1/namespaces", Namespace, create_namespace_record)

@@ -4,11 +4,11 @@ import msgspec
 
 from webhook.objects.meta import ObjectMeta
 from webhook.objects.scheduling import NodeSpec, SchedulingNode, SchedulingNodeStatus
-from webhook.state.watch.named import Named
-from webhook.state.watch.wire import Reading, revision_of
+from webhook.state.watch.named import ObjectStore
+from webhook.state.watch.wire import ResourceCodec, parse_revision
 
 
-class NodeRow(msgspec.Struct, frozen=True):
+class NodeRecord(msgspec.Struct, frozen=True):
     """One node; `content` is what `node` reads. A heartbeat changes only the revision."""
 
     uid: str
@@ -18,24 +18,24 @@ class NodeRow(msgspec.Struct, frozen=True):
     namespace: str = ""
 
     @property
-    def substance(self) -> object:
+    def compared_value(self) -> object:
         """All that is kept of it."""
         return self.content
 
-    def node(self) -> SchedulingNode:
+    def to_node(self) -> SchedulingNode:
         """The node as far as it is kept: name, labels, taints, capacity, allocatable, features."""
-        return _NODE.decode(self.content)
+        return _NODE_DECODER.decode(self.content)
 
 
-class NodeView(Named[NodeRow]):
+class NodeStore(ObjectStore[NodeRecord]):
     """Every node as of its revision."""
 
-    def nodes(self) -> tuple[SchedulingNode, ...]:
+    def list_nodes(self) -> tuple[SchedulingNode, ...]:
         """All nodes, decoded now."""
-        return tuple(row.node() for row in self.rows())
+        return tuple(record.to_node() for record in self.list_records())
 
 
-def digest(node: SchedulingNode) -> NodeRow:
+def create_node_record(node: SchedulingNode) -> NodeRecord:
     """The row of a stored node.
 
     Raises:
@@ -45,15 +45,17 @@ def digest(node: SchedulingNode) -> NodeRow:
     if meta is None or not meta.uid or not meta.name:
         raise ValueError("a node without uid or name")
     spec, status = node.spec or NodeSpec(), node.status or SchedulingNodeStatus()
-    kept = SchedulingNode(
+    stored_node = SchedulingNode(
         metadata=ObjectMeta(name=meta.name, labels=meta.labels),
         spec=NodeSpec(spec.taints, spec.unschedulable) if spec.taints or spec.unschedulable else None,
         status=SchedulingNodeStatus(status.capacity, status.allocatable, declared_features=status.declared_features),
     )
-    return NodeRow(meta.uid, meta.name, revision_of(meta.resource_version or ""), _ENCODER.encode(kept))
+    return NodeRecord(
+        meta.uid, meta.name, parse_revision(meta.resource_version or ""), _NODE_ENCODER.encode(stored_node)
+    )
 
 
-_ENCODER = msgspec.json.Encoder(order="deterministic")
-_NODE = msgspec.json.Decoder(SchedulingNode)
+_NODE_ENCODER = msgspec.json.Encoder(order="deterministic")
+_NODE_DECODER = msgspec.json.Decoder(SchedulingNode)
 
-NODES = Reading("nodes", "/api/v1/nodes", SchedulingNode, digest)
+NODE_CODEC = ResourceCodec("nodes", "/api/v1/nodes", SchedulingNode, create_node_record)

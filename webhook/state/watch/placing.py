@@ -15,56 +15,65 @@ from webhook.accounting.cluster.pod_info import PodInfo, create_pod_info
 from webhook.accounting.quantity_parser import QuantityError
 from webhook.accounting.scheduling.complexity import estimate_anti_affinity
 from webhook.objects.scheduling import SchedulingPod
-from webhook.state.watch.devices import DeviceView
-from webhook.state.watch.events import Changed, Deleted, Event, Replaced
-from webhook.state.watch.namespaces import NamespaceView
-from webhook.state.watch.nodes import NodeView
-from webhook.state.watch.pods import PodRow
-from webhook.state.watch.view import PodView
-from webhook.state.watch.wire import Reading
+from webhook.state.watch.devices import DeviceClassStore
+from webhook.state.watch.events import Changed, Deleted, Replaced, WatchEvent
+from webhook.state.watch.namespaces import NamespaceStore
+from webhook.state.watch.nodes import NodeStore
+from webhook.state.watch.pods import PodRecord
+from webhook.state.watch.view import PodStore
+from webhook.state.watch.wire import ResourceCodec
 
 T = TypeVar("T")
 
-_MOST_WORDS = 5000  # about a hundred terms; who keeps more away than that is taken to keep nobody away
-_MOST_LABELS = 1000  # who has more is taken to have none
-_TOGETHER = 200  # pods put in at a time: who asks meanwhile need not wait for all
+_MAX_ANTI_AFFINITY_COMPLEXITY = (
+    5000  # about a hundred terms; who keeps more away than that is taken to keep nobody away
+)
+_MAX_LABELS = 1000  # who has more is taken to have none
+_BATCH_SIZE = 200  # pods put in at a time: who asks meanwhile need not wait for all
 
 
-class PlacedRow(PodRow, frozen=True, gc=False):
+class SchedulingPodRecord(PodRecord, frozen=True, gc=False):
     """A pod, and how it stands on its node; None when it is on none, and none is promised to it."""
 
-    placed: PodInfo | None = None
+    pod_info: PodInfo | None = None
 
 
-class ClusterView:
+class SchedulerCache:
     """One cluster, to be looked at by one thread at a time. It has pods once these were listed.
 
     `devices` are its device classes, as far as somebody tells of them.
     """
 
-    def __init__(self, nodes: NodeView, namespaces: NamespaceView) -> None:
+    def __init__(self, node_store: NodeStore, namespace_store: NamespaceStore) -> None:
         self._lock = Lock()
         self._cluster = Cluster()
-        self._nodes, self._namespaces, self.devices = nodes, namespaces, DeviceView()
+        self._node_store, self._namespace_store, self.device_class_store = (
+            node_store,
+            namespace_store,
+            DeviceClassStore(),
+        )
         self._revision: int | None = None
-        self._is_whole = False
-        nodes.listen(self._nodes_changed)
-        namespaces.listen(self._namespaces_changed)
-        self.devices.listen(self._devices_changed)
+        self._is_complete = False
+        node_store.add_listener(self._update_nodes)
+        namespace_store.add_listener(self._update_namespaces)
+        self.device_class_store.add_listener(self._update_device_classes)
 
-    def reading(self, pods: PodView) -> Reading[SchedulingPod, PodRow]:
+    def create_pod_codec(self, pod_store: PodStore) -> ResourceCodec[SchedulingPod, PodRecord]:
         """How pods are read: as this view of them does, and as they stand on nodes."""
-        return Reading(
-            pods.reading.name, pods.reading.path, SchedulingPod, lambda pod: self._row(pods.digest(pod), pod)
+        return ResourceCodec(
+            pod_store.codec.name,
+            pod_store.codec.path,
+            SchedulingPod,
+            lambda pod: self._create_record(pod_store.create_record(pod), pod),
         )
 
     @contextmanager
-    def held(self, patience: float) -> Iterator[Cluster | None]:
+    def acquire(self, timeout: float) -> Iterator[Cluster | None]:
         """The cluster, which nobody changes meanwhile; None where it could not be had for so many seconds.
 
         Whoever supposes something in it puts it back before he leaves.
         """
-        if not self._lock.acquire(timeout=patience):
+        if not self._lock.acquire(timeout=timeout):
             yield None
             return
         try:
@@ -75,9 +84,9 @@ class ClusterView:
     @property
     def has_pods(self) -> bool:
         """Whether every pod is in it; asked for while it is held."""
-        return self._is_whole
+        return self._is_complete
 
-    def apply(self, event: Event[PodRow]) -> None:
+    def apply(self, event: WatchEvent[PodRecord]) -> None:
         """Take up what was told of pods. What was told before is passed over."""
         if isinstance(event, Replaced):
             self._replace(event)
@@ -91,91 +100,91 @@ class ClusterView:
             elif isinstance(event, Deleted):
                 self._cluster.remove_pod(event.item.uid)
 
-    def _row(self, row: PodRow, pod: SchedulingPod) -> PodRow:
-        return PlacedRow(
-            row.uid,
-            row.namespace,
-            row.name,
-            row.node,
-            row.revision,
-            row.has_ended,
-            row.is_terminating,
-            row.shape,
-            self._placed(pod),
+    def _create_record(self, record: PodRecord, pod: SchedulingPod) -> PodRecord:
+        return SchedulingPodRecord(
+            record.uid,
+            record.namespace,
+            record.name,
+            record.node,
+            record.revision,
+            record.has_ended,
+            record.is_terminating,
+            record.group,
+            self._create_pod_info(pod),
         )
 
-    def _placed(self, pod: SchedulingPod) -> PodInfo | None:
-        pod = _within_reason(pod)
+    def _create_pod_info(self, pod: SchedulingPod) -> PodInfo | None:
+        pod = _drop_oversized_fields(pod)
         with self._lock:
             try:
                 return create_pod_info(pod, self._cluster.groups)
             except QuantityError:
                 return None  # no API server stores such a pod
 
-    def _replace(self, event: Replaced[PodRow]) -> None:
+    def _replace(self, event: Replaced[PodRecord]) -> None:
         """Take up a whole list, bit by bit; until it is in, there are no pods to go by."""
-        there = {row.uid for row in event.items}
+        listed_uids = {row.uid for row in event.items}
         with self._lock:
-            self._is_whole = False
-            gone = [pod.uid for pod in self._cluster.list_pods() if pod.uid not in there]
-        for uids in _in_parts(gone):
+            self._is_complete = False
+            removed_uids = [pod.uid for pod in self._cluster.list_pods() if pod.uid not in listed_uids]
+        for uids in _split_into_batches(removed_uids):
             with self._lock:
                 for uid in uids:
                     self._cluster.remove_pod(uid)
-        for rows in _in_parts(event.items):
+        for records in _split_into_batches(event.items):
             with self._lock:
-                for row in rows:
+                for row in records:
                     self._put(row)
         with self._lock:
-            self._is_whole, self._revision = True, event.revision
+            self._is_complete, self._revision = True, event.revision
 
-    def _put(self, row: PodRow) -> None:
-        pod = row.placed if isinstance(row, PlacedRow) else None
+    def _put(self, record: PodRecord) -> None:
+        pod = record.pod_info if isinstance(record, SchedulingPodRecord) else None
         if pod is None:
-            self._cluster.remove_pod(row.uid)
-        elif self._cluster.find_pod(row.uid) != pod:
+            self._cluster.remove_pod(record.uid)
+        elif self._cluster.find_pod(record.uid) != pod:
             self._cluster.put_pod(pod)
 
-    def _nodes_changed(self, names: Iterable[str]) -> None:
+    def _update_nodes(self, names: Iterable[str]) -> None:
         for name in names:
-            row = self._nodes.row(name)
+            record = self._node_store.find(name)
             with self._lock:
-                if row is None:
+                if record is None:
                     self._cluster.remove_node(name)
                     continue
                 try:
-                    self._cluster.put_node(row.node())
+                    self._cluster.put_node(record.to_node())
                 except QuantityError:
                     self._cluster.remove_node(name)  # Kubernetes checks no quantity of a node's status
 
-    def _devices_changed(self, names: Iterable[str]) -> None:
+    def _update_device_classes(self, names: Iterable[str]) -> None:
         for name in names:
-            row = self.devices.row(name)
+            record = self.device_class_store.find(name)
             with self._lock:
-                if row is None:
+                if record is None:
                     self._cluster.device_classes.remove(name)
                 else:
-                    self._cluster.device_classes.put(row.device_class())
+                    self._cluster.device_classes.put(record.to_device_class())
 
-    def _namespaces_changed(self, names: Iterable[str]) -> None:
+    def _update_namespaces(self, names: Iterable[str]) -> None:
         for name in names:
-            row = self._namespaces.row(name)
+            record = self._namespace_store.find(name)
             with self._lock:
-                if row is None:
+                if record is None:
                     self._cluster.namespaces.pop(name, None)
                 else:
-                    self._cluster.namespaces[name] = row.labels
+                    self._cluster.namespaces[name] = record.labels
 
 
-def _within_reason(pod: SchedulingPod) -> SchedulingPod:
+def _drop_oversized_fields(pod: SchedulingPod) -> SchedulingPod:
     """The pod without what would have to be remembered, and held against every other pod, by the thousand."""
     meta, spec = pod.metadata, pod.spec
-    if spec is not None and estimate_anti_affinity(pod) > _MOST_WORDS:
+    if spec is not None and estimate_anti_affinity(pod) > _MAX_ANTI_AFFINITY_COMPLEXITY:
         spec = replace(spec, affinity=None)
-    if meta is not None and len(meta.labels or ()) > _MOST_LABELS:
+    if meta is not None and len(meta.labels or ()) > _MAX_LABELS:
         meta = replace(meta, labels=None)
     return replace(pod, metadata=meta, spec=spec) if meta is not pod.metadata or spec is not pod.spec else pod
 
 
-def _in_parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    return (items[start : start + _TOGETHER] for start in range(0, len(items), _TOGETHER))
+def _split_into_batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (items[start : start + _BATCH_SIZE] for start in range(0, len(items), _BATCH_SIZE))

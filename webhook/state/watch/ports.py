@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     """A whole answer: status, body, and how many seconds the server asks to wait (`Retry-After`), if it does."""
 
     status: int
@@ -14,10 +14,10 @@ class Answer:
     retry_after: float | None = None
 
 
-class Stream(Protocol):
+class WatchStream(Protocol):
     """The body of a watch, as it comes."""
 
-    def read(self, patience: float) -> bytes | None:
+    def read(self, timeout: float) -> bytes | None:
         """The next bytes, `b""` at the end, or None when nothing came for `patience` seconds.
 
         Raises:
@@ -33,7 +33,7 @@ class Stream(Protocol):
 class Transport(Protocol):
     """Asks the API server, with an end to every wait."""
 
-    def get(self, path: str, query: Mapping[str, str]) -> Answer:
+    def get(self, path: str, query: Mapping[str, str]) -> Response:
         """One answer, whatever its status.
 
         Raises:
@@ -41,7 +41,7 @@ class Transport(Protocol):
         """
         ...
 
-    def open(self, path: str, query: Mapping[str, str]) -> Stream | Answer:
+    def open(self, path: str, query: Mapping[str, str]) -> WatchStream | Response:
         """The stream of a watch, or the answer that refuses it.
 
         Raises:
@@ -57,6 +57,6 @@ class Clock(Protocol):
         """Monotonic seconds."""
         ...
 
-    def rest(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> None:
         """Wait, or less when it is time to stop."""
         ...

@@ -6,11 +6,11 @@ import msgspec
 
 from webhook.objects.core import ResourceQuota
 from webhook.objects.meta import ObjectMeta
-from webhook.state.watch.events import Changed, Deleted, Event, Replaced
-from webhook.state.watch.wire import Reading, revision_of
+from webhook.state.watch.events import Changed, Deleted, Replaced, WatchEvent
+from webhook.state.watch.wire import ResourceCodec, parse_revision
 
 
-class QuotaRow(msgspec.Struct, frozen=True):
+class QuotaRecord(msgspec.Struct, frozen=True):
     """One quota; `content` is what `quota` reads."""
 
     uid: str
@@ -19,17 +19,17 @@ class QuotaRow(msgspec.Struct, frozen=True):
     revision: int
     content: bytes
 
-    def quota(self) -> ResourceQuota:
+    def to_quota(self) -> ResourceQuota:
         """The quota as far as it is kept: name, spec and status."""
-        return _QUOTA.decode(self.content)
+        return _QUOTA_DECODER.decode(self.content)
 
 
-class QuotaView:
+class QuotaStore:
     """Quotas by namespace, kept current by the events of their reflector. Any thread may ask."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._in: dict[str, dict[str, QuotaRow]] = {}
+        self._records_by_namespace: dict[str, dict[str, QuotaRecord]] = {}
         self._revision: int | None = None
 
     @property
@@ -39,21 +39,21 @@ class QuotaView:
 
     def __len__(self) -> int:
         with self._lock:
-            return sum(map(len, self._in.values()))
+            return sum(map(len, self._records_by_namespace.values()))
 
     def list_quotas(self, namespace: str) -> tuple[ResourceQuota, ...]:
         """The quotas of a namespace."""
         with self._lock:
-            rows = tuple(self._in.get(namespace, {}).values())
-        return tuple(row.quota() for row in rows)
+            records = tuple(self._records_by_namespace.get(namespace, {}).values())
+        return tuple(record.to_quota() for record in records)
 
-    def apply(self, event: Event[QuotaRow]) -> None:
+    def apply(self, event: WatchEvent[QuotaRecord]) -> None:
         """Take up what was told. What was told before is passed over."""
         with self._lock:
             if isinstance(event, Replaced):
-                self._in.clear()
-                for row in event.items:
-                    self._put(row)
+                self._records_by_namespace.clear()
+                for record in event.items:
+                    self._put(record)
             elif self._revision is None or event.revision <= self._revision:
                 return
             elif isinstance(event, Changed):
@@ -62,17 +62,17 @@ class QuotaView:
                 self._remove(event.item)
             self._revision = event.revision
 
-    def _put(self, row: QuotaRow) -> None:
-        self._in.setdefault(row.namespace, {})[row.name] = row
+    def _put(self, record: QuotaRecord) -> None:
+        self._records_by_namespace.setdefault(record.namespace, {})[record.name] = record
 
-    def _remove(self, row: QuotaRow) -> None:
-        there = self._in.get(row.namespace, {})
-        there.pop(row.name, None)
-        if not there:
-            self._in.pop(row.namespace, None)
+    def _remove(self, record: QuotaRecord) -> None:
+        records = self._records_by_namespace.get(record.namespace, {})
+        records.pop(record.name, None)
+        if not records:
+            self._records_by_namespace.pop(record.namespace, None)
 
 
-def digest(quota: ResourceQuota) -> QuotaRow:
+def create_quota_record(quota: ResourceQuota) -> QuotaRecord:
     """The row of a stored quota.
 
     Raises:
@@ -81,12 +81,12 @@ def digest(quota: ResourceQuota) -> QuotaRow:
     meta = quota.metadata
     if meta is None or not meta.uid or not meta.namespace or not meta.name:
         raise ValueError("a quota without uid, namespace or name")
-    kept = ResourceQuota(ObjectMeta(name=meta.name), quota.spec, quota.status)
-    revision = revision_of(meta.resource_version or "")
-    return QuotaRow(meta.uid, meta.namespace, meta.name, revision, _ENCODER.encode(kept))
+    stored_quota = ResourceQuota(ObjectMeta(name=meta.name), quota.spec, quota.status)
+    revision = parse_revision(meta.resource_version or "")
+    return QuotaRecord(meta.uid, meta.namespace, meta.name, revision, _QUOTA_ENCODER.encode(stored_quota))
 
 
-_ENCODER = msgspec.json.Encoder()
-_QUOTA = msgspec.json.Decoder(ResourceQuota)
+_QUOTA_ENCODER = msgspec.json.Encoder()
+_QUOTA_DECODER = msgspec.json.Decoder(ResourceQuota)
 
-QUOTAS = Reading("resourcequotas", "/api/v1/resourcequotas", ResourceQuota, digest)
+QUOTA_CODEC = ResourceCodec("resourcequotas", "/api/v1/resourcequotas", ResourceQuota, create_quota_record)

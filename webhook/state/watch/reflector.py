@@ -26,28 +26,28 @@ from typing import Generic, TypeVar
 import msgspec
 
 from webhook.state.watch.backoff import Backoff
-from webhook.state.watch.events import Event, Replaced, Row
-from webhook.state.watch.failure import LIST_ANEW, Reason, WatchError
+from webhook.state.watch.events import Replaced, ResourceRecord, WatchEvent
+from webhook.state.watch.failure import RELIST_REASONS, ApiErrorReason, WatchError
 from webhook.state.watch.freshness import Freshness
-from webhook.state.watch.lines import Lines
-from webhook.state.watch.ports import Answer, Clock, Stream, Transport
-from webhook.state.watch.wire import Page, Reading, refused
+from webhook.state.watch.lines import LineSplitter
+from webhook.state.watch.ports import Clock, Response, Transport, WatchStream
+from webhook.state.watch.wire import Page, ResourceCodec, create_response_error
 
 W = TypeVar("W")
-R = TypeVar("R", bound=Row)
+R = TypeVar("R", bound=ResourceRecord)
 
-_PAGE = 500
-_LARGER_PAGE = 4  # times, after each list that expired
-_LARGEST_PAGE = 8000
-_DOUBTS = 2  # watches that have not helped, before a new list is made
-_ERRORS = 3  # of the server, that have ended watches which got nowhere, before a new list is made
-_MOST_ITEMS = 2_000_000
-_MOST_LINE = 8 * 1024 * 1024  # bytes; the API server stores no object over 1.5 MiB, and an event holds one
+_PAGE_SIZE = 500
+_PAGE_SIZE_FACTOR = 4  # times, after each list that expired
+_MAX_PAGE_SIZE = 8000
+_MAX_SILENT_WATCHES = 2  # watches that have not helped, before a new list is made
+_MAX_SERVER_ERRORS = 3  # of the server, that have ended watches which got nowhere, before a new list is made
+_MAX_ITEMS = 2_000_000
+_MAX_LINE_BYTES = 8 * 1024 * 1024  # bytes; the API server stores no object over 1.5 MiB, and an event holds one
 _OK = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class WatchTimeouts:
     """How often and how long, in seconds.
 
     A watch is told to end after `watch` to twice that. The server's revision is asked every `ask`; a watch that has not
@@ -57,17 +57,17 @@ class Pace:
     """
 
     watch: float = 240.0
-    short: float = 10.0
-    hurried: float = 4.0
-    ask: float = 15.0
-    doubt: float = 75.0
-    relist: float = 300.0
-    stale: float = 120.0
-    tick: float = 0.25
-    grace: float = 30.0
+    short_watch: float = 10.0
+    urgent_watch: float = 4.0
+    progress_interval: float = 15.0
+    progress_timeout: float = 75.0
+    relist_after: float = 300.0
+    stale_after: float = 120.0
+    poll_interval: float = 0.25
+    overdue_after: float = 30.0
 
 
-class Status(msgspec.Struct, frozen=True):
+class ReflectorStatus(msgspec.Struct, frozen=True):
     """How a view stands: `age` in seconds since it was last known to be current, `stale` why not to rely on it.
 
     `restarts` counts lists and watches that were begun again, by reason; `lists` those that were taken up.
@@ -77,7 +77,7 @@ class Status(msgspec.Struct, frozen=True):
     revision: int | None
     age: float | None
     stale: str | None
-    restarts: Mapping[Reason, int]
+    restarts: Mapping[ApiErrorReason, int]
     lists: int
 
 
@@ -86,34 +86,34 @@ class Reflector(Generic[W, R]):
 
     def __init__(
         self,
-        reading: Reading[W, R],
+        codec: ResourceCodec[W, R],
         transport: Transport,
         clock: Clock,
-        chance: Callable[[], float],
-        pace: Pace | None = None,
+        random_float: Callable[[], float],
+        timeouts: WatchTimeouts | None = None,
     ) -> None:
-        self._reading = reading
+        self._codec = codec
         self._transport = transport
         self._clock = clock
-        self._chance = chance
-        self._pace = pace or Pace()
-        self._backoff = Backoff(chance)
-        self._fresh = Freshness()
-        self._restarts: Counter[Reason] = Counter()
-        self._trouble: WatchError | None = None
-        self._expired = 0
-        self._lists = 0
-        self._next_watch: float | None = None
-        self._is_hurried = False
-        self._doubts = 0
-        self._errors = 0
-        self._ask_at = 0.0
+        self._random_float = random_float
+        self._timeouts = timeouts or WatchTimeouts()
+        self._backoff = Backoff(random_float)
+        self._freshness = Freshness()
+        self._restarts: Counter[ApiErrorReason] = Counter()
+        self._last_failure: WatchError | None = None
+        self._expired_lists = 0
+        self._list_count = 0
+        self._next_watch_seconds: float | None = None
+        self._is_progress_requested = False
+        self._silent_watches = 0
+        self._server_errors = 0
+        self._next_request_at = 0.0
 
-    def hurry(self) -> None:
+    def request_progress(self) -> None:
         """Find out soon how the cluster is now; may be called from any thread."""
-        self._is_hurried = True
+        self._is_progress_requested = True
 
-    def events(self) -> Generator[Event[R] | None]:
+    def events(self) -> Generator[WatchEvent[R] | None]:
         """What is there and what changes, for ever; None when there is nothing to tell yet.
 
         Close the iterator to stop; it lets go of its stream then.
@@ -126,165 +126,176 @@ class Reflector(Generic[W, R]):
                     is_listed = True
                 yield from self._watch()
             except WatchError as failure:
-                if failure.reason is Reason.ABSENT and self._reading.may_be_absent:
-                    yield from self._none()
-                self._fell(failure, is_listing=not is_listed)
-                is_listed = is_listed and failure.reason not in LIST_ANEW and self._errors < _ERRORS
-                self._clock.rest(self._backoff.again(failure.retry_after))
+                if failure.reason is ApiErrorReason.ABSENT and self._codec.is_optional:
+                    yield from self._replace_by_nothing()
+                self._record_failure(failure, is_listing=not is_listed)
+                is_listed = (
+                    is_listed and failure.reason not in RELIST_REASONS and self._server_errors < _MAX_SERVER_ERRORS
+                )
+                self._clock.sleep(self._backoff.compute_delay(failure.retry_after))
                 yield None
 
-    def status(self) -> Status:
+    def get_status(self) -> ReflectorStatus:
         """How the view stands now; may be called from any thread."""
-        age = self._fresh.age(self._clock.now())
-        stale = self._stale(age)
-        return Status(self._reading.name, self._fresh.revision, age, stale, dict(self._restarts), self._lists)
+        age = self._freshness.compute_age(self._clock.now())
+        stale = self._describe_staleness(age)
+        return ReflectorStatus(
+            self._codec.name, self._freshness.revision, age, stale, dict(self._restarts), self._list_count
+        )
 
-    def _stale(self, age: float | None) -> str | None:
-        if age is not None and age <= self._pace.stale:
+    def _describe_staleness(self, age: float | None) -> str | None:
+        if age is not None and age <= self._timeouts.stale_after:
             return None
         since = "not listed yet" if age is None else f"not known to be current for {age:.0f} s"
-        trouble = self._trouble
-        return f"{self._reading.name}: {since}" + (f"; last trouble ({trouble.reason}): {trouble}" if trouble else "")
+        failure = self._last_failure
+        return f"{self._codec.name}: {since}" + (f"; last trouble ({failure.reason}): {failure}" if failure else "")
 
-    def _fell(self, failure: WatchError, *, is_listing: bool) -> None:
+    def _record_failure(self, failure: WatchError, *, is_listing: bool) -> None:
         self._restarts[failure.reason] += 1
-        self._trouble = failure
-        self._next_watch = self._pace.short if failure.reason is Reason.SILENT else None
-        self._expired = self._expired + 1 if is_listing and failure.reason is Reason.EXPIRED else 0
-        self._errors = self._errors + 1 if failure.reason is Reason.SERVER_ERROR else 0
+        self._last_failure = failure
+        self._next_watch_seconds = self._timeouts.short_watch if failure.reason is ApiErrorReason.SILENT else None
+        self._expired_lists = self._expired_lists + 1 if is_listing and failure.reason is ApiErrorReason.EXPIRED else 0
+        self._server_errors = self._server_errors + 1 if failure.reason is ApiErrorReason.SERVER_ERROR else 0
 
-    def _went_well(self) -> None:
-        self._trouble = None
-        self._errors = 0
-        self._backoff.succeeded()
+    def _record_success(self) -> None:
+        self._last_failure = None
+        self._server_errors = 0
+        self._backoff.reset()
 
     # Lists
 
-    def _list(self) -> Iterator[Event[R] | None]:
-        begun_at, limit = self._clock.now(), min(_PAGE * _LARGER_PAGE**self._expired, _LARGEST_PAGE)
-        page = self._page({"limit": str(limit)})
+    def _list(self) -> Iterator[WatchEvent[R] | None]:
+        started_at, limit = self._clock.now(), min(_PAGE_SIZE * _PAGE_SIZE_FACTOR**self._expired_lists, _MAX_PAGE_SIZE)
+        page = self._request_page({"limit": str(limit)})
         items, revision = page.items, page.revision
-        while page.more:
+        while page.continue_token:
             yield None
-            token = page.more
-            page = self._page({"limit": str(limit), "continue": token})
+            token = page.continue_token
+            page = self._request_page({"limit": str(limit), "continue": token})
             if page.revision != revision:
                 raise WatchError(
-                    Reason.INCONSISTENT, f"a list went on at revision {page.revision} instead of {revision}"
+                    ApiErrorReason.INCONSISTENT, f"a list went on at revision {page.revision} instead of {revision}"
                 )
-            if page.more == token or len(items) + len(page.items) > _MOST_ITEMS:
-                raise WatchError(Reason.UNREADABLE, f"a list of {self._reading.name} that does not end")
+            if page.continue_token == token or len(items) + len(page.items) > _MAX_ITEMS:
+                raise WatchError(ApiErrorReason.UNREADABLE, f"a list of {self._codec.name} that does not end")
             items += page.items
         yield Replaced(items, revision)
-        self._fresh.listed(revision, begun_at)
-        self._lists += 1
-        self._expired = self._doubts = 0
-        self._ask_at = self._clock.now() + self._pace.ask
-        self._went_well()
+        self._freshness.record_list(revision, started_at)
+        self._list_count += 1
+        self._expired_lists = self._silent_watches = 0
+        self._next_request_at = self._clock.now() + self._timeouts.progress_interval
+        self._record_success()
 
-    def _none(self) -> Iterator[Event[R]]:
+    def _replace_by_nothing(self) -> Iterator[WatchEvent[R]]:
         """There is none of the resource, since the server does not know it."""
         yield Replaced([], 0)
-        self._fresh.listed(0, self._clock.now())
+        self._freshness.record_list(0, self._clock.now())
 
-    def _page(self, query: Mapping[str, str]) -> Page[R]:
+    def _request_page(self, query: Mapping[str, str]) -> Page[R]:
         """One page; without a `resourceVersion` in the query a list is a quorum read."""
-        answer = self._transport.get(self._reading.path, query)
-        if answer.status != _OK:
-            raise refused(answer)
-        return self._reading.page(answer.body)
+        response = self._transport.get(self._codec.path, query)
+        if response.status != _OK:
+            raise create_response_error(response)
+        return self._codec.decode_page(response.body)
 
     # Watches
 
-    def _watch(self) -> Iterator[Event[R] | None]:
+    def _watch(self) -> Iterator[WatchEvent[R] | None]:
         """Watch once, from the revision reached, until the server ends it.
 
         Raises:
             WatchError: it ended otherwise.
         """
-        seconds = self._next_watch or self._pace.watch * (1 + self._chance())
-        self._next_watch = None
+        seconds = self._next_watch_seconds or self._timeouts.watch * (1 + self._random_float())
+        self._next_watch_seconds = None
         opened_at = self._clock.now()
-        stream = self._open(seconds)
-        lines, told = Lines(_MOST_LINE), False
+        stream = self._open_watch(seconds)
+        lines, has_events = LineSplitter(_MAX_LINE_BYTES), False
         try:
-            while (chunk := stream.read(self._pace.tick)) != b"":
+            while (chunk := stream.read(self._timeouts.poll_interval)) != b"":
                 for line in lines.feed(chunk or b""):
-                    event = self._reading.event(line)
+                    event = self._codec.decode_event(line)
                     yield event
-                    self._fresh.reached(event.revision)  # by now it has been taken up
-                    self._went_well()
-                    told = True
-                self._look_around(opened_at, seconds)
-                if self._is_hurried:
-                    self._begin_to_hurry()
+                    self._freshness.record_event(event.revision)  # by now it has been taken up
+                    self._record_success()
+                    has_events = True
+                self._check_progress(opened_at, seconds)
+                if self._is_progress_requested:
+                    self._start_urgent_watch()
                     return
                 if chunk is None:
-                    self._doubt(opened_at)
+                    self._check_silence(opened_at)
                     yield None
         finally:
             stream.close()
-        self._ended(opened_at, told=told, cut=lines.is_within_a_line)
+        self._check_end(opened_at, has_events=has_events, is_truncated=lines.has_partial_line)
 
-    def _open(self, seconds: float) -> Stream:
+    def _open_watch(self, seconds: float) -> WatchStream:
         query = {
             "watch": "1",
             "allowWatchBookmarks": "true",
-            "resourceVersion": str(self._fresh.revision),
+            "resourceVersion": str(self._freshness.revision),
             "timeoutSeconds": str(max(1, int(seconds))),
         }
-        answer = self._transport.open(self._reading.path, query)
-        if isinstance(answer, Answer):
-            raise refused(answer)
-        return answer
+        response = self._transport.open(self._codec.path, query)
+        if isinstance(response, Response):
+            raise create_response_error(response)
+        return response
 
-    def _ended(self, opened_at: float, *, told: bool, cut: bool) -> None:
-        if cut:
-            raise WatchError(Reason.TRUNCATED, f"a watch of {self._reading.name} ended within an event")
-        if not told and self._clock.now() - opened_at < 1.0:
-            raise WatchError(Reason.SHORT, f"a watch of {self._reading.name} ended as soon as it had begun")
-        self._restarts[Reason.ENDED] += 1
-        self._went_well()
+    def _check_end(self, opened_at: float, *, has_events: bool, is_truncated: bool) -> None:
+        if is_truncated:
+            raise WatchError(ApiErrorReason.TRUNCATED, f"a watch of {self._codec.name} ended within an event")
+        if not has_events and self._clock.now() - opened_at < 1.0:
+            raise WatchError(ApiErrorReason.SHORT, f"a watch of {self._codec.name} ended as soon as it had begun")
+        self._restarts[ApiErrorReason.ENDED] += 1
+        self._record_success()
 
     # Whether the watch says everything
 
-    def _look_around(self, opened_at: float, seconds: float) -> None:
+    def _check_progress(self, opened_at: float, seconds: float) -> None:
         now = self._clock.now()
-        if now >= self._ask_at:
-            self._ask_at = now + self._pace.ask
-            self._ask(now)
-        if now > opened_at + seconds + self._pace.grace:
-            raise WatchError(Reason.OVERDUE, f"a watch of {self._reading.name} did not end when it should have")
+        if now >= self._next_request_at:
+            self._next_request_at = now + self._timeouts.progress_interval
+            self._request_revision(now)
+        if now > opened_at + seconds + self._timeouts.overdue_after:
+            raise WatchError(ApiErrorReason.OVERDUE, f"a watch of {self._codec.name} did not end when it should have")
 
-    def _doubt(self, opened_at: float) -> None:
+    def _check_silence(self, opened_at: float) -> None:
         """Nothing comes just now: see whether that can be right.
 
         A process that was frozen finds its view old and its question unanswered when it wakes; so a new list is only
         made when watches begun since then have not helped either.
         """
-        now, since = self._clock.now(), self._fresh.waits_since()
+        now, since = self._clock.now(), self._freshness.get_pending_since()
         if since is None:
-            self._doubts = 0
+            self._silent_watches = 0
             return
-        if self._doubts >= _DOUBTS and (self._fresh.age(now) or 0.0) > self._pace.relist:
-            raise WatchError(Reason.BEHIND, f"watches of {self._reading.name} do not get to where the cluster is")
-        if now - max(since, opened_at) > self._pace.doubt:
-            self._doubts += 1
-            raise WatchError(Reason.SILENT, f"a watch of {self._reading.name} did not get to where the cluster is")
+        if (
+            self._silent_watches >= _MAX_SILENT_WATCHES
+            and (self._freshness.compute_age(now) or 0.0) > self._timeouts.relist_after
+        ):
+            raise WatchError(ApiErrorReason.BEHIND, f"watches of {self._codec.name} do not get to where the cluster is")
+        if now - max(since, opened_at) > self._timeouts.progress_timeout:
+            self._silent_watches += 1
+            raise WatchError(
+                ApiErrorReason.SILENT, f"a watch of {self._codec.name} did not get to where the cluster is"
+            )
 
-    def _begin_to_hurry(self) -> None:
+    def _start_urgent_watch(self) -> None:
         """Ask at once, and watch so shortly that a bookmark soon tells whether that revision was reached."""
-        self._is_hurried = False
-        self._ask(self._clock.now())
-        self._next_watch = self._pace.hurried
+        self._is_progress_requested = False
+        self._request_revision(self._clock.now())
+        self._next_watch_seconds = self._timeouts.urgent_watch
 
-    def _ask(self, now: float) -> None:
+    def _request_revision(self, now: float) -> None:
         """Find out which revision the cluster is at; a question without an answer is no reason to end the watch."""
         try:
-            revision = self._page({"limit": "1"}).revision
+            revision = self._request_page({"limit": "1"}).revision
         except WatchError as failure:
-            self._trouble = failure
+            self._last_failure = failure
             return
-        if self._fresh.revision is not None and revision < self._fresh.revision:
-            raise WatchError(Reason.REWOUND, f"the cluster is at revision {revision}, after {self._fresh.revision}")
-        self._fresh.asked(revision, now)
+        if self._freshness.revision is not None and revision < self._freshness.revision:
+            raise WatchError(
+                ApiErrorReason.REWOUND, f"the cluster is at revision {revision}, after {self._freshness.revision}"
+            )
+        self._freshness.record_cluster_revision(revision, now)

@@ -9,36 +9,36 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from webhook.state.watch.events import Event, Row
-from webhook.state.watch.failure import Reason
-from webhook.state.watch.pool import Access, PooledTransport
-from webhook.state.watch.reflector import Pace, Reflector
-from webhook.state.watch.wire import Reading
+from webhook.state.watch.events import ResourceRecord, WatchEvent
+from webhook.state.watch.failure import ApiErrorReason
+from webhook.state.watch.pool import ApiEndpoint, PooledTransport
+from webhook.state.watch.reflector import Reflector, WatchTimeouts
+from webhook.state.watch.wire import ResourceCodec
 
 W = TypeVar("W")
-R = TypeVar("R", bound=Row)
+R = TypeVar("R", bound=ResourceRecord)
 
 _JOIN_SECONDS = 0.9
-_AFTER_A_CRASH_SECONDS = 5.0
+_RESTART_DELAY_SECONDS = 5.0
 
 
 class RunningClock:
     """Seconds that also pass while the machine sleeps, where it can tell; rests end when it is time to stop."""
 
-    def __init__(self, stop: Flag) -> None:
-        self._stop = stop
-        self._which = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    def __init__(self, stop_flag: Flag) -> None:
+        self._stop_flag = stop_flag
+        self._clock_id = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
     def now(self) -> float:
         """Monotonic seconds."""
-        return time.clock_gettime(self._which)
+        return time.clock_gettime(self._clock_id)
 
-    def rest(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> None:
         """Wait, or less when it is time to stop."""
-        self._stop.wait(seconds)
+        self._stop_flag.wait(seconds)
 
 
-class Followed(msgspec.Struct, frozen=True):
+class InformerStatus(msgspec.Struct, frozen=True):
     """How following one resource goes, as plain values: for readiness and metrics.
 
     `age` is in seconds since the view was last known to be current, `stale` the reason why it should not be relied on;
@@ -51,30 +51,30 @@ class Followed(msgspec.Struct, frozen=True):
     revision: int | None
     age: float | None
     stale: str | None
-    restarts: Mapping[Reason, int]
+    restarts: Mapping[ApiErrorReason, int]
     lists: int
     crash: str | None
 
 
-class Follower(Generic[W, R]):
+class Informer(Generic[W, R]):
     """One thread that follows one resource. `apply` takes up an event, `size` says how many objects there are."""
 
     def __init__(
         self,
-        reading: Reading[W, R],
-        access: Access,
-        apply: Callable[[Event[R]], None],
-        size: Callable[[], int],
-        pace: Pace | None = None,
+        codec: ResourceCodec[W, R],
+        endpoint: ApiEndpoint,
+        apply: Callable[[WatchEvent[R]], None],
+        count_objects: Callable[[], int],
+        timeouts: WatchTimeouts | None = None,
     ) -> None:
         self._apply = apply
-        self._size = size
-        self._stop = Flag()
-        self._transport = PooledTransport(access)
-        chance = random.SystemRandom().random
-        self._reflector = Reflector(reading, self._transport, RunningClock(self._stop), chance, pace)
+        self._count_objects = count_objects
+        self._stop_flag = Flag()
+        self._transport = PooledTransport(endpoint)
+        random_float = random.SystemRandom().random
+        self._reflector = Reflector(codec, self._transport, RunningClock(self._stop_flag), random_float, timeouts)
         self._crash: str | None = None
-        self._thread = Thread(target=self._run, name=f"watch-{reading.name}", daemon=True)
+        self._thread = Thread(target=self._run, name=f"watch-{codec.name}", daemon=True)
 
     def start(self) -> None:
         """Begin; once only."""
@@ -82,33 +82,42 @@ class Follower(Generic[W, R]):
 
     def stop(self) -> None:
         """End within a second, whatever is under way; the view stays as it is from then on."""
-        self._stop.set()
+        self._stop_flag.set()
         self._transport.close()
         if self._thread.is_alive():
             self._thread.join(_JOIN_SECONDS)
 
-    def hurry(self) -> None:
+    def request_progress(self) -> None:
         """Find out soon how the cluster is now."""
-        self._reflector.hurry()
+        self._reflector.request_progress()
 
-    def followed(self) -> Followed:
+    def get_status(self) -> InformerStatus:
         """How it goes."""
-        now = self._reflector.status()
-        return Followed(now.name, self._size(), now.revision, now.age, now.stale, now.restarts, now.lists, self._crash)
+        status = self._reflector.get_status()
+        return InformerStatus(
+            status.name,
+            self._count_objects(),
+            status.revision,
+            status.age,
+            status.stale,
+            status.restarts,
+            status.lists,
+            self._crash,
+        )
 
     def _run(self) -> None:
-        while not self._stop.is_set():
+        while not self._stop_flag.is_set():
             try:
-                self._follow()
+                self._run_reflector()
             except Exception as error:  # noqa: BLE001  # a fault of ours must not leave the gate blind for good
                 self._crash = f"{type(error).__name__}: {error}"
-                self._stop.wait(_AFTER_A_CRASH_SECONDS)
+                self._stop_flag.wait(_RESTART_DELAY_SECONDS)
 
-    def _follow(self) -> None:
+    def _run_reflector(self) -> None:
         events = self._reflector.events()
         try:
             for event in events:
-                if self._stop.is_set():
+                if self._stop_flag.is_set():
                     return
                 if event is not None:
                     self._apply(event)

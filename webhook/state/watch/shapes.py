@@ -6,10 +6,10 @@ import msgspec
 
 from webhook.objects.core import Pod
 
-_POD = msgspec.json.Decoder(Pod)
+_POD_DECODER = msgspec.json.Decoder(Pod)
 
 
-class Shape:
+class ChargeGroup:
     """One shape, as canonical JSON; compared by identity, since there is only one of each."""
 
     __slots__ = ("__weakref__", "_content")
@@ -17,26 +17,26 @@ class Shape:
     def __init__(self, content: bytes) -> None:
         self._content = content
 
-    def pod(self) -> Pod:
+    def to_pod(self) -> Pod:
         """The pod as far as its shape says: labels, what it asks for, what it was promised; no name and no phase.
 
         It is decoded now: whoever needs it often keeps what follows from it instead.
         """
-        return _POD.decode(self._content)
+        return _POD_DECODER.decode(self._content)
 
 
-class Shapes:
+class ChargeGroupInterner:
     """Hands out the one shape for equal contents."""
 
     def __init__(self) -> None:
-        self._known: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
+        self._groups: WeakValueDictionary[bytes, ChargeGroup] = WeakValueDictionary()
 
-    def of(self, content: bytes) -> Shape:
+    def intern(self, content: bytes) -> ChargeGroup:
         """The shape of this content."""
-        shape = self._known.get(content)
-        if shape is None:
-            shape = self._known[content] = Shape(content)
-        return shape
+        group = self._groups.get(content)
+        if group is None:
+            group = self._groups[content] = ChargeGroup(content)
+        return group
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._groups)

@@ -8,21 +8,21 @@ from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from webhook.state.watch.events import Bookmark, Changed, Deleted, Row
-from webhook.state.watch.failure import Reason, WatchError
-from webhook.state.watch.ports import Answer
+from webhook.state.watch.events import Bookmark, Changed, Deleted, ResourceRecord
+from webhook.state.watch.failure import ApiErrorReason, WatchError
+from webhook.state.watch.ports import Response
 
 W = TypeVar("W")
-R = TypeVar("R", bound=Row)
+R = TypeVar("R", bound=ResourceRecord)
 
-_LONGEST_REVISION = 19  # digits; etcd's are int64
-_MOST_TOLD = 500  # characters of a server's message
-_REASONS = {
-    401: Reason.UNAUTHORIZED,
-    403: Reason.FORBIDDEN,
-    404: Reason.ABSENT,
-    410: Reason.EXPIRED,
-    429: Reason.BUSY,
+_MAX_REVISION_DIGITS = 19  # digits; etcd's are int64
+_MAX_MESSAGE_CHARACTERS = 500  # characters of a server's message
+_REASON_BY_STATUS = {
+    401: ApiErrorReason.UNAUTHORIZED,
+    403: ApiErrorReason.FORBIDDEN,
+    404: ApiErrorReason.ABSENT,
+    410: ApiErrorReason.EXPIRED,
+    429: ApiErrorReason.BUSY,
 }
 _SERVER_ERROR = 500
 
@@ -65,10 +65,10 @@ class Page(NamedTuple, Generic[R]):
 
     items: list[R]
     revision: int
-    more: str
+    continue_token: str
 
 
-class Reading(Generic[W, R]):
+class ResourceCodec(Generic[W, R]):
     """How one resource is read: `name` for people, `path` of its list, the type of its objects, and their digest.
 
     The digest raises ValueError for an object that lacks what every stored object has. One that `may_be_absent` is not
@@ -76,79 +76,83 @@ class Reading(Generic[W, R]):
     """
 
     def __init__(
-        self, name: str, path: str, wire: type[W], digest: Callable[[W], R], *, may_be_absent: bool = False
+        self, name: str, path: str, object_type: type[W], create_record: Callable[[W], R], *, is_optional: bool = False
     ) -> None:
         self.name = name
         self.path = path
-        self.may_be_absent = may_be_absent
-        self._digest = digest
-        self._page = msgspec.json.Decoder(_List[wire])  # type: ignore[valid-type]  # a type at run time, which mypy does not know
-        self._object = msgspec.json.Decoder(wire)
+        self.is_optional = is_optional
+        self._create_record = create_record
+        self._page_decoder = msgspec.json.Decoder(_List[object_type])  # type: ignore[valid-type]  # a type at run time, which mypy does not know
+        self._object_decoder = msgspec.json.Decoder(object_type)
 
-    def page(self, body: bytes) -> Page[R]:
+    def decode_page(self, body: bytes) -> Page[R]:
         """Read a page.
 
         Raises:
             WatchError: it is none.
         """
         try:
-            listed: _List[W] = self._page.decode(body)
-            items = [self._digest(item) for item in listed.items or ()]
-            return Page(items, revision_of(listed.metadata.resource_version), listed.metadata.continue_)
+            page: _List[W] = self._page_decoder.decode(body)
+            items = [self._create_record(item) for item in page.items or ()]
+            return Page(items, parse_revision(page.metadata.resource_version), page.metadata.continue_)
         except (ValueError, RecursionError) as error:
-            raise WatchError(Reason.UNREADABLE, f"a page that is no list of {self.name}: {error}") from None
+            raise WatchError(ApiErrorReason.UNREADABLE, f"a page that is no list of {self.name}: {error}") from None
 
-    def event(self, line: bytes) -> Changed[R] | Deleted[R] | Bookmark:
+    def decode_event(self, line: bytes) -> Changed[R] | Deleted[R] | Bookmark:
         """Read one line of a watch.
 
         Raises:
             WatchError: it is no event, or one that ends the watch.
         """
         try:
-            event = _EVENT.decode(line)
+            event = _EVENT_DECODER.decode(line)
             if event.type == "ERROR":
-                raise failure_of(_STATUS.decode(event.object))
+                raise create_status_error(_STATUS_DECODER.decode(event.object))
             if event.type == "BOOKMARK":
-                return Bookmark(revision_of(_BOOKMARK.decode(event.object).metadata.resource_version))
-            row = self._digest(self._object.decode(event.object))
+                return Bookmark(parse_revision(_BOOKMARK_DECODER.decode(event.object).metadata.resource_version))
+            record = self._create_record(self._object_decoder.decode(event.object))
         except (ValueError, RecursionError) as error:
-            raise WatchError(Reason.UNREADABLE, f"a line that is no event of {self.name}: {error}") from None
+            raise WatchError(ApiErrorReason.UNREADABLE, f"a line that is no event of {self.name}: {error}") from None
         if event.type in ("ADDED", "MODIFIED"):
-            return Changed(row, row.revision)
+            return Changed(record, record.revision)
         if event.type == "DELETED":
-            return Deleted(row, row.revision)
-        raise WatchError(Reason.UNREADABLE, f"an event of type {event.type[:40]!r}, which is none of a watch")
+            return Deleted(record, record.revision)
+        raise WatchError(ApiErrorReason.UNREADABLE, f"an event of type {event.type[:40]!r}, which is none of a watch")
 
 
-_EVENT = msgspec.json.Decoder(_Event)
-_STATUS = msgspec.json.Decoder(_Status)
-_BOOKMARK = msgspec.json.Decoder(_BookmarkObject)
+_EVENT_DECODER = msgspec.json.Decoder(_Event)
+_STATUS_DECODER = msgspec.json.Decoder(_Status)
+_BOOKMARK_DECODER = msgspec.json.Decoder(_BookmarkObject)
 
 
-def revision_of(text: str) -> int:
+def parse_revision(text: str) -> int:
     """A resource version as a number: they are decimal and grow (apimachinery util/resourceversion, v1.36).
 
     Raises:
         ValueError: it is none.
     """
-    if not (text.isascii() and text.isdigit()) or text.startswith("0") or len(text) > _LONGEST_REVISION:
+    if not (text.isascii() and text.isdigit()) or text.startswith("0") or len(text) > _MAX_REVISION_DIGITS:
         raise ValueError(f"a resource version is a whole number above 0, not {text[:40]!r}")
     return int(text)
 
 
-def refused(answer: Answer) -> WatchError:
+def create_response_error(response: Response) -> WatchError:
     """What an answer other than 200 means, in the server's own words where it has any."""
     try:
-        status = _STATUS.decode(answer.body)
+        status = _STATUS_DECODER.decode(response.body)
     except (ValueError, RecursionError):
         status = _Status()
-    return failure_of(msgspec.structs.replace(status, code=answer.status), answer.retry_after)
+    return create_status_error(msgspec.structs.replace(status, code=response.status), response.retry_after)
 
 
-def failure_of(status: _Status, retry_after: float | None = None) -> WatchError:
+def create_status_error(status: _Status, retry_after: float | None = None) -> WatchError:
     """The failure that a Status tells of."""
-    reason = Reason.SERVER_ERROR if status.code >= _SERVER_ERROR else _REASONS.get(status.code, Reason.REFUSED)
+    reason = (
+        ApiErrorReason.SERVER_ERROR
+        if status.code >= _SERVER_ERROR
+        else _REASON_BY_STATUS.get(status.code, ApiErrorReason.REFUSED)
+    )
     if retry_after is None and status.details is not None:
         retry_after = status.details.retry_after_seconds
-    text = (status.message or "no reason given")[:_MOST_TOLD]
+    text = (status.message or "no reason given")[:_MAX_MESSAGE_CHARACTERS]
     return WatchError(reason, f"the API server says {status.code}: {text}", retry_after)

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from cryptography import x509
 
-from certs.files import AUTHORITIES, CHAIN, KEY
+from certs.files import CA_FILE, CHAIN_FILE, KEY_FILE
 from webhook.cli.doctor.api_types import GateDeployment, TlsSecret, Webhook, WebhookConfiguration
 from webhook.cli.doctor.certificate_chain import CertificateChainError, find_distrust, load_certificates
 from webhook.cli.doctor.check_result import (
@@ -105,7 +105,7 @@ def _format_secret_update(facts: GateFacts) -> str:
 
     See docs/install.md, "The relay".
     """
-    files = (f"--from-file={_CERTIFICATE_DIRECTORY}{name}" for name in (CHAIN, KEY, AUTHORITIES))
+    files = (f"--from-file={_CERTIFICATE_DIRECTORY}{name}" for name in (CHAIN_FILE, KEY_FILE, CA_FILE))
     create_arguments = ("create", "secret", "generic", facts.location.secret_name, "--type=kubernetes.io/tls", *files)
     create_command = format_namespaced_kubectl(facts.location, *create_arguments, "--dry-run=client", "--output=yaml")
     return f"{create_command} | {format_kubectl(facts.location, 'apply', '--filename=-')}"

@@ -27,7 +27,7 @@ from webhook.cli.doctor.facts import GateFacts, ReplicaMetrics, Unavailable, det
 from webhook.cli.doctor.permissions import Feature
 from webhook.gate.leader_election import LEADER_LEASE, LEASE_DURATION_SECONDS
 from webhook.state.kubernetes import naming
-from webhook.state.kubernetes.definition import definition
+from webhook.state.kubernetes.definition import create_crd
 
 _IN_MEMORY = "ledgers are kept in the gate's memory"
 _CRD_FILE = "deploy/kustomize/components/followed/crd.yaml"
@@ -88,7 +88,7 @@ def _check_version(facts: GateFacts, stored_definition: CustomResourceDefinition
             format_kubectl(facts.location, "describe", "crd", _CRD_NAME),
         )
     missing_fields = sorted(
-        _find_missing_fields(_get_own_schema(definition()["spec"]["versions"][0]), _get_stored_schema(stored_version))
+        _find_missing_fields(_get_own_schema(create_crd()["spec"]["versions"][0]), _get_stored_schema(stored_version))
     )
     if missing_fields:
         yield create_failure(
