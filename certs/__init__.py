@@ -1,5 +1,4 @@
-"""Certificates for the gate: an authority of its own, leaves signed by it, where they are kept, and who is told of it.
+"""Certificates of the gate.
 
-The rule of this package: it knows nothing of the webhook, and the server never imports it. Time is passed in. Only
-`cluster` and `api` know the official client of API servers, which is slow to load.
+Its CA, its serving certificate, their files and Secret, and the CA bundle of the webhook configurations.
 """

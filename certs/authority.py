@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from certs.names import CertificateNames
+from certs.certificate_names import CertificateNames
 
 CA_LIFETIME = timedelta(days=3652)
 SERVING_LIFETIME = timedelta(days=90)

@@ -8,8 +8,7 @@ from pathlib import Path
 from cryptography import x509
 
 from certs.authority import SERVING_LIFETIME, create_ca, create_serving_certificate
-from certs.errors import CertsError
-from certs.files import (
+from certs.cert_files import (
     read_ca,
     read_ca_certificates,
     read_serving_pair,
@@ -17,7 +16,8 @@ from certs.files import (
     write_ca_certificates,
     write_serving_pair,
 )
-from certs.names import CertificateNames, read_names
+from certs.certificate_names import CertificateNames, read_names
+from certs.errors import CertsError
 
 SERVING_MARGIN = SERVING_LIFETIME / 3
 """A leaf is renewed when it has less than this left."""

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from certs.kept import SecretState, parse_secret_state
+from certs.secret_state import SecretState, parse_secret_state
 from e2e.api import api
 from e2e.gates.process import GateProcess
 from e2e.ports import Cluster

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from functools import partial
 from uuid import uuid4
 
-from certs.cluster import KubeconfigSource, create_client
+from certs.ca_bundle import publish_bundle as publish_trust
+from certs.ca_bundle import read_ca_bundle
+from certs.cluster_access import KubeconfigSource, create_client
 from certs.errors import CertsError
-from certs.publish import publish_bundle as publish_trust
-from certs.publish import read_ca_bundle
 from e2e.api import JSON, api
 from e2e.errors import ClusterError
 from e2e.policy_files import SHIPPED_FILES

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from certs.kept import SecretState, compute_fingerprint, encode_pem
-from certs.names import parse_names, read_names
+from certs.certificate_names import parse_names, read_names
 from certs.renewal import issue
+from certs.secret_state import SecretState, compute_fingerprint, encode_pem
 from e2e.api import JSON, api
 from e2e.forwarder import Forwarder
 from e2e.gates.process import GateProcess

@@ -8,8 +8,8 @@ from http import HTTPStatus
 import pytest
 
 from certs.authority import CA_LIFETIME, create_ca, create_serving_certificate
-from certs.files import read_serving_pair, write_ca, write_serving_pair
-from certs.names import read_names
+from certs.cert_files import read_serving_pair, write_ca, write_serving_pair
+from certs.certificate_names import read_names
 from certs.renewal import renew
 from e2e.gates.process import GateProcess
 from e2e.load import STORED, Answer, Clients, until_more

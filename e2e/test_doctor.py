@@ -15,8 +15,8 @@ import yaml
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from certs.authority import SERVING_LIFETIME, create_ca, create_serving_certificate
-from certs.files import read_ca, write_serving_pair
-from certs.names import parse_names
+from certs.cert_files import read_ca, write_serving_pair
+from certs.certificate_names import parse_names
 from e2e.advertised import advertise, advertised
 from e2e.api import JSON, Object, api
 from e2e.gates.process import GateProcess

@@ -16,7 +16,7 @@ from uuid import uuid4
 import pytest
 from click.testing import CliRunner
 
-from certs.kept import SecretState, compute_fingerprint, encode_pem
+from certs.secret_state import SecretState, compute_fingerprint, encode_pem
 from e2e.api import api
 from e2e.gates.process import GateProcess
 from e2e.kept_gates import KeptGate, ask, ground, kept
@@ -33,12 +33,12 @@ from tests.state.contract import soon
 from webhook.admission.webhook_configuration import create_webhook_configurations
 from webhook.cli.lint import lint
 from webhook.cli.sources.options import load_usable_policies
+from webhook.kube.config import load_kubeconfig
 from webhook.policy.load import SHIPPED_POLICIES
 from webhook.state.batched_ledgers import BatchedLedgers
-from webhook.state.kubernetes import KubernetesLedgerStore
-from webhook.state.kubernetes.naming import get_object_name
+from webhook.state.kubernetes.cap_ledger import get_object_name
+from webhook.state.kubernetes.ledger_store import KubernetesLedgerStore
 from webhook.state.ports import LedgerKey
-from webhook.state.watch.connect import load_kubeconfig
 
 _DOCS = Path(__file__).parents[1] / "docs"
 _WITHIN = 120.0  # seconds

@@ -22,15 +22,13 @@ from tests.state.contract import LedgersContract, Opened, soon
 from webhook.accounting.amounts import Amounts
 from webhook.admission.cap_index import CapIndex
 from webhook.gate.charging import CapCharge, ChargedPod, ChargeResult, PodCharger
+from webhook.kube.config import ClientConfig, load_kubeconfig
 from webhook.policy.parse import parse
 from webhook.state.batched_ledgers import BatchedLedgers
-from webhook.state.kubernetes import KubernetesLedgerStore
-from webhook.state.kubernetes.calls import Http1Client, Http1Request
-from webhook.state.kubernetes.codec import MAX_OBJECT_BYTES, StoredVersion, encode_ledger
-from webhook.state.kubernetes.naming import get_object_name
+from webhook.state.kubernetes.cap_ledger import MAX_OBJECT_BYTES, StoredVersion, encode_ledger, get_object_name
+from webhook.state.kubernetes.ledger_store import Http1Client, Http1Request, KubernetesLedgerStore
 from webhook.state.ledger.ledger import Ledger, Operation, Reservation
 from webhook.state.ports import LedgerKey, RetryLaterError, StoreUnavailableError
-from webhook.state.watch.connect import ClientConfig, load_kubeconfig
 
 _DEFINITION = Path(__file__).parents[1] / "deploy" / "kustomize" / "components" / "followed" / "crd.yaml"
 _CAP = """

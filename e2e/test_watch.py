@@ -17,17 +17,16 @@ from e2e.namespaces import label, new_namespace
 from e2e.ports import Cluster, NotHereError
 from e2e.service_account import as_service_account
 from e2e.waiting import until
-from webhook.state.watch.cluster import ClusterInformers
-from webhook.state.watch.connect import load_kubeconfig
-from webhook.state.watch.events import Replaced, WatchEvent
-from webhook.state.watch.failure import ApiErrorReason
-from webhook.state.watch.pods import PodRecord
-from webhook.state.watch.pool import PooledTransport
-from webhook.state.watch.ports import Response, WatchStream
-from webhook.state.watch.reflector import Reflector, WatchTimeouts
-from webhook.state.watch.runner import InformerStatus
-from webhook.state.watch.view import PodStore
-from webhook.state.watch.wire import create_response_error, parse_revision
+from webhook.kube.api_errors import ApiErrorReason
+from webhook.kube.client import PooledTransport
+from webhook.kube.config import load_kubeconfig
+from webhook.kube.informer import InformerStatus
+from webhook.kube.reflector import Reflector, WatchTimeouts
+from webhook.kube.resource_codec import Replaced, WatchEvent, create_response_error, parse_revision
+from webhook.kube.transport import Response, WatchStream
+from webhook.state.informers.cluster_informers import ClusterInformers
+from webhook.state.informers.pod_records import PodRecord
+from webhook.state.informers.pod_store import PodStore
 
 _WITHIN = 240.0  # seconds
 _AT_ONCE = 20.0  # seconds; a watch lasts for minutes

@@ -32,7 +32,7 @@ _IMPORTED = (
     "webhook.cli.serve.certificate_controller",
     "webhook.cli.serve.command",
     "webhook.server.serve_with_cluster",
-    "webhook.state.watch.configured",
+    "webhook.kube.config_loader",
 )
 _ROOT = Path(__file__).parents[1]
 _MOST = 1 << 17  # bytes of a wish: arguments and an environment

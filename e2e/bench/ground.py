@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from certs.names import parse_names
+from certs.certificate_names import parse_names
 from certs.renewal import issue
 from e2e.api import api
 from e2e.bench import registered
@@ -40,7 +40,7 @@ from e2e.local.cluster import LocalCluster
 from e2e.policy_files import SHIPPED_FILES
 from e2e.service_account import as_service_account
 from e2e.waiting import until
-from webhook.state.kubernetes.codec import StoredVersion, decode_ledger
+from webhook.state.kubernetes.cap_ledger import StoredVersion, decode_ledger
 from webhook.state.ports import LedgerKey
 
 _WITHIN = 240.0  # seconds until something is active; a cap in the cluster takes the in-flight bound of 40 s and more

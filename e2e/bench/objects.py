@@ -6,7 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 from webhook.accounting.amounts import Amounts
-from webhook.state.kubernetes import codec
+from webhook.state.kubernetes import cap_ledger
 from webhook.state.ledger.ledger import Ledger, Operation, Reservation
 from webhook.state.ports import LedgerKey
 
@@ -64,12 +64,12 @@ def cap(name: str, where: str, hard: int) -> dict[str, Any]:
     }
 
 
-def ledger(where: str, stored: codec.StoredVersion | None = None) -> bytes:
+def ledger(where: str, stored: cap_ledger.StoredVersion | None = None) -> bytes:
     """A CapLedger as a gate writes it, of a cap that nobody has; over what is `stored`, or for the first time."""
     rows = {str(uuid4()): _row(f"bench-{number}") for number in range(_ROWS)}
     counted = Ledger(Amounts({_GPU: PLENTY}), Amounts({_GPU: _ROWS}), resources=frozenset({_GPU}), pods_revision=1)
     whole = counted.with_reservations(rows.items())
-    return codec.encode_ledger(LedgerKey("floor", where), whole, where, stored, datetime.now(UTC)).body
+    return cap_ledger.encode_ledger(LedgerKey("floor", where), whole, where, stored, datetime.now(UTC)).body
 
 
 def _row(name: str) -> Reservation:

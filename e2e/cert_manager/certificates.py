@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from cryptography import x509
 
-from certs.kept import compute_fingerprint
+from certs.secret_state import compute_fingerprint
 from e2e.load import Answer, until_more
 from e2e.ports import Cluster
 from e2e.said import said

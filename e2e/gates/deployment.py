@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from certs.files import CHAIN_FILE, KEY_FILE
-from certs.names import create_service_names
+from certs.cert_files import CHAIN_FILE, KEY_FILE
+from certs.certificate_names import create_service_names
 from certs.renewal import issue
 from e2e.errors import ClusterError
 from e2e.gates import taken

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from certs.names import parse_names
+from certs.certificate_names import parse_names
 from certs.renewal import issue
 from e2e.gates import taken
 from e2e.gates.forked import TALLYGATE, forked

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from certs.files import CA_FILE, CHAIN_FILE, KEY_FILE
+from certs.cert_files import CA_FILE, CHAIN_FILE, KEY_FILE
 from e2e.gates import taken
 from e2e.gates.forked import TALLYGATE, forked
 from e2e.gates.process import GateProcess

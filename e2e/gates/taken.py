@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from certs.files import read_serving_pair
+from certs.cert_files import read_serving_pair
 from webhook.policy.load import load_policies
 
 Readiness = dict[str, Any]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from certs.files import CHAIN_FILE, KEY_FILE
+from certs.cert_files import CHAIN_FILE, KEY_FILE
 from e2e.gates.deployment import GateDeployment
 from e2e.installation.remains import remains
 from e2e.installation.rendered import Object

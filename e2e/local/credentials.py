@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from certs.authority import KeyPair, create_ca, create_serving_certificate
-from certs.files import write_ca, write_serving_pair
-from certs.names import CertificateNames
+from certs.cert_files import write_ca, write_serving_pair
+from certs.certificate_names import CertificateNames
 
 _NAMES = CertificateNames(("localhost", "kubernetes.default.svc"), (ip_address("127.0.0.1"),))
 _LIFETIME = timedelta(days=7)  # a playground may run over a weekend

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from certs.names import parse_names
+from certs.certificate_names import parse_names
 from certs.renewal import issue
 from e2e.forwarder import Forwarder
 from e2e.gates.process import GateProcess

@@ -16,7 +16,7 @@ from tests.server.every_metric import every_metric
 from webhook.cli.app import root
 from webhook.cli.output.code_catalog import ALL_CODES
 from webhook.server.settings.table import OPTIONS
-from webhook.state.kubernetes.definition import create_crd
+from webhook.state.kubernetes.crd import create_crd
 
 PATH = Path(__file__).parent / "surface.json"
 

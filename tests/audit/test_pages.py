@@ -7,7 +7,7 @@ import pytest
 
 from tests.state.kubernetes.server import Play, hang_up, says, sends, server
 from webhook.audit.listing import AuditError, PageReader
-from webhook.state.watch.pool import PooledTransport
+from webhook.kube.client import PooledTransport
 
 PATH = "/apis/apps/v1/deployments"
 

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
-from certs.names import parse_names
+from certs.certificate_names import parse_names
 from certs.renewal import issue
 
 _PORT = re.compile(rb'"port": ?(\d+)')

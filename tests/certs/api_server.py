@@ -20,7 +20,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
-from certs.names import parse_names
+from certs.certificate_names import parse_names
 from certs.renewal import issue
 
 _LONGEST_FLOOD = 256 << 20  # bytes, so that whoever reads all fails a case and not the machine

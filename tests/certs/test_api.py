@@ -11,9 +11,9 @@ import pytest
 from kubernetes.client import Configuration
 
 from certs.api import ApiClient, ApiError
-from certs.cluster import KubeconfigSource, create_client
+from certs.cluster_access import KubeconfigSource, create_client
 from certs.errors import CertsError
-from certs.in_cluster import KubernetesCertificateStore
+from certs.secret_store import KubernetesCertificateStore
 from tests.certs import api_server
 from tests.server.process import eventually
 
@@ -174,7 +174,7 @@ def test_whatever_is_named_is_one_step_of_the_path(there: api_server.Api, api: A
 
 def test_no_typed_class_of_the_client_is_loaded() -> None:
     """They take longer than all the rest of a start."""
-    program = "import sys; import certs.publish, certs.in_cluster, certs.watching;"
+    program = "import sys; import certs.ca_bundle, certs.secret_store, certs.secret_store;"
     program += "typed = ('kubernetes.client.api.', 'kubernetes.client.models.');"
     program += "print([each for each in sys.modules if each.startswith(typed)])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)  # noqa: S603  ourselves, no shell

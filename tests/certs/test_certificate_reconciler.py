@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import pytest
 
 from certs.authority import KeyPair, create_ca, create_serving_certificate
-from certs.keeper import PROPAGATION_DELAY_SECONDS, CertificateReconciler, Timing, WebhookTrust
-from certs.kept import SecretState, ServingCertificate, convert_key_pair, encode_pem
-from certs.succession import RotationAction
+from certs.ca_rotation import RotationAction
+from certs.certificate_reconciler import PROPAGATION_DELAY_SECONDS, CertificateReconciler, Timing, WebhookTrust
+from certs.secret_state import SecretState, ServingCertificate, convert_key_pair, encode_pem
 from tests.certs.world import NAMES, START, World
 
 OLD, NEW, FOREIGN = (create_ca(START) for _ in range(3))

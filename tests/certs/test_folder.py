@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from certs.authority import SERVING_LIFETIME, create_ca, create_serving_certificate
+from certs.certificate_names import parse_names
 from certs.errors import CertsError
-from certs.folder import ServedFiles
-from certs.kept import ServingCertificate, convert_key_pair, parse_serving_certificate
-from certs.names import parse_names
+from certs.secret_state import ServingCertificate, convert_key_pair, parse_serving_certificate
+from certs.served_files import ServedFiles
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 AUTHORITY = create_ca(NOW)

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from certs.authority import create_ca, create_serving_certificate
-from certs.cluster import KubeconfigSource, create_client
+from certs.certificate_names import parse_names
+from certs.certificate_reconciler import ChangedError
+from certs.cluster_access import KubeconfigSource, create_client
 from certs.errors import CertsError
-from certs.in_cluster import KubernetesCertificateStore
-from certs.keeper import ChangedError
-from certs.kept import SecretState, convert_key_pair
-from certs.names import parse_names
+from certs.secret_state import SecretState, convert_key_pair
+from certs.secret_store import KubernetesCertificateStore
 from tests.certs.api_server import Api, serving
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -13,7 +13,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from certs.authority import SERVING_LIFETIME, create_ca, create_serving_certificate
-from certs.kept import (
+from certs.ca_rotation import RotationInput, choose_step
+from certs.certificate_names import parse_names
+from certs.certificate_status import create_status
+from certs.secret_state import (
     SINCE_ANNOTATION,
     SecretState,
     compute_fingerprint,
@@ -25,9 +28,6 @@ from certs.kept import (
     parse_secret_state,
     parse_serving_certificate,
 )
-from certs.names import parse_names
-from certs.status import create_status
-from certs.succession import RotationInput, choose_step
 from tests.effort import examples
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

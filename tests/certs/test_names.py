@@ -4,8 +4,8 @@ import ipaddress
 
 import pytest
 
+from certs.certificate_names import CertificateNames, create_service_names, parse_names
 from certs.errors import CertsError
-from certs.names import CertificateNames, create_service_names, parse_names
 
 GOOD = {
     "a word": ("gate", CertificateNames(("gate",))),

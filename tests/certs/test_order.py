@@ -21,10 +21,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from certs import keeper as keeping
-from certs import kept, succession
-from certs.keeper import PROPAGATION_DELAY_SECONDS, CertificateReconciler
-from certs.kept import ServingCertificate
+from certs import ca_rotation, secret_state
+from certs import certificate_reconciler as keeping
+from certs.certificate_reconciler import PROPAGATION_DELAY_SECONDS, CertificateReconciler
+from certs.secret_state import ServingCertificate
 from tests.certs import world as around
 from tests.certs.world import Replica, World, ask
 
@@ -56,7 +56,7 @@ replicas = st.sampled_from([0, 1])
 @pytest.fixture(autouse=True)
 def _each_text_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a text holds and who has signed what never changes: few of a hundred thousand answers are new."""
-    read = cache(kept.parse_ca_certificates)
+    read = cache(secret_state.parse_ca_certificates)
     for module in (keeping, around):
         monkeypatch.setattr(module, "parse_ca_certificates", read)
     monkeypatch.setattr(ServingCertificate, "is_signed_by", cache(ServingCertificate.is_signed_by))
@@ -189,17 +189,17 @@ def _forgets_at_once(since: datetime) -> datetime:
 
 
 def _publishes_last(
-    sight: succession.RotationInput, real: Callable[..., succession.RotationStep | None]
-) -> succession.RotationStep | None:
+    sight: ca_rotation.RotationInput, real: Callable[..., ca_rotation.RotationStep | None]
+) -> ca_rotation.RotationStep | None:
     """Signs with the new authority first, and publishes then."""
     step = real(sight)
-    if step and step.action is succession.RotationAction.PUBLISH:
+    if step and step.action is ca_rotation.RotationAction.PUBLISH:
         return real(replace(sight, is_published=True, is_propagated=lambda _: True)) or step
     return step
 
 
 def _forgets_what_is_published(
-    sight: succession.RotationInput, real: Callable[..., succession.RotationStep | None]
+    sight: ca_rotation.RotationInput, real: Callable[..., ca_rotation.RotationStep | None]
 ) -> object:
     return real(replace(sight, published_cas=(), served=None))
 
@@ -294,17 +294,17 @@ def test_who_serves_with_what_a_restored_cluster_has_never_heard_of_goes_over_to
 
 
 def test_forgetting_the_old_authority_at_once_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(succession, "get_retirement_time", _forgets_at_once)
+    monkeypatch.setattr(ca_rotation, "get_retirement_time", _forgets_at_once)
     assert not _left_behind()
 
 
 def test_publishing_after_signing_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "choose_step", partial(_publishes_last, real=succession.choose_step))
+    monkeypatch.setattr(keeping, "choose_step", partial(_publishes_last, real=ca_rotation.choose_step))
     with pytest.raises(AssertionError):
         _tried(_machine(Order, _NeverWaits), _HUNT)
 
 
 def test_making_a_lost_secret_anew_without_what_is_published_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeping, "choose_step", partial(_forgets_what_is_published, real=succession.choose_step))
+    monkeypatch.setattr(keeping, "choose_step", partial(_forgets_what_is_published, real=ca_rotation.choose_step))
     with pytest.raises(AssertionError):
         _tried(Losses, _HUNT)

@@ -11,11 +11,11 @@ import pytest
 from cryptography import x509
 
 from certs.authority import CA_LIFETIME, create_ca
-from certs.cluster import KubeconfigSource, create_client
+from certs.ca_bundle import PublishOutcome, publish_bundle, read_ca_bundle
+from certs.cert_files import write_ca_certificates
+from certs.certificate_names import parse_names
+from certs.cluster_access import KubeconfigSource, create_client
 from certs.errors import CertsError
-from certs.files import write_ca_certificates
-from certs.names import parse_names
-from certs.publish import PublishOutcome, publish_bundle, read_ca_bundle
 from certs.renewal import issue, renew
 from tests.certs.api_server import Api, kubeconfig, serving
 

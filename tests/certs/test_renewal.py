@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from certs.authority import CA_LIFETIME, SERVING_LIFETIME, create_ca, create_serving_certificate
+from certs.cert_files import CA_KEY_FILE, CHAIN_FILE, KEY_FILE, read_ca_certificates, read_serving_pair
+from certs.certificate_names import parse_names
+from certs.certificate_status import find_chain_problem, inspect_certificates
 from certs.errors import CertsError
-from certs.files import CA_KEY_FILE, CHAIN_FILE, KEY_FILE, read_ca_certificates, read_serving_pair
-from certs.names import parse_names
 from certs.renewal import get_renewal_reason, is_ca_due, issue, renew, select_trusted_cas
-from certs.show import find_chain_problem, inspect_certificates
 from tests.effort import examples
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

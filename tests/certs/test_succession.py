@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from certs.authority import CA_LIFETIME, create_ca, create_serving_certificate
-from certs.kept import MAX_CA_CERTIFICATES, SecretState, convert_key_pair
-from certs.names import CertificateNames, parse_names, read_names
-from certs.succession import RotationAction, RotationInput, choose_step, find_request_error, get_retirement_time
+from certs.ca_rotation import RotationAction, RotationInput, choose_step, find_request_error, get_retirement_time
+from certs.certificate_names import CertificateNames, parse_names, read_names
+from certs.secret_state import MAX_CA_CERTIFICATES, SecretState, convert_key_pair
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NAMES = parse_names(["gate.tally.svc"])

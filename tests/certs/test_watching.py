@@ -10,9 +10,9 @@ from threading import Event
 
 import pytest
 
-from certs import watching
-from certs.cluster import KubeconfigSource, create_client
-from certs.watching import CertificateWatch
+from certs import secret_store
+from certs.cluster_access import KubeconfigSource, create_client
+from certs.secret_store import CertificateWatch
 from tests.certs.api_server import Api, serving
 from tests.server.process import eventually
 
@@ -56,7 +56,7 @@ def test_what_comes_changes_and_goes_is_told(tmp_path: Path, path: str) -> None:
 
 
 def test_a_refusal_is_told_and_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "_RETRY_DELAY_SECONDS", 0.01)
+    monkeypatch.setattr(secret_store, "_RETRY_DELAY_SECONDS", 0.01)
     api = Api(refusal=(403, b'{"message": "gate may not"}'))
     with serving(api, tmp_path) as kubeconfig, _watching(kubeconfig, lambda: None) as watched:
         assert eventually(lambda: "403: gate may not" in watched.failure)
@@ -68,7 +68,7 @@ def test_a_refusal_is_told_and_asked_again(tmp_path: Path, monkeypatch: pytest.M
 def test_a_watch_that_ends_is_begun_again_and_told_what_there_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "_RESTART_DELAY_SECONDS", 0.01)
+    monkeypatch.setattr(secret_store, "_RESTART_DELAY_SECONDS", 0.01)
     api, changed = Api({SECRET: {"metadata": {"resourceVersion": "1"}}}), Event()
     with serving(api, tmp_path) as kubeconfig, _watching(kubeconfig, changed.set) as watched:
         assert changed.wait(10)
@@ -122,7 +122,7 @@ def test_after_a_watch_a_thread_rests_for_a_second_and_after_a_failure_for_ten_m
         stops.append(RecordedEvent())
         return stops[-1]
 
-    monkeypatch.setattr(watching, "Event", new_event)
+    monkeypatch.setattr(secret_store, "Event", new_event)
     monkeypatch.setattr(random, "uniform", bound)
     with ExitStack() as server:
         kubeconfig = server.enter_context(serving(Api(is_over=True, refusal=end.refusal), tmp_path))

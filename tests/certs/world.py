@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from certs.keeper import (
+from certs.certificate_names import CertificateNames, parse_names
+from certs.certificate_reconciler import (
     PROPAGATION_DELAY_SECONDS,
     CertificateReconciler,
     ChangedError,
@@ -16,8 +17,7 @@ from certs.keeper import (
     Timing,
     WebhookTrust,
 )
-from certs.kept import SecretState, ServingCertificate, parse_ca_certificates
-from certs.names import CertificateNames, parse_names
+from certs.secret_state import SecretState, ServingCertificate, parse_ca_certificates
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 LATEST = PROPAGATION_DELAY_SECONDS * 0.9

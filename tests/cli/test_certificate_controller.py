@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from prometheus_client import generate_latest
 
-from certs.folder import ServedFiles
-from certs.kept import compute_fingerprint, encode_pem, parse_secret_state
+from certs.secret_state import compute_fingerprint, encode_pem, parse_secret_state
+from certs.served_files import ServedFiles
 from tests.certs.api_server import Api, serving
 from tests.server.building import Log
 from tests.server.process import eventually

@@ -11,8 +11,15 @@ import pytest
 from click.testing import CliRunner, Result
 
 from certs.authority import create_ca, create_serving_certificate
-from certs.kept import SecretState, compute_fingerprint, convert_key_pair, encode_annotations, encode_data, encode_pem
-from certs.names import parse_names
+from certs.certificate_names import parse_names
+from certs.secret_state import (
+    SecretState,
+    compute_fingerprint,
+    convert_key_pair,
+    encode_annotations,
+    encode_data,
+    encode_pem,
+)
 from tests.certs.api_server import Api, serving
 from webhook.cli.app import root
 

@@ -11,7 +11,7 @@ from threading import Thread
 import pytest
 import yaml
 
-from certs.names import CertificateNames
+from certs.certificate_names import CertificateNames
 from certs.renewal import issue
 from webhook.admission.request import CREATE, decode_review
 from webhook.cli.demo.demo_files import DEMO_PODS, DemoFiles

@@ -10,7 +10,7 @@ from tests.deploy.generate import COMPONENTS, KUSTOMIZE
 from tests.deploy.rendered import composed, kustomized
 from tests.deploy.started import container, gate_settings, pod
 from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
-from webhook.state.kubernetes import naming
+from webhook.state.kubernetes import cap_ledger
 
 OVERLAYS = sorted(path.name for path in (KUSTOMIZE / "overlays").iterdir())
 FOLDERS = sorted(path for folder in ("components", "overlays") for path in (KUSTOMIZE / folder).iterdir())
@@ -150,7 +150,7 @@ def test_what_is_written_is_the_gates_own() -> None:
 
 def test_the_ledgers_are_kept_in_its_own_namespace() -> None:
     rules = composed("followed")["Role", "tallygate"]["rules"]
-    assert any((each["apiGroups"], each["resources"]) == ([naming.GROUP], [naming.PLURAL]) for each in rules)
+    assert any((each["apiGroups"], each["resources"]) == ([cap_ledger.GROUP], [cap_ledger.PLURAL]) for each in rules)
 
 
 def test_the_network_policy_names_ports_that_the_pod_has() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from certs.names import create_service_names
+from certs.certificate_names import create_service_names
 from tests.deploy.generate import BASE
 from tests.deploy.manifests import KUSTOMIZATION, container, manifest, manifests, pod_template, port
 from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE, ServiceTarget

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from certs.files import CA_FILE, CHAIN_FILE, KEY_FILE
-from certs.folder import ServedFiles
-from certs.names import create_service_names
+from certs.cert_files import CA_FILE, CHAIN_FILE, KEY_FILE
+from certs.certificate_names import create_service_names
+from certs.served_files import ServedFiles
 from tests.deploy.rendered import Objects, composed, overlaid
 from tests.deploy.started import container, gate_settings, pod, relay_settings
 from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE

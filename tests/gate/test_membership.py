@@ -8,9 +8,9 @@ from tests.gate.scene import BY_LABEL, SHARED
 from tests.gate.world import World, opened
 from tests.state.attempts import Put
 from webhook.gate.usage_lister import Membership
+from webhook.kube.resource_codec import Bookmark
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
-from webhook.state.watch.events import Bookmark
 
 
 def test_a_shared_cap_counts_the_pods_of_all_its_namespaces() -> None:

@@ -6,8 +6,8 @@ from tests.gate.scene import never, pod, response
 from tests.gate.world import BOUND, World, opened
 from tests.state.attempts import Put
 from webhook.gate.usage_lister import UsageLister
+from webhook.state.informers.named_stores import NamespaceStore
 from webhook.state.ports import LedgerKey
-from webhook.state.watch.namespaces import NamespaceStore
 
 
 def test_after_a_start_nothing_is_promised_until_what_was_in_flight_is_counted() -> None:

@@ -9,9 +9,9 @@ import pytest
 from tests.gate.scene import CAP, GPU, Scene
 from tests.gate.test_workload_forecast import refusal, rolling, told, workload
 from webhook.admission.request import Phase
+from webhook.kube.resource_codec import Replaced
 from webhook.objects.core import ResourceQuota
-from webhook.state.watch.events import Replaced
-from webhook.state.watch.quotas import QUOTA_CODEC, QuotaStore
+from webhook.state.informers.named_stores import QUOTA_CODEC, QuotaStore
 
 NO_CAPS = """
 apiVersion: tallygate.dev/v1alpha1

@@ -8,7 +8,7 @@ from tests.admission.case import policies
 from tests.gate.scene import CAP, Scene, pod, response
 from tests.gate.world import BOUND, World
 from tests.state.watch.pods import pod as stored_pod
-from webhook.state.watch.view import PodStore
+from webhook.state.informers.pod_store import PodStore
 
 SHARED = CAP.replace("hard:", "shared: true\n  hard:")
 LARGE = CAP.replace("gpu: 4", "gpu: 20")
@@ -185,15 +185,15 @@ def test_a_look_that_took_long_is_good_for_ten_times_as_long(monkeypatch: pytest
     world = Seen()
     world.there("p1", 4)
     looks = 0
-    heaps = PodStore.list_groups
+    list_groups = PodStore.list_groups
 
     def slow(*args: Any) -> Any:
         nonlocal looks
         looks += 1
         world.now += 0.2
-        return heaps(*args)
+        return list_groups(*args)
 
-    monkeypatch.setattr(PodStore, "heaps", slow)
+    monkeypatch.setattr(PodStore, "list_groups", slow)
     assert "Pod pod-p1 (4)" in world.message(1)
     world.now += 1.9
     assert "Pod pod-p1 (4)" in world.message(1)
@@ -206,14 +206,14 @@ def test_a_look_that_took_long_is_good_for_ten_times_as_long(monkeypatch: pytest
 def test_who_asks_while_another_looks_makes_do_with_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     world = Seen()
     world.there("p1", 4)
-    heaps = PodStore.list_groups
+    list_groups = PodStore.list_groups
     within: list[str] = []
 
     def asked_again(*args: Any) -> Any:
-        monkeypatch.setattr(PodStore, "heaps", heaps)
+        monkeypatch.setattr(PodStore, "list_groups", list_groups)
         within.append(world.message(1))
-        return heaps(*args)
+        return list_groups(*args)
 
-    monkeypatch.setattr(PodStore, "heaps", asked_again)
+    monkeypatch.setattr(PodStore, "list_groups", asked_again)
     assert "Pod pod-p1 (4)" in world.message(1)
     assert within == ["holds 4 of 4, 0 promised, free 0: wait until pods end"]

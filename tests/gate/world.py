@@ -14,12 +14,12 @@ from webhook.gate.gate import Gate
 from webhook.gate.ledger_reconciler import LedgerReconciler
 from webhook.gate.top_consumers import TopConsumers
 from webhook.gate.usage_lister import UsageLister
+from webhook.kube.resource_codec import Changed, Deleted, Replaced, WatchEvent
 from webhook.state.in_memory import MemoryLedgers
+from webhook.state.informers.named_stores import NAMESPACE_CODEC, NamespaceRecord, NamespaceStore
+from webhook.state.informers.pod_store import PodStore
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey, StoreUnavailableError, T, Transition
-from webhook.state.watch.events import Changed, Deleted, Replaced, WatchEvent
-from webhook.state.watch.namespaces import NAMESPACE_CODEC, NamespaceRecord, NamespaceStore
-from webhook.state.watch.view import PodStore
 
 BOUND = 40.0
 

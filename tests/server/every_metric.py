@@ -12,6 +12,8 @@ from tests.state.ledger.ledgers import empty, gpus, granted, wants
 from webhook.admission.cap_index import CapIndex
 from webhook.admission.request import Phase
 from webhook.cli.serve.certificate_controller import CertificateMetrics
+from webhook.kube.api_errors import ApiErrorReason
+from webhook.kube.informer import InformerStatus
 from webhook.server.events.event_correlator import Event
 from webhook.server.events.event_recorder import EventRecorder
 from webhook.server.relay.failover import Relay, RelayRequest, RelayResponse, UpstreamTimeout
@@ -19,8 +21,6 @@ from webhook.server.telemetry.controller_metrics import AuditMetrics, LedgerCont
 from webhook.server.telemetry.ledger_observers import CapMetrics
 from webhook.server.telemetry.metrics import BuildInfo, ServerMetrics, Telemetry
 from webhook.state.ports import LedgerKey, LedgerWrite, WriteResult
-from webhook.state.watch.failure import ApiErrorReason
-from webhook.state.watch.runner import InformerStatus
 
 
 def every_metric() -> Mapping[str, frozenset[str]]:

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import httpx
 
-from certs.names import parse_names
+from certs.certificate_names import parse_names
 from certs.renewal import issue
 from tests.warm import Program
 

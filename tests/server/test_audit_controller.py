@@ -13,6 +13,7 @@ from tests.server.process import eventually
 from tests.server.small_cluster import SmallCluster, small_cluster
 from tests.state.watch.test_pool import kubeconfig
 from webhook.cli.sources.options import load_usable_policies
+from webhook.kube.config import load_kubeconfig
 from webhook.server.controllers import audit_controller
 from webhook.server.controllers.audit_controller import AuditController, AuditSchedule
 from webhook.server.controllers.informers import GateInformers
@@ -20,7 +21,6 @@ from webhook.server.lifecycle import ServeError
 from webhook.server.serve import serve
 from webhook.server.settings.table import Settings
 from webhook.server.telemetry.controller_metrics import AuditMetrics
-from webhook.state.watch.connect import load_kubeconfig
 
 DEPLOYMENTS = "/apis/apps/v1/deployments"
 OWN = "tallygate-system"

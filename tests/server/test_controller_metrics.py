@@ -3,12 +3,12 @@
 from prometheus_client import CollectorRegistry, generate_latest
 
 from webhook.accounting.amounts import Amounts
+from webhook.kube.api_errors import ApiErrorReason
+from webhook.kube.informer import InformerStatus
 from webhook.server.telemetry.controller_metrics import LedgerControllerMetrics
 from webhook.server.telemetry.ledger_metrics import ObservedLedger, ObservedLedgers
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
-from webhook.state.watch.failure import ApiErrorReason
-from webhook.state.watch.runner import InformerStatus
 
 PODS = InformerStatus("pods", 7, 100, 2.5, None, {ApiErrorReason.RESET: 3}, 1, None)
 UNLISTED = InformerStatus("nodes", 0, None, None, "not listed yet", {}, 0, None)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from certs.names import parse_names
+from certs.certificate_names import parse_names
 from certs.renewal import issue
 from tests.server.building import Log
 from webhook.server.https.file_reload import CertificateReloader, TokenError, TokenReloader, read_tokens

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from certs.files import read_ca
+from certs.cert_files import read_ca
 from certs.renewal import issue
 from tests.server.process import NAMES, ServerProcess, eventually, replace_file
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.state.watch.test_placing import Followed as Views
+from webhook.kube.informer import InformerStatus
 from webhook.server.controllers.listers import InformerSnapshotProvider
 from webhook.server.controllers.unsynced import NoSnapshotProvider
 from webhook.server.telemetry.json_log import LineWriter, Logger, create_logger
-from webhook.state.watch.runner import InformerStatus
 
 
 class Log:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from certs.names import parse_names
+from certs.certificate_names import parse_names
 from certs.renewal import issue
 from tests.server.building import Log
 from tests.server.tiny import TinyGate

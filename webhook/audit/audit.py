@@ -12,9 +12,9 @@ from webhook.audit.listing import KINDS_IN_ORDER, NODE, PageReader, create_list_
 from webhook.gate.scheduling_snapshot import SnapshotProvider
 from webhook.gate.usage_lister import UsageLister
 from webhook.policy.model import PolicySet
-from webhook.state.watch.columns import StoredPod
-from webhook.state.watch.namespaces import NamespaceStore
-from webhook.state.watch.view import PodStore
+from webhook.state.informers.named_stores import NamespaceStore
+from webhook.state.informers.pod_columns import StoredPod
+from webhook.state.informers.pod_store import PodStore
 
 ListedObject = tuple[str, str, msgspec.Raw]
 """API group, kind and JSON."""

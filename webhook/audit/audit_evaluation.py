@@ -32,8 +32,8 @@ from webhook.gate.scheduling_snapshot import SnapshotProvider, check_schedulabil
 from webhook.gate.workload_forecast import WORKLOAD_KINDS, create_workload, forecast_cap
 from webhook.objects.meta import ObjectMeta
 from webhook.policy.model import Enforcement, ForecastEnforcement, PolicySet
-from webhook.state.watch.columns import StoredPod
-from webhook.state.watch.shapes import ChargeGroup
+from webhook.state.informers.pod_columns import StoredPod
+from webhook.state.informers.pod_records import ChargeGroup
 
 _NO_AMOUNTS = Amounts()
 

@@ -10,9 +10,9 @@ from webhook.audit.audit_findings import AuditFinding, ObjectRef
 from webhook.gate.top_consumers import Consumer, PodOwners, describe_consumers, sum_by_namespace, sum_by_workload
 from webhook.gate.usage_lister import Membership, UsageLister
 from webhook.policy.model import Enforcement
+from webhook.state.informers.pod_store import PodStore
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
-from webhook.state.watch.view import PodStore
 
 _NO_LEDGER = Ledger(Amounts())
 

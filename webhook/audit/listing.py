@@ -19,9 +19,9 @@ from webhook.accounting.quantity_parser import QuantityError
 from webhook.admission.kinds import REVIEW_TARGETS
 from webhook.errors import TallygateError
 from webhook.gate.scheduling_snapshot import FixedSnapshot
-from webhook.state.watch.failure import ApiErrorReason, WatchError
-from webhook.state.watch.ports import Response, Transport
-from webhook.state.watch.wire import create_response_error
+from webhook.kube.api_errors import ApiErrorReason, WatchError
+from webhook.kube.resource_codec import create_response_error
+from webhook.kube.transport import Response, Transport
 
 POD: Final = ("", "Pod")
 NODE: Final = ("", "Node")

@@ -23,7 +23,7 @@ from webhook.audit.policy_report import (
 )
 from webhook.errors import TallygateError
 from webhook.state.exchange import HttpResponse
-from webhook.state.kubernetes.calls import Http1Client, Http1ClientConfig, Http1Request
+from webhook.state.kubernetes.ledger_store import Http1Client, Http1ClientConfig, Http1Request
 from webhook.state.ports import StoreUnavailableError
 
 _JSON_TYPE: Final = "application/json"

@@ -17,9 +17,9 @@ from webhook.cli.sources.cluster_source import ClusterSource
 from webhook.cli.sources.options import connection_options
 from webhook.cli.sources.pagination import ListError, UnknownResourceError, list_all
 from webhook.cli.sources.snapshot_items import SchedulingObject, SnapshotItem
-from webhook.state.watch.failure import ApiErrorReason
-from webhook.state.watch.pool import ApiEndpoint, PooledTransport
-from webhook.state.watch.wire import ResourceCodec
+from webhook.kube.api_errors import ApiErrorReason
+from webhook.kube.client import ApiEndpoint, PooledTransport
+from webhook.kube.resource_codec import ResourceCodec
 
 _STDOUT = "-"
 _HEADER, _SEPARATOR = b'{"apiVersion":"v1","kind":"List","items":[\n', b",\n"

@@ -20,11 +20,11 @@ from webhook.gate.charging import CapChargeResult
 from webhook.gate.ledger_reconciler import IN_FLIGHT_BOUND_SECONDS
 from webhook.gate.usage_lister import UsageLister
 from webhook.objects.core import Pod
+from webhook.state.informers.pod_records import ChargeGroup
+from webhook.state.informers.pod_store import GroupUsage, NotSyncedError
 from webhook.state.ledger.expire import ReservationAges
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
-from webhook.state.watch.shapes import ChargeGroup
-from webhook.state.watch.view import GroupUsage, NotSyncedError
 
 MAX_CONSUMERS = 3
 """Maximum number of consumers in a message."""

@@ -13,6 +13,7 @@ from webhook.gate.gate import Gate
 from webhook.gate.leader_election import LeaderElector
 from webhook.gate.ledger_reconciler import LedgerReconciler
 from webhook.gate.top_consumers import TopConsumers
+from webhook.kube.config import ClientConfig
 from webhook.server.controllers.audit_controller import AuditController, AuditSchedule
 from webhook.server.controllers.informers import GateInformers, load_client_config
 from webhook.server.controllers.ledger_controller import LeaseController, LedgerController
@@ -27,9 +28,9 @@ from webhook.server.telemetry.ledger_observers import CapMetrics
 from webhook.server.telemetry.metrics import Telemetry
 from webhook.state.batched_ledgers import BatchedLedgers
 from webhook.state.in_memory import MemoryLedgers
-from webhook.state.kubernetes import KubernetesLeaseStore, KubernetesLedgerStore
+from webhook.state.kubernetes.lease_store import KubernetesLeaseStore
+from webhook.state.kubernetes.ledger_store import KubernetesLedgerStore
 from webhook.state.ports import Ledgers
-from webhook.state.watch.connect import ClientConfig
 
 # A create or update takes at most this long in the API server (apiserver config.go, RequestTimeout).
 _MIN_IN_FLIGHT_BOUND_SECONDS = 34.0

@@ -14,9 +14,9 @@ from kubernetes import client, config
 
 from tests.bench.cluster import made_up
 from tests.state.watch.pods import GPU, cap
-from webhook.state.watch.cluster import ClusterInformers
-from webhook.state.watch.connect import load_kubeconfig
-from webhook.state.watch.reflector import WatchTimeouts
+from webhook.kube.config import load_kubeconfig
+from webhook.kube.reflector import WatchTimeouts
+from webhook.state.informers.cluster_informers import ClusterInformers
 
 _LISTED = 5_000  # pods that the official client is asked for; the rest is scaled
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from certs.authority import create_ca, create_serving_certificate
-from certs.names import parse_names
+from certs.certificate_names import parse_names
 from tests.cli.doctor.world import NOW, authority, leaf, pem
 from webhook.cli.doctor.certificate_chain import CertificateChainError, find_distrust, load_certificates
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from certs.authority import create_ca, create_serving_certificate
-from certs.names import create_service_names
+from certs.certificate_names import create_service_names
 from tests.cli.doctor.server import Answers, Said, serving
 from tests.cli.doctor.world import LABELS
 from tests.cli.terminal import printed
@@ -21,7 +21,7 @@ from webhook.admission.webhook_configuration import ServiceTarget, create_webhoo
 from webhook.cli.app import root
 from webhook.cli.doctor import doctor_client
 from webhook.cli.doctor.command import CHECKS
-from webhook.state.kubernetes.definition import create_crd
+from webhook.state.kubernetes.crd import create_crd
 
 _VERSION = Said(200, b"{}")
 _ABSENT = Said(404, b'{"kind":"Status","message":"not found"}')

@@ -11,7 +11,7 @@ import msgspec
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from certs.authority import KeyPair, create_ca, create_serving_certificate
-from certs.names import create_service_names
+from certs.certificate_names import create_service_names
 from webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
 from webhook.cli.doctor.api_types import (
     CustomResourceDefinition,
@@ -36,7 +36,7 @@ from webhook.cli.doctor.facts import (
 )
 from webhook.cli.doctor.permissions import PERMISSIONS
 from webhook.cli.doctor.probe import ALLOWED_POD, DENIED_POD
-from webhook.state.kubernetes.definition import create_crd
+from webhook.state.kubernetes.crd import create_crd
 
 NOW = datetime(2026, 11, 22, 3, 0, tzinfo=UTC)
 OWN = "tallygate-system"

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from tests.cli.usage.test_verifying import COUNTED_AT, KEY, counted
 from webhook.cli.sources.cap_ledger_list import CapLedgerRecord, create_ledger_record
 from webhook.cli.sources.observed_cluster import CapLedgerStore
-from webhook.state.kubernetes.codec import encode_ledger
+from webhook.kube.resource_codec import Bookmark, Changed, Deleted, Replaced
+from webhook.state.kubernetes.cap_ledger import encode_ledger
 from webhook.state.ports import LedgerKey
-from webhook.state.watch.events import Bookmark, Changed, Deleted, Replaced
 
 
 def row(number: int, tally: int, revision: int) -> CapLedgerRecord:

@@ -13,7 +13,7 @@ from tests.cli.usage.clusters import GPU, Object, namespace, pod, written
 from tests.cli.usage.test_verifying import CAP, COUNTED, COUNTED_AT, KEY, counted
 from tests.effort import examples
 from webhook.cli.app import root
-from webhook.state.kubernetes.codec import encode_ledger
+from webhook.state.kubernetes.cap_ledger import encode_ledger
 from webhook.state.ports import LedgerKey
 
 

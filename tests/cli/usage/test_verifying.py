@@ -13,7 +13,7 @@ from tests.cli.usage.clusters import GPU, Object, caps, namespace, pod, seen
 from webhook.accounting.amounts import Amounts
 from webhook.cli.usage.usage_report import LedgerChoice
 from webhook.cli.usage.verify import Drift, find_drift
-from webhook.state.kubernetes.codec import encode_ledger
+from webhook.state.kubernetes.cap_ledger import encode_ledger
 from webhook.state.ledger.ledger import Ledger, Operation, Reservation
 from webhook.state.ports import LedgerKey
 

@@ -14,12 +14,12 @@ from webhook.admission.cap_index import ActiveCap, CapIndex
 from webhook.gate.charging import CapCharge, ChargedPod, PodCharger
 from webhook.gate.ledger_reconciler import LedgerReconciler
 from webhook.gate.usage_lister import UsageLister
+from webhook.kube.freshness import Freshness
+from webhook.kube.resource_codec import Bookmark, Changed, Deleted, Replaced
 from webhook.state.batched_ledgers import BatchedLedgers
+from webhook.state.informers.named_stores import NAMESPACE_CODEC, NamespaceRecord, NamespaceStore
+from webhook.state.informers.pod_store import PodStore
 from webhook.state.ports import LedgerKey, RetryLaterError
-from webhook.state.watch.events import Bookmark, Changed, Deleted, Replaced
-from webhook.state.watch.freshness import Freshness
-from webhook.state.watch.namespaces import NAMESPACE_CODEC, NamespaceRecord, NamespaceStore
-from webhook.state.watch.view import PodStore
 
 BOUND = 8.0
 """B in seconds of this world."""

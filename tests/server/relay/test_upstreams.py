@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from certs.names import parse_names
+from certs.certificate_names import parse_names
 from certs.renewal import issue
 from tests.server.building import MUTATE, review
 from tests.server.process import NAMES, ServerProcess, eventually

@@ -4,12 +4,10 @@ from pathlib import Path
 
 import yaml
 
-from webhook.state.kubernetes.definition import create_crd
+from webhook.state.kubernetes.crd import create_crd
 
 PATH = Path(__file__).parents[3] / "deploy" / "kustomize" / "components" / "followed" / "crd.yaml"
-_MADE = (
-    "# Made by `python -m tests.state.kubernetes.generate`; webhook/state/kubernetes/definition.py says why it is so.\n"
-)
+_MADE = "# Made by `python -m tests.state.kubernetes.generate`; webhook/state/kubernetes/crd.py says why it is so.\n"
 
 
 def generated() -> str:

@@ -12,9 +12,14 @@ from hypothesis import strategies as st
 
 from tests.state.attempts import GPU, room
 from webhook.accounting.amounts import Amounts
-from webhook.state.kubernetes.codec import MAX_OBJECT_BYTES, StoredVersion, decode_ledger, encode_ledger
-from webhook.state.kubernetes.definition import create_crd
-from webhook.state.kubernetes.naming import get_object_name
+from webhook.state.kubernetes.cap_ledger import (
+    MAX_OBJECT_BYTES,
+    StoredVersion,
+    decode_ledger,
+    encode_ledger,
+    get_object_name,
+)
+from webhook.state.kubernetes.crd import create_crd
 from webhook.state.ledger.ledger import Ledger, Operation, Reservation
 from webhook.state.ports import LedgerFullError, LedgerKey, StoreUnavailableError
 

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from tests.state.kubernetes.generate import PATH, generated
-from webhook.state.kubernetes import wire
-from webhook.state.kubernetes.definition import create_crd
+from webhook.state.kubernetes import cap_ledger
+from webhook.state.kubernetes.crd import create_crd
 
 
 def schema() -> dict[str, Any]:
@@ -30,9 +30,9 @@ def test_what_is_deployed_is_current() -> None:
 
 def test_every_field_that_is_written_is_described_and_no_other() -> None:
     for struct, described in (
-        (wire.CapLedgerSpec, schema()["properties"]["spec"]),
-        (wire.CapLedgerStatus, schema()["properties"]["status"]),
-        (wire.CapLedgerSummary, schema()["properties"]["status"]["properties"]["shown"]),
+        (cap_ledger.CapLedgerSpec, schema()["properties"]["spec"]),
+        (cap_ledger.CapLedgerStatus, schema()["properties"]["status"]),
+        (cap_ledger.CapLedgerSummary, schema()["properties"]["status"]["properties"]["shown"]),
     ):
         assert {field.encode_name for field in msgspec.structs.fields(struct)} == described["properties"].keys()
 

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 import pytest
 
 from tests.state.kubernetes.server import Play, Scripted, hang_up, says, sends, server
-from webhook.state.kubernetes import KubernetesLeaseStore
+from webhook.state.kubernetes.lease_store import KubernetesLeaseStore
 from webhook.state.ports import Lease, RetryLaterError, StoreUnavailableError
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/here/leases"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.state.kubernetes.naming import get_object_name
+from webhook.state.kubernetes.cap_ledger import get_object_name
 from webhook.state.ports import LedgerKey
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")

@@ -9,9 +9,8 @@ import urllib3
 
 from tests.state.attempts import room
 from tests.state.kubernetes.server import Play, Scripted, cut, hang_up, parting, says, sends, server, stall
-from webhook.state.kubernetes import KubernetesLedgerStore
-from webhook.state.kubernetes.codec import StoredVersion, encode_ledger
-from webhook.state.kubernetes.naming import get_object_name
+from webhook.state.kubernetes.cap_ledger import StoredVersion, encode_ledger, get_object_name
+from webhook.state.kubernetes.ledger_store import KubernetesLedgerStore
 from webhook.state.ports import (
     LedgerFullError,
     LedgerKey,

@@ -5,6 +5,7 @@ from typing import Any
 
 from webhook.accounting.quantity import Quantity
 from webhook.admission.cap_index import ActiveCap, CapIndex
+from webhook.kube.resource_codec import Replaced, WatchEvent
 from webhook.policy.model import (
     LabelSelector,
     NamespaceCap,
@@ -14,9 +15,7 @@ from webhook.policy.model import (
     SourceLocation,
     Subjects,
 )
-from webhook.state.watch.events import Replaced, WatchEvent
-from webhook.state.watch.pods import PodRecord, create_pod_codec
-from webhook.state.watch.shapes import ChargeGroupInterner
+from webhook.state.informers.pod_records import ChargeGroupInterner, PodRecord, create_pod_codec
 
 GPU = "nvidia.com/gpu"
 PODS = create_pod_codec(ChargeGroupInterner())

@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from webhook.kube.api_errors import ApiErrorReason, WatchError
+from webhook.kube.reflector import Reflector, WatchTimeouts
+from webhook.kube.resource_codec import ResourceCodec, WatchEvent, parse_revision
+from webhook.kube.transport import Response, WatchStream
 from webhook.objects.core import Namespace
-from webhook.state.watch.events import WatchEvent
-from webhook.state.watch.failure import ApiErrorReason, WatchError
-from webhook.state.watch.ports import Response, WatchStream
-from webhook.state.watch.reflector import Reflector, WatchTimeouts
-from webhook.state.watch.wire import ResourceCodec, parse_revision
 
 SILENCE = None
 """In a stream: nothing comes for as long as anybody waits."""

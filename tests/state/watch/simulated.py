@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from tests.state.watch.pods import pod
 from tests.state.watch.script import FakeClock, refusal, status
-from webhook.state.watch.failure import ApiErrorReason, WatchError
-from webhook.state.watch.ports import Response, WatchStream
+from webhook.kube.api_errors import ApiErrorReason, WatchError
+from webhook.kube.transport import Response, WatchStream
 
 _PAGE = 3
 _MOST_PODS = 12

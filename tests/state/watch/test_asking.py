@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from webhook.state.watch.asking import LiveReader
-from webhook.state.watch.failure import ApiErrorReason, WatchError
-from webhook.state.watch.ports import Response, WatchStream
+from webhook.kube.api_errors import ApiErrorReason, WatchError
+from webhook.kube.transport import Response, WatchStream
+from webhook.state.informers.cluster_informers import LiveReader
 
 POD = b'{"kind": "Pod", "metadata": {"uid": "u1", "resourceVersion": "42"}}'
 

@@ -11,10 +11,10 @@ from kubernetes.config import incluster_config
 
 from tests.state.watch.raw import raw_server, whole
 from tests.state.watch.test_pool import connected, kubeconfig
-from webhook.state.watch import configured
-from webhook.state.watch.connect import ClientConfigError, load_in_cluster_config, load_kubeconfig
-from webhook.state.watch.failure import WatchError
-from webhook.state.watch.pool import PooledTransport
+from webhook.kube import config_loader
+from webhook.kube.api_errors import WatchError
+from webhook.kube.client import PooledTransport
+from webhook.kube.config import ClientConfigError, load_in_cluster_config, load_kubeconfig
 
 
 def test_the_context_that_is_named_counts(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def _expire(monkeypatch: pytest.MonkeyPatch) -> None:
             return super().now(tz) + dt.timedelta(hours=1)
 
     monkeypatch.setattr(dt, "datetime", Later)
-    monkeypatch.setattr(configured, "_TOKEN_CACHE_SECONDS", -1.0)
+    monkeypatch.setattr(config_loader, "_TOKEN_CACHE_SECONDS", -1.0)
 
 
 PROXY = "http://127.0.0.1:1"

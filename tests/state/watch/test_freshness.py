@@ -3,8 +3,8 @@
 import pytest
 
 from tests.state.watch.script import SILENCE, Following, bookmark, follow, listed, restarted, row, thing, told
-from webhook.state.watch.events import Bookmark, Deleted, Replaced
-from webhook.state.watch.failure import ApiErrorReason, WatchError
+from webhook.kube.api_errors import ApiErrorReason, WatchError
+from webhook.kube.resource_codec import Bookmark, Deleted, Replaced
 
 
 def test_a_view_is_as_old_as_the_beginning_of_its_list() -> None:

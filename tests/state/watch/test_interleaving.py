@@ -11,9 +11,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.effort import examples
 from tests.state.watch.pods import BATCH, GPUS, line, page, pod
 from webhook.accounting.amounts import Amounts
+from webhook.kube.resource_codec import Bookmark
 from webhook.objects.core import Pod
-from webhook.state.watch.events import Bookmark
-from webhook.state.watch.view import PodStore
+from webhook.state.informers.pod_store import PodStore
 
 NAMESPACES = ("team-a", "team-b", "team-c")
 

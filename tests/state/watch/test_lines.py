@@ -2,8 +2,8 @@
 
 import pytest
 
-from webhook.state.watch.failure import WatchError
-from webhook.state.watch.lines import LineSplitter
+from webhook.kube.api_errors import WatchError
+from webhook.kube.transport import LineSplitter
 
 
 def test_a_line_may_be_as_long_as_the_bound_and_no_longer() -> None:

@@ -15,9 +15,9 @@ from tests.state.watch.script import (
     thing,
     told,
 )
-from webhook.state.watch.events import Bookmark, Replaced
-from webhook.state.watch.failure import ApiErrorReason
-from webhook.state.watch.ports import Response
+from webhook.kube.api_errors import ApiErrorReason
+from webhook.kube.resource_codec import Bookmark, Replaced
+from webhook.kube.transport import Response
 
 
 @pytest.mark.parametrize(

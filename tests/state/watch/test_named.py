@@ -6,11 +6,18 @@ from typing import Any
 
 import pytest
 
+from webhook.kube.api_errors import WatchError
+from webhook.kube.resource_codec import Bookmark, Replaced, WatchEvent
+from webhook.state.informers.named_stores import (
+    NAMESPACE_CODEC,
+    NODE_CODEC,
+    MemberNamespaces,
+    NamespaceRecord,
+    NamespaceStore,
+    NodeRecord,
+    NodeStore,
+)
 from webhook.state.ports import NamespaceLister
-from webhook.state.watch.events import Bookmark, Replaced, WatchEvent
-from webhook.state.watch.failure import WatchError
-from webhook.state.watch.namespaces import NAMESPACE_CODEC, MemberNamespaces, NamespaceRecord, NamespaceStore
-from webhook.state.watch.nodes import NODE_CODEC, NodeRecord, NodeStore
 
 
 def item(name: str, revision: int, uid: str = "", **more: Any) -> dict[str, Any]:

@@ -9,13 +9,17 @@ from hypothesis import strategies as st
 from tests.state.watch.pods import GPU, pod
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.ingest import ingest
-from webhook.state.watch.devices import DEVICE_CLASS_CODEC
-from webhook.state.watch.events import Replaced, WatchEvent
-from webhook.state.watch.namespaces import NAMESPACE_CODEC, NamespaceStore
-from webhook.state.watch.nodes import NODE_CODEC, NodeStore
-from webhook.state.watch.placing import SchedulerCache
-from webhook.state.watch.pods import PodRecord
-from webhook.state.watch.view import PodStore
+from webhook.kube.resource_codec import Replaced, WatchEvent
+from webhook.state.informers.named_stores import (
+    DEVICE_CLASS_CODEC,
+    NAMESPACE_CODEC,
+    NODE_CODEC,
+    NamespaceStore,
+    NodeStore,
+)
+from webhook.state.informers.pod_records import PodRecord
+from webhook.state.informers.pod_store import PodStore
+from webhook.state.informers.scheduler_cache import SchedulerCache
 
 
 class Followed:

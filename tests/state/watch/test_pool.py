@@ -10,13 +10,13 @@ import pytest
 
 from tests.state.watch.raw import END, HEAD, Part, RawServer, chunk, raw_server, reset, whole
 from tests.state.watch.script import THINGS, Thing, bookmark, listed, row, thing, told
-from webhook.state.watch import events as told_of
-from webhook.state.watch.connect import ClientConfig, load_kubeconfig
-from webhook.state.watch.events import Bookmark, Changed, Replaced
-from webhook.state.watch.failure import ApiErrorReason, WatchError
-from webhook.state.watch.pool import PooledTransport
-from webhook.state.watch.ports import Response
-from webhook.state.watch.reflector import Reflector
+from webhook.kube import resource_codec as told_of
+from webhook.kube.api_errors import ApiErrorReason, WatchError
+from webhook.kube.client import PooledTransport
+from webhook.kube.config import ClientConfig, load_kubeconfig
+from webhook.kube.reflector import Reflector
+from webhook.kube.resource_codec import Bookmark, Changed, Replaced
+from webhook.kube.transport import Response
 
 LIST = [whole(listed(7, thing("a", 3)).body)]
 LINE = json.dumps({"type": "ADDED", "object": thing("ä-\N{BANANA}", 8)}, ensure_ascii=False).encode() + b"\n"
@@ -138,7 +138,7 @@ def test_a_list_that_breaks_is_asked_for_again(tmp_path: Path, broken: Sequence[
 
 
 def test_an_answer_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webhook.state.watch.pool._MAX_RESPONSE_BYTES", 1000)
+    monkeypatch.setattr("webhook.kube.client._MAX_RESPONSE_BYTES", 1000)
     with raw_server([whole(b"x" * 1001)], [whole(b"x" * 1000)]) as server:
         transport = PooledTransport(connected(server, tmp_path))
         with pytest.raises(WatchError, match="more than 1000 bytes"):
@@ -147,7 +147,7 @@ def test_an_answer_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: py
 
 
 def test_a_server_that_does_not_answer_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webhook.state.watch.pool._READ_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr("webhook.kube.client._READ_TIMEOUT_SECONDS", 0.05)
     with raw_server([]) as server:
         server.plays = [[server.stall]]
         with pytest.raises(WatchError) as caught:
@@ -156,7 +156,7 @@ def test_a_server_that_does_not_answer_is_not_waited_for(tmp_path: Path, monkeyp
 
 
 def test_a_watch_that_does_not_begin_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webhook.state.watch.pool._READ_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr("webhook.kube.client._READ_TIMEOUT_SECONDS", 0.05)
     with raw_server([]) as server:
         server.plays = [[server.stall]]
         with pytest.raises(WatchError) as caught:
@@ -165,7 +165,7 @@ def test_a_watch_that_does_not_begin_is_not_waited_for(tmp_path: Path, monkeypat
 
 
 def test_a_watch_that_has_begun_may_be_silent_for_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webhook.state.watch.pool._READ_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr("webhook.kube.client._READ_TIMEOUT_SECONDS", 0.05)
     goes_on = Event()
     with raw_server([HEAD, lambda _: goes_on.wait(10), chunk(LINE), END]) as server:
         stream = PooledTransport(connected(server, tmp_path)).open("/api/v1/things", {"timeoutSeconds": "300"})
@@ -178,7 +178,7 @@ def test_a_watch_that_has_begun_may_be_silent_for_longer(tmp_path: Path, monkeyp
 
 
 def test_an_answer_that_drips_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webhook.state.watch.pool._TOTAL_TIMEOUT_SECONDS", -1.0)
+    monkeypatch.setattr("webhook.kube.client._TOTAL_TIMEOUT_SECONDS", -1.0)
     with raw_server([whole(b"x" * 10)]) as server, pytest.raises(WatchError) as caught:
         PooledTransport(connected(server, tmp_path)).get("/api/v1/things", {})
     assert caught.value.reason is ApiErrorReason.TIMEOUT

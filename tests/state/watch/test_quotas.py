@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from webhook.kube.api_errors import WatchError
+from webhook.kube.resource_codec import Bookmark, Replaced, WatchEvent
 from webhook.objects.core import ResourceQuota
-from webhook.state.watch.events import Bookmark, Replaced, WatchEvent
-from webhook.state.watch.failure import WatchError
-from webhook.state.watch.quotas import QUOTA_CODEC, QuotaRecord, QuotaStore
+from webhook.state.informers.named_stores import QUOTA_CODEC, QuotaRecord, QuotaStore
 
 
 def item(name: str, revision: int, used: int = 0, namespace: str = "a") -> dict[str, Any]:

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.state.watch.script import SILENCE, bookmark, follow, listed, row, thing, told
-from webhook.state.watch.events import Bookmark, Changed, Deleted, Replaced
-from webhook.state.watch.ports import Response
+from webhook.kube.resource_codec import Bookmark, Changed, Deleted, Replaced
+from webhook.kube.transport import Response
 
 
 def test_a_list_of_one_page_is_told_whole_and_watched_from_its_revision() -> None:

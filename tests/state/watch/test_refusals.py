@@ -3,9 +3,9 @@
 import pytest
 
 from tests.state.watch.script import RARITIES, SILENCE, STREAM_RESET, follow, listed, refusal, row, thing, told
-from webhook.state.watch.events import Replaced
-from webhook.state.watch.failure import ApiErrorReason, WatchError
-from webhook.state.watch.ports import Response
+from webhook.kube.api_errors import ApiErrorReason, WatchError
+from webhook.kube.resource_codec import Replaced
+from webhook.kube.transport import Response
 
 
 def test_a_server_that_asks_to_wait_is_waited_for_and_a_little_longer() -> None:

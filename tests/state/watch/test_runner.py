@@ -10,12 +10,12 @@ import pytest
 from tests.state.watch.raw import HEAD, RawServer, chunk, raw_server, whole
 from tests.state.watch.script import listed, thing, told
 from tests.state.watch.test_pool import connected
+from webhook.kube.api_errors import ApiErrorReason
+from webhook.kube.informer import Informer
+from webhook.kube.resource_codec import Changed, WatchEvent
 from webhook.objects.core import Namespace
-from webhook.state.watch.cluster import ClusterInformers
-from webhook.state.watch.events import Changed, WatchEvent
-from webhook.state.watch.failure import ApiErrorReason
-from webhook.state.watch.namespaces import NAMESPACE_CODEC, NamespaceRecord, NamespaceStore
-from webhook.state.watch.runner import Informer
+from webhook.state.informers.cluster_informers import ClusterInformers
+from webhook.state.informers.named_stores import NAMESPACE_CODEC, NamespaceRecord, NamespaceStore
 
 
 def until(is_so: Callable[[], bool]) -> None:
@@ -80,7 +80,7 @@ def test_it_stops_within_a_second_while_the_server_does_not_answer(tmp_path: Pat
 
 
 def test_a_fault_of_our_own_is_told_and_followed_by_a_new_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webhook.state.watch.runner._RESTART_DELAY_SECONDS", 0.0)
+    monkeypatch.setattr("webhook.kube.informer._RESTART_DELAY_SECONDS", 0.0)
     view = NamespaceStore()
 
     def apply(event: WatchEvent[NamespaceRecord]) -> None:

@@ -9,10 +9,10 @@ import pytest
 
 from tests.state.watch.script import FakeClock
 from tests.state.watch.simulated import Cluster, Simulated
-from webhook.state.watch.events import Deleted
-from webhook.state.watch.failure import ApiErrorReason
-from webhook.state.watch.reflector import Reflector, ReflectorStatus, WatchTimeouts
-from webhook.state.watch.view import PodStore
+from webhook.kube.api_errors import ApiErrorReason
+from webhook.kube.reflector import Reflector, ReflectorStatus, WatchTimeouts
+from webhook.kube.resource_codec import Deleted
+from webhook.state.informers.pod_store import PodStore
 
 _TROUBLE_SECONDS = 1800.0
 _CALM_SECONDS = 420.0  # a view may be in doubt for 300 s, is then listed anew, and asks again soon after

@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 from tests.state.watch.pods import BATCH, GPU, GPUS, cap, line, page, pod
 from webhook.accounting.amounts import Amounts
 from webhook.accounting.charge import Charge
+from webhook.kube.api_errors import WatchError
+from webhook.kube.resource_codec import Bookmark, Changed, Deleted, Replaced, WatchEvent
 from webhook.objects.core import Pod, PodCondition
 from webhook.objects.meta import OwnerReference
-from webhook.state.watch.columns import PodColumns
-from webhook.state.watch.deletions import Tombstones
-from webhook.state.watch.events import Bookmark, Changed, Deleted, Replaced, WatchEvent
-from webhook.state.watch.failure import WatchError
-from webhook.state.watch.pods import PodRecord
-from webhook.state.watch.view import NotSyncedError, PodStore
+from webhook.state.informers.pod_columns import PodColumns
+from webhook.state.informers.pod_records import PodRecord
+from webhook.state.informers.pod_store import NotSyncedError, PodStore, Tombstones
 
 
 def viewed(*events: WatchEvent[PodRecord]) -> PodStore:
@@ -124,7 +123,7 @@ def test_a_shape_is_the_same_whatever_the_order_of_the_kubelets_statuses() -> No
 
 
 def test_costs_of_caps_that_nobody_asks_for_any_more_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webhook.state.watch.costs._MAX_CAPS", 2)
+    monkeypatch.setattr("webhook.state.informers.pod_store._MAX_CAPS", 2)
     view = viewed(page(7, pod("u1", 5, "2")))
     kept: list[weakref.ref[_Tagged]] = []
     for _ in range(3):

@@ -15,8 +15,8 @@ from tests.state.watch.script import (
     thing,
     told,
 )
-from webhook.state.watch.events import Bookmark, Changed, Replaced
-from webhook.state.watch.failure import ApiErrorReason
+from webhook.kube.api_errors import ApiErrorReason
+from webhook.kube.resource_codec import Bookmark, Changed, Replaced
 
 
 def test_a_watch_that_ends_in_time_is_begun_again_where_it_stopped_at_once() -> None:

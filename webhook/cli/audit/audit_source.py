@@ -24,15 +24,14 @@ from webhook.cli.sources.observed_cluster import ClusterStores
 from webhook.cli.sources.pagination import list_all
 from webhook.cli.sources.snapshot_reader import SNAPSHOT_HINT, SnapshotError, read_items
 from webhook.gate.scheduling_snapshot import FixedSnapshot, SnapshotProvider
+from webhook.kube.client import PooledTransport
+from webhook.kube.config import ClientConfig
+from webhook.kube.resource_codec import Replaced, ResourceCodec
+from webhook.kube.transport import Transport
 from webhook.objects.core import Namespace, Pod
-from webhook.state.watch import namespaces as namespaces_read
-from webhook.state.watch.connect import ClientConfig
-from webhook.state.watch.events import Replaced
-from webhook.state.watch.namespaces import NAMESPACE_CODEC, NamespaceRecord
-from webhook.state.watch.pods import PodRecord
-from webhook.state.watch.pool import PooledTransport
-from webhook.state.watch.ports import Transport
-from webhook.state.watch.wire import ResourceCodec
+from webhook.state.informers import named_stores as namespaces_read
+from webhook.state.informers.named_stores import NAMESPACE_CODEC, NamespaceRecord
+from webhook.state.informers.pod_records import PodRecord
 
 PAGE_SIZE = 500
 """The number of objects in each page of a list."""

@@ -17,8 +17,8 @@ from webhook.cli.framework import EXIT_FINDINGS, EXIT_USAGE_ERROR, Command, Usag
 from webhook.cli.progress import display_progress
 from webhook.cli.sources.cluster_source import ClusterSource
 from webhook.cli.sources.options import connection_options, load_usable_policies, snapshot_option
+from webhook.kube.config import ClientConfig
 from webhook.policy.model import Enforcement, PolicySet
-from webhook.state.watch.connect import ClientConfig
 
 _PROGRESS_INTERVAL = 100  # objects: no user could read more frequent updates
 _EXCLUDED_NAMESPACES = frozenset({"kube-system", DEFAULT_NAMESPACE})

@@ -12,10 +12,10 @@ from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
 
-from certs.cluster import KubeconfigSource, create_client
-from certs.in_cluster import KubernetesCertificateStore
-from certs.publish import publish_bundle, read_ca_bundle
-from certs.status import SecretStatus, create_status
+from certs.ca_bundle import publish_bundle, read_ca_bundle
+from certs.certificate_status import SecretStatus, create_status
+from certs.cluster_access import KubeconfigSource, create_client
+from certs.secret_store import KubernetesCertificateStore
 from webhook.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
 from webhook.cli.certs.command import FOLDER_ARGUMENT, convert_errors, convert_facts, format_facts
 from webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError

@@ -14,12 +14,12 @@ from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
 
+from certs.certificate_names import CertificateNames, create_service_names, parse_names
+from certs.certificate_status import CertificateFacts, CertificatesOverview
+from certs.certificate_status import inspect_certificates as overview_of
 from certs.errors import CertsError
-from certs.names import CertificateNames, create_service_names, parse_names
 from certs.renewal import issue as issue_certificates
 from certs.renewal import renew as renew_certificates
-from certs.show import CertificateFacts, CertificatesOverview
-from certs.show import inspect_certificates as overview_of
 from webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, LazyGroup, UsageError
 from webhook.cli.output import tables
 from webhook.cli.output.tables import create_table

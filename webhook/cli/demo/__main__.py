@@ -14,10 +14,10 @@ from types import FrameType
 
 import click
 
+from certs.certificate_names import CertificateNames
+from certs.certificate_status import inspect_certificates
 from certs.errors import CertsError
-from certs.names import CertificateNames
 from certs.renewal import issue
-from certs.show import inspect_certificates
 from webhook.cli.demo.demo_files import DemoFiles
 from webhook.cli.demo.demonstration import Demonstration, NoDecisionError
 from webhook.cli.demo.gate_process import GateProcess, GateStartError

@@ -18,8 +18,8 @@ from urllib3.exceptions import HTTPError
 
 from webhook.cli.doctor.facts import Unavailable
 from webhook.cli.framework import UsageError
-from webhook.state.watch.connect import ClientConfig
-from webhook.state.watch.failure import WatchError
+from webhook.kube.api_errors import WatchError
+from webhook.kube.config import ClientConfig
 
 T = TypeVar("T")
 

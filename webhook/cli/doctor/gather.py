@@ -46,15 +46,15 @@ from webhook.cli.doctor.probe import choose_namespace, review_permissions, send_
 from webhook.cli.progress import track
 from webhook.cli.sources.observed_cluster import PODS_PATH, list_cap_ledgers
 from webhook.cli.sources.pagination import ListError, UnknownResourceError, list_all
+from webhook.kube.api_errors import WatchError
+from webhook.kube.client import PooledTransport
+from webhook.kube.config import ClientConfig
+from webhook.kube.resource_codec import ResourceCodec, parse_revision
+from webhook.kube.transport import Transport
 from webhook.objects.core import Namespace, Node, ResourceQuota
 from webhook.objects.meta import ObjectMeta, StringMap
 from webhook.policy.model import PodFilter
-from webhook.state.kubernetes import naming
-from webhook.state.watch.connect import ClientConfig
-from webhook.state.watch.failure import WatchError
-from webhook.state.watch.pool import PooledTransport
-from webhook.state.watch.ports import Transport
-from webhook.state.watch.wire import ResourceCodec, parse_revision
+from webhook.state.kubernetes import cap_ledger
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -275,7 +275,7 @@ class _Gatherer:
         location = GateLocation(
             self._namespace, self._request.name, _find_secret_name(deployment), self._request.cluster_options
         )
-        definition = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{naming.PLURAL}.{naming.GROUP}"
+        definition = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{cap_ledger.PLURAL}.{cap_ledger.GROUP}"
         lease = self._api.get_object(
             f"/apis/coordination.k8s.io/v1/namespaces/{self._namespace}/leases/{LEADER_LEASE_NAME}", LeaderLease
         )

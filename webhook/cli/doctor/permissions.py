@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from webhook.admission.webhook_configuration import CONFIGURATION_NAME
 from webhook.gate.leader_election import LEADER_LEASE
-from webhook.state.kubernetes import naming
+from webhook.state.kubernetes import cap_ledger
 
 DEFAULT_SECRET = "tallygate-tls"  # noqa: S105  its name
 """The name of the Secret with the gate's certificate."""
@@ -77,7 +77,9 @@ PERMISSIONS: tuple[Permission, ...] = (
     *_create_permissions("get", "apps", "deployments replicasets statefulsets", Feature.CLUSTER),
     *_create_permissions("get", "", "replicationcontrollers", Feature.CLUSTER),
     *_create_permissions("create update", "", "events", Feature.EVENTS),
-    *_create_namespaced_permissions("get create update delete", naming.GROUP, naming.PLURAL, Feature.CLUSTER_LEDGERS),
+    *_create_namespaced_permissions(
+        "get create update delete", cap_ledger.GROUP, cap_ledger.PLURAL, Feature.CLUSTER_LEDGERS
+    ),
     *_create_namespaced_permissions(
         "list create update delete", "coordination.k8s.io", "leases", Feature.CLUSTER_LEDGERS
     ),

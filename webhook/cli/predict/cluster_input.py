@@ -34,13 +34,13 @@ from webhook.cli.sources.pagination import ListError, UnknownResourceError, list
 from webhook.cli.sources.snapshot_items import SchedulingObject, SnapshotItem
 from webhook.cli.sources.snapshot_reader import SnapshotError, read_items
 from webhook.errors import TallygateError
+from webhook.kube.api_errors import ApiErrorReason
+from webhook.kube.client import ApiEndpoint, PooledTransport
+from webhook.kube.resource_codec import ResourceCodec, parse_revision
 from webhook.objects.core import ResourceList
 from webhook.objects.meta import ObjectMeta
 from webhook.objects.scheduling import SchedulingNode, SchedulingNodeStatus, SchedulingPod
-from webhook.state.kubernetes import naming
-from webhook.state.watch.failure import ApiErrorReason
-from webhook.state.watch.pool import ApiEndpoint, PooledTransport
-from webhook.state.watch.wire import ResourceCodec, parse_revision
+from webhook.state.kubernetes import cap_ledger
 
 _NODE_DECODER = msgspec.json.Decoder(SchedulingNode)
 _AMOUNTS_DECODER = msgspec.json.Decoder(ResourceList)
@@ -161,7 +161,7 @@ def _read_snapshot(path: Path) -> ClusterInput:
         if kind == snapshot_items.VOLUMES_LISTED_KIND:
             cluster_input.cluster.storage = cluster_input.cluster.storage or StorageIndex()
             return True
-        return ingest(cluster_input.cluster, kind, item) or kind == naming.KIND
+        return ingest(cluster_input.cluster, kind, item) or kind == cap_ledger.KIND
 
     try:
         read_items(path, handle_item)

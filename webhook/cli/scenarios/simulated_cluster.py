@@ -23,16 +23,22 @@ from webhook.gate.ledger_reconciler import IN_FLIGHT_BOUND_SECONDS, LedgerReconc
 from webhook.gate.scheduling_snapshot import ClusterSnapshot
 from webhook.gate.top_consumers import TopConsumers
 from webhook.gate.usage_lister import UsageLister
+from webhook.kube.resource_codec import Changed, Replaced, WatchEvent
 from webhook.objects.core import Namespace
 from webhook.state.in_memory import MemoryLedgers
+from webhook.state.informers.named_stores import (
+    NAMESPACE_CODEC,
+    NODE_CODEC,
+    NamespaceRecord,
+    NamespaceStore,
+    NodeStore,
+    create_namespace_record,
+)
+from webhook.state.informers.pod_records import PodRecord
+from webhook.state.informers.pod_store import PodStore
+from webhook.state.informers.scheduler_cache import SchedulerCache
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
-from webhook.state.watch.events import Changed, Replaced, WatchEvent
-from webhook.state.watch.namespaces import NAMESPACE_CODEC, NamespaceRecord, NamespaceStore, create_namespace_record
-from webhook.state.watch.nodes import NODE_CODEC, NodeStore
-from webhook.state.watch.placing import SchedulerCache
-from webhook.state.watch.pods import PodRecord
-from webhook.state.watch.view import PodStore
 
 # As the server's reconciler: soon after a change, then every second while a ledger has reservations.
 _FIRST_RECONCILE_SECONDS: Final = 0.2

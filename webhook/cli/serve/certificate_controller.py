@@ -19,15 +19,14 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from certs.cluster import KubeconfigSource, create_client
+from certs.ca_rotation import RotationAction, RotationStep
+from certs.certificate_names import create_service_names
+from certs.certificate_reconciler import CertificateReconciler, ChangedError, Timing
+from certs.cluster_access import KubeconfigSource, create_client
 from certs.errors import CertsError
-from certs.folder import ServedFiles
-from certs.in_cluster import KubernetesCertificateStore
-from certs.keeper import CertificateReconciler, ChangedError, Timing
-from certs.kept import ServingCertificate, compute_fingerprint
-from certs.names import create_service_names
-from certs.succession import RotationAction, RotationStep
-from certs.watching import CertificateWatch
+from certs.secret_state import ServingCertificate, compute_fingerprint
+from certs.secret_store import CertificateWatch, KubernetesCertificateStore
+from certs.served_files import ServedFiles
 from webhook.admission.webhook_configuration import CONFIGURATION_NAME
 from webhook.errors import TallygateError
 from webhook.server.interfaces import ReadinessStatus, ServerSetup

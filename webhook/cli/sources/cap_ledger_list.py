@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from webhook.state.kubernetes import codec, naming, wire
+from webhook.kube.resource_codec import ResourceCodec, parse_revision
+from webhook.state.kubernetes import cap_ledger
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey, StoreUnavailableError
-from webhook.state.watch.wire import ResourceCodec, parse_revision
 
 LEDGER_PAGE_SIZE = 50
-"""Ledgers in a page of a list: a ledger may have 1.5 MiB, and a page at most 128 MiB (`webhook.state.watch.pool`)."""
-LEDGERS_PATH = f"/apis/{naming.GROUP}/{naming.VERSION}/{naming.PLURAL}"
+"""Ledgers in a page of a list: a ledger may have 1.5 MiB, and a page at most 128 MiB (`webhook.kube.client`)."""
+LEDGERS_PATH = f"/apis/{cap_ledger.GROUP}/{cap_ledger.VERSION}/{cap_ledger.PLURAL}"
 """The path of the CapLedgers of all namespaces."""
 
 
@@ -25,13 +25,13 @@ class _Spec(msgspec.Struct, frozen=True):
 
 
 class _Status(msgspec.Struct, frozen=True):
-    shown: wire.CapLedgerSummary = wire.CapLedgerSummary()
+    shown: cap_ledger.CapLedgerSummary = cap_ledger.CapLedgerSummary()
 
 
 class _PartialCapLedger(msgspec.Struct, frozen=True):
     """The fields that every version of a CapLedger has."""
 
-    metadata: wire.CapLedgerMetadata
+    metadata: cap_ledger.CapLedgerMetadata
     spec: _Spec
     status: _Status = _Status()
 
@@ -72,10 +72,10 @@ def create_ledger_record(item: msgspec.Raw) -> CapLedgerRecord:
     metadata, key = partial.metadata, LedgerKey(partial.spec.cap, partial.spec.namespace)
     identity = metadata.uid, metadata.namespace, metadata.name, parse_revision(metadata.resource_version), key
     try:
-        decoded = codec.decode_ledger(bytes(item), key)
+        decoded = cap_ledger.decode_ledger(bytes(item), key)
     except StoreUnavailableError as error:
         return CapLedgerRecord(*identity, None, None, str(error))
-    if metadata.name != naming.get_object_name(key):
+    if metadata.name != cap_ledger.get_object_name(key):
         message = f"capledger {metadata.namespace}/{metadata.name} has a name that no gate gives, and is passed over"
         return CapLedgerRecord(*identity, None, None, message)
     return CapLedgerRecord(*identity, decoded.ledger, partial.status.shown.counted_at)
@@ -111,4 +111,4 @@ def _describe_duplicate(record: CapLedgerRecord, other: CapLedgerRecord) -> str:
 
 _PARTIAL_DECODER = msgspec.json.Decoder(_PartialCapLedger)
 
-LEDGER_RECORD_CODEC = ResourceCodec(naming.PLURAL, LEDGERS_PATH, msgspec.Raw, create_ledger_record)
+LEDGER_RECORD_CODEC = ResourceCodec(cap_ledger.PLURAL, LEDGERS_PATH, msgspec.Raw, create_ledger_record)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from webhook.cli.sources.observed_cluster import ObservedCluster, observe_api_server, observe_snapshot
 from webhook.cli.sources.options import require_one_source
-from webhook.state.watch.connect import ClientConfig, load_in_cluster_config, load_kubeconfig
+from webhook.kube.config import ClientConfig, load_in_cluster_config, load_kubeconfig
 
 
 @dataclass(frozen=True, slots=True)

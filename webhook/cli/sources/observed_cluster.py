@@ -24,21 +24,23 @@ from webhook.cli.sources.cap_ledger_list import (
 from webhook.cli.sources.pagination import ListError, UnknownResourceError, list_all
 from webhook.cli.sources.snapshot_reader import SNAPSHOT_HINT, SnapshotError, read_items
 from webhook.gate.usage_lister import Membership, UsageLister
+from webhook.kube.api_errors import ApiErrorReason
+from webhook.kube.client import ApiEndpoint, PooledTransport
+from webhook.kube.informer import Informer
+from webhook.kube.resource_codec import Changed, Deleted, Replaced, ResourceCodec, WatchEvent, parse_revision
+from webhook.kube.transport import Transport
 from webhook.objects.core import Namespace, Pod
-from webhook.state.kubernetes import naming
+from webhook.state.informers.named_stores import (
+    NAMESPACE_CODEC,
+    NamespaceRecord,
+    NamespaceStore,
+    create_namespace_record,
+)
+from webhook.state.informers.pod_columns import StoredPod
+from webhook.state.informers.pod_records import ChargeGroupInterner, PodRecord, create_pod_record
+from webhook.state.informers.pod_store import PodStore
+from webhook.state.kubernetes import cap_ledger
 from webhook.state.ports import LedgerKey
-from webhook.state.watch import namespaces
-from webhook.state.watch.columns import StoredPod
-from webhook.state.watch.events import Changed, Deleted, Replaced, WatchEvent
-from webhook.state.watch.failure import ApiErrorReason
-from webhook.state.watch.namespaces import NAMESPACE_CODEC, NamespaceRecord, NamespaceStore
-from webhook.state.watch.pods import PodRecord, create_pod_record
-from webhook.state.watch.pool import ApiEndpoint, PooledTransport
-from webhook.state.watch.ports import Transport
-from webhook.state.watch.runner import Informer
-from webhook.state.watch.shapes import ChargeGroupInterner
-from webhook.state.watch.view import PodStore
-from webhook.state.watch.wire import ResourceCodec, parse_revision
 
 PODS_PATH = "/api/v1/pods"
 _NO_MEMBERS = Membership(frozenset(), "", 0, 0, 0)
@@ -186,8 +188,8 @@ class _SnapshotHandler:
             case "Pod":
                 self.pods.append(self.stores.create_pod_record(_POD_DECODER.decode(item)))
             case "Namespace":
-                self.namespaces.append(namespaces.create_namespace_record(_NAMESPACE_DECODER.decode(item)))
-            case naming.KIND:
+                self.namespaces.append(create_namespace_record(_NAMESPACE_DECODER.decode(item)))
+            case cap_ledger.KIND:
                 self.ledgers.append(cap_ledger_list.create_ledger_record(item))
             case "Node":
                 pass

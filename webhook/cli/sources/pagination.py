@@ -5,10 +5,9 @@ from typing import TypeVar
 
 from webhook.cli.progress import track_size
 from webhook.errors import TallygateError
-from webhook.state.watch.events import Replaced, ResourceRecord
-from webhook.state.watch.failure import RELIST_REASONS, ApiErrorReason, WatchError
-from webhook.state.watch.ports import Transport
-from webhook.state.watch.wire import Page, ResourceCodec, create_response_error
+from webhook.kube.api_errors import RELIST_REASONS, ApiErrorReason, WatchError
+from webhook.kube.resource_codec import Page, Replaced, ResourceCodec, ResourceRecord, create_response_error
+from webhook.kube.transport import Transport
 
 W = TypeVar("W")
 R = TypeVar("R", bound=ResourceRecord)

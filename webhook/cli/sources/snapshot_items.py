@@ -13,11 +13,11 @@ from webhook.accounting.cluster.ingest import STORAGE_TYPES
 from webhook.accounting.cluster.storage_index import StorageObject
 from webhook.cli.sources.cap_ledger_list import LEDGERS_PATH
 from webhook.cli.sources.observed_cluster import PODS_PATH
+from webhook.kube.resource_codec import ResourceCodec, parse_revision
 from webhook.objects.core import Namespace
 from webhook.objects.meta import ObjectMeta
 from webhook.objects.scheduling import DeviceClass, PodDisruptionBudget, PriorityClass, SchedulingNode, SchedulingPod
-from webhook.state.kubernetes import naming, wire
-from webhook.state.watch.wire import ResourceCodec, parse_revision
+from webhook.state.kubernetes import cap_ledger
 
 
 class SnapshotItem(NamedTuple):
@@ -92,18 +92,18 @@ def _create_ledger_item(item: msgspec.Raw) -> SnapshotItem:
 
 
 class _StoredObject(msgspec.Struct, frozen=True):
-    metadata: wire.CapLedgerMetadata
+    metadata: cap_ledger.CapLedgerMetadata
 
 
 _ENCODER = msgspec.json.Encoder()
 _METADATA_DECODER = msgspec.json.Decoder(_StoredObject)
 _FIELDS_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_LEDGER_DECODER = msgspec.json.Decoder(wire.CapLedger)
+_LEDGER_DECODER = msgspec.json.Decoder(cap_ledger.CapLedger)
 
 POD_CODEC = ResourceCodec("pods", PODS_PATH, SchedulingPod, _create_pod_item)
 NODE_CODEC = ResourceCodec("nodes", "/api/v1/nodes", SchedulingNode, _create_node_item)
 NAMESPACE_CODEC = ResourceCodec("namespaces", "/api/v1/namespaces", Namespace, _create_namespace_item)
-LEDGER_CODEC = ResourceCodec(naming.PLURAL, LEDGERS_PATH, msgspec.Raw, _create_ledger_item)
+LEDGER_CODEC = ResourceCodec(cap_ledger.PLURAL, LEDGERS_PATH, msgspec.Raw, _create_ledger_item)
 
 _RESOURCES: Sequence[tuple[str, str, str]] = (
     ("v1", "persistentvolumeclaims", "PersistentVolumeClaim"),

@@ -17,8 +17,8 @@ from webhook.cli.sources.observed_cluster import ObservedCluster
 from webhook.cli.usage.usage_report import ChosenLedger
 from webhook.cli.usage.usage_table import format_scope
 from webhook.objects.core import Pod, PodSpec
+from webhook.state.informers.pod_records import ChargeGroup
 from webhook.state.ledger.ledger import Ledger, Reservation
-from webhook.state.watch.shapes import ChargeGroup
 
 _NO_AMOUNTS = Amounts()
 

@@ -14,9 +14,9 @@ from webhook.admission.cap_index import ActiveCap, CapIndex
 from webhook.cli.framework import UsageError
 from webhook.cli.sources.cap_ledger_list import CapLedgerRecord
 from webhook.cli.sources.observed_cluster import ObservedCluster
+from webhook.state.informers.pod_store import PodUsage
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
-from webhook.state.watch.view import PodUsage
 
 
 class ChosenLedger(NamedTuple):

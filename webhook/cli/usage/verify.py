@@ -26,9 +26,9 @@ from webhook.cli.sources.cap_ledger_list import CapLedgerRecord
 from webhook.cli.sources.observed_cluster import ObservedCluster
 from webhook.cli.usage.usage_report import ChosenLedger
 from webhook.cli.usage.usage_table import format_scope
+from webhook.state.informers.pod_columns import StoredPod
+from webhook.state.informers.pod_records import ChargeGroup
 from webhook.state.ledger.ledger import Ledger, Operation
-from webhook.state.watch.columns import StoredPod
-from webhook.state.watch.shapes import ChargeGroup
 
 _NO_AMOUNTS = Amounts()
 _CLOCK_SKEW_SECONDS = 10.0

@@ -12,13 +12,13 @@ from webhook.audit.audit import Audit, AuditInput, AuditResult, AuditScope, list
 from webhook.audit.listing import PageReader, list_nodes
 from webhook.audit.report_writer import NO_REPORT_API, ReportCounts, ReportWriter
 from webhook.errors import TallygateError
+from webhook.kube.client import PooledTransport
+from webhook.kube.config import ClientConfig
 from webhook.policy.model import PolicySet
 from webhook.server.controllers.informers import GateInformers
 from webhook.server.interfaces import ReadinessStatus
 from webhook.server.telemetry.controller_metrics import AuditMetrics, LastAudit, log_audit
 from webhook.server.telemetry.json_log import Logger
-from webhook.state.watch.connect import ClientConfig
-from webhook.state.watch.pool import PooledTransport
 
 _PAGE_SIZE: Final = 50  # objects: decoding a page delays the threads that answer reviews by a millisecond or two
 _REST_RATIO: Final = 9.0  # rest time / work time

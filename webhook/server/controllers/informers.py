@@ -3,16 +3,15 @@
 import time
 
 from webhook.gate.usage_lister import UsageLister
+from webhook.kube.client import PooledTransport
+from webhook.kube.config import ClientConfig, load_in_cluster_config, load_kubeconfig
+from webhook.kube.informer import Informer, InformerStatus
 from webhook.server.controllers.listers import InformerQuotaLister, InformerSnapshotProvider
 from webhook.server.interfaces import ReadinessStatus
 from webhook.server.settings.table import Settings
 from webhook.server.telemetry.json_log import Logger
-from webhook.state.watch.asking import LiveReader
-from webhook.state.watch.cluster import ClusterInformers
-from webhook.state.watch.connect import ClientConfig, load_in_cluster_config, load_kubeconfig
-from webhook.state.watch.devices import DEVICE_CLASS_CODEC
-from webhook.state.watch.pool import PooledTransport
-from webhook.state.watch.runner import Informer, InformerStatus
+from webhook.state.informers.cluster_informers import ClusterInformers, LiveReader
+from webhook.state.informers.named_stores import DEVICE_CLASS_CODEC
 
 _CAP_RESOURCES = ("namespaces", "pods")
 

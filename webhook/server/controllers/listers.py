@@ -14,15 +14,13 @@ from typing import Final
 
 from webhook.gate import schedulability  # noqa: F401  here, before an API server waits for the first answer
 from webhook.gate.scheduling_snapshot import ClusterSnapshot
+from webhook.kube.client import ApiEndpoint
+from webhook.kube.informer import Informer, InformerStatus
 from webhook.objects.core import ResourceQuota
 from webhook.server.controllers.unsynced import UnsyncedLog, create_schedulability_log
 from webhook.server.telemetry.json_log import Logger
-from webhook.state.watch.devices import DEVICE_CLASS_CODEC
-from webhook.state.watch.namespaces import NamespaceStore
-from webhook.state.watch.placing import SchedulerCache
-from webhook.state.watch.pool import ApiEndpoint
-from webhook.state.watch.quotas import QUOTA_CODEC, QuotaStore
-from webhook.state.watch.runner import Informer, InformerStatus
+from webhook.state.informers.named_stores import DEVICE_CLASS_CODEC, QUOTA_CODEC, NamespaceStore, QuotaStore
+from webhook.state.informers.scheduler_cache import SchedulerCache
 
 _NAMESPACE_TIMEOUT_SECONDS: Final = 2.0  # a watch that works is some milliseconds behind
 

@@ -26,7 +26,7 @@ from webhook.server.events.event_message import create_event_message
 from webhook.server.interfaces import Admit, ReadinessStatus
 from webhook.server.telemetry.json_log import Logger
 from webhook.state.exchange import HttpResponse
-from webhook.state.kubernetes.calls import Http1Client, Http1ClientConfig, Http1Request
+from webhook.state.kubernetes.ledger_store import Http1Client, Http1ClientConfig, Http1Request
 
 REPORTER = "tallygate"
 

@@ -12,12 +12,12 @@ from prometheus_client.registry import Collector
 
 from webhook.audit.audit import AuditResult
 from webhook.audit.report_writer import ReportCounts
+from webhook.kube.informer import InformerStatus
 from webhook.server.telemetry.json_log import Logger
 from webhook.server.telemetry.labels import OTHER
 from webhook.server.telemetry.ledger_metrics import ObservedLedgers
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
-from webhook.state.watch.runner import InformerStatus
 
 
 class LedgerControllerMetrics(Collector):

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from cryptography import x509
 
-from certs.files import CA_FILE, CHAIN_FILE, KEY_FILE
+from certs.cert_files import CA_FILE, CHAIN_FILE, KEY_FILE
 from webhook.cli.doctor.api_types import GateDeployment, TlsSecret, Webhook, WebhookConfiguration
 from webhook.cli.doctor.certificate_chain import CertificateChainError, find_distrust, load_certificates
 from webhook.cli.doctor.check_result import (

@@ -26,12 +26,12 @@ from webhook.cli.doctor.check_result import (
 from webhook.cli.doctor.facts import GateFacts, ReplicaMetrics, Unavailable, detect_features
 from webhook.cli.doctor.permissions import Feature
 from webhook.gate.leader_election import LEADER_LEASE, LEASE_DURATION_SECONDS
-from webhook.state.kubernetes import naming
-from webhook.state.kubernetes.definition import create_crd
+from webhook.state.kubernetes import cap_ledger
+from webhook.state.kubernetes.crd import create_crd
 
 _IN_MEMORY = "ledgers are kept in the gate's memory"
 _CRD_FILE = "deploy/kustomize/components/followed/crd.yaml"
-_CRD_NAME = f"{naming.PLURAL}.{naming.GROUP}"
+_CRD_NAME = f"{cap_ledger.PLURAL}.{cap_ledger.GROUP}"
 _MIN_REPLICAS = 2
 _MAX_LEASE_AGE_SECONDS = 4 * LEASE_DURATION_SECONDS
 """The seconds after which another replica should have acquired the Lease."""
@@ -50,7 +50,7 @@ def _check_definition(facts: GateFacts) -> CheckResult:
         return _report_missing_definition(facts)
     results = list(_check_version(facts, stored_definition))
     return combine_results(
-        results, create_pass(f"{_CRD_NAME} serves and stores {naming.VERSION}, as this version writes it")
+        results, create_pass(f"{_CRD_NAME} serves and stores {cap_ledger.VERSION}, as this version writes it")
     )
 
 
@@ -69,7 +69,7 @@ def _report_missing_definition(facts: GateFacts) -> CheckResult:
 
 
 def _check_version(facts: GateFacts, stored_definition: CustomResourceDefinition) -> Iterator[CheckResult]:
-    stored_version = next((each for each in stored_definition.spec.versions if each.name == naming.VERSION), None)
+    stored_version = next((each for each in stored_definition.spec.versions if each.name == cap_ledger.VERSION), None)
     if stored_version is None or not stored_version.served or not stored_version.storage:
         state = (
             "is not there"
@@ -78,7 +78,7 @@ def _check_version(facts: GateFacts, stored_definition: CustomResourceDefinition
             if not stored_version.served
             else ("is not what is stored")
         )
-        yield create_failure(f"version {naming.VERSION} of {_CRD_NAME} {state}", _format_apply(facts))
+        yield create_failure(f"version {cap_ledger.VERSION} of {_CRD_NAME} {state}", _format_apply(facts))
         return
     if not any(
         each.type == "Established" and each.status == "True" for each in stored_definition.status.conditions or ()
@@ -96,7 +96,9 @@ def _check_version(facts: GateFacts, stored_definition: CustomResourceDefinition
             f"{format_names(missing_fields)}",
             _format_apply(facts),
         )
-    old_versions = [version for version in stored_definition.status.stored_versions or () if version != naming.VERSION]
+    old_versions = [
+        version for version in stored_definition.status.stored_versions or () if version != cap_ledger.VERSION
+    ]
     if old_versions:
         yield create_warning(f"objects of {format_names(old_versions)} may still be stored")
 

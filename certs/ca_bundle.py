@@ -1,0 +1,161 @@
+"""The two webhook configurations of an API server: how they are read, and how what they trust is changed.
+
+Publishing: the authorities of a folder, written into the webhook configurations by which an API server trusts us.
+"""
+
+import base64
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from cryptography.hazmat.primitives import serialization
+
+from certs.api import ApiClient, ApiError
+from certs.cert_files import CA_FILE, CHAIN_FILE, read_ca_certificates, read_chain
+from certs.certificate_status import find_chain_problem
+from certs.errors import CertsError
+
+CONFIGURATION_KINDS: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+
+
+def get_collection_path(kind: str) -> str:
+    """The path of all configurations of a kind."""
+    return f"/apis/admissionregistration.k8s.io/v1/{kind.lower()}s"
+
+
+def read_configuration(client: ApiClient, kind: str, name: str) -> Any:
+    """One configuration as it was sent.
+
+    Raises:
+        ApiError: it cannot be read; 404: there is none.
+        CertsError: what answered is no API server.
+    """
+    return client.read(_get_configuration_path(kind, name), kind, name)
+
+
+def patch_trust(client: ApiClient, name: str, configuration: Any, encoded_bundle: str) -> bool:
+    """Let every webhook of what was found trust this (PEM in base64); whether there was anything to write.
+
+    Raises:
+        ApiError: it cannot be written; 409: it was changed since it was read.
+    """
+    operations = _create_operations(configuration, encoded_bundle)
+    if operations:
+        client.patch(_get_configuration_path(configuration["kind"], name), operations)
+    return bool(operations)
+
+
+def _get_configuration_path(kind: str, name: str) -> str:
+    return f"{get_collection_path(kind)}/{quote(name, safe='')}"
+
+
+def _create_operations(configuration: Any, encoded_bundle: str) -> list[dict[str, Any]]:
+    """The JSON patch that makes every webhook trust; it holds only for the very version that was read (409 else)."""
+    entries = [
+        {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": encoded_bundle}
+        for index, webhook in enumerate(configuration.get("webhooks") or ())
+        if webhook["clientConfig"].get("caBundle") != encoded_bundle
+    ]
+    version = {"op": "add", "path": "/metadata/resourceVersion", "value": configuration["metadata"]["resourceVersion"]}
+    return [version, *entries] if entries else []
+
+
+_MAX_BUNDLE_BYTES = 1 << 16  # bytes; an authority takes less than one thousand, and each entry gets a copy
+_MAX_ATTEMPTS = 5
+_NAME_PATTERN = re.compile(
+    r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
+)  # a DNS subdomain, so far that it is one step of a path
+
+
+class PublishOutcome(StrEnum):
+    """What became of one configuration."""
+
+    UPDATED = "updated"
+    UNCHANGED = "unchanged"
+    MISSING = "not there"
+
+
+@dataclass(frozen=True, slots=True)
+class PublishResult:
+    """One configuration, and what became of it."""
+
+    kind: str
+    name: str
+    outcome: PublishOutcome
+
+
+def read_ca_bundle(folder: Path, now: datetime) -> bytes:
+    """What is to be trusted: the certificates of `ca.crt` as PEM, and nothing else that may stand in it.
+
+    Raises:
+        CertsError: there are none, they are too many to publish, or a serving certificate beside them is not valid by
+            them: then nobody could call the gate any more.
+    """
+    ca_certificates, chain = read_ca_certificates(folder), read_chain(folder)
+    if not ca_certificates:
+        raise CertsError(f"{folder / CA_FILE}: no certificate in it; `tallygate certs issue` makes one")
+    if chain and (problem := find_chain_problem(chain[0], ca_certificates, now)):
+        raise CertsError(
+            f"{folder / CHAIN_FILE}: {problem}; who trusts only {folder / CA_FILE} would not call the gate: "
+            "`tallygate certs renew` or `tallygate certs issue` makes it anew"
+        )
+    encoded = b"".join(each.public_bytes(serialization.Encoding.PEM) for each in ca_certificates)
+    if len(encoded) > _MAX_BUNDLE_BYTES:
+        raise CertsError(
+            f"{folder / CA_FILE}: {len(ca_certificates)} certificates, {len(encoded)} bytes; the most that is "
+            "published is "
+            f"{_MAX_BUNDLE_BYTES}: keep those that sign for the gate"
+        )
+    return encoded
+
+
+def publish_bundle(client: ApiClient, name: str, bundle: bytes) -> Iterator[PublishResult]:
+    """Write `trusted` into every webhook of both configurations of this name, and say of each what was done.
+
+    What is so already is not written; nothing but `caBundle` is touched. One of the two may be missing.
+
+    Raises:
+        CertsError: nothing can be called so, neither is there, the API server cannot be reached or refuses, or others
+            keep changing one.
+    """
+    if not _NAME_PATTERN.fullmatch(name):
+        raise CertsError(
+            f"{name!r} names no webhook configuration: lower-case letters and digits, with - and . between"
+        )
+    outcomes = []
+    for kind in CONFIGURATION_KINDS:
+        try:
+            outcome = _publish_to_configuration(client, kind, name, base64.b64encode(bundle).decode("ascii"))
+        except ApiError as error:
+            raise error.to_certs_error(f"read and patch the {kind} {name}") from None
+        outcomes.append(outcome)
+        yield PublishResult(kind, name, outcome)
+    if set(outcomes) == {PublishOutcome.MISSING}:
+        raise CertsError(
+            f"no webhook configuration is called {name}: register the gate first (kubectl apply -k "
+            "deploy/kustomize/base), or name it by --name"
+        )
+
+
+def _publish_to_configuration(client: ApiClient, kind: str, name: str, encoded_bundle: str) -> PublishOutcome:
+    for _ in range(_MAX_ATTEMPTS):
+        try:
+            if not patch_trust(client, name, read_configuration(client, kind, name), encoded_bundle):
+                return PublishOutcome.UNCHANGED
+        except ApiError as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return PublishOutcome.MISSING
+            if error.status != HTTPStatus.CONFLICT:
+                raise
+        else:
+            return PublishOutcome.UPDATED
+    raise CertsError(
+        f"the {kind} {name} was changed by somebody else each of the {_MAX_ATTEMPTS} times that we read it: "
+        "try again, and look who writes it (kubectl get --show-managed-fields)"
+    )

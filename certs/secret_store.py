@@ -1,0 +1,283 @@
+"""The Secret and the webhook configurations of a real cluster, for `Keeper`.
+
+Word of a change of the Secret or of a webhook configuration, as soon as the API server sends it.
+
+What has changed is not read here: whoever hears of it looks. Nobody relies on being told, since he looks now and then
+anyway: a watch that breaks off, is refused, or is silent for good costs time and nothing else.
+"""
+
+import base64
+import binascii
+import random
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from http import HTTPStatus
+from threading import Event, Lock, Thread
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+from urllib3 import BaseHTTPResponse
+from urllib3.exceptions import HTTPError
+
+from certs.api import ApiClient, ApiError
+from certs.ca_bundle import CONFIGURATION_KINDS, get_collection_path, patch_trust, read_configuration
+from certs.certificate_names import CertificateNames, create_service_names, parse_names
+from certs.certificate_reconciler import ChangedError, StoredSecret, WebhookTrust
+from certs.errors import CertsError
+from certs.secret_state import (
+    RENEW_ANNOTATION,
+    SINCE_ANNOTATION,
+    SecretState,
+    encode_annotations,
+    encode_data,
+    parse_secret_state,
+)
+
+_CONFLICT_STATUSES = (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND)  # what was there is another, or gone
+_SECRET_TYPE = "kubernetes.io/tls"  # noqa: S105  # a type, no password
+_LABELS = {"app.kubernetes.io/name": "tallygate", "app.kubernetes.io/component": "gate"}
+_OUR_ANNOTATIONS = frozenset({RENEW_ANNOTATION, SINCE_ANNOTATION})
+_CERT_MANAGER_PREFIX = "cert-manager.io/"  # what annotations begin with of who keeps Secrets, too
+
+
+class KubernetesCertificateStore:
+    """One Secret, by namespace and name, and the two configurations of a name."""
+
+    def __init__(self, client: ApiClient, secret: tuple[str, str], configuration_name: str) -> None:
+        self._client = client
+        self._namespace, self._name = secret
+        self._path = f"{get_secrets_path(self._namespace)}/{quote(self._name, safe='')}"
+        self._configuration_name = configuration_name
+        self._objects: dict[str, Any] = {}
+
+    def read_webhook_trust(self) -> tuple[WebhookTrust, ...]:
+        """Those configurations that there are.
+
+        Raises:
+            CertsError: that cannot be told.
+        """
+        webhook_trust = []
+        for kind in CONFIGURATION_KINDS:
+            with _convert_errors(f"read the {kind} {self._configuration_name}"):
+                try:
+                    self._objects[kind] = read_configuration(self._client, kind, self._configuration_name)
+                except ApiError as error:
+                    if error.status != HTTPStatus.NOT_FOUND:
+                        raise
+                else:
+                    webhook_trust.append(_parse_webhook_trust(kind, self._objects[kind]))
+        return tuple(webhook_trust)
+
+    def read_secret(self) -> StoredSecret | None:
+        """The Secret, if there is one.
+
+        Raises:
+            CertsError: that cannot be told, or somebody else keeps it.
+        """
+        with _convert_errors(f"read the Secret {self._secret_name}"):
+            try:
+                secret = self._objects["Secret"] = self._client.read(self._path, "Secret", self._secret_name)
+            except ApiError as error:
+                if error.status != HTTPStatus.NOT_FOUND:
+                    raise
+                return None
+        metadata = secret["metadata"]
+        annotations = metadata.get("annotations") or {}
+        if any(name.startswith(_CERT_MANAGER_PREFIX) for name in annotations):
+            raise CertsError(
+                f"the Secret {self._secret_name} is kept by cert-manager: mount it and serve with --tls-cert and "
+                "--tls-key, "
+                "or name another by --tls-secret"
+            )
+        return StoredSecret(
+            metadata["resourceVersion"], parse_secret_state(_decode_data(secret.get("data") or {}), annotations)
+        )
+
+    def write_secret(self, state: SecretState, expected: StoredSecret | None) -> None:
+        """Write the Secret in the place of what was found.
+
+        Raises:
+            ChangedError: it is no longer as it was found.
+            CertsError: it cannot be written.
+        """
+        data = {name: base64.b64encode(value).decode("ascii") for name, value in encode_data(state).items()}
+        with _convert_errors(f"{'update' if expected else 'create'} the Secret {self._secret_name}"):
+            if expected is None:
+                body: Any = {"apiVersion": "v1", "kind": "Secret", "type": _SECRET_TYPE, "data": data}
+                body["metadata"] = {"name": self._name, "labels": _LABELS, "annotations": encode_annotations(state)}
+                self._client.create(get_secrets_path(self._namespace), body)
+            else:
+                body = _merge_secret(self._objects["Secret"], data, encode_annotations(state), expected.version)
+                self._client.replace(self._path, body)
+
+    def publish_bundle(self, expected: WebhookTrust, bundle: bytes) -> None:
+        """Let all webhooks of a configuration trust this.
+
+        Raises:
+            ChangedError: it is no longer as it was found.
+            CertsError: it cannot be written.
+        """
+        encoded_bundle = base64.b64encode(bundle).decode("ascii")
+        with _convert_errors(f"patch the {expected.kind} {self._configuration_name}"):
+            patch_trust(self._client, self._configuration_name, self._objects[expected.kind], encoded_bundle)
+
+    @property
+    def _secret_name(self) -> str:
+        return f"{self._namespace}/{self._name}"
+
+
+def get_secrets_path(namespace: str) -> str:
+    """The path of all Secrets of a namespace."""
+    return f"/api/v1/namespaces/{quote(namespace, safe='')}/secrets"
+
+
+@contextmanager
+def _convert_errors(operation: str) -> Iterator[None]:
+    try:
+        yield
+    except ApiError as error:
+        if error.status in _CONFLICT_STATUSES and not _is_namespace_missing(error):
+            raise ChangedError(f"somebody else was quicker to {operation}") from None
+        raise error.to_certs_error(operation) from None
+
+
+def _is_namespace_missing(error: ApiError) -> bool:
+    return error.status == HTTPStatus.NOT_FOUND and "namespaces" in error.message
+
+
+def _parse_webhook_trust(kind: str, configuration: Mapping[str, Any]) -> WebhookTrust:
+    clients = [webhook["clientConfig"] for webhook in configuration.get("webhooks") or ()]
+    bundles = tuple(_decode_base64(client.get("caBundle") or "") for client in clients)
+    return WebhookTrust(kind, configuration["metadata"]["resourceVersion"], bundles, _parse_webhook_names(clients))
+
+
+def _parse_webhook_names(clients: list[Mapping[str, Any]]) -> CertificateNames | None:
+    """By which an API server calls these (k8s.io/apiserver, pkg/util/webhook/client.go, v1.36)."""
+    names = None
+    for client in clients:
+        try:
+            if service := client.get("service"):
+                client_names = create_service_names(service["name"], service["namespace"])
+            else:
+                client_names = parse_names([urlsplit(client["url"]).hostname or ""])
+        except (CertsError, KeyError, ValueError):  # the API server lets through what nothing can be called by
+            continue
+        names = names + client_names if names else client_names
+    return names
+
+
+def _merge_secret(
+    secret: Mapping[str, Any], data: dict[str, str], our_annotations: dict[str, str], version: str
+) -> Any:
+    """What was found, with everything of others in it."""
+    metadata = secret["metadata"]
+    annotations = {
+        name: text for name, text in (metadata.get("annotations") or {}).items() if name not in _OUR_ANNOTATIONS
+    }
+    metadata = {**metadata, "annotations": annotations | our_annotations, "resourceVersion": version}
+    return {**secret, "metadata": metadata, "data": {**(secret.get("data") or {}), **data}}
+
+
+def _decode_data(data: Mapping[str, str]) -> dict[str, bytes]:
+    return {name: _decode_base64(text) for name, text in data.items()}
+
+
+def _decode_base64(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return b""
+
+
+_WATCH_SECONDS: Final = 300  # seconds; the API server ends a watch then
+_IDLE_TIMEOUT_SECONDS: Final = _WATCH_SECONDS + 60.0  # seconds, until a connection that says nothing is given up
+_RESTART_DELAY_SECONDS: Final = (
+    1.0  # seconds after a watch has ended; whoever begins another is told what there is, so nothing is lost
+)
+_RETRY_DELAY_SECONDS: Final = 10.0  # seconds after one that was refused or broke
+_CHUNK_BYTES: Final = 1 << 16
+_JOIN_TIMEOUT_SECONDS: Final = 1.0
+
+
+class CertificateWatch:
+    """A thread for each of the three objects; `changed` is called by any of them. It can be begun once."""
+
+    def __init__(
+        self, client: ApiClient, secret: tuple[str, str], configuration_name: str, notify: Callable[[], None]
+    ) -> None:
+        self._client = client
+        self._notify = notify
+        self._stop = Event()
+        self._lock = Lock()
+        self._responses: set[BaseHTTPResponse] = set()
+        self._failures: dict[str, str] = {}
+        namespace, name = secret
+        targets = [(f"Secret {namespace}/{name}", get_secrets_path(namespace), name)]
+        targets += [
+            (f"{kind} {configuration_name}", get_collection_path(kind), configuration_name)
+            for kind in CONFIGURATION_KINDS
+        ]
+        self._threads = [
+            Thread(target=self._watch_until_stopped, args=each, name="certificates-watch", daemon=True)
+            for each in targets
+        ]
+
+    def start(self) -> None:
+        """Watch from now on; what is there already is told as well."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Break off what is under way; a connection that is just being made is not waited for."""
+        self._stop.set()
+        with self._lock:
+            for response in self._responses:
+                _shut_down(response)
+        for thread in self._threads:
+            thread.join(_JOIN_TIMEOUT_SECONDS)
+
+    @property
+    def failure(self) -> str:
+        """Why not all are watched; empty when they are."""
+        with self._lock:
+            return next(iter(self._failures.values()), "")
+
+    def _watch_until_stopped(self, description: str, path: str, name: str) -> None:
+        while not self._stop.is_set():
+            failure = ""
+            try:
+                self._read_watch(description, path, name)
+            except ApiError as error:
+                failure = str(error.to_certs_error(f"watch the {description}"))
+            except HTTPError as error:
+                failure = str(self._client.convert_error(error).to_certs_error(f"watch the {description}"))
+            except Exception as error:  # noqa: BLE001  # whatever it is, a thread that ends is a watch that ends
+                failure = f"the {description} cannot be watched: {type(error).__name__}"
+            if failure:
+                self._set_failure(description, failure)
+            self._stop.wait((_RETRY_DELAY_SECONDS if failure else _RESTART_DELAY_SECONDS) * random.uniform(0.8, 1.2))  # noqa: S311  not secret
+
+    def _read_watch(self, description: str, path: str, name: str) -> None:
+        """Say of each piece that comes that something has changed: an event, or several."""
+        response = self._client.watch(path, name, _WATCH_SECONDS, _IDLE_TIMEOUT_SECONDS)
+        with self._lock:
+            self._responses.add(response)
+        self._set_failure(description, "")
+        try:
+            while not self._stop.is_set() and response.read1(_CHUNK_BYTES):
+                self._notify()
+        finally:
+            with self._lock:
+                self._responses.discard(response)
+            response.close()
+
+    def _set_failure(self, description: str, failure: str) -> None:
+        with self._lock:
+            self._failures.pop(description, None)
+            if failure and not self._stop.is_set():
+                self._failures[description] = failure
+
+
+def _shut_down(response: BaseHTTPResponse) -> None:
+    with suppress(OSError, ValueError, RuntimeError):  # it has just ended by itself
+        response.shutdown()

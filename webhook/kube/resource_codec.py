@@ -1,0 +1,217 @@
+"""What following a resource tells: plain values, in the order in which they must be applied.
+
+Pages and watch events as bytes, read into plain values.
+
+Each object is digested into a row as soon as its page is decoded: no more than one page is in memory as objects.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+import msgspec
+
+from webhook.kube.api_errors import ApiErrorReason, WatchError
+from webhook.kube.transport import Response
+
+
+class ResourceRecord(Protocol):
+    """What every kept object says of itself; `revision` is that of its last change."""
+
+    @property
+    def uid(self) -> str:
+        """What it is known by for as long as it lives, and nothing else ever."""
+        ...
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace, or nothing."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Its name, which another may bear later."""
+        ...
+
+    @property
+    def revision(self) -> int:
+        """When it last changed."""
+        ...
+
+
+R_co = TypeVar("R_co", bound=ResourceRecord, covariant=True)
+
+
+class Replaced(NamedTuple, Generic[R_co]):
+    """A whole list at one revision: what is not in it is not there. Whether it was deleted, or when, is not said."""
+
+    items: Sequence[R_co]
+    revision: int
+
+
+class Changed(NamedTuple, Generic[R_co]):
+    """An object was created or changed."""
+
+    item: R_co
+    revision: int
+
+
+class Deleted(NamedTuple, Generic[R_co]):
+    """An object's deletion was seen: `item` is its last state, `revision` that of the deletion."""
+
+    item: R_co
+    revision: int
+
+
+class Bookmark(NamedTuple):
+    """Nothing else has changed up to this revision."""
+
+    revision: int
+
+
+WatchEvent = Replaced[R_co] | Changed[R_co] | Deleted[R_co] | Bookmark
+
+
+W = TypeVar("W")
+R = TypeVar("R", bound=ResourceRecord)
+
+_MAX_REVISION_DIGITS = 19  # digits; etcd's are int64
+_MAX_MESSAGE_CHARACTERS = 500  # characters of a server's message
+_REASON_BY_STATUS = {
+    401: ApiErrorReason.UNAUTHORIZED,
+    403: ApiErrorReason.FORBIDDEN,
+    404: ApiErrorReason.ABSENT,
+    410: ApiErrorReason.EXPIRED,
+    429: ApiErrorReason.BUSY,
+}
+_SERVER_ERROR = 500
+
+
+class _ListMeta(msgspec.Struct, rename="camel", frozen=True):
+    resource_version: str
+    continue_: str = msgspec.field(name="continue", default="")
+
+
+class _List(msgspec.Struct, Generic[W], frozen=True):
+    metadata: _ListMeta
+    items: list[W] | None = None
+
+
+class _Event(msgspec.Struct, frozen=True):
+    type: str
+    object: msgspec.Raw
+
+
+class _BookmarkMeta(msgspec.Struct, rename="camel", frozen=True):
+    resource_version: str
+
+
+class _BookmarkObject(msgspec.Struct, frozen=True):
+    metadata: _BookmarkMeta
+
+
+class _StatusDetails(msgspec.Struct, rename="camel", frozen=True):
+    retry_after_seconds: int | None = None
+
+
+class _Status(msgspec.Struct, frozen=True):
+    message: str | None = None
+    code: int = 0
+    details: _StatusDetails | None = None
+
+
+class Page(NamedTuple, Generic[R]):
+    """A page of a list; `more` asks for the next one, and is empty on the last."""
+
+    items: list[R]
+    revision: int
+    continue_token: str
+
+
+class ResourceCodec(Generic[W, R]):
+    """How one resource is read: `name` for people, `path` of its list, the type of its objects, and their digest.
+
+    The digest raises ValueError for an object that lacks what every stored object has. One that `may_be_absent` is not
+    known to every API server: there are none of it then.
+    """
+
+    def __init__(
+        self, name: str, path: str, object_type: type[W], create_record: Callable[[W], R], *, is_optional: bool = False
+    ) -> None:
+        self.name = name
+        self.path = path
+        self.is_optional = is_optional
+        self._create_record = create_record
+        self._page_decoder = msgspec.json.Decoder(_List[object_type])  # type: ignore[valid-type]  # a type at run time, which mypy does not know
+        self._object_decoder = msgspec.json.Decoder(object_type)
+
+    def decode_page(self, body: bytes) -> Page[R]:
+        """Read a page.
+
+        Raises:
+            WatchError: it is none.
+        """
+        try:
+            page: _List[W] = self._page_decoder.decode(body)
+            items = [self._create_record(item) for item in page.items or ()]
+            return Page(items, parse_revision(page.metadata.resource_version), page.metadata.continue_)
+        except (ValueError, RecursionError) as error:
+            raise WatchError(ApiErrorReason.UNREADABLE, f"a page that is no list of {self.name}: {error}") from None
+
+    def decode_event(self, line: bytes) -> Changed[R] | Deleted[R] | Bookmark:
+        """Read one line of a watch.
+
+        Raises:
+            WatchError: it is no event, or one that ends the watch.
+        """
+        try:
+            event = _EVENT_DECODER.decode(line)
+            if event.type == "ERROR":
+                raise create_status_error(_STATUS_DECODER.decode(event.object))
+            if event.type == "BOOKMARK":
+                return Bookmark(parse_revision(_BOOKMARK_DECODER.decode(event.object).metadata.resource_version))
+            record = self._create_record(self._object_decoder.decode(event.object))
+        except (ValueError, RecursionError) as error:
+            raise WatchError(ApiErrorReason.UNREADABLE, f"a line that is no event of {self.name}: {error}") from None
+        if event.type in ("ADDED", "MODIFIED"):
+            return Changed(record, record.revision)
+        if event.type == "DELETED":
+            return Deleted(record, record.revision)
+        raise WatchError(ApiErrorReason.UNREADABLE, f"an event of type {event.type[:40]!r}, which is none of a watch")
+
+
+_EVENT_DECODER = msgspec.json.Decoder(_Event)
+_STATUS_DECODER = msgspec.json.Decoder(_Status)
+_BOOKMARK_DECODER = msgspec.json.Decoder(_BookmarkObject)
+
+
+def parse_revision(text: str) -> int:
+    """A resource version as a number: they are decimal and grow (apimachinery util/resourceversion, v1.36).
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not (text.isascii() and text.isdigit()) or text.startswith("0") or len(text) > _MAX_REVISION_DIGITS:
+        raise ValueError(f"a resource version is a whole number above 0, not {text[:40]!r}")
+    return int(text)
+
+
+def create_response_error(response: Response) -> WatchError:
+    """What an answer other than 200 means, in the server's own words where it has any."""
+    try:
+        status = _STATUS_DECODER.decode(response.body)
+    except (ValueError, RecursionError):
+        status = _Status()
+    return create_status_error(msgspec.structs.replace(status, code=response.status), response.retry_after)
+
+
+def create_status_error(status: _Status, retry_after: float | None = None) -> WatchError:
+    """The failure that a Status tells of."""
+    reason = (
+        ApiErrorReason.SERVER_ERROR
+        if status.code >= _SERVER_ERROR
+        else _REASON_BY_STATUS.get(status.code, ApiErrorReason.REFUSED)
+    )
+    if retry_after is None and status.details is not None:
+        retry_after = status.details.retry_after_seconds
+    text = (status.message or "no reason given")[:_MAX_MESSAGE_CHARACTERS]
+    return WatchError(reason, f"the API server says {status.code}: {text}", retry_after)

@@ -1,0 +1,123 @@
+"""One cluster, followed: pods, namespaces and nodes, and the views of them.
+
+Apart from `runner`, since it brings the columns of a cluster, and numpy with them.
+
+One object, read from the quorum: a pod, which is the last word on what came of a promise, or a workload.
+"""
+
+from threading import Thread
+from typing import Final
+from urllib.parse import quote
+
+import msgspec
+
+from webhook.kube.api_errors import ApiErrorReason, WatchError
+from webhook.kube.client import ApiEndpoint
+from webhook.kube.informer import Informer, InformerStatus
+from webhook.kube.reflector import WatchTimeouts
+from webhook.kube.resource_codec import WatchEvent, parse_revision
+from webhook.kube.transport import Transport
+from webhook.objects.meta import PartialObjectMetadata
+from webhook.state.informers.named_stores import NAMESPACE_CODEC, NODE_CODEC, NamespaceStore, NodeStore
+from webhook.state.informers.pod_records import PodRecord
+from webhook.state.informers.pod_store import PodStore
+from webhook.state.informers.scheduler_cache import SchedulerCache
+
+
+class ClusterInformers:
+    """Pods, namespaces and nodes of one cluster, each followed by a thread of its own. It can be started once.
+
+    `placing` is the same cluster as a scheduler knows it.
+    """
+
+    def __init__(self, endpoint: ApiEndpoint, timeouts: WatchTimeouts | None = None) -> None:
+        self.pods = PodStore()
+        self.namespaces = NamespaceStore()
+        self.nodes = NodeStore()
+        self.scheduler_cache = SchedulerCache(self.nodes, self.namespaces)
+        self._informers = (
+            Informer(NAMESPACE_CODEC, endpoint, self.namespaces.apply, self.namespaces.__len__, timeouts),
+            Informer(
+                self.scheduler_cache.create_pod_codec(self.pods),
+                endpoint,
+                self._apply_pod_event,
+                self.pods.__len__,
+                timeouts,
+            ),
+            Informer(NODE_CODEC, endpoint, self.nodes.apply, self.nodes.__len__, timeouts),
+        )
+
+    def _apply_pod_event(self, event: WatchEvent[PodRecord]) -> None:
+        self.pods.apply(event)
+        self.scheduler_cache.apply(event)
+
+    def start(self) -> None:
+        """Begin to follow."""
+        for informer in self._informers:
+            informer.start()
+
+    def stop(self) -> None:
+        """End within a second or so; the views stay as they are."""
+        threads = [Thread(target=informer.stop, daemon=True) for informer in self._informers]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def request_progress(self) -> None:
+        """Find out soon how the cluster is now: within seconds, where an idle one would say so within a minute."""
+        for informer in self._informers:
+            informer.request_progress()
+
+    def list_statuses(self) -> tuple[InformerStatus, ...]:
+        """How it goes with each."""
+        return tuple(informer.get_status() for informer in self._informers)
+
+
+_OK: Final = 200
+_NOT_FOUND: Final = 404
+_METADATA_DECODER: Final = msgspec.json.Decoder(PartialObjectMetadata)
+
+
+class LiveReader:
+    """Reads objects one at a time, without a resourceVersion: a quorum read (Kubernetes, API concepts)."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def read_pod_revision(self, namespace: str, name: str, uid: str) -> int | None:
+        """The pod's resourceVersion; None when there is none of that name, or another one.
+
+        Raises:
+            WatchError: it cannot be told.
+        """
+        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
+        response = self._transport.get(path, {})
+        if response.status == _NOT_FOUND:
+            return None
+        if response.status != _OK:
+            raise WatchError(ApiErrorReason.REFUSED, f"pod {namespace}/{name} cannot be read: HTTP {response.status}")
+        try:
+            meta = _METADATA_DECODER.decode(response.body).metadata
+            return None if meta is None or meta.uid != uid else parse_revision(meta.resource_version or "")
+        except ValueError as error:
+            raise WatchError(ApiErrorReason.UNREADABLE, f"pod {namespace}/{name} cannot be read: {error}") from None
+
+    def read_workload(self, resource: tuple[str, str], namespace: str, name: str) -> bytes | None:
+        """The JSON of an object of this group and plural, version v1; None when there is none.
+
+        Raises:
+            WatchError: it cannot be told.
+        """
+        group, plural = resource
+        base = f"/apis/{group}/v1" if group else "/api/v1"
+        response = self._transport.get(
+            f"{base}/namespaces/{quote(namespace, safe='')}/{plural}/{quote(name, safe='')}", {}
+        )
+        if response.status == _NOT_FOUND:
+            return None
+        if response.status != _OK:
+            raise WatchError(
+                ApiErrorReason.REFUSED, f"{plural} {namespace}/{name} cannot be read: HTTP {response.status}"
+            )
+        return response.body

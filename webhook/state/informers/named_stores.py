@@ -1,0 +1,275 @@
+"""Namespaces as they are now: their labels, and which of them a cap speaks of.
+
+Nodes as they are now: labels, what they have, and whom they let in.
+
+Device classes as they are now: the names of resources that their devices stand for.
+
+ResourceQuotas as they are now: what they allow, and what is used.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from threading import Lock
+from types import MappingProxyType
+from typing import NamedTuple
+
+import msgspec
+
+from webhook.kube.object_store import ObjectStore
+from webhook.kube.resource_codec import Changed, Deleted, Replaced, ResourceCodec, WatchEvent, parse_revision
+from webhook.objects.core import Namespace, ResourceQuota
+from webhook.objects.meta import ObjectMeta
+from webhook.objects.scheduling import DeviceClass, DeviceClassSpec, NodeSpec, SchedulingNode, SchedulingNodeStatus
+
+_MAX_SELECTIONS = 4096
+
+Labels = Mapping[str, str]
+
+
+class NamespaceRecord(msgspec.Struct, frozen=True):
+    """One namespace. One that is being deleted still is one."""
+
+    uid: str
+    name: str
+    revision: int
+    labels: Labels
+    namespace: str = ""
+
+    @property
+    def compared_value(self) -> object:
+        """What policies select by."""
+        return self.labels
+
+
+class MemberNamespaces(NamedTuple):
+    """The namespaces that are selected, as of a revision, and of every one since `settled`."""
+
+    names: frozenset[str]
+    revision: int
+    unchanged_since: int
+
+
+class NamespaceStore(ObjectStore[NamespaceRecord]):
+    """A live `NamespaceLister`: knows every namespace as of its revision, and none before the first list."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._selections: OrderedDict[str, tuple[int, frozenset[str]]] = OrderedDict()
+
+    def labels(self, namespace: str) -> Labels | None:
+        """The namespace's labels, or None when it is not known."""
+        record = self.find(namespace)
+        return None if record is None else record.labels
+
+    def list_members(self, key: str, is_selected: Callable[[str, Labels], bool]) -> MemberNamespaces | None:
+        """The namespaces that `selects` says yes to, given name and labels; None before the first list.
+
+        Remembered under `key` until a namespace comes, goes or changes its labels, so the same key must always stand
+        for the same question.
+        """
+        with self._lock:
+            if self._revision is None:
+                return None
+            selection = self._selections.get(key)
+            if selection is None or selection[0] != self._generation:
+                names = frozenset(
+                    record.name for record in self._records.values() if is_selected(record.name, record.labels)
+                )
+                selection = self._selections[key] = (self._generation, names)
+            self._selections.move_to_end(key)
+            if len(self._selections) > _MAX_SELECTIONS:
+                self._selections.popitem(last=False)
+            return MemberNamespaces(selection[1], self._revision, self._unchanged_since)
+
+
+def create_namespace_record(namespace: Namespace) -> NamespaceRecord:
+    """The row of a stored namespace.
+
+    Raises:
+        ValueError: it lacks what every stored namespace has.
+    """
+    meta = namespace.metadata
+    if meta is None or not meta.uid or not meta.name:
+        raise ValueError("a namespace without uid or name")
+    labels = MappingProxyType(meta.labels or {})
+    return NamespaceRecord(meta.uid, meta.name, parse_revision(meta.resource_version or ""), labels)
+
+
+NAMESPACE_CODEC = ResourceCodec("namespaces", "/api/v1/namespaces", Namespace, create_namespace_record)
+
+
+class NodeRecord(msgspec.Struct, frozen=True):
+    """One node; `content` is what `node` reads. A heartbeat changes only the revision."""
+
+    uid: str
+    name: str
+    revision: int
+    content: bytes
+    namespace: str = ""
+
+    @property
+    def compared_value(self) -> object:
+        """All that is kept of it."""
+        return self.content
+
+    def to_node(self) -> SchedulingNode:
+        """The node as far as it is kept: name, labels, taints, capacity, allocatable, features."""
+        return _NODE_DECODER.decode(self.content)
+
+
+class NodeStore(ObjectStore[NodeRecord]):
+    """Every node as of its revision."""
+
+    def list_nodes(self) -> tuple[SchedulingNode, ...]:
+        """All nodes, decoded now."""
+        return tuple(record.to_node() for record in self.list_records())
+
+
+def create_node_record(node: SchedulingNode) -> NodeRecord:
+    """The row of a stored node.
+
+    Raises:
+        ValueError: it lacks what every stored node has.
+    """
+    meta = node.metadata
+    if meta is None or not meta.uid or not meta.name:
+        raise ValueError("a node without uid or name")
+    spec, status = node.spec or NodeSpec(), node.status or SchedulingNodeStatus()
+    stored_node = SchedulingNode(
+        metadata=ObjectMeta(name=meta.name, labels=meta.labels),
+        spec=NodeSpec(spec.taints, spec.unschedulable) if spec.taints or spec.unschedulable else None,
+        status=SchedulingNodeStatus(status.capacity, status.allocatable, declared_features=status.declared_features),
+    )
+    return NodeRecord(
+        meta.uid, meta.name, parse_revision(meta.resource_version or ""), _NODE_ENCODER.encode(stored_node)
+    )
+
+
+_NODE_ENCODER = msgspec.json.Encoder(order="deterministic")
+_NODE_DECODER = msgspec.json.Decoder(SchedulingNode)
+
+NODE_CODEC = ResourceCodec("nodes", "/api/v1/nodes", SchedulingNode, create_node_record)
+
+
+class DeviceClassRecord(msgspec.Struct, frozen=True):
+    """One class; `resource` is what its devices stand for, empty for nothing but its own name."""
+
+    uid: str
+    name: str
+    revision: int
+    resource: str = ""
+    namespace: str = ""
+
+    @property
+    def compared_value(self) -> object:
+        """All that is kept of it."""
+        return self.resource
+
+    def to_device_class(self) -> DeviceClass:
+        """The class as far as it is kept."""
+        return DeviceClass(ObjectMeta(name=self.name), DeviceClassSpec(self.resource or None))
+
+
+class DeviceClassStore(ObjectStore[DeviceClassRecord]):
+    """Every device class as of its revision."""
+
+
+def create_device_class_record(device_class: DeviceClass) -> DeviceClassRecord:
+    """The row of a stored class.
+
+    Raises:
+        ValueError: it lacks what every stored class has.
+    """
+    meta = device_class.metadata
+    if meta is None or not meta.uid or not meta.name:
+        raise ValueError("a device class without uid or name")
+    resource = (device_class.spec.extended_resource_name if device_class.spec else None) or ""
+    return DeviceClassRecord(meta.uid, meta.name, parse_revision(meta.resource_version or ""), resource)
+
+
+DEVICE_CLASS_CODEC = ResourceCodec(
+    "deviceclasses", "/apis/resource.k8s.io/v1/deviceclasses", DeviceClass, create_device_class_record, is_optional=True
+)
+"""Their group is stable since 1.34 (k8s.io/api/resource/v1); an older API server has none."""
+
+
+class QuotaRecord(msgspec.Struct, frozen=True):
+    """One quota; `content` is what `quota` reads."""
+
+    uid: str
+    namespace: str
+    name: str
+    revision: int
+    content: bytes
+
+    def to_quota(self) -> ResourceQuota:
+        """The quota as far as it is kept: name, spec and status."""
+        return _QUOTA_DECODER.decode(self.content)
+
+
+class QuotaStore:
+    """Quotas by namespace, kept current by the events of their reflector. Any thread may ask."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._records_by_namespace: dict[str, dict[str, QuotaRecord]] = {}
+        self._revision: int | None = None
+
+    @property
+    def revision(self) -> int | None:
+        """Everything up to here is in; None before the first list."""
+        return self._revision
+
+    def __len__(self) -> int:
+        with self._lock:
+            return sum(map(len, self._records_by_namespace.values()))
+
+    def list_quotas(self, namespace: str) -> tuple[ResourceQuota, ...]:
+        """The quotas of a namespace."""
+        with self._lock:
+            records = tuple(self._records_by_namespace.get(namespace, {}).values())
+        return tuple(record.to_quota() for record in records)
+
+    def apply(self, event: WatchEvent[QuotaRecord]) -> None:
+        """Take up what was told. What was told before is passed over."""
+        with self._lock:
+            if isinstance(event, Replaced):
+                self._records_by_namespace.clear()
+                for record in event.items:
+                    self._put(record)
+            elif self._revision is None or event.revision <= self._revision:
+                return
+            elif isinstance(event, Changed):
+                self._put(event.item)
+            elif isinstance(event, Deleted):
+                self._remove(event.item)
+            self._revision = event.revision
+
+    def _put(self, record: QuotaRecord) -> None:
+        self._records_by_namespace.setdefault(record.namespace, {})[record.name] = record
+
+    def _remove(self, record: QuotaRecord) -> None:
+        records = self._records_by_namespace.get(record.namespace, {})
+        records.pop(record.name, None)
+        if not records:
+            self._records_by_namespace.pop(record.namespace, None)
+
+
+def create_quota_record(quota: ResourceQuota) -> QuotaRecord:
+    """The row of a stored quota.
+
+    Raises:
+        ValueError: it lacks what every stored quota has.
+    """
+    meta = quota.metadata
+    if meta is None or not meta.uid or not meta.namespace or not meta.name:
+        raise ValueError("a quota without uid, namespace or name")
+    stored_quota = ResourceQuota(ObjectMeta(name=meta.name), quota.spec, quota.status)
+    revision = parse_revision(meta.resource_version or "")
+    return QuotaRecord(meta.uid, meta.namespace, meta.name, revision, _QUOTA_ENCODER.encode(stored_quota))
+
+
+_QUOTA_ENCODER = msgspec.json.Encoder()
+_QUOTA_DECODER = msgspec.json.Decoder(ResourceQuota)
+
+QUOTA_CODEC = ResourceCodec("resourcequotas", "/api/v1/resourcequotas", ResourceQuota, create_quota_record)

@@ -1,0 +1,177 @@
+"""All pods of a cluster, in columns: one list per field, one place per pod, an index by UID and by namespace.
+
+A hundred thousand pods as objects would be a gigabyte. Not to be used by two threads at once; `view` sees to that.
+"""
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from heapq import nsmallest
+from types import MappingProxyType
+from typing import NamedTuple
+
+from webhook.state.informers.pod_records import ChargeGroup, PodRecord
+
+_ENDED = 1
+_TERMINATING = 2
+_NO_GROUP = ChargeGroup(b"{}")
+_NO_COUNTS: Mapping[ChargeGroup, int] = MappingProxyType({})
+
+
+class StoredPod(NamedTuple):
+    """One pod as it is kept."""
+
+    uid: str
+    namespace: str
+    name: str
+    node: str
+    revision: int
+    has_ended: bool
+    is_terminating: bool
+    group: ChargeGroup
+
+
+class PodColumns:
+    """Pods by UID."""
+
+    def __init__(self) -> None:
+        self._index_by_uid: dict[str, int] = {}
+        self._indexes_by_namespace: dict[str, set[int]] = {}
+        self._group_counts: dict[
+            str, dict[ChargeGroup, int]
+        ] = {}  # of a namespace's pods that have not ended, how many have each
+        self._free_indexes: list[int] = []
+        self._uid: list[str] = []
+        self._namespace: list[str] = []
+        self._name: list[str] = []
+        self._node: list[str] = []
+        self._group: list[ChargeGroup] = []
+        self._revision = array("q")
+        self._flags = bytearray()
+
+    def __len__(self) -> int:
+        return len(self._index_by_uid)
+
+    def put(self, record: PodRecord) -> bool:
+        """Keep a pod as it is now; whether what it costs may be another than before."""
+        index = self._index_by_uid.get(record.uid)
+        if index is None:
+            index = self._allocate(record)
+        is_charge_changed = (
+            self._group[index] is not record.group or bool(self._flags[index] & _ENDED) is not record.has_ended
+        )
+        if is_charge_changed:
+            self._add_to_count(index, -1)
+        self._node[index] = record.node
+        self._group[index] = record.group
+        self._revision[index] = record.revision
+        self._flags[index] = _ENDED * record.has_ended | _TERMINATING * record.is_terminating
+        if is_charge_changed:
+            self._add_to_count(index, 1)
+        return is_charge_changed
+
+    def remove(self, uid: str) -> bool:
+        """Keep a pod no longer; whether it was kept."""
+        index = self._index_by_uid.pop(uid, None)
+        if index is None:
+            return False
+        self._add_to_count(index, -1)
+        namespace = self._namespace[index]
+        indexes = self._indexes_by_namespace[namespace]
+        indexes.discard(index)
+        if not indexes:
+            del self._indexes_by_namespace[namespace]
+        self._uid[index] = self._namespace[index] = self._name[index] = self._node[index] = ""
+        self._group[index] = _NO_GROUP
+        self._free_indexes.append(index)
+        return True
+
+    def find(self, uid: str) -> StoredPod | None:
+        """One pod, if it is kept."""
+        index = self._index_by_uid.get(uid)
+        return None if index is None else self._read(index)
+
+    def list_pods(self, namespace: str) -> Iterator[StoredPod]:
+        """The pods of a namespace, in no order."""
+        return map(self._read, self._indexes_by_namespace.get(namespace, ()))
+
+    def list_groups_by_uid(self, namespaces: Iterable[str]) -> Iterator[tuple[str, ChargeGroup]]:
+        """UID and shape of the pods of these namespaces that have not ended."""
+        for index in self._list_running(namespaces):
+            yield self._uid[index], self._group[index]
+
+    def count_groups(self, namespaces: Iterable[str]) -> Counter[ChargeGroup]:
+        """How many pods of these namespaces that have not ended have each shape."""
+        counts: Counter[ChargeGroup] = Counter()
+        for namespace in namespaces:
+            counts.update(self._group_counts.get(namespace, _NO_COUNTS))
+        return counts
+
+    def count_groups_by_state(self, namespace: str) -> Iterator[tuple[ChargeGroup, bool, int]]:
+        """How many pods of a namespace that have not ended have each shape: first those that stay, then those that go.
+
+        True for those that are being deleted.
+        """
+        flags, groups, indexes = self._flags, self._group, self._indexes_by_namespace.get(namespace, ())
+        for state in (0, _TERMINATING):
+            counts = Counter([groups[index] for index in indexes if flags[index] == state])
+            yield from ((group, bool(state), count) for group, count in counts.items())
+
+    def list_pod_names(self, namespace: str, group: ChargeGroup, max_names: int, *, is_terminating: bool) -> list[str]:
+        """The first names of a namespace's pods that are of one heap."""
+        flags, state = self._flags, _TERMINATING * is_terminating
+        indexes = (place for place in self._indexes_by_namespace.get(namespace, ()) if self._group[place] is group)
+        return nsmallest(max_names, (self._name[place] for place in indexes if flags[place] == state))
+
+    def _list_running(self, namespaces: Iterable[str]) -> Iterator[int]:
+        flags = self._flags
+        return (
+            index
+            for namespace in namespaces
+            for index in self._indexes_by_namespace.get(namespace, ())
+            if not flags[index] & _ENDED
+        )
+
+    def _add_to_count(self, index: int, change: int) -> None:
+        """So many pods more have the shape that this one has, if it has one and has not ended."""
+        group = self._group[index]
+        if group is _NO_GROUP or self._flags[index] & _ENDED:
+            return
+        counts = self._group_counts.setdefault(self._namespace[index], {})
+        if count := counts.get(group, 0) + change:
+            counts[group] = count
+            return
+        del counts[group]
+        if not counts:
+            del self._group_counts[self._namespace[index]]
+
+    def _allocate(self, record: PodRecord) -> int:
+        namespace = record.namespace
+        if self._free_indexes:
+            index = self._free_indexes.pop()
+            self._uid[index], self._namespace[index], self._name[index] = record.uid, namespace, record.name
+        else:
+            index = len(self._uid)
+            self._uid.append(record.uid)
+            self._namespace.append(namespace)
+            self._name.append(record.name)
+            self._node.append("")
+            self._group.append(_NO_GROUP)
+            self._revision.append(0)
+            self._flags.append(0)
+        self._index_by_uid[record.uid] = index
+        self._indexes_by_namespace.setdefault(namespace, set()).add(index)
+        return index
+
+    def _read(self, index: int) -> StoredPod:
+        flags = self._flags[index]
+        return StoredPod(
+            self._uid[index],
+            self._namespace[index],
+            self._name[index],
+            self._node[index],
+            self._revision[index],
+            bool(flags & _ENDED),
+            bool(flags & _TERMINATING),
+            self._group[index],
+        )

@@ -1,0 +1,150 @@
+"""Shapes: what pods have in common, kept once for all pods that have it, and gone with the last of them.
+
+Pods, digested into the few fields that anybody needs of a hundred thousand of them.
+
+What decides what a pod costs, and which caps count it, is its *shape*: the same for all pods of a Deployment, and so
+kept once, as canonical bytes. What is each pod's own stands beside it in a row.
+"""
+
+from sys import intern
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from webhook.accounting.charge import has_ended
+from webhook.kube.resource_codec import ResourceCodec, parse_revision
+from webhook.objects.core import Container, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus
+from webhook.objects.meta import ObjectMeta, OwnerReference
+
+_POD_DECODER = msgspec.json.Decoder(Pod)
+
+
+class ChargeGroup:
+    """One shape, as canonical JSON; compared by identity, since there is only one of each."""
+
+    __slots__ = ("__weakref__", "_content")
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def to_pod(self) -> Pod:
+        """The pod as far as its shape says: labels, what it asks for, what it was promised; no name and no phase.
+
+        It is decoded now: whoever needs it often keeps what follows from it instead.
+        """
+        return _POD_DECODER.decode(self._content)
+
+
+class ChargeGroupInterner:
+    """Hands out the one shape for equal contents."""
+
+    def __init__(self) -> None:
+        self._groups: WeakValueDictionary[bytes, ChargeGroup] = WeakValueDictionary()
+
+    def intern(self, content: bytes) -> ChargeGroup:
+        """The shape of this content."""
+        group = self._groups.get(content)
+        if group is None:
+            group = self._groups[content] = ChargeGroup(content)
+        return group
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+
+_RESIZE_CONDITION = "PodResizePending"
+_ENCODER = msgspec.json.Encoder(order="deterministic")
+
+
+class PodRecord(msgspec.Struct, frozen=True, gc=False):
+    """One pod: `shape` is what it has in common with others, `is_terminating` whether it is being deleted.
+
+    A pod that `has_ended` costs nothing; one that is terminating still does.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    node: str
+    revision: int
+    has_ended: bool
+    is_terminating: bool
+    group: ChargeGroup
+
+
+def create_pod_codec(interner: ChargeGroupInterner) -> ResourceCodec[Pod, PodRecord]:
+    """How pods are read: equal shapes become one already there, so that a long list does not hold them many times."""
+    return ResourceCodec("pods", "/api/v1/pods", Pod, lambda pod: create_pod_record(pod, interner))
+
+
+def create_pod_record(pod: Pod, interner: ChargeGroupInterner) -> PodRecord:
+    """The row of a stored pod.
+
+    Raises:
+        ValueError: it lacks what every stored pod has.
+    """
+    meta, spec = pod.metadata, pod.spec or PodSpec()
+    if meta is None or not meta.uid or not meta.namespace or not meta.name:
+        raise ValueError("a pod without uid, namespace or name")
+    return PodRecord(
+        meta.uid,
+        intern(meta.namespace),
+        meta.name,
+        intern(spec.node_name or ""),
+        parse_revision(meta.resource_version or ""),
+        has_ended(pod),
+        meta.deletion_timestamp is not None,
+        interner.intern(_ENCODER.encode(_create_group_pod(meta, spec, pod.status))),
+    )
+
+
+def _create_group_pod(meta: ObjectMeta, spec: PodSpec, status: PodStatus | None) -> Pod:
+    owners = _find_controllers(meta)
+    return Pod(
+        metadata=ObjectMeta(labels=meta.labels, owner_references=owners) if meta.labels or owners else None,
+        spec=PodSpec(
+            containers=spec.containers,
+            init_containers=spec.init_containers,
+            overhead=spec.overhead,
+            resources=spec.resources,
+            resource_claims=spec.resource_claims,
+            priority_class_name=spec.priority_class_name,
+            node_selector=spec.node_selector,
+        ),
+        status=_create_resize_status(status) if status is not None else None,
+    )
+
+
+def _find_controllers(meta: ObjectMeta) -> list[OwnerReference] | None:
+    """Whose pod it is: what pods of one shape have in common anyway, since controllers label theirs."""
+    return [owner for owner in meta.owner_references or () if owner.controller] or None
+
+
+def _create_resize_status(status: PodStatus) -> PodStatus | None:
+    """What a resize changes; nothing while none has happened and nothing was granted."""
+    conditions = [each for each in status.conditions or () if each.type == _RESIZE_CONDITION]
+    container_statuses, init_statuses = (
+        _select_allocated(status.container_statuses),
+        _select_allocated(status.init_container_statuses),
+    )
+    if not (conditions or container_statuses or init_statuses or status.resources or status.allocated_resources):
+        return None
+    return PodStatus(
+        conditions=[PodCondition(each.type, each.status, each.reason) for each in conditions] or None,
+        container_statuses=container_statuses,
+        init_container_statuses=init_statuses,
+        resources=status.resources,
+        allocated_resources=status.allocated_resources,
+    )
+
+
+def _select_allocated(statuses: list[ContainerStatus] | None) -> list[ContainerStatus] | None:
+    """Those that say what a container has. The kubelet orders them as it likes, so they are put in order."""
+    allocated = [each for each in statuses or () if each.resources is not None or each.allocated_resources]
+    if len(allocated) > 1:
+        allocated.sort(key=_get_name)
+    return allocated or None
+
+
+def _get_name(container: Container | ContainerStatus) -> str:
+    return container.name or ""

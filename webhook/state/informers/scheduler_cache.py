@@ -1,0 +1,187 @@
+"""The cluster as a scheduler knows it, kept current by the watches of its nodes, pods, namespaces and device classes.
+
+Of a pod what matters on a node is read together with what caps count: pods are listed and watched once.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Lock
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.cluster.pod_info import PodInfo, create_pod_info
+from webhook.accounting.quantity_parser import QuantityError
+from webhook.accounting.scheduling.complexity import estimate_anti_affinity
+from webhook.kube.resource_codec import Changed, Deleted, Replaced, ResourceCodec, WatchEvent
+from webhook.objects.scheduling import SchedulingPod
+from webhook.state.informers.named_stores import DeviceClassStore, NamespaceStore, NodeStore
+from webhook.state.informers.pod_records import PodRecord
+from webhook.state.informers.pod_store import PodStore
+
+T = TypeVar("T")
+
+_MAX_ANTI_AFFINITY_COMPLEXITY = (
+    5000  # about a hundred terms; who keeps more away than that is taken to keep nobody away
+)
+_MAX_LABELS = 1000  # who has more is taken to have none
+_BATCH_SIZE = 200  # pods put in at a time: who asks meanwhile need not wait for all
+
+
+class SchedulingPodRecord(PodRecord, frozen=True, gc=False):
+    """A pod, and how it stands on its node; None when it is on none, and none is promised to it."""
+
+    pod_info: PodInfo | None = None
+
+
+class SchedulerCache:
+    """One cluster, to be looked at by one thread at a time. It has pods once these were listed.
+
+    `devices` are its device classes, as far as somebody tells of them.
+    """
+
+    def __init__(self, node_store: NodeStore, namespace_store: NamespaceStore) -> None:
+        self._lock = Lock()
+        self._cluster = Cluster()
+        self._node_store, self._namespace_store, self.device_class_store = (
+            node_store,
+            namespace_store,
+            DeviceClassStore(),
+        )
+        self._revision: int | None = None
+        self._is_complete = False
+        node_store.add_listener(self._update_nodes)
+        namespace_store.add_listener(self._update_namespaces)
+        self.device_class_store.add_listener(self._update_device_classes)
+
+    def create_pod_codec(self, pod_store: PodStore) -> ResourceCodec[SchedulingPod, PodRecord]:
+        """How pods are read: as this view of them does, and as they stand on nodes."""
+        return ResourceCodec(
+            pod_store.codec.name,
+            pod_store.codec.path,
+            SchedulingPod,
+            lambda pod: self._create_record(pod_store.create_record(pod), pod),
+        )
+
+    @contextmanager
+    def acquire(self, timeout: float) -> Iterator[Cluster | None]:
+        """The cluster, which nobody changes meanwhile; None where it could not be had for so many seconds.
+
+        Whoever supposes something in it puts it back before he leaves.
+        """
+        if not self._lock.acquire(timeout=timeout):
+            yield None
+            return
+        try:
+            yield self._cluster
+        finally:
+            self._lock.release()
+
+    @property
+    def has_pods(self) -> bool:
+        """Whether every pod is in it; asked for while it is held."""
+        return self._is_complete
+
+    def apply(self, event: WatchEvent[PodRecord]) -> None:
+        """Take up what was told of pods. What was told before is passed over."""
+        if isinstance(event, Replaced):
+            self._replace(event)
+            return
+        with self._lock:
+            if self._revision is None or event.revision <= self._revision:
+                return
+            self._revision = event.revision
+            if isinstance(event, Changed):
+                self._put(event.item)
+            elif isinstance(event, Deleted):
+                self._cluster.remove_pod(event.item.uid)
+
+    def _create_record(self, record: PodRecord, pod: SchedulingPod) -> PodRecord:
+        return SchedulingPodRecord(
+            record.uid,
+            record.namespace,
+            record.name,
+            record.node,
+            record.revision,
+            record.has_ended,
+            record.is_terminating,
+            record.group,
+            self._create_pod_info(pod),
+        )
+
+    def _create_pod_info(self, pod: SchedulingPod) -> PodInfo | None:
+        pod = _drop_oversized_fields(pod)
+        with self._lock:
+            try:
+                return create_pod_info(pod, self._cluster.groups)
+            except QuantityError:
+                return None  # no API server stores such a pod
+
+    def _replace(self, event: Replaced[PodRecord]) -> None:
+        """Take up a whole list, bit by bit; until it is in, there are no pods to go by."""
+        listed_uids = {row.uid for row in event.items}
+        with self._lock:
+            self._is_complete = False
+            removed_uids = [pod.uid for pod in self._cluster.list_pods() if pod.uid not in listed_uids]
+        for uids in _split_into_batches(removed_uids):
+            with self._lock:
+                for uid in uids:
+                    self._cluster.remove_pod(uid)
+        for records in _split_into_batches(event.items):
+            with self._lock:
+                for row in records:
+                    self._put(row)
+        with self._lock:
+            self._is_complete, self._revision = True, event.revision
+
+    def _put(self, record: PodRecord) -> None:
+        pod = record.pod_info if isinstance(record, SchedulingPodRecord) else None
+        if pod is None:
+            self._cluster.remove_pod(record.uid)
+        elif self._cluster.find_pod(record.uid) != pod:
+            self._cluster.put_pod(pod)
+
+    def _update_nodes(self, names: Iterable[str]) -> None:
+        for name in names:
+            record = self._node_store.find(name)
+            with self._lock:
+                if record is None:
+                    self._cluster.remove_node(name)
+                    continue
+                try:
+                    self._cluster.put_node(record.to_node())
+                except QuantityError:
+                    self._cluster.remove_node(name)  # Kubernetes checks no quantity of a node's status
+
+    def _update_device_classes(self, names: Iterable[str]) -> None:
+        for name in names:
+            record = self.device_class_store.find(name)
+            with self._lock:
+                if record is None:
+                    self._cluster.device_classes.remove(name)
+                else:
+                    self._cluster.device_classes.put(record.to_device_class())
+
+    def _update_namespaces(self, names: Iterable[str]) -> None:
+        for name in names:
+            record = self._namespace_store.find(name)
+            with self._lock:
+                if record is None:
+                    self._cluster.namespaces.pop(name, None)
+                else:
+                    self._cluster.namespaces[name] = record.labels
+
+
+def _drop_oversized_fields(pod: SchedulingPod) -> SchedulingPod:
+    """The pod without what would have to be remembered, and held against every other pod, by the thousand."""
+    meta, spec = pod.metadata, pod.spec
+    if spec is not None and estimate_anti_affinity(pod) > _MAX_ANTI_AFFINITY_COMPLEXITY:
+        spec = replace(spec, affinity=None)
+    if meta is not None and len(meta.labels or ()) > _MAX_LABELS:
+        meta = replace(meta, labels=None)
+    return replace(pod, metadata=meta, spec=spec) if meta is not pod.metadata or spec is not pod.spec else pod
+
+
+def _split_into_batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (items[start : start + _BATCH_SIZE] for start in range(0, len(items), _BATCH_SIZE))

@@ -1,0 +1,321 @@
+"""Names of CapLedger objects: the group, the kind, and a unique object name for each ledger.
+
+JSON form of a CapLedger; `definition` describes the same fields to the API server, and to people.
+
+Amounts are strings of decimal digits: a JSON number survives the API server only as an int64, and a sum of bytes or of
+thousandths of a CPU may be larger. All reservations are one string, a JSON object on each line. So the API server
+neither parses them nor validates each at every write: a thousand of them cost it 4 ms of CPU time, where a map of
+objects costs 90 (kube-apiserver 1.36.3). An unknown field is rejected, never dropped: a newer tallygate may have
+written it for a purpose.
+
+Conversion of a ledger to a CapLedger and back, exactly.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from functools import lru_cache
+from typing import Annotated, NamedTuple
+
+import msgspec
+
+from webhook.accounting.amounts import Amounts, format_amount
+from webhook.state.ledger.ledger import Ledger, Operation, Reservation
+from webhook.state.ports import LedgerFullError, LedgerKey, StoreUnavailableError, VersionedLedger
+
+GROUP = "tallygate.dev"
+VERSION = "v1alpha1"
+KIND = "CapLedger"
+PLURAL = "capledgers"
+FINALIZER = "tallygate.dev/ledger"
+
+_MAX_PART_LENGTH = 80  # characters; a cap's key has 74 at most, a namespace 63
+_HASH_DIGITS = 20
+
+
+@lru_cache(maxsize=10_000)
+def get_object_name(key: LedgerKey) -> str:
+    """Return a DNS subdomain (RFC 1123, at most 253 characters): readable names, and 80 bits of a hash of the key.
+
+    The object itself contains the key of its ledger; readers compare it.
+    """
+    whole = json.dumps([key.cap, key.namespace]).encode()
+    digest = hashlib.sha256(whole).hexdigest()[:_HASH_DIGITS]
+    return ".".join(part for part in (_sanitize(key.cap), _sanitize(key.namespace), digest) if part)
+
+
+def _sanitize(text: str) -> str:
+    """Return the text with only the characters that a label may contain."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower())[:_MAX_PART_LENGTH].strip("-")
+
+
+Digits = Annotated[str, msgspec.Meta(pattern=r"^-?[0-9]{1,64}\Z")]
+Revision = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{1,64}\Z")]
+
+
+class ReservationRecord(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_fields=True, frozen=True):
+    """A reservation; the namespace is omitted if it is the ledger's own."""
+
+    uid: str
+    name: str
+    to: dict[str, Digits]
+    by: str
+    namespace: str | None = None
+    base: dict[str, Digits] = {}
+    sole: bool = True
+    kind: Operation = Operation.CREATE
+
+
+class CapLedgerSummary(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
+    """The columns of `kubectl get`; only written, never read."""
+
+    hard: str = ""
+    held: str = ""
+    promised: str = ""
+    rows: int | None = None
+    counted_at: datetime | None = None
+
+
+class CapLedgerStatus(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_fields=True, frozen=True):
+    """The content of the ledger."""
+
+    hard: dict[str, Digits] = {}
+    tally: dict[str, Digits] = {}
+    counts: list[str] = []
+    as_of: Revision = "0"
+    ns_as_of: Revision = "0"
+    members: str = ""
+    converging: str = ""
+    rows: str = ""
+    shown: CapLedgerSummary = CapLedgerSummary()
+
+
+class CapLedgerSpec(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_fields=True, frozen=True):
+    """The key of the ledger."""
+
+    cap: str
+    namespace: str = ""
+
+
+class CapLedgerMetadata(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
+    """The part of the object's metadata that the store uses."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    finalizers: list[str] = []
+
+
+class ReplacementMetadata(CapLedgerMetadata, rename="camel", omit_defaults=True, frozen=True):
+    """Metadata of an object that replaces another.
+
+    An empty entry in `managed_fields` ends their tracking (Kubernetes' documentation of server-side apply). The
+    tracking took the API server a sixth of each write, and only the gate owns any field.
+    """
+
+    managed_fields: list[dict[str, str]] = []
+
+
+class CapLedger(msgspec.Struct, rename="camel", forbid_unknown_fields=True, frozen=True):
+    """The whole object."""
+
+    api_version: str
+    kind: str
+    metadata: CapLedgerMetadata
+    spec: CapLedgerSpec
+    status: CapLedgerStatus
+
+
+MAX_OBJECT_BYTES = 1_500_000
+"""Maximum size of an object. etcd accepts requests of 1.5 MiB (1,572,864 bytes), with the API server's additions."""
+
+_DECODER = msgspec.json.Decoder(CapLedger)
+_RESERVATION_DECODER = msgspec.json.Decoder(ReservationRecord)
+_ENCODER = msgspec.json.Encoder()
+
+
+class StoredVersion(NamedTuple):
+    """The content of a version: the state of one object, and the time at which its ledger was last recounted."""
+
+    uid: str
+    resource_version: str
+    pods_revision: str
+    counted_at: str
+
+    def to_text(self) -> str:
+        """Return the version as text."""
+        return "/".join(self)
+
+    @staticmethod
+    def parse(version: str) -> "StoredVersion":
+        """Parse a version that `text` has written."""
+        return StoredVersion(*version.split("/"))
+
+
+class EncodedLedger(NamedTuple):
+    """An object to be stored; `as_of` and `counted_at` are for its next version."""
+
+    body: bytes
+    pods_revision: str
+    counted_at: str
+
+
+def encode_ledger(  # noqa: PLR0913  # what an object is made of
+    key: LedgerKey,
+    ledger: Ledger,
+    namespace: str,
+    stored_version: StoredVersion | None,
+    now: datetime,
+    *,
+    has_finalizer: bool = True,
+) -> EncodedLedger:
+    """Return the object in `namespace`, to replace the one at `place` (None: no object), at this wall clock time.
+
+    It has its finalizer if `keeps`: only a caller that is about to delete the object removes the finalizer.
+
+    Raises:
+        LedgerFullError: if it is too large for etcd.
+    """
+    pods_revision = f"{ledger.pods_revision}"
+    counted_at = (
+        stored_version.counted_at
+        if stored_version and stored_version.pods_revision == pods_revision
+        else _format_count_time(ledger, now)
+    )
+    name, finalizers = get_object_name(key), [FINALIZER] if has_finalizer else []
+    metadata = CapLedgerMetadata(name, namespace, finalizers=finalizers)
+    if stored_version:
+        metadata = ReplacementMetadata(
+            name, namespace, stored_version.uid, stored_version.resource_version, finalizers, managed_fields=[{}]
+        )
+    cap_ledger_object = CapLedger(
+        f"{GROUP}/{VERSION}",
+        KIND,
+        metadata,
+        CapLedgerSpec(key.cap, key.namespace),
+        _encode_status(key, ledger, counted_at),
+    )
+    body = _ENCODER.encode(cap_ledger_object)
+    if len(body) > MAX_OBJECT_BYTES:
+        raise LedgerFullError(
+            f"ledger {name} would have {len(body)} bytes and may have {MAX_OBJECT_BYTES}: it holds promises to "
+            f"{len(ledger.reservations)} pods, of which some must be counted first"
+        )
+    return EncodedLedger(body, pods_revision, counted_at)
+
+
+def decode_ledger(body: bytes, key: LedgerKey) -> VersionedLedger:
+    """Return the ledger and its version.
+
+    Raises:
+        StoreUnavailableError: if the object is not of this version of tallygate, or is another ledger's.
+    """
+    name = get_object_name(key)
+    try:
+        cap_ledger_object = _DECODER.decode(body)
+        reservations = _decode_reservations(key, cap_ledger_object.status.rows)
+    except (ValueError, RecursionError) as error:
+        raise StoreUnavailableError(
+            f"capledger {name} cannot be read, and so is not touched ({error}): a newer tallygate may have written it"
+        ) from None
+    if LedgerKey(cap_ledger_object.spec.cap, cap_ledger_object.spec.namespace) != key:
+        raise StoreUnavailableError(
+            f"capledger {name} is not the ledger of cap {key.cap} and namespace {key.namespace!r}, but says that it is "
+            f"of cap {cap_ledger_object.spec.cap} and namespace {cap_ledger_object.spec.namespace!r}: somebody has "
+            "made it by hand"
+        )
+    metadata, status = cap_ledger_object.metadata, cap_ledger_object.status
+    counted_at = status.shown.counted_at
+    stored_version = StoredVersion(
+        metadata.uid, metadata.resource_version, status.as_of, counted_at.isoformat() if counted_at else ""
+    )
+    return VersionedLedger(_decode_status(status).with_reservations(reservations.items()), stored_version.to_text())
+
+
+def _encode_status(key: LedgerKey, ledger: Ledger, counted_at: str) -> CapLedgerStatus:
+    return CapLedgerStatus(
+        hard=_encode_amounts(ledger.hard),
+        tally=_encode_amounts(ledger.used),
+        counts=sorted(ledger.resources),
+        as_of=f"{ledger.pods_revision}",
+        ns_as_of=f"{ledger.namespaces_revision}",
+        members=ledger.namespaces_hash,
+        converging=ledger.initializer,
+        rows=_ENCODER.encode_lines(
+            [_encode_reservation(key, uid, row) for uid, row in ledger.reservations.items()]
+        ).decode(),
+        shown=CapLedgerSummary(
+            hard=_format_amounts(ledger.hard),
+            held=_format_amounts(ledger.used),
+            promised=_format_amounts(ledger.reserved),
+            rows=len(ledger.reservations),
+            counted_at=datetime.fromisoformat(counted_at) if counted_at else None,
+        ),
+    )
+
+
+def _encode_reservation(key: LedgerKey, uid: str, reservation: Reservation) -> ReservationRecord:
+    namespace = None if reservation.namespace == key.namespace else reservation.namespace
+    return ReservationRecord(
+        uid,
+        reservation.name,
+        _encode_amounts(reservation.requested),
+        reservation.attempt,
+        namespace,
+        _encode_amounts(reservation.counted),
+        reservation.single_attempt,
+        reservation.operation,
+    )
+
+
+def _decode_status(status: CapLedgerStatus) -> Ledger:
+    """Return the ledger without its reservations."""
+    return Ledger(
+        hard=_decode_amounts(status.hard),
+        used=_decode_amounts(status.tally),
+        resources=frozenset(status.counts),
+        pods_revision=int(status.as_of),
+        namespaces_revision=int(status.ns_as_of),
+        namespaces_hash=status.members,
+        initializer=status.converging,
+    )
+
+
+def _decode_reservations(key: LedgerKey, lines: str) -> dict[str, Reservation]:
+    """Return the reservations by UID.
+
+    Raises:
+        ValueError: if a line is invalid, or a pod has two.
+    """
+    records = _RESERVATION_DECODER.decode_lines(lines)
+    reservations = {promise.uid: _decode_reservation(key, promise) for promise in records}
+    if len(reservations) != len(records):
+        raise ValueError("two rows of one pod")
+    return reservations
+
+
+def _decode_reservation(key: LedgerKey, record: ReservationRecord) -> Reservation:
+    namespace = key.namespace if record.namespace is None else record.namespace
+    counted, requested = _decode_amounts(record.base), _decode_amounts(record.to)
+    return Reservation(namespace, record.name, counted, requested, record.by, record.sole, record.kind)
+
+
+def _encode_amounts(amounts: Mapping[str, int]) -> dict[str, str]:
+    return {name: f"{amount}" for name, amount in amounts.items()}
+
+
+def _decode_amounts(digits: Mapping[str, str]) -> Amounts:
+    return Amounts({name: int(amount) for name, amount in digits.items()})
+
+
+def _format_amounts(amounts: Amounts) -> str:
+    """Return the amounts as text for people: `8 nvidia.com/gpu, 64Gi memory`."""
+    return ", ".join(f"{format_amount(name, amounts[name])} {name}" for name in sorted(amounts)) or "0"
+
+
+def _format_count_time(ledger: Ledger, now: datetime) -> str:
+    """Return the time to the second, as Kubernetes writes times; empty for a ledger that was never counted."""
+    return now.replace(microsecond=0).isoformat() if ledger.pods_revision else ""
