@@ -1,7 +1,7 @@
-"""An API server as certificates need it: objects read, written and watched as they are sent.
+"""A client of an API server that reads, writes and watches untyped objects.
 
-The official client says who asks and sets up the connections. Its typed classes are not used: to import them takes
-longer than all the rest of a start, and they forget what is newer than they are.
+The official client authenticates and sets up the connections. Its typed classes are not used: their import takes
+longer than all the rest of a start, and they drop fields that are newer than they are.
 """
 
 import json
@@ -17,15 +17,15 @@ from urllib3.exceptions import HTTPError, SSLError
 from certs.errors import CertsError, format_one_line
 
 FIELD_MANAGER: Final = "tallygate-certs"
-"""Who `kubectl get --show-managed-fields` and the API server's audit log say it was."""
+"""The client's name in `kubectl get --show-managed-fields` and in the API server's audit log."""
 
 _CONNECT_TIMEOUT_SECONDS: Final = 5.0
-_READ_TIMEOUT_SECONDS: Final = 30.0  # until it begins, and from one piece of it to the next
+_READ_TIMEOUT_SECONDS: Final = 30.0  # until the response begins, and between two pieces of it
 _BODY_TIMEOUT_SECONDS: Final = 60.0
 _SUCCESS_STATUSES: Final = range(200, 300)
 _MAX_RESPONSE_BYTES: Final = 4 << 20
-"""Of one answer. An object is sent in one request, which may have 3 MiB (k8s.io/apiserver, pkg/server/config.go,
-MaxRequestBodyBytes, v1.36), and etcd takes half of that; whatever goes on after this is no object."""
+"""Bytes of one response. A client sends an object in one request of at most 3 MiB (k8s.io/apiserver,
+pkg/server/config.go, MaxRequestBodyBytes, v1.36), and etcd accepts half of that; a longer response is no object."""
 
 _TOO_LONG_MESSAGE: Final = (
     f"its answer is longer than {_MAX_RESPONSE_BYTES >> 20} MiB, and no object is: something else answers there"
@@ -36,7 +36,7 @@ _JSON_PATCH: Final = "application/json-patch+json"
 
 
 class ApiError(Exception):
-    """A request came to nothing: `status` is that of the answer, 0 when there is none, and `message` one line."""
+    """A failed request: `status` is that of the response, 0 without a response, and `message` is one line."""
 
     def __init__(self, server: str, status: int, message: str) -> None:
         super().__init__(message)
@@ -45,7 +45,7 @@ class ApiError(Exception):
         self.message = message
 
     def to_certs_error(self, operation: str) -> CertsError:
-        """Why what we tried to do (`doing`) cannot be done, in a sentence."""
+        """Return an error that says in a sentence why the operation failed."""
         server = f"the API server at {self.server}"
         if not self.status:
             return CertsError(f"{server} cannot be reached: {self.message}")
@@ -53,22 +53,22 @@ class ApiError(Exception):
 
 
 class ApiClient:
-    """The API server of a configuration, asked as whom that names; by several threads, if need be."""
+    """A client of the API server of a configuration, with its credentials; safe for several threads."""
 
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
         self._pool = RESTClientObject(configuration).pool_manager
 
     def close(self) -> None:
-        """Give up the connections that are open."""
+        """Close the open connections."""
         self._pool.clear()
 
     def read(self, path: str, kind: str, name: str) -> Any:
-        """The object at a path, of this kind and called so.
+        """Return the object at a path, of this kind and name.
 
         Raises:
-            ApiError: it cannot be read; 404: there is none.
-            CertsError: what answered is no API server.
+            ApiError: if the object cannot be read; status 404: it does not exist.
+            CertsError: if the response does not come from an API server.
         """
         content = self._read_body(self._send("GET", path))
         try:
@@ -80,31 +80,31 @@ class ApiClient:
         return decoded
 
     def create(self, path: str, new_object: object) -> None:
-        """Put an object into the collection at a path. Raises ApiError; 409: there is one of its name."""
+        """Create an object in the collection at a path. Raises ApiError; status 409: the name exists already."""
         self._write("POST", path, new_object)
 
     def replace(self, path: str, new_object: object) -> None:
-        """Put another in the place of an object. Raises ApiError; 409: it is of another version than that says."""
+        """Replace the object at a path. Raises ApiError; status 409: the stored object has another version."""
         self._write("PUT", path, new_object)
 
     def patch(self, path: str, operations: list[dict[str, Any]]) -> None:
-        """Carry out a JSON patch (RFC 6902). Raises ApiError; 409: as `replace`."""
+        """Apply a JSON patch (RFC 6902). Raises ApiError; status 409: as `replace`."""
         self._write("PATCH", path, operations, _JSON_PATCH)
 
     def watch(self, collection: str, name: str, duration_seconds: int, idle_timeout: float) -> BaseHTTPResponse:
-        """What becomes of the object of this name for `lasts` seconds; after `silent` that say nothing it breaks off.
+        """Watch the object of this name for `duration_seconds`; break off after `idle_timeout` seconds of silence.
 
-        By its name alone, an object that one may read by its name may be watched (k8s.io/apiserver,
-        pkg/endpoints/request/requestinfo.go, v1.36). Who reads closes it, and may meet any HTTPError.
+        A client that may read an object by name may watch it with a selector of that name alone (k8s.io/apiserver,
+        pkg/endpoints/request/requestinfo.go, v1.36). The caller closes the response; reads may raise any HTTPError.
 
         Raises:
-            ApiError: it cannot be watched.
+            ApiError: if the object cannot be watched.
         """
         query = {"watch": "true", "fieldSelector": f"metadata.name={name}", "timeoutSeconds": f"{duration_seconds}"}
         return self._send("GET", f"{collection}?{urlencode(query)}", read_timeout=idle_timeout)
 
     def convert_error(self, error: HTTPError) -> ApiError:
-        """What it means that a connection cannot be made, or breaks off."""
+        """Return the ApiError for a connection that cannot be made, or breaks off."""
         reason = f"{type(error).__name__} {error}" if isinstance(error, SSLError) else str(error)
         return ApiError(self.configuration.host, 0, format_one_line(reason))
 
@@ -121,7 +121,7 @@ class ApiClient:
         body: bytes | None = None,
         read_timeout: float = _READ_TIMEOUT_SECONDS,
     ) -> BaseHTTPResponse:
-        """The answer, when it is a good one; its body is still to be read, and what comes packed is not unpacked."""
+        """Send a request and return a successful response, its body still to be read and not decompressed."""
         all_headers = {"Accept": _JSON, "User-Agent": FIELD_MANAGER, **self._get_authorization(), **(headers or {})}
         url, timeout = (
             self.configuration.host.rstrip("/") + path,
@@ -147,7 +147,7 @@ class ApiClient:
         return response
 
     def _read_body(self, response: BaseHTTPResponse) -> bytes:
-        """The body of an answer, unless it is longer than any that an API server has to give, or takes for ever."""
+        """Return the body of a response. Raises ApiError if it is too long or too slow for an API server."""
         content, deadline = bytearray(), time.monotonic() + _BODY_TIMEOUT_SECONDS
         try:
             while piece := response.read1(_CHUNK_BYTES):
@@ -161,15 +161,15 @@ class ApiClient:
         return bytes(content)
 
     def _abort(self, response: BaseHTTPResponse, reason: str) -> ApiError:
-        """What it means that an answer is not read to its end."""
+        """Close a response that is not read to its end, and return the ApiError for it."""
         response.close()
         return ApiError(self.configuration.host, response.status, reason)
 
     def _get_authorization(self) -> dict[str, str]:
-        """What says who asks, if it is said by a token; one that is about to expire is renewed."""
+        """Return the header with the bearer token, if there is one; a token that is about to expire is renewed."""
         try:
             token = self.configuration.auth_settings().get("BearerToken")
-        except Exception as error:  # noqa: BLE001  # whatever renews it fails with: a file, a program, a server
+        except Exception as error:  # noqa: BLE001  # any error of the renewal: a file, a program, a server
             raise ApiError(
                 self.configuration.host, 0, format_one_line(f"the token cannot be renewed: {error}")
             ) from None
@@ -177,7 +177,7 @@ class ApiClient:
 
 
 def _parse_message(body: bytes, reason: str | None) -> str:
-    """The message of the Status that the API server sends (metav1.Status), or what came instead."""
+    """Return the message of the Status that the API server sends (metav1.Status), or the text that came instead."""
     try:
         status = json.loads(body)
     except (ValueError, RecursionError):

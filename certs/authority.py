@@ -1,9 +1,11 @@
-"""An authority, and the leaves it signs. ECDSA on P-256: small, quick, and understood by every TLS library.
+"""A certificate authority (CA) and the serving certificates that it signs.
 
-Lifetimes. The authority lives ten years, since it is copied into every webhook configuration and a change takes care.
-A leaf lives 90 days, short enough that a stolen key is soon worth nothing and that renewal is done often enough to be
-known to work; it is renewed with a third of that left, which leaves a month to notice that renewal has stopped.
-Everything is valid from five minutes before it was made, for machines whose clocks are behind.
+The keys are ECDSA on P-256: small, quick, and supported by every TLS library.
+
+A CA is valid for ten years, since it is copied into every webhook configuration and a change takes care. A serving
+certificate is valid for 90 days. That is short enough to limit the use of a stolen key, and to exercise renewal often.
+It is renewed with a third of that left, so an operator has a month to notice that renewal has stopped. All certificates
+are valid from five minutes before their creation, for machines whose clocks are behind.
 """
 
 from dataclasses import dataclass
@@ -30,7 +32,7 @@ class KeyPair:
 
 
 def create_ca(now: datetime) -> KeyPair:
-    """An authority that signs for itself. Each has a name of its own, so that two can be trusted side by side."""
+    """Create a self-signed CA with a unique name, so that clients can trust two side by side."""
     key = ec.generate_private_key(ec.SECP256R1())
     serial = x509.random_serial_number()
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"tallygate authority {serial:x}"[:40])])
@@ -42,7 +44,7 @@ def create_ca(now: datetime) -> KeyPair:
 
 
 def create_serving_certificate(ca: KeyPair, names: CertificateNames, now: datetime) -> KeyPair:
-    """A serving certificate for these names; it never outlives its authority."""
+    """Create a serving certificate for these names; it never outlives its CA."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tallygate")])
     issuer = ca.certificate
@@ -78,7 +80,7 @@ def _create_key_identifier(key: ec.EllipticCurvePrivateKey) -> x509.SubjectKeyId
 
 
 def _create_key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    """An authority signs certificates and their revocation; a leaf signs handshakes (RFC 5280, 4.2.1.3)."""
+    """Return the key usage: a CA signs certificates and CRLs; a serving certificate, handshakes (RFC 5280, 4.2.1.3)."""
     return x509.KeyUsage(
         digital_signature=not signs_certificates,
         key_cert_sign=signs_certificates,

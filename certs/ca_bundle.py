@@ -1,6 +1,6 @@
-"""The two webhook configurations of an API server: how they are read, and how what they trust is changed.
+"""The CA bundle in the two webhook configurations of an API server: reads, patches, and publishing from a folder.
 
-Publishing: the authorities of a folder, written into the webhook configurations by which an API server trusts us.
+An API server trusts the gate by the CAs in `caBundle`. Publishing writes the CAs of a folder there.
 """
 
 import base64
@@ -25,25 +25,25 @@ CONFIGURATION_KINDS: Final = ("MutatingWebhookConfiguration", "ValidatingWebhook
 
 
 def get_collection_path(kind: str) -> str:
-    """The path of all configurations of a kind."""
+    """Return the path of all configurations of a kind."""
     return f"/apis/admissionregistration.k8s.io/v1/{kind.lower()}s"
 
 
 def read_configuration(client: ApiClient, kind: str, name: str) -> Any:
-    """One configuration as it was sent.
+    """Return one configuration as the API server sent it.
 
     Raises:
-        ApiError: it cannot be read; 404: there is none.
-        CertsError: what answered is no API server.
+        ApiError: if it cannot be read; status 404: it does not exist.
+        CertsError: if the response does not come from an API server.
     """
     return client.read(_get_configuration_path(kind, name), kind, name)
 
 
 def patch_trust(client: ApiClient, name: str, configuration: Any, encoded_bundle: str) -> bool:
-    """Let every webhook of what was found trust this (PEM in base64); whether there was anything to write.
+    """Write a CA bundle (PEM in base64) into every webhook of a configuration; return whether a write was needed.
 
     Raises:
-        ApiError: it cannot be written; 409: it was changed since it was read.
+        ApiError: if it cannot be written; status 409: it was changed since it was read.
     """
     operations = _create_operations(configuration, encoded_bundle)
     if operations:
@@ -56,7 +56,7 @@ def _get_configuration_path(kind: str, name: str) -> str:
 
 
 def _create_operations(configuration: Any, encoded_bundle: str) -> list[dict[str, Any]]:
-    """The JSON patch that makes every webhook trust; it holds only for the very version that was read (409 else)."""
+    """Return the JSON patch that sets every bundle; it applies only to the version that was read (else status 409)."""
     entries = [
         {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": encoded_bundle}
         for index, webhook in enumerate(configuration.get("webhooks") or ())
@@ -66,15 +66,15 @@ def _create_operations(configuration: Any, encoded_bundle: str) -> list[dict[str
     return [version, *entries] if entries else []
 
 
-_MAX_BUNDLE_BYTES = 1 << 16  # bytes; an authority takes less than one thousand, and each entry gets a copy
+_MAX_BUNDLE_BYTES = 1 << 16  # bytes; a CA takes less than one thousand, and each webhook gets a copy
 _MAX_ATTEMPTS = 5
 _NAME_PATTERN = re.compile(
     r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
-)  # a DNS subdomain, so far that it is one step of a path
+)  # a DNS subdomain, checked far enough to be one segment of a path
 
 
 class PublishOutcome(StrEnum):
-    """What became of one configuration."""
+    """The outcome of publishing to one configuration."""
 
     UPDATED = "updated"
     UNCHANGED = "unchanged"
@@ -83,7 +83,7 @@ class PublishOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PublishResult:
-    """One configuration, and what became of it."""
+    """One configuration, and the outcome of publishing to it."""
 
     kind: str
     name: str
@@ -91,11 +91,11 @@ class PublishResult:
 
 
 def read_ca_bundle(folder: Path, now: datetime) -> bytes:
-    """What is to be trusted: the certificates of `ca.crt` as PEM, and nothing else that may stand in it.
+    """Return the certificates of `ca.crt` as PEM, without any other text of the file.
 
     Raises:
-        CertsError: there are none, they are too many to publish, or a serving certificate beside them is not valid by
-            them: then nobody could call the gate any more.
+        CertsError: if there are no certificates, they are too large to publish, or the serving certificate beside them
+            is not valid by them: clients could not call the gate any more.
     """
     ca_certificates, chain = read_ca_certificates(folder), read_chain(folder)
     if not ca_certificates:
@@ -116,13 +116,13 @@ def read_ca_bundle(folder: Path, now: datetime) -> bytes:
 
 
 def publish_bundle(client: ApiClient, name: str, bundle: bytes) -> Iterator[PublishResult]:
-    """Write `trusted` into every webhook of both configurations of this name, and say of each what was done.
+    """Write `bundle` into every webhook of both configurations of this name, and yield the result for each.
 
-    What is so already is not written; nothing but `caBundle` is touched. One of the two may be missing.
+    A configuration with this bundle is not written; only `caBundle` is changed. One of the two may be missing.
 
     Raises:
-        CertsError: nothing can be called so, neither is there, the API server cannot be reached or refuses, or others
-            keep changing one.
+        CertsError: if the name is invalid, both configurations are missing, the API server cannot be reached or
+            refuses, or other clients keep changing one.
     """
     if not _NAME_PATTERN.fullmatch(name):
         raise CertsError(

@@ -1,17 +1,17 @@
-"""What is to be done next about the certificates in the Secret, by whoever looks, and in which order.
+"""The next step of a CA rotation, as a pure function of the objects that a replica has read.
 
-Nothing here calls anybody. Every step is one write, made only if nothing was changed since it was looked at, and each
-leaves everything such that whoever comes next can go on, and that what is served is trusted all the while:
+Every step is one write, which succeeds only if the object is unchanged since it was read. After each step any replica
+can take the next, and clients trust the served certificate all the time:
 
-    successor   a new authority comes first in `ca.crt`; the old one stays trusted, and signs no more from now on
-    publish     `caBundle` of all webhooks is what `ca.crt` says
-    (settling)  every API server takes up what was published
-    certificate the new authority signs what is served
-    (90 days)   whatever the old one has signed expires, whoever still serves with it
-    forget      the old one goes from `ca.crt`, and with the next `publish` from `caBundle`
+    authority     a new CA comes first in `ca.crt`; the old CA stays trusted, and signs no more from now on
+    publish       `caBundle` of all webhooks is set to `ca.crt`
+    (propagation) every API server reloads the published bundle
+    certificate   the new CA signs the serving certificate
+    (90 days)     all certificates of the old CA expire, on every replica
+    forget        the old CA is removed from `ca.crt`, and by the next `publish` from `caBundle`
 
-An authority that is not known to have come in this way (the Secret was deleted, replaced or never there) is treated as
-a successor that came in just now, of all that is published and of what this replica serves with.
+A CA without a known start (the Secret was deleted, replaced or never created) is treated as a CA that was created just
+now. It succeeds all published CAs and the CA of the certificate that this replica serves.
 """
 
 from collections.abc import Callable, Iterable
@@ -26,13 +26,13 @@ from certs.certificate_names import CertificateNames
 from certs.renewal import SERVING_MARGIN, is_ca_due
 from certs.secret_state import MAX_CA_CERTIFICATES, RENEW_ANNOTATION, SecretState, ServingCertificate, convert_key_pair
 
-_CLOCK_SKEW = timedelta(days=1)  # by which the clocks of replicas may differ before an authority is forgotten too early
+_CLOCK_SKEW = timedelta(days=1)  # tolerated clock difference of replicas; with more, a CA is removed too early
 _CERTIFICATE_REQUEST, _CA_REQUEST = "certificate", "authority"
 _VALID_REQUESTS = frozenset({"", _CERTIFICATE_REQUEST, _CA_REQUEST})
 
 
 class RotationAction(StrEnum):
-    """The kinds of step."""
+    """The kinds of rotation step."""
 
     REBUILD = "rebuild"
     ADOPT = "take-over"
@@ -44,12 +44,12 @@ class RotationAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RotationInput:
-    """What one replica sees.
+    """The objects that one replica has read.
 
-    `kept` is None when there is no Secret; `published` are the authorities that any webhook trusts now, `is_published`
-    whether all of them trust exactly what `kept` says; `settled` tells whether every API server is sure to trust an
-    authority, which none is while nothing can be published; `served` is what this replica serves with; `names` are
-    those by which the gate is called.
+    Without a Secret, `state` has no value (None). `published_cas` are the CAs that any webhook trusts now, and
+    `is_published` is true if all webhooks trust exactly the CAs of `state`. `is_propagated` returns whether every API
+    server surely trusts a CA; it is false for all CAs while none can be published. `served` is the serving certificate
+    of this replica. `names` are the names by which API servers call the gate.
     """
 
     state: SecretState | None
@@ -63,7 +63,7 @@ class RotationInput:
 
 @dataclass(frozen=True, slots=True)
 class RotationStep:
-    """A step, the reason for it as a sentence, and what is then to be kept; None: nothing of the Secret changes."""
+    """A step, its reason as a sentence, and the new state of the Secret; None: the Secret stays unchanged."""
 
     action: RotationAction
     reason: str
@@ -71,7 +71,7 @@ class RotationStep:
 
 
 def choose_step(rotation_input: RotationInput) -> RotationStep | None:
-    """What this replica should do now; None: nothing, or nothing yet."""
+    """Return the step that is due for this replica, or None."""
     state, ca = rotation_input.state, rotation_input.state.ca if rotation_input.state else None
     if state is None or ca is None or ca.certificate.not_valid_after_utc <= rotation_input.now:
         return _rebuild(
@@ -92,12 +92,12 @@ def choose_step(rotation_input: RotationInput) -> RotationStep | None:
 
 
 def get_retirement_time(ca_since: datetime) -> datetime:
-    """When those are forgotten whose successor came in at `since`: what they signed has expired by then."""
+    """Return the time to remove CAs that were succeeded at `ca_since`: all of their certificates have expired."""
     return ca_since + SERVING_LIFETIME + _CLOCK_SKEW
 
 
 def find_request_error(state: SecretState) -> str:
-    """What whoever has asked for something should know; empty when it is or will be done."""
+    """Return the reason why a requested renewal cannot be done; empty if it can, or if none is requested."""
     if state.requested not in _VALID_REQUESTS:
         return (
             f"the annotation {RENEW_ANNOTATION} is {state.requested[:40]!r}; write {_CERTIFICATE_REQUEST} or "
@@ -112,7 +112,7 @@ def find_request_error(state: SecretState) -> str:
 
 
 def _rebuild(state: SecretState, rotation_input: RotationInput, reason: str) -> RotationStep:
-    """A new authority beside all that may be trusted now, and a leaf that is trusted already, if there is one."""
+    """Create a CA beside all CAs that clients may trust, and keep a trusted serving certificate or sign a new one."""
     ca = create_ca(rotation_input.now)
     previous_cas = _limit_ca_certificates(rotation_input.published_cas, state.previous_cas, excluded=ca.certificate)
     serving = next(
@@ -148,7 +148,7 @@ def _plan_serving_certificate(state: SecretState, ca: KeyPair, rotation_input: R
 
 
 def _plan_ca_rotation(state: SecretState, ca: KeyPair, rotation_input: RotationInput) -> RotationStep | None:
-    """What is due of them, once the newest has signed what is served."""
+    """Return the step that adds or removes a CA, if the newest CA has signed the serving certificate."""
     if state.serving is None or not state.serving.is_signed_by(ca.certificate):
         return None
     is_due = is_ca_due(ca.certificate, rotation_input.now)
@@ -164,7 +164,7 @@ def _plan_ca_rotation(state: SecretState, ca: KeyPair, rotation_input: RotationI
 
 
 def _get_renewal_reason(serving: ServingCertificate, requested: str, rotation_input: RotationInput) -> str:
-    """Why a leaf of the newest authority must be made anew; empty when it need not be."""
+    """Return the reason to renew a serving certificate of the newest CA; empty if it is not due."""
     remaining = serving.certificate.not_valid_after_utc - rotation_input.now
     if requested == _CERTIFICATE_REQUEST:
         return "it was asked for"
@@ -189,7 +189,7 @@ def _issue_serving_certificate(
 def _sign_serving_certificate(
     ca: KeyPair, rotation_input: RotationInput, old: ServingCertificate | None = None
 ) -> ServingCertificate:
-    """Good for all names by which the gate is called, and for those of the old one, which may be called so again."""
+    """Sign a certificate for the gate's names and for those of the old certificate, which clients may use again."""
     old_names = old.read_names() if old else None
     return convert_key_pair(
         create_serving_certificate(
@@ -201,6 +201,6 @@ def _sign_serving_certificate(
 def _limit_ca_certificates(
     *groups: Iterable[x509.Certificate], excluded: x509.Certificate
 ) -> tuple[x509.Certificate, ...]:
-    """All of these, each once, as many as may stand beside one more."""
-    certificates = dict.fromkeys(each for some in groups for each in some if each != excluded)
+    """Return these CAs without duplicates, at most `MAX_CA_CERTIFICATES` - 1: one more stands beside them."""
+    certificates = dict.fromkeys(each for group in groups for each in group if each != excluded)
     return tuple(certificates)[: MAX_CA_CERTIFICATES - 1]

@@ -1,4 +1,4 @@
-"""The folder of certificates: `ca.crt` (all authorities to be trusted), `ca.key`, `tls.crt`, `tls.key`."""
+"""The folder of certificates: `ca.crt` (all trusted CAs), `ca.key`, `tls.crt`, `tls.key`."""
 
 import os
 import tempfile
@@ -23,50 +23,50 @@ _MAX_FILE_BYTES = 1 << 20
 
 
 def read_ca_certificates(folder: Path) -> tuple[x509.Certificate, ...]:
-    """The authorities in `ca.crt`, the one that signs first; none when there is no such file.
+    """Return the CAs in `ca.crt`, the signing one first; none if the file does not exist.
 
     Raises:
-        CertsError: the file cannot be read or is not PEM.
+        CertsError: if the file cannot be read or is not PEM.
     """
     return _read_certificates(folder / CA_FILE)
 
 
 def read_ca(folder: Path) -> KeyPair:
-    """The authority that signs, and its key.
+    """Return the signing CA and its key.
 
     Raises:
-        CertsError: there is none, or its files cannot be read or do not belong together.
+        CertsError: if its files are missing, cannot be read or do not belong together.
     """
     return _read_key_pair(folder / CA_FILE, folder / CA_KEY_FILE)
 
 
 def read_serving_pair(folder: Path) -> KeyPair:
-    """The serving certificate and its key.
+    """Return the serving certificate and its key.
 
     Raises:
-        CertsError: there is none, or its files cannot be read or do not belong together.
+        CertsError: if its files are missing, cannot be read or do not belong together.
     """
     return _read_key_pair(folder / CHAIN_FILE, folder / KEY_FILE)
 
 
 def read_chain(folder: Path) -> tuple[x509.Certificate, ...]:
-    """The serving certificate and what is sent with it, without the key; none when there is no such file.
+    """Return the serving certificate and the chain that is sent with it, without the key; none without the file.
 
     Raises:
-        CertsError: the file cannot be read or is not PEM.
+        CertsError: if the file cannot be read or is not PEM.
     """
     return _read_certificates(folder / CHAIN_FILE)
 
 
 def write_ca(folder: Path, ca: KeyPair, previous_cas: Sequence[x509.Certificate] = ()) -> None:
-    """Write the authority that signs, and those that stay trusted beside it."""
+    """Write the signing CA with its key, and the previous CAs, which stay trusted."""
     certificates = b"".join(each.public_bytes(serialization.Encoding.PEM) for each in (ca.certificate, *previous_cas))
     _write(folder / CA_KEY_FILE, _encode_key(ca.key), _PRIVATE_MODE)
     _write(folder / CA_FILE, certificates, _PUBLIC_MODE)
 
 
 def write_ca_certificates(folder: Path, ca_certificates: Sequence[x509.Certificate]) -> None:
-    """Write which authorities are trusted, the one that signs first."""
+    """Write the trusted CAs, the signing one first."""
     _write(
         folder / CA_FILE,
         b"".join(each.public_bytes(serialization.Encoding.PEM) for each in ca_certificates),
@@ -75,7 +75,7 @@ def write_ca_certificates(folder: Path, ca_certificates: Sequence[x509.Certifica
 
 
 def write_serving_pair(folder: Path, serving: KeyPair) -> None:
-    """Write the serving certificate and its key: two files, so whoever watches must check that they match."""
+    """Write the serving certificate and its key: two files, so a watching reader must check that they match."""
     _write(folder / KEY_FILE, _encode_key(serving.key), _PRIVATE_MODE)
     _write(folder / CHAIN_FILE, serving.certificate.public_bytes(serialization.Encoding.PEM), _PUBLIC_MODE)
 
@@ -122,10 +122,10 @@ def _encode_key(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def _write(path: Path, content: bytes, mode: int) -> None:
-    """Write a file as one step: beside it first, flushed to disk, then renamed over it.
+    """Write a file atomically: to a temporary file beside it, flushed to disk, then renamed over it.
 
     Raises:
-        CertsError: it cannot be written.
+        CertsError: if the file cannot be written.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

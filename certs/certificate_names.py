@@ -1,4 +1,4 @@
-"""The names that a serving certificate is good for."""
+"""The names in a serving certificate."""
 
 import ipaddress
 import re
@@ -18,40 +18,40 @@ IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 @dataclass(frozen=True, slots=True)
 class CertificateNames:
-    """DNS names and IP addresses, at least one of them all, in the order given and each once."""
+    """DNS names and IP addresses, at least one in total, in the given order and without duplicates."""
 
     dns: tuple[str, ...] = ()
     addresses: tuple[IPAddress, ...] = ()
 
     def __post_init__(self) -> None:
-        """A certificate without a name is good for nothing.
+        """Check that there is a name: a certificate without one is useless.
 
         Raises:
-            CertsError: there is no name.
+            CertsError: if there is no name.
         """
         if not self.dns and not self.addresses:
             raise CertsError("a serving certificate needs a name: a service, a DNS name or an IP address")
 
     def __add__(self, other: "CertificateNames") -> "CertificateNames":
-        """The names of both."""
+        """Return the names of both, without duplicates."""
         return CertificateNames(
             tuple(dict.fromkeys(self.dns + other.dns)), tuple(dict.fromkeys(self.addresses + other.addresses))
         )
 
     def to_texts(self) -> tuple[str, ...]:
-        """All of them as text."""
+        """Return all names as text."""
         return (*self.dns, *map(str, self.addresses))
 
     def to_extension(self) -> x509.SubjectAlternativeName:
-        """As a certificate's extension (RFC 5280, 4.2.1.6)."""
+        """Return the names as a certificate's extension (RFC 5280, 4.2.1.6)."""
         return x509.SubjectAlternativeName([*map(x509.DNSName, self.dns), *map(x509.IPAddress, self.addresses)])
 
 
 def parse_names(words: Iterable[str]) -> CertificateNames:
-    """DNS names and IP addresses as a person writes them, in any order.
+    """Parse DNS names and IP addresses as a user writes them, in any order.
 
     Raises:
-        CertsError: a word is neither, or there is none.
+        CertsError: if a word is neither, or there are no words.
     """
     dns: dict[str, None] = {}
     addresses: dict[IPAddress, None] = {}
@@ -64,26 +64,26 @@ def parse_names(words: Iterable[str]) -> CertificateNames:
 
 
 def create_service_names(service: str, namespace: str, cluster_domain: str = "cluster.local") -> CertificateNames:
-    """Every name by which a Service is reached; the API server uses `<service>.<namespace>.svc`.
+    """Return every name by which clients reach a Service; the API server uses `<service>.<namespace>.svc`.
 
     Raises:
-        CertsError: one of them is no DNS name.
+        CertsError: if one of them is not a DNS name.
     """
     short = f"{service}.{namespace}"
     return parse_names([f"{short}.svc", f"{short}.svc.{cluster_domain}", short, service])
 
 
 def read_names(certificate: x509.Certificate) -> CertificateNames:
-    """The names that a certificate is good for.
+    """Return the names in a certificate.
 
     Raises:
-        CertsError: it has none.
+        CertsError: if it has no valid names.
     """
     try:
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         raise CertsError("the certificate has no subject alternative names") from None
-    addresses = (found for found in extension.get_values_for_type(x509.IPAddress))
+    addresses = extension.get_values_for_type(x509.IPAddress)
     return parse_names([*extension.get_values_for_type(x509.DNSName), *map(str, addresses)])
 
 

@@ -1,12 +1,12 @@
-"""One replica's part in keeping the certificates: it looks, serves what may be served, and takes the step that is due.
+"""The certificate reconciler of one replica: it reads the objects, serves a trusted certificate, and takes a due step.
 
-Every replica does the same, and none leads: each step is written only if nothing was changed since it was looked at,
-so of two that take it at once one is refused, and looks again. The order of looking matters: first what is published,
-then the Secret. Whoever publishes then replaces only what stood there before the Secret was read, so an older Secret
-is never published over a newer one.
+All replicas do the same, without a leader. Each write succeeds only if the object is unchanged since it was read: of
+two replicas that take a step at once, the API server refuses one, and that replica reads again. The order of reads
+matters: first the webhook configurations, then the Secret. A replica that publishes then replaces only a bundle that
+is older than its read of the Secret, so an older Secret is never published over a newer one.
 
-A replica believes no clock but its own about what is settled: it counts from when it saw an authority published, and
-anew after a start.
+A replica uses only its own clock to decide whether a CA is propagated: it counts from the time at which it read the CA
+in the configurations, and starts again from zero after a restart.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,19 +21,19 @@ from certs.certificate_names import CertificateNames
 from certs.secret_state import SecretState, ServingCertificate, encode_pem, parse_ca_certificates
 
 PROPAGATION_DELAY_SECONDS = 3600.0
-"""Seconds from when a new authority is seen published until it signs what is served. API servers take up a changed
-configuration within a second; one that is cut off from its store for longer cannot create anything either."""
+"""Seconds from the first read of a published CA until it signs the serving certificate. API servers reload a changed
+configuration within a second; an API server that is cut off from its store for longer cannot create objects either."""
 
-_MAX_AGE_SECONDS = 60.0  # seconds; what was looked at longer ago is looked at again before anything is done about it
+_MAX_AGE_SECONDS = 60.0  # seconds; older reads are repeated before a step is taken
 
 
 class ChangedError(Exception):
-    """Somebody else has changed it since it was looked at; nothing was written."""
+    """A conflict: another client changed the object since it was read; nothing was written."""
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookTrust:
-    """A webhook configuration: what each of its webhooks trusts, and the names that they are called by."""
+    """A webhook configuration: the CA bundle of each of its webhooks, and the names by which API servers call them."""
 
     kind: str
     version: str
@@ -43,35 +43,35 @@ class WebhookTrust:
 
 @dataclass(frozen=True, slots=True)
 class StoredSecret:
-    """The Secret as it was found: what of it can be used, and by what a change of it is seen."""
+    """The Secret as it was read: its valid parts, and its resource version."""
 
     version: str
     state: SecretState
 
 
 class CertificateStore(Protocol):
-    """Where the Secret and the webhook configurations are."""
+    """A store of the Secret and the webhook configurations."""
 
     def read_webhook_trust(self) -> tuple[WebhookTrust, ...]:
-        """Those configurations that there are. Raises CertsError when that cannot be told."""
+        """Return the webhook configurations that exist. Raises CertsError if they cannot be read."""
         ...
 
     def read_secret(self) -> StoredSecret | None:
-        """The Secret, if there is one. Raises CertsError when that cannot be told."""
+        """Return the Secret, or None if it does not exist. Raises CertsError if it cannot be read."""
         ...
 
     def write_secret(self, state: SecretState, expected: StoredSecret | None) -> None:
-        """Write the Secret in the place of what was found. Raises ChangedError, CertsError."""
+        """Create the Secret, or replace the expected version of it. Raises ChangedError, CertsError."""
         ...
 
     def publish_bundle(self, expected: WebhookTrust, bundle: bytes) -> None:
-        """Let all webhooks of a configuration trust this. Raises ChangedError, CertsError."""
+        """Write the CA bundle into all webhooks of a configuration. Raises ChangedError, CertsError."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """The time for certificates, the seconds to count by, and how many of them settling takes."""
+    """The wall clock for certificates, a monotonic clock in seconds, and the propagation delay in seconds."""
 
     now: Callable[[], datetime]
     monotonic: Callable[[], float]
@@ -79,10 +79,10 @@ class Timing:
 
 
 class CertificateReconciler:
-    """One replica's. To be used by one thread.
+    """The certificate reconciler of one replica, for use by one thread.
 
-    `names` are those by which the gate is called where no registration says so, `take` puts a leaf in force here,
-    and `served` is the one that is in force already.
+    `names` are the names by which API servers call the gate without a webhook configuration. `install` activates a
+    serving certificate in this replica, and `served` is the one that is active already.
     """
 
     def __init__(
@@ -106,25 +106,25 @@ class CertificateReconciler:
 
     @property
     def is_pending(self) -> bool:
-        """Whether something is under way that wants to be looked at soon."""
+        """Whether a rotation is unfinished, so that the next reconciliation should follow soon."""
         state = self._secret.state if self._secret else None
         if state is None or state.ca is None or state.serving is None or state.serving != self.served:
             return True
         return not state.serving.is_signed_by(state.ca.certificate)
 
     def reconcile(self) -> RotationStep | None:
-        """Look, serve what may be served, and take the step that is due; the step, if one was taken.
+        """Read the objects, serve a trusted certificate, and take the step that is due; return the step, or None.
 
         Raises:
-            ChangedError: somebody else was quicker; look again.
-            CertsError: something cannot be read or written.
+            ChangedError: if another client was quicker; the caller reconciles again.
+            CertsError: if an object cannot be read or written.
         """
         self.observe_configurations()
         self.observe_secret()
         return self.take_action()
 
     def observe_configurations(self) -> None:
-        """See what API servers are told to trust."""
+        """Read the CA bundles of the webhook configurations."""
         self._observe_configurations()
 
     def _observe_configurations(self) -> None:
@@ -135,7 +135,7 @@ class CertificateReconciler:
         self._trusted_since = {each: self._trusted_since.get(each, observed_at) for each in trusted_by_all}
 
     def observe_secret(self) -> None:
-        """See what is kept, and serve what of it may be served."""
+        """Read the Secret, and serve its certificate if the clients trust it."""
         self._secret = self._store.read_secret()
         if not self._has_current_ca():
             # The CAs published until now are the only evidence of the CA that signed the other replicas' certificates.
@@ -163,7 +163,7 @@ class CertificateReconciler:
 
     def _create_input(self, state: SecretState | None) -> RotationInput:
         bundle = encode_pem(state.ca_certificates) if state else b""
-        bundles = [each for found in self._webhook_trust for each in found.bundles]
+        bundles = [each for trust in self._webhook_trust for each in trust.bundles]
         return RotationInput(
             state=state,
             published_cas=tuple(dict.fromkeys(each for text in bundles for each in parse_ca_certificates(text))),
@@ -176,8 +176,8 @@ class CertificateReconciler:
 
     def _merge_names(self) -> CertificateNames:
         names = self._names
-        for found in self._webhook_trust:
-            names = names + found.names if found.names else names
+        for trust in self._webhook_trust:
+            names = names + trust.names if trust.names else names
         return names
 
     def _has_current_ca(self) -> bool:
@@ -185,7 +185,7 @@ class CertificateReconciler:
         return state is not None and state.ca is not None and state.ca_since is not None
 
     def _can_serve(self, serving: ServingCertificate) -> bool:
-        """Whether all who call take it: now, when there is nothing better to serve with, else for sure."""
+        """Return whether all clients trust it: now, if the replica has no better certificate, else with certainty."""
         now, served = self._timing.now(), self.served
         if not self._webhook_trust:
             trusting: Iterable[x509.Certificate] = self._secret.state.ca_certificates if self._secret else ()
@@ -201,5 +201,5 @@ class CertificateReconciler:
         return trusted_since is not None and self._timing.monotonic() >= trusted_since + self._timing.propagation_delay
 
     def _list_trusted_by_all(self) -> list[x509.Certificate]:
-        bundles = [parse_ca_certificates(text) for found in self._webhook_trust for text in found.bundles]
-        return [each for each in dict.fromkeys(bundles[0]) if all(each in some for some in bundles)] if bundles else []
+        bundles = [parse_ca_certificates(text) for trust in self._webhook_trust for text in trust.bundles]
+        return [each for each in dict.fromkeys(bundles[0]) if all(each in cas for cas in bundles)] if bundles else []

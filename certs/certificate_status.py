@@ -1,6 +1,6 @@
-"""What there is to know of the certificates in a folder.
+"""The status of the certificates in a folder, and of those in the Secret of a gate.
 
-What there is to know of certificates that a gate keeps in a Secret: what is kept, who trusts it, what comes next.
+The status of a Secret covers its certificates, the webhook configurations that trust them, and the next changes.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ class CertificateFacts:
 
 @dataclass(frozen=True, slots=True)
 class CertificatesOverview:
-    """A folder: its authorities, the one that signs first, its leaf, whether `renew` has work, and every problem."""
+    """A folder: its CAs, the signing one first, its serving certificate, whether `renew` is due, and all problems."""
 
     ca_certificates: tuple[CertificateFacts, ...]
     serving: CertificateFacts | None
@@ -45,10 +45,10 @@ class CertificatesOverview:
 
 
 def inspect_certificates(folder: Path, now: datetime) -> CertificatesOverview:
-    """Everything about the certificates in a folder, and whether they can be used.
+    """Return the facts about the certificates in a folder, and their problems.
 
     Raises:
-        CertsError: a certificate file is there but cannot be read.
+        CertsError: if a certificate file is there but cannot be read.
     """
     ca_certificates = read_ca_certificates(folder)
     chain = read_chain(folder)
@@ -66,7 +66,7 @@ def inspect_certificates(folder: Path, now: datetime) -> CertificatesOverview:
 
 
 def find_chain_problem(serving: x509.Certificate, ca_certificates: Sequence[x509.Certificate], now: datetime) -> str:
-    """Why a client that trusts these authorities would refuse the leaf; empty when it would not (RFC 5280, 6)."""
+    """Return why a client that trusts these CAs refuses the certificate; empty if it accepts it (RFC 5280, 6)."""
     name = _choose_subject(read_names(serving))
     verifier = PolicyBuilder().store(Store(list(ca_certificates))).time(now).build_server_verifier(name)
     try:
@@ -100,7 +100,7 @@ def _find_pair_problems(folder: Path) -> tuple[str, ...]:
 
 
 def create_facts(certificate: x509.Certificate, now: datetime) -> CertificateFacts:
-    """What is to be said of one."""
+    """Return the facts of one certificate."""
     try:
         names = read_names(certificate).to_texts()
     except (CertsError, ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
@@ -116,12 +116,12 @@ def create_facts(certificate: x509.Certificate, now: datetime) -> CertificateFac
     )
 
 
-_LATE_MARGIN = SERVING_MARGIN - timedelta(days=2)  # a gate that runs has renewed long before so little is left
+_LATE_MARGIN = SERVING_MARGIN - timedelta(days=2)  # a running gate renews long before
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationTrust:
-    """A webhook configuration, and whether its webhooks trust what is kept."""
+    """A webhook configuration, and whether its webhooks trust exactly the CAs of the Secret."""
 
     kind: str
     webhooks: int
@@ -130,7 +130,7 @@ class ConfigurationTrust:
 
 @dataclass(frozen=True, slots=True)
 class SecretStatus:
-    """The authorities, the newest first, the serving certificate, what trusts them, what is going on, what is wrong."""
+    """The CAs, the newest first, the serving certificate, the configurations, unfinished changes and problems."""
 
     ca_certificates: tuple[CertificateFacts, ...]
     serving: CertificateFacts | None
@@ -140,7 +140,7 @@ class SecretStatus:
 
 
 def create_status(state: SecretState | None, webhook_trust: Sequence[WebhookTrust], now: datetime) -> SecretStatus:
-    """What is to be said of what was found."""
+    """Return the status of a Secret (None: it does not exist) and of the webhook configurations."""
     if state is None:
         return SecretStatus(
             (), None, _create_trust(SecretState(), webhook_trust), (), ("there is no such Secret: no gate has made it",)
@@ -192,7 +192,7 @@ def _find_problems(state: SecretState, webhook_trust: Sequence[WebhookTrust], no
 
 
 def _find_trust_problem(state: SecretState, trust: WebhookTrust, now: datetime) -> str:
-    """Why the webhooks of a configuration do not trust what is kept; empty when they do."""
+    """Return why the webhooks of a configuration do not trust the Secret's certificates; empty if they do."""
     distrusting = [
         text
         for text in trust.bundles

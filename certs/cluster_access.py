@@ -1,4 +1,4 @@
-"""The API server of a cluster, reached as kubectl reaches it."""
+"""Access to the API server of a cluster, configured as for kubectl."""
 
 import ipaddress
 import os
@@ -15,14 +15,14 @@ from certs.errors import CertsError, format_one_line
 
 @dataclass(frozen=True, slots=True)
 class KubeconfigSource:
-    """Which cluster: that of a kubeconfig (None: the one kubectl would take) and context, or the one we run in."""
+    """The source of the cluster: a kubeconfig (None: kubectl's default) and context, or the cluster of this pod."""
 
     kubeconfig: Path | None = None
     context: str | None = None
     in_cluster: bool = False
 
     def __str__(self) -> str:
-        """As somebody would look for it."""
+        """Return the source as a user would look for it."""
         if self.in_cluster:
             return "--in-cluster"
         file = str(self.kubeconfig) if self.kubeconfig else "the kubeconfig ($KUBECONFIG, else ~/.kube/config)"
@@ -30,14 +30,14 @@ class KubeconfigSource:
 
 
 def create_client(source: KubeconfigSource) -> ApiClient:
-    """The cluster's API server; nothing is sent yet, and the kubeconfig is never written.
+    """Return a client of the cluster's API server; it sends nothing yet, and never writes the kubeconfig.
 
     Raises:
-        CertsError: there is no such cluster, or what describes it cannot be read.
+        CertsError: if there is no such cluster, or its configuration cannot be read.
     """
     try:
         return ApiClient(_load_configuration(source))
-    except Exception as error:  # noqa: BLE001  # the client lets whatever a broken file leads to escape
+    except Exception as error:  # noqa: BLE001  # a broken file makes the client raise any error
         raise CertsError(
             f"{source}: leads to no cluster: {format_one_line(str(error) or type(error).__name__)}"
         ) from None
@@ -53,9 +53,9 @@ def _load_configuration(source: KubeconfigSource) -> Configuration:
     server = urlsplit(configuration.host)
     if server.scheme not in {"https", "http"} or not server.hostname:
         raise ValueError(f"its server is {configuration.host!r}; write https://HOST:PORT")
-    configuration.retries = False  # whoever is at the terminal may try again
+    configuration.retries = False  # the user at the terminal may try again
     if _is_loopback(server.hostname) and configuration.proxy == Configuration(host=configuration.host).proxy:
-        configuration.proxy = None  # one of the environment's is not for this machine itself, as for kubectl
+        configuration.proxy = None  # a proxy of the environment is not for this machine itself, as for kubectl
     return configuration
 
 

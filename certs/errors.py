@@ -1,13 +1,13 @@
-"""What certificates can fail with."""
+"""The error of certificate operations."""
 
 _MAX_LENGTH = 300
 
 
 class CertsError(Exception):
-    """Something cannot be done with the certificates, and this text says what, where and what would help."""
+    """A failed certificate operation; the text names the operation, the object and a remedy."""
 
 
 def format_one_line(text: str) -> str:
-    """What somebody else has said, so that it can stand in a sentence: printable, in one line, and cut."""
+    """Return the text of another program as part of a sentence: printable, in one line, and cut."""
     line = " ".join("".join(each if each.isprintable() else " " for each in text).split())
     return line if len(line) <= _MAX_LENGTH else f"{line[:_MAX_LENGTH]} …"

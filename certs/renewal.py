@@ -1,4 +1,4 @@
-"""When certificates are made anew, and in which order, so that nobody ever meets one that they do not trust yet."""
+"""Renewal of the certificates in a folder, in an order in which clients always trust the served certificate."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,27 +20,27 @@ from certs.certificate_names import CertificateNames, read_names
 from certs.errors import CertsError
 
 SERVING_MARGIN = SERVING_LIFETIME / 3
-"""A leaf is renewed when it has less than this left."""
+"""A serving certificate is renewed when it has less than this left."""
 
 CA_MARGIN = timedelta(days=365)
-"""An authority is succeeded when it has less than this left."""
+"""A CA is succeeded when it has less than this left."""
 
 PROPAGATION_DELAY = timedelta(days=1)
-"""How long a new authority is trusted before it signs what is served: time to publish it everywhere."""
+"""The time from the creation of a CA until it signs the serving certificate: time to publish it everywhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class RenewalResult:
-    """What was done, and why, as a sentence for each; nothing when nothing was due."""
+    """The actions of a renewal with their reasons, one sentence each; empty if nothing was due."""
 
     actions: tuple[str, ...]
 
 
 def issue(folder: Path, names: CertificateNames, now: datetime) -> None:
-    """Make a serving certificate for these names, in place of one that is there; and an authority, if there is none.
+    """Create or replace the serving certificate for these names; create a CA if the folder has none.
 
     Raises:
-        CertsError: an authority is there but cannot be used, or the folder cannot be written.
+        CertsError: if the CA of the folder cannot be used, or the folder cannot be written.
     """
     if not read_ca_certificates(folder):
         write_ca(folder, create_ca(now))
@@ -51,13 +51,13 @@ def issue(folder: Path, names: CertificateNames, now: datetime) -> None:
 
 
 def renew(folder: Path, now: datetime, *, force: bool = False) -> RenewalResult:
-    """Make anew what is due: first a successor of the authority, trusted beside it; a day later a leaf signed by it.
+    """Renew the due certificates: first create a new CA beside the old; a day later sign a serving certificate with it.
 
-    An authority that was succeeded stays trusted as long as a leaf that it signed may live. `force` makes a new leaf
-    even though none is due.
+    A previous CA stays trusted as long as a certificate that it signed may be valid. `force` creates a new serving
+    certificate even if none is due.
 
     Raises:
-        CertsError: there is nothing to renew, or the folder cannot be read or written.
+        CertsError: if there is nothing to renew, or the folder cannot be read or written.
     """
     ca, serving = read_ca(folder), read_serving_pair(folder)
     signer, previous_cas = ca, read_ca_certificates(folder)[1:]
@@ -73,7 +73,7 @@ def renew(folder: Path, now: datetime, *, force: bool = False) -> RenewalResult:
         write_ca_certificates(folder, (ca.certificate, *still_trusted))
         actions.append("ceased to trust an authority that nothing is signed by any more; publish ca.crt")
     if reason := get_renewal_reason(serving.certificate, ca.certificate, now, force=force):
-        # Nobody trusts an authority that was made just now, so its predecessor signs once more, if it lasts as long.
+        # No client trusts a CA that was created just now, so its predecessor signs once more, if it lasts as long.
         if signer.certificate.not_valid_after_utc < now + SERVING_LIFETIME:
             signer = ca
         write_serving_pair(folder, create_serving_certificate(signer, read_names(serving.certificate), now))
@@ -82,12 +82,12 @@ def renew(folder: Path, now: datetime, *, force: bool = False) -> RenewalResult:
 
 
 def is_ca_due(ca: x509.Certificate, now: datetime) -> bool:
-    """Whether an authority needs a successor."""
+    """Return whether a CA needs a successor."""
     return ca.not_valid_after_utc - now < CA_MARGIN
 
 
 def get_renewal_reason(serving: x509.Certificate, ca: x509.Certificate, now: datetime, *, force: bool = False) -> str:
-    """Why a leaf must be made anew; empty when it need not be."""
+    """Return the reason to renew a serving certificate; empty if it is not due."""
     remaining = serving.not_valid_after_utc - now
     is_propagated = ca.not_valid_before_utc + PROPAGATION_DELAY <= now
     if force:
@@ -104,5 +104,5 @@ def get_renewal_reason(serving: x509.Certificate, ca: x509.Certificate, now: dat
 def select_trusted_cas(
     previous_cas: Sequence[x509.Certificate], replaced_at: datetime, now: datetime
 ) -> tuple[x509.Certificate, ...]:
-    """Of authorities that were succeeded at the time `since`, those that a living leaf may be signed by."""
+    """Return those CAs, succeeded at `replaced_at`, that may have signed a certificate that is still valid."""
     return tuple(each for each in previous_cas if now < min(each.not_valid_after_utc, replaced_at + SERVING_LIFETIME))

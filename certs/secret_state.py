@@ -1,7 +1,7 @@
-"""What is kept in the Secret: `ca.crt`, `ca.key`, `tls.crt`, `tls.key`, as in a folder, and two annotations.
+"""The contents of the Secret: `ca.crt`, `ca.key`, `tls.crt`, `tls.key`, as in a folder, and two annotations.
 
-The first authority of `ca.crt` is the newest, the one whose key is kept; the others are trusted only. What cannot be
-used is left out here, whoever has written it, so that nothing that a Secret may hold keeps a gate from mending it.
+The first CA of `ca.crt` is the newest, and `ca.key` is its key; the others are trusted only. The parser leaves out
+invalid contents, whichever client wrote them, so that a gate can repair any Secret.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,16 +20,16 @@ from certs.certificate_names import CertificateNames, read_names
 from certs.errors import CertsError
 
 SINCE_ANNOTATION = "tallygate.dev/authority-since"
-"""The annotation that says since when the newest authority is the newest: its fingerprint, a space, RFC 3339."""
+"""The annotation with the start of the newest CA: its fingerprint, a space, and the time as in RFC 3339."""
 
 RENEW_ANNOTATION = "tallygate.dev/renew"
-"""The annotation by which somebody asks for a renewal: `certificate` or `authority`."""
+"""The annotation by which a user requests a renewal: `certificate` or `authority`."""
 
 MAX_CA_CERTIFICATES = 32
-"""So many are trusted at a time; a bundle of them takes some 24 KiB, and every webhook holds a copy."""
+"""The maximum number of trusted CAs; a bundle of them takes some 24 KiB, and every webhook has a copy."""
 
 
-_PARSE_ERRORS = (  # what the library says of bytes that are no certificate, or one of a kind that it does not know
+_PARSE_ERRORS = (  # raised by the library for bytes that are no certificate, or a certificate of an unknown kind
     AttributeError,
     IndexError,
     InvalidSignature,
@@ -45,26 +45,26 @@ _PARSE_ERRORS = (  # what the library says of bytes that are no certificate, or 
 
 @dataclass(frozen=True, slots=True)
 class ServingCertificate:
-    """A serving certificate with what is sent with it and its key, in PEM as they were found."""
+    """A serving certificate, the chain that is sent with it, and its key, in PEM as they were read."""
 
     certificate: x509.Certificate
     chain: bytes
     key: bytes = field(repr=False)
 
     def read_names(self) -> CertificateNames | None:
-        """Those that it is good for, if they can be told."""
+        """Return the names of the certificate, or None if they cannot be read."""
         try:
             return read_names(self.certificate)
         except (*_PARSE_ERRORS, CertsError):
             return None
 
     def is_signed_by(self, ca: x509.Certificate) -> bool:
-        """Whether the chain leads there, by names and signatures; not whether anything has expired."""
+        """Return whether the chain leads to this CA, by names and signatures; expiry is not checked."""
         links = [*x509.load_pem_x509_certificates(self.chain), ca]
         return all(_has_signed(issuer, each) for each, issuer in pairwise(links))
 
     def is_trusted_by(self, ca_certificates: Iterable[x509.Certificate], now: datetime) -> bool:
-        """Whether a client that trusts these would take it. The clock of a client that is behind is its own affair."""
+        """Return whether a client that trusts these CAs accepts it, by our clock: a client's may be behind."""
         if self.certificate.not_valid_after_utc <= now:
             return False
         return any(each.not_valid_after_utc > now and self.is_signed_by(each) for each in ca_certificates)
@@ -72,7 +72,7 @@ class ServingCertificate:
 
 @dataclass(frozen=True, slots=True)
 class SecretState:
-    """What there is of it that can be used. `since` is None unless it is about this very authority."""
+    """The valid parts of a Secret. `ca_since` has a value only if the annotation names the CA `ca`."""
 
     ca: KeyPair | None = None
     previous_cas: tuple[x509.Certificate, ...] = ()
@@ -82,22 +82,22 @@ class SecretState:
 
     @property
     def ca_certificates(self) -> tuple[x509.Certificate, ...]:
-        """All that are to be trusted, the newest first."""
+        """All trusted CAs, the newest first."""
         return (self.ca.certificate, *self.previous_cas) if self.ca else self.previous_cas
 
 
 def compute_fingerprint(certificate: x509.Certificate) -> str:
-    """Names a certificate in annotations and logs: the beginning of its SHA-256."""
+    """Return the name of a certificate in annotations and logs: the first 16 digits of its SHA-256."""
     return certificate.fingerprint(hashes.SHA256()).hex()[:16]
 
 
 def encode_pem(certificates: Iterable[x509.Certificate]) -> bytes:
-    """These and nothing else."""
+    """Return these certificates, and nothing else, in PEM."""
     return b"".join(each.public_bytes(serialization.Encoding.PEM) for each in certificates)
 
 
 def parse_ca_certificates(text: bytes) -> tuple[x509.Certificate, ...]:
-    """The authorities in a PEM text, each once; none when it cannot be read as a whole."""
+    """Return the CAs in a PEM text without duplicates; none if it cannot be parsed as a whole."""
     try:
         certificates = dict.fromkeys(x509.load_pem_x509_certificates(text))
     except _PARSE_ERRORS:
@@ -106,12 +106,12 @@ def parse_ca_certificates(text: bytes) -> tuple[x509.Certificate, ...]:
 
 
 def convert_key_pair(pair: KeyPair) -> ServingCertificate:
-    """One that was made here."""
+    """Return a created key pair as a serving certificate."""
     return ServingCertificate(pair.certificate, encode_pem([pair.certificate]), _encode_key(pair.key))
 
 
 def parse_serving_certificate(chain: bytes, key: bytes) -> ServingCertificate | None:
-    """What was found as `tls.crt` and `tls.key`; None when they cannot be read or do not belong together."""
+    """Parse `tls.crt` and `tls.key`; return None if they are invalid or do not belong together."""
     try:
         certificate = x509.load_pem_x509_certificates(chain)[0]
         private_key = serialization.load_pem_private_key(key, password=None)
@@ -123,7 +123,7 @@ def parse_serving_certificate(chain: bytes, key: bytes) -> ServingCertificate | 
 
 
 def parse_secret_state(data: Mapping[str, bytes], annotations: Mapping[str, str]) -> SecretState:
-    """What of a Secret can be used."""
+    """Parse the valid parts of a Secret."""
     ca_certificates = parse_ca_certificates(data.get(CA_FILE, b""))
     key = _parse_key(data.get(CA_KEY_FILE, b""))
     serving = parse_serving_certificate(data.get(CHAIN_FILE, b""), data.get(KEY_FILE, b""))
@@ -141,7 +141,7 @@ def parse_secret_state(data: Mapping[str, bytes], annotations: Mapping[str, str]
 
 
 def encode_data(state: SecretState) -> dict[str, bytes]:
-    """As it is written into the Secret: what is there, by its name."""
+    """Return the data of the Secret by key, without the missing parts."""
     data = {CA_FILE: encode_pem(state.ca_certificates)}
     if state.ca:
         data[CA_KEY_FILE] = _encode_key(state.ca.key)
@@ -151,7 +151,7 @@ def encode_data(state: SecretState) -> dict[str, bytes]:
 
 
 def encode_annotations(state: SecretState) -> dict[str, str]:
-    """The annotations beside it; one that is not among them is to be taken away."""
+    """Return our annotations of the Secret; the caller removes those of ours that are not among them."""
     annotations = {RENEW_ANNOTATION: state.requested} if state.requested else {}
     if state.ca and state.ca_since:
         annotations[SINCE_ANNOTATION] = (
@@ -169,7 +169,7 @@ def _has_signed(issuer: x509.Certificate, certificate: x509.Certificate) -> bool
 
 
 def _is_ca(certificate: x509.Certificate) -> bool:
-    """Whether it says so of itself, and can be read as a whole."""
+    """Return whether a certificate is a CA by its basic constraints, and valid as a whole."""
     try:
         _parse_fully(certificate)
         return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
@@ -178,7 +178,7 @@ def _is_ca(certificate: x509.Certificate) -> bool:
 
 
 def _parse_fully(certificate: x509.Certificate) -> None:
-    """Read what is read later on: the library puts off some of it, and what cannot be read is told only then."""
+    """Read all fields that are used later: the library defers some, and raises for an invalid one only then."""
     _ = certificate.subject, certificate.issuer, certificate.not_valid_before_utc, certificate.not_valid_after_utc
     _encode_public_key(certificate.public_key())
 
@@ -198,7 +198,7 @@ def _encode_key(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def _encode_public_key(key: object) -> bytes:
-    """A public key of any kind as bytes; AttributeError for what is none."""
+    """Return a public key of any kind as bytes. Raises AttributeError if the object is not a public key."""
     encoded: bytes = getattr(key, "public_bytes")(  # noqa: B009  the kinds have no type in common
         serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     )

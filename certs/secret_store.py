@@ -1,9 +1,8 @@
-"""The Secret and the webhook configurations of a real cluster, for `Keeper`.
+"""The Secret and the webhook configurations of a cluster: a store for `CertificateReconciler`, and watches.
 
-Word of a change of the Secret or of a webhook configuration, as soon as the API server sends it.
-
-What has changed is not read here: whoever hears of it looks. Nobody relies on being told, since he looks now and then
-anyway: a watch that breaks off, is refused, or is silent for good costs time and nothing else.
+`CertificateWatch` notifies its owner of each change of these objects as soon as the API server sends it. A watch does
+not read the changed object: its owner reconciles. The owner also reconciles periodically, so a watch that breaks off,
+is refused or stays silent costs time and nothing else.
 """
 
 import base64
@@ -33,11 +32,11 @@ from certs.secret_state import (
     parse_secret_state,
 )
 
-_CONFLICT_STATUSES = (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND)  # what was there is another, or gone
+_CONFLICT_STATUSES = (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND)  # the object was changed, or deleted
 _SECRET_TYPE = "kubernetes.io/tls"  # noqa: S105  # a type, no password
 _LABELS = {"app.kubernetes.io/name": "tallygate", "app.kubernetes.io/component": "gate"}
 _OUR_ANNOTATIONS = frozenset({RENEW_ANNOTATION, SINCE_ANNOTATION})
-_CERT_MANAGER_PREFIX = "cert-manager.io/"  # what annotations begin with of who keeps Secrets, too
+_CERT_MANAGER_PREFIX = "cert-manager.io/"  # prefix of the annotations of cert-manager, which manages Secrets, too
 
 
 class KubernetesCertificateStore:
@@ -51,10 +50,10 @@ class KubernetesCertificateStore:
         self._objects: dict[str, Any] = {}
 
     def read_webhook_trust(self) -> tuple[WebhookTrust, ...]:
-        """Those configurations that there are.
+        """Return the webhook configurations that exist.
 
         Raises:
-            CertsError: that cannot be told.
+            CertsError: if a configuration cannot be read.
         """
         webhook_trust = []
         for kind in CONFIGURATION_KINDS:
@@ -69,10 +68,10 @@ class KubernetesCertificateStore:
         return tuple(webhook_trust)
 
     def read_secret(self) -> StoredSecret | None:
-        """The Secret, if there is one.
+        """Return the Secret, or None if it does not exist.
 
         Raises:
-            CertsError: that cannot be told, or somebody else keeps it.
+            CertsError: if the Secret cannot be read, or cert-manager manages it.
         """
         with _convert_errors(f"read the Secret {self._secret_name}"):
             try:
@@ -94,11 +93,11 @@ class KubernetesCertificateStore:
         )
 
     def write_secret(self, state: SecretState, expected: StoredSecret | None) -> None:
-        """Write the Secret in the place of what was found.
+        """Create the Secret, or replace the expected version of it.
 
         Raises:
-            ChangedError: it is no longer as it was found.
-            CertsError: it cannot be written.
+            ChangedError: if the Secret is not the expected version any more.
+            CertsError: if the Secret cannot be written.
         """
         data = {name: base64.b64encode(value).decode("ascii") for name, value in encode_data(state).items()}
         with _convert_errors(f"{'update' if expected else 'create'} the Secret {self._secret_name}"):
@@ -111,11 +110,11 @@ class KubernetesCertificateStore:
                 self._client.replace(self._path, body)
 
     def publish_bundle(self, expected: WebhookTrust, bundle: bytes) -> None:
-        """Let all webhooks of a configuration trust this.
+        """Write the CA bundle into all webhooks of a configuration.
 
         Raises:
-            ChangedError: it is no longer as it was found.
-            CertsError: it cannot be written.
+            ChangedError: if the configuration is not the expected version any more.
+            CertsError: if the configuration cannot be written.
         """
         encoded_bundle = base64.b64encode(bundle).decode("ascii")
         with _convert_errors(f"patch the {expected.kind} {self._configuration_name}"):
@@ -127,7 +126,7 @@ class KubernetesCertificateStore:
 
 
 def get_secrets_path(namespace: str) -> str:
-    """The path of all Secrets of a namespace."""
+    """Return the path of all Secrets of a namespace."""
     return f"/api/v1/namespaces/{quote(namespace, safe='')}/secrets"
 
 
@@ -152,7 +151,7 @@ def _parse_webhook_trust(kind: str, configuration: Mapping[str, Any]) -> Webhook
 
 
 def _parse_webhook_names(clients: list[Mapping[str, Any]]) -> CertificateNames | None:
-    """By which an API server calls these (k8s.io/apiserver, pkg/util/webhook/client.go, v1.36)."""
+    """Return the names by which an API server calls these (k8s.io/apiserver, pkg/util/webhook/client.go, v1.36)."""
     names = None
     for client in clients:
         try:
@@ -160,7 +159,7 @@ def _parse_webhook_names(clients: list[Mapping[str, Any]]) -> CertificateNames |
                 client_names = create_service_names(service["name"], service["namespace"])
             else:
                 client_names = parse_names([urlsplit(client["url"]).hostname or ""])
-        except (CertsError, KeyError, ValueError):  # the API server lets through what nothing can be called by
+        except (CertsError, KeyError, ValueError):  # the API server accepts names that it cannot call
             continue
         names = names + client_names if names else client_names
     return names
@@ -169,7 +168,7 @@ def _parse_webhook_names(clients: list[Mapping[str, Any]]) -> CertificateNames |
 def _merge_secret(
     secret: Mapping[str, Any], data: dict[str, str], our_annotations: dict[str, str], version: str
 ) -> Any:
-    """What was found, with everything of others in it."""
+    """Return the Secret with our data and annotations, and all fields of other clients as they were."""
     metadata = secret["metadata"]
     annotations = {
         name: text for name, text in (metadata.get("annotations") or {}).items() if name not in _OUR_ANNOTATIONS
@@ -190,17 +189,20 @@ def _decode_base64(text: str) -> bytes:
 
 
 _WATCH_SECONDS: Final = 300  # seconds; the API server ends a watch then
-_IDLE_TIMEOUT_SECONDS: Final = _WATCH_SECONDS + 60.0  # seconds, until a connection that says nothing is given up
+_IDLE_TIMEOUT_SECONDS: Final = _WATCH_SECONDS + 60.0  # seconds until a silent connection is closed
 _RESTART_DELAY_SECONDS: Final = (
-    1.0  # seconds after a watch has ended; whoever begins another is told what there is, so nothing is lost
+    1.0  # seconds after a watch has ended; the next watch begins with the present objects, so no change is lost
 )
-_RETRY_DELAY_SECONDS: Final = 10.0  # seconds after one that was refused or broke
+_RETRY_DELAY_SECONDS: Final = 10.0  # seconds after a watch that was refused or broke off
 _CHUNK_BYTES: Final = 1 << 16
 _JOIN_TIMEOUT_SECONDS: Final = 1.0
 
 
 class CertificateWatch:
-    """A thread for each of the three objects; `changed` is called by any of them. It can be begun once."""
+    """Watches of the three objects, one thread each.
+
+    Any of the threads calls `notify`. A watch can be started once.
+    """
 
     def __init__(
         self, client: ApiClient, secret: tuple[str, str], configuration_name: str, notify: Callable[[], None]
@@ -223,12 +225,12 @@ class CertificateWatch:
         ]
 
     def start(self) -> None:
-        """Watch from now on; what is there already is told as well."""
+        """Start the threads; they notify of the present objects as well."""
         for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
-        """Break off what is under way; a connection that is just being made is not waited for."""
+        """Break off open watches; do not wait for a connection that is being made."""
         self._stop.set()
         with self._lock:
             for response in self._responses:
@@ -238,7 +240,7 @@ class CertificateWatch:
 
     @property
     def failure(self) -> str:
-        """Why not all are watched; empty when they are."""
+        """The reason why an object is not watched; empty if all are."""
         with self._lock:
             return next(iter(self._failures.values()), "")
 
@@ -251,14 +253,14 @@ class CertificateWatch:
                 failure = str(error.to_certs_error(f"watch the {description}"))
             except HTTPError as error:
                 failure = str(self._client.convert_error(error).to_certs_error(f"watch the {description}"))
-            except Exception as error:  # noqa: BLE001  # whatever it is, a thread that ends is a watch that ends
+            except Exception as error:  # noqa: BLE001  # any error: the watch ends with its thread
                 failure = f"the {description} cannot be watched: {type(error).__name__}"
             if failure:
                 self._set_failure(description, failure)
             self._stop.wait((_RETRY_DELAY_SECONDS if failure else _RESTART_DELAY_SECONDS) * random.uniform(0.8, 1.2))  # noqa: S311  not secret
 
     def _read_watch(self, description: str, path: str, name: str) -> None:
-        """Say of each piece that comes that something has changed: an event, or several."""
+        """Notify of each piece of the response: one event, or several."""
         response = self._client.watch(path, name, _WATCH_SECONDS, _IDLE_TIMEOUT_SECONDS)
         with self._lock:
             self._responses.add(response)
@@ -279,5 +281,5 @@ class CertificateWatch:
 
 
 def _shut_down(response: BaseHTTPResponse) -> None:
-    with suppress(OSError, ValueError, RuntimeError):  # it has just ended by itself
+    with suppress(OSError, ValueError, RuntimeError):  # the response has just ended by itself
         response.shutdown()

@@ -1,8 +1,8 @@
-"""The folder from which the server serves what the Secret holds: `tls.crt` and `tls.key`, exchanged in one step.
+"""The folder of the served certificate: `tls.crt` and `tls.key` of the Secret, replaced in one step.
 
-As the kubelet does it (k8s.io/kubernetes, pkg/volume/util/atomic_writer.go, v1.36): both are links through one link to
-a folder with the files, and that link is turned. So whoever reads them never finds the one new and the other old. The
-keys of authorities are never written.
+The folder works like a volume of the kubelet (k8s.io/kubernetes, pkg/volume/util/atomic_writer.go, v1.36): both files
+are links through one link to a directory with the contents, and a write replaces that link. A reader that opens both
+through the same target never gets one new and one old file. The keys of CAs are never written.
 """
 
 import os
@@ -21,7 +21,7 @@ _MAX_FILE_BYTES = 1 << 20
 
 
 class ServedFiles:
-    """A folder of this process's own, on a volume in memory; it is made when it is not there."""
+    """A private folder of this process, on a volume in memory; a write creates it if it is missing."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -29,7 +29,7 @@ class ServedFiles:
         self.key = path / KEY_FILE
 
     def read(self, now: datetime) -> ServingCertificate | None:
-        """What it holds from before, if that has not expired."""
+        """Return the certificate of an earlier write, or None if it is missing, invalid or expired."""
         try:
             with self.chain.open("rb") as chain, self.key.open("rb") as key:
                 serving = parse_serving_certificate(chain.read(_MAX_FILE_BYTES), key.read(_MAX_FILE_BYTES))
@@ -38,10 +38,10 @@ class ServedFiles:
         return serving if serving and serving.certificate.not_valid_after_utc > now else None
 
     def write(self, serving: ServingCertificate) -> None:
-        """Put it in force.
+        """Replace the served certificate.
 
         Raises:
-            CertsError: it cannot be written.
+            CertsError: if it cannot be written.
         """
         try:
             self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -60,7 +60,7 @@ class ServedFiles:
                 file.write(content)
 
     def _switch_link(self, new: str) -> None:
-        """Let the link lead to what is new, and take away what it led to."""
+        """Point the link to the new directory, and remove the old one."""
         new_link = self._path / f"{new}.link"
         new_link.symlink_to(new)
         new_link.replace(self._path / _DATA_LINK)
