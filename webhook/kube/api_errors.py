@@ -1,4 +1,4 @@
-"""Why following a resource had to start again: one value for metrics, one sentence for people."""
+"""Errors of lists and watches: a reason for metrics, a sentence for people."""
 
 from enum import StrEnum
 
@@ -6,7 +6,7 @@ from webhook.errors import TallygateError
 
 
 class ApiErrorReason(StrEnum):
-    """Why a list or a watch was begun again. `ENDED` is the ordinary end of a watch, all others are failures."""
+    """Reason for the restart of a list or a watch. `ENDED` is the ordinary end of a watch; all others are failures."""
 
     ENDED = "ended"
     SHORT = "short"
@@ -39,11 +39,11 @@ RELIST_REASONS = frozenset(
         ApiErrorReason.ABSENT,
     }
 )
-"""After these the revision reached is no place to watch from; after all others nothing is lost by watching on."""
+"""Reasons for a new list: no watch can start at the last revision. After all others, the next watch loses nothing."""
 
 
 class WatchError(TallygateError):
-    """A list or watch could not go on; `retry_after` is how many seconds the server asks to wait."""
+    """The failure of a list or a watch. `retry_after`: the wait in seconds that the server asks for."""
 
     def __init__(self, reason: ApiErrorReason, text: str, retry_after: float | None = None) -> None:
         super().__init__(text)

@@ -1,9 +1,9 @@
-"""The body of a watch, read by a thread of its own, so that whoever follows it can look around while it is silent.
+"""Lists and watches over the connection pool of the Kubernetes client, with a timeout for every wait.
 
-Lists and watches over the client's own connection pool: bytes in, and an end to every wait.
+The generated client decodes each object into its own Python objects. That takes too much time and memory for
+100,000 pods. This module uses only its configuration, its authentication and its pool.
 
-The generated client decodes each object into Python objects of its own, which is too slow and too fat for a hundred
-thousand pods. So only its configuration, its authentication and its pool are used here.
+A separate thread reads the body of each watch. The reflector can do other work while the watch is silent.
 """
 
 import socket
@@ -22,13 +22,13 @@ from webhook.kube.api_errors import ApiErrorReason, WatchError
 from webhook.kube.transport import Response, WatchStream
 
 _STREAM_CHUNK_BYTES = 256 * 1024
-_MAX_QUEUED_CHUNKS = 64  # pieces that may wait to be read; then the server waits too
+_MAX_QUEUED_CHUNKS = 64  # chunks in the queue; when it is full, the server waits too
 _CLOSE_POLL_SECONDS = 0.2
 _JOIN_SECONDS = 0.5
 
 
 class ThreadedWatchStream:
-    """A `Stream` over a response whose body comes as it likes. `let_go` is called once, when it is closed."""
+    """A `WatchStream` over a response whose body arrives at any time. `close` calls `release` once."""
 
     def __init__(self, response: urllib3.BaseHTTPResponse, release: Callable[[], None]) -> None:
         self._response = response
@@ -39,10 +39,10 @@ class ThreadedWatchStream:
         self._thread.start()
 
     def read(self, timeout: float) -> bytes | None:
-        """The next bytes, `b""` at the end, or None when nothing came for so many seconds.
+        """Return the next bytes, `b""` at the end, or None when no byte arrived for `timeout` seconds.
 
         Raises:
-            WatchError: the connection broke.
+            WatchError: if the connection broke.
         """
         try:
             chunk = self._chunks.get(timeout=timeout)
@@ -57,7 +57,7 @@ class ThreadedWatchStream:
         if self._closed.is_set():
             return
         self._closed.set()
-        with suppress(OSError, ValueError, RuntimeError):  # it has ended by itself
+        with suppress(OSError, ValueError, RuntimeError):  # the response has already ended
             self._response.shutdown()
         self._thread.join(_JOIN_SECONDS)
         self._release()
@@ -80,7 +80,7 @@ class ThreadedWatchStream:
 _CONNECT_TIMEOUT_SECONDS = 5.0
 _READ_TIMEOUT_SECONDS = 15.0
 _TOTAL_TIMEOUT_SECONDS = 60.0
-_OVERDUE_WATCH_SECONDS = 90.0  # more than a watch should last, until its socket is given up
+_OVERDUE_WATCH_SECONDS = 90.0  # added to the duration of a watch: its socket then times out
 _CHUNK_BYTES = 1024 * 1024
 _MAX_RESPONSE_BYTES = 128 * 1024 * 1024
 _MAX_ERROR_BYTES = 64 * 1024
@@ -88,29 +88,29 @@ _OK = 200
 
 
 class ApiEndpoint(Protocol):
-    """Where the API server is, and who asks. Headers are asked for anew each time, since tokens are renewed."""
+    """The URL of an API server, and the credentials. Each request calls `get_headers`, because tokens are renewed."""
 
     @property
     def server(self) -> str:
-        """Its URL, without a slash at the end."""
+        """URL of the API server, without a slash at the end."""
         ...
 
     @property
     def pool(self) -> urllib3.PoolManager:
-        """Connections, with TLS as it is configured."""
+        """Connection pool with the configured TLS."""
         ...
 
     def get_headers(self) -> dict[str, str]:
-        """What says who asks.
+        """Return the headers that authenticate the gate.
 
         Raises:
-            WatchError: it cannot be had.
+            WatchError: if the token cannot be renewed.
         """
         ...
 
 
 class PooledTransport:
-    """A `Transport` over a pool. After `close` everything under way breaks, and nothing new begins."""
+    """A `Transport` over a pool. `close` breaks all open responses; later requests fail."""
 
     def __init__(self, endpoint: ApiEndpoint) -> None:
         self._endpoint = endpoint
@@ -119,10 +119,10 @@ class PooledTransport:
         self._is_closed = False
 
     def get(self, path: str, query: Mapping[str, str]) -> Response:
-        """One answer, whatever its status.
+        """Return one response of any status.
 
         Raises:
-            WatchError: there was none in time, or it is too large.
+            WatchError: if the response does not arrive in time, or is too large.
         """
         response = self._request(path, query)
         try:
@@ -131,10 +131,10 @@ class PooledTransport:
             self._release(response)
 
     def open(self, path: str, query: Mapping[str, str]) -> WatchStream | Response:
-        """The stream of a watch, or the answer that refuses it.
+        """Return the stream of a watch, or the response that refuses it.
 
         Raises:
-            WatchError: there was neither.
+            WatchError: if neither arrives.
         """
         response = self._request(path, query)
         if response.status == _OK:
@@ -146,11 +146,11 @@ class PooledTransport:
             self._release(response)
 
     def close(self) -> None:
-        """Break what is under way."""
+        """Break all open responses."""
         with self._lock:
             self._is_closed = True
             for response in self._open_responses:
-                with suppress(OSError, ValueError, RuntimeError):  # it has just ended by itself
+                with suppress(OSError, ValueError, RuntimeError):  # the response has just ended
                     response.shutdown()
 
     def _request(self, path: str, query: Mapping[str, str]) -> urllib3.BaseHTTPResponse:
@@ -176,7 +176,7 @@ class PooledTransport:
         raise WatchError(ApiErrorReason.RESET, "closed")
 
     def _release(self, response: urllib3.BaseHTTPResponse) -> None:
-        """Close its connection, unless the body was read to its end: then the pool has it back already."""
+        """Close the connection of a response. After a complete read, the connection is already back in the pool."""
         with self._lock:
             self._open_responses.discard(response)
         with suppress(HTTPError, OSError, ValueError):
@@ -184,7 +184,7 @@ class PooledTransport:
 
 
 def _set_read_timeout(response: urllib3.BaseHTTPResponse, seconds: float) -> None:
-    """Once a watch has begun it may be silent for long: whoever follows it finds out what that means."""
+    """Set the socket timeout of a watch in seconds. A watch may be silent: the reflector checks its progress."""
     sock: socket.socket | None = getattr(response.connection, "sock", None)
     if sock is not None:
         sock.settimeout(seconds)
@@ -194,7 +194,7 @@ def _read_response(response: urllib3.BaseHTTPResponse, max_bytes: int) -> Respon
     """Read the whole body.
 
     Raises:
-        WatchError: it does not come in time, breaks off, or is larger than `most` bytes.
+        WatchError: if the body does not arrive in time, breaks off, or is larger than `max_bytes`.
     """
     deadline, chunks, length = time.monotonic() + _TOTAL_TIMEOUT_SECONDS, list[bytes](), 0
     try:
@@ -213,12 +213,12 @@ def _read_response(response: urllib3.BaseHTTPResponse, max_bytes: int) -> Respon
 
 
 def _parse_retry_after(text: str | None) -> float | None:
-    """Seconds; kube-apiserver never sends a date here."""
+    """Parse `Retry-After` in seconds; kube-apiserver never sends a date."""
     return float(text) if text and text.isascii() and text.isdigit() and len(text) < len("10000000") else None
 
 
 def create_connection_error(error: Exception) -> WatchError:
-    """What a broken connection is called."""
+    """Create the error for a broken connection."""
     if isinstance(error, exceptions.ConnectTimeoutError | exceptions.NewConnectionError | exceptions.SSLError):
         return WatchError(ApiErrorReason.UNREACHABLE, f"the API server cannot be reached: {error}")
     if isinstance(error, exceptions.ProxyError):

@@ -1,7 +1,7 @@
-"""Where the API server is and who we are there: from a kubeconfig, as kubectl reads it, or from within a pod.
+"""Client configurations: from a kubeconfig, as kubectl reads it, or from the ServiceAccount of a pod.
 
-The official client reads it (`configured`). It is imported when there is a cluster to talk to and not before: that is a
-quarter of the time that a gate without one takes to start.
+The official client reads them (`config_loader`). Only a gate with a cluster imports it: the import takes a quarter of
+the start time of a gate without a cluster.
 """
 
 from collections.abc import Callable
@@ -13,33 +13,33 @@ from webhook.errors import TallygateError
 
 
 class ClientConfigError(TallygateError):
-    """There is no configuration that says where the API server is."""
+    """The failure to find a configuration with an API server."""
 
 
 class ClientConfig:
-    """A configured way to one API server; `server` is its URL and `pool` its connections."""
+    """The configuration for one API server: `server` is its URL, `pool` its connection pool."""
 
     def __init__(self, server: str, pool: urllib3.PoolManager, get_authorization: Callable[[], str]) -> None:
-        """`authorization` is what says who asks, if anything, renewed when it is about to expire."""
+        """Store the configuration. `get_authorization` returns a valid `Authorization` header, or an empty string."""
         self.server = server
         self.pool = pool
         self._get_authorization = get_authorization
 
     def get_headers(self) -> dict[str, str]:
-        """What says who asks; a token that is about to expire is renewed first.
+        """Return the headers that authenticate the gate, after the renewal of a token that is about to expire.
 
         Raises:
-            WatchError: it cannot be had.
+            WatchError: if the token cannot be renewed.
         """
         authorization = self._get_authorization()
         return {"Authorization": authorization} if authorization else {}
 
 
 def load_kubeconfig(kubeconfig: Path | None = None, context: str | None = None) -> ClientConfig:
-    """The server of a kubeconfig's context: of this file, else of $KUBECONFIG, else of ~/.kube/config.
+    """Load the context of a kubeconfig: `kubeconfig`, else $KUBECONFIG, else ~/.kube/config.
 
     Raises:
-        ConnectError: there is none, or it cannot be read.
+        ClientConfigError: if the file or the context is missing or cannot be read.
     """
     from webhook.kube.config_loader import read_kubeconfig  # noqa: PLC0415  see the module's docstring
 
@@ -47,10 +47,10 @@ def load_kubeconfig(kubeconfig: Path | None = None, context: str | None = None) 
 
 
 def load_in_cluster_config() -> ClientConfig:
-    """The server of the cluster whose pod this process runs in, as the pod's ServiceAccount.
+    """Load the configuration of the cluster that this process runs in, with the ServiceAccount of its pod.
 
     Raises:
-        ConnectError: this is no pod, or it has no token.
+        ClientConfigError: if the process does not run in a pod, or the pod has no token.
     """
     from webhook.kube.config_loader import read_in_cluster_config  # noqa: PLC0415  see the module's docstring
 

@@ -1,7 +1,7 @@
-"""Connections as the official client configures them: it reads kubeconfigs, renews tokens and sets up TLS.
+"""Client configurations through the official client, which reads kubeconfigs, renews tokens and configures TLS.
 
-Its own behaviour in the environment is kept but for one thing: a proxy named there is never used for a server on this
-machine, as in kubectl (Go's http.ProxyFromEnvironment).
+The client reads its environment variables as usual, with one exception: a proxy from the environment is never used for
+a server on this machine, as in kubectl (Go's http.ProxyFromEnvironment).
 """
 
 import math
@@ -25,10 +25,10 @@ _TOKEN_CACHE_SECONDS = 1.0
 
 
 def read_kubeconfig(kubeconfig: Path | None, context: str | None) -> ClientConfig:
-    """As `connect`.
+    """Read a kubeconfig for `load_kubeconfig`.
 
     Raises:
-        ConnectError: there is none, or it cannot be read.
+        ClientConfigError: if the file or the context is missing or cannot be read.
     """
     configuration = Configuration()
     paths = str(kubeconfig or os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config")
@@ -44,10 +44,10 @@ def read_kubeconfig(kubeconfig: Path | None, context: str | None) -> ClientConfi
 
 
 def read_in_cluster_config() -> ClientConfig:
-    """As `connect_in_cluster`.
+    """Read the configuration of the pod for `load_in_cluster_config`.
 
     Raises:
-        ConnectError: this is no pod, or it has no token.
+        ClientConfigError: if the process does not run in a pod, or the pod has no token.
     """
     configuration = Configuration()
     try:
@@ -66,10 +66,10 @@ def _create_client_config(configuration: Configuration) -> ClientConfig:
 
 
 class _Authorization:
-    """The configuration's token, by one thread at a time.
+    """The token of a configuration, requested by one thread at a time.
 
-    To ask the client for it takes a tenth of a millisecond, since it configures itself anew each time; and it renews a
-    token minutes before that expires.
+    A request to the client takes 0.1 ms, because the client configures itself again each time. The client renews a
+    token minutes before it expires. So the token is cached for `_TOKEN_CACHE_SECONDS`.
     """
 
     def __init__(self, configuration: Configuration) -> None:
@@ -94,7 +94,7 @@ class _Authorization:
 
 
 def _disable_loopback_proxy(configuration: Configuration) -> None:
-    """Use no proxy of the environment for this machine; one that the kubeconfig names itself is meant."""
+    """Remove a proxy of the environment for a server on this machine; keep a proxy that the kubeconfig names."""
     host = urlsplit(configuration.host).hostname or ""
     if _is_loopback(host) and configuration.proxy in getproxies().values():
         configuration.proxy = None

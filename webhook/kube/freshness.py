@@ -1,9 +1,9 @@
-"""How current a view is, and how that is known.
+"""The age of a store, measured against the revision of the cluster.
 
-A watch tells what it has, never that it has all. So the API server is asked now and then, by a list of one object,
-which revision the cluster is at; such a list is a quorum read. Once the view has reached that revision, by an event or
-a bookmark, it is known to have been current when that question was sent. An idle resource gets no bookmark for the
-revision its watch began at (kube-apiserver cache_watcher.go, process, v1.36), so silence alone means nothing.
+A watch sends events, but never states that they are complete. So the reflector requests the revision of the cluster at
+intervals, with a list of one object; such a list is a quorum read. Once an event or a bookmark has reached that
+revision, the store was current at the time of the request. An idle resource gets no bookmark for the revision at which
+its watch began (kube-apiserver cache_watcher.go, process, v1.36), so silence alone proves nothing.
 """
 
 from collections import deque
@@ -13,14 +13,14 @@ _MAX_MARKS = 64
 
 
 class _Mark(NamedTuple):
-    """The cluster was at `revision` at some moment after `at`, in monotonic seconds."""
+    """A revision of the cluster. The cluster reached it at some time after `at`, in monotonic seconds."""
 
     at: float
     revision: int
 
 
 class Freshness:
-    """What is known of one view; all times are monotonic seconds."""
+    """The revision of one store and the time of its last confirmation; all times are monotonic seconds."""
 
     def __init__(self) -> None:
         self.revision: int | None = None
@@ -28,29 +28,29 @@ class Freshness:
         self._marks: deque[_Mark] = deque()
 
     def record_list(self, revision: int, started_at: float) -> None:
-        """A whole list was taken up; it holds all that had been written when it began."""
+        """Record a complete list. It contains all writes before `started_at`."""
         self.revision = revision
         self.confirmed_at = started_at
         self._marks.clear()
 
     def record_event(self, revision: int) -> None:
-        """The watch has told all up to here."""
+        """Record that the watch has sent all events up to `revision`."""
         if self.revision is None or revision > self.revision:
             self.revision = revision
         self._confirm()
 
     def record_cluster_revision(self, revision: int, at: float) -> None:
-        """The cluster was at this revision when asked."""
+        """Record the revision of the cluster, requested at `at`."""
         if len(self._marks) < _MAX_MARKS:
             self._marks.append(_Mark(at, revision))
         self._confirm()
 
     def get_pending_since(self) -> float | None:
-        """Since when the view is known to lack something, or at least a word that it lacks nothing."""
+        """Return the time of the oldest request whose revision the store has not reached, or None."""
         return self._marks[0].at if self._marks else None
 
     def compute_age(self, now: float) -> float | None:
-        """Seconds since the view was last known to be current; None before the first list."""
+        """Compute the seconds since the store was last known to be current; None before the first list."""
         at = self.confirmed_at
         return None if at is None else max(0.0, now - at)
 

@@ -1,4 +1,4 @@
-"""A thread that follows one resource, and keeps the view of it."""
+"""Informers: threads that list and watch one resource each and apply its events to a store."""
 
 import random
 import time
@@ -22,27 +22,27 @@ _RESTART_DELAY_SECONDS = 5.0
 
 
 class RunningClock:
-    """Seconds that also pass while the machine sleeps, where it can tell; rests end when it is time to stop."""
+    """A clock that also counts the sleep of the machine, where CLOCK_BOOTTIME exists. The stop flag ends `sleep`."""
 
     def __init__(self, stop_flag: Flag) -> None:
         self._stop_flag = stop_flag
         self._clock_id = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
     def now(self) -> float:
-        """Monotonic seconds."""
+        """Return monotonic seconds."""
         return time.clock_gettime(self._clock_id)
 
     def sleep(self, seconds: float) -> None:
-        """Wait, or less when it is time to stop."""
+        """Wait for `seconds`, or until the stop flag is set."""
         self._stop_flag.wait(seconds)
 
 
 class InformerStatus(msgspec.Struct, frozen=True):
-    """How following one resource goes, as plain values: for readiness and metrics.
+    """The status of one informer, as plain values for readiness and metrics.
 
-    `age` is in seconds since the view was last known to be current, `stale` the reason why it should not be relied on;
-    `restarts` counts lists and watches begun again by reason, `lists` those taken up; `crash` is the last fault of our
-    own, which is followed by a new list.
+    `age`: seconds since the store was last known to be current. `stale`: the reason why the store is stale, or None.
+    `restarts`: restarted lists and watches by reason. `lists`: complete lists. `crash`: the last unexpected exception
+    of the thread, after which the informer relists.
     """
 
     name: str
@@ -56,7 +56,7 @@ class InformerStatus(msgspec.Struct, frozen=True):
 
 
 class Informer(Generic[W, R]):
-    """One thread that follows one resource. `apply` takes up an event, `size` says how many objects there are."""
+    """A thread that lists and watches one resource. `apply` gets each event; `count_objects` returns the store size."""
 
     def __init__(
         self,
@@ -76,22 +76,22 @@ class Informer(Generic[W, R]):
         self._thread = Thread(target=self._run, name=f"watch-{codec.name}", daemon=True)
 
     def start(self) -> None:
-        """Begin; once only."""
+        """Start the thread; callers do so once only."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End within a second, whatever is under way; the view stays as it is from then on."""
+        """Stop the thread within a second; the store keeps its last state."""
         self._stop_flag.set()
         self._transport.close()
         if self._thread.is_alive():
             self._thread.join(_JOIN_SECONDS)
 
     def request_progress(self) -> None:
-        """Find out soon how the cluster is now."""
+        """Request the revision of the cluster soon."""
         self._reflector.request_progress()
 
     def get_status(self) -> InformerStatus:
-        """How it goes."""
+        """Return the status of the informer."""
         status = self._reflector.get_status()
         return InformerStatus(
             status.name,

@@ -1,4 +1,4 @@
-"""Objects without a namespace, by name, as of one revision; with a word to whoever wants to know of a change."""
+"""Stores of objects without a namespace: records by name, as of one revision, with listeners for changes."""
 
 from collections.abc import Callable
 from threading import Lock
@@ -8,22 +8,23 @@ from webhook.kube.resource_codec import Changed, Deleted, Replaced, ResourceReco
 
 
 class ComparableRecord(ResourceRecord, Protocol):
-    """A row that says what of it matters: when only the rest changes, nobody is told."""
+    """A record with a compared value. A change of other fields notifies no listener."""
 
     @property
     def compared_value(self) -> object:
-        """What matters; compared by equality."""
+        """Value whose changes notify the listeners; compared by equality."""
         ...
 
 
 R = TypeVar("R", bound=ComparableRecord)
 
 NameListener = Callable[[frozenset[str]], None]
-"""Is told the names of what came, went or changed, once that can be seen. Quick, and does not raise."""
+"""A callback for the names of created, deleted or changed objects, after the store shows them. It must return soon
+and not raise."""
 
 
 class ObjectStore(Generic[R]):
-    """Rows by name, kept current by the events of their reflector."""
+    """Records by name, updated by the events of a reflector."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -35,37 +36,37 @@ class ObjectStore(Generic[R]):
 
     @property
     def revision(self) -> int | None:
-        """Everything up to here is in; None before the first list."""
+        """Revision up to which the store is complete; None before the first list."""
         return self._revision
 
     @property
     def unchanged_since(self) -> int:
-        """Nothing that matters has changed after this one up to `revision`: that of the last such change, or list."""
+        """Revision of the last change of a compared value, or of the last list."""
         return self._unchanged_since
 
     @property
     def generation(self) -> int:
-        """Grows with every change that matters."""
+        """Counter that grows with every change of a compared value."""
         return self._generation
 
     def __len__(self) -> int:
         return len(self._records)
 
     def find(self, name: str) -> R | None:
-        """What has this name, if anything has."""
+        """Return the record of this name, or None."""
         return self._records.get(name)
 
     def list_records(self) -> tuple[R, ...]:
-        """Everything, as of one moment."""
+        """Return all records, as of one moment."""
         with self._lock:
             return tuple(self._records.values())
 
     def add_listener(self, listener: NameListener) -> None:
-        """Tell it of changes from now on, in the thread that applies them."""
+        """Add a listener. The thread that applies an event calls it."""
         self._listeners.append(listener)
 
     def apply(self, event: WatchEvent[R]) -> None:
-        """Take up what was told. What was told before is passed over."""
+        """Apply an event; ignore an event that is not newer than `revision`."""
         with self._lock:
             changed_names = self._replace(event) if isinstance(event, Replaced) else self._apply_change(event)
             self._generation += bool(changed_names)

@@ -1,23 +1,22 @@
-"""How long to wait before trying again: longer each time, and never all at once.
+"""Reflectors: list one resource, watch it from that revision, and restart after each failure, with backoff.
 
-Following one resource: list it, watch it from there, and begin again when that breaks.
-
-Pure over its ports, so that a test can play any server. The rules, with where they come from (Kubernetes "API
+A reflector uses only its ports, so a test can simulate any server. The rules and their sources (Kubernetes "API
 concepts"; client-go tools/cache/reflector.go and apiserver storage/cacher, v1.36):
 
-- A list is paged and at one revision. When its continuation has expired (410), the server offers a token that goes on
-  inconsistently; that would be no view, so the list is begun anew, with larger pages.
-- A watch begins at the revision reached. Any end of it but 410 loses nothing: the next one begins where it stopped.
-- What a watch does not say cannot be told from what it lost, so now and then the server is asked which revision it is
-  at (`freshness`). A watch that does not get there in time is replaced by one with a short time, since that gets a
-  bookmark two seconds before its end; when that does not help for long, the resource is listed anew.
-- An event that the server itself cannot read from etcd ("event received with PrevKv=nil", storage/etcd3/event.go) ends
-  every watch that comes to it: after a few in a row that a server error has ended, list past it. client-go does so at
-  the first one.
-- A resource that an API server does not know (404) is looked for again and again, where it need not be known; until
-  then there is none of it, and that is known.
-- A server that is at an earlier revision than it was (etcd restored from a backup) would leave a watch waiting for
-  changes that it has passed long ago: list anew.
+- A list is paged and at one revision. When its continuation has expired (410), the server offers a token that
+  continues at another revision. Such a list is inconsistent, so the reflector relists with larger pages.
+- A watch begins at the last revision of the store. Only an end with 410 loses events: after any other end, the next
+  watch begins at the revision where the last one stopped.
+- The reflector cannot distinguish a silent watch from one that lost events. So it requests the revision of the server
+  at intervals (`freshness`). When a watch does not reach that revision in time, the reflector replaces it by a short
+  watch, because that gets a bookmark two seconds before its end. When short watches do not help for long, it relists.
+- An event that the server cannot read from etcd ("event received with PrevKv=nil", storage/etcd3/event.go) ends every
+  watch that reaches it. After `_MAX_SERVER_ERRORS` server errors in a row, the reflector relists. client-go relists
+  after the first one.
+- The reflector requests an optional resource again after each 404. Until the API server knows the resource, its store
+  is empty and synced.
+- When a server is at an earlier revision than before (etcd restored from a backup), a watch would wait for changes that
+  are already past. The reflector relists.
 """
 
 from collections import Counter
@@ -33,19 +32,19 @@ from webhook.kube.resource_codec import Page, Replaced, ResourceCodec, ResourceR
 from webhook.kube.transport import Clock, LineSplitter, Response, Transport, WatchStream
 
 _INITIAL_DELAY_SECONDS = 0.5
-_MAX_DELAY_SECONDS = 30.0  # as client-go's reflector
-_MAX_RETRY_AFTER_SECONDS = 60.0  # a server that asks for more is asked again anyway
+_MAX_DELAY_SECONDS = 30.0  # as in client-go's reflector
+_MAX_RETRY_AFTER_SECONDS = 60.0  # limits the `Retry-After` of a server
 
 
 class Backoff:
-    """Waiting times in seconds. `chance` gives numbers in [0, 1)."""
+    """Delays in seconds that double after each failure. `random_float` returns numbers in [0, 1)."""
 
     def __init__(self, random_float: Callable[[], float]) -> None:
         self._random_float = random_float
         self._next_delay = _INITIAL_DELAY_SECONDS
 
     def compute_delay(self, retry_after: float | None = None) -> float:
-        """The time to wait after one more failure: at least what the server asked for, and up to half more."""
+        """Return the delay after one more failure: at least `retry_after`, plus up to 50 percent at random."""
         delay = self._next_delay
         self._next_delay = min(2 * self._next_delay, _MAX_DELAY_SECONDS)
         if retry_after is not None:
@@ -53,7 +52,7 @@ class Backoff:
         return delay * (1 + self._random_float() / 2)
 
     def reset(self) -> None:
-        """Begin with the shortest time again."""
+        """Return to the shortest delay."""
         self._next_delay = _INITIAL_DELAY_SECONDS
 
 
@@ -61,23 +60,24 @@ W = TypeVar("W")
 R = TypeVar("R", bound=ResourceRecord)
 
 _PAGE_SIZE = 500
-_PAGE_SIZE_FACTOR = 4  # times, after each list that expired
+_PAGE_SIZE_FACTOR = 4  # multiplies the page size after each list that expired
 _MAX_PAGE_SIZE = 8000
-_MAX_SILENT_WATCHES = 2  # watches that have not helped, before a new list is made
-_MAX_SERVER_ERRORS = 3  # of the server, that have ended watches which got nowhere, before a new list is made
+_MAX_SILENT_WATCHES = 2  # silent watches before the reflector relists
+_MAX_SERVER_ERRORS = 3  # server errors in a row before the reflector relists
 _MAX_ITEMS = 2_000_000
-_MAX_LINE_BYTES = 8 * 1024 * 1024  # bytes; the API server stores no object over 1.5 MiB, and an event holds one
+_MAX_LINE_BYTES = 8 * 1024 * 1024  # the API server stores no object over 1.5 MiB, and an event contains one
 _OK = 200
 
 
 @dataclass(frozen=True, slots=True)
 class WatchTimeouts:
-    """How often and how long, in seconds.
+    """The intervals and timeouts of a reflector, in seconds.
 
-    A watch is told to end after `watch` to twice that. The server's revision is asked every `ask`; a watch that has not
-    reached it `doubt` later is replaced by one of `short`; a view that was not current for `relist` is listed anew.
-    `stale` is the age from which on a view should not be relied on. Bookmarks come every minute, so `doubt` is longer.
-    Whoever cannot wait for one has the watch replaced by one of `hurried`.
+    A watch requests an end after `watch` to twice that. The reflector requests the revision of the server every
+    `progress_interval`. It replaces a watch that has not reached this revision after `progress_timeout` by a watch of
+    `short_watch`. It relists a store that was not current for `relist_after`. A store older than `stale_after` is
+    stale. Bookmarks arrive every minute, so `progress_timeout` is longer. `request_progress` replaces the watch by one
+    of `urgent_watch`.
     """
 
     watch: float = 240.0
@@ -92,9 +92,10 @@ class WatchTimeouts:
 
 
 class ReflectorStatus(msgspec.Struct, frozen=True):
-    """How a view stands: `age` in seconds since it was last known to be current, `stale` why not to rely on it.
+    """The status of a reflector.
 
-    `restarts` counts lists and watches that were begun again, by reason; `lists` those that were taken up.
+    `age`: seconds since the store was last known to be current. `stale`: the reason why the store is stale, or None.
+    `restarts`: restarted lists and watches by reason. `lists`: complete lists.
     """
 
     name: str
@@ -106,7 +107,7 @@ class ReflectorStatus(msgspec.Struct, frozen=True):
 
 
 class Reflector(Generic[W, R]):
-    """Follows one resource. `chance` gives numbers in [0, 1), for times that are not to fall together."""
+    """The list and watch loop of one resource. `random_float` returns numbers in [0, 1) that spread the delays."""
 
     def __init__(
         self,
@@ -134,13 +135,13 @@ class Reflector(Generic[W, R]):
         self._next_request_at = 0.0
 
     def request_progress(self) -> None:
-        """Find out soon how the cluster is now; may be called from any thread."""
+        """Request the revision of the cluster soon; any thread may call this method."""
         self._is_progress_requested = True
 
     def events(self) -> Generator[WatchEvent[R] | None]:
-        """What is there and what changes, for ever; None when there is nothing to tell yet.
+        """Yield lists and changes without end, and None when there is no event yet.
 
-        Close the iterator to stop; it lets go of its stream then.
+        The caller closes the iterator to stop; the iterator then closes its stream.
         """
         is_listed = False
         while True:
@@ -160,7 +161,7 @@ class Reflector(Generic[W, R]):
                 yield None
 
     def get_status(self) -> ReflectorStatus:
-        """How the view stands now; may be called from any thread."""
+        """Return the current status; any thread may call this method."""
         age = self._freshness.compute_age(self._clock.now())
         stale = self._describe_staleness(age)
         return ReflectorStatus(
@@ -211,12 +212,12 @@ class Reflector(Generic[W, R]):
         self._record_success()
 
     def _replace_by_nothing(self) -> Iterator[WatchEvent[R]]:
-        """There is none of the resource, since the server does not know it."""
+        """Yield an empty list, because the server does not know the resource."""
         yield Replaced([], 0)
         self._freshness.record_list(0, self._clock.now())
 
     def _request_page(self, query: Mapping[str, str]) -> Page[R]:
-        """One page; without a `resourceVersion` in the query a list is a quorum read."""
+        """Request one page; without a `resourceVersion` in the query a list is a quorum read."""
         response = self._transport.get(self._codec.path, query)
         if response.status != _OK:
             raise create_response_error(response)
@@ -225,10 +226,10 @@ class Reflector(Generic[W, R]):
     # Watches
 
     def _watch(self) -> Iterator[WatchEvent[R] | None]:
-        """Watch once, from the revision reached, until the server ends it.
+        """Watch once, from the last revision, until the server ends the watch.
 
         Raises:
-            WatchError: it ended otherwise.
+            WatchError: if the watch ends in another way.
         """
         seconds = self._next_watch_seconds or self._timeouts.watch * (1 + self._random_float())
         self._next_watch_seconds = None
@@ -240,7 +241,7 @@ class Reflector(Generic[W, R]):
                 for line in lines.feed(chunk or b""):
                     event = self._codec.decode_event(line)
                     yield event
-                    self._freshness.record_event(event.revision)  # by now it has been taken up
+                    self._freshness.record_event(event.revision)  # the consumer has applied it by now
                     self._record_success()
                     has_events = True
                 self._check_progress(opened_at, seconds)
@@ -274,7 +275,7 @@ class Reflector(Generic[W, R]):
         self._restarts[ApiErrorReason.ENDED] += 1
         self._record_success()
 
-    # Whether the watch says everything
+    # Progress of the watch
 
     def _check_progress(self, opened_at: float, seconds: float) -> None:
         now = self._clock.now()
@@ -285,10 +286,13 @@ class Reflector(Generic[W, R]):
             raise WatchError(ApiErrorReason.OVERDUE, f"a watch of {self._codec.name} did not end when it should have")
 
     def _check_silence(self, opened_at: float) -> None:
-        """Nothing comes just now: see whether that can be right.
+        """Raise an error when a silent watch is behind the revision of the cluster.
 
-        A process that was frozen finds its view old and its question unanswered when it wakes; so a new list is only
-        made when watches begun since then have not helped either.
+        A process that was frozen finds an old store and an unconfirmed revision when it continues. So the reflector
+        relists only after `_MAX_SILENT_WATCHES` later watches were silent too.
+
+        Raises:
+            WatchError: if the watch, or several watches in a row, did not reach the revision in time.
         """
         now, since = self._clock.now(), self._freshness.get_pending_since()
         if since is None:
@@ -306,13 +310,17 @@ class Reflector(Generic[W, R]):
             )
 
     def _start_urgent_watch(self) -> None:
-        """Ask at once, and watch so shortly that a bookmark soon tells whether that revision was reached."""
+        """Request the revision now, and make the next watch short: its bookmark soon confirms that revision."""
         self._is_progress_requested = False
         self._request_revision(self._clock.now())
         self._next_watch_seconds = self._timeouts.urgent_watch
 
     def _request_revision(self, now: float) -> None:
-        """Find out which revision the cluster is at; a question without an answer is no reason to end the watch."""
+        """Request the revision of the cluster; a failed request does not end the watch.
+
+        Raises:
+            WatchError: if the cluster is at an earlier revision than the store.
+        """
         try:
             revision = self._request_page({"limit": "1"}).revision
         except WatchError as failure:

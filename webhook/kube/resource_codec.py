@@ -1,8 +1,6 @@
-"""What following a resource tells: plain values, in the order in which they must be applied.
+"""Decoders of list pages and watch events, and the events that a reflector yields, in the order of application.
 
-Pages and watch events as bytes, read into plain values.
-
-Each object is digested into a row as soon as its page is decoded: no more than one page is in memory as objects.
+The codec converts each object to a record as soon as its page is decoded: at most one page is in memory as objects.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,26 +13,26 @@ from webhook.kube.transport import Response
 
 
 class ResourceRecord(Protocol):
-    """What every kept object says of itself; `revision` is that of its last change."""
+    """The common fields of all stored objects; `revision` is that of the last change."""
 
     @property
     def uid(self) -> str:
-        """What it is known by for as long as it lives, and nothing else ever."""
+        """UID of the object; no other object ever has it."""
         ...
 
     @property
     def namespace(self) -> str:
-        """Its namespace, or nothing."""
+        """Namespace of the object, or an empty string."""
         ...
 
     @property
     def name(self) -> str:
-        """Its name, which another may bear later."""
+        """Name of the object; a later object may have the same name."""
         ...
 
     @property
     def revision(self) -> int:
-        """When it last changed."""
+        """Revision of the last change."""
         ...
 
 
@@ -42,28 +40,28 @@ R_co = TypeVar("R_co", bound=ResourceRecord, covariant=True)
 
 
 class Replaced(NamedTuple, Generic[R_co]):
-    """A whole list at one revision: what is not in it is not there. Whether it was deleted, or when, is not said."""
+    """A complete list at one revision: other objects do not exist. It shows no deletions and no deletion times."""
 
     items: Sequence[R_co]
     revision: int
 
 
 class Changed(NamedTuple, Generic[R_co]):
-    """An object was created or changed."""
+    """The creation or change of an object."""
 
     item: R_co
     revision: int
 
 
 class Deleted(NamedTuple, Generic[R_co]):
-    """An object's deletion was seen: `item` is its last state, `revision` that of the deletion."""
+    """The deletion of an object: `item` is its last state, `revision` that of the deletion."""
 
     item: R_co
     revision: int
 
 
 class Bookmark(NamedTuple):
-    """Nothing else has changed up to this revision."""
+    """The statement that nothing else has changed up to this revision."""
 
     revision: int
 
@@ -74,8 +72,8 @@ WatchEvent = Replaced[R_co] | Changed[R_co] | Deleted[R_co] | Bookmark
 W = TypeVar("W")
 R = TypeVar("R", bound=ResourceRecord)
 
-_MAX_REVISION_DIGITS = 19  # digits; etcd's are int64
-_MAX_MESSAGE_CHARACTERS = 500  # characters of a server's message
+_MAX_REVISION_DIGITS = 19  # etcd's revisions are int64
+_MAX_MESSAGE_CHARACTERS = 500  # limits the message of a server
 _REASON_BY_STATUS = {
     401: ApiErrorReason.UNAUTHORIZED,
     403: ApiErrorReason.FORBIDDEN,
@@ -120,7 +118,7 @@ class _Status(msgspec.Struct, frozen=True):
 
 
 class Page(NamedTuple, Generic[R]):
-    """A page of a list; `more` asks for the next one, and is empty on the last."""
+    """A page of a list; `continue_token` requests the next page and is empty on the last."""
 
     items: list[R]
     revision: int
@@ -128,10 +126,10 @@ class Page(NamedTuple, Generic[R]):
 
 
 class ResourceCodec(Generic[W, R]):
-    """How one resource is read: `name` for people, `path` of its list, the type of its objects, and their digest.
+    """The decoder of one resource: `name` for people, `path` of its list, object type and record constructor.
 
-    The digest raises ValueError for an object that lacks what every stored object has. One that `may_be_absent` is not
-    known to every API server: there are none of it then.
+    `create_record` raises ValueError for an object without the fields that every stored object has. Not every API
+    server knows a resource that `is_optional`; its store is then empty.
     """
 
     def __init__(
@@ -145,10 +143,10 @@ class ResourceCodec(Generic[W, R]):
         self._object_decoder = msgspec.json.Decoder(object_type)
 
     def decode_page(self, body: bytes) -> Page[R]:
-        """Read a page.
+        """Decode a page.
 
         Raises:
-            WatchError: it is none.
+            WatchError: if the body is not a page of this resource.
         """
         try:
             page: _List[W] = self._page_decoder.decode(body)
@@ -158,10 +156,10 @@ class ResourceCodec(Generic[W, R]):
             raise WatchError(ApiErrorReason.UNREADABLE, f"a page that is no list of {self.name}: {error}") from None
 
     def decode_event(self, line: bytes) -> Changed[R] | Deleted[R] | Bookmark:
-        """Read one line of a watch.
+        """Decode one line of a watch.
 
         Raises:
-            WatchError: it is no event, or one that ends the watch.
+            WatchError: if the line is not an event, or is an event that ends the watch.
         """
         try:
             event = _EVENT_DECODER.decode(line)
@@ -185,10 +183,10 @@ _BOOKMARK_DECODER = msgspec.json.Decoder(_BookmarkObject)
 
 
 def parse_revision(text: str) -> int:
-    """A resource version as a number: they are decimal and grow (apimachinery util/resourceversion, v1.36).
+    """Parse a resource version as a number: they are decimal and grow (apimachinery util/resourceversion, v1.36).
 
     Raises:
-        ValueError: it is none.
+        ValueError: if the text is not a resource version.
     """
     if not (text.isascii() and text.isdigit()) or text.startswith("0") or len(text) > _MAX_REVISION_DIGITS:
         raise ValueError(f"a resource version is a whole number above 0, not {text[:40]!r}")
@@ -196,7 +194,7 @@ def parse_revision(text: str) -> int:
 
 
 def create_response_error(response: Response) -> WatchError:
-    """What an answer other than 200 means, in the server's own words where it has any."""
+    """Create the error for a response other than 200, with the message of the server if the response has one."""
     try:
         status = _STATUS_DECODER.decode(response.body)
     except (ValueError, RecursionError):
@@ -205,7 +203,7 @@ def create_response_error(response: Response) -> WatchError:
 
 
 def create_status_error(status: _Status, retry_after: float | None = None) -> WatchError:
-    """The failure that a Status tells of."""
+    """Create the error for a Status."""
     reason = (
         ApiErrorReason.SERVER_ERROR
         if status.code >= _SERVER_ERROR

@@ -1,6 +1,6 @@
-"""What following a resource needs from outside: somebody who asks the API server, a clock, and chance.
+"""Ports of a reflector (transport, watch stream and clock), and the split of a stream into bounded lines.
 
-Bytes to lines, with a bound: chunks end anywhere, also within a character.
+Chunks of a stream may end anywhere, also within a character.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ from webhook.kube.api_errors import ApiErrorReason, WatchError
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A whole answer: status, body, and how many seconds the server asks to wait (`Retry-After`), if it does."""
+    """A complete response: status, body, and the wait in seconds that the server asks for (`Retry-After`), if any."""
 
     status: int
     body: bytes
@@ -20,55 +20,55 @@ class Response:
 
 
 class WatchStream(Protocol):
-    """The body of a watch, as it comes."""
+    """The body of a watch, chunk by chunk."""
 
     def read(self, timeout: float) -> bytes | None:
-        """The next bytes, `b""` at the end, or None when nothing came for `patience` seconds.
+        """Return the next bytes, `b""` at the end, or None when no byte arrived for `timeout` seconds.
 
         Raises:
-            WatchError: the connection broke.
+            WatchError: if the connection broke.
         """
         ...
 
     def close(self) -> None:
-        """Let go of it; may be called twice."""
+        """Close the stream; callers may do so twice."""
         ...
 
 
 class Transport(Protocol):
-    """Asks the API server, with an end to every wait."""
+    """A connection to the API server, with a timeout for every wait."""
 
     def get(self, path: str, query: Mapping[str, str]) -> Response:
-        """One answer, whatever its status.
+        """Return one response of any status.
 
         Raises:
-            WatchError: there was none, or it is too large.
+            WatchError: if no response arrives, or it is too large.
         """
         ...
 
     def open(self, path: str, query: Mapping[str, str]) -> WatchStream | Response:
-        """The stream of a watch, or the answer that refuses it.
+        """Return the stream of a watch, or the response that refuses it.
 
         Raises:
-            WatchError: there was neither.
+            WatchError: if neither arrives.
         """
         ...
 
 
 class Clock(Protocol):
-    """Time that only runs forward, and waiting."""
+    """A monotonic clock that can also wait."""
 
     def now(self) -> float:
-        """Monotonic seconds."""
+        """Return monotonic seconds."""
         ...
 
     def sleep(self, seconds: float) -> None:
-        """Wait, or less when it is time to stop."""
+        """Wait for `seconds`, or less when the informer stops."""
         ...
 
 
 class LineSplitter:
-    """Cuts a stream into lines of at most `most` bytes."""
+    """A splitter of a stream into lines of at most `max_bytes` bytes."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -76,10 +76,10 @@ class LineSplitter:
         self._length = 0
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """The lines that are whole now, without their ends; empty ones are passed over.
+        """Yield the lines that are complete now, without their ends; skip empty lines.
 
         Raises:
-            WatchError: a line is longer than allowed.
+            WatchError: if a line is longer than `max_bytes`.
         """
         *ends, rest = chunk.split(b"\n")
         for end in ends:
@@ -93,7 +93,7 @@ class LineSplitter:
 
     @property
     def has_partial_line(self) -> bool:
-        """Whether the stream would be cut short if it ended here."""
+        """Whether the last line is incomplete so far."""
         return self._length > 0
 
     def _append(self, part: bytes) -> None:

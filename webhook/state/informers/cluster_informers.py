@@ -1,8 +1,8 @@
-"""One cluster, followed: pods, namespaces and nodes, and the views of them.
+"""Informers of one cluster for pods, namespaces and nodes, and quorum reads of single objects.
 
-Apart from `runner`, since it brings the columns of a cluster, and numpy with them.
+This module is separate from `webhook.kube.informer`, because it imports the columns of a cluster and with them numpy.
 
-One object, read from the quorum: a pod, which is the last word on what came of a promise, or a workload.
+A quorum read of a pod decides whether a reservation became a stored pod; a quorum read of a workload returns its JSON.
 """
 
 from threading import Thread
@@ -25,9 +25,9 @@ from webhook.state.informers.scheduler_cache import SchedulerCache
 
 
 class ClusterInformers:
-    """Pods, namespaces and nodes of one cluster, each followed by a thread of its own. It can be started once.
+    """The informers and stores of pods, namespaces and nodes of one cluster; one thread each. `start` works once.
 
-    `placing` is the same cluster as a scheduler knows it.
+    `scheduler_cache` is the same cluster in the representation of a scheduler.
     """
 
     def __init__(self, endpoint: ApiEndpoint, timeouts: WatchTimeouts | None = None) -> None:
@@ -52,12 +52,12 @@ class ClusterInformers:
         self.scheduler_cache.apply(event)
 
     def start(self) -> None:
-        """Begin to follow."""
+        """Start all informers."""
         for informer in self._informers:
             informer.start()
 
     def stop(self) -> None:
-        """End within a second or so; the views stay as they are."""
+        """Stop all informers within about a second; the stores keep their last state."""
         threads = [Thread(target=informer.stop, daemon=True) for informer in self._informers]
         for thread in threads:
             thread.start()
@@ -65,12 +65,12 @@ class ClusterInformers:
             thread.join()
 
     def request_progress(self) -> None:
-        """Find out soon how the cluster is now: within seconds, where an idle one would say so within a minute."""
+        """Request the revision of the cluster from each informer: the answer takes seconds, not a minute."""
         for informer in self._informers:
             informer.request_progress()
 
     def list_statuses(self) -> tuple[InformerStatus, ...]:
-        """How it goes with each."""
+        """Return the status of each informer."""
         return tuple(informer.get_status() for informer in self._informers)
 
 
@@ -80,16 +80,16 @@ _METADATA_DECODER: Final = msgspec.json.Decoder(PartialObjectMetadata)
 
 
 class LiveReader:
-    """Reads objects one at a time, without a resourceVersion: a quorum read (Kubernetes, API concepts)."""
+    """A reader of single objects, without a resourceVersion: a quorum read (Kubernetes, API concepts)."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
     def read_pod_revision(self, namespace: str, name: str, uid: str) -> int | None:
-        """The pod's resourceVersion; None when there is none of that name, or another one.
+        """Read the resourceVersion of a pod; None if no pod has this name and UID.
 
         Raises:
-            WatchError: it cannot be told.
+            WatchError: if the pod cannot be read.
         """
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
         response = self._transport.get(path, {})
@@ -104,10 +104,10 @@ class LiveReader:
             raise WatchError(ApiErrorReason.UNREADABLE, f"pod {namespace}/{name} cannot be read: {error}") from None
 
     def read_workload(self, resource: tuple[str, str], namespace: str, name: str) -> bytes | None:
-        """The JSON of an object of this group and plural, version v1; None when there is none.
+        """Read the JSON of an object of this group and plural, version v1; None if it does not exist.
 
         Raises:
-            WatchError: it cannot be told.
+            WatchError: if the object cannot be read.
         """
         group, plural = resource
         base = f"/apis/{group}/v1" if group else "/api/v1"

@@ -1,10 +1,9 @@
-"""Namespaces as they are now: their labels, and which of them a cap speaks of.
+"""Stores of namespaces, nodes, device classes and ResourceQuotas.
 
-Nodes as they are now: labels, what they have, and whom they let in.
-
-Device classes as they are now: the names of resources that their devices stand for.
-
-ResourceQuotas as they are now: what they allow, and what is used.
+- Namespaces: labels, and the member namespaces of caps.
+- Nodes: labels, capacity, allocatable, features and taints.
+- Device classes: the extended resource names of their devices.
+- ResourceQuotas: spec and status.
 """
 
 from collections import OrderedDict
@@ -27,7 +26,7 @@ Labels = Mapping[str, str]
 
 
 class NamespaceRecord(msgspec.Struct, frozen=True):
-    """One namespace. One that is being deleted still is one."""
+    """One namespace; it may be terminating."""
 
     uid: str
     name: str
@@ -37,12 +36,12 @@ class NamespaceRecord(msgspec.Struct, frozen=True):
 
     @property
     def compared_value(self) -> object:
-        """What policies select by."""
+        """Labels, by which policies select."""
         return self.labels
 
 
 class MemberNamespaces(NamedTuple):
-    """The namespaces that are selected, as of a revision, and of every one since `settled`."""
+    """The selected namespaces at `revision`, and at every revision since `unchanged_since`."""
 
     names: frozenset[str]
     revision: int
@@ -50,22 +49,22 @@ class MemberNamespaces(NamedTuple):
 
 
 class NamespaceStore(ObjectStore[NamespaceRecord]):
-    """A live `NamespaceLister`: knows every namespace as of its revision, and none before the first list."""
+    """A live `NamespaceLister` of all namespaces as of its revision; empty before the first list."""
 
     def __init__(self) -> None:
         super().__init__()
         self._selections: OrderedDict[str, tuple[int, frozenset[str]]] = OrderedDict()
 
     def labels(self, namespace: str) -> Labels | None:
-        """The namespace's labels, or None when it is not known."""
+        """Return the labels of a namespace, or None if the store does not contain it."""
         record = self.find(namespace)
         return None if record is None else record.labels
 
     def list_members(self, key: str, is_selected: Callable[[str, Labels], bool]) -> MemberNamespaces | None:
-        """The namespaces that `selects` says yes to, given name and labels; None before the first list.
+        """Return the namespaces for which `is_selected(name, labels)` is true; None before the first list.
 
-        Remembered under `key` until a namespace comes, goes or changes its labels, so the same key must always stand
-        for the same question.
+        The store caches the result under `key` until a namespace is created, deleted or relabelled. So the same key
+        must always stand for the same selection.
         """
         with self._lock:
             if self._revision is None:
@@ -83,10 +82,10 @@ class NamespaceStore(ObjectStore[NamespaceRecord]):
 
 
 def create_namespace_record(namespace: Namespace) -> NamespaceRecord:
-    """The row of a stored namespace.
+    """Create the record of a stored namespace.
 
     Raises:
-        ValueError: it lacks what every stored namespace has.
+        ValueError: if the namespace lacks a field that every stored namespace has.
     """
     meta = namespace.metadata
     if meta is None or not meta.uid or not meta.name:
@@ -99,7 +98,7 @@ NAMESPACE_CODEC = ResourceCodec("namespaces", "/api/v1/namespaces", Namespace, c
 
 
 class NodeRecord(msgspec.Struct, frozen=True):
-    """One node; `content` is what `node` reads. A heartbeat changes only the revision."""
+    """One node; `to_node` decodes `content`. A heartbeat changes only the revision."""
 
     uid: str
     name: str
@@ -109,27 +108,27 @@ class NodeRecord(msgspec.Struct, frozen=True):
 
     @property
     def compared_value(self) -> object:
-        """All that is kept of it."""
+        """All stored fields."""
         return self.content
 
     def to_node(self) -> SchedulingNode:
-        """The node as far as it is kept: name, labels, taints, capacity, allocatable, features."""
+        """Decode the stored fields of the node: name, labels, taints, capacity, allocatable, features."""
         return _NODE_DECODER.decode(self.content)
 
 
 class NodeStore(ObjectStore[NodeRecord]):
-    """Every node as of its revision."""
+    """All nodes as of its revision."""
 
     def list_nodes(self) -> tuple[SchedulingNode, ...]:
-        """All nodes, decoded now."""
+        """Decode and return all nodes."""
         return tuple(record.to_node() for record in self.list_records())
 
 
 def create_node_record(node: SchedulingNode) -> NodeRecord:
-    """The row of a stored node.
+    """Create the record of a stored node.
 
     Raises:
-        ValueError: it lacks what every stored node has.
+        ValueError: if the node lacks a field that every stored node has.
     """
     meta = node.metadata
     if meta is None or not meta.uid or not meta.name:
@@ -152,7 +151,7 @@ NODE_CODEC = ResourceCodec("nodes", "/api/v1/nodes", SchedulingNode, create_node
 
 
 class DeviceClassRecord(msgspec.Struct, frozen=True):
-    """One class; `resource` is what its devices stand for, empty for nothing but its own name."""
+    """One device class; `resource` is its extended resource name, or an empty string."""
 
     uid: str
     name: str
@@ -162,23 +161,23 @@ class DeviceClassRecord(msgspec.Struct, frozen=True):
 
     @property
     def compared_value(self) -> object:
-        """All that is kept of it."""
+        """All stored fields."""
         return self.resource
 
     def to_device_class(self) -> DeviceClass:
-        """The class as far as it is kept."""
+        """Create a device class from the stored fields."""
         return DeviceClass(ObjectMeta(name=self.name), DeviceClassSpec(self.resource or None))
 
 
 class DeviceClassStore(ObjectStore[DeviceClassRecord]):
-    """Every device class as of its revision."""
+    """All device classes as of its revision."""
 
 
 def create_device_class_record(device_class: DeviceClass) -> DeviceClassRecord:
-    """The row of a stored class.
+    """Create the record of a stored device class.
 
     Raises:
-        ValueError: it lacks what every stored class has.
+        ValueError: if the device class lacks a field that every stored device class has.
     """
     meta = device_class.metadata
     if meta is None or not meta.uid or not meta.name:
@@ -190,11 +189,11 @@ def create_device_class_record(device_class: DeviceClass) -> DeviceClassRecord:
 DEVICE_CLASS_CODEC = ResourceCodec(
     "deviceclasses", "/apis/resource.k8s.io/v1/deviceclasses", DeviceClass, create_device_class_record, is_optional=True
 )
-"""Their group is stable since 1.34 (k8s.io/api/resource/v1); an older API server has none."""
+"""The API group is stable since 1.34 (k8s.io/api/resource/v1); an older API server does not have it."""
 
 
 class QuotaRecord(msgspec.Struct, frozen=True):
-    """One quota; `content` is what `quota` reads."""
+    """One quota; `to_quota` decodes `content`."""
 
     uid: str
     namespace: str
@@ -203,12 +202,12 @@ class QuotaRecord(msgspec.Struct, frozen=True):
     content: bytes
 
     def to_quota(self) -> ResourceQuota:
-        """The quota as far as it is kept: name, spec and status."""
+        """Decode the stored fields of the quota: name, spec and status."""
         return _QUOTA_DECODER.decode(self.content)
 
 
 class QuotaStore:
-    """Quotas by namespace, kept current by the events of their reflector. Any thread may ask."""
+    """Quotas by namespace, updated by the events of a reflector. Any thread may read them."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -217,7 +216,7 @@ class QuotaStore:
 
     @property
     def revision(self) -> int | None:
-        """Everything up to here is in; None before the first list."""
+        """Revision up to which the store is complete; None before the first list."""
         return self._revision
 
     def __len__(self) -> int:
@@ -225,13 +224,13 @@ class QuotaStore:
             return sum(map(len, self._records_by_namespace.values()))
 
     def list_quotas(self, namespace: str) -> tuple[ResourceQuota, ...]:
-        """The quotas of a namespace."""
+        """Return the quotas of a namespace."""
         with self._lock:
             records = tuple(self._records_by_namespace.get(namespace, {}).values())
         return tuple(record.to_quota() for record in records)
 
     def apply(self, event: WatchEvent[QuotaRecord]) -> None:
-        """Take up what was told. What was told before is passed over."""
+        """Apply an event; ignore an event that is not newer than `revision`."""
         with self._lock:
             if isinstance(event, Replaced):
                 self._records_by_namespace.clear()
@@ -256,10 +255,10 @@ class QuotaStore:
 
 
 def create_quota_record(quota: ResourceQuota) -> QuotaRecord:
-    """The row of a stored quota.
+    """Create the record of a stored quota.
 
     Raises:
-        ValueError: it lacks what every stored quota has.
+        ValueError: if the quota lacks a field that every stored quota has.
     """
     meta = quota.metadata
     if meta is None or not meta.uid or not meta.namespace or not meta.name:

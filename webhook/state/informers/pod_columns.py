@@ -1,6 +1,6 @@
-"""All pods of a cluster, in columns: one list per field, one place per pod, an index by UID and by namespace.
+"""Columns of all pods of a cluster: one list per field, one index per pod, lookups by UID and by namespace.
 
-A hundred thousand pods as objects would be a gigabyte. Not to be used by two threads at once; `view` sees to that.
+100,000 pods as objects would take a gigabyte. The columns are not thread-safe; `PodStore` locks them.
 """
 
 from array import array
@@ -19,7 +19,7 @@ _NO_COUNTS: Mapping[ChargeGroup, int] = MappingProxyType({})
 
 
 class StoredPod(NamedTuple):
-    """One pod as it is kept."""
+    """One pod of the columns."""
 
     uid: str
     namespace: str
@@ -39,7 +39,7 @@ class PodColumns:
         self._indexes_by_namespace: dict[str, set[int]] = {}
         self._group_counts: dict[
             str, dict[ChargeGroup, int]
-        ] = {}  # of a namespace's pods that have not ended, how many have each
+        ] = {}  # by namespace: number of pods of each group that have not ended
         self._free_indexes: list[int] = []
         self._uid: list[str] = []
         self._namespace: list[str] = []
@@ -53,7 +53,7 @@ class PodColumns:
         return len(self._index_by_uid)
 
     def put(self, record: PodRecord) -> bool:
-        """Keep a pod as it is now; whether what it costs may be another than before."""
+        """Store the current state of a pod; return whether its charge may have changed."""
         index = self._index_by_uid.get(record.uid)
         if index is None:
             index = self._allocate(record)
@@ -71,7 +71,7 @@ class PodColumns:
         return is_charge_changed
 
     def remove(self, uid: str) -> bool:
-        """Keep a pod no longer; whether it was kept."""
+        """Remove a pod; return whether it was stored."""
         index = self._index_by_uid.pop(uid, None)
         if index is None:
             return False
@@ -87,30 +87,30 @@ class PodColumns:
         return True
 
     def find(self, uid: str) -> StoredPod | None:
-        """One pod, if it is kept."""
+        """Return one pod, or None if it is not stored."""
         index = self._index_by_uid.get(uid)
         return None if index is None else self._read(index)
 
     def list_pods(self, namespace: str) -> Iterator[StoredPod]:
-        """The pods of a namespace, in no order."""
+        """Return the pods of a namespace, in no order."""
         return map(self._read, self._indexes_by_namespace.get(namespace, ()))
 
     def list_groups_by_uid(self, namespaces: Iterable[str]) -> Iterator[tuple[str, ChargeGroup]]:
-        """UID and shape of the pods of these namespaces that have not ended."""
+        """Yield UID and charge group of the pods of these namespaces that have not ended."""
         for index in self._list_running(namespaces):
             yield self._uid[index], self._group[index]
 
     def count_groups(self, namespaces: Iterable[str]) -> Counter[ChargeGroup]:
-        """How many pods of these namespaces that have not ended have each shape."""
+        """Count the pods of these namespaces that have not ended, by charge group."""
         counts: Counter[ChargeGroup] = Counter()
         for namespace in namespaces:
             counts.update(self._group_counts.get(namespace, _NO_COUNTS))
         return counts
 
     def count_groups_by_state(self, namespace: str) -> Iterator[tuple[ChargeGroup, bool, int]]:
-        """How many pods of a namespace that have not ended have each shape: first those that stay, then those that go.
+        """Yield charge group, whether terminating, and number of pods of a namespace, without ended pods.
 
-        True for those that are being deleted.
+        Groups of terminating pods come last.
         """
         flags, groups, indexes = self._flags, self._group, self._indexes_by_namespace.get(namespace, ())
         for state in (0, _TERMINATING):
@@ -118,10 +118,10 @@ class PodColumns:
             yield from ((group, bool(state), count) for group, count in counts.items())
 
     def list_pod_names(self, namespace: str, group: ChargeGroup, max_names: int, *, is_terminating: bool) -> list[str]:
-        """The first names of a namespace's pods that are of one heap."""
+        """Return the first `max_names` names of the pods of one namespace, charge group and state."""
         flags, state = self._flags, _TERMINATING * is_terminating
-        indexes = (place for place in self._indexes_by_namespace.get(namespace, ()) if self._group[place] is group)
-        return nsmallest(max_names, (self._name[place] for place in indexes if flags[place] == state))
+        indexes = (index for index in self._indexes_by_namespace.get(namespace, ()) if self._group[index] is group)
+        return nsmallest(max_names, (self._name[index] for index in indexes if flags[index] == state))
 
     def _list_running(self, namespaces: Iterable[str]) -> Iterator[int]:
         flags = self._flags
@@ -133,7 +133,7 @@ class PodColumns:
         )
 
     def _add_to_count(self, index: int, change: int) -> None:
-        """So many pods more have the shape that this one has, if it has one and has not ended."""
+        """Add `change` to the number of pods of this pod's charge group, if it has one and has not ended."""
         group = self._group[index]
         if group is _NO_GROUP or self._flags[index] & _ENDED:
             return

@@ -1,9 +1,8 @@
-"""Shapes: what pods have in common, kept once for all pods that have it, and gone with the last of them.
+"""Pod records and charge groups: the few fields of each of 100,000 pods that the gate needs.
 
-Pods, digested into the few fields that anybody needs of a hundred thousand of them.
-
-What decides what a pod costs, and which caps count it, is its *shape*: the same for all pods of a Deployment, and so
-kept once, as canonical bytes. What is each pod's own stands beside it in a row.
+The *charge group* of a pod decides its charge and the caps that count it. All pods of a Deployment have the same one.
+So each group is stored once, as canonical bytes, and freed with the last record that refers to it. A record contains
+the other fields of one pod.
 """
 
 from sys import intern
@@ -20,7 +19,7 @@ _POD_DECODER = msgspec.json.Decoder(Pod)
 
 
 class ChargeGroup:
-    """One shape, as canonical JSON; compared by identity, since there is only one of each."""
+    """One charge group, as canonical JSON; compared by identity, because each content has one instance."""
 
     __slots__ = ("__weakref__", "_content")
 
@@ -28,21 +27,21 @@ class ChargeGroup:
         self._content = content
 
     def to_pod(self) -> Pod:
-        """The pod as far as its shape says: labels, what it asks for, what it was promised; no name and no phase.
+        """Decode the common fields of the pods: labels, requests, allocated resources; no name and no phase.
 
-        It is decoded now: whoever needs it often keeps what follows from it instead.
+        Each call decodes the content again. A frequent caller stores its own result instead.
         """
         return _POD_DECODER.decode(self._content)
 
 
 class ChargeGroupInterner:
-    """Hands out the one shape for equal contents."""
+    """A pool of charge groups, with one instance for equal contents."""
 
     def __init__(self) -> None:
         self._groups: WeakValueDictionary[bytes, ChargeGroup] = WeakValueDictionary()
 
     def intern(self, content: bytes) -> ChargeGroup:
-        """The shape of this content."""
+        """Return the charge group of this content."""
         group = self._groups.get(content)
         if group is None:
             group = self._groups[content] = ChargeGroup(content)
@@ -57,9 +56,9 @@ _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
 class PodRecord(msgspec.Struct, frozen=True, gc=False):
-    """One pod: `shape` is what it has in common with others, `is_terminating` whether it is being deleted.
+    """One pod: `group` is its charge group; `is_terminating` is true while the pod is being deleted.
 
-    A pod that `has_ended` costs nothing; one that is terminating still does.
+    A pod that `has_ended` has no charge; a terminating pod still has one.
     """
 
     uid: str
@@ -73,15 +72,15 @@ class PodRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 def create_pod_codec(interner: ChargeGroupInterner) -> ResourceCodec[Pod, PodRecord]:
-    """How pods are read: equal shapes become one already there, so that a long list does not hold them many times."""
+    """Create the codec of pods. It interns charge groups, so a long list contains each group once."""
     return ResourceCodec("pods", "/api/v1/pods", Pod, lambda pod: create_pod_record(pod, interner))
 
 
 def create_pod_record(pod: Pod, interner: ChargeGroupInterner) -> PodRecord:
-    """The row of a stored pod.
+    """Create the record of a stored pod.
 
     Raises:
-        ValueError: it lacks what every stored pod has.
+        ValueError: if the pod lacks a field that every stored pod has.
     """
     meta, spec = pod.metadata, pod.spec or PodSpec()
     if meta is None or not meta.uid or not meta.namespace or not meta.name:
@@ -116,12 +115,12 @@ def _create_group_pod(meta: ObjectMeta, spec: PodSpec, status: PodStatus | None)
 
 
 def _find_controllers(meta: ObjectMeta) -> list[OwnerReference] | None:
-    """Whose pod it is: what pods of one shape have in common anyway, since controllers label theirs."""
+    """Return the controllers of a pod. Pods of one group have them in common, because controllers label their pods."""
     return [owner for owner in meta.owner_references or () if owner.controller] or None
 
 
 def _create_resize_status(status: PodStatus) -> PodStatus | None:
-    """What a resize changes; nothing while none has happened and nothing was granted."""
+    """Create the status fields that a resize changes; None if there was no resize and no allocation."""
     conditions = [each for each in status.conditions or () if each.type == _RESIZE_CONDITION]
     container_statuses, init_statuses = (
         _select_allocated(status.container_statuses),
@@ -139,7 +138,7 @@ def _create_resize_status(status: PodStatus) -> PodStatus | None:
 
 
 def _select_allocated(statuses: list[ContainerStatus] | None) -> list[ContainerStatus] | None:
-    """Those that say what a container has. The kubelet orders them as it likes, so they are put in order."""
+    """Select the statuses with allocated resources, sorted by name, because the kubelet has no fixed order."""
     allocated = [each for each in statuses or () if each.resources is not None or each.allocated_resources]
     if len(allocated) > 1:
         allocated.sort(key=_get_name)

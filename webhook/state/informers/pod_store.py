@@ -1,11 +1,11 @@
-"""The pods of the cluster as of one revision: what is told is applied, what is asked is answered, by any thread.
+"""A store of the pods of a cluster as of one revision, with their charges under caps; any thread may use it.
 
-Deletions that a watch has seen, as opposed to pods that a list merely lacked.
+Tombstones are the deletions that the watch has seen, as opposed to pods that a list does not contain. The reservation
+of a pod with a tombstone can be released at once. The reservation of an absent pod cannot, because the API server may
+still store the pod (docs/caps.md, recount). The number of tombstones is bounded: a pod whose tombstone was dropped
+counts as absent, which only delays the release.
 
-A promise to a pod whose deletion was seen can be dropped at once; one to a pod that is absent cannot, since it may yet
-come (docs/caps.md, recount). The memory is bounded: what is forgotten counts as absent, which only delays.
-
-What pods cost under a cap, found once for each cap and shape.
+The charge of a pod under a cap is computed once for each cap and charge group.
 """
 
 from collections import Counter, OrderedDict
@@ -34,14 +34,14 @@ _MAX_TOMBSTONES = 65_536
 
 
 class DeletedPods(NamedTuple):
-    """UIDs whose deletion was seen after a revision; `is_whole` unless some may have been forgotten or missed."""
+    """The UIDs of deletions after a revision; `is_complete` unless some may have been dropped or missed."""
 
     uids: frozenset[str]
     is_complete: bool
 
 
 class Tombstones:
-    """The latest deletions, by UID. A UID never comes back."""
+    """The latest deletions, by UID. UIDs are never reused."""
 
     def __init__(self, max_size: int = _MAX_TOMBSTONES) -> None:
         self._max_size = max_size
@@ -49,21 +49,21 @@ class Tombstones:
         self._complete_since = 0
 
     def add(self, uid: str, revision: int) -> None:
-        """A deletion was seen; revisions come in growing order."""
+        """Add a deletion; revisions must increase."""
         self._revisions[uid] = revision
         if len(self._revisions) > self._max_size:
             self._complete_since = self._revisions.popitem(last=False)[1]
 
     def mark_incomplete_until(self, revision: int) -> None:
-        """Up to here a list took the place of a watch, which may have kept deletions back."""
+        """Record that a list replaced the watch up to `revision`, so deletions may be missing."""
         self._complete_since = max(self._complete_since, revision)
 
     def get_revision(self, uid: str) -> int | None:
-        """The revision of a pod's deletion, if it was seen and is remembered."""
+        """Return the revision of a pod's deletion, or None if there is no tombstone."""
         return self._revisions.get(uid)
 
     def list_since(self, revision: int) -> DeletedPods:
-        """The deletions seen after a revision."""
+        """Return the deletions after a revision."""
         uids: list[str] = []
         for uid in reversed(self._revisions):
             if self._revisions[uid] <= revision:
@@ -72,7 +72,7 @@ class Tombstones:
         return DeletedPods(frozenset(uids), is_complete=revision >= self._complete_since)
 
     def clear(self) -> None:
-        """Begin anew: the cluster went back in time, and revisions mean something else now."""
+        """Remove all tombstones, because the cluster is at an earlier revision and the old ones are invalid."""
         self._revisions.clear()
         self._complete_since = 0
 
@@ -82,26 +82,26 @@ NO_AMOUNTS = Amounts()
 
 
 class ChargeableCap(Protocol):
-    """A cap that can say what a pod holds under it: nothing if it does not count the pod."""
+    """A cap that computes the charge of a pod; the charge is empty if the cap does not count the pod."""
 
     def compute_charge(self, pod: Pod | None) -> Charge:
-        """What this pod holds.
+        """Compute the charge of a pod.
 
         Raises:
-            QuantityError: one of its quantities is none.
+            QuantityError: if a quantity of the pod is invalid.
         """
         ...
 
 
 class GroupCharges:
-    """What each shape costs under one cap; None for a shape with a quantity that cannot be read."""
+    """The charges of all groups under one cap; None for a group with an invalid quantity."""
 
     def __init__(self, cap: ChargeableCap) -> None:
         self.cap = cap
         self._amounts_by_group: WeakKeyDictionary[ChargeGroup, Amounts | None] = WeakKeyDictionary()
 
     def get_amounts(self, group: ChargeGroup) -> Amounts | None:
-        """What a pod of this shape costs as long as it has not ended."""
+        """Return the charge of a pod of this group that has not ended."""
         try:
             return self._amounts_by_group[group]
         except KeyError:
@@ -116,15 +116,15 @@ class GroupCharges:
 
 
 class CapChargesCache:
-    """The costs of the caps in use: those of an earlier policy are forgotten as new ones come."""
+    """The charges of the caps in use. New caps evict the caps of an earlier policy."""
 
     def __init__(self) -> None:
         self._charges_by_cap_id: OrderedDict[int, GroupCharges] = OrderedDict()
 
     def get_charges(self, cap: ChargeableCap) -> GroupCharges:
-        """The costs under this cap, which is known by identity: an equal one may count other names.
+        """Return the charges under this cap. The key is its identity: an equal cap may count other names.
 
-        Its costs hold on to it, so that no other can have its identity as long as they are known.
+        `GroupCharges` refers to its cap, so no other cap can have the same `id` while the entry exists.
         """
         charges = self._charges_by_cap_id.get(id(cap))
         if charges is None:
@@ -136,19 +136,19 @@ class CapChargesCache:
 
 
 NamespaceListener = Callable[[str | None], None]
-"""Is told the namespace in which what pods hold may have changed, None for every one. Quick, and does not raise."""
+"""A callback for the namespace whose usage may have changed; None for all. It must return soon and not raise."""
 
 
 class NotSyncedError(LookupError):
-    """Nothing is known yet: there was no whole list so far."""
+    """The failure of a read before the first complete list."""
 
 
 class PodUsage(msgspec.Struct, frozen=True):
-    """What one ledger's pods hold, all as of `revision`.
+    """The used amounts of one ledger, all as of `revision`.
 
-    Of the pods asked for, `there` says with what each is counted that is there, were it nothing; `deleted` are those
-    whose deletion was seen. What is in neither is absent: not there, and nobody knows whether it may yet come.
-    `unreadable` pods have a quantity that is none; they are counted with nothing.
+    `used_by_pod`: the counted amounts, possibly empty, of each requested pod that is stored. `deleted`: the requested
+    pods with a tombstone. A requested pod in neither is absent: the API server may still store it. `invalid`: the pods
+    with an invalid quantity; their counted amounts are empty.
     """
 
     revision: int
@@ -159,7 +159,7 @@ class PodUsage(msgspec.Struct, frozen=True):
 
 
 class GroupUsage(NamedTuple):
-    """Pods of one namespace and shape: how many there are, and what each holds under a cap."""
+    """The pods of one namespace and charge group: their number, and the used amounts of each under a cap."""
 
     namespace: str
     group: ChargeGroup
@@ -169,7 +169,7 @@ class GroupUsage(NamedTuple):
 
 
 class PodStore:
-    """Pods, kept current by the events of their reflector, which is to read them by `reading`."""
+    """Pods, updated by the events of a reflector that decodes them with `codec`."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -182,15 +182,15 @@ class PodStore:
         self._listeners: list[NamespaceListener] = []
 
     def create_record(self, pod: Pod) -> PodRecord:
-        """The row of a stored pod, for who reads more of it than `reading` does.
+        """Create the record of a stored pod, for a codec that decodes more fields than `codec`.
 
         Raises:
-            ValueError: it lacks what every stored pod has.
+            ValueError: if the pod lacks a field that every stored pod has.
         """
         return create_pod_record(pod, self._interner)
 
     def apply(self, event: WatchEvent[PodRecord]) -> None:
-        """Take up what was told. What was told before is passed over."""
+        """Apply an event; ignore an event that is not newer than `revision`."""
         if isinstance(event, Replaced):
             self._replace(event)
             self._notify(None)
@@ -201,12 +201,12 @@ class PodStore:
             self._notify(event.item.namespace)
 
     def add_listener(self, listener: NamespaceListener) -> None:
-        """Tell it of changes from now on, in the thread that applies them."""
+        """Add a listener. The thread that applies an event calls it."""
         self._listeners.append(listener)
 
     @property
     def revision(self) -> int | None:
-        """Everything up to here is in; None before the first list."""
+        """Revision up to which the store is complete; None before the first list."""
         return self._revision
 
     def __len__(self) -> int:
@@ -214,34 +214,34 @@ class PodStore:
 
     @property
     def group_count(self) -> int:
-        """How many different shapes the pods have."""
+        """Number of different charge groups of the pods."""
         return len(self._interner)
 
     def find(self, uid: str) -> StoredPod | None:
-        """One pod, if it is there."""
+        """Return one pod, or None if it is not stored."""
         with self._lock:
             return self._columns.find(uid)
 
     def list_pods(self, namespace: str) -> tuple[StoredPod, ...]:
-        """The pods of a namespace."""
+        """Return the pods of a namespace."""
         with self._lock:
             return tuple(self._columns.list_pods(namespace))
 
     def get_deletion_revision(self, uid: str) -> int | None:
-        """The revision of a pod's deletion, if this watch saw it and still remembers."""
+        """Return the revision of a pod's deletion, or None if there is no tombstone."""
         with self._lock:
             return self._tombstones.get_revision(uid)
 
     def list_deleted_since(self, revision: int) -> DeletedPods:
-        """The pods whose deletion was seen after a revision, and whether those are all."""
+        """Return the deletions after a revision, and whether they are complete."""
         with self._lock:
             return self._tombstones.list_since(revision)
 
     def compute_used_by_pod(self, cap: ChargeableCap, namespaces: Iterable[str]) -> dict[str, Amounts]:
-        """What each pod of these namespaces holds under a cap, by UID; pods that hold nothing are left out.
+        """Compute the used amounts of each pod of these namespaces under a cap, by UID, without empty ones.
 
         Raises:
-            NotListedError: nothing is known yet.
+            NotSyncedError: if there was no complete list yet.
         """
         with self._lock:
             self._require_revision()
@@ -250,10 +250,10 @@ class PodStore:
         return {uid: amounts for uid, group in pods if (amounts := charges.get_amounts(group))}
 
     def compute_usage(self, cap: ChargeableCap, namespaces: Iterable[str], uids: Iterable[str] = ()) -> PodUsage:
-        """What the pods of these namespaces hold together under a cap, and how it stands with the pods asked for.
+        """Compute the used amounts of these namespaces under a cap, and the state of the pods in `uids`.
 
         Raises:
-            NotListedError: nothing is known yet.
+            NotSyncedError: if there was no complete list yet.
         """
         members = frozenset(namespaces)
         with self._lock:
@@ -262,7 +262,7 @@ class PodStore:
             group_counts = self._columns.count_groups(members)
             pods = {uid: self._columns.find(uid) for uid in uids}
             deleted = frozenset(uid for uid in pods if self._tombstones.get_revision(uid) is not None)
-        # What costs time is done without the lock: the first count of a cap reads every shape.
+        # The sums run without the lock, because the first usage of a cap decodes every group.
         used, is_complete = _sum_charges(charges, group_counts)
         used_by_pod = {uid: _get_counted_amounts(pod, charges, members) for uid, pod in pods.items() if pod is not None}
         return PodUsage(
@@ -270,12 +270,12 @@ class PodStore:
         )
 
     def list_groups(self, cap: ChargeableCap, namespaces: Iterable[str]) -> Iterator[GroupUsage]:
-        """The pods of these namespaces that hold something under a cap, counted by what they have in common.
+        """Yield the pods of these namespaces with used amounts under a cap, counted by group and state.
 
-        One namespace after the other, each as it is then: nobody waits for the whole.
+        Each namespace is read at its own time, so other threads wait for one namespace at most.
 
         Raises:
-            NotListedError: nothing is known yet.
+            NotSyncedError: if there was no complete list yet.
         """
         with self._lock:
             self._require_revision()
@@ -291,14 +291,14 @@ class PodStore:
                     yield GroupUsage(namespace, group, is_terminating, pod_count, used_per_pod)
 
     def list_pod_names(self, group: GroupUsage, max_names: int) -> list[str]:
-        """The names of so many of a heap's pods, the first in order, as far as they are still there."""
+        """Return the first `max_names` names, in order, of the pods of a group that are still stored."""
         with self._lock:
             return self._columns.list_pod_names(
                 group.namespace, group.group, max_names, is_terminating=group.is_terminating
             )
 
     def _apply_change(self, event: Changed[PodRecord] | Deleted[PodRecord] | Bookmark) -> bool:
-        """Apply one event; whether what anybody holds may be another than before."""
+        """Apply one event; return whether used amounts may have changed."""
         if self._revision is None or event.revision <= self._revision:
             return False
         self._revision = event.revision
@@ -325,7 +325,7 @@ class PodStore:
         return self._revision
 
     def _replace(self, event: Replaced[PodRecord]) -> None:
-        """Build the new columns beside the old ones, so that nobody waits for more than the change."""
+        """Replace the columns. The new ones are built without the lock, so other threads wait for the exchange only."""
         columns = PodColumns()
         for record in event.items:
             columns.put(record)
@@ -337,7 +337,7 @@ class PodStore:
 
 
 def _sum_charges(charges: GroupCharges, group_counts: Mapping[ChargeGroup, int]) -> tuple[Amounts, bool]:
-    """What so many pods of each shape hold together, and whether all of them could be read."""
+    """Sum the charges of `group_counts`, and return whether all groups are valid."""
     total: Counter[str] = Counter()
     is_complete = True
     for group, pod_count in group_counts.items():
@@ -349,7 +349,7 @@ def _sum_charges(charges: GroupCharges, group_counts: Mapping[ChargeGroup, int])
 
 
 def _get_counted_amounts(pod: StoredPod, charges: GroupCharges, namespaces: Collection[str]) -> Amounts:
-    """What one pod is counted with: nothing when it has ended or is in another ledger's namespace."""
+    """Return the counted amounts of one pod: empty if it has ended or is in a namespace of another ledger."""
     if pod.has_ended or pod.namespace not in namespaces:
         return NO_AMOUNTS
     return charges.get_amounts(pod.group) or NO_AMOUNTS

@@ -1,6 +1,6 @@
-"""The cluster as a scheduler knows it, kept current by the watches of its nodes, pods, namespaces and device classes.
+"""A cluster in the representation of a scheduler, updated by watches of nodes, pods, namespaces and device classes.
 
-Of a pod what matters on a node is read together with what caps count: pods are listed and watched once.
+One codec decodes the fields of a pod for caps and for nodes, so pods are listed and watched once.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,23 +22,21 @@ from webhook.state.informers.pod_store import PodStore
 
 T = TypeVar("T")
 
-_MAX_ANTI_AFFINITY_COMPLEXITY = (
-    5000  # about a hundred terms; who keeps more away than that is taken to keep nobody away
-)
-_MAX_LABELS = 1000  # who has more is taken to have none
-_BATCH_SIZE = 200  # pods put in at a time: who asks meanwhile need not wait for all
+_MAX_ANTI_AFFINITY_COMPLEXITY = 5000  # about 100 terms; the affinity of a pod with more is dropped
+_MAX_LABELS = 1000  # the labels of a pod with more are dropped
+_BATCH_SIZE = 200  # pods per acquisition of the lock: other threads wait for one batch only
 
 
 class SchedulingPodRecord(PodRecord, frozen=True, gc=False):
-    """A pod, and how it stands on its node; None when it is on none, and none is promised to it."""
+    """A pod and its `pod_info` for its node; None if it has ended, or has no node and no nominated node."""
 
     pod_info: PodInfo | None = None
 
 
 class SchedulerCache:
-    """One cluster, to be looked at by one thread at a time. It has pods once these were listed.
+    """One cluster for one thread at a time. It contains pods after their first list.
 
-    `devices` are its device classes, as far as somebody tells of them.
+    `device_class_store` contains the device classes, if the caller applies their events.
     """
 
     def __init__(self, node_store: NodeStore, namespace_store: NamespaceStore) -> None:
@@ -56,7 +54,7 @@ class SchedulerCache:
         self.device_class_store.add_listener(self._update_device_classes)
 
     def create_pod_codec(self, pod_store: PodStore) -> ResourceCodec[SchedulingPod, PodRecord]:
-        """How pods are read: as this view of them does, and as they stand on nodes."""
+        """Create the codec of pods, with the record of `pod_store` and the pod info for nodes."""
         return ResourceCodec(
             pod_store.codec.name,
             pod_store.codec.path,
@@ -66,9 +64,9 @@ class SchedulerCache:
 
     @contextmanager
     def acquire(self, timeout: float) -> Iterator[Cluster | None]:
-        """The cluster, which nobody changes meanwhile; None where it could not be had for so many seconds.
+        """Yield the locked cluster, or None if the lock was not free within `timeout` seconds.
 
-        Whoever supposes something in it puts it back before he leaves.
+        A caller that changes the cluster restores it before the end of the context.
         """
         if not self._lock.acquire(timeout=timeout):
             yield None
@@ -80,11 +78,11 @@ class SchedulerCache:
 
     @property
     def has_pods(self) -> bool:
-        """Whether every pod is in it; asked for while it is held."""
+        """Whether the cluster contains all pods; callers read this inside `acquire`."""
         return self._is_complete
 
     def apply(self, event: WatchEvent[PodRecord]) -> None:
-        """Take up what was told of pods. What was told before is passed over."""
+        """Apply a pod event; ignore an event that is not newer than the last one."""
         if isinstance(event, Replaced):
             self._replace(event)
             return
@@ -119,8 +117,8 @@ class SchedulerCache:
                 return None  # no API server stores such a pod
 
     def _replace(self, event: Replaced[PodRecord]) -> None:
-        """Take up a whole list, bit by bit; until it is in, there are no pods to go by."""
-        listed_uids = {row.uid for row in event.items}
+        """Replace all pods in batches; `has_pods` is false until the end."""
+        listed_uids = {record.uid for record in event.items}
         with self._lock:
             self._is_complete = False
             removed_uids = [pod.uid for pod in self._cluster.list_pods() if pod.uid not in listed_uids]
@@ -130,8 +128,8 @@ class SchedulerCache:
                     self._cluster.remove_pod(uid)
         for records in _split_into_batches(event.items):
             with self._lock:
-                for row in records:
-                    self._put(row)
+                for record in records:
+                    self._put(record)
         with self._lock:
             self._is_complete, self._revision = True, event.revision
 
@@ -174,7 +172,7 @@ class SchedulerCache:
 
 
 def _drop_oversized_fields(pod: SchedulingPod) -> SchedulingPod:
-    """The pod without what would have to be remembered, and held against every other pod, by the thousand."""
+    """Return the pod without affinity or labels above the limits, which every other pod would be compared with."""
     meta, spec = pod.metadata, pod.spec
     if spec is not None and estimate_anti_affinity(pod) > _MAX_ANTI_AFFINITY_COMPLEXITY:
         spec = replace(spec, affinity=None)
