@@ -30,7 +30,7 @@ $(STAMP): pyproject.toml
 	@touch $(STAMP)
 
 run: install ## the gate on https://127.0.0.1:8443 with the shipped policies, and three pods put through it
-	@exec $(BIN)/python -m webhook.cli.demo.__main__
+	@exec $(BIN)/python -m webhook.cli.demo
 
 test: install ## the test suite
 	@$(BIN)/python -m pytest --numprocesses 3

@@ -4,7 +4,7 @@ import pytest
 
 from tests.paths.runs import RUNS, run_cold
 
-_MAX_MODULES = {"create": 57, "predict": 59, "policy-edit": 26, "ledger-write": 15}
+_MAX_MODULES = {"create": 55, "predict": 59, "policy-edit": 26, "ledger-write": 13}
 
 
 @pytest.mark.parametrize("name", RUNS)
