@@ -57,6 +57,21 @@ def test_a_namespace_that_leaves_a_cap_and_comes_back_brings_what_it_took_in_mea
     assert world.code("u3", 1) == 403
 
 
+def test_a_recount_of_newer_namespaces_and_older_pods_is_replaced_once_newer_pods_are_seen() -> None:
+    """A replica sees the namespace return before it sees a pod that was stored while the namespace was away."""
+    world = World(BY_LABEL)
+    world.labelled("team-a", gpu="yes")
+    world.open()
+    assert world.code("u0", dryRun=True) == 200
+    world.labelled("team-a")
+    world.store("u1", 4)
+    world.labelled("team-a", gpu="yes")
+    assert world.code("u2") == 200, "no replica has seen the pod"
+    world.see("u1")
+    assert world.code("u3") == 403
+    assert world.sums() == (0, 1), "a rejected request writes nothing"
+
+
 def test_a_shared_cap_counts_what_a_namespace_that_left_and_returned_took_in_meanwhile() -> None:
     world = World(BY_LABEL.replace("hard:", "shared: true\n  hard:"), namespaces=("team-a", "team-b"))
     for name in ("team-a", "team-b"):

@@ -109,7 +109,7 @@ class ReserveTransition(msgspec.Struct, frozen=True):
             isinstance(outcome, Reserved)
             and not outcome.needs_no_write
             and membership
-            and ledger.namespaces_revision < membership.last_change
+            and self._may_lack_pods(ledger, membership)
         ):
             outcome = Deferred(ledger, Prerequisite.COUNT_NAMESPACES)
         if not isinstance(outcome, Reserved) and (recounted := self._recount(ledger)) is not None:
@@ -171,6 +171,17 @@ class ReserveTransition(msgspec.Struct, frozen=True):
         if self.usage_lister is None or not self.usage_lister.is_newer_than(ledger):
             return ledger
         return self._recount(ledger) or ledger
+
+    def _may_lack_pods(self, ledger: Ledger, membership: Membership) -> bool:
+        """Return whether the ledger may lack pods that a member namespace got while it was away (rule 5).
+
+        A ledger that was counted from the namespaces as they are now, but from older pods, may lack them too. This
+        matters as soon as this replica sees newer pods: until then, no recount here would show more.
+        """
+        if ledger.namespaces_revision < membership.last_change:
+            return True
+        sees_newer_pods = self.usage_lister is not None and self.usage_lister.is_newer_than(ledger)
+        return sees_newer_pods and ledger.pods_revision < membership.last_change
 
     def _recount(self, ledger: Ledger) -> Ledger | None:
         """Return the recounted ledger; None if no newer snapshot exists."""

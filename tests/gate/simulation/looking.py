@@ -77,7 +77,8 @@ class Looking:
     def granted(self, key: LedgerKey, who: ChargedPod, loaded: int, seen: Seen) -> None:
         """Look that room was reserved by a count made since the cap had come into force there.
 
-        It must also be one made since namespaces returned whose pods this replica had `seen` when the attempt began.
+        It must also count the pods of namespaces that returned, where this replica had `seen` both when the attempt
+        began. A pod that a replica accepted uncounted after the return, since it had not seen it, may be missing.
         """
         found = self._truth.books.get(key)
         row = found[0].reservations.get(who.uid) if found else None
@@ -85,11 +86,14 @@ class Looking:
             return
         if found[0].pods_revision < loaded:
             self._say(f"unseen: {_name(key)} promises {who.uid} room by a count before its cap came into force")
-        counted = self._counted(key, found[0])
+        counted, members = self._counted(key, found[0]), self._members(found[0])
         for (of, uid), foreign in self._foreign.items():
             pod = self._truth.pods.get(uid)
             was_seen = foreign.revision <= seen.pods and foreign.entered <= seen.namespaces
-            if of != key or pod is None or not was_seen or found[0].namespaces_revision >= foreign.entered:
+            if of != key or pod is None or not was_seen:
+                continue
+            came_later, has_left = foreign.revision > foreign.entered, pod.namespace not in members
+            if found[0].namespaces_revision >= foreign.entered and (came_later or has_left):
                 continue
             if _charged(found[0], counted, uid) < pod.holds:
                 self._say(f"unseen: {_name(key)} promises {who.uid} room by a count before {uid} returned")

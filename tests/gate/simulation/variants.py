@@ -78,6 +78,15 @@ VARIANTS: Mapping[str, Variant] = {
         mix="moving namespaces",
         seed=31,
     ),
+    "ignores_newer_pods": Variant(
+        5,
+        "reserves by a count of the namespaces as they are and of pods from before one of them returned",
+        ReserveTransition,
+        "_may_lack_pods",
+        wrong.ignores_newer_pods,
+        mix="moving namespaces",
+        seed=58,
+    ),
     "marks_unwritten": Variant(
         6,
         "takes a visit that wrote nothing for a write",

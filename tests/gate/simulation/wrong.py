@@ -70,3 +70,7 @@ def counts_torn(_sight: UsageLister, _counted: ActiveCap, _key: LedgerKey) -> bo
 def never_left(sight: UsageLister, counted: ActiveCap, key: LedgerKey) -> Membership | None:
     members = _members(sight, counted, key)
     return members and replace(members, last_change=0)
+
+
+def ignores_newer_pods(_promise: ReserveTransition, ledger: Ledger, membership: Membership) -> bool:
+    return ledger.namespaces_revision < membership.last_change

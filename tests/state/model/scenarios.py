@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.state.model.entering import Entering
+from tests.state.model.returning import Returning
 from tests.state.model.rules import Wrong
 from tests.state.model.searching import Searched, search
 from tests.state.model.stalling import Stalling
@@ -121,6 +122,9 @@ SCENARIOS: Mapping[str, Scenario] = {
         quick=True,
     ),
     "entering": Scenario("a namespace comes under a shared cap", Entering, ("no_ns_guard",), quick=True),
+    "returning": Scenario(
+        "a namespace returns to a shared cap with a pod that no cap counted", Returning, ("no_pods_guard",), quick=True
+    ),
     "stalling": Scenario("etcd stalls for longer than the bound", Stalling, ("read_then_drop",), quick=True),
 }
 
