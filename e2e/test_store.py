@@ -21,7 +21,7 @@ from tests.state.attempts import GPU, Look, Put, Take, room
 from tests.state.contract import LedgersContract, Opened, soon
 from webhook.accounting.amounts import Amounts
 from webhook.admission.cap_index import CapIndex
-from webhook.gate.charging import CapCharge, ChargedPod, ChargeResult, PodCharger
+from webhook.gate.charging import CapCharge, ChargedPod, ChargeResult, charge_pod
 from webhook.kube.config import ClientConfig, load_kubeconfig
 from webhook.policy.parse import parse
 from webhook.state.batched_ledgers import BatchedLedgers
@@ -120,7 +120,7 @@ class _Creates:
         self._replicas = replicas
         self._counted = dataclasses.replace(_COUNTED, key=key.cap)
         self._pool = ThreadPoolExecutor(4 * len(replicas))
-        self._creates: list[Future[ChargeResult | None]] = []
+        self._creates: list[Future[ChargeResult]] = []
 
     def begin(self, count: int = _ASKED) -> None:
         """Let so many arrive."""
@@ -132,18 +132,15 @@ class _Creates:
         granted, refused, undecided = set[str](), set[str](), set[str]()
         for each, create in enumerate(self._creates):
             outcome = create.result()
-            kind = undecided if outcome is None else refused if outcome.exceeded else granted
+            kind = refused if outcome.exceeded else undecided if outcome.obstacles else granted
             kind.add(f"u{each}")
         self._pool.shutdown()
         return granted, refused, undecided
 
-    def _create(self, each: int) -> ChargeResult | None:
+    def _create(self, each: int) -> ChargeResult:
         who = ChargedPod(f"u{each}", "team-a", f"pod-{each}", f"n{each}", Operation.CREATE)
         asked = CapCharge(self._counted, Amounts(), Amounts({GPU: 1}), may_exceed=False)
-        try:
-            return PodCharger(self._replicas[each % len(self._replicas)], who, time.monotonic() + 30.0).charge([asked])
-        except (RetryLaterError, StoreUnavailableError):
-            return None
+        return charge_pod(self._replicas[each % len(self._replicas)], who, [asked], time.monotonic() + 30.0)
 
 
 def test_of_three_replicas_together_exactly_the_cap_is_granted(replica: Callable[..., BatchedLedgers]) -> None:

@@ -46,29 +46,29 @@ def problem(number: int = 1, field: str = "spec", message: str = "is wrong", rul
     return Problem(field, f"TG{number}", Reason.INVALID, message, rule=rule)
 
 
-CHANGE = AdmissionRequest("Pod", "CREATE", b"{}", name="p", namespace="team-a")
+CHANGE = AdmissionRequest("Pod", "CREATE", b"{}", name="p", namespace="team-a", uid="u")
 MATTER = ResponseSubject(CHANGE, {})
 
 
 def test_a_review_becomes_a_change() -> None:
     asked = decode_review(review())
     assert asked.uid == "u-1"
-    assert (asked.request.kind, asked.request.operation, asked.request.namespace) == ("Pod", "CREATE", "team-a")
-    assert asked.request.user.name == "jane"
-    assert asked.request.user.groups == ("devs",)
-    assert asked.request.old_object is None
-    assert json.loads(bytes(asked.request.object)) == POD
+    assert (asked.kind, asked.operation, asked.namespace) == ("Pod", "CREATE", "team-a")
+    assert asked.user.name == "jane"
+    assert asked.user.groups == ("devs",)
+    assert asked.old_object is None
+    assert json.loads(bytes(asked.object)) == POD
 
 
 def test_what_may_be_absent_is_empty() -> None:
     minimal = {"uid": "u", "kind": {"kind": "Node"}, "operation": "CREATE"}
     body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": minimal}
-    change = decode_review(json.dumps(body).encode()).request
+    change = decode_review(json.dumps(body).encode())
     assert (change.namespace, change.name, change.subresource, change.user.name, change.dry_run) == ("",) * 4 + (False,)
 
 
 def test_a_user_without_groups_is_in_none() -> None:
-    user = decode_review(review(userInfo={"username": "jane", "groups": None})).request.user
+    user = decode_review(review(userInfo={"username": "jane", "groups": None})).user
     assert (user.name, user.groups) == ("jane", ())
 
 
@@ -143,16 +143,14 @@ def response(body: bytes) -> dict[str, Any]:
 
 
 def test_an_allow_says_nothing_more() -> None:
-    assert response(encode_rule_response("u", MATTER, ALLOWED, Phase.VALIDATING)) == {"uid": "u", "allowed": True}
+    assert response(encode_rule_response(MATTER, ALLOWED, Phase.VALIDATING)) == {"uid": "u", "allowed": True}
 
 
 def test_a_refusal_says_every_problem_in_message_and_causes() -> None:
     wrong = (problem(1), *(problem(2, f"spec.containers[{index}]", rule="whole") for index in (0, 1)))
     verdict = Verdict(problems=wrong)
     said = response(
-        encode_rule_response(
-            "u", ResponseSubject(CHANGE, {"whole": "ask the\n platform team"}), verdict, Phase.VALIDATING
-        )
+        encode_rule_response(ResponseSubject(CHANGE, {"whole": "ask the\n platform team"}), verdict, Phase.VALIDATING)
     )
     assert said["allowed"] is False
     assert (said["status"]["code"], said["status"]["reason"], said["status"]["status"]) == (422, "Invalid", "Failure")
@@ -204,7 +202,7 @@ def test_an_object_whose_name_cannot_be_read_is_told_by_its_kind(body: bytes) ->
 
 def test_a_thousand_problems_are_counted_and_the_answer_stays_small() -> None:
     verdict = Verdict(problems=tuple(problem(n) for n in range(1000)))
-    body = encode_rule_response("u", MATTER, verdict, Phase.VALIDATING)
+    body = encode_rule_response(MATTER, verdict, Phase.VALIDATING)
     message = response(body)["status"]["message"]
     assert message.startswith('Pod "p" has 1000 problems:')
     assert message.endswith("and 980 more, the first 200 of all among the causes in the status")
@@ -217,32 +215,30 @@ def test_a_thousand_problems_are_counted_and_the_answer_stays_small() -> None:
 )
 def test_as_many_problems_as_fit_are_told_whole(count: int, ends: str) -> None:
     problems = tuple(Problem("", "TG", Reason.INVALID, f"TG{number} is wrong") for number in range(count))
-    message = response(encode_rule_response("u", MATTER, Verdict(problems=problems), Phase.VALIDATING))["status"][
-        "message"
-    ]
+    message = response(encode_rule_response(MATTER, Verdict(problems=problems), Phase.VALIDATING))["status"]["message"]
     assert message.splitlines()[-1].removesuffix(" (TG)") == ends
 
 
 def test_a_validating_answer_never_carries_a_patch() -> None:
     verdict = Verdict(patch=({"op": "add", "path": "/a", "value": 1},))
-    assert "patch" not in response(encode_rule_response("u", MATTER, verdict, Phase.VALIDATING))
+    assert "patch" not in response(encode_rule_response(MATTER, verdict, Phase.VALIDATING))
 
 
 def test_a_mutating_answer_carries_patch_and_type_together() -> None:
     verdict = Verdict(patch=({"op": "add", "path": "/a", "value": 1},))
-    said = response(encode_rule_response("u", MATTER, verdict, Phase.MUTATING))
+    said = response(encode_rule_response(MATTER, verdict, Phase.MUTATING))
     assert said["patchType"] == "JSONPatch"
     assert json.loads(base64.b64decode(said["patch"])) == [{"op": "add", "path": "/a", "value": 1}]
 
 
 def test_a_refusal_carries_no_patch() -> None:
     verdict = Verdict(problems=(problem(),), patch=({"op": "add", "path": "/a", "value": 1},))
-    assert "patch" not in response(encode_rule_response("u", MATTER, verdict, Phase.MUTATING))
+    assert "patch" not in response(encode_rule_response(MATTER, verdict, Phase.MUTATING))
 
 
 def test_weaker_findings_are_warnings_and_annotations() -> None:
     verdict = Verdict(warnings=(problem(1),), audits=(problem(2), problem(3)), unknown=("rule x was not judged",))
-    said = response(encode_rule_response("u", MATTER, verdict, Phase.VALIDATING))
+    said = response(encode_rule_response(MATTER, verdict, Phase.VALIDATING))
     assert said["allowed"] is True
     assert said["warnings"] == ['Pod "p": spec: is wrong (TG1, rule r)', "rule x was not judged"]
     assert said["auditAnnotations"] == {"audit": "spec: is wrong (TG2, rule r); spec: is wrong (TG3, rule r)"}
@@ -251,7 +247,7 @@ def test_weaker_findings_are_warnings_and_annotations() -> None:
 def test_a_warning_says_why_once() -> None:
     verdict = Verdict(warnings=(problem(1), problem(2)))
     said = response(
-        encode_rule_response("u", ResponseSubject(CHANGE, {"r": "refused from Monday on"}), verdict, Phase.VALIDATING)
+        encode_rule_response(ResponseSubject(CHANGE, {"r": "refused from Monday on"}), verdict, Phase.VALIDATING)
     )
     assert said["warnings"] == [
         'Pod "p": spec: is wrong (TG1, rule r: refused from Monday on)',
@@ -261,13 +257,13 @@ def test_a_warning_says_why_once() -> None:
 
 def test_control_characters_do_not_cost_the_user_a_warning() -> None:
     verdict = Verdict(warnings=(problem(message="a\nb\x1b[31mc\x7fd"),))
-    (warning,) = response(encode_rule_response("u", MATTER, verdict, Phase.VALIDATING))["warnings"]
+    (warning,) = response(encode_rule_response(MATTER, verdict, Phase.VALIDATING))["warnings"]
     assert warning == 'Pod "p": spec: a b [31mc d (TG1, rule r)'
 
 
 def test_many_short_warnings_fill_the_room_there_is_and_the_rest_is_counted() -> None:
     verdict = Verdict(warnings=tuple(problem(message="x" * 80) for _ in range(100)))
-    warnings = response(encode_rule_response("u", MATTER, verdict, Phase.VALIDATING))["warnings"]
+    warnings = response(encode_rule_response(MATTER, verdict, Phase.VALIDATING))["warnings"]
     assert 3900 < sum(map(len, warnings)) <= 4096
     assert warnings[-1].startswith(f"and {100 - len(warnings) + 1} more ")
 
@@ -276,7 +272,7 @@ def test_many_short_warnings_fill_the_room_there_is_and_the_rest_is_counted() ->
 @settings(max_examples=examples(60))
 def test_warnings_always_stay_below_the_size_at_which_they_would_be_cut(texts: list[str]) -> None:
     verdict = Verdict(warnings=tuple(problem(message=text) for text in texts))
-    said = response(encode_rule_response("u", MATTER, verdict, Phase.VALIDATING)).get("warnings", [])
+    said = response(encode_rule_response(MATTER, verdict, Phase.VALIDATING)).get("warnings", [])
     assert sum(map(len, said)) <= 4096
     assert not any(ord(char) < 32 for warning in said for char in warning)
     if len(said) < len(texts):
@@ -285,7 +281,7 @@ def test_warnings_always_stay_below_the_size_at_which_they_would_be_cut(texts: l
 
 def test_busy_sends_the_client_away_for_a_moment_inside_the_answer() -> None:
     said = response(
-        encode_response("u", MATTER, Verdict(), Phase.VALIDATING, create_retry_status(CHANGE, 1, "cap gpus: wait"))
+        encode_response(MATTER, Verdict(), Phase.VALIDATING, create_retry_status(CHANGE, 1, "cap gpus: wait"))
     )
     assert said["status"]["code"] == 429
     assert said["status"]["details"]["retryAfterSeconds"] == 1

@@ -121,4 +121,4 @@ def _change(workload: int, said: Json, asked: Asked) -> AdmissionRequest:
         "object": msgspec.Raw(msgspec.json.encode(body).replace(b"@", str(workload).encode())),
     }
     review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
-    return decode_review(msgspec.json.encode(review)).request
+    return decode_review(msgspec.json.encode(review))

@@ -52,8 +52,8 @@ def test_reviews_are_what_the_gate_reads(name: str, phase: str) -> None:
     """With a UID for the pod once it is validated, as the API server gives it."""
     pod = yaml.safe_load(DEMO_PODS[name])
     asked = decode_review(json.dumps(create_review(pod, phase)).encode())
-    assert (asked.request.kind, asked.request.operation, asked.request.namespace) == ("Pod", CREATE, "team-a")
-    assert ("uid" in json.loads(bytes(asked.request.object))["metadata"]) == (phase == "validate")
+    assert (asked.kind, asked.operation, asked.namespace) == ("Pod", CREATE, "team-a")
+    assert ("uid" in json.loads(bytes(asked.object))["metadata"]) == (phase == "validate")
 
 
 def test_a_gate_that_fails_is_not_the_users_fault(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import TypeVar
 import pytest
 
 from tests.admission.case import policies
-from tests.gate.scene import CAP, GPU, Scene, response
+from tests.gate.scene import CAP, GPU, TWO, Scene, response
 from webhook.accounting.amounts import Amounts
 from webhook.admission.cap_index import CapIndex
 from webhook.gate.charging import (
@@ -15,12 +15,11 @@ from webhook.gate.charging import (
     ChargeMode,
     ReleaseTransition,
     ReserveTransition,
-    TrackedReservation,
 )
 from webhook.gate.gate import UndecidedError
 from webhook.state.in_memory import MemoryLedgers
 from webhook.state.ledger.ledger import Ledger, Operation
-from webhook.state.ports import LedgerKey, Transition, UnknownOutcomeError
+from webhook.state.ports import LedgerKey, StoreUnavailableError, Transition, UnknownOutcomeError
 
 T = TypeVar("T")
 
@@ -83,11 +82,11 @@ def test_what_an_attempt_makes_of_a_ledger(
 
 def test_an_attempt_that_may_have_been_stored_once_is_to_be_taken_back_whatever_it_found_later() -> None:
     """Its first write may still be on its way."""
-    noted = TrackedReservation(attempt(ChargeMode.RESERVE, 0, 1))
-    assert not noted.may_be_stored
-    noted(OPEN)
-    noted(replace(OPEN, used=Amounts({GPU: 4})))
-    assert noted.may_be_stored
+    transition = attempt(ChargeMode.RESERVE, 0, 1)
+    assert not transition.may_be_stored
+    transition(OPEN)
+    transition(replace(OPEN, used=Amounts({GPU: 4})))
+    assert transition.may_be_stored
 
 
 def test_who_is_refused_by_the_only_cap_has_nothing_to_take_back() -> None:
@@ -108,3 +107,22 @@ def test_a_promise_whose_answer_is_lost_is_taken_back() -> None:
     ledgers.loses = False
     assert scene.promised() == {}
     assert response(scene.create(4))["allowed"]
+
+
+class _Unavailable(MemoryLedgers):
+    """Ledgers of which one cannot be read."""
+
+    def transact(self, key: LedgerKey, attempt: Transition[T], deadline: float) -> T:
+        """Fail for the second cap."""
+        if key.cap.startswith("b-second"):
+            raise StoreUnavailableError("connection refused")
+        return super().transact(key, attempt, deadline)
+
+
+def test_a_cap_that_rejects_the_pod_decides_though_the_ledger_of_another_is_unavailable() -> None:
+    scene = Scene(TWO, ledgers=_Unavailable())
+    assert response(scene.create(5))["status"]["code"] == 403
+    with pytest.raises(UndecidedError, match="the ledgers are out of reach: connection refused") as raised:
+        scene.create(4)
+    assert [obstacle.cap for obstacle in raised.value.obstacles] == ["b-second"]
+    assert scene.promised("a-first") == {}

@@ -104,7 +104,7 @@ def run_create() -> list[str]:
         }
         settings = load_settings(flags, {})
         policies = PolicyReloader(settings.policies, voice)
-        caps = CapMetrics(voice.metrics.registry, voice.metrics.rejections, voice.log)
+        caps = CapMetrics(voice.metrics.registry, voice.log)
         parts = create_cluster_gate(settings, policies, voice, caps)
         app = create_app(parts.admit, RequestLog(voice.log, voice.metrics))
         with parts.run_workers():
@@ -179,7 +179,7 @@ def run_ledger_write() -> list[str]:
     with _setting() as (cluster, folder, voice):
         flags: Object = {"cluster": "kubeconfig", "kubeconfig": str(folder / "kubeconfig"), "ledgers": "kubernetes"}
         settings = load_settings(flags, {})
-        caps = CapMetrics(voice.metrics.registry, voice.metrics.rejections, voice.log)
+        caps = CapMetrics(voice.metrics.registry, voice.log)
         ledgers = _create_ledgers(load_client_config(settings), settings, caps)
         with record_modules() as modules:
             ledgers.transact(LedgerKey("cap", "team-a"), _Raise(), time.monotonic() + _WAIT_SECONDS)

@@ -37,7 +37,7 @@ def everything() -> CollectorRegistry:
     """All that a gate and a relay can tell, with a series of each."""
     metrics = ServerMetrics(BuildInfo("1.2.3"))
     log, caps = Log().logger, CapIndex(policies(CAP))
-    told = CapMetrics(metrics.registry, metrics.rejections, log)
+    told = CapMetrics(metrics.registry, log)
     told.register(lambda: caps, is_standalone=False)
     pods = InformerStatus("pods", 7, 1, 2.5, None, {ApiErrorReason.RESET: 3}, 1, None)
     figures = LedgerControllerMetrics(metrics.registry, lambda: [pods], told.observed_ledgers, lambda: True)

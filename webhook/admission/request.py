@@ -35,6 +35,7 @@ class UserInfo(msgspec.Struct, frozen=True):
 class AdmissionRequest(msgspec.Struct, frozen=True):
     """One write to one object; `object` and `old_object` are raw JSON.
 
+    `uid` identifies the review, and its response must carry it; it is empty for a manifest.
     `group` and `kind` are as sent (`apps`, `Deployment`). `old_object` is the stored object: None on CREATE.
     `namespace` is empty for cluster-scoped objects. `resource` is the group and plural of the written resource (`apps`,
     `deployments`), which the kind of a subresource does not reveal; it is empty for a manifest.
@@ -51,6 +52,7 @@ class AdmissionRequest(msgspec.Struct, frozen=True):
     user: UserInfo = UserInfo()
     dry_run: bool = False
     resource: tuple[str, str] = ("", "")
+    uid: str = ""
 
 
 REVIEW_API_VERSION = "admission.k8s.io/v1"
@@ -97,18 +99,11 @@ class _Review(msgspec.Struct, rename="camel", frozen=True):
     request: _ReviewRequest
 
 
-class AdmissionReview(msgspec.Struct, frozen=True):
-    """One review: the request, and the uid that the response must carry."""
-
-    uid: str
-    request: AdmissionRequest
-
-
 _REVIEW_DECODER = msgspec.json.Decoder(_Review)
 
 
-def decode_review(body: bytes) -> AdmissionReview:
-    """Decode a review.
+def decode_review(body: bytes) -> AdmissionRequest:
+    """Decode a review, and return its request.
 
     Raises:
         ReviewError: if the body is not JSON, nests too deep, lacks a required field, or is of another version.
@@ -126,13 +121,14 @@ def decode_review(body: bytes) -> AdmissionReview:
         )
     if not review.request.uid:
         raise ReviewError("request.uid is empty: without it no answer can be told apart from another")
-    return AdmissionReview(review.request.uid, _create_request(review.request))
+    return _create_request(review.request)
 
 
 def _create_request(review_request: _ReviewRequest) -> AdmissionRequest:
     user = review_request.user_info
     old_object = review_request.old_object
     return AdmissionRequest(
+        uid=review_request.uid,
         kind=review_request.kind.kind,
         group=review_request.kind.group,
         operation=review_request.operation,

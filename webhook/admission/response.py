@@ -40,20 +40,20 @@ class ResponseSubject(NamedTuple):
     reasons: PolicyReasons
 
 
-def encode_rule_response(uid: str, subject: ResponseSubject, verdict: Verdict, phase: Phase) -> bytes:
+def encode_rule_response(subject: ResponseSubject, verdict: Verdict, phase: Phase) -> bytes:
     """Return the response to a request on which only rules decided."""
     status = create_denial_status(subject, UNPROCESSABLE, "Invalid", verdict.problems) if verdict.problems else None
-    return encode_response(uid, subject, verdict, phase, status)
+    return encode_response(subject, verdict, phase, status)
 
 
 def encode_response(
-    uid: str, subject: ResponseSubject, verdict: Verdict, phase: Phase, status: Mapping[str, Any] | None
+    subject: ResponseSubject, verdict: Verdict, phase: Phase, status: Mapping[str, Any] | None
 ) -> bytes:
     """Return the response: denied if `status` is given, else allowed."""
     if verdict is ALLOWED:
-        return encode_review_response(uid, status=status)
+        return encode_review_response(subject.request.uid, status=status)
     return encode_review_response(
-        uid,
+        subject.request.uid,
         status=status,
         warnings=_truncate((*_format_warnings(subject, verdict), *verdict.unknown), _MAX_WARNINGS_LENGTH),
         annotations=_create_annotations(verdict),

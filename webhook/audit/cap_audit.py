@@ -8,7 +8,7 @@ from webhook.admission.cap_index import ActiveCap, CapIndex
 from webhook.admission.rule_codes import NAMESPACE_OVER_CAP, OVER_SOFT_CAP
 from webhook.audit.audit_findings import AuditFinding, ObjectRef
 from webhook.gate.top_consumers import Consumer, PodOwners, describe_consumers, sum_by_namespace, sum_by_workload
-from webhook.gate.usage_lister import Membership, UsageLister
+from webhook.gate.usage_lister import Membership, UsageLister, get_ledger_key
 from webhook.policy.model import Enforcement
 from webhook.state.informers.pod_store import PodStore
 from webhook.state.ledger.ledger import Ledger
@@ -43,7 +43,7 @@ class CapAudit:
                 continue
             members = self._usage_lister.find_membership(cap, shared_key)
             for name in sorted(members.names & namespaces if members else ()):
-                yield from self._check_ledger(cap, LedgerKey(cap.key, name))
+                yield from self._check_ledger(cap, get_ledger_key(cap, name))
 
     def _check_ledger(self, cap: ActiveCap, key: LedgerKey) -> Iterator[AuditFinding]:
         members = self._usage_lister.find_membership(cap, key)

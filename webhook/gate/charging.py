@@ -5,16 +5,17 @@ ledger keys, so that no replica waits in a cycle. If a later cap rejects the pod
 written before.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from enum import Enum, auto
+from functools import partial
 
 import msgspec
 
 from webhook.accounting.amounts import Amounts
 from webhook.admission.cap_index import ActiveCap
-from webhook.gate.usage_lister import Membership, UsageLister
+from webhook.gate.usage_lister import Membership, UsageLister, get_ledger_key
 from webhook.state.ledger.ledger import Ledger, Operation
 from webhook.state.ledger.recount import recount
 from webhook.state.ledger.reserve import (
@@ -35,13 +36,14 @@ _GRACE_SECONDS = 1.0  # after the deadline, to release a reservation that would 
 
 
 class ChargedPod(msgspec.Struct, frozen=True):
-    """The pod to charge, and the nonce of this attempt."""
+    """The pod to charge, and the nonce of this attempt; a dry run charges nothing."""
 
     uid: str
     namespace: str
     name: str
     attempt: str
     operation: Operation
+    is_dry_run: bool = False
 
 
 class CapCharge(msgspec.Struct, frozen=True):
@@ -54,10 +56,6 @@ class CapCharge(msgspec.Struct, frozen=True):
     current: Amounts
     requested: Amounts
     may_exceed: bool
-
-    def ledger_key(self, namespace: str) -> LedgerKey:
-        """Return the key of the ledger that counts the pod."""
-        return LedgerKey(self.cap.key, "" if self.cap.definition.shared else namespace)
 
 
 class CapChargeResult(msgspec.Struct, frozen=True):
@@ -80,11 +78,12 @@ class ChargeMode(Enum):
     DRY_RUN = auto()
 
 
-class ReserveTransition(msgspec.Struct, frozen=True):
+class ReserveTransition(msgspec.Struct):
     """A transition that charges one ledger.
 
     `is_standalone` is the flag of the `Ledgers` that apply the transition. Without a watch of pods, there is no
-    `usage_lister`.
+    `usage_lister`. `may_be_stored` becomes True once the transition has returned a ledger to write: from then on a
+    release may be necessary, whatever a later application returns.
     """
 
     pod: ChargedPod
@@ -92,14 +91,20 @@ class ReserveTransition(msgspec.Struct, frozen=True):
     mode: ChargeMode
     is_standalone: bool
     usage_lister: UsageLister | None = None
+    may_be_stored: bool = False
 
     def __call__(self, stored: Ledger | None) -> TransitionResult[CapChargeResult | Deferred]:
         """Return the result under the cap, and the ledger with the reservation."""
+        result = self._apply(stored)
+        self.may_be_stored |= result.ledger is not None
+        return result
+
+    def _apply(self, stored: Ledger | None) -> TransitionResult[CapChargeResult | Deferred]:
         ledger = self._recount_if_large(
             self._prepare_standalone(stored) if self.is_standalone else self._prepare_shared(stored)
         )
         membership = (
-            self.usage_lister.find_membership(self.charge.cap, self._ledger_key)
+            self.usage_lister.find_membership(self.charge.cap, self.key)
             if self.usage_lister and not self.is_standalone
             else None
         )
@@ -132,6 +137,11 @@ class ReserveTransition(msgspec.Struct, frozen=True):
                     return TransitionResult(result, outcome.ledger)
                 return TransitionResult(result, accepts_cached=self.mode is ChargeMode.CHECK)
 
+    @property
+    def key(self) -> LedgerKey:
+        """The key of the ledger that counts the pod."""
+        return get_ledger_key(self.charge.cap, self.pod.namespace)
+
     def is_stored_in(self, ledger: Ledger) -> bool:
         """Return whether this attempt was the last to write the pod's reservation."""
         reservation = ledger.reservations.get(self.pod.uid)
@@ -157,7 +167,7 @@ class ReserveTransition(msgspec.Struct, frozen=True):
         """
         if stored is not None:
             return stored
-        is_new = self.usage_lister is not None and self.usage_lister.is_new_ledger(self._ledger_key)
+        is_new = self.usage_lister is not None and self.usage_lister.is_new_ledger(self.key)
         return Ledger(self.charge.cap.hard, initializer="" if is_new else self.pod.attempt)
 
     def _recount_if_large(self, ledger: Ledger) -> Ledger:
@@ -187,13 +197,9 @@ class ReserveTransition(msgspec.Struct, frozen=True):
         """Return the recounted ledger; None if no newer snapshot exists."""
         if self.is_standalone or self.usage_lister is None or ledger.initializer:
             return None
-        snapshot = self.usage_lister.take_snapshot(self.charge.cap, self._ledger_key, ledger)
+        snapshot = self.usage_lister.take_snapshot(self.charge.cap, self.key, ledger)
         recounted = None if snapshot is None else recount(ledger, snapshot)
         return recounted if isinstance(recounted, Ledger) else None
-
-    @property
-    def _ledger_key(self) -> LedgerKey:
-        return self.charge.ledger_key(self.pod.namespace)
 
     def _create_request(self, membership: Membership | None) -> ReservationRequest:
         pod, charge = self.pod, self.charge
@@ -248,126 +254,100 @@ class ReadTransition(msgspec.Struct, frozen=True):
         return False
 
 
+class CapObstacle(msgspec.Struct, frozen=True):
+    """The reason why there is no result under one cap: a prerequisite of the ledger, or the error of a store."""
+
+    cap: str
+    cause: Prerequisite | RetryLaterError | StoreUnavailableError
+
+
 class ChargeResult(msgspec.Struct, frozen=True):
-    """The results under all caps: `reserved` under every cap, or `exceeded` under some; then nothing is reserved."""
+    """The results under all caps: `reserved` under every cap, or nothing is reserved.
+
+    One cap in `exceeded` rejects the pod. Otherwise one of `obstacles` leaves the pod undecided.
+    """
 
     reserved: tuple[CapChargeResult, ...] = ()
     exceeded: tuple[CapChargeResult, ...] = ()
-
-
-class TrackedReservation(msgspec.Struct):
-    """A reserve transition that records whether a write may have been sent: only then a release may be necessary."""
-
-    transition: ReserveTransition
-    may_be_stored: bool = False
+    obstacles: tuple[CapObstacle, ...] = ()
 
     @property
-    def mode(self) -> ChargeMode:
-        """The mode of the transition."""
-        return self.transition.mode
-
-    def __call__(self, ledger: Ledger | None) -> TransitionResult[CapChargeResult | Deferred]:
-        """Return the result of the transition, and record whether it writes."""
-        result = self.transition(ledger)
-        self.may_be_stored |= result.ledger is not None
-        return result
-
-    def is_stored_in(self, ledger: Ledger) -> bool:
-        """Return whether the write of the transition is stored."""
-        return self.transition.is_stored_in(ledger)
+    def is_final(self) -> bool:
+        """True if a cap rejects the pod or leaves it undecided."""
+        return bool(self.exceeded or self.obstacles)
 
 
-class PodCharger:
-    """One attempt to charge one pod, before `deadline` (seconds of the monotonic clock).
+def charge_pod(
+    ledgers: Ledgers,
+    pod: ChargedPod,
+    charges: Sequence[CapCharge],
+    deadline: float,
+    usage_lister: UsageLister | None = None,
+) -> ChargeResult:
+    """Charge one pod under all its caps before `deadline` (seconds of the monotonic clock), in one attempt.
 
-    `usage_lister` shows the stored pods, where they are watched.
+    Check several caps first, then reserve under each in turn. A dry run only checks. `usage_lister` shows the stored
+    pods, where they are watched.
     """
+    transact = partial(_transact, ledgers, deadline, usage_lister)
+    create = partial(ReserveTransition, pod, is_standalone=ledgers.is_standalone, usage_lister=usage_lister)
+    if pod.is_dry_run or len(charges) > 1:
+        mode = ChargeMode.DRY_RUN if pod.is_dry_run else ChargeMode.CHECK
+        checked = _combine(transact, [create(charge, mode) for charge in charges], ends_early=False)
+        if pod.is_dry_run or checked.is_final:
+            return checked
+    transitions = [create(charge, ChargeMode.RESERVE) for charge in charges]
+    result = _combine(transact, transitions, ends_early=True)
+    if result.is_final:
+        for transition in transitions:
+            if transition.may_be_stored:
+                # An unavailable ledger keeps its reservation until it expires; the other ledgers are still released.
+                with suppress(StoreUnavailableError, RetryLaterError):
+                    ledgers.transact(transition.key, ReleaseTransition(pod), deadline + _GRACE_SECONDS)
+    return result
 
-    def __init__(
-        self, ledgers: Ledgers, pod: ChargedPod, deadline: float, usage_lister: UsageLister | None = None
-    ) -> None:
-        self._ledgers = ledgers
-        self._usage_lister = usage_lister
-        self._pod = pod
-        self._deadline = deadline
-        self._tracked: list[tuple[LedgerKey, TrackedReservation]] = []
 
-    def check(self, charges: Sequence[CapCharge]) -> ChargeResult:
-        """Return the results under all caps now, and write nothing.
+_CapOutcome = CapChargeResult | CapObstacle
 
-        Raises:
-            RetryLaterError: if a ledger cannot reserve now.
-            StoreUnavailableError: if a ledger could not be read.
-        """
-        return _combine_outcomes(charges, [self._transact(each, ChargeMode.DRY_RUN) for each in charges])
 
-    def charge(self, charges: Sequence[CapCharge]) -> ChargeResult:
-        """Check all caps, then reserve under each in turn.
+def _transact(
+    ledgers: Ledgers, deadline: float, usage_lister: UsageLister | None, transition: ReserveTransition
+) -> _CapOutcome:
+    """Apply the transition, and request a fresh revision where a newer state of the cluster may change its outcome."""
+    cap = transition.charge.cap.definition.name
+    try:
+        outcome = ledgers.transact(transition.key, transition, deadline)
+    except (RetryLaterError, StoreUnavailableError) as error:
+        return CapObstacle(cap, error)
+    if isinstance(outcome, Deferred):
+        if usage_lister is not None and outcome.prerequisite is Prerequisite.CATCH_UP:
+            usage_lister.request_progress()
+        return CapObstacle(cap, outcome.prerequisite)
+    if usage_lister is not None and outcome.excess:
+        usage_lister.request_progress_if_silent()
+    return outcome
 
-        Raises:
-            RetryLaterError: if others kept writing until the deadline, or a ledger cannot reserve now.
-            StoreUnavailableError: if a ledger could not be read or written.
-        """
-        if len(charges) > 1:
-            check_result = _combine_outcomes(charges, [self._transact(each, ChargeMode.CHECK) for each in charges])
-            if check_result.exceeded:
-                return check_result
-        try:
-            result = self._reserve_all(charges)
-        except (RetryLaterError, StoreUnavailableError):
-            self._release_all()
-            raise
-        if result.exceeded:
-            self._release_all()
-        return result
 
-    def _reserve_all(self, charges: Sequence[CapCharge]) -> ChargeResult:
-        outcomes: list[CapChargeResult | Deferred] = []
-        for charge in charges:
-            outcomes.append(self._transact(charge, ChargeMode.RESERVE))
-            if not isinstance(outcomes[-1], CapChargeResult) or outcomes[-1].excess:
+def _combine(
+    transact: Callable[[ReserveTransition], _CapOutcome], transitions: Sequence[ReserveTransition], *, ends_early: bool
+) -> ChargeResult:
+    """Apply the transitions in turn, up to the first error of a store, and return the result of all.
+
+    With `ends_early`, apply them up to the first that does not reserve.
+    """
+    reserved: list[CapChargeResult] = []
+    exceeded: list[CapChargeResult] = []
+    obstacles: list[CapObstacle] = []
+    for transition in transitions:
+        outcome = transact(transition)
+        if isinstance(outcome, CapObstacle):
+            obstacles.append(outcome)
+            if ends_early or not isinstance(outcome.cause, Prerequisite):
                 break
-        return _combine_outcomes(charges, outcomes)
-
-    def _transact(self, charge: CapCharge, mode: ChargeMode) -> CapChargeResult | Deferred:
-        transition = TrackedReservation(
-            ReserveTransition(
-                self._pod, charge, mode, is_standalone=self._ledgers.is_standalone, usage_lister=self._usage_lister
-            )
-        )
-        key = charge.ledger_key(self._pod.namespace)
-        if mode is ChargeMode.RESERVE:
-            self._tracked.append((key, transition))  # before the call: a write with an unknown outcome may be stored
-        outcome = self._ledgers.transact(key, transition, self._deadline)
-        if (
-            self._usage_lister is not None
-            and isinstance(outcome, Deferred)
-            and outcome.prerequisite is Prerequisite.CATCH_UP
-        ):
-            self._usage_lister.request_progress()
-        if self._usage_lister is not None and isinstance(outcome, CapChargeResult) and outcome.excess:
-            self._usage_lister.request_progress_if_silent()
-        return outcome
-
-    def _release_all(self) -> None:
-        for key in [key for key, transition in self._tracked if transition.may_be_stored]:
-            # An unavailable ledger keeps its reservation until it expires; the other ledgers are still released.
-            with suppress(StoreUnavailableError, RetryLaterError):
-                self._ledgers.transact(key, ReleaseTransition(self._pod), self._deadline + _GRACE_SECONDS)
-
-
-def _combine_outcomes(charges: Sequence[CapCharge], outcomes: Sequence[CapChargeResult | Deferred]) -> ChargeResult:
-    """Return the combined result of all caps: one rejection rejects the pod, even if another cap is deferred.
-
-    Raises:
-        RetryLaterError: if no cap rejects the pod, and one is deferred.
-    """
-    results = tuple([each for each in outcomes if isinstance(each, CapChargeResult)])
-    if exceeded := tuple([each for each in results if each.excess]):
-        return ChargeResult(exceeded=exceeded)
-    if len(results) == len(outcomes):
-        return ChargeResult(reserved=results)
-    for charge, outcome in zip(charges, outcomes, strict=False):  # no cap after a deferred one was tried
-        if isinstance(outcome, Deferred):
-            raise RetryLaterError(f"cap {charge.cap.definition.name}: {outcome.prerequisite}")
-    return ChargeResult(reserved=results)
+        elif not outcome.excess:
+            reserved.append(outcome)
+        else:
+            exceeded.append(outcome)
+            if ends_early:
+                break
+    return ChargeResult(() if exceeded or obstacles else tuple(reserved), tuple(exceeded), tuple(obstacles))

@@ -12,7 +12,7 @@ from webhook.admission.cap_index import CapIndex
 from webhook.admission.request import AdmissionRequest, Phase
 from webhook.admission.rule_index import RuleIndex
 from webhook.admission.verdict import ALLOWED, Verdict
-from webhook.gate.charging import ChargeResult
+from webhook.gate.charging import CapObstacle, ChargeResult
 from webhook.gate.messages import create_soft_limit_warnings, is_newly_exceeded
 from webhook.policy.model import PolicySet
 
@@ -23,7 +23,7 @@ class DecisionRecord(msgspec.Struct, frozen=True):
     """The record of one decision for logs and metrics: names and codes, never the object.
 
     `verdict` is `allow`, `deny` or `busy`; `rules` are the rules that denied, `exceeded` the caps that a privileged
-    user exceeded.
+    user exceeded, `obstacles` the caps that gave no result.
     """
 
     uid: str
@@ -41,6 +41,7 @@ class DecisionRecord(msgspec.Struct, frozen=True):
     audits: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     exceeded: tuple[str, ...] = ()
+    obstacles: tuple[CapObstacle, ...] = ()
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -66,7 +67,6 @@ class ActivePolicySet:
 class ReviewContext(msgspec.Struct, frozen=True):
     """One review under the active policies."""
 
-    uid: str
     request: AdmissionRequest
     phase: Phase
     policy_set: ActivePolicySet
@@ -80,24 +80,25 @@ def _create_message_context(context: ReviewContext) -> response.ResponseSubject:
 def decide_by_rules(context: ReviewContext) -> Decision:
     """Return the decision of the rules, with all warnings."""
     verdict = context.verdict
-    body = response.encode_rule_response(context.uid, _create_message_context(context), verdict, context.phase)
+    body = response.encode_rule_response(_create_message_context(context), verdict, context.phase)
     return Decision(body, _create_record(context, "allow" if verdict.is_allowed else "deny", verdict.problems))
 
 
-def retry_later(context: ReviewContext, reason: str) -> Decision:
-    """Return a response without a decision that requests a retry; `reason` is the obstacle."""
+def retry_later(context: ReviewContext, reason: str, obstacles: tuple[CapObstacle, ...] = ()) -> Decision:
+    """Return a response without a decision that requests a retry, for this reason."""
     status = response.create_retry_status(context.request, _RETRY_AFTER_SECONDS, reason)
-    body = response.encode_response(context.uid, _create_message_context(context), Verdict(), context.phase, status)
-    return Decision(body, _create_record(context, "busy"))
+    body = response.encode_response(_create_message_context(context), Verdict(), context.phase, status)
+    return Decision(body, replace(_create_record(context, "busy"), obstacles=obstacles))
 
 
-def deny_by_caps(context: ReviewContext, problems: Sequence[Problem]) -> Decision:
-    """Return the denial by a cap."""
+def deny_by_caps(
+    context: ReviewContext, problems: Sequence[Problem], obstacles: tuple[CapObstacle, ...] = ()
+) -> Decision:
+    """Return the denial by a cap; `obstacles` are those of other caps."""
     status = response.create_denial_status(_create_message_context(context), response.FORBIDDEN, "Forbidden", problems)
-    body = response.encode_response(
-        context.uid, _create_message_context(context), context.verdict, context.phase, status
-    )
-    return Decision(body, _create_record(context, "deny", tuple(problems)))
+    body = response.encode_response(_create_message_context(context), context.verdict, context.phase, status)
+    record = _create_record(context, "deny", tuple(problems))
+    return Decision(body, replace(record, obstacles=obstacles) if obstacles else record)
 
 
 def decide_with_warnings(context: ReviewContext, problems: Iterable[Problem]) -> Decision:
@@ -117,14 +118,14 @@ def allow_under_caps(context: ReviewContext, result: ChargeResult) -> Decision:
             context.verdict, warnings=(*context.verdict.warnings, *warnings), exceeded=exceeded_caps
         )
         context = replace(context, verdict=verdict)
-    body = response.encode_response(context.uid, _create_message_context(context), context.verdict, context.phase, None)
+    body = response.encode_response(_create_message_context(context), context.verdict, context.phase, None)
     return Decision(body, _create_record(context, "allow"))
 
 
 def _create_record(context: ReviewContext, verdict: str, problems: tuple[Problem, ...] = ()) -> DecisionRecord:
     request, rule_verdict = context.request, context.verdict
     record = DecisionRecord(
-        uid=context.uid,
+        uid=request.uid,
         user=request.user.name,
         operation=request.operation,
         kind=request.kind,

@@ -13,10 +13,10 @@ from webhook.accounting.quantity_parser import QuantityError
 from webhook.admission.cap_index import ActiveCap, CapIndex
 from webhook.admission.evaluate import evaluate_decoded_request
 from webhook.admission.kinds import DecodedRequest, decode_object, find_review_target
-from webhook.admission.request import AdmissionRequest, AdmissionReview, Phase, ReviewError, decode_review
+from webhook.admission.request import AdmissionRequest, Phase, ReviewError, decode_review
 from webhook.admission.verdict import ALLOWED
 from webhook.errors import TallygateError
-from webhook.gate.charging import CapCharge, ChargedPod, PodCharger, ReadTransition
+from webhook.gate.charging import CapCharge, CapObstacle, ChargedPod, ReadTransition, charge_pod
 from webhook.gate.decisions import (
     ActivePolicySet,
     Decision,
@@ -32,19 +32,27 @@ from webhook.gate.namespace_moves import check_namespace_move, is_namespace_upda
 from webhook.gate.scale_requests import WorkloadReader, is_scale_request, resolve_scale
 from webhook.gate.scheduling_snapshot import SnapshotProvider, check_schedulability
 from webhook.gate.top_consumers import TopConsumers
-from webhook.gate.usage_lister import UsageLister
+from webhook.gate.usage_lister import UsageLister, get_ledger_key
 from webhook.gate.workload_forecast import WORKLOAD_KINDS, QuotaLister, decode_workloads, forecast_cap, forecast_quotas
 from webhook.objects.core import Pod
 from webhook.policy.matching import matches_subjects
 from webhook.policy.model import ForecastEnforcement, PolicySet
 from webhook.state.ledger.ledger import Ledger, Operation
+from webhook.state.ledger.reserve import Prerequisite
 from webhook.state.ports import LedgerKey, Ledgers, NamespaceLister, RetryLaterError, StoreUnavailableError
 
 _CHARGED_SUBRESOURCES = frozenset({"", "resize"})
 
 
 class UndecidedError(TallygateError):
-    """No decision was possible, for a reason other than the user's request: the cluster's failurePolicy decides."""
+    """No decision was possible, for a reason other than the user's request: the cluster's failurePolicy decides.
+
+    `obstacles` are the caps that gave no result; empty for a dry run.
+    """
+
+    def __init__(self, message: str, obstacles: tuple[CapObstacle, ...] = ()) -> None:
+        super().__init__(message)
+        self.obstacles = obstacles
 
 
 class Gate:
@@ -89,12 +97,10 @@ class Gate:
             ReviewError: if the body is not a review with a possible decision.
             UndecidedError: if a cap cannot be charged: its store or the namespace's labels are unavailable.
         """
-        review: AdmissionReview = decode_review(body)
-        request, policy_set = review.request, self._get_policy_set()
+        request, policy_set = decode_review(body), self._get_policy_set()
         labels = self._namespaces.labels(request.namespace) if policy_set.needs_labels and request.namespace else None
         decoded_request = DecodedRequest(request)
         context = ReviewContext(
-            review.uid,
             request,
             phase,
             policy_set,
@@ -194,7 +200,7 @@ class Gate:
         for cap in context.policy_set.caps.find_matching(context.request.namespace, labels).caps:
             if cap.definition.workloads is ForecastEnforcement.IGNORE:
                 continue
-            key = LedgerKey(cap.key, "" if cap.definition.shared else context.request.namespace)
+            key = get_ledger_key(cap, context.request.namespace)
             read_ledger = partial(self._read_ledger, key, deadline)
             compute_charge = partial(_compute_charge, cap)
             before = old_workload.sum_charges(compute_charge) if old_workload else Amounts()
@@ -230,13 +236,9 @@ class Gate:
     def _reserve(self, context: ReviewContext, charges: list[CapCharge], pod: ChargedPod, deadline: float) -> Decision:
         if self._monotonic() >= deadline:
             return retry_later(context, "the time for a decision was over before a cap could be asked")
-        charger = PodCharger(self._ledgers, pod, deadline, self._usage_lister)
-        try:
-            result = charger.check(charges) if context.request.dry_run else charger.charge(charges)
-        except RetryLaterError as error:
-            return retry_later(context, str(error))
-        except StoreUnavailableError as error:
-            raise UndecidedError(f"the ledgers are out of reach: {error}") from error
+        result = charge_pod(self._ledgers, pod, charges, deadline, self._usage_lister)
+        if result.obstacles and not result.exceeded:
+            return _decide_without_result(context, result.obstacles)
         if result.exceeded:
             describe_excess = partial(self._top_consumers.describe, context.request.namespace)
             return deny_by_caps(
@@ -246,8 +248,25 @@ class Gate:
                     for cap_result in result.exceeded
                     for problem in create_excess_problems(cap_result, describe_excess)
                 ],
+                result.obstacles,
             )
         return allow_under_caps(context, result)
+
+
+def _decide_without_result(context: ReviewContext, obstacles: tuple[CapObstacle, ...]) -> Decision:
+    """Return the response that requests a retry: for the error of a store, or else for the first obstacle.
+
+    Raises:
+        UndecidedError: if a store is unavailable.
+    """
+    obstacle = next((each for each in obstacles if not isinstance(each.cause, Prerequisite)), obstacles[0])
+    if isinstance(obstacle.cause, StoreUnavailableError):
+        raise UndecidedError(
+            f"the ledgers are out of reach: {obstacle.cause}", () if context.request.dry_run else obstacles
+        ) from obstacle.cause
+    is_prerequisite = isinstance(obstacle.cause, Prerequisite)
+    reason = f"cap {obstacle.cap}: {obstacle.cause}" if is_prerequisite else str(obstacle.cause)
+    return retry_later(context, reason, obstacles)
 
 
 def _find_missing_limits(charge: CapCharge, before: Charge, after: Charge) -> list[Problem]:
@@ -293,4 +312,4 @@ def _identify_pod(request: AdmissionRequest, pod: Pod, nonce: str) -> ChargedPod
     if not uid:
         raise ReviewError("object.metadata.uid is empty: caps are charged in the validating webhook, where it is set")
     operation = Operation.CREATE if request.old_object is None else Operation.UPDATE
-    return ChargedPod(uid, request.namespace, request.name, nonce, operation)
+    return ChargedPod(uid, request.namespace, request.name, nonce, operation, request.dry_run)

@@ -12,7 +12,7 @@ from typing import Protocol
 from webhook.admission.cap_index import ActiveCap, CapIndex
 from webhook.gate.charging import ReadTransition
 from webhook.gate.leader_election import Leadership, Standalone
-from webhook.gate.usage_lister import UsageLister
+from webhook.gate.usage_lister import UsageLister, get_ledger_key
 from webhook.state.ledger.expire import LiveRead, NotDue, ReservationAges, activate, expire
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ledger.recount import apply_limits, recount
@@ -174,7 +174,7 @@ class LedgerReconciler:
         ledgers: dict[LedgerKey, ActiveCap] = {}
         for namespace in namespaces:
             for cap in self._caps().list_caps():
-                key = LedgerKey(cap.key, "" if cap.definition.shared else namespace)
+                key = get_ledger_key(cap, namespace)
                 membership = None if key in ledgers else self._usage_lister.find_membership(cap, key)
                 if membership is not None and (namespace in membership.names or key in self._with_members):
                     ledgers[key] = cap

@@ -12,7 +12,7 @@ from webhook.accounting.problem import Problem, Reason
 from webhook.admission.cap_index import ActiveCap, CapIndex
 from webhook.admission.request import UPDATE, AdmissionRequest, ReviewError
 from webhook.admission.rule_codes import NAMESPACE_OVER_CAP
-from webhook.gate.usage_lister import UsageLister
+from webhook.gate.usage_lister import UsageLister, get_ledger_key
 from webhook.objects.core import Namespace
 from webhook.policy.matching import matches_namespace
 from webhook.state.ledger.ledger import Ledger
@@ -44,7 +44,7 @@ def check_namespace_move(
         enters = matches_namespace(selector, request.name, new) and not matches_namespace(selector, request.name, old)
         used = usage_lister.sum_usage(cap, request.name) if enters else None
         if used:
-            yield from _create_problems(cap, used, read_ledger(_ledger_key(cap, request.name)))
+            yield from _create_problems(cap, used, read_ledger(get_ledger_key(cap, request.name)))
 
 
 def _create_problems(cap: ActiveCap, used: Amounts, ledger: Ledger | None) -> Iterator[Problem]:
@@ -62,10 +62,6 @@ def _create_problems(cap: ActiveCap, used: Amounts, ledger: Ledger | None) -> It
         yield Problem(
             "metadata.labels", NAMESPACE_OVER_CAP.number, Reason.FORBIDDEN, text, rule=cap_name, policy_kind="cap"
         )
-
-
-def _ledger_key(cap: ActiveCap, namespace: str) -> LedgerKey:
-    return LedgerKey(cap.key, "" if cap.definition.shared else namespace)
 
 
 def _decode_labels(raw: bytes | msgspec.Raw | None) -> dict[str, str]:

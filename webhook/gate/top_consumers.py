@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 from webhook.accounting.amounts import format_amount
 from webhook.gate.charging import CapChargeResult
 from webhook.gate.ledger_reconciler import IN_FLIGHT_BOUND_SECONDS
-from webhook.gate.usage_lister import UsageLister
+from webhook.gate.usage_lister import UsageLister, get_ledger_key
 from webhook.objects.core import Pod
 from webhook.state.informers.pod_records import ChargeGroup
 from webhook.state.informers.pod_store import GroupUsage, NotSyncedError
@@ -208,7 +208,7 @@ class TopConsumers:
 
     def describe(self, namespace: str, result: CapChargeResult, name: str) -> ExcessDetails:
         """Return the top consumers of an exceeded resource and the time until unused reservations expire."""
-        key = result.charge.ledger_key(namespace)
+        key = get_ledger_key(result.charge.cap, namespace)
         consumers = (
             self._get_sums(key, result).list_top(name) if result.charge.cap.definition.shows_top_consumers else ()
         )

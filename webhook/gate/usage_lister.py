@@ -27,6 +27,11 @@ _UNKNOWN_REVISION = 2**63
 """Above every revision, which etcd counts in an int64."""
 
 
+def get_ledger_key(cap: ActiveCap, namespace: str) -> LedgerKey:
+    """Return the key of the ledger that counts the pods of one namespace under a cap."""
+    return LedgerKey(cap.key, "" if cap.definition.shared else namespace)
+
+
 class Membership(msgspec.Struct, frozen=True):
     """The member namespaces of one ledger: their names, and a hash of them.
 

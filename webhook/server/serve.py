@@ -40,7 +40,7 @@ def create_standalone_gate(
     gate = Gate(
         policies=policy_reloader.store.get_policies,
         namespaces=in_memory.read_namespaces(path) if path else in_memory.UnknownNamespaces(),
-        ledgers=cap_metrics.wrap_ledgers(MemoryLedgers(observer=cap_metrics.memory_observer)),
+        ledgers=MemoryLedgers(observer=cap_metrics.memory_observer),
         monotonic=time.monotonic,
         nonce=create_nonce_source(),
         snapshots=NoSnapshotProvider(telemetry.log),
@@ -87,7 +87,7 @@ def _run(setup: ServerSetup, telemetry: Telemetry) -> int:
 
 def _create_gate_parts(settings: Settings, policy_reloader: PolicyReloader, telemetry: Telemetry) -> GateParts:
     """Return the parts of the gate that the settings select, with or without a cluster."""
-    cap_metrics = CapMetrics(telemetry.metrics.registry, telemetry.metrics.rejections, telemetry.log)
+    cap_metrics = CapMetrics(telemetry.metrics.registry, telemetry.log)
     if settings.cluster == "none":
         return create_standalone_gate(settings, policy_reloader, telemetry, cap_metrics)
     from webhook.server.serve_with_cluster import create_cluster_gate  # noqa: PLC0415  see the docstring of its package

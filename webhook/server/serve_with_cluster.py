@@ -52,7 +52,7 @@ def create_cluster_gate(
     gate = Gate(
         policies=policy_reloader.store.get_policies,
         namespaces=WaitingNamespaceLister(informers.namespace_store),
-        ledgers=cap_metrics.wrap_ledgers(ledgers),
+        ledgers=ledgers,
         monotonic=time.monotonic,
         nonce=nonce_source,
         usage_lister=informers.usage_lister,

@@ -11,9 +11,9 @@ from tests.gate.simulation.truth import Namespace, Truth
 from tests.state.watch.pods import line, page
 from webhook.accounting.amounts import Amounts
 from webhook.admission.cap_index import ActiveCap, CapIndex
-from webhook.gate.charging import CapCharge, ChargedPod, PodCharger
+from webhook.gate.charging import CapCharge, ChargedPod, charge_pod
 from webhook.gate.ledger_reconciler import LedgerReconciler
-from webhook.gate.usage_lister import UsageLister
+from webhook.gate.usage_lister import UsageLister, get_ledger_key
 from webhook.kube.freshness import Freshness
 from webhook.kube.resource_codec import Bookmark, Changed, Deleted, Replaced
 from webhook.state.batched_ledgers import BatchedLedgers
@@ -110,8 +110,10 @@ class Replica:
             CapCharge(counted, current=_gpus(counted, old), requested=_gpus(counted, new), may_exceed=False)
             for counted in self.caps.find_matching(who.namespace, labels).caps
         ]
-        outcome = PodCharger(self._ledgers, who, self.clock() + _PATIENCE, self.sight).charge(asked)
-        return not outcome.exceeded, [each.ledger_key(who.namespace) for each in asked]
+        outcome = charge_pod(self._ledgers, who, asked, self.clock() + _PATIENCE, self.sight)
+        if outcome.obstacles and not outcome.exceeded:
+            raise RetryLaterError(f"{outcome.obstacles}")
+        return not outcome.exceeded, [get_ledger_key(each.cap, who.namespace) for each in asked]
 
     def keys(self) -> list[tuple[LedgerKey, ActiveCap]]:
         """Return the ledgers that it keeps, last those without member namespaces: a visit may take these out."""

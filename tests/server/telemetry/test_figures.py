@@ -13,7 +13,6 @@ from webhook.admission.cap_index import CapIndex
 from webhook.server.telemetry.labels import MAX_CAPS
 from webhook.server.telemetry.ledger_metrics import MAX_FULLEST_EACH, MAX_FULLEST_TOTAL
 from webhook.server.telemetry.ledger_observers import CapMetrics
-from webhook.server.telemetry.rejection_metrics import RejectionMetrics
 from webhook.state.in_memory import MemoryLedgers
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
@@ -26,7 +25,7 @@ class Told:
 
     def __init__(self, text: str = CAP, *, alone: bool = False) -> None:
         self.registry = CollectorRegistry()
-        self.metrics = CapMetrics(self.registry, RejectionMetrics(self.registry), Log().logger, lambda: self.now)
+        self.metrics = CapMetrics(self.registry, Log().logger, lambda: self.now)
         self.now = 0.0
         self.caps = CapIndex(policies(text))
         self.ledgers = MemoryLedgers(observer=self.metrics.memory_observer)

@@ -8,12 +8,16 @@ from prometheus_client import CollectorRegistry
 
 from tests.gate.scene import CAP, Scene, pod
 from tests.gate.test_workload_forecast import workload
+from tests.server.building import Log
 from webhook.accounting.amounts import Amounts
 from webhook.gate.charging import ChargeMode
 from webhook.gate.decisions import Decision
 from webhook.gate.gate import UndecidedError
 from webhook.server.telemetry.labels import MAX_CAPS
-from webhook.server.telemetry.rejection_metrics import REASONS, CountedLedgers, RejectionMetrics
+from webhook.server.telemetry.metrics import BuildInfo, ServerMetrics
+from webhook.server.telemetry.rejection_metrics import REASONS, RejectionMetrics
+from webhook.server.web.http_errors import HttpError
+from webhook.server.web.request_log import RequestLog
 from webhook.state.in_memory import MemoryLedgers
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ledger.reserve import Deferred, Prerequisite
@@ -70,7 +74,7 @@ class Told:
     def __init__(self, text: str = CAP, ledgers: Ledgers | None = None) -> None:
         self.registry = CollectorRegistry()
         self.refusals = RejectionMetrics(self.registry)
-        self.scene = Scene(text, ledgers=CountedLedgers(ledgers or MemoryLedgers(), self.refusals))
+        self.scene = Scene(text, ledgers=ledgers)
 
     def create(self, gpus: int, **request: object) -> Decision:
         """A pod is asked for, and the answer is told."""
@@ -120,6 +124,9 @@ def test_a_dry_run_is_not_counted() -> None:
         told = Told(ledgers=ledgers)
         told.create(5, dryRun=True)
         assert told.counts() == {}
+    with pytest.raises(UndecidedError) as raised:
+        Told(ledgers=Failing(StoreUnavailableError("refused"))).create(5, dryRun=True)
+    assert raised.value.obstacles == ()
 
 
 def test_a_ledger_of_unknown_past_is_counted_as_converging() -> None:
@@ -149,9 +156,13 @@ def test_a_store_that_has_no_time_is_counted(error: Exception, reason: str) -> N
 @pytest.mark.parametrize("error", [StoreUnavailableError("refused"), UnknownOutcomeError("reset")])
 def test_a_store_out_of_reach_is_counted_though_nothing_is_decided(error: Exception) -> None:
     told = Told(ledgers=Failing(error))
-    with pytest.raises(UndecidedError):
+    with pytest.raises(UndecidedError) as raised:
         told.create(1)
-    assert told.counts() == {("gpus", "unavailable"): 1}
+    assert told.counts() == {}
+    metrics = ServerMetrics(BuildInfo("1.0"))
+    RequestLog(Log().logger, metrics).log_error(HttpError(500, "undecided", "no decision"), raised.value)
+    rejections = {"cap": "gpus", "reason": "unavailable"}
+    assert metrics.registry.get_sample_value("tallygate_cap_refusals_total", rejections) == 1
 
 
 def test_who_goes_over_a_cap_by_privilege_is_counted_apart() -> None:

@@ -6,7 +6,6 @@ from tests.server.building import Log
 from tests.state.attempts import Take, room
 from tests.state.batched_ledgers.script import KEY, Clock, ScriptedStore
 from webhook.server.telemetry.ledger_observers import CapMetrics
-from webhook.server.telemetry.rejection_metrics import RejectionMetrics
 from webhook.state.batched_ledgers import BatchedLedgers
 
 
@@ -17,7 +16,7 @@ def test_writes_are_told_by_how_they_ended_and_how_long_they_took() -> None:
         clock.seconds += 0.2
         store.change(room(5))
 
-    metrics = CapMetrics(registry, RejectionMetrics(registry), Log().logger, clock)
+    metrics = CapMetrics(registry, Log().logger, clock)
     store = ScriptedStore(room(4), writes=[slow])
     assert BatchedLedgers(store, clock, metrics.cluster_observer).transact(KEY, Take("u1"), 10.0)
     value = registry.get_sample_value

@@ -17,8 +17,9 @@ from webhook.cli.check.merge import ReportedProblem
 from webhook.cli.manifests.typed_objects import TypedObject
 from webhook.cli.output.findings import FindingSeverity
 from webhook.cli.sources.snapshot_reader import SnapshotContents, SnapshotError
-from webhook.gate.charging import CapCharge, ChargedPod, PodCharger, ReadTransition
+from webhook.gate.charging import CapCharge, ChargedPod, ReadTransition, charge_pod
 from webhook.gate.messages import create_excess_problems, create_missing_limit_problem, create_soft_limit_warnings
+from webhook.gate.usage_lister import get_ledger_key
 from webhook.gate.workload_forecast import ForecastWorkload, create_workload, forecast_cap
 from webhook.objects.core import Pod
 from webhook.objects.meta import ObjectMeta
@@ -92,7 +93,7 @@ class CapChecker:
         problems: list[ReportedProblem] = []
         for cap in caps:
             used = sum((_compute_used(cap, pod) for pod in existing), _NO_AMOUNTS)
-            key = LedgerKey(cap.key, "" if cap.definition.shared else typed.subject.namespace)
+            key = get_ledger_key(cap, typed.subject.namespace)
             for forecast in forecast_cap(planned, cap, cap.compute_charge, used, partial(self._read_ledger, key)):
                 is_denied = forecast.permanent and cap.definition.workloads is ForecastEnforcement.DENY
                 problems.append(
@@ -126,7 +127,7 @@ class CapChecker:
         charged_pod = ChargedPod(
             f"{self._attempts}", typed.subject.namespace, typed.subject.name, f"{self._attempts}", Operation.CREATE
         )
-        result = PodCharger(self._ledgers, charged_pod, math.inf).charge(charges)
+        result = charge_pod(self._ledgers, charged_pod, charges, math.inf)
         errors = [
             _create_cap_problem(problem, FindingSeverity.ERROR)
             for exceeded in result.exceeded
@@ -152,7 +153,7 @@ class CapChecker:
         for pod in snapshot.pods:
             namespace = _get_metadata(pod).namespace or ""
             for cap in self._index.find_matching(namespace, snapshot.labels_by_namespace.get(namespace)).caps:
-                key = LedgerKey(cap.key, "" if cap.definition.shared else namespace)
+                key = get_ledger_key(cap, namespace)
                 previous = used_by_key.get(key, (cap, _NO_AMOUNTS))[1]
                 used_by_key[key] = (cap, previous + _compute_used(cap, pod))
         return MemoryLedgers({key: Ledger(cap.hard, used) for key, (cap, used) in used_by_key.items()})

@@ -23,7 +23,7 @@ from webhook.cli.sources.cap_ledger_list import (
 )
 from webhook.cli.sources.pagination import ListError, UnknownResourceError, list_all
 from webhook.cli.sources.snapshot_reader import SNAPSHOT_HINT, SnapshotError, read_items
-from webhook.gate.usage_lister import Membership, UsageLister
+from webhook.gate.usage_lister import Membership, UsageLister, get_ledger_key
 from webhook.kube.api_errors import ApiErrorReason
 from webhook.kube.client import ApiEndpoint, PooledTransport
 from webhook.kube.informer import Informer
@@ -90,9 +90,10 @@ class ObservedCluster:
 
     def list_keys(self, cap: ActiveCap) -> list[LedgerKey]:
         """Return the ledgers of a cap: one if it is shared, else one for each of its member namespaces."""
+        shared_key = LedgerKey(cap.key, "")
         if cap.definition.shared:
-            return [LedgerKey(cap.key, "")]
-        return [LedgerKey(cap.key, name) for name in sorted(self.get_membership(cap, LedgerKey(cap.key, "")).names)]
+            return [shared_key]
+        return [get_ledger_key(cap, name) for name in sorted(self.get_membership(cap, shared_key).names)]
 
     def get_membership(self, cap: ActiveCap, key: LedgerKey) -> Membership:
         """Return the member namespaces of a ledger, as the gate finds them."""

@@ -15,10 +15,9 @@ from webhook.admission.cap_index import CapIndex, get_cap_name
 from webhook.server.telemetry.json_log import Logger
 from webhook.server.telemetry.labels import CapLabels
 from webhook.server.telemetry.ledger_metrics import LedgerMetrics, ObservedLedgers
-from webhook.server.telemetry.rejection_metrics import CountedLedgers, RejectionMetrics
 from webhook.state.ledger.ledger import compute_drift
 from webhook.state.ledger.reserve import MAX_RESERVATIONS
-from webhook.state.ports import Ledgers, LedgerWrite, WriteObserver, WriteResult
+from webhook.state.ports import LedgerWrite, WriteObserver, WriteResult
 
 
 class DriftMetrics:
@@ -109,20 +108,14 @@ class CapMetrics:
     def __init__(
         self,
         registry: CollectorRegistry,
-        rejections: RejectionMetrics,
         log: Logger,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._registry = registry
-        self._rejections = rejections
         self.observed_ledgers = ObservedLedgers(monotonic)
         self._drifts = DriftMetrics(registry, log)
         self.memory_observer: WriteObserver = _WriteObservers(self.observed_ledgers, self._drifts)
         self.cluster_observer: WriteObserver = _WriteObservers(self.memory_observer, WriteMetrics(registry))
-
-    def wrap_ledgers(self, ledgers: Ledgers) -> Ledgers:
-        """Return ledgers that count every reservation that they cannot make."""
-        return CountedLedgers(ledgers, self._rejections)
 
     def register(self, caps: Callable[[], CapIndex], *, is_standalone: bool) -> None:
         """Register the metrics of the ledgers of the active caps; `is_standalone` is that of the ledgers."""

@@ -1,11 +1,10 @@
 """Metrics of rejections by caps, by cap and reason."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter
 
-from webhook.admission.cap_index import get_cap_name
 from webhook.admission.rule_codes import (
     NO_LIMIT_UNDER_CAP,
     OVER_CAP,
@@ -13,20 +12,11 @@ from webhook.admission.rule_codes import (
     WORKLOAD_OVER_FREE,
     WORKLOAD_ROLLOUT,
 )
-from webhook.errors import TallygateError
-from webhook.gate.charging import ChargeMode, TrackedReservation
+from webhook.gate.charging import CapObstacle
 from webhook.gate.decisions import DecisionRecord
 from webhook.server.telemetry.labels import OTHER, CapLabels
-from webhook.state.ledger.reserve import Deferred, Prerequisite
-from webhook.state.ports import (
-    LedgerFullError,
-    LedgerKey,
-    Ledgers,
-    RetryLaterError,
-    StoreUnavailableError,
-    T,
-    Transition,
-)
+from webhook.state.ledger.reserve import Prerequisite
+from webhook.state.ports import LedgerFullError, RetryLaterError, StoreUnavailableError
 
 _REASON_BY_CODE: Final[Mapping[str, str]] = {
     OVER_CAP.number: "excess",
@@ -77,6 +67,7 @@ class RejectionMetrics:
             return
         for cap in record.exceeded:
             self.count_exceeded(cap)
+        self.count_obstacles(record.obstacles)
         reason = next((_REASON_BY_CODE[code] for code in record.codes if code in _REASON_BY_CODE), None)
         if reason is None:
             return
@@ -91,47 +82,13 @@ class RejectionMetrics:
         """Count one request that the cap rejected for the reason."""
         self._rejections.labels(self._cap_labels.get_label(cap), reason).inc()
 
-
-class CountedLedgers:
-    """`Ledgers` that count each reservation that was deferred or that failed with an error.
-
-    Both end the review, so that each cap is counted once for it: a reservation follows only after all checks passed.
-    """
-
-    def __init__(self, ledgers: Ledgers, rejections: RejectionMetrics) -> None:
-        self._ledgers = ledgers
-        self._rejections = rejections
-
-    @property
-    def is_standalone(self) -> bool:
-        """`is_standalone` of the wrapped ledgers."""
-        return self._ledgers.is_standalone
-
-    def transact(self, key: LedgerKey, transition: Transition[T], deadline: float) -> T:
-        """Apply a transition to a ledger, and count the rejection if a reservation is deferred or fails.
-
-        Raises:
-            RetryLaterError: as raised by the wrapped ledgers.
-            StoreUnavailableError: as raised by the wrapped ledgers.
-        """
-        if not _is_charge(transition):
-            return self._ledgers.transact(key, transition, deadline)
-        try:
-            result = self._ledgers.transact(key, transition, deadline)
-        except TallygateError as error:
-            self._rejections.count_rejection(get_cap_name(key.cap), _find_reason(error))
-            raise
-        if isinstance(result, Deferred):
-            self._rejections.count_rejection(
-                get_cap_name(key.cap), _REASON_BY_PREREQUISITE.get(result.prerequisite, OTHER)
-            )
-        return result
+    def count_obstacles(self, obstacles: Iterable[CapObstacle]) -> None:
+        """Count each cap that gave no result on a pod: its ledger had a prerequisite, or the store failed."""
+        for obstacle in obstacles:
+            self.count_rejection(obstacle.cap, _find_reason(obstacle))
 
 
-def _is_charge(transition: object) -> bool:
-    """Return whether the transition charges a pod and is not a dry run."""
-    return isinstance(transition, TrackedReservation) and transition.mode is not ChargeMode.DRY_RUN
-
-
-def _find_reason(error: TallygateError) -> str:
-    return next((reason for kind, reason in _REASON_BY_ERROR if isinstance(error, kind)), OTHER)
+def _find_reason(obstacle: CapObstacle) -> str:
+    if isinstance(obstacle.cause, Prerequisite):
+        return _REASON_BY_PREREQUISITE.get(obstacle.cause, OTHER)
+    return next((reason for kind, reason in _REASON_BY_ERROR if isinstance(obstacle.cause, kind)), OTHER)

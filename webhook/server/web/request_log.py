@@ -3,6 +3,7 @@
 from typing import Any
 
 from webhook.gate.decisions import DecisionRecord
+from webhook.gate.gate import UndecidedError
 from webhook.server.telemetry.json_log import Logger
 from webhook.server.telemetry.metrics import ServerMetrics
 from webhook.server.web.http_errors import HttpError
@@ -44,6 +45,8 @@ class RequestLog:
     def log_error(self, http_error: HttpError, error: BaseException | None = None) -> None:
         """Log and count a request without a decision; `error` is the exception, unless the sender caused the error."""
         self._metrics.count_failure(http_error.reason)
+        if isinstance(error, UndecidedError):
+            self._metrics.rejections.count_obstacles(error.obstacles)
         if error is None:
             self._log.warning(
                 "refused", why=http_error.reason, code=http_error.code, message=http_error.message[:_MAX_MESSAGE_LENGTH]
