@@ -1,6 +1,6 @@
 """What is remembered, and what is not."""
 
-from webhook.accounting.memoize import MAX_RESULTS, MAX_TEXT_LENGTH, memoize
+from webhook.accounting.result_cache import MAX_RESULTS, MAX_TEXT_LENGTH, memoize
 
 
 class Counter:

@@ -5,9 +5,15 @@ from typing import Any
 import pytest
 
 from tests.accounting.objects import container, running, sidecar, spec_of, status
-from webhook.accounting.pod_requests import compute_limits, compute_pod_limits, compute_pod_requests, compute_requests
+from webhook.accounting.pod_requests import (
+    ResizeView,
+    apply_status,
+    compute_limits,
+    compute_pod_limits,
+    compute_pod_requests,
+    compute_requests,
+)
 from webhook.accounting.pod_resources import parse_pod_resources
-from webhook.accounting.resize import ResizeView, apply_status
 from webhook.objects.core import PodSpec, PodStatus
 
 INFEASIBLE = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]

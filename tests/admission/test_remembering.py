@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.admission.case import change, policies
-from webhook.accounting.fingerprint import compute_fingerprint
+from webhook.accounting.result_cache import compute_fingerprint
 from webhook.admission.cap_index import CapIndex
 from webhook.admission.evaluate import evaluate_request
 from webhook.admission.request import Phase

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 
 from webhook.accounting.amounts import Amounts, round_down_to_unit
 from webhook.accounting.names import LIMITS_PREFIX
-from webhook.accounting.pod_requests import compute_limits, compute_requests
+from webhook.accounting.pod_requests import ResizeView, apply_status, compute_limits, compute_requests
 from webhook.accounting.pod_resources import ContainerRole, PodResources, parse_pod_resources
 from webhook.accounting.quantity import Quantity
-from webhook.accounting.resize import ResizeView, apply_status
 from webhook.objects.core import Pod, PodSpec
 
 PODS = "pods"

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from webhook.accounting.kubernetes_codes import NAME_MALFORMED, NAME_NOT_ALLOWED, NAME_NOT_EXTENDED
-from webhook.accounting.memoize import memoize
 from webhook.accounting.names import (
     ATTACHABLE_VOLUMES_PREFIX,
     HUGEPAGES_PREFIX,
@@ -21,6 +20,7 @@ from webhook.accounting.names import (
     is_native,
 )
 from webhook.accounting.problem import Code, Reason
+from webhook.accounting.result_cache import memoize
 
 _CONTAINER_NAMES = frozenset({"cpu", "ephemeral-storage", "memory"})
 _POD_NAMES = frozenset({"cpu", "memory"})

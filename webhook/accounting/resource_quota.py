@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from webhook.accounting.names import is_extended, is_hugepage
-from webhook.accounting.pod_requests import compute_limits, compute_requests
+from webhook.accounting.pod_requests import ResizeView, apply_status, compute_limits, compute_requests
 from webhook.accounting.pod_resources import Quantities, parse_pod_resources
 from webhook.accounting.quantity import Quantity
-from webhook.accounting.resize import ResizeView, apply_status
 from webhook.objects.core import Pod, PodSpec, ResourceQuotaSpec, ScopeRequirement
 
 _ONE_POD = Quantity.from_int(1)

@@ -12,7 +12,7 @@ import msgspec
 
 from webhook.accounting.amounts import Amounts
 from webhook.accounting.charge import Charge, compute_charge, compute_hard_limits, is_as_requested
-from webhook.accounting.fingerprint import Fingerprint, FingerprintCache
+from webhook.accounting.result_cache import Fingerprint, FingerprintCache
 from webhook.objects.core import Pod
 from webhook.policy.matching import matches_labels, matches_namespace
 from webhook.policy.model import NamespaceCap, PodFilter, PolicySet

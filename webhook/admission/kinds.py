@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from webhook.accounting.fingerprint import Fingerprint, compute_fingerprint
+from webhook.accounting.result_cache import Fingerprint, compute_fingerprint
 from webhook.admission.request import CREATE, UPDATE, AdmissionRequest, ReviewError
 from webhook.objects.apps import CronJob, DeploymentStrategy, IntOrPercent, PodTemplate, Workload, WorkloadSpec
 from webhook.objects.core import LimitRange, Node, Pod, ResourceQuota

@@ -7,7 +7,7 @@ the object (`RuleSelection.for_user`, only if a rule depends on them), by resour
 from collections.abc import Mapping
 from functools import lru_cache
 
-from webhook.accounting.fingerprint import FingerprintCache
+from webhook.accounting.result_cache import FingerprintCache
 from webhook.admission.compiled_checks import CompiledChecks
 from webhook.admission.request import UserInfo
 from webhook.policy.matching import matches_labels, matches_namespace, matches_resource, matches_subjects

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from webhook.accounting.amounts import Amounts
 from webhook.accounting.charge import Charge, has_ended
-from webhook.accounting.fingerprint import Fingerprint
 from webhook.accounting.problem import Problem
 from webhook.accounting.quantity_parser import QuantityError
+from webhook.accounting.result_cache import Fingerprint
 from webhook.admission.cap_index import ActiveCap, CapIndex
 from webhook.admission.evaluate import evaluate_decoded_request
 from webhook.admission.kinds import DecodedRequest, decode_object, find_review_target

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from math import inf
-from threading import Lock
-from typing import Any
+from threading import Event, Lock
+from typing import Any, Generic
 
 import msgspec
 
@@ -35,7 +35,92 @@ from webhook.state.ports import (
     WriteObserver,
     WriteResult,
 )
-from webhook.state.wait_queue import Waiter, WaitQueue
+
+_MAX_WAIT_SECONDS = 3600.0  # an Event accepts no infinite time
+
+
+class Waiter(Generic[T]):
+    """A caller with a transition and a deadline.
+
+    `sent_result` is the result of its transition in a write with an unknown outcome.
+    """
+
+    def __init__(self, transition: Transition[T], deadline: float) -> None:
+        self.transition = transition
+        self.deadline = deadline
+        self.sent_result: TransitionResult[T] | None = None
+        self.wake_event = Event()
+        self._result: TransitionResult[T] | None = None
+        self._failure: Exception | None = None
+
+    def wait(self, timeout: float) -> None:
+        """Wait until the transition is completed, it is this caller's turn to process, or the timeout has passed."""
+        self.wake_event.wait(min(max(timeout, 0.0), _MAX_WAIT_SECONDS))
+
+    def complete(self, result: TransitionResult[T] | Exception) -> None:
+        """Set the final result or failure."""
+        if isinstance(result, Exception):
+            self._failure = result
+        else:
+            self._result = result
+
+    @property
+    def is_completed(self) -> bool:
+        """True once the transition has a result or a failure."""
+        return self._result is not None or self._failure is not None
+
+    def get_outcome(self) -> T:
+        """Return the outcome of the transition, or raise its failure.
+
+        Raises:
+            RetryLaterError: if the transition was not completed in time.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if self._result is None:
+            raise RetryLaterError("the ledger of a cap is busy: others were in the way until the deadline")
+        return self._result.outcome
+
+
+class WaitQueue:
+    """The callers that wait for one ledger, in the order of their arrival, and the processor among them."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._waiters: list[Waiter[Any]] = []
+        self.processor: Waiter[Any] | None = None
+
+    def join(self, waiter: Waiter[Any]) -> bool:
+        """Add a waiter, and return whether it is the processor at once."""
+        with self._lock:
+            self._waiters.append(waiter)
+            if self.processor is None:
+                self.processor = waiter
+            return self.processor is waiter
+
+    def list_waiters(self) -> list[Waiter[Any]]:
+        """Return the waiters that are not completed, including the processor."""
+        with self._lock:
+            return list(self._waiters)
+
+    def complete(self, waiter: Waiter[Any], result: TransitionResult[Any] | Exception) -> None:
+        """Remove a waiter and complete it; do nothing if it has already left."""
+        with self._lock:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+                waiter.complete(result)
+                waiter.wake_event.set()
+
+    def leave(self, waiter: Waiter[Any]) -> None:
+        """Remove a waiter, completed or not. After the processor, the waiter with the latest deadline processes."""
+        with self._lock:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+            if self.processor is waiter:
+                self.processor = max(self._waiters, key=lambda each: each.deadline, default=None)
+                if self.processor is not None:
+                    self.processor.wake_event.set()
+
 
 _REJECTION_CACHE_SECONDS = 1.0  # rule 9
 _FRESH_SECONDS = 10.0
@@ -94,10 +179,6 @@ class CachedLedger:
         self._is_contested = self.latest is not None and (latest is None or latest.version != self.latest.version)
         self._writes_since_read = 0
         self.latest = latest
-
-    def record_removal(self) -> None:
-        """Record that this process removed the ledger."""
-        self.latest = None
 
     def record_write(self, latest: VersionedLedger) -> None:
         """Record the ledger that this process wrote."""
@@ -185,7 +266,7 @@ class BatchedLedgers:
         try:
             if not cached.queue.join(waiter):
                 waiter.wait(waiter.deadline - self._monotonic())
-            while cached.queue.is_processor(waiter) and not waiter.is_completed and self._monotonic() < waiter.deadline:
+            while cached.queue.processor is waiter and not waiter.is_completed and self._monotonic() < waiter.deadline:
                 self._process(key, cached, cached.queue.list_waiters(), waiter.deadline)
         finally:
             cached.queue.leave(waiter)
@@ -283,7 +364,7 @@ class BatchedLedgers:
         cached.mark_stale()
         is_removed = cached.latest is None or self._store.remove(key, cached.latest, self._compute_timeout(deadline))
         if is_removed:
-            cached.record_removal()
+            cached.latest = None
         return is_removed
 
     def _compute_timeout(self, deadline: float) -> float:

@@ -10,7 +10,7 @@ from tests.gate.simulation.quiet import settle
 from tests.gate.simulation.tasks import Signal
 from tests.gate.simulation.world import World
 from tests.state.simulation.violation import ViolationError
-from webhook.state import wait_queue
+from webhook.state import batched_ledgers
 
 _STORMS = {
     "create": 6, "change": 6, "call": 14, "go": 90, "store": 12, "delete": 1, "end": 0.7, "visit": 16, "tick": 4,
@@ -83,7 +83,7 @@ def world() -> Iterator[World]:
     """A world whose batches wait by its own clock; no thread of it is left."""
     made = World()
     signal = type("WorldSignal", (Signal,), {"tasks": made.tasks, "now": staticmethod(made.truth.clock)})
-    with patch.object(wait_queue, "Event", signal):
+    with patch.object(batched_ledgers, "Event", signal):
         try:
             yield made
         finally:

@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 from webhook.accounting.amounts import Amounts, format_amount
 from webhook.accounting.charge import PODS
 from webhook.accounting.names import LIMITS_PREFIX
-from webhook.accounting.pod_requests import compute_limits, compute_requests, explain_request
+from webhook.accounting.pod_requests import ResizeView, apply_status, compute_limits, compute_requests, explain_request
 from webhook.accounting.pod_resources import PodResources, parse_pod_resources
 from webhook.accounting.quantity_parser import QuantityError
-from webhook.accounting.resize import ResizeView, apply_status
 from webhook.admission.cap_index import ActiveCap
 from webhook.cli.output.tables import align_rows, escape_control
 from webhook.cli.sources.observed_cluster import ObservedCluster

@@ -1,10 +1,14 @@
-"""Fingerprints: the resource lists of a pod spec as one value that is equal for pods with equal lists.
+"""Caches for results that repeat: by a short text, and by the fingerprint of a pod spec.
 
-Most pods are made from a template, so a result for one pod applies to the next thousand. A comparison of fingerprints
-takes a tenth of the time that parsing takes.
+Names and quantities repeat from request to request. Most pods are made from a template, so a result for one pod applies
+to the next thousand: a fingerprint is one value that is equal for pods with equal resource lists, and a comparison of
+fingerprints takes a tenth of the time that parsing takes. Every cache is limited in number and in length, so that no
+user can fill the memory with names of a megabyte.
 """
 
-from typing import Generic, TypeVar
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from typing import Generic, TypeVar, TypeVarTuple
 
 from webhook.objects.core import Container, PodSpec
 
@@ -68,3 +72,25 @@ def _measure_length(part: object) -> int:
     if isinstance(part, tuple):
         return sum(map(_measure_length, part)) + 1
     return len(part) if isinstance(part, str | bytes) else 1
+
+
+MAX_TEXT_LENGTH = 320
+"""The longest text that is remembered: 253 bytes of domain and 63 of name, and a margin."""
+
+MAX_RESULTS = 4096
+"""The number of results that are remembered for each function."""
+
+_Text = TypeVar("_Text", str, bytes)
+_Rest = TypeVarTuple("_Rest")
+_Result = TypeVar("_Result")
+
+
+def memoize(function: Callable[[_Text, *_Rest], _Result]) -> Callable[[_Text, *_Rest], _Result]:
+    """Decorate a pure function whose first argument is a text and whose other arguments have few values."""
+    cached = lru_cache(maxsize=MAX_RESULTS)(function)
+
+    @wraps(function)
+    def call(text: _Text, *rest: *_Rest) -> _Result:
+        return function(text, *rest) if len(text) > MAX_TEXT_LENGTH else cached(text, *rest)
+
+    return call

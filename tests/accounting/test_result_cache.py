@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from webhook.accounting.fingerprint import Fingerprint, FingerprintCache, compute_fingerprint
+from webhook.accounting.result_cache import Fingerprint, FingerprintCache, compute_fingerprint
 from webhook.objects.core import PodSpec
 
 _BOTH = '{"requests": {"nvidia.com/gpu": "1", "cpu": "2"}, "limits": {"nvidia.com/gpu": "1"}}'
