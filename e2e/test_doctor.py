@@ -296,10 +296,10 @@ def test_a_right_that_was_taken_away_is_named(doctor: Doctor) -> None:
 
 
 def test_a_definition_of_an_older_version_is_found_and_mended(doctor: Doctor) -> None:
-    path = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties/shown/properties/countedAt"
+    path = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties/summary/properties/countedAt"
     doctor.patch(_DEFINITION, {"op": "remove", "path": path})
     doctor.until_wrong(ledger_definition="FAIL")
-    assert "status.shown.countedAt" in doctor.found["ledger-definition"]["reason"]
+    assert "status.summary.countedAt" in doctor.found["ledger-definition"]["reason"]
     doctor.mend("ledger-definition")
     doctor.until_wrong()
 

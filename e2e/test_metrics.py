@@ -83,7 +83,7 @@ def _until_created(site: Site, namespace: str, name: str) -> None:
 def _tally(cluster: Cluster, own: str, namespace: str) -> dict[str, str]:
     """What the ledger object of a namespace says is held."""
     (found,) = [each for each in ledgers_of(cluster, own) if each["spec"]["namespace"] == namespace]
-    tally: dict[str, str] = found["status"]["tally"]
+    tally: dict[str, str] = found["status"]["used"]
     return tally
 
 

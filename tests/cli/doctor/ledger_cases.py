@@ -14,7 +14,7 @@ def schema(change: Callable[[Object], None]) -> dict[str, Any]:
 
 
 def _old(version: Object) -> None:
-    del version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["nsAsOf"]
+    del version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["namespacesResourceVersion"]
 
 
 CASES: Cases = {

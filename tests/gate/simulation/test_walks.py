@@ -28,7 +28,7 @@ def test_pods_are_stored_ledgers_written_and_promises_read_again() -> None:
     """A schedule in which nothing comes to anything would break nothing either."""
     missing = {
         "create u# is sent to etcd",
-        "change u# is sent to etcd",
+        "update u# is sent to etcd",
         "replica # writes team-a",
         "a late write arrives",
         "replica # reads a pod",
