@@ -88,7 +88,7 @@ class Replicas:
         for gate in self.each:
             gate.take_up_certificate()
 
-    def keepers(self) -> list[GateProcess]:
+    def leaders(self) -> list[GateProcess]:
         """Those that run and keep ledgers, as they say themselves."""
         return [gate for gate in self.each if gate.runs and gate.readiness()["checks"]["leases"].get("keeps")]
 

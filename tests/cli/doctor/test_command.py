@@ -127,7 +127,7 @@ def _deployment(labels: dict[str, str], spec: dict[str, Any]) -> dict[str, Any]:
 
 def _lease(now: datetime) -> dict[str, Any]:
     return {
-        "metadata": {"name": "tallygate-keeper"},
+        "metadata": {"name": "tallygate-leader"},
         "spec": {"holderIdentity": "a", "renewTime": now.isoformat()},
     }
 
@@ -165,7 +165,7 @@ class Cluster:
             "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/capledgers.tallygate.dev": one(
                 create_crd() | {"status": {"conditions": [{"type": "Established", "status": "True"}]}}
             ),
-            "/apis/coordination.k8s.io/v1/namespaces/tallygate-system/leases/tallygate-keeper": one(_lease(now)),
+            "/apis/coordination.k8s.io/v1/namespaces/tallygate-system/leases/tallygate-leader": one(_lease(now)),
             "/api/v1/resourcequotas": listed(),
             "/api/v1/nodes": listed(),
             "/api/v1/pods": listed(*pods),
@@ -246,7 +246,7 @@ def test_a_clock_of_a_replica_that_is_behind_is_told_by_its_date(cluster: Cluste
 def test_the_lease_is_read_before_what_may_take_long(cluster: Cluster, kubeconfig: Path) -> None:
     """It is renewed meanwhile, and a clock that was looked at before would seem to be behind."""
     assert found(kubeconfig)["keeper"]["result"] == "PASS"
-    lease = next(number for number, path in enumerate(cluster.asked) if path.endswith("/leases/tallygate-keeper"))
+    lease = next(number for number, path in enumerate(cluster.asked) if path.endswith("/leases/tallygate-leader"))
     slow = (number for number, path in enumerate(cluster.asked) if "/proxy/" in path or "dryRun" in path)
     assert lease < min(slow)
 

@@ -136,7 +136,7 @@ def lease(renewed: timedelta = timedelta(seconds=-2), holder: str | None = "pod-
     """The keeper's."""
     when = f"{NOW + renewed:%Y-%m-%dT%H:%M:%S.%fZ}"
     return msgspec.convert(
-        {"metadata": {"name": "tallygate-keeper"}, "spec": {"holderIdentity": holder, "renewTime": when}}, LeaderLease
+        {"metadata": {"name": "tallygate-leader"}, "spec": {"holderIdentity": holder, "renewTime": when}}, LeaderLease
     )
 
 
