@@ -54,7 +54,7 @@ ROWS: Final = (
         (
             Panel(
                 "How full caps are",
-                "Held and promised, of what all ledgers of a cap allow together. 1 is full.",
+                "Used and reserved, divided by the hard limits of all ledgers of a cap. 1 is full.",
                 {"{{cap}} {{resource}}": f"cap_resource:tallygate_cap_charged:ratio{_CHOSEN}"},
                 "percentunit",
             ),
@@ -63,22 +63,22 @@ ROWS: Final = (
                 "Of each cap the fullest few; without a namespace where it is shared.",
                 {
                     "{{cap}} {{cap_namespace}} {{resource}}": "max by (cap, cap_namespace, resource) "
-                    f"(tallygate_cap_fullest_ratio{_CHOSEN})",
+                    f"(tallygate_cap_utilization_ratio{_CHOSEN})",
                 },
                 "percentunit",
             ),
             Panel(
-                "Held, promised, hard",
-                "Promised falls back within seconds; what stays is refused by somebody behind the gate.",
+                "Used, reserved, hard",
+                "Reserved falls back within seconds; if it stays, something behind the gate rejects the pods.",
                 {
                     "{{cap}} {{resource}} " + part: f"cap_resource:tallygate_cap_{part}:max{_CHOSEN}"
-                    for part in ("held", "promised", "hard")
+                    for part in ("used", "reserved", "hard")
                 },
             ),
             Panel(
-                "Refusals, and why",
-                "excess is what caps are for. What is none of excess, no-limit and workload asks for somebody to look.",
-                {"{{cap}} {{reason}}": 'cap_reason:tallygate_cap_refusals:rate5m{cap=~"$cap"}'},
+                "Rejections, by reason",
+                "excess, no-limit and workload are what caps are for. Every other reason needs attention.",
+                {"{{cap}} {{reason}}": 'cap_reason:tallygate_cap_rejections:rate5m{cap=~"$cap"}'},
                 "reqps",
             ),
             Panel(
@@ -117,11 +117,11 @@ ROWS: Final = (
                 {"mean": "tallygate_ledger_batch_size:mean5m"},
             ),
             Panel(
-                "Promises",
-                "Rows of the ledger that has most, and how many came to nothing.",
+                "Reservations",
+                "Of the ledger that has the most; and the number that expired.",
                 {
-                    "{{cap}} most in a ledger": 'max by (cap) (tallygate_cap_rows_most{cap=~"$cap"})',
-                    "came to nothing, an hour": "sum(increase(tallygate_promises_expired_total[1h]))",
+                    "{{cap}} most in a ledger": 'max by (cap) (tallygate_cap_reservations_max{cap=~"$cap"})',
+                    "expired, an hour": "sum(increase(tallygate_promises_expired_total[1h]))",
                 },
             ),
             Panel(
@@ -134,9 +134,9 @@ ROWS: Final = (
                 "ops",
             ),
             Panel(
-                "Looked at last",
-                "Of each cap the ledger not looked at for the longest; every one should be within 300 s.",
-                {"{{cap}}": 'min by (cap) (tallygate_cap_age_seconds{cap=~"$cap"})'},
+                "Observed last",
+                "Of each cap the ledger that was not observed for the longest; it should be within 300 s.",
+                {"{{cap}}": 'min by (cap) (tallygate_cap_sync_age_seconds{cap=~"$cap"})'},
                 "s",
             ),
         ),

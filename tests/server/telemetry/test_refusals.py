@@ -84,7 +84,7 @@ class Told:
 
     def counts(self) -> dict[tuple[str, str], float]:
         """What was counted, by cap and reason."""
-        (family,) = (each for each in self.registry.collect() if each.name == "tallygate_cap_refusals")
+        (family,) = (each for each in self.registry.collect() if each.name == "tallygate_cap_rejections")
         return {
             (sample.labels["cap"], sample.labels["reason"]): sample.value
             for sample in family.samples

@@ -122,5 +122,7 @@ class CapMetrics:
         self._registry.register(
             LedgerMetrics(self.observed_ledgers, caps, self._drifts.register_cap, has_age=not is_standalone)
         )
-        limit = Gauge("tallygate_cap_rows_limit", "Promises that one ledger takes.", registry=self._registry)
+        limit = Gauge(
+            "tallygate_cap_reservations_limit", "Maximum number of reservations in one ledger.", registry=self._registry
+        )
         limit.set(math.inf if is_standalone else MAX_RESERVATIONS)

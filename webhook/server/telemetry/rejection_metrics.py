@@ -52,13 +52,13 @@ class RejectionMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._cap_labels = CapLabels()
         self._rejections = Counter(
-            "tallygate_cap_refusals",
-            "Requests that a cap did not let through, by the reason why.",
+            "tallygate_cap_rejections",
+            "Requests that a cap rejected, by reason.",
             ("cap", "reason"),
             registry=registry,
         )
         self._exceeded = Counter(
-            "tallygate_cap_exceeded", "Pods with which a privileged user went over a cap.", ("cap",), registry=registry
+            "tallygate_cap_exceeded", "Pods with which a privileged user exceeded a cap.", ("cap",), registry=registry
         )
 
     def count_decision(self, record: DecisionRecord) -> None:
