@@ -91,7 +91,7 @@ ROWS: Final = (
                 "Pods of who may exceed a cap; and recounts that found pods nobody was asked about.",
                 {
                     "{{cap}} exceeded": 'sum by (cap) (increase(tallygate_cap_exceeded_total{cap=~"$cap"}[15m]))',
-                    "{{cap}} drift": 'sum by (cap) (increase(tallygate_ledger_drifts_total{cap=~"$cap"}[15m]))',
+                    "{{cap}} drift": 'sum by (cap) (increase(tallygate_ledger_drift_total{cap=~"$cap"}[15m]))',
                 },
             ),
         ),
@@ -100,15 +100,15 @@ ROWS: Final = (
         "Ledgers",
         (
             Panel(
-                "Time of a write, p99",
-                "By how it ended. Every create under a cap in the cluster waits for one.",
-                {"{{end}}": "end:tallygate_ledger_write_seconds:p99_5m"},
+                "Duration of a write, p99",
+                "By result. Every create under a cap in the cluster waits for one.",
+                {"{{result}}": "result:tallygate_ledger_write_duration_seconds:p99_5m"},
                 "s",
             ),
             Panel(
-                "Writes, and how they end",
+                "Writes, by result",
                 "conflict: another replica had written, and it is tried again.",
-                {"{{end}}": "end:tallygate_ledger_writes:rate5m"},
+                {"{{result}}": "result:tallygate_ledger_writes:rate5m"},
                 "wps",
             ),
             Panel(
@@ -121,15 +121,15 @@ ROWS: Final = (
                 "Of the ledger that has the most; and the number that expired.",
                 {
                     "{{cap}} most in a ledger": 'max by (cap) (tallygate_cap_reservations_max{cap=~"$cap"})',
-                    "expired, an hour": "sum(increase(tallygate_promises_expired_total[1h]))",
+                    "expired, an hour": "sum(increase(tallygate_reservations_expired_total[1h]))",
                 },
             ),
             Panel(
-                "Visits by the keeper",
+                "Reconciliations by the leader",
                 "failed: /readyz says why.",
                 {
-                    "{{result}}": "sum by (result) (rate(tallygate_ledger_visits_total[5m]))",
-                    "replicas that keep": "sum(tallygate_ledger_keeper)",
+                    "{{result}}": "sum by (result) (rate(tallygate_ledger_reconcile_total[5m]))",
+                    "leaders": "sum(tallygate_leader)",
                 },
                 "ops",
             ),

@@ -43,8 +43,8 @@ def test_visits_and_promises_that_came_to_nothing_are_counted() -> None:
     figures.count_reconcile("written")
     figures.count_expired(2)
     assert {
-        'tallygate_ledger_visits_total{result="written"} 1.0',
-        "tallygate_promises_expired_total 2.0",
+        'tallygate_ledger_reconcile_total{result="written"} 1.0',
+        "tallygate_reservations_expired_total 2.0",
     } <= shown(registry)
 
 
@@ -57,6 +57,6 @@ def test_what_a_visit_saw_is_remembered() -> None:
 def test_which_replica_keeps_ledgers_is_told_as_it_is_now() -> None:
     registry, leads = CollectorRegistry(), [False, True]
     LedgerControllerMetrics(registry, tuple, seen(), lambda: leads[0])
-    assert "tallygate_ledger_keeper 0.0" in shown(registry)
+    assert "tallygate_leader 0.0" in shown(registry)
     leads.pop(0)
-    assert "tallygate_ledger_keeper 1.0" in shown(registry)
+    assert "tallygate_leader 1.0" in shown(registry)

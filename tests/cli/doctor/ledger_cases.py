@@ -54,7 +54,7 @@ CASES: Cases = {
     "nobody holds the Lease": ({"lease": lease(holder="")}, {"keeper": WARN}),
     "there is no Lease": ({"lease": None}, {"keeper": WARN}),
     "the Lease cannot be read": ({"lease": UNSEEN}, {"keeper": UNKNOWN}),
-    "pods came past the gate": (only(told=metrics(ledger_drifts_total=[({"cap": "gpus"}, 2.0)])), {"ledgers": WARN}),
+    "pods came past the gate": (only(told=metrics(ledger_drift_total=[({"cap": "gpus"}, 2.0)])), {"ledgers": WARN}),
     "a cap is over": (
         only(told=metrics(cap_ledgers=[({"cap": "gpus", "state": "over"}, 1.0)])),
         {"ledgers": WARN},
@@ -64,7 +64,7 @@ CASES: Cases = {
         {"ledgers": WARN},
     ),
     "ledgers cannot be visited": (
-        only(told=metrics(ledger_visits_total=[({"result": "failed"}, 3.0)])),
+        only(told=metrics(ledger_reconcile_total=[({"result": "failed"}, 3.0)])),
         {"ledgers": WARN},
     ),
 }

@@ -195,7 +195,7 @@ class Cluster:
                 f"tallygate_certificate_not_after_timestamp_seconds {self.ends}",
                 'tallygate_watch_age_seconds{resource="pods"} 1.5',
                 "tallygate_policy_rules 3",
-                'tallygate_ledger_drifts_total{cap="gpus"} 0',
+                'tallygate_ledger_drift_total{cap="gpus"} 0',
             )
             return Said(200, "".join(f"{line}\n" for line in lines).encode())
         return self.answers.get(path, _ABSENT)

@@ -155,7 +155,7 @@ def metrics(**series: float | list[tuple[dict[str, str], float]]) -> ReplicaMetr
         "certificate_not_after_timestamp_seconds": leaf().certificate.not_valid_after_utc.timestamp(),
         "build_info": [({"version": "1.0", "python": "3.11"}, 1.0)],
         "watch_age_seconds": [({"resource": "pods"}, 1.0), ({"resource": "namespaces"}, 1.0)],
-        "ledger_drifts_total": [({"cap": "gpus"}, 0.0)],
+        "ledger_drift_total": [({"cap": "gpus"}, 0.0)],
         "cap_ledgers": [({"cap": "gpus", "state": "room"}, 4.0), ({"cap": "gpus", "state": "over"}, 0.0)],
     }
     samples = {

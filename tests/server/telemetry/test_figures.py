@@ -107,4 +107,4 @@ def test_very_many_caps_share_a_name() -> None:
 def test_drift_of_a_cap_in_force_is_told_from_nothing_on() -> None:
     told = Told()
     told.lines()
-    assert told.registry.get_sample_value("tallygate_ledger_drifts_total", {"cap": "gpus"}) == 0.0
+    assert told.registry.get_sample_value("tallygate_ledger_drift_total", {"cap": "gpus"}) == 0.0

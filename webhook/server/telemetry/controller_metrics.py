@@ -38,13 +38,15 @@ class LedgerControllerMetrics(Collector):
         self._observed_ledgers = observed_ledgers
         self._is_leader = is_leader
         self._reconciles = Counter(
-            "tallygate_ledger_visits",
-            "Visits of ledgers by their keeper, by what came of it.",
+            "tallygate_ledger_reconcile",
+            "Reconciliations of ledgers, by result.",
             ("result",),
             registry=registry,
         )
         self._expired = Counter(
-            "tallygate_promises_expired", "Promises that were dropped because their pod never came.", registry=registry
+            "tallygate_reservations_expired",
+            "Reservations that expired because their pod was never stored.",
+            registry=registry,
         )
         registry.register(self)
 
@@ -79,7 +81,7 @@ class LedgerControllerMetrics(Collector):
                 age.add_metric([status.name], status.age)
             for reason, count in status.restarts.items():
                 restarts.add_metric([status.name, reason], count)
-        leader = GaugeMetricFamily("tallygate_ledger_keeper", "1 while this replica is the one that keeps ledgers.")
+        leader = GaugeMetricFamily("tallygate_leader", "1 while this replica is the leader.")
         leader.add_metric([], self._is_leader())
         yield from (objects, age, restarts, leader)
 

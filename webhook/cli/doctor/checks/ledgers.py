@@ -227,7 +227,7 @@ def _check_ledgers(facts: GateFacts) -> CheckResult:
 def _check_ledger_metrics(facts: GateFacts, name: str, metrics: ReplicaMetrics) -> Iterator[CheckResult]:
     drifted_caps = [
         f"{sample.labels.get('cap')} ({sample.value:.0f})"
-        for sample in metrics.list_samples("ledger_drifts_total")
+        for sample in metrics.list_samples("ledger_drift_total")
         if sample.value
     ]
     if drifted_caps:
@@ -248,7 +248,7 @@ def _check_ledger_metrics(facts: GateFacts, name: str, metrics: ReplicaMetrics) 
                 format_tallygate(facts.location, "usage", "--policies", "policies/"),
             )
     failures = sum(
-        each.value for each in metrics.list_samples("ledger_visits_total") if each.labels.get("result") == "failed"
+        each.value for each in metrics.list_samples("ledger_reconcile_total") if each.labels.get("result") == "failed"
     )
     if failures:
         yield create_warning(
