@@ -326,5 +326,5 @@ def _rules(cluster: Cluster, namespace: str) -> set[str]:
 
 
 def _whole(gate: GateProcess) -> int:
-    found = re.search(r'^tallygate_audit_rounds_total\{result="whole"\} (\d+)', gate.metrics(), re.MULTILINE)
+    found = re.search(r'^tallygate_audit_runs_total\{result="completed"\} (\d+)', gate.metrics(), re.MULTILINE)
     return int(found[1]) if found else 0

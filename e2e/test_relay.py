@@ -100,7 +100,7 @@ def _until_each_is_counted_once(site: Site, gate: GateProcess, namespace: str) -
 
 def _passed_on(replicas: Replicas) -> int:
     """How many reviews relays had answered by a gate that is not beside them."""
-    return sum(gate.relay.answered_by("another") for gate in replicas.relayed)
+    return sum(gate.relay.answered_by("peer") for gate in replicas.relayed)
 
 
 def _kill_the_leader(site: Site, own: str, replicas: Replicas, meanwhile: Callable[[], None]) -> None:

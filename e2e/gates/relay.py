@@ -53,8 +53,8 @@ class RelayProcess(RunningGate):
         self.run((*self._command, *more), {}, forked)
 
     def answered_by(self, who: str) -> int:
-        """How many reviews had their answer from its `own` gate, from `another`, or from `nobody`."""
-        found = re.search(rf'^tallygate_relayed_total\{{by="{who}"\}} (\d+)', self.metrics(), re.MULTILINE)
+        """How many reviews had their answer from its `local` gate, from a `peer`, or from `none`."""
+        found = re.search(rf'^tallygate_relay_requests_total\{{upstream="{who}"\}} (\d+)', self.metrics(), re.MULTILINE)
         return int(found[1]) if found else 0
 
     def take_up_certificate(self) -> None:

@@ -180,8 +180,8 @@ def test_what_cannot_be_asked_for_is_told_once(place: Place) -> None:
     with place.keeping() as beside:
         place.ask("everything")
         assert eventually(lambda: "complaint" in _said(beside))
-        seen = place.counted('tallygate_certificate_looks_total{result="success"}')
-        assert eventually(lambda: place.counted('tallygate_certificate_looks_total{result="success"}') > seen + 2)
+        seen = place.counted('tallygate_certificate_reconcile_total{result="success"}')
+        assert eventually(lambda: place.counted('tallygate_certificate_reconcile_total{result="success"}') > seen + 2)
     (line,) = place.events("certificates-asked-in-vain")
     assert line["message"] == "the annotation tallygate.dev/renew is 'everything'; write certificate or authority"
 
@@ -190,7 +190,7 @@ def test_a_refusal_while_serving_is_told_once_and_so_is_its_end(place: Place) ->
     with place.keeping() as beside:
         before = place.serves()
         place.api.refusal = (403, b'{"message": "gate may not"}')
-        assert eventually(lambda: place.counted('tallygate_certificate_looks_total{result="failure"}') > 2)
+        assert eventually(lambda: place.counted('tallygate_certificate_reconcile_total{result="failure"}') > 2)
         assert "403: gate may not" in _said(beside)["failure"]
         place.api.refusal = None
         assert eventually(lambda: "failure" not in _said(beside))

@@ -36,15 +36,15 @@ ROWS: Final = (
                 "reqps",
             ),
             Panel(
-                "Time to an answer, p99",
-                "From a request's arrival to its answer.",
-                {"{{phase}}": "phase:tallygate_admission_seconds:p99_5m"},
+                "Duration of a review, p99",
+                "From the arrival of a request to its response.",
+                {"{{phase}}": "phase:tallygate_admission_duration_seconds:p99_5m"},
                 "s",
             ),
             Panel(
-                "Not decided, and why",
+                "Not decided, by reason",
                 "undecided and crash are the gate's own fault; the cluster's failurePolicy decides then.",
-                {"{{why}}": "sum by (why) (rate(tallygate_admission_failures_total[5m]))"},
+                {"{{reason}}": "sum by (reason) (rate(tallygate_admission_failures_total[5m]))"},
                 "reqps",
             ),
         ),
@@ -145,7 +145,7 @@ ROWS: Final = (
         "What is stored (with audits on a schedule)",
         (
             Panel(
-                "Found by the last audit",
+                "Findings of the last audit",
                 "By policy and by how strictly it is enforced: work for the owners of what was found.",
                 {
                     "{{policy}} {{enforcement}}": "max by (policy, enforcement) (tallygate_audit_findings)",
@@ -157,7 +157,7 @@ ROWS: Final = (
                 {
                     "age": "time() - max(tallygate_audit_last_success_timestamp_seconds)",
                     "interval": "max(tallygate_audit_interval_seconds)",
-                    "took": "max(tallygate_audit_seconds)",
+                    "took": "max(tallygate_audit_duration_seconds)",
                 },
                 "s",
             ),
@@ -165,29 +165,29 @@ ROWS: Final = (
                 "Audits, reports",
                 "In an hour. failed: the check audit of /readyz says why.",
                 {
-                    "audits {{result}}": "sum by (result) (increase(tallygate_audit_rounds_total[1h]))",
+                    "audits {{result}}": "sum by (result) (increase(tallygate_audit_runs_total[1h]))",
                     "reports {{result}}": "sum by (result) (increase(tallygate_audit_reports_total[1h]))",
                 },
             ),
         ),
     ),
     Row(
-        "The cluster as it is watched, and the process",
+        "Watches, and the process",
         (
             Panel(
-                "Age of what is watched",
+                "Age of the stores",
                 "From 120 s on it is stale.",
                 {"{{instance}} {{resource}}": "tallygate_watch_age_seconds"},
                 "s",
             ),
             Panel(
-                "Watches begun again",
+                "Restarts of watches",
                 "ended is ordinary.",
-                {"{{resource}} {{why}}": "sum by (resource, why) (rate(tallygate_watch_restarts_total[5m]))"},
+                {"{{resource}} {{reason}}": "sum by (resource, reason) (rate(tallygate_watch_restarts_total[5m]))"},
                 "ops",
             ),
             Panel(
-                "Objects known",
+                "Objects in the stores",
                 "Memory goes by pods.",
                 {"{{resource}}": "max by (resource) (tallygate_watch_objects)"},
             ),

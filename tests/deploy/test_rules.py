@@ -48,6 +48,7 @@ def test_the_reasons_that_rules_choose_by_are_reasons() -> None:
     chosen = {
         each
         for rule in EVERY
+        if "tallygate_cap_rejections" in rule["expr"]
         for text in re.findall(r'reason[=!]~?"([^"]*)"', rule["expr"])
         for each in text.split("|")
     }

@@ -85,7 +85,7 @@ def test_what_cannot_be_decided_is_a_status_and_never_a_denial(case: str) -> Non
     status = answer.get_json()
     assert (answer.status_code, status["kind"], status["code"]) == (code, "Status", code)
     assert words in status["message"]
-    assert built.count("tallygate_admission_failures_total", why=why) == 1
+    assert built.count("tallygate_admission_failures_total", reason=why) == 1
     assert "Retry-After" not in answer.headers
 
 
@@ -120,7 +120,7 @@ def test_a_body_that_says_it_is_too_large_is_refused_unread(length: str) -> None
     built = Built(limits=RequestLimits(max_body_bytes=1024))
     answer = built.client.post(MUTATE, environ_overrides={"CONTENT_LENGTH": length, "wsgi.input": Untouchable()})
     assert answer.status_code == 413
-    assert built.count("tallygate_admission_failures_total", why="too-large") == 1
+    assert built.count("tallygate_admission_failures_total", reason="too-large") == 1
 
 
 LENGTHS = {"-1": 400, "1e3": 400, "0x10": 400, "٣": 400, "10 ": 400, "+5": 400}

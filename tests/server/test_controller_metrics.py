@@ -31,7 +31,7 @@ def test_what_is_followed_is_told_by_resource() -> None:
     assert {
         'tallygate_watch_objects{resource="pods"} 7.0',
         'tallygate_watch_age_seconds{resource="pods"} 2.5',
-        'tallygate_watch_restarts_total{resource="pods",why="reset"} 3.0',
+        'tallygate_watch_restarts_total{reason="reset",resource="pods"} 3.0',
         'tallygate_watch_objects{resource="nodes"} 0.0',
     } <= lines
     assert not any("age" in line and "nodes" in line for line in lines)

@@ -84,13 +84,13 @@ def test_it_has_health_and_figures_of_its_own_and_passes_nothing_else_on(gate: S
         assert client.get(MUTATE).status_code == 405
         assert client.get("/metrics").status_code == 404
         assert sorted(client.get("/readyz").json()["checks"]) == ["certificate", "serving"]
-        assert relay.counted("tallygate_relayed_total") == 1
+        assert relay.counted("tallygate_relay_requests_total") == 1
 
 
 def test_a_body_that_is_too_large_is_not_passed_on(gate: ServerProcess) -> None:
     with _before(gate, body_limit="1Ki") as relay, relay.client() as client:
         assert client.post(MUTATE, content=b"x" * 1025).status_code == 413
-        assert relay.counted("tallygate_relayed_total") == 0
+        assert relay.counted("tallygate_relay_requests_total") == 0
 
 
 def test_a_review_outlives_the_gate_that_is_killed_while_it_judges_it(gate: ServerProcess) -> None:
@@ -197,7 +197,7 @@ def test_two_relays_without_a_gate_do_not_ask_each_other_for_ever(gate: ServerPr
             answer = client.post(MUTATE, content=review())
         assert answer.status_code == 503
         assert answer.json()["message"].startswith("no gate answered: ")
-        assert 0 < far.counted("tallygate_relayed_total") < 100
+        assert 0 < far.counted("tallygate_relay_requests_total") < 100
 
 
 def test_the_end_of_the_time_that_is_given_is_not_waited_for(gate: ServerProcess) -> None:

@@ -55,19 +55,19 @@ class CertificateMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._steps = Counter(
             "tallygate_certificate_steps",
-            "Steps that this replica has taken to keep the Secret's certificates.",
+            "Rotation steps of this replica on the Secret of certificates.",
             ("step",),
             registry=registry,
         )
         self._reconciles = Counter(
-            "tallygate_certificate_looks",
-            "Looks at the Secret of certificates and at what is published.",
+            "tallygate_certificate_reconcile",
+            "Reconciliations of the Secret of certificates and of the published CA bundle.",
             ("result",),
             registry=registry,
         )
         self._last_success = Gauge(
-            "tallygate_certificate_last_look_timestamp_seconds",
-            "When the Secret of certificates and what is published could last be looked at (Unix time).",
+            "tallygate_certificate_last_reconcile_timestamp_seconds",
+            "Last successful reconciliation of the Secret of certificates (Unix time).",
             registry=registry,
         )
         for result in _RESULTS:

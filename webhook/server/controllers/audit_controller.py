@@ -105,17 +105,17 @@ class AuditController:
         try:
             self._run_audit()
         except _AbortedError:
-            return "broken-off"
+            return "aborted"
         except TallygateError as error:
             return self._record_failure(str(error))
         except Exception as crash:  # noqa: BLE001  # a fault of ours must not end audits for good
             return self._record_failure(f"{type(crash).__name__}: {crash}")
         self._set_failure("failure", "", "audit-failed")
-        return "whole"
+        return "completed"
 
     def _record_failure(self, reason: str) -> str:
         if self._stop.is_set():
-            return "broken-off"
+            return "aborted"
         self._set_failure("failure", reason, "audit-failed")
         return "failed"
 

@@ -57,7 +57,7 @@ class ServerMetrics:
     """All metrics of one server, in one registry. Children are cached, so that a request costs dictionary lookups."""
 
     def __init__(self, build: BuildInfo) -> None:
-        disable_created_metrics()  # type: ignore[no-untyped-call]  # else every counter is told twice: when it was made
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # otherwise every counter has a second series with its creation time
         self.registry = CollectorRegistry()
         counter = partial(Counter, registry=self.registry)
         gauge = partial(Gauge, registry=self.registry)
@@ -68,34 +68,35 @@ class ServerMetrics:
         )
         self._problems = counter("tallygate_admission_problems", "Problems that denied a review, by code.", ("code",))
         self._failures = counter(
-            "tallygate_admission_failures", "Requests that were not decided, by the reason why.", ("why",)
+            "tallygate_admission_failures", "Requests that were not decided, by reason.", ("reason",)
         )
         self._durations = Histogram(
-            "tallygate_admission_seconds",
-            "Time from a request's arrival to its answer, in seconds.",
+            "tallygate_admission_duration_seconds",
+            "Time from the arrival of a request to its response, in seconds.",
             ("phase",),
             registry=self.registry,
             buckets=_DURATION_BUCKETS,
         )
         self.rejections = RejectionMetrics(self.registry)
         self._policy_reloads = counter(
-            "tallygate_policy_reloads", "Changes of the policy files that were taken up, or not.", ("result",)
+            "tallygate_policy_reloads", "Reloads of changed policy files, by result.", ("result",)
         )
         self.policy_loaded_at = gauge(
-            "tallygate_policy_last_success_timestamp_seconds", "When the policies in force were loaded (Unix time)."
+            "tallygate_policy_last_success_timestamp_seconds",
+            "Time at which the active policies were loaded (Unix time).",
         )
         self.policy_broken = gauge(
-            "tallygate_policy_broken", "1 while the policy files are broken and an earlier set is in force."
+            "tallygate_policy_broken", "1 while the policy files are broken and an earlier set is active."
         )
-        self.policy_rules = gauge("tallygate_policy_rules", "Rules in force.")
-        self.policy_caps = gauge("tallygate_policy_caps", "Caps in force.")
+        self.policy_rules = gauge("tallygate_policy_rules", "Active rules.")
+        self.policy_caps = gauge("tallygate_policy_caps", "Active caps.")
         self._certificate_reloads = counter(
-            "tallygate_certificate_reloads", "Changes of the certificate files that were taken up, or not.", ("result",)
+            "tallygate_certificate_reloads", "Reloads of changed certificate files, by result.", ("result",)
         )
         self.certificate_not_after = gauge(
-            "tallygate_certificate_not_after_timestamp_seconds", "When the serving certificate expires (Unix time)."
+            "tallygate_certificate_not_after_timestamp_seconds", "Expiry of the serving certificate (Unix time)."
         )
-        gauge("tallygate_build_info", "What is running.", ("version", "python")).labels(
+        gauge("tallygate_build_info", "The running version.", ("version", "python")).labels(
             build.version, python_version()
         ).set(1)
         ProcessCollector(registry=self.registry)
