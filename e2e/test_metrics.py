@@ -90,7 +90,7 @@ def _tally(cluster: Cluster, own: str, namespace: str) -> dict[str, str]:
 def _is_each_refusal_counted(gate: GateProcess) -> bool:
     """Whether one is for want of room, and the others are as many as the log has that asked for patience."""
     told, lines = Told(gate), [json.loads(line) for line in gate.log().splitlines()]
-    waits = ("converging", "behind", "uncounted-namespaces", "uncounted-names", "uncounted-pods")
+    waits = ("initializing", "stale-namespaces", "uncounted-namespaces", "uncounted-resources", "uncounted-pods")
     busy = sum(line.get("verdict") == "busy" for line in lines)
     counted = sum(told.cap("cap_rejections_total", reason=reason) for reason in waits)
     return (told.cap("cap_rejections_total", reason="excess"), counted) == (1, busy)
@@ -132,7 +132,7 @@ def test_a_pod_that_comes_past_the_gate_is_told_as_drift(site: Site, few: str, k
     told = Told(kept)
     assert told.cap("ledger_drift_total") == 1
     assert told.cap("ledger_drift_last", resource=DONGLE) == 3
-    assert told.cap("cap_ledgers", state="over") == 1
+    assert told.cap("cap_ledgers", state="exceeded") == 1
     (line,) = _drifts(kept)
     assert (line["cap"], line["namespace"], line["amounts"]) == ("dongles", few, {DONGLE: "3"})
 

@@ -84,7 +84,7 @@ ROWS: Final = (
             Panel(
                 "Ledgers without room",
                 "Full, over what is allowed, or promising nothing yet.",
-                {"{{cap}} {{state}}": 'cap_state:tallygate_cap_ledgers:max{cap=~"$cap",state!="room"}'},
+                {"{{cap}} {{state}}": 'cap_state:tallygate_cap_ledgers:max{cap=~"$cap",state!="available"}'},
             ),
             Panel(
                 "Over a cap by privilege, past the gate",

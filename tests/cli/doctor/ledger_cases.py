@@ -56,11 +56,11 @@ CASES: Cases = {
     "the Lease cannot be read": ({"lease": UNSEEN}, {"keeper": UNKNOWN}),
     "pods came past the gate": (only(told=metrics(ledger_drift_total=[({"cap": "gpus"}, 2.0)])), {"ledgers": WARN}),
     "a cap is over": (
-        only(told=metrics(cap_ledgers=[({"cap": "gpus", "state": "over"}, 1.0)])),
+        only(told=metrics(cap_ledgers=[({"cap": "gpus", "state": "exceeded"}, 1.0)])),
         {"ledgers": WARN},
     ),
     "a cap converges": (
-        only(told=metrics(cap_ledgers=[({"cap": "gpus", "state": "converging"}, 1.0)])),
+        only(told=metrics(cap_ledgers=[({"cap": "gpus", "state": "initializing"}, 1.0)])),
         {"ledgers": WARN},
     ),
     "ledgers cannot be visited": (

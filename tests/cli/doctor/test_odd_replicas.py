@@ -10,7 +10,7 @@ from webhook.cli.doctor.command import run_checks
 @pytest.mark.parametrize("odd", [float("nan"), float("inf"), float("-inf"), 1e300, -1.0])
 def test_what_a_replica_tells_may_be_anything(odd: float) -> None:
     told = {
-        name.removeprefix("tallygate_"): [({"cap": "a\nb", "state": "over", "result": "failed"}, odd)]
+        name.removeprefix("tallygate_"): [({"cap": "a\nb", "state": "exceeded", "result": "failed"}, odd)]
         for name in metrics().samples
     }
     for found in run_checks(well(replicas=(replica(told=metrics(**told)),))):

@@ -156,7 +156,7 @@ def metrics(**series: float | list[tuple[dict[str, str], float]]) -> ReplicaMetr
         "build_info": [({"version": "1.0", "python": "3.11"}, 1.0)],
         "watch_age_seconds": [({"resource": "pods"}, 1.0), ({"resource": "namespaces"}, 1.0)],
         "ledger_drift_total": [({"cap": "gpus"}, 0.0)],
-        "cap_ledgers": [({"cap": "gpus", "state": "room"}, 4.0), ({"cap": "gpus", "state": "over"}, 0.0)],
+        "cap_ledgers": [({"cap": "gpus", "state": "available"}, 4.0), ({"cap": "gpus", "state": "exceeded"}, 0.0)],
     }
     samples = {
         f"tallygate_{name}": tuple(

@@ -96,7 +96,7 @@ def _format_time(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
-RESULTS: Final = ("written", "gone", "failed", "limited", "full", "crashed")
+RESULTS: Final = ("written", "terminating", "failed", "limited", "full", "crashed")
 
 _MAX_QUEUED: Final = 256
 _JOIN_SECONDS: Final = 6.0  # a call in progress takes at most five
@@ -188,7 +188,7 @@ class EventRecorder:
             except Exception as crash:  # noqa: BLE001  # a fault of ours must not silence events for good
                 self._count_result("crashed", f"{type(crash).__name__}: {crash}")
             else:
-                self._count_result("written" if is_written else "gone", "")
+                self._count_result("written" if is_written else "terminating", "")
 
     def _count_result(self, result: str, failure: str) -> None:
         """Count the result of one event; log a failure if the previous event had none."""

@@ -33,10 +33,10 @@ AMOUNT_GETTERS: Final[Mapping[str, Callable[[Ledger], Amounts]]] = {
 class LedgerState(StrEnum):
     """The state of one ledger: free amounts, a full resource, an exceeded resource, or initializing."""
 
-    AVAILABLE = "room"
+    AVAILABLE = "available"
     FULL = "full"
-    EXCEEDED = "over"
-    INITIALIZING = "converging"
+    EXCEEDED = "exceeded"
+    INITIALIZING = "initializing"
 
 
 class LabelledLedger(NamedTuple):

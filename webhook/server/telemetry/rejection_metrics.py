@@ -26,17 +26,17 @@ _REASON_BY_CODE: Final[Mapping[str, str]] = {
     WORKLOAD_ROLLOUT.number: "workload",
 }
 _REASON_BY_PREREQUISITE: Final[Mapping[Prerequisite, str]] = {
-    Prerequisite.ACTIVATE: "converging",
-    Prerequisite.CATCH_UP: "behind",
-    Prerequisite.COUNT_RESOURCES: "uncounted-names",
+    Prerequisite.ACTIVATE: "initializing",
+    Prerequisite.CATCH_UP: "stale-namespaces",
+    Prerequisite.COUNT_RESOURCES: "uncounted-resources",
     Prerequisite.COUNT_NAMESPACES: "uncounted-namespaces",
     Prerequisite.COUNT_PODS: "uncounted-pods",
     Prerequisite.SETTLE_NAMESPACE: "namespace-share",
-    Prerequisite.SETTLE_RESERVATIONS: "rows-full",
+    Prerequisite.SETTLE_RESERVATIONS: "too-many-reservations",
 }
 _REASON_BY_ERROR: Final = (
-    (LedgerFullError, "bytes-full"),
-    (RetryLaterError, "busy"),
+    (LedgerFullError, "object-too-large"),
+    (RetryLaterError, "contention"),
     (StoreUnavailableError, "unavailable"),
 )
 

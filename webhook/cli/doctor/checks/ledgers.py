@@ -236,7 +236,7 @@ def _check_ledger_metrics(facts: GateFacts, name: str, metrics: ReplicaMetrics) 
             f"{format_names(drifted_caps)}"
         )
         yield create_warning(reason, format_tallygate(facts.location, "usage", "--verify", "--policies", "policies/"))
-    for state, meaning in (("converging", "promise nothing yet"), ("over", "hold more than they allow")):
+    for state, meaning in (("initializing", "reserve nothing yet"), ("exceeded", "use more than their limit")):
         caps = [
             f"{each.labels.get('cap')} ({each.value:.0f})"
             for each in metrics.list_samples("cap_ledgers")
