@@ -82,13 +82,13 @@ ROWS: Final = (
                 "reqps",
             ),
             Panel(
-                "Ledgers without room",
-                "Full, over what is allowed, or promising nothing yet.",
+                "Ledgers that are not available",
+                "Full, exceeded, or reserving nothing yet.",
                 {"{{cap}} {{state}}": 'cap_state:tallygate_cap_ledgers:max{cap=~"$cap",state!="available"}'},
             ),
             Panel(
-                "Over a cap by privilege, past the gate",
-                "Pods of who may exceed a cap; and recounts that found pods nobody was asked about.",
+                "Caps exceeded by privilege, and drift",
+                "Pods of privileged users that exceed a cap; and recounts that found pods that bypassed the gate.",
                 {
                     "{{cap}} exceeded": 'sum by (cap) (increase(tallygate_cap_exceeded_total{cap=~"$cap"}[15m]))',
                     "{{cap}} drift": 'sum by (cap) (increase(tallygate_ledger_drift_total{cap=~"$cap"}[15m]))',
@@ -126,7 +126,7 @@ ROWS: Final = (
             ),
             Panel(
                 "Reconciliations by the leader",
-                "failed: /readyz says why.",
+                "failed: /readyz has the reason.",
                 {
                     "{{result}}": "sum by (result) (rate(tallygate_ledger_reconcile_total[5m]))",
                     "leaders": "sum(tallygate_leader)",
@@ -153,7 +153,7 @@ ROWS: Final = (
             ),
             Panel(
                 "Age of the last audit",
-                "Above twice the interval, TallygateAuditOld fires after an hour.",
+                "Above twice the interval, TallygateAuditStale fires after an hour.",
                 {
                     "age": "time() - max(tallygate_audit_last_success_timestamp_seconds)",
                     "interval": "max(tallygate_audit_interval_seconds)",
@@ -163,7 +163,7 @@ ROWS: Final = (
             ),
             Panel(
                 "Audits, reports",
-                "In an hour. failed: the check audit of /readyz says why.",
+                "In an hour. failed: the check audit of /readyz has the reason.",
                 {
                     "audits {{result}}": "sum by (result) (increase(tallygate_audit_runs_total[1h]))",
                     "reports {{result}}": "sum by (result) (increase(tallygate_audit_reports_total[1h]))",
