@@ -112,7 +112,7 @@ def test_from_nothing_there_is_a_secret_that_is_published_and_served(place: Plac
                 assert base64.b64decode(found["webhooks"][0]["clientConfig"]["caBundle"]) == encode_pem(
                     kept.ca_certificates
                 )
-        assert [line["step"] for line in place.events("certificates-kept")] == ["rebuild", "publish"]
+        assert [line["step"] for line in place.events("certificate-rotated")] == ["rebuild", "publish"]
         assert place.counted('tallygate_certificate_steps_total{step="publish"}') == 1
     assert not (folder / "ca.key").exists()
     for key in (data["tls.key"], data["ca.key"]):
@@ -144,7 +144,7 @@ def test_what_is_asked_for_is_done_while_serving(place: Place, what: str) -> Non
         before = place.serves()
         place.ask(what)
         assert eventually(lambda: place.serves() != before)
-        assert eventually(lambda: place.events("certificate-taken")[-1]["certificate"] == place.serves())
+        assert eventually(lambda: place.events("certificate-installed")[-1]["certificate"] == place.serves())
         assert "tallygate.dev/renew" not in place.api.objects[PATH]["metadata"]["annotations"]
 
 
@@ -182,7 +182,7 @@ def test_what_cannot_be_asked_for_is_told_once(place: Place) -> None:
         assert eventually(lambda: "complaint" in _said(beside))
         seen = place.counted('tallygate_certificate_reconcile_total{result="success"}')
         assert eventually(lambda: place.counted('tallygate_certificate_reconcile_total{result="success"}') > seen + 2)
-    (line,) = place.events("certificates-asked-in-vain")
+    (line,) = place.events("certificate-request-rejected")
     assert line["message"] == "the annotation tallygate.dev/renew is 'everything'; write certificate or authority"
 
 
@@ -195,9 +195,9 @@ def test_a_refusal_while_serving_is_told_once_and_so_is_its_end(place: Place) ->
         place.api.refusal = None
         assert eventually(lambda: "failure" not in _said(beside))
         assert place.serves() == before
-    (line,) = place.events("certificates-not-kept")
+    (line,) = place.events("certificate-rotation-failed")
     assert (line["level"], line["days_left"]) == ("warning", 89)
-    assert len(place.events("certificates-kept-again")) == 1
+    assert len(place.events("certificate-rotation-recovered")) == 1
 
 
 def test_with_what_the_folder_has_it_serves_while_no_api_server_answers(place: Place) -> None:

@@ -94,7 +94,7 @@ def test_a_crash_tells_the_log_everything_and_the_caller_nothing() -> None:
     answer = built.client.post(MUTATE, data=review("crash"))
     assert "secret" not in answer.text
     (line,) = built.log.lines
-    assert (line["level"], line["event"], line["why"]) == ("error", "undecided", "crash")
+    assert (line["level"], line["event"], line["reason"]) == ("error", "undecided", "crash")
     assert "RuntimeError: the secret of the crash" in line["exception"]
 
 

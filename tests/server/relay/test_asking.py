@@ -93,7 +93,7 @@ def test_silence_is_logged_once_and_its_end(world: World) -> None:
     relay = world.relay(Gate(world, "local", silent=2), Gate(world, "peer"))
     for _ in range(4):
         relay.forward(REVIEW, 104.8)
-    assert [line["event"] for line in world.log.lines] == ["gate-silent", "gate-answers"]
+    assert [line["event"] for line in world.log.lines] == ["upstream-unreachable", "upstream-reachable"]
     assert world.log.lines[0]["message"] == "local is silent at /v1/admit/mutate"
 
 

@@ -53,8 +53,8 @@ def _again(gate: ServerProcess) -> ServerProcess:
 
 def _heard(relay: ServerProcess) -> str:
     """Why its gate is silent."""
-    assert eventually(lambda: bool(relay.logged("gate-silent")))
-    return str(relay.logged("gate-silent")[0]["message"])
+    assert eventually(lambda: bool(relay.logged("upstream-unreachable")))
+    return str(relay.logged("upstream-unreachable")[0]["message"])
 
 
 def _end(server: ServerProcess) -> None:
@@ -117,11 +117,11 @@ def test_another_replica_answers_while_the_gate_is_gone_and_the_gate_once_it_is_
         with relay, relay.client() as client:
             _end(gate)
             assert client.post(MUTATE, content=review("deny")).json()["response"]["allowed"] is False
-            assert eventually(lambda: bool(relay.logged("gate-silent")))
+            assert eventually(lambda: bool(relay.logged("upstream-unreachable")))
             with _again(gate):
                 _end(another)
                 assert client.post(MUTATE, content=review()).status_code == 200
-                assert eventually(lambda: bool(relay.logged("gate-answers")))
+                assert eventually(lambda: bool(relay.logged("upstream-reachable")))
 
 
 def test_a_gate_that_is_not_ready_is_not_asked_while_another_is(tmp_path: Path, gate: ServerProcess) -> None:
@@ -148,7 +148,7 @@ def test_a_gate_that_drains_is_asked_at_once(tmp_path: Path, gate: ServerProcess
         ending.process.send_signal(signal.SIGTERM)
         assert eventually(lambda: bool(ending.logged("draining")))
         assert [client.post(MUTATE, content=review()).status_code for _ in range(3)] == [200] * 3
-        assert relay.logged("gate-silent") == []
+        assert relay.logged("upstream-unreachable") == []
     assert gate.counted("tallygate_admission_requests_total") == 0
 
 

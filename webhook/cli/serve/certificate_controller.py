@@ -235,7 +235,7 @@ class _CertificateController:
     def _install(self, serving_certificate: ServingCertificate) -> None:
         self._folder.write(serving_certificate)
         self._log.info(
-            "certificate-taken",
+            "certificate-installed",
             certificate=compute_fingerprint(serving_certificate.certificate),
             not_after=serving_certificate.certificate.not_valid_after_utc.isoformat(),
         )
@@ -258,7 +258,7 @@ class _CertificateController:
             for step in islice(iter(self._reconciler.reconcile, None), _MAX_ACTIONS):
                 self._report_action(step)
         except ChangedError as error:
-            self._log.info("certificates-changed-meanwhile", message=str(error))
+            self._log.info("certificate-conflict", message=str(error))
         except (CertsError, TallygateError) as error:
             self._set_failure(str(error))
         except Exception as crash:  # noqa: BLE001  # a fault of ours must not leave certificates unrenewed for good
@@ -275,7 +275,7 @@ class _CertificateController:
         self._metrics.count_action(step.action)
         fingerprints = [compute_fingerprint(ca) for ca in step.state.ca_certificates] if step.state else None
         extra_fields = {"authorities": fingerprints} if fingerprints else {}
-        self._log.info("certificates-kept", step=step.action, message=step.reason, **extra_fields)
+        self._log.info("certificate-rotated", step=step.action, message=step.reason, **extra_fields)
 
     def _set_failure(self, failure: str) -> None:
         """Store the failure, which is empty after a success; log it when it changes."""
@@ -285,14 +285,14 @@ class _CertificateController:
             served = self._reconciler.served
             days_left = (served.certificate.not_valid_after_utc - datetime.now(UTC)).days if served else None
             log = self._log.warning if days_left is not None and days_left > _WARNING_DAYS else self._log.error
-            log("certificates-not-kept", message=failure, days_left=days_left)
+            log("certificate-rotation-failed", message=failure, days_left=days_left)
         elif self._failure and not failure:
-            self._log.info("certificates-kept-again")
+            self._log.info("certificate-rotation-recovered")
         self._failure = failure
 
     def _set_request_error(self, request_error: str) -> None:
         if request_error and request_error != self._request_error:
-            self._log.warning("certificates-asked-in-vain", message=request_error)
+            self._log.warning("certificate-request-rejected", message=request_error)
         self._request_error = request_error
 
 

@@ -188,7 +188,7 @@ class LedgerController:
     def _set_failure(self, failure: str) -> None:
         """Store a failure, or "" after a success; log a failure that differs from the previous one."""
         if failure and failure != self._failure:
-            self._log.error("ledgers-not-kept", message=failure)
+            self._log.error("ledger-reconcile-failed", message=failure)
         self._failure = failure
 
 
@@ -238,16 +238,16 @@ class LeaseController:
         try:
             self._elector.release()
         except TallygateError as error:
-            self._log.info("leases-kept", message=str(error))
+            self._log.info("lease-release-failed", message=str(error))
 
     def _log_leadership(self) -> None:
         is_leader = self._elector.is_leader()
         if is_leader != self._was_leader:
-            self._log.info("keeps-ledgers" if is_leader else "keeps-ledgers-no-more")
+            self._log.info("leading-started" if is_leader else "leading-stopped")
         self._was_leader = is_leader
 
     def _set_failure(self, failure: str) -> None:
         """Store a failure, or "" after a success; log a failure that differs from the previous one."""
         if failure and failure != self._failure:
-            self._log.error("leases-not-renewed", message=failure)
+            self._log.error("lease-renew-failed", message=failure)
         self._failure = failure

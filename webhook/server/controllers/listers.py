@@ -82,9 +82,11 @@ class InformerQuotaLister:
             return
         self._was_synced = is_synced
         if is_synced:
-            self._log.info("quotas-known", message="workloads are told again what ResourceQuota will say to their pods")
+            self._log.info(
+                "quotas-evaluated", message="workloads are told again what ResourceQuota will say to their pods"
+            )
         else:
-            self._log.warning("quotas-not-known", message=f"workloads are not told of ResourceQuotas: {stale}")
+            self._log.warning("quotas-not-evaluated", message=f"workloads are not told of ResourceQuotas: {stale}")
 
 
 _SNAPSHOT_TIMEOUT_SECONDS: Final = 0.2  # to wait for other threads that use the cache; no review waits longer
@@ -100,8 +102,8 @@ class InformerSnapshotProvider:
         self._list_statuses = list_statuses
         self._unsynced_logs = {pods: create_schedulability_log(log) for pods in (False, True)}
         self._devices_unsynced_log = UnsyncedLog(
-            partial(log.warning, "device-classes-not-judged"),
-            partial(log.info, "device-classes-judged"),
+            partial(log.warning, "device-classes-not-evaluated"),
+            partial(log.info, "device-classes-evaluated"),
             "names that no node has are",
         )
 

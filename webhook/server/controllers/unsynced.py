@@ -46,5 +46,5 @@ class UnsyncedLog:
 
 def create_schedulability_log(log: Logger) -> UnsyncedLog:
     """Return the log for rules that ask whether a pod fits on a node."""
-    log_unsynced, log_synced = partial(log.warning, "placing-not-judged"), partial(log.info, "placing-judged")
+    log_unsynced, log_synced = partial(log.warning, "placing-not-evaluated"), partial(log.info, "placing-evaluated")
     return UnsyncedLog(log_unsynced, log_synced, "advertised and schedulable are")

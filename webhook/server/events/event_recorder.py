@@ -194,5 +194,5 @@ class EventRecorder:
         """Count the result of one event; log a failure if the previous event had none."""
         self._counters[result].inc()
         if failure and not self._failure:
-            self._log.warning("events-not-written", message=failure)
+            self._log.warning("event-write-failed", message=failure)
         self._failure = failure

@@ -134,7 +134,7 @@ class CertificateReloader:
         except (CertificateError, HttpsStartError) as error:
             if str(error) != self._error:
                 self._metrics.count_certificate_reload(success=False)
-                self._log.error("certificate-not-renewed", message=str(error))
+                self._log.error("certificate-reload-failed", message=str(error))
             self._error = str(error)
         else:
             self._metrics.count_certificate_reload(success=True)
@@ -143,7 +143,7 @@ class CertificateReloader:
                 "fingerprint": certificates.fingerprint,
                 "not_after": certificates.not_after.isoformat(),
             }
-            self._log.info("certificate-renewed", **fields)
+            self._log.info("certificate-reloaded", **fields)
 
     def check(self) -> ReadinessStatus:
         """Return a status that is ready while the current certificate has not expired."""
@@ -190,10 +190,10 @@ class TokenReloader:
             tokens = read_tokens(self._path)
         except TokenError as error:
             if str(error) != self._error:
-                self._log.error("tokens-not-renewed", message=str(error))
+                self._log.error("tokens-reload-failed", message=str(error))
             self._error = str(error)
             return
         self._error = ""
         if tokens != self._tokens:
             self._tokens = tokens
-            self._log.info("tokens-renewed", number=len(tokens))
+            self._log.info("tokens-reloaded", number=len(tokens))

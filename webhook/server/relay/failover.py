@@ -203,14 +203,14 @@ class LocalHealth:
         self._backoff_until = self._monotonic() + _LATE_BACKOFF_SECONDS
         if self._is_reachable:
             self._is_reachable = False
-            self._log.warning("gate-silent", message=str(error))
+            self._log.warning("upstream-unreachable", message=str(error))
 
     def mark_reachable(self) -> None:
         """Record that it answered."""
         self._is_late = False
         if not self._is_reachable:
             self._is_reachable = True
-            self._log.info("gate-answers")
+            self._log.info("upstream-reachable")
 
 
 def _create_counters(registry: CollectorRegistry) -> dict[UpstreamKind, Counter]:
