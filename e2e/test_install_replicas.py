@@ -86,4 +86,4 @@ def test_the_runbook_shows_the_readiness_of_every_replica(site: Site, ha: Ha) ->
     said_of = dict(re.findall(r"^pod/(\S+)\n(\{.*\})$", ha.desk.type(command), re.MULTILINE))
     assert sorted(said_of) == pods(site.cluster)
     checks = [json.loads(text)["checks"] for text in said_of.values()]
-    assert [each["leases"]["keeps"] for each in checks].count(True) == 1
+    assert [each["leader-election"]["leader"] for each in checks].count(True) == 1

@@ -66,7 +66,7 @@ def test_caps_hold_settle_and_outlive_a_restart_with_the_rights_of_the_service_a
     assert any(each["spec"]["namespace"] == namespace for each in ledgers_of(cluster, _OWN))
     assert "forbidden" not in following.log().lower()
     until("it keeps the ledgers", lambda: _leases_check(following) == {"ready": True, "keeps": True}, _WITHIN)
-    followed = following.readiness()["checks"]["cluster"]
+    followed = following.readiness()["checks"]["watches"]
     names = ("pods", "namespaces", "nodes", "resourcequotas", "deviceclasses")
     assert all("stale" not in followed[name] for name in names)
 
@@ -96,7 +96,7 @@ def test_of_two_replicas_one_keeps_the_ledgers_and_the_other_takes_over_when_it_
 
 
 def _leases_check(gate: GateProcess) -> dict[str, Any]:
-    found: dict[str, Any] = gate.readiness()["checks"]["leases"]
+    found: dict[str, Any] = gate.readiness()["checks"]["leader-election"]
     return found
 
 

@@ -113,12 +113,12 @@ def _kill(cluster: KindCluster, name: str) -> None:
 def _leaders(cluster: Cluster) -> list[bool]:
     """Of each replica that is ready, whether it keeps the ledgers, as it says itself: a Lease outlives a process."""
     checks = (readiness(cluster, name) for name in pods(cluster))
-    return [each["leases"]["keeps"] for each in checks if each]
+    return [each["leader-election"]["leader"] for each in checks if each]
 
 
 def _leader(cluster: Cluster) -> str:
     """The pod that keeps the ledgers."""
-    (name,) = (name for name in pods(cluster) if readiness(cluster, name)["leases"]["keeps"])
+    (name,) = (name for name in pods(cluster) if readiness(cluster, name)["leader-election"]["leader"])
     return name
 
 

@@ -18,7 +18,7 @@ def test_it_keeps_ledgers_as_long_as_it_runs_and_lets_go_of_its_leases() -> None
     leases = Leases()
     leading = thread(leases)
     leading.start()
-    assert eventually(lambda: leading.check().detail == {"keeps": True})
+    assert eventually(lambda: leading.check().detail == {"leader": True})
     assert leases.stored[LEADER_LEASE].holder == "one"
     leading.stop()
     assert {name: lease.holder for name, lease in leases.stored.items()} == {LEADER_LEASE: ""}

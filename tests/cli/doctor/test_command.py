@@ -187,8 +187,8 @@ class Cluster:
             return Said(201, b"{}")
         if path.endswith("9090/proxy/readyz"):
             watched = {"ready": True, "pods": {"revision": 7}, "namespaces": {"revision": 7}}
-            names = ("policies", "serving", "certificate", "ledgers", "leases")
-            checks = {name: {"ready": True} for name in names} | {"cluster": watched}
+            names = ("policies", "serving", "certificate", "ledgers", "leader-election")
+            checks = {name: {"ready": True} for name in names} | {"watches": watched}
             return one({"status": "ready", "checks": checks})
         if path.endswith("9090/proxy/metrics"):
             lines = (
@@ -245,7 +245,7 @@ def test_a_clock_of_a_replica_that_is_behind_is_told_by_its_date(cluster: Cluste
 
 def test_the_lease_is_read_before_what_may_take_long(cluster: Cluster, kubeconfig: Path) -> None:
     """It is renewed meanwhile, and a clock that was looked at before would seem to be behind."""
-    assert found(kubeconfig)["keeper"]["result"] == "PASS"
+    assert found(kubeconfig)["leader"]["result"] == "PASS"
     lease = next(number for number, path in enumerate(cluster.asked) if path.endswith("/leases/tallygate-leader"))
     slow = (number for number, path in enumerate(cluster.asked) if "/proxy/" in path or "dryRun" in path)
     assert lease < min(slow)
@@ -283,6 +283,6 @@ def test_on_a_terminal_it_is_coloured_and_commands_are_not_folded(cluster: Clust
     arguments = ["doctor", f"--kubeconfig={kubeconfig}"]
     shown = printed(arguments, 60, kubeconfig.parent)
     (failing,) = [line for line in shown.splitlines() if "\x1b[1;31mFAIL" in line]
-    assert "ledger-definition" in failing
+    assert "crd" in failing
     assert any(line.endswith("components/followed/crd.yaml") for line in shown.splitlines() if "$ kubectl" in line)
     assert "\x1b[1;31m" not in printed(arguments, 60, kubeconfig.parent, NO_COLOR="1")

@@ -20,7 +20,7 @@ def test_what_a_replica_tells_may_be_anything(odd: float) -> None:
 def test_the_readiness_of_a_replica_may_be_anything() -> None:
     odds: tuple[Object, ...] = (
         {},
-        {"checks": {"policies": 3, "cluster": {"pods": "x"}}},
+        {"checks": {"policies": 3, "watches": {"pods": "x"}}},
         READY | {"status": 5},
         {"checks": []},
     )

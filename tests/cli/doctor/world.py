@@ -50,9 +50,9 @@ READY: dict[str, Any] = {
         "policies": POLICIES,
         "serving": {"ready": True, "state": "serving"},
         "certificate": {"ready": True},
-        "cluster": {"ready": True, "pods": WATCHED, "namespaces": WATCHED},
+        "watches": {"ready": True, "pods": WATCHED, "namespaces": WATCHED},
         "ledgers": {"ready": True, "unsettled": 0},
-        "leases": {"ready": True, "keeps": True},
+        "leader-election": {"ready": True, "leader": True},
     },
 }
 

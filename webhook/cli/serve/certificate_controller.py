@@ -207,7 +207,7 @@ class _CertificateController:
             detail["handedOver"] = compute_fingerprint(served.certificate)
         problems = {"failure": self._failure, "complaint": self._request_error, "unwatched": self._watches.failure}
         return ReadinessStatus(
-            "certificates", ready=True, detail=detail | {name: text for name, text in problems.items() if text}
+            "certificate-rotation", ready=True, detail=detail | {name: text for name, text in problems.items() if text}
         )
 
     def _create_reconciler(self) -> tuple[CertificateReconciler, CertificateWatch]:

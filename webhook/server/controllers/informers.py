@@ -72,7 +72,7 @@ class GateInformers:
         """
         statuses = self.list_statuses()
         is_ready = all(each.revision is not None for each in statuses if each.name in _CAP_RESOURCES)
-        return ReadinessStatus("cluster", is_ready, {each.name: _format_status(each) for each in statuses})
+        return ReadinessStatus("watches", is_ready, {each.name: _format_status(each) for each in statuses})
 
     def _get_synced_at(self) -> float | None:
         """Return the monotonic time at which pods and namespaces were both last known to be current.

@@ -218,10 +218,10 @@ class LeaseController:
 
     def check(self) -> ReadinessStatus:
         """Return a status that is always ready: without leases every replica reconciles, and work is only repeated."""
-        detail: dict[str, object] = {"keeps": self._elector.is_leader()}
+        detail: dict[str, object] = {"leader": self._elector.is_leader()}
         if self._failure:
             detail["failure"] = self._failure
-        return ReadinessStatus("leases", ready=True, detail=detail)
+        return ReadinessStatus("leader-election", ready=True, detail=detail)
 
     def _run(self) -> None:
         while not self._stop.is_set():
