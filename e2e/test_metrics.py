@@ -91,7 +91,7 @@ def _is_each_refusal_counted(gate: GateProcess) -> bool:
     """Whether one is for want of room, and the others are as many as the log has that asked for patience."""
     told, lines = Told(gate), [json.loads(line) for line in gate.log().splitlines()]
     waits = ("initializing", "stale-namespaces", "uncounted-namespaces", "uncounted-resources", "uncounted-pods")
-    busy = sum(line.get("verdict") == "busy" for line in lines)
+    busy = sum(line.get("verdict") == "retry" for line in lines)
     counted = sum(told.cap("cap_rejections_total", reason=reason) for reason in waits)
     return (told.cap("cap_rejections_total", reason="excess"), counted) == (1, busy)
 

@@ -73,7 +73,7 @@ FAILURES = {
     "nested too deep": (b"[" * 100_000, 400, "review", "the body is no review"),
     "nested too deep where nobody looks": (b'{"x":' + b"[" * 100_000, 400, "review", "the body is no review"),
     "a gate that cannot decide": (review("undecided"), 500, "undecided", "the ledger did not answer"),
-    "a gate that crashes": (review("crash"), 500, "crash", "its log says how"),
+    "a gate that crashes": (review("crash"), 500, "crash", "its log has the cause"),
 }
 
 

@@ -39,7 +39,7 @@ steps:
   `wait`), or when its workload or pods have changed. A rollout is not played: pods of an old template stay.
 - **Time** stands still but for `wait`. Ledgers are open when a sequence begins. A pod that is allowed is *promised*
   room; after `wait: 1s` its ledger has counted it, and it is *held*. A new ledger of a namespace that is not new itself
-  opens after some 40 seconds; until then pods are told to come again (`verdict: busy`).
+  opens after some 40 seconds; until then requests get a 429 (`verdict: retry`).
 - **The end.** A sequence ends with the first step of which something else comes than is expected.
 
 """

@@ -131,7 +131,7 @@ def test_a_dry_run_is_not_counted() -> None:
 
 def test_a_ledger_of_unknown_past_is_counted_as_converging() -> None:
     told = Told(ledgers=MemoryLedgers(is_standalone=False))
-    assert told.create(1).record.verdict == "busy"
+    assert told.create(1).record.verdict == "retry"
     assert told.counts() == {("gpus", "initializing"): 1}
 
 
@@ -150,7 +150,7 @@ def test_whatever_a_ledger_waits_for_has_a_reason_and_is_counted_once_for_each_c
 )
 def test_a_store_that_has_no_time_is_counted(error: Exception, reason: str) -> None:
     told = Told(f"{CAP}---{SECOND}", Failing(error))
-    assert told.create(1).record.verdict == "busy"
+    assert told.create(1).record.verdict == "retry"
     assert told.counts() == {("gpus", reason): 1}
 
 

@@ -26,7 +26,7 @@ from webhook.server.telemetry.labels import OTHER
 from webhook.server.telemetry.rejection_metrics import RejectionMetrics
 
 OPERATIONS: Final = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
-VERDICTS: Final = frozenset({"allow", "deny", "busy"})
+VERDICTS: Final = frozenset({"allow", "deny", "retry"})
 _MAX_CODES: Final = 256
 _DURATION_BUCKETS: Final = (
     0.00005,
