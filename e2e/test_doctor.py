@@ -134,7 +134,7 @@ def doctor(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doc
     if not isinstance(site.gate, GateProcess):
         pytest.skip("it is about a gate of its own, beside the one of the site")
     define_ledgers(cluster)
-    kubeconfig = gates_account(cluster, folder, "followed")
+    kubeconfig = gates_account(cluster, folder, "cluster-access")
     leases = f"/apis/coordination.k8s.io/v1/namespaces/{_OWN}/leases"
     api(cluster.kubeconfig).delete(leases)  # of gates that others have killed
     arguments = ("--cluster=kubeconfig", f"--kubeconfig={kubeconfig}", "--ledgers=kubernetes", "--in-flight-bound=2s")

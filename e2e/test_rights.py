@@ -42,7 +42,7 @@ def following(site: Site, folder: Path) -> Iterator[GateProcess]:
     if not isinstance(site.gate, GateProcess):
         pytest.skip("it is about a gate of its own, beside the one of the site")
     define_ledgers(cluster)
-    kubeconfig = gates_account(cluster, folder, "followed")
+    kubeconfig = gates_account(cluster, folder, "cluster-access")
     api(cluster.kubeconfig).delete(_LEASES)  # of gates that others have killed
     with keeping_gate(site, folder / "gate", {"dongles.yaml": _CAP}, _OWN, kubeconfig) as gate:
         yield gate

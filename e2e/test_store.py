@@ -30,7 +30,7 @@ from webhook.state.kubernetes.ledger_store import Http1Client, Http1Request, Kub
 from webhook.state.ledger.ledger import Ledger, Operation, Reservation
 from webhook.state.ports import LedgerKey, RetryLaterError, StoreUnavailableError
 
-_DEFINITION = Path(__file__).parents[1] / "deploy" / "kustomize" / "components" / "followed" / "crd.yaml"
+_DEFINITION = Path(__file__).parents[1] / "deploy" / "kustomize" / "components" / "cluster-access" / "crd.yaml"
 _CAP = """
 apiVersion: tallygate.dev/v1alpha1
 kind: NamespaceCap

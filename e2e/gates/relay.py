@@ -38,7 +38,7 @@ class RelayProcess(RunningGate):
             f"--monitor={LOOPBACK}:{monitor}",
             f"--tls-cert={certificates / CHAIN_FILE}",
             f"--tls-key={certificates / KEY_FILE}",
-            f"--gate={LOOPBACK}:{gate}",
+            f"--upstream={LOOPBACK}:{gate}",
             _RELAYS_DELAY,
             _AS_LONG_AS_ASKED,
         )
@@ -49,7 +49,7 @@ class RelayProcess(RunningGate):
         Raises:
             ClusterError: it ends, or is not ready in time.
         """
-        more = (f"--others={others}", f"--others-ca={self._certificates / CA_FILE}") if others else ()
+        more = (f"--peers={others}", f"--peers-ca-file={self._certificates / CA_FILE}") if others else ()
         self.run((*self._command, *more), {}, forked)
 
     def answered_by(self, who: str) -> int:

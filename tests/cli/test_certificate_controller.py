@@ -55,8 +55,8 @@ class Place:
 
     def serves(self) -> str:
         """What the server would find in the folder."""
-        assert self.settings.tls_folder
-        leaf = ServedFiles(self.settings.tls_folder).read(datetime.now(UTC))
+        assert self.settings.tls_dir
+        leaf = ServedFiles(self.settings.tls_dir).read(datetime.now(UTC))
         return compute_fingerprint(leaf.certificate) if leaf else ""
 
     def counted(self, series: str) -> float:
@@ -87,7 +87,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     with serving(api, tmp_path / "server") as path:
         yield Place(
             api,
-            Settings(tls_secret=SECRET, tls_folder=tmp_path / "served", tls_settling=0.1, kubeconfig=path),
+            Settings(tls_secret=SECRET, tls_dir=tmp_path / "served", ca_propagation_delay=0.1, kubeconfig=path),
         )
 
 
@@ -100,7 +100,7 @@ def _said(beside: ServerSetup) -> dict[str, Any]:
 
 def test_from_nothing_there_is_a_secret_that_is_published_and_served(place: Place) -> None:
     with place.keeping() as beside:
-        folder = place.settings.tls_folder
+        folder = place.settings.tls_dir
         assert folder
         assert (beside.settings.tls_cert, beside.settings.tls_key) == (folder / "tls.crt", folder / "tls.key")
         data = {name: base64.b64decode(text) for name, text in place.api.objects[PATH]["data"].items()}
@@ -120,7 +120,7 @@ def test_from_nothing_there_is_a_secret_that_is_published_and_served(place: Plac
 
 
 def test_the_folder_is_gone_in_the_end_when_none_is_named(place: Place) -> None:
-    with place.keeping(tls_folder=None) as beside:
+    with place.keeping(tls_dir=None) as beside:
         folder = beside.settings.tls_cert
         assert folder
         assert folder.exists()
@@ -132,8 +132,8 @@ def test_where_no_file_can_be_written_a_folder_is_asked_for(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
     with (
-        pytest.raises(ServeError, match=r"no temporary folder .*; name one by tls_folder"),
-        place.keeping(tls_folder=None),
+        pytest.raises(ServeError, match=r"no temporary folder .*; name one by tls_dir"),
+        place.keeping(tls_dir=None),
     ):
         pass
 
@@ -227,7 +227,7 @@ def test_who_cannot_write_the_folder_says_so(place: Place, tmp_path: Path, monke
     monkeypatch.setattr(certificate_controller, "_START_TIMEOUT_SECONDS", 0.1)
     (tmp_path / "file").write_text("")
     with pytest.raises(ServeError, match=r"file: cannot be written: .*; it must be a volume in memory"):
-        _begin(lambda: place.keeping(tls_folder=tmp_path / "file"))
+        _begin(lambda: place.keeping(tls_dir=tmp_path / "file"))
 
 
 @pytest.mark.parametrize(

@@ -137,4 +137,4 @@ def test_one_that_was_never_started_can_be_stopped(halves: SmallCluster, tmp_pat
 
 def test_without_a_cluster_there_is_nothing_to_audit() -> None:
     with pytest.raises(ServeError, match="what is stored can be audited only where there is a cluster"):
-        serve(Settings(audit_every=60.0))
+        serve(Settings(audit_interval=60.0))

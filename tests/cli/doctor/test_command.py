@@ -273,7 +273,7 @@ def test_what_fails_is_exit_code_1_and_its_command_is_a_line_to_copy(cluster: Cl
     (at,) = [number for number, line in enumerate(lines) if line.startswith("FAIL ")]
     assert lines[at + 1] == (
         f"         $ kubectl --kubeconfig={kubeconfig} apply --server-side --force-conflicts "
-        "--filename=deploy/kustomize/components/followed/crd.yaml"
+        "--filename=deploy/kustomize/components/cluster-access/crd.yaml"
     )
     assert len(lines) == len(CHECKS) + 1
 
@@ -284,5 +284,7 @@ def test_on_a_terminal_it_is_coloured_and_commands_are_not_folded(cluster: Clust
     shown = printed(arguments, 60, kubeconfig.parent)
     (failing,) = [line for line in shown.splitlines() if "\x1b[1;31mFAIL" in line]
     assert "crd" in failing
-    assert any(line.endswith("components/followed/crd.yaml") for line in shown.splitlines() if "$ kubectl" in line)
+    assert any(
+        line.endswith("components/cluster-access/crd.yaml") for line in shown.splitlines() if "$ kubectl" in line
+    )
     assert "\x1b[1;31m" not in printed(arguments, 60, kubeconfig.parent, NO_COLOR="1")

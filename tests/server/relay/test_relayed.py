@@ -38,12 +38,12 @@ def _folder(parent: Path, name: str) -> Path:
 
 def _before(gate: ServerProcess, name: str = "relay", **settings: object) -> ServerProcess:
     """A relay before this gate, with its certificates."""
-    return ServerProcess(_folder(gate.folder.parent, name), RELAY, gate=f"127.0.0.1:{gate.port}", **settings)
+    return ServerProcess(_folder(gate.folder.parent, name), RELAY, upstream=f"127.0.0.1:{gate.port}", **settings)
 
 
 def _others(another: ServerProcess, gate: ServerProcess) -> dict[str, Any]:
     """That another is asked, too, whom the gate's authority vouches for."""
-    return {"others": another.port, "others_ca": gate.folder / "ca.crt"}
+    return {"peers": another.port, "peers_ca_file": gate.folder / "ca.crt"}
 
 
 def _again(gate: ServerProcess) -> ServerProcess:
@@ -130,12 +130,12 @@ def test_a_gate_that_is_not_ready_is_not_asked_while_another_is(tmp_path: Path, 
     issue(old, NAMES, datetime.now(UTC) - timedelta(days=365))
     folder = _folder(tmp_path, "first")
     with ServerProcess(old) as unready:
-        with ServerProcess(folder, RELAY, gate=f"127.0.0.1:{unready.port}", **_others(gate, gate)) as relay:
+        with ServerProcess(folder, RELAY, upstream=f"127.0.0.1:{unready.port}", **_others(gate, gate)) as relay:
             with relay.client() as client:
                 assert client.post(MUTATE, content=review()).status_code == 200
             assert "it is not ready: certificate" in _heard(relay)
         assert unready.counted("tallygate_admission_requests_total") == 0
-        alone = ServerProcess(_folder(tmp_path, "alone"), RELAY, gate=f"127.0.0.1:{unready.port}")
+        alone = ServerProcess(_folder(tmp_path, "alone"), RELAY, upstream=f"127.0.0.1:{unready.port}")
         with alone, alone.client() as client:
             assert client.post(f"{MUTATE}?timeout=1.4s", content=review()).status_code == 200  # better than no answer
             assert _heard(alone)
@@ -221,7 +221,7 @@ def test_it_waits_for_certificates_that_are_about_to_be_written(tmp_path: Path, 
             (later / f".{name}").rename(later / name)
 
     files = {"tls_cert": later / "tls.crt", "tls_key": later / "tls.key"}
-    with every(1, write), ServerProcess(folder, RELAY, gate=f"127.0.0.1:{gate.port}", **files) as relay:
+    with every(1, write), ServerProcess(folder, RELAY, upstream=f"127.0.0.1:{gate.port}", **files) as relay:
         assert relay.logged("waiting")[0]["files"] == [str(each) for each in files.values()]
 
 

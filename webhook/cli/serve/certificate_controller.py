@@ -134,7 +134,7 @@ def run_certificate_controller(settings: Settings, telemetry: Telemetry) -> Iter
     """
     if settings.tls_cert or settings.tls_key:
         raise ServeError("tls_secret takes the place of tls_cert and tls_key: give the one or the others")
-    with _open_folder(settings.tls_folder) as folder:
+    with _open_folder(settings.tls_dir) as folder:
         controller = _CertificateController(settings, folder, telemetry)
         controller.start()
         try:
@@ -152,7 +152,7 @@ def _open_folder(path: Path | None) -> Iterator[ServedFiles]:
         temporary_folder = tempfile.TemporaryDirectory(prefix="tallygate-")
     except OSError as error:
         raise ServeError(
-            f"no temporary folder to hand certificates over in: {error.strerror or error}; name one by tls_folder"
+            f"no temporary folder to hand certificates over in: {error.strerror or error}; name one by tls_dir"
         ) from None
     with temporary_folder as name:
         yield ServedFiles(Path(name))
@@ -221,7 +221,7 @@ class _CertificateController:
             names = create_service_names(CONFIGURATION_NAME, namespace)
         except CertsError as error:
             raise ServeError(str(error)) from None
-        timing = Timing(lambda: datetime.now(UTC), time.monotonic, self._settings.tls_settling)
+        timing = Timing(lambda: datetime.now(UTC), time.monotonic, self._settings.ca_propagation_delay)
         served = self._folder.read(datetime.now(UTC))
         reconciler = CertificateReconciler(
             KubernetesCertificateStore(client, (namespace, name), CONFIGURATION_NAME),
@@ -249,7 +249,9 @@ class _CertificateController:
     def _choose_interval(self) -> float:
         seconds = _RECONCILE_SECONDS
         if self._reconciler.is_pending and not self._failure:
-            seconds = min(seconds, max(_MIN_RECONCILE_SECONDS, self._settings.tls_settling / _RECONCILES_PER_DELAY))
+            seconds = min(
+                seconds, max(_MIN_RECONCILE_SECONDS, self._settings.ca_propagation_delay / _RECONCILES_PER_DELAY)
+            )
         return seconds
 
     def _reconcile(self) -> None:

@@ -14,7 +14,7 @@ R = TypeVar("R", bound=ResourceRecord)
 
 _PAGE_SIZE = 500
 _PAGE_SIZE_FACTORS = (1, 4, 16)
-"""The factors of the page size: a list that expires between two pages is repeated with the next (docs/watching.md)."""
+"""The factors of the page size: a list that expires between two pages is repeated with the next (docs/watches.md)."""
 _OK = 200
 _NOT_FOUND = 404
 

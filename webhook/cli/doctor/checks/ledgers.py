@@ -30,7 +30,7 @@ from webhook.state.kubernetes import cap_ledger
 from webhook.state.kubernetes.crd import create_crd
 
 _IN_MEMORY = "the ledgers are in the gate's memory"
-_CRD_FILE = "deploy/kustomize/components/followed/crd.yaml"
+_CRD_FILE = "deploy/kustomize/components/cluster-access/crd.yaml"
 _CRD_NAME = f"{cap_ledger.PLURAL}.{cap_ledger.GROUP}"
 _MIN_REPLICAS = 2
 _MAX_LEASE_AGE_SECONDS = 4 * LEASE_DURATION_SECONDS
