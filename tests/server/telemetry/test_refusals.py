@@ -163,7 +163,7 @@ def test_a_store_out_of_reach_is_counted_though_nothing_is_decided(error: Except
     metrics = ServerMetrics(BuildInfo("1.0"))
     RequestLog(Log().logger, metrics).log_error(HttpError(500, "undecided", "no decision"), raised.value)
     rejections = {"cap": "gpus", "reason": "unavailable"}
-    assert metrics.registry.get_sample_value("tallygate_cap_refusals_total", rejections) == 1
+    assert metrics.registry.get_sample_value("tallygate_cap_rejections_total", rejections) == 1
 
 
 def test_who_goes_over_a_cap_by_privilege_is_counted_apart() -> None:
