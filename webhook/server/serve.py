@@ -72,14 +72,14 @@ def _run(setup: ServerSetup, telemetry: Telemetry) -> int:
     settings = setup.settings
     policy_reloader = PolicyReloader(settings.policies, telemetry)
     gate_parts = _create_gate_parts(settings, policy_reloader, telemetry)
-    checks = [policy_reloader.check, *gate_parts.checks, *setup.checks]
+    checks = [policy_reloader.check, *(part.check for part in gate_parts.background), *setup.checks]
     lifecycle = Lifecycle(partial(create_app, gate_parts.admit), settings, telemetry, checks)
     forward_library_logs(telemetry.log)
     policy_reloader.store.start()
     gc.collect()
     gc.freeze()  # all objects of the start stay: one collection of them delays every response by 15 ms
     try:
-        with gate_parts.run_workers():
+        with gate_parts.run_background():
             return lifecycle.run()
     finally:
         policy_reloader.store.stop()

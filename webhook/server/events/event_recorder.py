@@ -1,4 +1,4 @@
-"""The recorder of events on the owners of pods: it wraps the gate's `admit` and writes events in a thread of its own.
+"""The recorder of events on the owners of pods: it wraps the gate's `admit` and writes events in a worker.
 
 Events are objects of core/v1. The writer uses PUT, which creates a missing event and updates the count of an existing
 one: events are the kind for which that is allowed without a resourceVersion (AllowCreateOnUpdate and
@@ -8,10 +8,9 @@ series could not change with the amounts in it (ValidateEventUpdate in pkg/apis/
 
 import queue
 import time
-from contextlib import suppress
+from functools import partial
 from http import HTTPStatus
-from threading import Event as Signal
-from threading import Lock, Thread
+from threading import Lock
 from typing import Any, Final, Protocol
 from urllib.parse import quote
 
@@ -23,8 +22,9 @@ from webhook.errors import TallygateError
 from webhook.gate.decisions import Decision
 from webhook.server.events.event_correlator import Event, EventCorrelator
 from webhook.server.events.event_message import create_event_message
-from webhook.server.interfaces import Admit, ReadinessStatus
-from webhook.server.telemetry.json_log import Logger
+from webhook.server.interfaces import Admit
+from webhook.server.telemetry.json_log import FailureLog, Logger
+from webhook.server.worker import Worker, WorkerPace, WorkerTask
 from webhook.state.exchange import HttpResponse
 from webhook.state.kubernetes.ledger_store import Http1Client, Http1ClientConfig, Http1Request
 
@@ -99,7 +99,7 @@ def _format_time(seconds: float) -> str:
 RESULTS: Final = ("written", "gone", "failed", "limited", "full", "crashed")
 
 _MAX_QUEUED: Final = 256
-_JOIN_SECONDS: Final = 6.0  # a call in progress takes at most five
+_IDLE_SECONDS: Final = 60.0  # each event wakes the worker
 
 
 class EventWriter(Protocol):
@@ -115,8 +115,9 @@ class EventWriter(Protocol):
 
 
 class EventRecorder:
-    """A recorder that writes denials and warnings as events on the owners of pods, in a thread of its own.
+    """A recorder that writes denials and warnings as events on the owners of pods, in a worker.
 
+    Events are no condition of readiness: a user who applies a pod gets every message in the response too.
     `process_name` is a name that no other process has.
     """
 
@@ -125,14 +126,15 @@ class EventRecorder:
         self._log = log
         self._correlator = EventCorrelator(process_name)
         self._lock = Lock()
-        self._queue: queue.Queue[Event | None] = queue.Queue(_MAX_QUEUED)
-        self._stop = Signal()
-        self._failure = ""
+        self._queue: queue.Queue[Event] = queue.Queue(_MAX_QUEUED)
         events = Counter(
             "tallygate_events", "Events on owners of pods, by what came of each.", ("result",), registry=registry
         )
         self._counters = {result: events.labels(result) for result in RESULTS}
-        self._thread = Thread(target=self._run, name="events", daemon=True)
+        # The text of a failure names the event, so only the first failure after a success is logged.
+        failure_log = FailureLog(partial(log.warning, "events-not-written"), each_change=False)
+        task = WorkerTask(name="events", run=self._write_next, failure_log=failure_log)
+        self.worker = Worker(task, WorkerPace(interval=lambda: _IDLE_SECONDS))
 
     def wrap_admit(self, admit: Admit) -> Admit:
         """Return an `admit` that also records every decision with codes or warnings."""
@@ -157,42 +159,27 @@ class EventRecorder:
                 self._counters["limited"].inc()
             else:
                 self._queue.put_nowait(event)
+                self.worker.wake()
         except queue.Full:
             self._counters["full"].inc()
         except Exception as crash:  # noqa: BLE001  # the answer stands, whatever is wrong with us
             self._counters["crashed"].inc()
             self._log.error("event-crashed", exc_info=crash)
 
-    def start(self) -> None:
-        """Start the thread; call once only."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop the thread and drop the queued events; wait for at most 6 s."""
-        self._stop.set()
-        if self._thread.is_alive():
-            with suppress(queue.Full):  # a full queue wakes the thread anyway
-                self._queue.put_nowait(None)
-            self._thread.join(_JOIN_SECONDS)
-
-    def check(self) -> ReadinessStatus:
-        """Return a status that is always ready: a user who applies a pod gets every message in the response too."""
-        return ReadinessStatus("events", ready=True, detail={"failure": self._failure} if self._failure else {})
-
-    def _run(self) -> None:
-        while (event := self._queue.get()) is not None and not self._stop.is_set():
-            try:
-                is_written = self._writer.write(event)
-            except EventError as error:
-                self._count_result("failed", str(error))
-            except Exception as crash:  # noqa: BLE001  # a fault of ours must not silence events for good
-                self._count_result("crashed", f"{type(crash).__name__}: {crash}")
-            else:
-                self._count_result("written" if is_written else "gone", "")
-
-    def _count_result(self, result: str, failure: str) -> None:
-        """Count the result of one event; log a failure if the previous event had none."""
-        self._counters[result].inc()
-        if failure and not self._failure:
-            self._log.warning("events-not-written", message=failure)
-        self._failure = failure
+    def _write_next(self) -> bool:
+        """Write one queued event and count the result; wake the worker again if more are queued."""
+        try:
+            event = self._queue.get_nowait()
+        except queue.Empty:
+            return False
+        if not self._queue.empty():
+            self.worker.wake()
+        result = "crashed"
+        try:
+            result = "written" if self._writer.write(event) else "gone"
+        except EventError:
+            result = "failed"
+            raise
+        finally:
+            self._counters[result].inc()
+        return True
