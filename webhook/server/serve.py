@@ -5,22 +5,39 @@ The gate without a cluster is here too: its labels come from a file, and no reco
 
 import gc
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 
 from webhook.gate.gate import Gate
-from webhook.server.controllers.unsynced import NoSnapshotProvider
+from webhook.gate.scheduling_snapshot import ClusterSnapshot
 from webhook.server.interfaces import GateParts, ServerSetup, create_nonce_source
 from webhook.server.lifecycle import Lifecycle, ServeError
 from webhook.server.policy_reloader import PolicyReloader
 from webhook.server.settings.table import Settings
-from webhook.server.telemetry.json_log import forward_library_logs
+from webhook.server.telemetry.json_log import FailureLog, Logger, forward_library_logs
 from webhook.server.telemetry.ledger_observers import CapMetrics
 from webhook.server.telemetry.metrics import Telemetry, start_telemetry
 from webhook.server.web.flask_app import create_app
 from webhook.state import in_memory
 from webhook.state.in_memory import MemoryLedgers
+
+
+class NoSnapshotProvider:
+    """A `SnapshotProvider` without a cluster: it has no snapshot, and logs that once."""
+
+    def __init__(self, log: Logger) -> None:
+        self._log = FailureLog(partial(log.warning, "placing-not-judged"))
+
+    def is_available(self) -> bool:
+        """Return False, and log the reason at the first call."""
+        self._log.update("advertised and schedulable are not judged: no cluster is followed: name one by --cluster")
+        return False
+
+    @contextmanager
+    def open_snapshot(self, *, pods: bool) -> Iterator[ClusterSnapshot | None]:  # noqa: ARG002  # a port's argument, by name
+        """Yield None."""
+        yield None
 
 
 def create_standalone_gate(

@@ -17,8 +17,7 @@ from webhook.gate.scheduling_snapshot import ClusterSnapshot
 from webhook.kube.client import ApiEndpoint
 from webhook.kube.informer import Informer, InformerStatus
 from webhook.objects.core import ResourceQuota
-from webhook.server.controllers.unsynced import UnsyncedLog, create_schedulability_log
-from webhook.server.telemetry.json_log import Logger
+from webhook.server.telemetry.json_log import FailureLog, Logger
 from webhook.state.informers.named_stores import DEVICE_CLASS_CODEC, QUOTA_CODEC, NamespaceStore, QuotaStore
 from webhook.state.informers.scheduler_cache import SchedulerCache
 
@@ -60,8 +59,12 @@ class InformerQuotaLister:
 
     def __init__(self, access: ApiEndpoint, log: Logger) -> None:
         self._store = QuotaStore()
-        self._log = log
-        self._was_synced = True
+        again = "workloads are told again what ResourceQuota will say to their pods"
+        self._unsynced_log = FailureLog(
+            partial(log.warning, "quotas-not-known"),
+            partial(log.info, "quotas-known", message=again),
+            each_change=False,
+        )
         self._informer = Informer(QUOTA_CODEC, access, self._store.apply, self._store.__len__)
         self.start, self.stop = self._informer.start, self._informer.stop
 
@@ -72,19 +75,8 @@ class InformerQuotaLister:
     def list_quotas(self, namespace: str) -> Sequence[ResourceQuota] | None:
         """Return the quotas of a namespace, or None while the store is stale or not synced."""
         stale = self._informer.get_status().stale
-        self._log_change(stale)
+        self._unsynced_log.update(f"workloads are not told of ResourceQuotas: {stale}" if stale else "")
         return None if stale else self._store.list_quotas(namespace)
-
-    def _log_change(self, stale: str | None) -> None:
-        """Log once when forecasts lose the quotas, and once when they have them again."""
-        is_synced = stale is None
-        if is_synced == self._was_synced:
-            return
-        self._was_synced = is_synced
-        if is_synced:
-            self._log.info("quotas-known", message="workloads are told again what ResourceQuota will say to their pods")
-        else:
-            self._log.warning("quotas-not-known", message=f"workloads are not told of ResourceQuotas: {stale}")
 
 
 _SNAPSHOT_TIMEOUT_SECONDS: Final = 0.2  # to wait for other threads that use the cache; no review waits longer
@@ -98,11 +90,13 @@ class InformerSnapshotProvider:
     ) -> None:
         self._scheduler_cache = scheduler_cache
         self._list_statuses = list_statuses
-        self._unsynced_logs = {pods: create_schedulability_log(log) for pods in (False, True)}
-        self._devices_unsynced_log = UnsyncedLog(
+        log_unsynced, log_synced = partial(log.warning, "placing-not-judged"), partial(log.info, "placing-judged")
+        again = partial(log_synced, message="advertised and schedulable are judged again")
+        self._unsynced_logs = {pods: FailureLog(log_unsynced, again, each_change=False) for pods in (False, True)}
+        self._devices_unsynced_log = FailureLog(
             partial(log.warning, "device-classes-not-judged"),
-            partial(log.info, "device-classes-judged"),
-            "names that no node has are",
+            partial(log.info, "device-classes-judged", message="names that no node has are judged again"),
+            each_change=False,
         )
 
     def is_available(self) -> bool:
@@ -114,7 +108,7 @@ class InformerSnapshotProvider:
         """Yield the cluster, or None while it is stale, not synced, or used by other threads for more than 0.2 s."""
         statuses = self._list_statuses()
         stale, age = _find_staleness(statuses, pods=pods)
-        self._unsynced_logs[pods].update(stale)
+        self._unsynced_logs[pods].update(stale and f"advertised and schedulable are not judged: {stale}")
         if stale:
             yield None
             return
@@ -131,7 +125,7 @@ class InformerSnapshotProvider:
         stale = next(
             (each.stale or "" for each in statuses if each.name == DEVICE_CLASS_CODEC.name), "nobody tells of them"
         )
-        self._devices_unsynced_log.update(stale)
+        self._devices_unsynced_log.update(stale and f"names that no node has are not judged: {stale}")
         return not stale
 
 

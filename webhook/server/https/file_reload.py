@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from watchfiles import watch
@@ -15,7 +16,7 @@ from webhook.errors import TallygateError
 from webhook.server.https.granian_worker import HttpsStartError
 from webhook.server.https.tls_files import CertificateError, ServingCertificates
 from webhook.server.interfaces import ReadinessStatus
-from webhook.server.telemetry.json_log import Logger
+from webhook.server.telemetry.json_log import FailureLog, Logger
 from webhook.server.telemetry.metrics import ServerMetrics
 
 _TOKEN_PATTERN = re.compile(rb"[A-Za-z0-9._~-]{16,256}")
@@ -112,7 +113,7 @@ class CertificateReloader:
         self._metrics = metrics
         self._now = now
         self._current: ServingCertificates | None = None
-        self._error = ""
+        self._failure_log = FailureLog(self._log_failure)
 
     def start(self) -> None:
         """Install the certificates for the first time.
@@ -128,14 +129,11 @@ class CertificateReloader:
         try:
             certificates = self._read()
             if self._current and certificates.digest == self._current.digest:
-                self._error = ""
+                self._failure_log.update("")
                 return
             self._install_and_record(certificates)
         except (CertificateError, HttpsStartError) as error:
-            if str(error) != self._error:
-                self._metrics.count_certificate_reload(success=False)
-                self._log.error("certificate-not-renewed", message=str(error))
-            self._error = str(error)
+            self._failure_log.update(str(error))
         else:
             self._metrics.count_certificate_reload(success=True)
             fields = {
@@ -154,15 +152,19 @@ class CertificateReloader:
             "fingerprint": self._current.fingerprint,
             "notAfter": self._current.not_after.isoformat(),
         }
-        if self._error:
-            detail["error"] = self._error
+        if self._failure_log.failure:
+            detail["error"] = self._failure_log.failure
         return ReadinessStatus("certificate", self._now() < self._current.not_after, detail)
 
     def _install_and_record(self, certificates: ServingCertificates) -> None:
         self._install(certificates)
         self._current = certificates
-        self._error = ""
+        self._failure_log.update("")
         self._metrics.certificate_not_after.set(certificates.not_after.timestamp())
+
+    def _log_failure(self, *, message: str) -> None:
+        self._metrics.count_certificate_reload(success=False)
+        self._log.error("certificate-not-renewed", message=message)
 
 
 class TokenReloader:
@@ -176,7 +178,7 @@ class TokenReloader:
         self._path = path
         self._log = log
         self._tokens = read_tokens(path) if path else ()
-        self._error = ""
+        self._failure_log = FailureLog(partial(log.error, "tokens-not-renewed"))
 
     def get_tokens(self) -> tuple[bytes, ...]:
         """Return the tokens that are valid now."""
@@ -189,11 +191,9 @@ class TokenReloader:
         try:
             tokens = read_tokens(self._path)
         except TokenError as error:
-            if str(error) != self._error:
-                self._log.error("tokens-not-renewed", message=str(error))
-            self._error = str(error)
+            self._failure_log.update(str(error))
             return
-        self._error = ""
+        self._failure_log.update("")
         if tokens != self._tokens:
             self._tokens = tokens
             self._log.info("tokens-renewed", number=len(tokens))

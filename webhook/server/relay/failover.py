@@ -3,12 +3,13 @@
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal
 
 from prometheus_client import CollectorRegistry, Counter
 
 from webhook.errors import TallygateError
-from webhook.server.telemetry.json_log import Logger
+from webhook.server.telemetry.json_log import FailureLog, Logger
 from webhook.server.telemetry.metrics import Telemetry
 
 RELAY_HEADER: Final = "Tallygate-Relayed"
@@ -183,9 +184,10 @@ class LocalHealth:
     """The reachability of the local gate; a change is logged."""
 
     def __init__(self, log: Logger, monotonic: Callable[[], float]) -> None:
-        self._log = log
+        self._failure_log = FailureLog(
+            partial(log.warning, "gate-silent"), partial(log.info, "gate-answers"), each_change=False
+        )
         self._monotonic = monotonic
-        self._is_reachable = True
         self._backoff_until = 0.0
         self._is_late = False  # at the last request: to ask a deleted gate costs nothing, to ask a hanging one seconds
 
@@ -201,16 +203,12 @@ class LocalHealth:
         """Record that it did not answer."""
         self._is_late = isinstance(error, SlowUpstreamError)
         self._backoff_until = self._monotonic() + _LATE_BACKOFF_SECONDS
-        if self._is_reachable:
-            self._is_reachable = False
-            self._log.warning("gate-silent", message=str(error))
+        self._failure_log.update(str(error))
 
     def mark_reachable(self) -> None:
         """Record that it answered."""
         self._is_late = False
-        if not self._is_reachable:
-            self._is_reachable = True
-            self._log.info("gate-answers")
+        self._failure_log.update("")
 
 
 def _create_counters(registry: CollectorRegistry) -> dict[UpstreamKind, Counter]:
