@@ -8,7 +8,7 @@ import pytest
 
 from tests.state.watch.test_placing import Followed as Views
 from webhook.kube.informer import InformerStatus
-from webhook.server.controllers.listers import InformerSnapshotProvider
+from webhook.server.controllers.informers import InformerSnapshotProvider
 from webhook.server.serve import NoSnapshotProvider
 from webhook.server.telemetry.json_log import LineWriter, Logger, create_logger
 

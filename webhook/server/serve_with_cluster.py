@@ -11,9 +11,8 @@ from webhook.gate.ledger_reconciler import LedgerReconciler
 from webhook.gate.top_consumers import TopConsumers
 from webhook.kube.config import ClientConfig
 from webhook.server.controllers.audit_controller import AuditController, AuditSchedule
-from webhook.server.controllers.informers import GateInformers, load_client_config
+from webhook.server.controllers.informers import GateInformers, WaitingNamespaceLister, load_client_config
 from webhook.server.controllers.ledger_controller import LeaseController, LedgerController
-from webhook.server.controllers.listers import WaitingNamespaceLister
 from webhook.server.events.event_recorder import EventRecorder, KubernetesEventWriter
 from webhook.server.https.thread_gate import release_turn
 from webhook.server.interfaces import BackgroundPart, GateParts, create_nonce_source
@@ -94,7 +93,7 @@ def _create_event_recorder(
     if settings.events == "off":
         return None
     writer = KubernetesEventWriter(client_config, socket.gethostname())
-    return EventRecorder(writer, secrets.token_hex(8), telemetry.metrics.registry, telemetry.log)
+    return EventRecorder(writer.write, secrets.token_hex(8), telemetry.metrics.registry, telemetry.log)
 
 
 def _create_audit_controller(  # noqa: PLR0913, PLR0917  # what it judges, by what, and who says how it goes

@@ -35,7 +35,7 @@ class _Told:
 
     def __init__(self) -> None:
         self.writer, self.registry, self.log = _Writer(), CollectorRegistry(), Log()
-        self.events = EventRecorder(self.writer, "one", self.registry, self.log.logger)
+        self.events = EventRecorder(self.writer.write, "one", self.registry, self.log.logger)
 
     def count(self, result: str) -> float:
         return self.registry.get_sample_value("tallygate_events_total", {"result": result}) or 0.0

@@ -111,7 +111,7 @@ class LedgerController:
                 self._metrics.count_reconcile("written" if result.is_written else "unchanged")
                 self._metrics.count_expired(result.expired)
                 if result.ledger is not None:
-                    self._metrics.record_ledger(key, result.ledger)
+                    self._metrics.observed_ledgers.record(key, result.ledger)
         if failure:
             raise TallygateError(failure)
         return True
@@ -122,7 +122,7 @@ class LedgerController:
         active_caps = {active_cap.key: active_cap for active_cap in caps.list_caps()}
         due: dict[LedgerKey, ActiveCap] = {}
         # The reservation of a pod that is never stored causes no watch event: only the replica that wrote it knows it.
-        for key in {*self._reconciler.list_pending(), *self._metrics.list_pending()}:
+        for key in {*self._reconciler.list_pending(), *self._metrics.observed_ledgers.list_pending()}:
             if key.cap in active_caps:
                 due[key] = active_caps[key.cap]
             else:

@@ -8,10 +8,11 @@ series could not change with the amounts in it (ValidateEventUpdate in pkg/apis/
 
 import queue
 import time
+from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
 from threading import Lock
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
@@ -42,7 +43,7 @@ class EventError(TallygateError):
 
 
 class KubernetesEventWriter:
-    """An `EventWriter` for a cluster; `replica` is the name of this replica, for users to read."""
+    """A writer of events to a cluster; `replica` is the name of this replica, for users to read."""
 
     def __init__(self, client_config: Http1ClientConfig, replica: str) -> None:
         self._caller = Http1Client(client_config)
@@ -102,27 +103,17 @@ _MAX_QUEUED: Final = 256
 _IDLE_SECONDS: Final = 60.0  # each event wakes the worker
 
 
-class EventWriter(Protocol):
-    """A port that writes events."""
-
-    def write(self, event: Event) -> bool:
-        """Write the event; return False if its namespace is deleted or terminating.
-
-        Raises:
-            EventError: if the event is not written.
-        """
-        ...
-
-
 class EventRecorder:
     """A recorder that writes denials and warnings as events on the owners of pods, in a worker.
 
     Events are no condition of readiness: a user who applies a pod gets every message in the response too.
-    `process_name` is a name that no other process has.
+    `write` is `KubernetesEventWriter.write`; `process_name` is a name that no other process has.
     """
 
-    def __init__(self, writer: EventWriter, process_name: str, registry: CollectorRegistry, log: Logger) -> None:
-        self._writer = writer
+    def __init__(
+        self, write: Callable[[Event], bool], process_name: str, registry: CollectorRegistry, log: Logger
+    ) -> None:
+        self._write = write
         self._log = log
         self._correlator = EventCorrelator(process_name)
         self._lock = Lock()
@@ -176,7 +167,7 @@ class EventRecorder:
             self.worker.wake()
         result = "crashed"
         try:
-            result = "written" if self._writer.write(event) else "gone"
+            result = "written" if self._write(event) else "gone"
         except EventError:
             result = "failed"
             raise

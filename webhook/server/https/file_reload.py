@@ -52,12 +52,12 @@ def read_tokens(path: Path) -> tuple[bytes, ...]:
 _POLL_SECONDS = 60
 
 
-def watch_files(paths: Sequence[Path], reload: Callable[[], None], stop: threading.Event) -> threading.Thread:
+def watch_files(paths: Sequence[Path], reload: Callable[[], None], stop: threading.Event) -> None:
     """Call `reload` now, after every change in the folders of these files, and once a minute, until `stop` is set.
 
     The thread watches folders, not files: the kubelet updates a Secret by replacing a symlink beside the files. It also
     calls `reload` every minute, since some file systems notify of no change. `reload` itself finds out whether a file
-    has changed, and does not raise. Return the started thread.
+    has changed, and does not raise.
     """
     folders = sorted({path.absolute().parent for path in paths})
 
@@ -67,9 +67,7 @@ def watch_files(paths: Sequence[Path], reload: Callable[[], None], stop: threadi
             for _ in _iterate_changes(folders, stop):
                 reload()
 
-    thread = threading.Thread(target=run, name="watch-files", daemon=True)
-    thread.start()
-    return thread
+    threading.Thread(target=run, name="watch-files", daemon=True).start()
 
 
 def _iterate_changes(folders: Sequence[Path], stop: threading.Event) -> Iterator[object]:

@@ -4,9 +4,9 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
-from prometheus_client import CollectorRegistry, Counter
+from prometheus_client import Counter
 
 from webhook.errors import TallygateError
 from webhook.server.telemetry.json_log import FailureLog, Logger
@@ -50,14 +50,6 @@ class UpstreamTimeout:
 
     seconds: float
     allows_unready: bool = False
-
-    @property
-    def announced_seconds(self) -> float:
-        """The timeout in the request: less than the relay waits, so that a gate that is too busy can still answer 429.
-
-        Otherwise the relay would take it for hanging, and ask its peers in its place.
-        """
-        return max(self.seconds - 0.1, self.seconds / 2)
 
 
 SendToUpstream = Callable[[RelayRequest, UpstreamTimeout], RelayResponse]
@@ -119,7 +111,13 @@ class Relay:
         self._name = name
         self._clock = clock or RelayClock()
         self._local_health = LocalHealth(telemetry.log, self._clock.monotonic)
-        self._counters = _create_counters(telemetry.metrics.registry)
+        counter = Counter(
+            "tallygate_relayed",
+            "Reviews that a relay passed on, by who answered.",
+            ("by",),
+            registry=telemetry.metrics.registry,
+        )
+        self._counters = {upstream: counter.labels(upstream) for upstream in get_args(UpstreamKind)}
 
     def forward(self, request: RelayRequest, deadline: float) -> RelayResponse:
         """Return the first response of a gate before the monotonic `deadline`.
@@ -209,11 +207,3 @@ class LocalHealth:
         """Record that it answered."""
         self._is_late = False
         self._failure_log.update("")
-
-
-def _create_counters(registry: CollectorRegistry) -> dict[UpstreamKind, Counter]:
-    counter = Counter(
-        "tallygate_relayed", "Reviews that a relay passed on, by who answered.", ("by",), registry=registry
-    )
-    upstreams: tuple[UpstreamKind, ...] = ("own", "another", "nobody")
-    return {upstream: counter.labels(upstream) for upstream in upstreams}

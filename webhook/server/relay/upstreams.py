@@ -91,7 +91,7 @@ class UpstreamConnection:
             OSError: if the connection fails.
             ValueError: if the response is not HTTP, or is a 503.
         """
-        announced_seconds = UpstreamTimeout(_remaining_seconds(deadline)).announced_seconds
+        announced_seconds = compute_announced_seconds(_remaining_seconds(deadline))
         target = f"{quote(relay_request.path)}?timeout={max(1, int(announced_seconds * 1000))}ms"
         content_headers = f"Content-Type: application/json\r\nContent-Length: {len(relay_request.body)}\r\n"
         request = (
@@ -153,6 +153,14 @@ def _resolve(address: UpstreamAddress, deadline: float) -> Sequence[tuple[Any, .
 def _remaining_seconds(deadline: float, shares: int = 1) -> float:
     """Return the seconds until the deadline divided by `shares`, at least 1 ms: a timeout of 0 would not block."""
     return max((deadline - time.monotonic()) / shares, 0.001)
+
+
+def compute_announced_seconds(seconds: float) -> float:
+    """Return the timeout in a request: less than the relay waits, so that a gate that is too busy can still answer 429.
+
+    Otherwise the relay would take the gate for hanging, and ask its peers in its place.
+    """
+    return max(seconds - 0.1, seconds / 2)
 
 
 @contextmanager
