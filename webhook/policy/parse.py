@@ -8,14 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
-from webhook.policy import bounds
-from webhook.policy.compose import compose
-from webhook.policy.decode import decoded
+from webhook.documents.scalars import Number
+from webhook.documents.syntax_tree import Mapping, Node, Scalar
+from webhook.documents.syntax_tree import Sequence as SequenceNode
+from webhook.policy import policy_text
 from webhook.policy.formats import quote_text, split_counted_name
 from webhook.policy.lint_findings import LintFinding, Severity
 from webhook.policy.model import NamespaceCap, PolicySet, ResourceRule, SourceLocation
-from webhook.policy.nodes import Mapping, Node, Number, Scalar
-from webhook.policy.nodes import Sequence as SequenceNode
 from webhook.policy.policy_builder import Fields, build_cap, build_rule
 from webhook.policy.policy_codes import AMBIGUOUS_NUMBER, DUPLICATE_POLICY, NAMED_TWICE, TOO_LARGE
 from webhook.policy.schema import check_shape
@@ -82,32 +81,28 @@ def _compute_digest(files: Sequence[tuple[str, bytes]]) -> str:
 
 def _check_limits(files: Sequence[tuple[str, bytes]], state: _ParseState) -> bool:
     """Return whether the files together are within the bounds; add a finding if not."""
-    if len(files) > bounds.MAX_FILES:
+    if len(files) > policy_text.MAX_FILES:
         message = (
-            f"{len(files):,} policy files; at most {bounds.MAX_FILES:,} are read: put several policies in one file"
+            f"{len(files):,} policy files; at most {policy_text.MAX_FILES:,} are read: put several policies in one file"
         )
-        state.add_finding(SourceLocation(files[bounds.MAX_FILES][0], 1, 1), TOO_LARGE, message)
+        state.add_finding(SourceLocation(files[policy_text.MAX_FILES][0], 1, 1), TOO_LARGE, message)
         return False
     total = sum(len(content) for _, content in files)
-    if total > bounds.MAX_TOTAL_BYTES:
-        message = f"the files up to this one have more than {bounds.MAX_TOTAL_BYTES:,} bytes together: remove some"
+    if total > policy_text.MAX_TOTAL_BYTES:
+        message = f"the files up to this one have more than {policy_text.MAX_TOTAL_BYTES:,} bytes together: remove some"
         state.add_finding(SourceLocation(files[-1][0], 1, 1), TOO_LARGE, message)
         return False
     return True
 
 
 def _parse_file(name: str, content: bytes, state: _ParseState) -> None:
-    text = decoded(name, content)
-    if isinstance(text, LintFinding):
-        state.findings.add(text)
-        return
-    documents, findings = compose(name, text)
+    documents, findings = policy_text.read_policy_text(name, content)
     state.findings.update(findings)
     for document in documents:
         state.documents += 1
-        if state.documents > bounds.MAX_DOCUMENTS:
-            message = f"more than {bounds.MAX_DOCUMENTS:,} documents in all files together"
-            state.add_finding(SourceLocation(name, document.line, document.column), TOO_LARGE, message)
+        if state.documents > policy_text.MAX_DOCUMENTS:
+            message = f"more than {policy_text.MAX_DOCUMENTS:,} documents in all files together"
+            state.add_finding(SourceLocation(name, *document.position), TOO_LARGE, message)
             return
         if not (isinstance(document, Scalar) and document.value is None):
             _parse_document(name, document, state, {(finding.line, finding.column) for finding in findings})
@@ -128,11 +123,11 @@ def _add_policy(name: str, document: Mapping, state: _ParseState) -> None:
     fields = Fields(document)
     kind, policy_name = fields.get_text("kind"), fields.get_fields("metadata").get_text("name")
     node = fields.get_fields("metadata").get_node("name") or document
-    location = SourceLocation(name, document.line, document.column)
+    location = SourceLocation(name, *document.position)
     first = state.locations_by_name.setdefault((kind, policy_name), location)
     if first is not location:
         message = f'there is another {kind} named "{policy_name}" at {first}; names are unique per kind: rename one'
-        state.add_finding(SourceLocation(name, node.line, node.column), DUPLICATE_POLICY, message)
+        state.add_finding(SourceLocation(name, *node.position), DUPLICATE_POLICY, message)
     elif kind == "ResourceRule":
         state.rules.append(build_rule(fields, location))
     else:
@@ -145,9 +140,7 @@ def check_ambiguous_numbers(name: str, document: Node) -> Iterator[LintFinding]:
         message = (
             f"{quote_text(number.text)} is decimal here, but octal to readers of YAML 1.1; write it without the zero"
         )
-        yield LintFinding.create(
-            SourceLocation(name, number.line, number.column), AMBIGUOUS_NUMBER, Severity.WARNING, message
-        )
+        yield LintFinding.create(SourceLocation(name, *number.position), AMBIGUOUS_NUMBER, Severity.WARNING, message)
 
 
 def _find_ambiguous_numbers(node: Node) -> Iterator[Scalar]:
@@ -159,8 +152,8 @@ def _find_ambiguous_numbers(node: Node) -> Iterator[Scalar]:
         for item in node.items:
             yield from _find_ambiguous_numbers(item)
     else:
-        for _, value in node.pairs:
-            yield from _find_ambiguous_numbers(value)
+        for entry in node.entries:
+            yield from _find_ambiguous_numbers(entry.value)
 
 
 def _check_named_twice(name: str, document: Node, state: _ParseState) -> None:
@@ -168,13 +161,13 @@ def _check_named_twice(name: str, document: Node, state: _ParseState) -> None:
     spec = Fields(document).get_fields("spec")
     for limit in ("hard", "soft"):
         amounts = spec.get_node(limit)
-        keys = [key for key, _ in amounts.pairs] if isinstance(amounts, Mapping) else []
+        keys = [entry.key for entry in amounts.entries] if isinstance(amounts, Mapping) else []
         plain = {key.text for key in keys}
         for key in keys:
             prefix, bare = split_counted_name(key.text)
             if prefix == "requests." and bare in plain:
                 message = f'spec.{limit}: "{bare}" and "{key.text}" both mean what is requested; keep one'
-                state.add_finding(SourceLocation(name, key.line, key.column), NAMED_TWICE, message)
+                state.add_finding(SourceLocation(name, *key.position), NAMED_TWICE, message)
 
 
 def _limit_per_file(findings: list[LintFinding]) -> Iterator[LintFinding]:
@@ -182,7 +175,7 @@ def _limit_per_file(findings: list[LintFinding]) -> Iterator[LintFinding]:
     counts: dict[str, int] = {}
     for finding in findings:
         counts[finding.file] = counts.get(finding.file, 0) + 1
-        if counts[finding.file] <= bounds.MAX_FINDINGS_PER_FILE:
+        if counts[finding.file] <= policy_text.MAX_FINDINGS_PER_FILE:
             yield finding
-        elif counts[finding.file] == bounds.MAX_FINDINGS_PER_FILE + 1:
+        elif counts[finding.file] == policy_text.MAX_FINDINGS_PER_FILE + 1:
             yield replace(finding, message=f"{finding.message}; and more beyond this one, not shown")
