@@ -123,6 +123,7 @@ VALUES: dict[str, tuple[str, Any]] = {
     "a number tagged with nothing is a text": ("! 8", "8"),
     "a block is a text": ("|\n  x\n", "x\n"),
     "a folded block is a text": (">-\n  x\n  y\n", "x y"),
+    "a question mark is part of a text": ("team-?", "team-?"),
     "escapes are read": (r'"\u0061\n"', "a\n"),
 }
 
@@ -173,6 +174,11 @@ REFUSED: dict[str, tuple[str, ErrorKind, tuple[int, int]]] = {
     "an open list": ("a: [b\n", ErrorKind.SYNTAX, (2, 1)),
     "an open quote": ('a: "b\n', ErrorKind.SYNTAX, (2, 1)),
     "a tab for indentation": ("a:\n\tb: c\n", ErrorKind.SYNTAX, (2, 1)),
+    "an item without a space": ("a:\n- b\n-c", ErrorKind.SYNTAX, (3, 3)),
+    "an error after a tab": ('{"a":\t1}\n}\n', ErrorKind.SYNTAX, (2, 1)),
+    "an error after a question mark": ("a: [b-?]\nc: ]\n", ErrorKind.SYNTAX, (2, 4)),
+    "a list that is open after a question mark": ("a: [b-?\n", ErrorKind.SYNTAX, (2, 1)),
+    "no key in a block": (": b\n", ErrorKind.FEATURE, (1, 1)),
     "two colons": ("a: b: c\n", ErrorKind.SYNTAX, (1, 5)),
     "an unknown escape": ('a: "\\q"\n', ErrorKind.SYNTAX, (1, 6)),
     "another version of YAML": ("%YAML 3.0\n---\na: b\n", ErrorKind.SYNTAX, (1, 1)),

@@ -11,9 +11,8 @@ from jsonschema import Draft202012Validator
 from webhook.documents.syntax_tree import Entry, Mapping, Node, Sequence
 from webhook.policy.formats import FORMAT_CHECKS, FormatError, create_format_checker
 from webhook.policy.model import Enforcement, Operator, Schedulable, SourceLocation
-from webhook.policy.parse import parse
+from webhook.policy.parse import parse, read_policy_text
 from webhook.policy.policy_builder import Fields, build_cap, build_rule
-from webhook.policy.policy_text import read_policy_text
 from webhook.policy.schema import load_json_schema
 
 DEFINITIONS: dict[str, Any] = load_json_schema()["$defs"]

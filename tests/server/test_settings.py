@@ -106,6 +106,7 @@ BAD_FILES = {
     "nothing in it": ("a.yaml", b"", "settings are written as"),
     "broken YAML": ("a.yaml", b"a: [", "while parsing"),
     "a key twice": ("a.yaml", b"threads: 1\nthreads: 2\n", "written twice"),
+    "two documents": ("a.yaml", b"threads: 1\n---\nthreads: 2\n", "a second document"),
     "many brackets": ("a.yaml", b"[" * 500, "nest more than 10 deep"),
     "larger than any": ("a.yaml", b"#" * (1 << 20) + b"\n", "larger than 1 MiB"),
     "a tag that constructs": (

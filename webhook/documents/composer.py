@@ -14,13 +14,7 @@ from typing import Any, ClassVar
 
 import yaml
 
-from webhook.documents.scalars import (
-    ScalarValue,
-    format_float,
-    parse_core_scalar,
-    parse_kubectl_scalar,
-    parse_number,
-)
+from webhook.documents.scalars import format_float, parse_core_scalar, parse_kubectl_scalar, parse_number
 from webhook.documents.syntax_tree import (
     START,
     DocumentError,
@@ -199,7 +193,7 @@ def compose_manifests(text: str, limits: Limits) -> Iterator[tuple[Node | None, 
         raise DocumentError(ErrorKind.SYNTAX, start, f"this is not YAML: {error}") from error
 
 
-def _parse_tagged(text: str, tag: str, position: Position) -> ScalarValue:
+def _parse_tagged(text: str, tag: str, position: Position) -> Any:
     """Return the value of `!!int`, `!!float`, `!!bool` or `!!null`; any other tag makes a string."""
     if tag not in _TAG_TYPES:
         return text

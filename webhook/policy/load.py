@@ -9,9 +9,8 @@ from webhook.documents.syntax_tree import Node
 from webhook.policy.lint_findings import LintFinding, Severity
 from webhook.policy.lint_policies import lint_policies
 from webhook.policy.model import SourceLocation
-from webhook.policy.parse import ParseResult, parse
+from webhook.policy.parse import MAX_FILE_BYTES, MAX_FILES, MAX_TOTAL_BYTES, ParseResult, parse
 from webhook.policy.policy_codes import UNREADABLE
-from webhook.policy.policy_text import MAX_FILE_BYTES, MAX_FILES, MAX_TOTAL_BYTES
 
 SUFFIXES = (".yaml", ".yml", ".json")
 """The suffixes of policy files in a folder; other files, hidden files and nested folders are ignored."""

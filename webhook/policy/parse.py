@@ -1,6 +1,9 @@
 """The parser: from the bytes of policy files to a set of rules and caps, with all findings.
 
 It does not stop at the first error, so that one run shows every finding of every file.
+
+Each limit is checked before the work that it bounds. The limits are far above real policies and far below a size that
+harms the gate: a ConfigMap has at most 1 MiB, a set of 1,000 rules is some 20,000 nodes in 400 kB.
 """
 
 import re
@@ -8,16 +11,50 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
+from webhook.documents.composer import compose_policies
 from webhook.documents.scalars import Number
-from webhook.documents.syntax_tree import Mapping, Node, Scalar
+from webhook.documents.syntax_tree import ErrorKind, Limits, Mapping, Node, Position, Scalar
 from webhook.documents.syntax_tree import Sequence as SequenceNode
-from webhook.policy import policy_text
 from webhook.policy.formats import quote_text, split_counted_name
 from webhook.policy.lint_findings import LintFinding, Severity
 from webhook.policy.model import NamespaceCap, PolicySet, ResourceRule, SourceLocation
 from webhook.policy.policy_builder import Fields, build_cap, build_rule
-from webhook.policy.policy_codes import AMBIGUOUS_NUMBER, DUPLICATE_POLICY, NAMED_TWICE, TOO_LARGE
+from webhook.policy.policy_codes import (
+    AMBIGUOUS_NUMBER,
+    DUPLICATE_KEY,
+    DUPLICATE_POLICY,
+    NAMED_TWICE,
+    SYNTAX,
+    TOO_LARGE,
+    UNREADABLE,
+    YAML_FEATURE,
+)
 from webhook.policy.schema import check_shape
+
+MAX_FILE_BYTES = 1 << 20
+MAX_TOTAL_BYTES = 8 << 20
+MAX_LINES = 50_000
+"""Lines of one file."""
+
+MAX_FILES = 1_000
+MAX_DOCUMENTS = 2_000
+"""Documents of all files together; lint compares them in pairs."""
+
+MAX_FINDINGS_PER_FILE = 200
+"""Findings shown per file; one more notes that there are others."""
+
+MAX_NODES = 50_000
+"""Scalars, lists and mappings of one file."""
+
+LIMITS = Limits(size=MAX_FILE_BYTES, depth=32, documents=2 * MAX_NODES, nodes=MAX_NODES, expanded=10_000)
+"""A policy nests eight deep; its documents are limited over all files, by `MAX_DOCUMENTS`."""
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
+_CODES = {
+    ErrorKind.SYNTAX: SYNTAX,
+    ErrorKind.TOO_LARGE: TOO_LARGE,
+    ErrorKind.FEATURE: YAML_FEATURE,
+    ErrorKind.DUPLICATE_KEY: DUPLICATE_KEY,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,31 +118,65 @@ def _compute_digest(files: Sequence[tuple[str, bytes]]) -> str:
 
 def _check_limits(files: Sequence[tuple[str, bytes]], state: _ParseState) -> bool:
     """Return whether the files together are within the bounds; add a finding if not."""
-    if len(files) > policy_text.MAX_FILES:
-        message = (
-            f"{len(files):,} policy files; at most {policy_text.MAX_FILES:,} are read: put several policies in one file"
-        )
-        state.add_finding(SourceLocation(files[policy_text.MAX_FILES][0], 1, 1), TOO_LARGE, message)
+    if len(files) > MAX_FILES:
+        message = f"{len(files):,} policy files; at most {MAX_FILES:,} are read: put several policies in one file"
+        state.add_finding(SourceLocation(files[MAX_FILES][0], 1, 1), TOO_LARGE, message)
         return False
     total = sum(len(content) for _, content in files)
-    if total > policy_text.MAX_TOTAL_BYTES:
-        message = f"the files up to this one have more than {policy_text.MAX_TOTAL_BYTES:,} bytes together: remove some"
+    if total > MAX_TOTAL_BYTES:
+        message = f"the files up to this one have more than {MAX_TOTAL_BYTES:,} bytes together: remove some"
         state.add_finding(SourceLocation(files[-1][0], 1, 1), TOO_LARGE, message)
         return False
     return True
 
 
 def _parse_file(name: str, content: bytes, state: _ParseState) -> None:
-    documents, findings = policy_text.read_policy_text(name, content)
+    documents, findings = read_policy_text(name, content)
     state.findings.update(findings)
     for document in documents:
         state.documents += 1
-        if state.documents > policy_text.MAX_DOCUMENTS:
-            message = f"more than {policy_text.MAX_DOCUMENTS:,} documents in all files together"
+        if state.documents > MAX_DOCUMENTS:
+            message = f"more than {MAX_DOCUMENTS:,} documents in all files together"
             state.add_finding(SourceLocation(name, *document.position), TOO_LARGE, message)
             return
         if not (isinstance(document, Scalar) and document.value is None):
             _parse_document(name, document, state, {(finding.line, finding.column) for finding in findings})
+
+
+def read_policy_text(name: str, content: bytes) -> tuple[list[Node], list[LintFinding]]:
+    """Return the documents of a file, and a finding for every error of its text; a byte order mark is ignored."""
+    text = _decode(name, content)
+    if isinstance(text, LintFinding):
+        return [], [text]
+    documents, errors = compose_policies(text, LIMITS)
+    return documents, [_create_error(name, error.position, _CODES[error.kind], error.message) for error in errors]
+
+
+def _decode(name: str, content: bytes) -> str | LintFinding:
+    """Return the text of a file, or a finding with the reason for its absence."""
+    if len(content) > MAX_FILE_BYTES:
+        message = f"more than {MAX_FILE_BYTES:,} bytes, which is all that is read of one file: split it"
+        return _create_error(name, Position(1, 1), TOO_LARGE, message)
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        column = error.start - (content.rfind(b"\n", 0, error.start) + 1) + 1
+        return _create_error(name, Position(line, column), UNREADABLE, "not UTF-8 text; save the file as UTF-8")
+    control = _CONTROL.search(text)
+    if control:
+        start = control.start()
+        position = Position(text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start))
+        message = f"a control character (U+{ord(control[0]):04X}) cannot stand in a policy file; remove it"
+        return _create_error(name, position, UNREADABLE, message)
+    if text.count("\n") + text.count("\r") > MAX_LINES:
+        message = f"more than {MAX_LINES:,} lines, which is all that is read of one file: split it"
+        return _create_error(name, Position(MAX_LINES, 1), TOO_LARGE, message)
+    return text.replace("\t", " ") if name.endswith(".json") else text
+
+
+def _create_error(name: str, position: Position, code: str, message: str) -> LintFinding:
+    return LintFinding.create(SourceLocation(name, *position), code, Severity.ERROR, message)
 
 
 def _parse_document(name: str, document: Node, state: _ParseState, reported: set[tuple[int, int]]) -> None:
@@ -175,7 +246,7 @@ def _limit_per_file(findings: list[LintFinding]) -> Iterator[LintFinding]:
     counts: dict[str, int] = {}
     for finding in findings:
         counts[finding.file] = counts.get(finding.file, 0) + 1
-        if counts[finding.file] <= policy_text.MAX_FINDINGS_PER_FILE:
+        if counts[finding.file] <= MAX_FINDINGS_PER_FILE:
             yield finding
-        elif counts[finding.file] == policy_text.MAX_FINDINGS_PER_FILE + 1:
+        elif counts[finding.file] == MAX_FINDINGS_PER_FILE + 1:
             yield replace(finding, message=f"{finding.message}; and more beyond this one, not shown")

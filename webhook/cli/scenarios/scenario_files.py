@@ -22,9 +22,8 @@ from webhook.documents.syntax_tree import Mapping, Node, Scalar
 from webhook.policy.formats import FormatError, create_format_checker, quote_text
 from webhook.policy.lint_findings import LintFinding, Severity
 from webhook.policy.model import SourceLocation
-from webhook.policy.parse import check_ambiguous_numbers
+from webhook.policy.parse import MAX_FILE_BYTES, check_ambiguous_numbers, read_policy_text
 from webhook.policy.policy_codes import BAD_LENGTH, BAD_QUANTITY, TOO_LARGE, UNREADABLE
-from webhook.policy.policy_text import MAX_FILE_BYTES, read_policy_text
 from webhook.policy.schema import DocumentSchema, check_shape
 from webhook.server.settings.value_types import DurationError, parse_duration
 
