@@ -9,8 +9,8 @@ import yaml
 from click.testing import CliRunner
 
 from webhook.cli.app import root
-from webhook.cli.manifest.bounds import Bounds
 from webhook.cli.sources import snapshot_reader
+from webhook.documents.syntax_tree import Limits
 
 CAP = """\
 apiVersion: tallygate.dev/v1alpha1
@@ -232,7 +232,7 @@ def test_what_is_no_snapshot_is_misuse(tmp_path: Path, text: str | None, sentenc
 
 def test_a_snapshot_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its size is looked at first."""
-    monkeypatch.setattr(snapshot_reader, "SNAPSHOT_LIMITS", Bounds(size=1024 * 1024))
+    monkeypatch.setattr(snapshot_reader, "SNAPSHOT_LIMITS", Limits(size=1024 * 1024))
     with (tmp_path / "snapshot").open("wb") as sparse:
         sparse.truncate(1024 * 1024 + 1)
     with pytest.raises(

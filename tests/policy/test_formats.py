@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.accounting.quantity import Quantity
+from webhook.documents.syntax_tree import truncate_text
 from webhook.policy.formats import (
     FORMAT_CHECKS,
     FormatError,
     check_quantity,
     quote_text,
     split_counted_name,
-    truncate_text,
 )
 
 TAKEN: dict[str, tuple[str, ...]] = {

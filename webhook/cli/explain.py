@@ -28,13 +28,12 @@ from webhook.accounting.quantity import Quantity
 from webhook.accounting.quantity_parser import QuantityError
 from webhook.accounting.resource_quota import compute_quota_charge
 from webhook.cli.framework import DATA_FORMATS, Command, UsageError
-from webhook.cli.manifest.bounds import DEFAULT
-from webhook.cli.manifest.fault import Fault
-from webhook.cli.manifest.objects import Manifest
 from webhook.cli.manifests.manifest_files import load_manifests
+from webhook.cli.manifests.manifest_objects import Manifest
 from webhook.cli.manifests.typed_objects import parse_object
 from webhook.cli.output import code_catalog, tables
 from webhook.cli.output.tables import create_table, escape_control
+from webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError
 from webhook.objects.core import Pod, PodSpec
 
 _POD = "pod"
@@ -136,7 +135,7 @@ def calculate_pods(filename: str, stdin: BinaryIO) -> list[PodCalculation]:
     Raises:
         UsageError: if a file cannot be read, or contains no pod.
     """
-    loaded = load_manifests((filename,), stdin, DEFAULT, lambda names: names)
+    loaded = load_manifests((filename,), stdin, DEFAULT_LIMITS, lambda names: names)
     if loaded.findings:
         raise UsageError("\n".join(f"{finding.location}: {finding.message}" for finding in loaded.findings))
     calculations = [calculation for manifest in loaded.manifests for calculation in _calculate_manifest(manifest)]
@@ -146,13 +145,13 @@ def calculate_pods(filename: str, stdin: BinaryIO) -> list[PodCalculation]:
 
 
 def _calculate_manifest(manifest: Manifest) -> Iterator[PodCalculation]:
-    location = f"{manifest.file}:{manifest.node.place.line}:{manifest.node.place.column}"
+    location = f"{manifest.file}:{manifest.node.position.line}:{manifest.node.position.column}"
     try:
-        typed = parse_object(manifest, "", DEFAULT)
+        typed = parse_object(manifest, "", DEFAULT_LIMITS)
         if typed is not None and typed.view is not None:
             yield calculate_pod(str(typed.subject), location, f"{typed.view.path}spec", typed.view.pod)
-    except Fault as fault:
-        raise UsageError(f"{manifest.file}:{fault.place.line}:{fault.place.column}: {fault.message}") from fault
+    except DocumentError as fault:
+        raise UsageError(f"{manifest.file}:{fault.position.line}:{fault.position.column}: {fault.message}") from fault
     except QuantityError as error:
         raise UsageError(f"{location}: {error}; `tallygate check {manifest.file}` says where") from error
 

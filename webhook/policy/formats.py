@@ -14,8 +14,9 @@ from webhook.accounting.name_rules import NameContext, find_name_problems
 from webhook.accounting.names import LIMITS_PREFIX, REQUESTS_PREFIX, find_qualified_name_errors
 from webhook.accounting.quantity import Quantity
 from webhook.accounting.quantity_parser import QuantityError
+from webhook.documents.scalars import Number
+from webhook.documents.syntax_tree import truncate_text
 from webhook.errors import TallygateError
-from webhook.policy.nodes import Number
 from webhook.policy.policy_codes import BAD_COUNTED_NAME, BAD_LABEL, BAD_NAME, BAD_PATTERN, BAD_QUANTITY
 from webhook.policy.suggest import suggest_resource
 
@@ -31,7 +32,6 @@ _HAS_DIGIT = re.compile(r"[-+]?\.?[0-9]")
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
 _MAX_LABEL_VALUE_LENGTH = 63
 _MAX_QUANTITY_LENGTH = 64
-_MAX_SHOWN_LENGTH = 80
 _OBJECT_COUNT_NAMES = frozenset({"services", "secrets", "configmaps", "persistentvolumeclaims", "resourcequotas"})
 
 
@@ -43,18 +43,10 @@ class FormatError(TallygateError):
         super().__init__(message)
 
 
-def truncate_text(text: str) -> str:
-    """Return the text, shortened if it is long."""
-    return text if len(text) <= _MAX_SHOWN_LENGTH else f"{text[:_MAX_SHOWN_LENGTH]}…"
-
-
 def quote_text(text: str) -> str:
     """Return the text in quotes, shortened if it is long."""
-    return (
-        f'"{truncate_text(text)}"'
-        if len(text) <= _MAX_SHOWN_LENGTH
-        else (f'"{truncate_text(text)}" ({len(text):,} characters)')
-    )
+    shown = truncate_text(text)
+    return f'"{shown}"' if shown == text else f'"{shown}" ({len(text):,} characters)'
 
 
 def check_quantity(text: str) -> None:

@@ -24,30 +24,27 @@ from webhook.cli.check.merge import (
     ReportedProblem,
     merge_problems,
 )
-from webhook.cli.manifest.bounds import Bounds
-from webhook.cli.manifest.fault import Fault
-from webhook.cli.manifest.locate import locate
-from webhook.cli.manifest.nodes import Entry, Scalar
-from webhook.cli.manifest.nodes import Mapping as MappingNode
-from webhook.cli.manifest.objects import Manifest, duplicates
-from webhook.cli.manifest.scalars import go_float
 from webhook.cli.manifests.manifest_files import create_document_finding
+from webhook.cli.manifests.manifest_objects import Manifest, ManifestError, find_duplicates
 from webhook.cli.manifests.typed_objects import TypedObject, create_subject, parse_object, replace_body
 from webhook.cli.output.findings import Finding, FindingSeverity, FindingSubject
 from webhook.cli.sources.snapshot_reader import SnapshotContents
+from webhook.documents.scalars import format_float
+from webhook.documents.syntax_tree import DocumentError, Entry, Limits, Scalar, locate
+from webhook.documents.syntax_tree import Mapping as MappingNode
 from webhook.gate.scheduling_snapshot import FixedSnapshot, SnapshotProvider, check_schedulability
 from webhook.policy.model import Enforcement, Equality, PolicySet
 
 
-def find_duplicate_keys(manifest: Manifest) -> Iterator[Fault]:
-    """Yield a fault for every duplicate key of a mapping."""
-    for entry in duplicates(manifest.node):
+def find_duplicate_keys(manifest: Manifest) -> Iterator[ManifestError]:
+    """Yield an error for every duplicate key of a mapping."""
+    for entry in find_duplicates(manifest.node):
         message = f"{entry.name} stands here a second time; kubectl keeps the last and drops the others: remove one"
-        yield Fault("TG405", entry.key.place, message)
+        yield ManifestError("TG405", entry.key.position, message)
 
 
-def find_misread_numbers(typed: TypedObject) -> Iterator[Fault]:
-    """Yield a fault for every quantity without quotes that reaches the API server as another number than written."""
+def find_misread_numbers(typed: TypedObject) -> Iterator[ManifestError]:
+    """Yield an error for every quantity without quotes that reaches the API server as another number than written."""
     for resource_field in list_resource_fields(typed.content, typed.view):
         for field, _ in resource_field.lists:
             location = locate(typed.manifest.node, f"{resource_field.path}{field}")
@@ -55,18 +52,18 @@ def find_misread_numbers(typed: TypedObject) -> Iterator[Fault]:
                 yield from _check_number(entry)
 
 
-def _check_number(entry: Entry) -> Iterator[Fault]:
+def _check_number(entry: Entry) -> Iterator[ManifestError]:
     node = entry.value
     if not isinstance(node, Scalar) or isinstance(node.value, bool) or not isinstance(node.value, (int, float)):
         return
-    sent = go_float(node.value) if isinstance(node.value, float) else str(node.value)
+    sent = format_float(node.value) if isinstance(node.value, float) else str(node.value)
     try:
         is_same = Quantity.parse(node.text) == Quantity.parse(sent)
     except QuantityError:
         return
     if not is_same:
         message = f'{entry.name}: {node.text} without quotes is sent as {sent}: write "{node.text}" or {sent}'
-        yield Fault("TG407", node.place, message)
+        yield ManifestError("TG407", node.position, message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +123,7 @@ def create_findings(manifest: Manifest, subject: FindingSubject, problems: Seque
 
 
 def _create_finding(manifest: Manifest, subject: FindingSubject, located: LocatedProblem) -> Finding:
-    reported, position = located.reported, located.location.place
+    reported, position = located.reported, located.location.position
     problem = reported.problem
     return Finding(
         manifest.file,
@@ -149,7 +146,7 @@ class CheckContext:
     policies: PolicySet
     snapshot: SnapshotContents | None
     namespace: str
-    limits: Bounds
+    limits: Limits
 
 
 class ManifestChecker:
@@ -169,7 +166,7 @@ class ManifestChecker:
         try:
             typed = parse_object(manifest, self._context.namespace, self._context.limits)
             return None if typed is None else list(self._check_object(typed))
-        except Fault as error:
+        except DocumentError as error:
             return [create_document_finding(manifest.file, error, subject)]
 
     def _check_object(self, typed: TypedObject) -> Iterator[Finding]:
@@ -207,7 +204,7 @@ class ManifestChecker:
         """Yield the finding for a check that was not evaluated, at the first such object only."""
         if message not in self._reported_messages:
             self._reported_messages.add(message)
-            error = Fault("TG408", typed.manifest.node.place, message)
+            error = ManifestError("TG408", typed.manifest.node.position, message)
             yield create_document_finding(typed.manifest.file, error, typed.subject, FindingSeverity.NOTE)
 
 

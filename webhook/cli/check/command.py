@@ -8,13 +8,13 @@ import click
 from webhook.admission.rule_index import RuleIndex
 from webhook.cli.check.checker import CheckContext, ManifestChecker
 from webhook.cli.framework import EXIT_FINDINGS, EXIT_USAGE_ERROR, Command, output_option, strict_option
-from webhook.cli.manifest.bounds import DEFAULT
 from webhook.cli.manifests.manifest_files import UNREADABLE_CODES, LoadedManifests, load_manifests
 from webhook.cli.output import tables
 from webhook.cli.output.findings import Finding, RunSummary, is_failure
 from webhook.cli.progress import track, track_files
 from webhook.cli.sources import snapshot_reader as snapshots
 from webhook.cli.sources.options import load_usable_policies, snapshot_option
+from webhook.documents.syntax_tree import DEFAULT_LIMITS
 
 
 @click.command(
@@ -67,8 +67,8 @@ def check(  # noqa: PLR0913 -- one argument for each option
     snapshot_contents = (
         snapshots.read_snapshot(snapshot, with_cluster=RuleIndex(policy_set).has_node_rules) if snapshot else None
     )
-    check_context = CheckContext(policy_set, snapshot_contents, namespace, DEFAULT)
-    loaded = load_manifests(sources, sys.stdin.buffer, DEFAULT, track_files)
+    check_context = CheckContext(policy_set, snapshot_contents, namespace, DEFAULT_LIMITS)
+    loaded = load_manifests(sources, sys.stdin.buffer, DEFAULT_LIMITS, track_files)
     run_summary = RunSummary("object", loaded.file_count, non_object_count=loaded.non_object_count)
     findings = _check_manifests(loaded, check_context, run_summary)
     if check_context.policies.caps and snapshot is None:

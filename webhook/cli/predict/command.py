@@ -17,10 +17,6 @@ from webhook.accounting.scheduling.placement import open_placement_session
 from webhook.accounting.scheduling.prediction import Feasibility
 from webhook.accounting.scheduling.scoring import DEFAULT_SCORING, Scoring, ScoringStrategy
 from webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
-from webhook.cli.manifest.bounds import DEFAULT, Bounds
-from webhook.cli.manifest.documents import documents
-from webhook.cli.manifest.fault import Fault
-from webhook.cli.manifest.to_json import to_json
 from webhook.cli.output import tables
 from webhook.cli.predict import prediction_json, prediction_text
 from webhook.cli.predict.cluster_input import ClusterInput, find_pending_pod, read_cluster_input
@@ -29,6 +25,9 @@ from webhook.cli.predict.prediction_details import PredictionDetails, predict_po
 from webhook.cli.progress import track
 from webhook.cli.sources.cluster_source import ClusterSource
 from webhook.cli.sources.options import connection_options, snapshot_option
+from webhook.documents.reader import read_documents
+from webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, Limits
+from webhook.documents.to_json import to_json
 from webhook.errors import TallygateError
 
 _SYNTAX = (
@@ -59,7 +58,7 @@ class _ScoringConfig(msgspec.Struct, rename="camel", forbid_unknown_fields=True)
     requested_to_capacity_ratio: _CapacityRatio | None = None
 
 
-def parse_scoring(option_value: str | None, limits: Bounds) -> Scoring:
+def parse_scoring(option_value: str | None, limits: Limits) -> Scoring:
     """Parse a strategy by its name, or a `scoringStrategy`; return that of the default profile without a value.
 
     Raises:
@@ -70,9 +69,9 @@ def parse_scoring(option_value: str | None, limits: Bounds) -> Scoring:
     if option_value in set(ScoringStrategy) - {ScoringStrategy.REQUESTED_TO_CAPACITY_RATIO}:
         return Scoring(ScoringStrategy(option_value))
     try:
-        (document,) = documents(option_value, limits)
+        (document,) = read_documents(option_value, limits)
         config = msgspec.json.decode(to_json(document.root, limits.expanded), type=_ScoringConfig)
-    except (Fault, ValueError) as error:
+    except (DocumentError, ValueError) as error:
         raise UsageError(f"--scoring {option_value}: {error}; {_SYNTAX}") from error
     weights = {resource.name: resource.weight for resource in config.resources}
     return Scoring(config.type, weights or DEFAULT_SCORING.weights, _parse_shape(option_value, config))
@@ -191,7 +190,7 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     """
     if bool(named) is bool(filenames):
         raise UsageError("name one thing: a pod that waits, as pod/NAME, or manifests by -f FILE")
-    parsed_scoring = parse_scoring(scoring, DEFAULT)
+    parsed_scoring = parse_scoring(scoring, DEFAULT_LIMITS)
     manifest_pods = read_pods_to_place(filenames, namespace, replicas) if filenames else []
     all_pods = [each for each in manifest_pods if not is_placed(each)]
     cluster_input = read_cluster_input(ClusterSource(kubeconfig, context, in_cluster, snapshot), nodes, added)

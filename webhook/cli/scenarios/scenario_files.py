@@ -14,17 +14,15 @@ from typing import Any, Final
 
 from jsonschema import FormatChecker
 
-from webhook.cli.manifest.files import find, printable
+from webhook.cli.manifests.manifest_files import find_files, format_file_name
 from webhook.cli.scenarios.scenario import MAX_PODS, Scenario
 from webhook.cli.scenarios.scenario_builder import build_scenario
-from webhook.policy.bounds import MAX_FILE_BYTES
-from webhook.policy.compose import compose
-from webhook.policy.decode import decoded
+from webhook.documents.scalars import Number
+from webhook.documents.syntax_tree import Mapping, Node, Scalar
 from webhook.policy.formats import FormatError, create_format_checker, quote_text
 from webhook.policy.lint_findings import LintFinding, Severity
 from webhook.policy.model import SourceLocation
-from webhook.policy.nodes import Mapping, Node, Number, Scalar
-from webhook.policy.parse import check_ambiguous_numbers
+from webhook.policy.parse import MAX_FILE_BYTES, check_ambiguous_numbers, read_policy_text
 from webhook.policy.policy_codes import BAD_LENGTH, BAD_QUANTITY, TOO_LARGE, UNREADABLE
 from webhook.policy.schema import DocumentSchema, check_shape
 from webhook.server.settings.value_types import DurationError, parse_duration
@@ -104,7 +102,7 @@ class _LoadedScenarios:
 def load_scenarios(arguments: tuple[str, ...]) -> _LoadedScenarios:
     """Read every file; a broken file does not hide the problems of the others."""
     loaded = _LoadedScenarios()
-    for name in find(arguments):
+    for name in find_files(arguments):
         if len(loaded.scenarios) > MAX_SCENARIOS or len(loaded.findings) > MAX_FINDINGS:
             break
         loaded.files += 1
@@ -121,12 +119,11 @@ def load_scenarios(arguments: tuple[str, ...]) -> _LoadedScenarios:
 
 
 def _read_file(name: str, loaded: _LoadedScenarios) -> None:
-    printable_name, content = printable(name), _read_bytes(name)
-    text = content if isinstance(content, LintFinding) else decoded(printable_name, content)
-    if isinstance(text, LintFinding):
-        loaded.findings.append(text)
+    printable_name, content = format_file_name(name), _read_bytes(name)
+    if isinstance(content, LintFinding):
+        loaded.findings.append(content)
         return
-    documents, findings = compose(printable_name, text)
+    documents, findings = read_policy_text(printable_name, content)
     loaded.findings += findings
     nonempty = [
         document_node
@@ -165,4 +162,4 @@ def _read_bytes(name: str) -> bytes | LintFinding:
 
 
 def _create_finding(name: str, code: str, message: str) -> LintFinding:
-    return LintFinding.create(SourceLocation(printable(name), 1, 1), code, Severity.ERROR, message)
+    return LintFinding.create(SourceLocation(format_file_name(name), 1, 1), code, Severity.ERROR, message)

@@ -2,15 +2,14 @@
 
 import pytest
 
-from webhook.cli.manifest.bounds import DEFAULT
-from webhook.cli.manifest.documents import documents
-from webhook.cli.manifest.fault import Fault
-from webhook.cli.manifest.objects import Manifest, NotAnObject, duplicates, objects
+from webhook.cli.manifests.manifest_objects import Manifest, ManifestError, NotAnObject, find_duplicates, list_objects
+from webhook.documents.reader import read_documents
+from webhook.documents.syntax_tree import DEFAULT_LIMITS
 
 
 def found(text: str) -> list[str]:
     """The objects of a text, as `kind name` or `-` for what is none."""
-    every = (each for document in documents(text, DEFAULT) for each in objects("f", document))
+    every = (each for document in read_documents(text, DEFAULT_LIMITS) for each in list_objects("f", document))
     return ["-" if isinstance(each, NotAnObject) else f"{each.kind} {each.name}".strip() for each in every]
 
 
@@ -56,7 +55,7 @@ def test_objects(text: str, expected: list[str]) -> None:
 )
 def test_half_an_object_is_told(text: str, part: str) -> None:
     """Something says that it is an object, and something that it is none."""
-    with pytest.raises(Fault, match=part) as raised:
+    with pytest.raises(ManifestError, match=part) as raised:
         found(text)
     assert raised.value.code == "TG403"
 
@@ -64,12 +63,12 @@ def test_half_an_object_is_told(text: str, part: str) -> None:
 def test_a_long_list_takes_time_in_proportion() -> None:
     """Twenty thousand items are taken apart in a moment; a list that is moved for each would take minutes."""
     items = ",".join('{"apiVersion":"v1","kind":"Pod"}' for _ in range(20_000))
-    document = next(documents('{"apiVersion":"v1","kind":"List","items":[' + items + "]}", DEFAULT))
-    assert sum(isinstance(each, Manifest) for each in objects("f", document)) == 20_000
+    document = next(read_documents('{"apiVersion":"v1","kind":"List","items":[' + items + "]}", DEFAULT_LIMITS))
+    assert sum(isinstance(each, Manifest) for each in list_objects("f", document)) == 20_000
 
 
 def test_duplicate_keys_are_found_at_any_depth_once() -> None:
     """Also inside what an alias repeats; merge keys may stand several times."""
     text = "a: &a {k: 1, k: 2}\nb: [*a, {l: 1, m: 2, l: 3}]\nc: {<<: *a, <<: *a}\n"
-    entries = duplicates(next(documents(text, DEFAULT)).root)
-    assert sorted((entry.name, entry.key.place.line) for entry in entries) == [("k", 1), ("l", 2)]
+    entries = find_duplicates(next(read_documents(text, DEFAULT_LIMITS)).root)
+    assert sorted((entry.name, entry.key.position.line) for entry in entries) == [("k", 1), ("l", 2)]

@@ -4,10 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.cli.manifest.bounds import DEFAULT
-from webhook.cli.manifest.documents import documents
-from webhook.cli.manifest.locate import locate
-from webhook.cli.manifest.nodes import Node
+from webhook.documents.reader import read_documents
+from webhook.documents.syntax_tree import DEFAULT_LIMITS, Node, locate
 
 TEXT = """\
 metadata:
@@ -34,7 +32,7 @@ status:
 
 def root() -> Node:
     """The text above."""
-    return next(documents(TEXT, DEFAULT)).root
+    return next(read_documents(TEXT, DEFAULT_LIMITS)).root
 
 
 @pytest.mark.parametrize(
@@ -66,11 +64,11 @@ def root() -> Node:
 )
 def test_places(path: str, line: int, column: int, *, exact: bool) -> None:
     """The very field, or what is nearest around it."""
-    spot = locate(root(), path)
-    assert (spot.place.line, spot.place.column, spot.exact) == (line, column, exact)
+    location = locate(root(), path)
+    assert (location.position.line, location.position.column, location.exact) == (line, column, exact)
 
 
 @given(st.text(alphabet="spec.containers[0]resources{}/limits#~ \n", max_size=60) | st.text(max_size=20))
 def test_any_path_is_placed(path: str) -> None:
     """However odd a path is, it is somewhere in the text."""
-    assert 1 <= locate(root(), path).place.line <= TEXT.count("\n")
+    assert 1 <= locate(root(), path).position.line <= TEXT.count("\n")

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.cli.manifest.nodes import ScalarValue
-from webhook.cli.manifest.scalars import go_float, plain
+from webhook.documents.scalars import ScalarValue, format_float, parse_kubectl_scalar
 
 READ = [
     ("a leading zero means octal", "010", 8),
@@ -44,14 +43,14 @@ READ = [
 @pytest.mark.parametrize(("text", "value"), [row[1:] for row in READ], ids=[row[0] for row in READ])
 def test_plain(text: str, value: ScalarValue) -> None:
     """The table of docs on YAML in Kubernetes, as sigs.k8s.io/yaml gives it."""
-    read = plain(text)
+    read = parse_kubectl_scalar(text)
     assert (type(read), read) == (type(value), value)
 
 
 @pytest.mark.parametrize("text", [".inf", "+.Inf", "-.INF", ".nan"])
 def test_infinities_are_no_numbers_of_json(text: str) -> None:
     """They are floats here, so that whoever writes JSON can refuse them."""
-    value = plain(text)
+    value = parse_kubectl_scalar(text)
     assert isinstance(value, float)
     assert not math.isfinite(value)
 
@@ -76,23 +75,23 @@ def test_go_writes_floats_so(value: float, text: str) -> None:
     """encoding/json: no exponent between 1e-6 and 1e21; the rest of the digits are zeros."""
     if text == "9223372036854775808":
         text = "9223372036854776000"  # Go pads the shortest digits with zeros
-    assert go_float(value) == text
+    assert format_float(value) == text
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_float_survives_its_text(value: float) -> None:
     """The shortest digits are enough."""
-    assert float(go_float(value)) == value
+    assert float(format_float(value)) == value
 
 
 @given(st.text(max_size=30))
 def test_any_text_is_read(text: str) -> None:
     """No scalar crashes, and text that is no number stays what it was."""
-    value = plain(text)
+    value = parse_kubectl_scalar(text)
     assert value == text or not isinstance(value, str)
 
 
 def test_a_million_digits_are_read_at_once() -> None:
     """They are beyond a float, so they stay text; no integer is made of them."""
     digits = "9" * 1_000_000
-    assert plain(digits) == digits
+    assert parse_kubectl_scalar(digits) == digits

@@ -8,10 +8,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.cli.manifest.reading import fault, refusal, values
+from tests.documents.reading import describe_error, find_error, values
 from tests.effort import examples
-from webhook.cli.manifest.bounds import Bounds
-from webhook.cli.manifest.documents import documents
+from webhook.documents.reader import read_documents
+from webhook.documents.syntax_tree import ErrorKind, Limits
 
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=8),
@@ -40,9 +40,9 @@ def test_yaml_means_what_it_means_elsewhere(value: dict[str, Any]) -> None:
 @settings(max_examples=examples(300))
 def test_any_text_is_read_or_refused(text: str) -> None:
     """With a fault at a place of the text, never with a crash."""
-    found = refusal(text, Bounds(depth=20, nodes=1000, documents=10, expanded=1000))
-    assert found is None or found.code in {"TG401", "TG402"}
-    assert found is None or 1 <= found.place.line <= text.count("\n") + 2
+    found = find_error(text, Limits(depth=20, nodes=1000, documents=10, expanded=1000))
+    assert found is None or found.kind in {ErrorKind.SYNTAX, ErrorKind.TOO_LARGE}
+    assert found is None or 1 <= found.position.line <= text.count("\n") + 2
 
 
 @pytest.mark.parametrize(
@@ -86,32 +86,36 @@ def test_documents(text: str, found: list[Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "code", "line", "column", "part"),
+    ("text", "kind", "line", "column", "part"),
     [
-        pytest.param("a: [1\nb: 2", "TG401", 2, 2, "flow sequence", id="a bracket that is not closed"),
-        pytest.param("\ta: 1", "TG401", 1, 1, "cannot start any token", id="a tab that indents"),
-        pytest.param("a: *x", "TG401", 1, 4, "*x names no anchor", id="an alias of nothing"),
-        pytest.param("a: &a [*a]", "TG401", 1, 8, "inside what it names", id="an alias of what holds it"),
-        pytest.param("a:\n  b: .inf", "TG401", 2, 6, "no JSON form", id="infinity"),
-        pytest.param("? [a]\n: b", "TG401", 1, 3, "not a list or a mapping", id="a list as a key"),
-        pytest.param("~: a", "TG401", 1, 1, "is null", id="null as a key"),
-        pytest.param("a: !!int b", "TG401", 1, 4, "!!int", id="a tag that does not fit"),
-        pytest.param("a: {<<: 3}", "TG401", 1, 5, "merge key", id="a merge of no mapping"),
-        pytest.param('{"a": 1 "b": 2}', "TG401", 1, 9, "',' or '}'", id="a comma too few in JSON"),
-        pytest.param('{"a": "b', "TG401", 1, 7, "a value", id="a text that does not end in JSON"),
-        pytest.param('{"a": 1}\n[]', "TG401", 2, 1, "'{'", id="a list after an object in JSON"),
-        pytest.param("a: {{ .Values.x }}\n", "TG401", 1, 5, "helm template", id="a template is told how to render"),
-        pytest.param("{{- if .x }}\na: 1\n", "TG401", 1, 2, "helm template", id="also when it begins with one"),
+        pytest.param("a: [1\nb: 2", ErrorKind.SYNTAX, 2, 2, "flow sequence", id="a bracket that is not closed"),
+        pytest.param("\ta: 1", ErrorKind.SYNTAX, 1, 1, "cannot start any token", id="a tab that indents"),
+        pytest.param("a: *x", ErrorKind.SYNTAX, 1, 4, "*x names no anchor", id="an alias of nothing"),
+        pytest.param("a: &a [*a]", ErrorKind.SYNTAX, 1, 8, "inside what it names", id="an alias of what holds it"),
+        pytest.param("a:\n  b: .inf", ErrorKind.SYNTAX, 2, 6, "no JSON form", id="infinity"),
+        pytest.param("? [a]\n: b", ErrorKind.SYNTAX, 1, 3, "not a list or a mapping", id="a list as a key"),
+        pytest.param("~: a", ErrorKind.SYNTAX, 1, 1, "is null", id="null as a key"),
+        pytest.param("a: !!int b", ErrorKind.SYNTAX, 1, 4, "!!int", id="a tag that does not fit"),
+        pytest.param("a: {<<: 3}", ErrorKind.SYNTAX, 1, 5, "merge key", id="a merge of no mapping"),
+        pytest.param('{"a": 1 "b": 2}', ErrorKind.SYNTAX, 1, 9, "',' or '}'", id="a comma too few in JSON"),
+        pytest.param('{"a": "b', ErrorKind.SYNTAX, 1, 7, "a value", id="a text that does not end in JSON"),
+        pytest.param('{"a": 1}\n[]', ErrorKind.SYNTAX, 2, 1, "'{'", id="a list after an object in JSON"),
+        pytest.param(
+            "a: {{ .Values.x }}\n", ErrorKind.SYNTAX, 1, 5, "helm template", id="a template is told how to render"
+        ),
+        pytest.param(
+            "{{- if .x }}\na: 1\n", ErrorKind.SYNTAX, 1, 2, "helm template", id="also when it begins with one"
+        ),
     ],
 )
-def test_faults(text: str, code: str, line: int, column: int, part: str) -> None:
+def test_faults(text: str, kind: ErrorKind, line: int, column: int, part: str) -> None:
     """One fault, at its place, saying what was met."""
-    found = fault(text)
-    assert found[:3] == (code, line, column)
+    found = describe_error(text)
+    assert found[:3] == (kind, line, column)
     assert part in found[3]
 
 
-SMALL = Bounds(depth=5, documents=3, nodes=40, expanded=100)
+SMALL = Limits(depth=5, documents=3, nodes=40, expanded=100)
 
 
 @pytest.mark.parametrize(
@@ -130,21 +134,21 @@ SMALL = Bounds(depth=5, documents=3, nodes=40, expanded=100)
 )
 def test_bounds(text: str) -> None:
     """What is beyond them is refused as such, not as bad YAML."""
-    assert fault(text, SMALL)[0] == "TG402"
+    assert describe_error(text, SMALL)[0] == ErrorKind.TOO_LARGE
 
 
 def test_a_million_brackets_are_refused_at_once() -> None:
     """The default bound on depth is met long before the text ends."""
-    assert fault("[" * 1_000_000)[:3] == ("TG402", 1, 201)
-    assert fault('{"a":' * 1_000_000)[0] == "TG402"
+    assert describe_error("[" * 1_000_000)[:3] == (ErrorKind.TOO_LARGE, 1, 201)
+    assert describe_error('{"a":' * 1_000_000)[0] == ErrorKind.TOO_LARGE
 
 
 def test_sources_are_read_from_comments() -> None:
     """As Helm writes them, between the separator and the object."""
     text = "---\n# Source: a/b.yaml\nx: 1\n---\nx: 2\n---\n# a note\n# Source: c.yaml \nx: 3\n"
-    assert [(found.index, found.origin) for found in documents(text, SMALL)] == [
+    assert [(found.index, found.origin) for found in read_documents(text, SMALL)] == [
         (0, "a/b.yaml"),
         (1, ""),
         (2, "c.yaml"),
     ]
-    assert next(documents("# Source: first.yaml\nx: 1\n", SMALL)).origin == "first.yaml"
+    assert next(read_documents("# Source: first.yaml\nx: 1\n", SMALL)).origin == "first.yaml"
