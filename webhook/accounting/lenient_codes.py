@@ -4,7 +4,7 @@ from webhook.accounting.problem import Code
 
 FRACTION_ACCEPTED = Code(
     number="TG060",
-    slug="fraction-let-through",
+    slug="fraction-accepted",
     summary="A resource that stands for whole things has a fraction, and Kubernetes stores it.",
     explanation="Opaque resources and every name that contains kubernetes.io/ escape Kubernetes' own check. The "
     "scheduler then "
@@ -31,7 +31,7 @@ OPAQUE_REQUEST_NOT_LIMIT = Code(
 )
 NODE_NAME_ACCEPTED = Code(
     number="TG063",
-    slug="node-name-let-through",
+    slug="node-name-accepted",
     summary="A node advertises a resource under a name that no container can ask for.",
     explanation="Kubernetes does not check names in a node's status.",
     invalid_example="status:\n  capacity:\n    Bad_Name!: 5",

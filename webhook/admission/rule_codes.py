@@ -131,7 +131,7 @@ NOT_SCHEDULABLE_NOW = Code(
 )
 PREEMPTS_OTHERS = Code(
     "TG115",
-    "others-leave",
+    "preempts-others",
     "No node has room for the pod now, and the scheduler makes room by asking pods of lower priority to leave.",
     "The pod will run, and something else stops for it: that is what priorities are for, so nothing is refused for it, "
     "even where the rule denies. It is judged by the nodes and pods that the gate follows, where a rule says "
@@ -175,7 +175,7 @@ WORKLOAD_OVER_CAP = Code(
 )
 WORKLOAD_OVER_FREE = Code(
     "TG205",
-    "workload-waits",
+    "workload-over-free",
     "Some pods of a workload have no room under a cap at the moment.",
     "The cap could hold them, but others hold the room. The controller tries again, ever more slowly, until other pods "
     "end or are deleted.",
