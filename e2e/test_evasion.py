@@ -43,7 +43,7 @@ kind: NamespaceCap
 metadata: {name: widgets-by-label}
 spec:
   namespaces: {selector: {matchLabels: {dongles: few}}}
-  pods: {objects: {matchLabels: {tier: gpu}}}
+  pods: {objectSelector: {matchLabels: {tier: gpu}}}
   hard: {example.com/widget: 1}
 ---
 apiVersion: tallygate.dev/v1alpha1
@@ -59,7 +59,7 @@ kind: ResourceRule
 metadata: {name: one-cog}
 spec:
   resources: [example.com/cog]
-  match: {exceptFor: {groups: [break-glass], serviceAccounts: ["*/trusted"]}}
+  match: {exempt: {groups: [break-glass], serviceAccounts: ["*/trusted"]}}
   checks: {perContainer: {max: 1}}
 """
 

@@ -84,7 +84,7 @@ def test_of_a_shared_cap_the_namespaces_are_named_with_what_is_promised_to_them(
 
 
 def test_a_cap_may_keep_its_holders_to_itself() -> None:
-    world = Seen(CAP + "  namesHolders: false\n")
+    world = Seen(CAP + "  showTopConsumers: false\n")
     world.there("p1", 4)
     assert world.message(1) == "holds 4 of 4, 0 promised, free 0: wait until pods end"
 

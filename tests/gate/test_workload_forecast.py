@@ -233,7 +233,7 @@ def test_a_limit_that_a_stored_template_lacks_too_is_not_told_at_every_update() 
 
 
 def test_the_filter_of_a_cap_goes_by_the_template() -> None:
-    text = CAP + "  pods: {objects: {matchLabels: {tier: batch}}}\n"
+    text = CAP + "  pods: {objectSelector: {matchLabels: {tier: batch}}}\n"
     batch = workload(2, replicas=3)
     assert told(Scene(text), batch) == []
     batch["spec"]["template"]["metadata"]["labels"] = {"tier": "batch"}

@@ -105,9 +105,9 @@ def _check_rule_match(rule: ResourceRule) -> Iterator[FieldProblem]:
             "match.namespaces", "nodes are in no namespace; remove this, or name another kind"
         )
     if not is_selector_satisfiable(rule.match.object_selector):
-        yield _create_matches_nothing("match.objects", "no labels satisfy the selector; remove what contradicts")
+        yield _create_matches_nothing("match.objectSelector", "no labels satisfy the selector; remove what contradicts")
     if is_every_user(rule.match.exempt):
-        yield _create_matches_nothing("match.exceptFor", "everybody is exempt; name the groups that shall be")
+        yield _create_matches_nothing("match.exempt", "everybody is exempt; name the groups that shall be")
 
 
 def _create_matches_nothing(field: str, text: str) -> FieldProblem:
@@ -211,7 +211,7 @@ def _check_cap_match(cap: NamespaceCap) -> Iterator[FieldProblem]:
         yield create_error("spec.namespaces", MATCHES_NOTHING, explanation)
     if not is_selector_satisfiable(cap.pods.objects):
         text = "no labels satisfy the selector; remove the requirement that contradicts another"
-        yield create_error("spec.pods.objects", MATCHES_NOTHING, text)
+        yield create_error("spec.pods.objectSelector", MATCHES_NOTHING, text)
     if is_every_user(cap.exceed):
         text = "everybody may go over it; name the groups that may break the glass"
         yield create_warning("spec.exceed", CHECKS_NOTHING, text)
