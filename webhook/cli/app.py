@@ -34,7 +34,7 @@ def completion(ctx: click.Context, shell: str) -> None:
     modules={
         "check": ("webhook.cli.check.command", "Say what the cluster would say of manifests."),
         "lint": ("webhook.cli.lint", "Say whether policy files are right."),
-        "test": ("webhook.cli.scenarios.command", "Play sequences of requests before policies."),
+        "test": ("webhook.cli.scenarios.command", "Run scenarios of requests against policies."),
         "explain": ("webhook.cli.explain", "Say what a code means, or how a pod's request adds up."),
         "predict": ("webhook.cli.predict.command", "Say whether pods will find a node, and why not."),
         "headroom": ("webhook.cli.headroom", "Say how many more of a pod there is room for."),
