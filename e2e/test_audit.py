@@ -139,7 +139,7 @@ def test_what_was_stored_before_the_gate_came_is_found_at_its_owner(audit: Run, 
         ("TG207", "Namespace", halves),
         ("TG204", "Deployment", "halves"),
     ]
-    assert "held most by Deployment halves (2)" in found["findings"][1]["message"]
+    assert "top consumers: Deployment halves (2)" in found["findings"][1]["message"]
     assert found["summary"]["objects"]["Pod"] == 2
 
 

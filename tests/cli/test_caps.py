@@ -83,8 +83,8 @@ def test_what_does_not_fit_is_an_error_with_the_sum(tmp_path: Path) -> None:
     """Asked, held, promised to earlier manifests, free."""
     result = found(tmp_path, [pod("p", 3), pod("q", 4)], [*namespaces(a="yes"), pod("held", 2)])
     assert [each[:2] for each in result] == [("error", "TG201")]
-    assert "asks 4 nvidia.com/gpu" in result[0][2]
-    assert "holds 2 of 8, 3 promised, free 3" in result[0][2]
+    assert "requested 4 nvidia.com/gpu" in result[0][2]
+    assert "used 2, reserved 3, hard 8, free 3" in result[0][2]
 
 
 def test_pods_that_have_ended_hold_nothing(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_what_is_refused_takes_no_room(tmp_path: Path) -> None:
     half["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = "500m"
     result = found(tmp_path, [half, pod("big", 9), pod("p", 8)], namespaces(a="yes"))
     assert "TG201" in [each[1] for each in result]
-    assert not [each for each in result if "asks 8" in each[2]]
+    assert not [each for each in result if "requested 8" in each[2]]
 
 
 @pytest.mark.parametrize("form", ["yaml", "documents", "typed lists"])
