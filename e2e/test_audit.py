@@ -198,7 +198,7 @@ def _written_left_alone_and_removed(cluster: Cluster, audit: Run, namespace: str
         "result": "fail",
         "severity": "high",
         "scored": True,
-        "message": f"1500m is not a whole number; {_BANANAS} is counted in whole units: ask for 1 or 2",
+        "message": f"1500m is not a whole number; {_BANANAS} is counted in whole units: request 1 or 2",
         "resources": [{"apiVersion": "apps/v1", "kind": "Deployment", "namespace": namespace, "name": "halves"}],
         "properties": {
             "field": f"spec.template.spec.containers[0].resources.requests[{_BANANAS}]",

@@ -32,7 +32,7 @@ OPAQUE_REQUEST_NOT_LIMIT = Code(
 NODE_NAME_ACCEPTED = Code(
     number="TG063",
     slug="node-name-accepted",
-    summary="A node advertises a resource under a name that no container can ask for.",
+    summary="A node advertises a resource under a name that no container can request.",
     explanation="Kubernetes does not check names in a node's status.",
     invalid_example="status:\n  capacity:\n    Bad_Name!: 5",
     valid_example="status:\n  capacity:\n    example.com/good-name: 5",
@@ -51,7 +51,7 @@ QUOTA_FRACTION = Code(
     number="TG065",
     slug="quota-fraction",
     summary="A quota on a resource that stands for whole things has a fraction, and Kubernetes stores it.",
-    explanation="Nobody can use the half; a limit of 3500m is one of 3.",
+    explanation="No container can use the half; a limit of 3500m is one of 3.",
     invalid_example="hard:\n  requests.nvidia.com/gpu: 3500m",
     valid_example="hard:\n  requests.nvidia.com/gpu: 3",
 )

@@ -159,7 +159,7 @@ def _check_rule_bounds(rule: ResourceRule) -> Iterator[FieldProblem]:
             yield from _check_fractions(field, bounds) if countable else ()
     min_allowed = find_min_allowed((container,)) if container is not None else None
     if pod is not None and pod.max is not None and min_allowed is not None and min_allowed > pod.max:
-        text = f"{pod.max} is less than the least that one container must ask for, {min_allowed}; raise it"
+        text = f"{pod.max} is less than the minimum that one container must request, {min_allowed}; raise it"
         yield create_error("spec.checks.perPod.max", IMPOSSIBLE_BOUNDS, text)
 
 
