@@ -155,7 +155,7 @@ def test_every_kind_is_listed_in_the_whole_cluster(audit: Run, halves: str) -> N
 def test_a_namespace_that_is_not_there_is_misuse(audit: Run) -> None:
     done = audit("--namespace", "nowhere")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("tallygate: there is no namespace nowhere at https://")
+    assert done.stderr.startswith("tallygate: namespace nowhere does not exist at https://")
 
 
 def test_without_definitions_of_reports_it_says_which_there_are(cluster: Cluster, audit: Run, namespace: str) -> None:

@@ -143,7 +143,7 @@ def test_of_what_a_device_class_stands_for_nothing_is_said_until_it_has_gone(sit
     try:
         _until_nothing_is_told(cluster, namespace, asking)
         by_class = _asking(site, "by-class", {"deviceclass.resource.kubernetes.io/tallygate-licence": "1"})
-        _until_told(cluster, namespace, by_class, "there is no DeviceClass tallygate-licence, so that no node can run")
+        _until_told(cluster, namespace, by_class, "DeviceClass tallygate-licence does not exist, so no node can run")
         assert _sent(cluster, namespace, asking) == ""
     finally:
         api(cluster.kubeconfig).delete(f"{classes}/tallygate-licences")

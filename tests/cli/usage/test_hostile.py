@@ -71,7 +71,7 @@ def test_a_ledger_that_a_person_has_made_is_passed_over(tmp_path: Path) -> None:
     made = ledger()
     made["metadata"]["name"] = "mine"
     result = run(tmp_path, [TEAM, made])
-    assert "capledger gate/mine has a name that no gate gives, and is passed over" in result.stderr
+    assert "capledger gate/mine has a name that no gate gives, and is skipped" in result.stderr
     assert run(tmp_path, [TEAM, made], "--verify").exit_code == 0
 
 
