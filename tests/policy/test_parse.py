@@ -64,8 +64,8 @@ spec:
   match:
     namespaces: {include: ["team-*"], exclude: [team-infra], selector: {matchLabels: {gpu: "yes"}}}
     kinds: [Pod, Deployment]
-    objects: {matchExpressions: [{key: tier, operator: NotIn, values: [web, db]}, {key: x, operator: Exists}]}
-    exceptFor: {groups: ["system:nodes"], users: [alice], serviceAccounts: ["ci/deployer"]}
+    objectSelector: {matchExpressions: [{key: tier, operator: NotIn, values: [web, db]}, {key: x, operator: Exists}]}
+    exempt: {groups: ["system:nodes"], users: [alice], serviceAccounts: ["ci/deployer"]}
   enforcement: audit
   checks:
     wellFormedName: false
@@ -129,9 +129,9 @@ spec:
   shared: true
   hard: {nvidia.com/gpu: 8, requests.cpu: "32", limits.memory: 64Gi, pods: 50}
   soft: {requests.nvidia.com/gpu: 6}
-  pods: {priorityClasses: [batch], nodeSelector: {gpu: a100}, objects: {matchLabels: {}}}
+  pods: {priorityClasses: [batch], nodeSelector: {gpu: a100}, objectSelector: {matchLabels: {}}}
   workloads: deny
-  namesHolders: false
+  showTopConsumers: false
   exceed: {groups: [admins]}
 """
     )
@@ -285,7 +285,7 @@ FIELDS = [
     "soft",
     "pods",
     "workloads",
-    "namesHolders",
+    "showTopConsumers",
     "exceed",
 ]
 

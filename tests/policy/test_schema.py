@@ -110,7 +110,9 @@ def test_enumerations_are_those_of_the_model() -> None:
     spec = DEFINITIONS["ResourceRule"]["properties"]["spec"]["properties"]
     assert set(spec["enforcement"]["enum"]) == set(Enforcement)
     assert set(spec["checks"]["properties"]["schedulable"]["enum"]) == set(Schedulable)
-    assert set(PROPERTIES["ResourceRule.spec.match.objects.matchExpressions.*.operator"]["enum"]) == set(Operator)
+    assert set(PROPERTIES["ResourceRule.spec.match.objectSelector.matchExpressions.*.operator"]["enum"]) == set(
+        Operator
+    )
 
 
 PATTERNED = {part["format"]: part for part in PROPERTIES.values() if "pattern" in part}
@@ -169,7 +171,7 @@ kind: ResourceRule
 metadata: {{name: a, annotations: {{tallygate.dev/why: b}}}}
 spec:
   resources: [a.b/c]
-  match: {{namespaces: {FULL_NAMESPACES}, kinds: [Pod], objects: {FULL_SELECTOR}, exceptFor: {FULL_SUBJECTS}}}
+  match: {{namespaces: {FULL_NAMESPACES}, kinds: [Pod], objectSelector: {FULL_SELECTOR}, exempt: {FULL_SUBJECTS}}}
   enforcement: deny
   checks:
     wellFormedName: true
@@ -188,9 +190,9 @@ spec:
   shared: true
   hard: {{pods: 1}}
   soft: {{pods: 1}}
-  pods: {{priorityClasses: [a], nodeSelector: {{a: b}}, objects: {FULL_SELECTOR}}}
+  pods: {{priorityClasses: [a], nodeSelector: {{a: b}}, objectSelector: {FULL_SELECTOR}}}
   workloads: deny
-  namesHolders: false
+  showTopConsumers: false
   exceed: {FULL_SUBJECTS}
 """,
 }

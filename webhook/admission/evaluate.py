@@ -142,8 +142,8 @@ class _Evaluation:
         }
         rule_names = {rule.name for name in names for rule in unevaluated.get_checks(name).rules}
         return tuple(
-            f"rule {name} was not judged: it selects namespaces by label, and the labels of namespace "
-            f"{self.request.namespace} are not known here"
+            f"rule {name} was not evaluated: it selects namespaces by label, and the labels of namespace "
+            f"{self.request.namespace} are unknown here"
             for name in sorted(rule_names)
         )
 

@@ -75,7 +75,7 @@ class ObjectEvaluator:
             matching = self.caps.find_matching(request.namespace, labels)
             for name in matching.unknown:
                 self._coverage.add_remark(
-                    f"cap {name} was not asked about namespace {request.namespace}, whose labels are not known here"
+                    f"cap {name} was not asked about namespace {request.namespace}, whose labels are unknown here"
                 )
             for cap in matching.caps:
                 yield from _evaluate_cap(cap, request)

@@ -140,7 +140,7 @@ def calculate_pods(filename: str, stdin: BinaryIO) -> list[PodCalculation]:
         raise UsageError("\n".join(f"{finding.location}: {finding.message}" for finding in loaded.findings))
     calculations = [calculation for manifest in loaded.manifests for calculation in _calculate_manifest(manifest)]
     if not calculations:
-        raise UsageError(f"{filename}: there is no pod in it, and nothing that holds a pod template")
+        raise UsageError(f"{filename}: it contains neither a pod nor a pod template")
     return calculations
 
 
@@ -167,7 +167,7 @@ def _complete_subject(_: click.Context, __: click.Parameter, incomplete: str) ->
     examples=(
         ("tallygate explain", "every code in one line"),
         ("tallygate explain TG101", "one code: what, why, what fails, what passes; `not-whole` names it too"),
-        ("tallygate explain pod -f pod.yaml", "how the request of a pod, or of a Deployment's pods, adds up"),
+        ("tallygate explain pod -f pod.yaml", "the calculation of the request of a pod, or of a Deployment's pods"),
         ("helm template . | tallygate explain pod -f - -o json", "the same of rendered manifests, for a program"),
     ),
 )
@@ -181,10 +181,11 @@ def _complete_subject(_: click.Context, __: click.Parameter, incomplete: str) ->
 )
 @click.option("-o", "--output", type=click.Choice(DATA_FORMATS), default="table", help="How to print it.")
 def explain(subject: str | None, filename: str | None, output: str) -> None:
-    """Explain a code that tallygate said, or the arithmetic of a pod's effective request.
+    """Explain a code of tallygate, or the calculation of a pod's effective request.
 
-    A pod asks for what it needs at its most demanding moment: containers and sidecars add up, an init step counts above
-    the sidecars before it, overhead comes on top. `explain pod` shows each term, and what a ResourceQuota would charge.
+    The effective request is the maximum over the life of the pod: containers and sidecars add up, an init step counts
+    on top of the sidecars before it, and overhead is added. `explain pod` shows each term, and the charge of a
+    ResourceQuota.
     """
     if subject == _POD:
         _explain_pods(filename, output)

@@ -161,13 +161,13 @@ class Gate:
             raise UndecidedError(
                 f"cap {matching.unknown[0]} selects namespaces by label, and the labels of namespace "
                 f"{request.namespace} "
-                "are not known here"
+                "are unknown here"
             )
         if not matching.caps:
             return decide_by_rules(context)
         if self._usage_lister is not None and labels is None and self._namespaces.labels(request.namespace) is None:
             # Its new ledger would count as a lost one (rule 7), and reserve nothing for a while.
-            return retry_later(context, f"namespace {request.namespace} is not known here yet")
+            return retry_later(context, f"namespace {request.namespace} is not known to this replica yet")
         new, old = _decode_pods(decoded_request)
         if old is not None and has_ended(old):
             # An ended pod uses nothing, and never will. Its earlier reservation counts until the next recount.
@@ -262,7 +262,7 @@ def _decide_without_result(context: ReviewContext, obstacles: tuple[CapObstacle,
     obstacle = next((each for each in obstacles if not isinstance(each.cause, Prerequisite)), obstacles[0])
     if isinstance(obstacle.cause, StoreUnavailableError):
         raise UndecidedError(
-            f"the ledgers are out of reach: {obstacle.cause}", () if context.request.dry_run else obstacles
+            f"the ledgers are unreachable: {obstacle.cause}", () if context.request.dry_run else obstacles
         ) from obstacle.cause
     is_prerequisite = isinstance(obstacle.cause, Prerequisite)
     reason = f"cap {obstacle.cap}: {obstacle.cause}" if is_prerequisite else str(obstacle.cause)
@@ -304,7 +304,7 @@ def _compute_charge(cap: ActiveCap, pod: Pod | None, fingerprint: Fingerprint | 
         return cap.compute_charge(pod, fingerprint)
     except QuantityError as error:
         # The API server rejects such a pod before it calls a validating webhook.
-        raise ReviewError(f"the pod has a quantity that is none: {error}") from None
+        raise ReviewError(f"the pod has an invalid quantity: {error}") from None
 
 
 def _identify_pod(request: AdmissionRequest, pod: Pod, nonce: str) -> ChargedPod:

@@ -113,7 +113,7 @@ def _checks_free_room(rule: ResourceRule) -> bool:
 
 
 def _describe_too_complex(rule: ResourceRule) -> str:
-    return f"rule {rule.name} was not judged: what the pod says of nodes and other pods is too much to go through"
+    return f"rule {rule.name} was not evaluated: the pod's constraints on nodes and other pods are too complex"
 
 
 class SchedulabilityCheck:
@@ -165,7 +165,7 @@ class SchedulabilityCheck:
         elif now and self._not_now_reason:
             yield self._create_violation(rule, NOT_SCHEDULABLE_NOW, self._not_now_reason)
         elif now and self._preemption_text:
-            yield self._create_violation(_without_deny(rule), PREEMPTS_OTHERS, self._preemption_text)
+            yield self._create_violation(_replace_deny(rule), PREEMPTS_OTHERS, self._preemption_text)
 
     def _create_violation(self, rule: ResourceRule, code: Code, message: str, name: str = "") -> RuleViolation:
         path = self._incoming_pods.locate_resources().get(name, "") if name else ""
@@ -175,13 +175,13 @@ class SchedulabilityCheck:
 
     def _describe_unadvertised(self, name: str) -> str:
         if name.startswith(DEVICE_CLASS_PREFIX):
-            return f"there is no DeviceClass {name.removeprefix(DEVICE_CLASS_PREFIX)}, so that no node can run this"
+            return f"DeviceClass {name.removeprefix(DEVICE_CLASS_PREFIX)} does not exist, so no node can run this pod"
         advertised_names = list(
             islice((each for each in self._cluster.nodes.list_advertised_resources() if each != _PODS), _MAX_NAMES)
         )
         suggestion = suggest_resource(name, advertised_names)
         if suggestion is None:
-            return f"no node advertises {name}, so that no node can run this"
+            return f"no node advertises {name}, so no node can run this pod"
         nodes = self._cluster.nodes.list_advertising_nodes(suggestion, _MAX_NODES + 1)
         more = " and others" if len(nodes) > _MAX_NODES else ""
         verb = "advertise" if len(nodes) > 1 else "advertises"
@@ -209,7 +209,7 @@ class SchedulabilityCheck:
                 and not prediction.unmodelled
             )
             return (
-                f"no node that is to have this pod can ever run it: {_strip_period(_get_fit_error(prediction))}"
+                f"no eligible node can ever run this pod: {_strip_period(_get_fit_error(prediction))}"
                 if is_never
                 else ""
             )
@@ -223,7 +223,7 @@ class SchedulabilityCheck:
             f"{format_amount(name, self._pod.requests[name])} {name}, {_describe_largest(name, largest)}"
             for name, largest in never_prediction.largest_allocatable.items()
         )
-        return f"it asks for {requested}"
+        return f"it requests {requested}"
 
     @cached_property
     def _not_now_reason(self) -> str:
@@ -242,18 +242,15 @@ class SchedulabilityCheck:
         if prediction is None or prediction.candidate is None:
             return ""
         victims = self._describe_victims(prediction.candidate)
-        return (
-            f"{self._describe_shortage(prediction)}; the scheduler can make room, by asking pods of lower "
-            f"priority to leave: {victims}"
-        )
+        return f"{self._describe_shortage(prediction)}; the scheduler can preempt pods of lower priority: {victims}"
 
     def _describe_shortage(self, prediction: QuickPrediction) -> str:
         if not self._incoming_pods.noun:
-            return "no node has room for this pod now"
+            return "no node is feasible for this pod now"
         verb = "fits" if prediction.placed_count == 1 else "fit"
         if self._incoming_pods.copies is None:
             node_count = self._daemon_set_prediction.count
-            return f"only {prediction.placed_count} of {node_count} nodes that are to have it have room for its pod now"
+            return f"only {prediction.placed_count} of {node_count} eligible nodes can run its pod now"
         total = f"of {self._incoming_pods.copies} {self._incoming_pods.noun} {verb} now"
         return f"only {prediction.placed_count} {total}" if prediction.placed_count else f"none {total}"
 
@@ -302,7 +299,7 @@ def _summarize_prediction(prediction: Prediction) -> QuickPrediction | None:
     )
 
 
-def _without_deny(rule: ResourceRule) -> ResourceRule:
+def _replace_deny(rule: ResourceRule) -> ResourceRule:
     """Return the rule with the enforcement warn in place of deny: preemption of other pods is no reason to deny one."""
     return replace(rule, enforcement=Enforcement.WARN) if rule.enforcement is Enforcement.DENY else rule
 

@@ -194,13 +194,13 @@ def check_counted_name(text: str) -> None:
             BAD_COUNTED_NAME, f"{quote_text(text)}: a cap counts names, not patterns; write one line per name"
         )
     if name in _OBJECT_COUNT_NAMES or name.startswith("count/") or "storageclass.storage.k8s.io/" in name:
-        advice = "caps count what pods ask for; limit objects and storage with a ResourceQuota"
+        advice = "caps count the requests of pods; limit objects and storage with a ResourceQuota"
         raise FormatError(BAD_COUNTED_NAME, f"{quote_text(text)} is not counted here: {advice}")
     problems = find_name_problems(name, NameContext.CONTAINER)
     if problems:
         suggestion = suggest_resource(name)
         hint = f'; did you mean "{prefix}{suggestion}"?' if suggestion else ""
-        raise FormatError(BAD_COUNTED_NAME, f"no pod can ask for {quote_text(name)}: {problems[-1].message}{hint}")
+        raise FormatError(BAD_COUNTED_NAME, f"no pod can request {quote_text(name)}: {problems[-1].message}{hint}")
 
 
 FORMAT_CHECKS: dict[str, Callable[[str], None]] = {

@@ -105,9 +105,9 @@ def _check_rule_match(rule: ResourceRule) -> Iterator[FieldProblem]:
             "match.namespaces", "nodes are in no namespace; remove this, or name another kind"
         )
     if not is_selector_satisfiable(rule.match.object_selector):
-        yield _create_matches_nothing("match.objects", "no labels satisfy the selector; remove what contradicts")
+        yield _create_matches_nothing("match.objectSelector", "no labels satisfy the selector; remove what contradicts")
     if is_every_user(rule.match.exempt):
-        yield _create_matches_nothing("match.exceptFor", "everybody is exempt; name the groups that shall be")
+        yield _create_matches_nothing("match.exempt", "everybody is exempt; name the groups that shall be")
 
 
 def _create_matches_nothing(field: str, text: str) -> FieldProblem:
@@ -159,7 +159,7 @@ def _check_rule_bounds(rule: ResourceRule) -> Iterator[FieldProblem]:
             yield from _check_fractions(field, bounds) if countable else ()
     min_allowed = find_min_allowed((container,)) if container is not None else None
     if pod is not None and pod.max is not None and min_allowed is not None and min_allowed > pod.max:
-        text = f"{pod.max} is less than the least that one container must ask for, {min_allowed}; raise it"
+        text = f"{pod.max} is less than the minimum that one container must request, {min_allowed}; raise it"
         yield create_error("spec.checks.perPod.max", IMPOSSIBLE_BOUNDS, text)
 
 
@@ -211,7 +211,7 @@ def _check_cap_match(cap: NamespaceCap) -> Iterator[FieldProblem]:
         yield create_error("spec.namespaces", MATCHES_NOTHING, explanation)
     if not is_selector_satisfiable(cap.pods.objects):
         text = "no labels satisfy the selector; remove the requirement that contradicts another"
-        yield create_error("spec.pods.objects", MATCHES_NOTHING, text)
+        yield create_error("spec.pods.objectSelector", MATCHES_NOTHING, text)
     if is_every_user(cap.exceed):
         text = "everybody may go over it; name the groups that may break the glass"
         yield create_warning("spec.exceed", CHECKS_NOTHING, text)

@@ -173,7 +173,7 @@ class PodFilter:
 
     priority_classes: tuple[str, ...] = ()
     node_selector: Mapping[str, str] = field(default_factory=_create_empty_labels)
-    objects: PolicyLabelSelector | None = None
+    objects: PolicyLabelSelector | None = None  # the keys of ledgers contain a hash of these field names
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,7 @@ def build_cap(document: Fields, location: SourceLocation) -> NamespaceCap:
         exceed=_build_subjects(spec.get_fields("exceed")),
         location=location,
         workloads=ForecastEnforcement(spec.get_text("workloads", ForecastEnforcement.WARN)),
-        shows_top_consumers=spec.get_flag("namesHolders", default=True),
+        shows_top_consumers=spec.get_flag("showTopConsumers", default=True),
         reason=metadata.get_fields("annotations").get_text(REASON_ANNOTATION),
         locations=document.list_locations(location.file),
     )
@@ -140,8 +140,8 @@ def _build_match(fields: Fields) -> Match:
     return Match(
         namespaces=_build_namespace_selector(fields.get_fields("namespaces")),
         kinds=frozenset(fields.get_texts("kinds")) or None,
-        object_selector=_build_label_selector(fields.get_fields("objects")),
-        exempt=_build_subjects(fields.get_fields("exceptFor")),
+        object_selector=_build_label_selector(fields.get_fields("objectSelector")),
+        exempt=_build_subjects(fields.get_fields("exempt")),
     )
 
 
@@ -210,7 +210,7 @@ def _build_pod_filter(fields: Fields) -> PodFilter:
     return PodFilter(
         priority_classes=fields.get_texts("priorityClasses"),
         node_selector=fields.get_fields("nodeSelector").get_pairs(),
-        objects=_build_label_selector(fields.get_fields("objects")),
+        objects=_build_label_selector(fields.get_fields("objectSelector")),
     )
 
 

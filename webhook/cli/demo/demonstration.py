@@ -22,7 +22,7 @@ _PHASES = ("mutate", "validate")
 _DESCRIPTIONS = {
     "good": "Two GPUs of the four that team-a may hold.",
     "bad": "One and a half GPUs, and a request that is not its limit.",
-    "greedy": "Three GPUs, where two of four are promised already.",
+    "greedy": "Three GPUs, where two of four are already reserved.",
 }
 
 

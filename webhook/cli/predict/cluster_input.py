@@ -189,7 +189,7 @@ def _list_cluster(access: ApiEndpoint) -> ClusterInput:
         for record in list_all(transport, pods, access.server).items:
             _add_pod(cluster_input, record)
     except QuantityError as error:
-        raise ClusterInputError(f"{access.server} has stored a quantity that is none: {error}") from error
+        raise ClusterInputError(f"{access.server} has stored an invalid quantity: {error}") from error
     finally:
         transport.close()
     return cluster_input
@@ -258,7 +258,7 @@ def find_pending_pod(reference: str, namespace: str, cluster_input: ClusterInput
     """
     kind, _, name = reference.rpartition("/")
     if kind not in ("pod", "pods", "po") or not name:
-        raise UsageError(f"{reference}: name a pod that waits for a node as pod/NAME, or a file of manifests behind -f")
+        raise UsageError(f"{reference}: name a pending pod as pod/NAME, or a file of manifests after -f")
     pod = cluster_input.pending_pods.get((namespace, name))
     if pod is None:
         raise UsageError(f"{reference}: {_explain_missing_pod(name, namespace, cluster_input)}")
@@ -272,8 +272,8 @@ def _explain_missing_pod(name: str, namespace: str, cluster_input: ClusterInput)
     waiting = sorted(
         f"{pod_name} --namespace {pod_namespace}" for pod_namespace, pod_name in cluster_input.pending_pods
     )
-    hint = f"; those that do are {', '.join(waiting[:10])}" if waiting else "; none does"
-    return f"no pod of that name in namespace {namespace} waits for a node{hint}"
+    hint = f"; pending pods are {', '.join(waiting[:10])}" if waiting else "; no pod is pending"
+    return f"no pod of that name in namespace {namespace} is pending{hint}"
 
 
 def read_cluster_input(

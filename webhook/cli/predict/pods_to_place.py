@@ -121,7 +121,7 @@ def read_pods_to_place(filenames: Sequence[str], namespace: str, count: int | No
     """
     all_pods = list(_parse_manifests(read_manifests(filenames), namespace, count))
     if not all_pods:
-        raise UsageError(f"{', '.join(filenames)}: there is no pod in it, and nothing that holds a pod template")
+        raise UsageError(f"{', '.join(filenames)}: it contains neither a pod nor a pod template")
     return all_pods
 
 
@@ -145,5 +145,5 @@ def is_placed(pods: PodsToPlace) -> bool:
     node = spec.node_name if spec else None
     if not (meta and meta.uid and node):
         return False
-    click.echo(f"tallygate: {pods.subject} is on node {node} already, and is passed over", err=True)
+    click.echo(f"tallygate: {pods.subject} is on node {node} already, and is skipped", err=True)
     return True

@@ -53,7 +53,7 @@ _KINDS: Final = {
 _AUTHENTICATED: Final = "system:authenticated"
 _DEVELOPER: Final = "developer"
 _DEFAULT: Final = "default"
-_AMOUNT_KINDS: Final = ("held", "promised", "free")
+_AMOUNT_KINDS: Final = ("used", "reserved", "free")
 
 
 def build_action(node: Node, source: SourceLocation) -> Action:
@@ -200,7 +200,7 @@ class _ScenarioBuilder:
             fields.get_text("message") if fields.get_node("message") else None,
             fields.get_texts("warnings") if fields.get_node("warnings") else None,
             dict(fields.get_fields("filled").get_pairs()) if fields.get_node("filled") else None,
-            parse_count(pods.get_node("made")),
+            parse_count(pods.get_node("created")),
             parse_count(pods.get_node("missing")),
             tuple(
                 self._build_ledger_expectation(item, policies, namespaces, namespace)

@@ -45,7 +45,7 @@ def get_scenario_language() -> DocumentSchema:
         schema,
         create_scenario_format_checker(),
         required_head="apiVersion: v1 and kind: Pod, say",
-        document_form="a sequence must be a mapping with name and steps; `tallygate test --help` shows one",
+        document_form="a scenario must be a mapping with name and steps; `tallygate test --help` shows one",
     )
 
 
@@ -109,11 +109,11 @@ def load_scenarios(arguments: tuple[str, ...]) -> _LoadedScenarios:
         _read_file(name, loaded)
     if len(loaded.scenarios) > MAX_SCENARIOS:
         loaded.findings.append(
-            _create_finding("", TOO_LARGE, f"more than {MAX_SCENARIOS:,} sequences; test them in parts")
+            _create_finding("", TOO_LARGE, f"more than {MAX_SCENARIOS:,} scenarios; test them in parts")
         )
     for argument in arguments if not loaded.files else ():
         loaded.findings.append(
-            _create_finding(argument, UNREADABLE, "no sequence here; put a file named *.yaml into it")
+            _create_finding(argument, UNREADABLE, "no scenario here; put a file named *.yaml into it")
         )
     return loaded
 
@@ -131,7 +131,7 @@ def _read_file(name: str, loaded: _LoadedScenarios) -> None:
         if not (isinstance(document_node, Scalar) and document_node.value is None)
     ]
     if not nonempty and not findings:
-        loaded.findings.append(_create_finding(name, UNREADABLE, "no sequence in it; write one with name and steps"))
+        loaded.findings.append(_create_finding(name, UNREADABLE, "no scenario in it; write one with name and steps"))
     reported = {(finding.line, finding.column) for finding in findings}
     for document in nonempty:
         _add_document(printable_name, document, reported, loaded)
@@ -153,7 +153,7 @@ def _add_document(name: str, document: Node, reported: set[tuple[int, int]], loa
 def _read_bytes(name: str) -> bytes | LintFinding:
     try:
         if not stat.S_ISREG(os.stat(name).st_mode):  # noqa: PTH116  # a name may be any bytes
-            return _create_finding(name, UNREADABLE, "not a regular file; sequences are files and folders of files")
+            return _create_finding(name, UNREADABLE, "not a regular file; scenarios are files and folders of files")
         with Path(name).open("rb") as file:
             return file.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:

@@ -67,7 +67,7 @@ def build_object(fields: Fields, source: SourceLocation) -> JsonObject:
     extra = [name for name in _SHORT_FIELDS if fields.get_node(name) is not None]
     if form not in SHORT_FORMS and extra:
         raise _create_error(
-            source, f"{extra[0]} stands beside {form}, which says all of the object; write it there", UNKNOWN_FIELD
+            source, f"{extra[0]} is given beside {form}, which is the whole object; write it there", UNKNOWN_FIELD
         )
     if form == "pod" and fields.get_node("replicas") is not None:
         raise _create_error(
@@ -119,7 +119,9 @@ def _read_object(path: str, source: SourceLocation) -> JsonObject:
             LintFinding(finding.file, finding.line, finding.column, finding.code, Severity.ERROR, finding.message),
         )
     if len(intake.manifests) != 1:
-        raise _create_error(source, f"{full_path} holds {len(intake.manifests)} objects; a step sends one", UNREADABLE)
+        raise _create_error(
+            source, f"{full_path} contains {len(intake.manifests)} objects; a step sends one", UNREADABLE
+        )
     (manifest,) = intake.manifests
     try:
         body: Any = json.loads(

@@ -114,7 +114,7 @@ def _handle_items(data: bytes, handle: ItemHandler) -> str:
             item_count += 1
             accepted_count += handle(msgspec.json.decode(item, type=PartialObjectMetadata).kind or kind, item)
     if item_count and not accepted_count:
-        raise SnapshotError("it holds neither pods nor namespaces nor nodes")
+        raise SnapshotError("it contains neither pods nor namespaces nor nodes")
     return revision
 
 
