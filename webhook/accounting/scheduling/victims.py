@@ -61,7 +61,7 @@ class PreemptionCandidate:
     `violation_count` is the number of victims whose eviction violates a budget.
     """
 
-    place: int
+    node_index: int
     victims: tuple[PodInfo, ...]
     violation_count: int
 
@@ -117,7 +117,7 @@ def split_by_budget(
     violating = [sum([budget.record_disruption(pod) for budget in states]) > 0 for pod in pods]
     return (
         [pod for pod, is_violating in zip(pods, violating, strict=True) if is_violating],
-        [pod for pod, breaks in zip(pods, violating, strict=True) if not breaks],
+        [pod for pod, is_violating in zip(pods, violating, strict=True) if not is_violating],
     )
 
 
