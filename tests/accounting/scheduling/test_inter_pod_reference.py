@@ -16,8 +16,7 @@ from tests.accounting.scheduling.reference.plugin import Cycle, Plugin
 from tests.accounting.scheduling.reference.pod_topology_spread import PodTopologySpread
 from tests.accounting.scheduling.reference.status import SUCCESS, Code, Status, unresolvable, unschedulable
 from tests.effort import examples
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.fork import fork
+from webhook.accounting.cluster.cluster import Cluster, fork
 from webhook.accounting.cluster.pod_info import PodInfo, create_pod_info
 from webhook.accounting.scheduling.filters import Filter
 from webhook.accounting.scheduling.incoming_pod import IncomingPod

@@ -6,8 +6,7 @@ import pytest
 
 from tests.accounting.scheduling.clusters import cluster_of, node, pod, pod_of
 from tests.accounting.scheduling.deciding import attempt
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.fork import fork
+from webhook.accounting.cluster.cluster import Cluster, fork
 from webhook.accounting.scheduling.diagnosis import format_fit_error
 from webhook.accounting.scheduling.filters import run_filters
 from webhook.accounting.scheduling.incoming_pod import IncomingPod

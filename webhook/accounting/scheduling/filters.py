@@ -11,9 +11,8 @@ from itertools import chain
 
 import numpy as np
 
-from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.cluster.cluster import Cluster, fork
 from webhook.accounting.cluster.columns import Mask, NodeIndices
-from webhook.accounting.cluster.fork import fork
 from webhook.accounting.cluster.pod_info import PodInfo
 from webhook.accounting.scheduling.diagnosis import Diagnosis, FilterStatus, PreFilterStatus, mark_unresolvable
 from webhook.accounting.scheduling.incoming_pod import IncomingPod

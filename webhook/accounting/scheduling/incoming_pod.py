@@ -20,8 +20,14 @@ from typing import NamedTuple
 import msgspec
 
 from webhook.accounting.amounts import Amounts
-from webhook.accounting.cluster.inter_pod_terms import AffinityTerm, get_required_terms, merge_label_keys, parse_terms
-from webhook.accounting.cluster.pod_info import HostPort, list_host_ports
+from webhook.accounting.cluster.pod_info import (
+    AffinityTerm,
+    HostPort,
+    get_required_terms,
+    list_host_ports,
+    merge_label_keys,
+    parse_terms,
+)
 from webhook.accounting.node_fit import compute_scheduler_requests
 from webhook.accounting.pod_requests import compute_incoming_non_zero_requests
 from webhook.accounting.selectors import Selector, SelectorError, create_selector, join_errors, parse_selector

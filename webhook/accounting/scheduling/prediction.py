@@ -21,8 +21,7 @@ import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.columns import Mask, NodeIndices
-from webhook.accounting.cluster.inter_pod_terms import AffinityTerm
-from webhook.accounting.cluster.pod_info import PodInfo
+from webhook.accounting.cluster.pod_info import AffinityTerm, PodInfo
 from webhook.accounting.node_fit import Shortfall
 from webhook.accounting.scheduling.diagnosis import Diagnosis, FilterStatus, mark_unresolvable
 from webhook.accounting.scheduling.filters import Filter, run_filters

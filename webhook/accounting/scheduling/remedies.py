@@ -15,9 +15,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from webhook.accounting.amounts import Amounts, format_amount
-from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.cluster.cluster import Cluster, fork
 from webhook.accounting.cluster.columns import NodeIndices
-from webhook.accounting.cluster.fork import fork
 from webhook.accounting.cluster.pod_info import PodInfo
 from webhook.accounting.scheduling.filters import run_filters, run_filters_with_nominated_pods
 from webhook.accounting.scheduling.incoming_pod import IncomingPod

@@ -78,7 +78,7 @@ class PreemptionResult:
 class ScheduleResult:
     """The nodes of which the scheduler selects one; without any, `message` is the scheduler's message.
 
-    `diagnosis` is None for a pod with scheduling gates, `preemption` stays None if preemption did not run.
+    `diagnosis` stays None for a pod with scheduling gates, `preemption` if preemption did not run.
     `nominated_nodes` has the nodes of which one is nominated for a pod that fits no node: by preemption now, or by an
     earlier one.
     """

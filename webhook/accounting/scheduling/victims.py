@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.fork import ClusterFork, fork
+from webhook.accounting.cluster.cluster import Cluster, ClusterFork, fork
 from webhook.accounting.cluster.pod_info import PodInfo, list_scheduling_volumes
 from webhook.accounting.scheduling.filters import run_filters_with_nominated_pods
 from webhook.accounting.scheduling.incoming_pod import IncomingPod

@@ -148,7 +148,7 @@ def _create_finding(manifest: Manifest, subject: FindingSubject, located: Locate
 class CheckContext:
     """The context of the manifests: policies, a snapshot if any, the default namespace, and the parser limits.
 
-    `check_nodes` is None if no rule needs the nodes of the snapshot.
+    `check_nodes` stays None if no rule needs the nodes of the snapshot.
     """
 
     policies: PolicySet

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.columns import ABSENT, Mask, NodeIndices
-from webhook.accounting.cluster.inter_pod_terms import AffinityTerm
 from webhook.accounting.cluster.node_columns import NodeColumns
+from webhook.accounting.cluster.pod_info import AffinityTerm
 from webhook.accounting.scheduling.diagnosis import FilterStatus, mark_unresolvable, mark_unschedulable
 from webhook.accounting.scheduling.incoming_pod import HardSpreadConstraint, IncomingPod
 from webhook.accounting.scheduling.plugins.node_eligibility import mask_untolerated_taints, match_pod
