@@ -93,7 +93,7 @@ def test_without_a_cluster_every_request_is_allowed_and_the_log_says_so_once() -
     log = Log()
     request = {"uid": "r", "operation": "CREATE", "kind": {"group": "", "kind": "Pod"}, "object": {}}
     review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
-    decoded = decode_review(json.dumps(review).encode()).request
+    decoded = decode_review(json.dumps(review).encode())
     evaluate = SkippedNodeRules(log.logger)
     assert [evaluate(decoded, RuleSelection((), ())) for _ in range(2)] == [ALLOWED, ALLOWED]
     assert log.events() == [("warning", "placing-not-judged")]

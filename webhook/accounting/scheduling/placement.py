@@ -93,13 +93,13 @@ class PlacementSession:
         Raises:
             QuantityError: if the size of a claim or volume is invalid.
         """
+        if not count or not len(diagnosis.feasible):
+            return PlacementResult((), diagnosis if count else None)
         if not is_independent(pod) and self._needs_all_filters(pod):
             return self._place_one_by_one(pod, count, diagnosis)
         place = self._place_independent if is_independent(pod) else self._place_interacting
         nodes = tuple(place(pod, count, diagnosis))
-        if len(nodes) == count:
-            return PlacementResult(nodes, None)
-        return PlacementResult(nodes, run_filters(pod, self._cluster) if nodes else diagnosis)
+        return PlacementResult(nodes, None if len(nodes) == count else run_filters(pod, self._cluster))
 
     def _place_independent(self, pod: IncomingPod, count: int, diagnosis: Diagnosis) -> Iterator[int]:
         """Place copies that are independent: only the node of the last copy gets a new score."""
@@ -148,8 +148,6 @@ class PlacementSession:
 
     def _find_remaining_nodes(self, pod: IncomingPod, diagnosis: Diagnosis) -> NodeIndices:
         """Return the nodes that pass all filters but those of the inter-pod plugins, ordered by name."""
-        if diagnosis.pre_filter_status is not None:
-            return diagnosis.nodes[:0]
         is_blocked = np.zeros(len(diagnosis.nodes), dtype=np.bool_)
         for status in diagnosis.statuses:
             if status.plugin in INTER_POD_PLUGINS:
