@@ -134,7 +134,6 @@ def test_of_two_nodes_the_one_with_the_better_victims_is_nominated(one: list[Jso
 def test_of_nodes_alike_each_may_be_chosen() -> None:
     said = _said([node("n0", cpu="2"), node("n1", cpu="2")], [_pod("a", "n0"), _pod("b", "n1")])
     assert said.nominated_nodes == ("n0", "n1")
-    assert not _came(said).is_sampled
 
 
 def test_each_node_says_why_nobody_leaving_helps() -> None:
@@ -238,7 +237,6 @@ def test_a_port_is_thought_free_when_one_of_two_that_have_it_is_thought_away() -
 def test_of_many_nodes_the_scheduler_looks_at_some_and_so_may_choose_another() -> None:
     names = [f"n{number}" for number in range(130)]
     said = _said([node(name, cpu="2") for name in names], [_pod(f"p{name}", name) for name in names])
-    assert _came(said).is_sampled
     assert len(_came(said).candidates) == 100  # minCandidateNodesAbsolute
 
 

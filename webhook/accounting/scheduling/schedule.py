@@ -55,9 +55,10 @@ class PreemptionResult:
     """The result: `candidates`, the `best_candidates` of them, or `message`, the reason why there are none.
 
     `is_error` is set if the message is an error of the scheduler. `keeps_nomination` is set if a node that is nominated
-    for the pod already stays nominated. `is_sampled` is set if the scheduler starts its search at a random node and
-    stops at enough candidates, so that it may select another one. `is_undecided` is set if the limit on dry runs was
-    reached without a candidate.
+    for the pod already stays nominated. `is_undecided` is set if the limit on dry runs was reached without a candidate.
+
+    The scheduler starts its search at a random node and stops at enough candidates: if fewer than all nodes are enough,
+    it may select another one.
     """
 
     candidates: tuple[PreemptionCandidate, ...] = ()
@@ -65,7 +66,6 @@ class PreemptionResult:
     message: str = ""
     is_error: bool = False
     keeps_nomination: bool = False
-    is_sampled: bool = False
     is_undecided: bool = False
 
     @property
@@ -148,17 +148,14 @@ def _preempt(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis, max_dry_r
     resolvable = diagnosis.resolvable
     is_excluded, reason_counts = _exclude_hopeless_nodes(pod, cluster, resolvable)
     nodes = resolvable[~is_excluded]
-    max_candidates = min(max(len(resolvable) * _MIN_CANDIDATES_PERCENTAGE // 100, _MIN_CANDIDATES), len(resolvable))
     if max_dry_runs is None:
-        tried = nodes
+        tried, max_candidates = nodes, max(len(resolvable) * _MIN_CANDIDATES_PERCENTAGE // 100, _MIN_CANDIDATES)
     else:
-        tried = (_sort_by_likelihood(pod, cluster, nodes) if len(nodes) > max_dry_runs else nodes)[:max_dry_runs]
-    candidates, non_candidates = _dry_run_preemption(
-        pod, cluster, tried.tolist(), max_candidates if max_dry_runs is None else 1
-    )
+        sorted_nodes = _sort_by_likelihood(pod, cluster, nodes) if len(nodes) > max_dry_runs else nodes
+        tried, max_candidates = sorted_nodes[:max_dry_runs], 1
+    candidates, non_candidates = _dry_run_preemption(pod, cluster, tried.tolist(), max_candidates)
     if candidates:
-        is_sampled = max_candidates < len(resolvable)
-        return PreemptionResult(candidates, pick_best_candidates(candidates), is_sampled=is_sampled)
+        return PreemptionResult(candidates, pick_best_candidates(candidates))
     if len(tried) < len(nodes):
         return PreemptionResult(is_undecided=True)
     errors = sorted({each.reasons[0] for each in non_candidates if each.is_error})
