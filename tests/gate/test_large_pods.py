@@ -13,7 +13,7 @@ import pytest
 
 from tests.gate.scene import Scene, pod, response
 from tests.gate.test_schedulability import NOT_NOW, RULE, cluster
-from webhook.gate.scheduling_snapshot import FixedSnapshot, SnapshotProvider
+from webhook.gate.schedulability import FixedSnapshot, SnapshotProvider
 
 _MIB = 1024 * 1024
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -11,7 +11,7 @@ from tests.gate.scene import GPU, Scene, pod, response
 from tests.gate.test_workload_forecast import told, workload
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.ingest import ingest
-from webhook.gate.scheduling_snapshot import ClusterSnapshot, FixedSnapshot
+from webhook.gate.schedulability import ClusterSnapshot, FixedSnapshot
 
 RULE = """
 apiVersion: tallygate.dev/v1alpha1
@@ -280,10 +280,6 @@ def test_without_nodes_or_without_a_cluster_nothing_is_said() -> None:
 
 class Unseen:
     """A cluster that is not known now, when it comes to it."""
-
-    def is_available(self) -> bool:
-        """As far as that is told."""
-        return True
 
     @contextmanager
     def open_snapshot(self, *, pods: bool) -> Iterator[ClusterSnapshot | None]:

@@ -10,8 +10,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from webhook.accounting.quantity_parser import QuantityError
-from webhook.accounting.scheduling.remaining_capacity import RemainingCapacity
-from webhook.accounting.scheduling.remaining_capacity import compute_remaining_capacity as room_for
+from webhook.accounting.scheduling.incoming_pod import IncomingPod
+from webhook.accounting.scheduling.remaining_capacity import RemainingCapacity, compute_remaining_capacity
 from webhook.cli.framework import DATA_FORMATS, Command, UsageError
 from webhook.cli.output import tables
 from webhook.cli.output.tables import align_rows, escape_control
@@ -85,10 +85,11 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
 def _compute_capacities(
     all_pods: Sequence[PodsToPlace], cluster_input: ClusterInput
 ) -> Iterator[tuple[PodsToPlace, RemainingCapacity]]:
+    cluster = cluster_input.cluster
     for pods in track("placing copies", all_pods):
-        resolved = pods.with_default_priority(cluster_input.cluster.priority_classes)
+        resolved = pods.with_default_priority(cluster.priority_classes)
         try:
-            capacity = room_for(resolved.pod, cluster_input.cluster)
+            capacity = compute_remaining_capacity(IncomingPod.from_pod(resolved.pod, cluster.priority_classes), cluster)
         except QuantityError as error:
             raise UsageError(f"{pods.subject}: {error}; `tallygate check` says where") from error
         except TallygateError as error:

@@ -5,12 +5,14 @@ The gate without a cluster is here too: its labels come from a file, and no reco
 
 import gc
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
+from webhook.admission.request import AdmissionRequest
+from webhook.admission.rule_index import RuleSelection
+from webhook.admission.verdict import ALLOWED, Verdict
 from webhook.gate.gate import Gate
-from webhook.gate.scheduling_snapshot import ClusterSnapshot
 from webhook.server.interfaces import GateParts, ServerSetup, create_nonce_source
 from webhook.server.lifecycle import Lifecycle, ServeError
 from webhook.server.policy_reloader import PolicyReloader
@@ -23,21 +25,16 @@ from webhook.state import in_memory
 from webhook.state.in_memory import MemoryLedgers
 
 
-class NoSnapshotProvider:
-    """A `SnapshotProvider` without a cluster: it has no snapshot, and logs that once."""
+class SkippedNodeRules:
+    """A `NodeRuleEvaluator` without a cluster: it allows every request, and logs that once."""
 
     def __init__(self, log: Logger) -> None:
         self._log = FailureLog(partial(log.warning, "placing-not-judged"))
 
-    def is_available(self) -> bool:
-        """Return False, and log the reason at the first call."""
+    def __call__(self, _request: AdmissionRequest, _selection: RuleSelection) -> Verdict:
+        """Return that the request is allowed, and log the reason at the first call."""
         self._log.update("advertised and schedulable are not judged: no cluster is followed: name one by --cluster")
-        return False
-
-    @contextmanager
-    def open_snapshot(self, *, pods: bool) -> Iterator[ClusterSnapshot | None]:  # noqa: ARG002  # a port's argument, by name
-        """Yield None."""
-        yield None
+        return ALLOWED
 
 
 def create_standalone_gate(
@@ -60,7 +57,7 @@ def create_standalone_gate(
         ledgers=MemoryLedgers(observer=cap_metrics.memory_observer),
         monotonic=time.monotonic,
         nonce=create_nonce_source(),
-        snapshots=NoSnapshotProvider(telemetry.log),
+        evaluate_node_rules=SkippedNodeRules(telemetry.log),
     )
     cap_metrics.register(gate.get_active_caps, is_standalone=True)
     return GateParts(gate.admit)

@@ -4,10 +4,12 @@ import secrets
 import socket
 import time
 from datetime import UTC, datetime
+from functools import partial
 
 from webhook.gate.gate import Gate
 from webhook.gate.leader_election import LeaderElector
 from webhook.gate.ledger_reconciler import LedgerReconciler
+from webhook.gate.schedulability import check_schedulability
 from webhook.gate.top_consumers import TopConsumers
 from webhook.kube.config import ClientConfig
 from webhook.server.controllers.audit_controller import AuditController, AuditSchedule
@@ -55,7 +57,7 @@ def create_cluster_gate(
         usage_lister=informers.usage_lister,
         top_consumers=top_consumers,
         quotas=informers.quotas,
-        snapshots=informers.snapshot_provider,
+        evaluate_node_rules=partial(check_schedulability, snapshots=informers.snapshot_provider),
         workload_reader=informers.live_reader,
     )
     elector = _create_elector(client_config, settings, gate)

@@ -23,7 +23,7 @@ from webhook.cli.framework import UsageError
 from webhook.cli.sources.observed_cluster import ClusterStores
 from webhook.cli.sources.pagination import list_all
 from webhook.cli.sources.snapshot_reader import SNAPSHOT_HINT, SnapshotError, read_items
-from webhook.gate.scheduling_snapshot import FixedSnapshot, SnapshotProvider
+from webhook.gate.schedulability import FixedSnapshot, SnapshotProvider
 from webhook.kube.client import PooledTransport
 from webhook.kube.config import ClientConfig
 from webhook.kube.resource_codec import Replaced, ResourceCodec

@@ -4,16 +4,16 @@ It reports duplicate keys and numbers that reach the API server as other numbers
 patches before the API server's validation, and converts a problem of a field to a finding at a line.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from webhook.accounting.quantity import Quantity
 from webhook.accounting.quantity_parser import QuantityError
 from webhook.admission.evaluate import evaluate_request
-from webhook.admission.request import Phase
+from webhook.admission.request import AdmissionRequest, Phase
 from webhook.admission.resource_fields import list_resource_fields
-from webhook.admission.rule_index import Labels, RuleIndex
-from webhook.admission.verdict import Verdict
+from webhook.admission.rule_index import Labels, RuleIndex, RuleSelection
+from webhook.admission.verdict import ALLOWED, Verdict
 from webhook.cli.check import api_validation
 from webhook.cli.check.api_validation import apply_patch
 from webhook.cli.check.cap_check import CapChecker, CapCheckResult
@@ -32,7 +32,6 @@ from webhook.cli.sources.snapshot_reader import SnapshotContents
 from webhook.documents.scalars import format_float
 from webhook.documents.syntax_tree import DocumentError, Entry, Limits, Scalar, locate
 from webhook.documents.syntax_tree import Mapping as MappingNode
-from webhook.gate.scheduling_snapshot import FixedSnapshot, SnapshotProvider, check_schedulability
 from webhook.policy.model import Enforcement, Equality, PolicySet
 
 
@@ -66,6 +65,10 @@ def _check_number(entry: Entry) -> Iterator[ManifestError]:
         yield ManifestError("TG407", node.position, message)
 
 
+NodeCheck = Callable[[AdmissionRequest, RuleSelection, bool], Verdict]
+"""A check of node rules by the nodes of a snapshot, and by the pods on them if the flag is set."""
+
+
 @dataclass(frozen=True, slots=True)
 class RuleResult:
     """The object as it would be stored, its problems, and the messages on checks that were not evaluated."""
@@ -91,11 +94,13 @@ class RuleChecker:
         verdict = evaluate_request(typed.request, self._index, labels, Phase.VALIDATING)
         return RuleResult(typed, tuple(self._convert_problems(verdict)), verdict.unknown)
 
-    def check_schedulability(
-        self, typed: TypedObject, labels: Labels | None, snapshot_provider: SnapshotProvider
+    def check_nodes(
+        self, typed: TypedObject, labels: Labels | None, check_nodes: NodeCheck, *, has_pods: bool
     ) -> RuleResult:
         """Return the problems of the rules that require a node for the pods of an object."""
-        verdict = check_schedulability(typed.request, self._index, labels, snapshot_provider)
+        request = typed.request
+        selection = self._index.select_node_rules(request.kind, request.namespace, labels)
+        verdict = ALLOWED if selection is None else check_nodes(request, selection, has_pods)
         return RuleResult(typed, tuple(self._convert_problems(verdict)), verdict.unknown)
 
     def _convert_problems(self, verdict: Verdict) -> Iterator[ReportedProblem]:
@@ -141,12 +146,16 @@ def _create_finding(manifest: Manifest, subject: FindingSubject, located: Locate
 
 @dataclass(frozen=True, slots=True)
 class CheckContext:
-    """The context of the manifests: policies, a snapshot if any, the default namespace, and the parser limits."""
+    """The context of the manifests: policies, a snapshot if any, the default namespace, and the parser limits.
+
+    `check_nodes` stays None if no rule needs the nodes of the snapshot.
+    """
 
     policies: PolicySet
     snapshot: SnapshotContents | None
     namespace: str
     limits: Limits
+    check_nodes: NodeCheck | None = None
 
 
 class ManifestChecker:
@@ -189,16 +198,14 @@ class ManifestChecker:
         self, typed: TypedObject, labels: Labels | None, problems: Iterable[ReportedProblem]
     ) -> RuleResult:
         """Evaluate the node rules by the nodes of the snapshot, without its pods if the object has pods in it."""
-        cluster = self._context.snapshot.cluster if self._context.snapshot else None
         if (
-            cluster is None
+            self._context.check_nodes is None
             or self._cap_checker is None
             or any(each.severity is FindingSeverity.ERROR for each in problems)
         ):
             return RuleResult(typed, (), ())
-        return self._rule_checker.check_schedulability(
-            typed, labels, FixedSnapshot(cluster, has_pods=not self._cap_checker.has_existing_pods(typed))
-        )
+        has_pods = not self._cap_checker.has_existing_pods(typed)
+        return self._rule_checker.check_nodes(typed, labels, self._context.check_nodes, has_pods=has_pods)
 
     def _report_once(self, typed: TypedObject, message: str) -> Iterator[Finding]:
         """Yield the finding for a check that was not evaluated, at the first such object only."""

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from webhook.admission.rule_index import RuleIndex
-from webhook.cli.check.checker import CheckContext, ManifestChecker
+from webhook.cli.check.checker import CheckContext, ManifestChecker, NodeCheck
 from webhook.cli.framework import EXIT_FINDINGS, EXIT_USAGE_ERROR, Command, output_option, strict_option
 from webhook.cli.manifests.manifest_files import UNREADABLE_CODES, LoadedManifests, load_manifests
 from webhook.cli.output import tables
@@ -67,7 +67,9 @@ def check(  # noqa: PLR0913 -- one argument for each option
     snapshot_contents = (
         snapshots.read_snapshot(snapshot, with_cluster=RuleIndex(policy_set).has_node_rules) if snapshot else None
     )
-    check_context = CheckContext(policy_set, snapshot_contents, namespace, DEFAULT_LIMITS)
+    check_context = CheckContext(
+        policy_set, snapshot_contents, namespace, DEFAULT_LIMITS, _create_node_check(snapshot_contents)
+    )
     loaded = load_manifests(sources, sys.stdin.buffer, DEFAULT_LIMITS, track_files)
     run_summary = RunSummary("object", loaded.file_count, non_object_count=loaded.non_object_count)
     findings = _check_manifests(loaded, check_context, run_summary)
@@ -77,6 +79,18 @@ def check(  # noqa: PLR0913 -- one argument for each option
     if any(finding.code in UNREADABLE_CODES for finding in findings):
         ctx.exit(EXIT_USAGE_ERROR)
     ctx.exit(EXIT_FINDINGS if is_failure(findings, strict=strict) else 0)
+
+
+def _create_node_check(contents: snapshots.SnapshotContents | None) -> NodeCheck | None:
+    """Return the check of node rules by a snapshot, None without its cluster: only this check needs numpy."""
+    if contents is None or contents.cluster is None:
+        return None
+    from webhook.gate.schedulability import FixedSnapshot, check_schedulability  # noqa: PLC0415  see the docstring
+
+    cluster = contents.cluster
+    return lambda request, selection, has_pods: check_schedulability(
+        request, selection, FixedSnapshot(cluster, has_pods=has_pods)
+    )
 
 
 def _check_manifests(loaded: LoadedManifests, check_context: CheckContext, run_summary: RunSummary) -> list[Finding]:

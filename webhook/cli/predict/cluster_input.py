@@ -16,8 +16,7 @@ import msgspec
 from webhook.accounting.charge import has_ended
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.ingest import ingest
-from webhook.accounting.cluster.inter_pod_terms import merge_label_keys
-from webhook.accounting.cluster.pod_info import PodInfo, create_pod_info
+from webhook.accounting.cluster.pod_info import PodInfo, create_pod_info, merge_label_keys
 from webhook.accounting.cluster.storage_index import StorageIndex
 from webhook.accounting.quantity_parser import QuantityError
 from webhook.cli.framework import UsageError

@@ -36,7 +36,7 @@ def _capacity_to_dict(pods: PodsToPlace, capacity: RemainingCapacity) -> dict[st
 
 
 def _prediction_to_dict(details: PredictionDetails) -> dict[str, Any]:
-    prediction, result = details.prediction, details.prediction.schedule_result
+    prediction, result = details.prediction, details.prediction.next_result
     content = {
         "object": _object_to_dict(details.pods),
         "verdict": prediction.feasibility.value,

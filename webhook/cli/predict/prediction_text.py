@@ -53,9 +53,8 @@ def format_counts(details: PredictionDetails) -> str:
 
 def format_details(details: PredictionDetails) -> Iterator[str]:
     """Yield the lines beneath a prediction."""
-    result = details.prediction.schedule_result
-    if result is not None:
-        yield result.message
+    if details.prediction.next_result is not None:
+        yield details.prediction.message
     yield from _format_gates(details.pods)
     yield from (format_shortfalls(each) for each in details.closest_nodes)
     yield from _format_largest(details.prediction.largest_allocatable, details.suggestions)

@@ -12,8 +12,7 @@ from functools import partial
 from threading import Condition
 from typing import Final
 
-from webhook.gate import schedulability  # noqa: F401  here, before an API server waits for the first answer
-from webhook.gate.scheduling_snapshot import ClusterSnapshot
+from webhook.gate.schedulability import ClusterSnapshot
 from webhook.gate.usage_lister import UsageLister
 from webhook.kube.client import ApiEndpoint, PooledTransport
 from webhook.kube.config import ClientConfig, load_in_cluster_config, load_kubeconfig
@@ -103,10 +102,6 @@ class InformerSnapshotProvider:
             partial(log.info, "device-classes-judged", message="names that no node has are judged again"),
             each_change=False,
         )
-
-    def is_available(self) -> bool:
-        """Return True: `open_snapshot` finds out whether the stores are stale."""
-        return True
 
     @contextmanager
     def open_snapshot(self, *, pods: bool) -> Iterator[ClusterSnapshot | None]:

@@ -1,9 +1,12 @@
-"""The scheduling groups by namespace and label, and the number of pods that a selector matches on each node.
+"""The indexes of the pods on nodes: groups by label, pods by selector, and anti-affinity terms.
 
-The first query of a selector counts its pods; later changes of pods update the count.
+The first query of a selector counts its pods on each node; later changes of pods update the count.
+
+A cluster may have thousands of anti-affinity terms, each for one label value in one namespace. The index stores each
+term under one condition that a pod must meet, so that a lookup compares a pod with few terms.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from itertools import chain
 from typing import NamedTuple, TypeVar
@@ -11,8 +14,8 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from webhook.accounting.cluster.pod_info import SchedulingGroup
-from webhook.accounting.selectors import LabelCondition, Selector
+from webhook.accounting.cluster.pod_info import AffinityTerm, SchedulingGroup
+from webhook.accounting.selectors import MATCH_NOTHING, LabelCondition, Selector
 
 K = TypeVar("K", bound=Hashable)
 
@@ -171,3 +174,86 @@ def _sum_by_node(counts: list[Mapping[int, int]], size: int) -> NDArray[np.int64
     indices = np.fromiter(chain.from_iterable(counts), dtype=np.intp)
     numbers = np.fromiter(chain.from_iterable(each.values() for each in counts), dtype=np.float64)
     return np.bincount(indices, weights=numbers, minlength=size).astype(np.int64)
+
+
+_Slot = tuple[str | None, str | None, str | None]
+"""A namespace, a label and its value; None matches any."""
+
+_MAX_SLOT_VALUES = 8  # a pod may name a hundred thousand namespaces, and as many values
+
+
+class AntiAffinityIndex:
+    """The terms of pods on nodes, and the number of pods with each term by node index."""
+
+    def __init__(self) -> None:
+        self._counts_by_term: dict[AffinityTerm, dict[int, int]] = {}
+        self._terms_by_slot: dict[_Slot, dict[AffinityTerm, None]] = {}
+
+    def __len__(self) -> int:
+        """Return the number of different terms."""
+        return len(self._counts_by_term)
+
+    def count(self, term: AffinityTerm, index: int, pods: int) -> None:
+        """Add a number of pods with a term to a node's count; a negative number subtracts."""
+        counts = self._counts_by_term.get(term)
+        if counts is None:
+            counts = self._counts_by_term[term] = {}
+            for slot in _list_term_slots(term):
+                self._terms_by_slot.setdefault(slot, {})[term] = None
+        total = counts.get(index, 0) + pods
+        if total:
+            counts[index] = total
+            return
+        del counts[index]
+        if not counts:
+            self._drop(term)
+
+    def find_terms_against(
+        self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str]
+    ) -> Iterator[tuple[AffinityTerm, Mapping[int, int]]]:
+        """Yield each term that matches a pod, and the number of pods with the term by node index."""
+        for term in self.find_candidate_terms(namespace, labels):
+            if term.matches(namespace, namespace_labels, labels):
+                yield term, self._counts_by_term[term]
+
+    def find_candidate_terms(self, namespace: str, labels: Mapping[str, str]) -> Iterator[AffinityTerm]:
+        """Yield every term that matches a pod if its namespace matches, and possibly further terms."""
+        for slot in _list_pod_slots(namespace, labels):
+            yield from self._terms_by_slot.get(slot, ())
+
+    def _drop(self, term: AffinityTerm) -> None:
+        del self._counts_by_term[term]
+        for slot in _list_term_slots(term):
+            del self._terms_by_slot[slot][term]
+            if not self._terms_by_slot[slot]:
+                del self._terms_by_slot[slot]
+
+
+def _list_term_slots(term: AffinityTerm) -> Iterator[_Slot]:
+    """Yield the slots of a term: one condition of its selector, in each of its namespaces, or in any if many."""
+    if term.selector.conditions is None:
+        return
+    has_few_namespaces = term.namespace_selector == MATCH_NOTHING and len(term.namespaces) <= _MAX_SLOT_VALUES
+    for namespace in term.namespaces if has_few_namespaces else (None,):
+        for key, value in _select_slot_labels(term.selector.conditions):
+            yield namespace, key, value
+
+
+def _select_slot_labels(conditions: tuple[LabelCondition, ...]) -> list[tuple[str | None, str | None]]:
+    """Return labels of which a pod has at least one, if it meets all conditions."""
+    in_conditions = [each for each in conditions if each.operator == "In"]
+    fewest = min(in_conditions, key=lambda each: len(each.values), default=None)
+    if fewest is None:
+        return [next(((each.key, None) for each in conditions if each.operator == "Exists"), (None, None))]
+    if len(fewest.values) > _MAX_SLOT_VALUES:
+        return [(fewest.key, None)]
+    return [(fewest.key, value) for value in fewest.values]
+
+
+def _list_pod_slots(namespace: str, labels: Mapping[str, str]) -> Iterator[_Slot]:
+    """Yield the slots of all terms that may match a pod."""
+    for slot_namespace in (namespace, None):
+        yield slot_namespace, None, None
+        for key, value in labels.items():
+            yield slot_namespace, key, None
+            yield slot_namespace, key, value
