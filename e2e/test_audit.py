@@ -139,7 +139,7 @@ def test_what_was_stored_before_the_gate_came_is_found_at_its_owner(audit: Run, 
         ("TG207", "Namespace", halves),
         ("TG204", "Deployment", "halves"),
     ]
-    assert "held most by Deployment halves (2)" in found["findings"][1]["message"]
+    assert "top consumers: Deployment halves (2)" in found["findings"][1]["message"]
     assert found["summary"]["objects"]["Pod"] == 2
 
 
@@ -155,7 +155,7 @@ def test_every_kind_is_listed_in_the_whole_cluster(audit: Run, halves: str) -> N
 def test_a_namespace_that_is_not_there_is_misuse(audit: Run) -> None:
     done = audit("--namespace", "nowhere")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("tallygate: there is no namespace nowhere at https://")
+    assert done.stderr.startswith("tallygate: namespace nowhere does not exist at https://")
 
 
 def test_without_definitions_of_reports_it_says_which_there_are(cluster: Cluster, audit: Run, namespace: str) -> None:
@@ -198,7 +198,7 @@ def _written_left_alone_and_removed(cluster: Cluster, audit: Run, namespace: str
         "result": "fail",
         "severity": "high",
         "scored": True,
-        "message": f"1500m is not a whole number; {_BANANAS} is counted in whole units: ask for 1 or 2",
+        "message": f"1500m is not a whole number; {_BANANAS} is counted in whole units: request 1 or 2",
         "resources": [{"apiVersion": "apps/v1", "kind": "Deployment", "namespace": namespace, "name": "halves"}],
         "properties": {
             "field": f"spec.template.spec.containers[0].resources.requests[{_BANANAS}]",

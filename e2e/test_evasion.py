@@ -26,7 +26,7 @@ from e2e.tries import BARE, TRIES, asking, asking_all, container_of, deployment_
 from e2e.waiting import until
 
 _WITHIN = 120.0  # seconds
-_FULL = "cap dongles of this namespace holds"
+_FULL = "cap dongles of this namespace exceeded"
 _BY_NAME = "kubernetes.io/metadata.name"
 _COG, _GEAR, _WIDGET = "example.com/cog", "example.com/gear", "example.com/widget"
 _POLICIES = """\
@@ -43,7 +43,7 @@ kind: NamespaceCap
 metadata: {name: widgets-by-label}
 spec:
   namespaces: {selector: {matchLabels: {dongles: few}}}
-  pods: {objects: {matchLabels: {tier: gpu}}}
+  pods: {objectSelector: {matchLabels: {tier: gpu}}}
   hard: {example.com/widget: 1}
 ---
 apiVersion: tallygate.dev/v1alpha1
@@ -59,7 +59,7 @@ kind: ResourceRule
 metadata: {name: one-cog}
 spec:
   resources: [example.com/cog]
-  match: {exceptFor: {groups: [break-glass], serviceAccounts: ["*/trusted"]}}
+  match: {exempt: {groups: [break-glass], serviceAccounts: ["*/trusted"]}}
   checks: {perContainer: {max: 1}}
 """
 
@@ -171,7 +171,7 @@ def test_who_may_resize_and_debug_gains_nothing_by_it(site: Site, full: Tenant) 
     admin = api(site.cluster.kubeconfig)
     larger = {"spec": {"containers": [{"name": "main", **asking("cpu", "2")}]}}
     resized = admin.ask("PATCH", f"{full.pods}/second/resize", larger, kind=STRATEGIC)
-    assert "cap dongles of this namespace holds" in resized.refusal
+    assert "cap dongles of this namespace exceeded" in resized.refusal
     debugger = {"spec": {"ephemeralContainers": [container_of("d", **asking(DONGLE))]}}
     debugged = admin.ask("PATCH", f"{full.pods}/first/ephemeralcontainers", debugger, kind=STRATEGIC)
     assert "resources" in debugged.refusal
@@ -192,7 +192,7 @@ def test_pods_of_a_namespace_that_is_taken_out_of_its_cap_and_put_back_are_count
     free = (dev.create(pod(site, f"free-{each}")).is_done for each in range(100))
     until("the cap is gone", lambda: len(stored(site, dev.namespace)) > 2 or not next(free), _WITHIN)
     label(site.cluster, dev.namespace, {"dongles": "few"})
-    until("they are counted", lambda: "dongle, cap dongles" in dev.create(pod(site, "more")).refusal, _WITHIN)
+    until("they are counted", lambda: "cap dongles" in dev.create(pod(site, "more")).refusal, _WITHIN)
 
 
 def test_what_is_deleted_and_held_by_a_finalizer_is_still_counted(site: Site, dev: Tenant) -> None:
@@ -329,7 +329,7 @@ def test_a_forged_review_takes_room_for_a_moment_and_never_gives_any(
     """
     for each in ("u-forged-1", "u-forged-2"):
         assert _forged(guarding, dev.namespace, each, "CREATE", ("", "1"))
-    assert "holds 0 of 2, 2 promised" in dev.create(pod(site, "honest", "2")).refusal
+    assert "used 0, reserved 2, hard 2" in dev.create(pod(site, "honest", "2")).refusal
     _until_let_in(site, dev, "honest", "2")
     uid = dev.api.get(f"{dev.pods}/honest")["metadata"]["uid"]
     assert _forged(guarding, dev.namespace, uid, "UPDATE", ("2", "0"))

@@ -79,8 +79,8 @@ def test_a_replica_set_says_what_kubectl_apply_could_not(site: Site, namespace: 
     owner = replica_set["metadata"]
     for each in found.values():
         assert (each["involvedObject"]["kind"], each["involvedObject"]["uid"]) == ("ReplicaSet", owner["uid"])
-    assert "above its soft 1 (hard 2) (TG202, cap dongles)" in found["Warned"]["message"]
-    assert f"asks 1 {DONGLE}, cap dongles of this namespace holds" in found["Refused"]["message"]
+    assert f"charged 2 {DONGLE}, soft 1, hard 2 (TG202, cap dongles)" in found["Warned"]["message"]
+    assert f"cap dongles of this namespace exceeded: requested 1 {DONGLE}, used" in found["Refused"]["message"]
     described = said(cluster, "describe", "replicaset", owner["name"], f"--namespace={namespace}")
     assert "TG202, cap dongles" in described
     assert "forbidden" not in telling.log()

@@ -24,7 +24,7 @@ _WITHIN = 240.0  # seconds, for the gate to answer again
 _TIMEOUT = 5.0  # seconds that the API server waits for each phase, as registered
 _REFUSED = (
     "spec.containers[0].resources.requests[example.com/dongle]: 1500m is not a whole number; "
-    "example.com/dongle is counted in whole units: ask for 1 or 2 (TG101, rule whole-units"
+    "example.com/dongle is counted in whole units: request 1 or 2 (TG101, rule whole-units"
 )
 # A Service's address refuses the connection too, by a rule of kube-proxy; which says so first depends on its pace.
 _AWAY = re.compile(r"dial tcp [\d.]+:\d+: connect: connection refused|no endpoints available for service \"\w+\"")

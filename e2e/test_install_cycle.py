@@ -210,14 +210,14 @@ def test_installed_upgraded_and_uninstalled_with_the_rights_it_needs_and_nothing
         _policies(local, gate, {"default.yaml": _shipped(), "cap.yaml": _CAP})
         _until_let_in(site, namespace, "first", gate)
         _until_let_in(site, namespace, "second", gate)
-        assert "holds 2 of 2" in _says(site, namespace, "third")
+        assert "used 2, reserved" in _says(site, namespace, "third")
         _done(local, "delete", "pod", "second", f"--namespace={namespace}", "--wait")
         _until_let_in(site, namespace, "second", gate)
 
         second = _upgrade(local, gate)
         _register(local, gate, second)
         assert "1 of them" in _says(site, namespace, "pair", "2") or "no-pairs" in _says(site, namespace, "pair", "2")
-        assert "holds 2 of 2" in _says(site, namespace, "third")  # what was counted before is not forgotten
+        assert "used 2, reserved" in _says(site, namespace, "third")  # what was counted before is not forgotten
 
         _done(local, "delete", "pod", "second", f"--namespace={namespace}", "--wait")
         _use_what_is_rare(site, namespace, gate)

@@ -99,7 +99,7 @@ def _is_each_refusal_counted(gate: GateProcess) -> bool:
 def test_after_a_refused_create_the_figures_are_true(site: Site, own: str, few: str, kept: GateProcess) -> None:
     _until_created(site, few, "first")
     _until_created(site, few, "second")
-    until("there is no room for a third", lambda: "holds" in sent(site, few, "third").refusal, _WITHIN)
+    until("there is no room for a third", lambda: "(TG201" in sent(site, few, "third").refusal, _WITHIN)
     until("each refusal is counted", lambda: _is_each_refusal_counted(kept), _WITHIN, kept.log)
     told = Told(kept)
     assert told.cap("cap_used", resource=DONGLE) + told.cap("cap_reserved", resource=DONGLE) == 2

@@ -90,19 +90,19 @@ def test_a_pod_that_waits_is_explained_in_the_schedulers_own_words(
     found = _prediction(said)
     assert found["verdict"] == "not now"
     assert found["message"] == _message(site.cluster, waiting, "waits")
-    (near,) = (each for each in found["nearest"] if each["node"] == site.node)
+    (near,) = (each for each in found["closestNodes"] if each["node"] == site.node)
     (short,) = near["shortfalls"]
-    assert {key: short[key] for key in ("resource", "asks", "allocatable", "used", "free", "short")} == {
+    assert {key: short[key] for key in ("resource", "requests", "allocatable", "used", "free", "short")} == {
         "resource": DONGLE,
-        "asks": 2,
+        "requests": 2,
         "allocatable": 4,
         "used": 3,
         "free": 1,
         "short": 1,
     }
-    assert [(each["namespace"], each["name"]) for each in near["holders"]] == [(waiting, "holds")]
+    assert [(each["namespace"], each["name"]) for each in near["consumers"]] == [(waiting, "holds")]
     table = tallygate(*asked).stdout
-    assert f"would help: if these left {site.node}: {waiting}/holds" in table
+    assert f"would help: evict these from {site.node}: {waiting}/holds" in table
     assert f"would help: 1 more {DONGLE} on the node (then: {site.node})" in table
 
 
@@ -133,7 +133,7 @@ def test_what_would_help_does(site: Site, tallygate: Run, live: tuple[str, str],
     added = tallygate(*asked, "--add", f"1 x {{cpu: 1, {DONGLE}: 2}}")
     assert (added.returncode, added.stdout) == (
         0,
-        f"Pod {waiting}/waits: fits now: on added-1-1; 1 node would take it\n",
+        f"Pod {waiting}/waits: fits now: on added-1-1; 1 feasible node\n",
     )
     api(site.cluster.kubeconfig).delete(f"{_pods(waiting)}/holds", gracePeriodSeconds="0")
     until("it has a node", lambda: bool(_pod(site.cluster, waiting, "waits")["spec"].get("nodeName")), _WITHIN)

@@ -91,7 +91,7 @@ def _until_each_is_counted_once(site: Site, gate: GateProcess, namespace: str) -
 
     def is_so() -> bool:
         (line,) = json.loads(_usage(site, gate, namespace, "--output=json").stdout)["usage"]
-        return (line["held"], line["promised"]) == (there, 0)
+        return (line["used"], line["reserved"]) == (there, 0)
 
     until(f"{there} pods are held, and nothing is promised", is_so, WITHIN)
     verified = _usage(site, gate, namespace, "--verify")

@@ -47,13 +47,13 @@ def capped(gate: Gate) -> Iterator[Gate]:
 
 
 def _is_full(site: Site, namespace: str, name: str) -> bool:
-    """Whether a further pod is refused, by the cap, with the names of those that were promised the room."""
+    """Return whether the cap rejects a further pod, with the names of the pods that have reservations."""
     said = create(site, namespace, name).stderr
-    holders = re.findall(r"Pod [a-z]+ \(1, promised\)", said)
+    holders = re.findall(r"Pod [a-z]+ \(1, reserved\)", said)
     return len(holders) == 2 and said == (  # as many as the cap allows
         'Error from server (Forbidden): error when creating "STDIN": admission webhook "validate.tallygate.dev" denied '
-        f'the request: Pod "{name}": asks 1 example.com/dongle, cap dongles of this namespace holds 0 of 2, '
-        f"2 promised, free 0; held most by {', '.join(holders)}: wait until pods end (TG201, cap dongles)\n"
+        f'the request: Pod "{name}": cap dongles of this namespace exceeded: requested 1 example.com/dongle, used 0, '
+        f"reserved 2, hard 2, free 0; top consumers: {', '.join(holders)}. Wait until pods end (TG201, cap dongles)\n"
     )
 
 

@@ -55,12 +55,12 @@ def test_caps_hold_settle_and_outlive_a_restart_with_the_rights_of_the_service_a
     label(cluster, namespace, {"dongles": "few"})
     until("the first pod is let in", lambda: sent(site, namespace, "first").is_done, _WITHIN)
     until("so is the second", lambda: sent(site, namespace, "second").is_done, _WITHIN)
-    until("both are counted", lambda: "holds 2 of 2" in sent(site, namespace, "third").refusal, _WITHIN)
+    until("both are counted", lambda: "used 2, reserved" in sent(site, namespace, "third").refusal, _WITHIN)
     api(cluster.kubeconfig).delete(f"/api/v1/namespaces/{namespace}/pods/first")
     until("room comes back", lambda: sent(site, namespace, "third").is_done, _WITHIN)
     following.stop()
     following.start()
-    full = "cap dongles of this namespace holds"
+    full = "cap dongles of this namespace exceeded"
     until("it is full as before", lambda: full in sent(site, namespace, "fourth").refusal, _WITHIN)
     assert stored(site, namespace) == {"second", "third"}
     assert any(each["spec"]["namespace"] == namespace for each in ledgers_of(cluster, _OWN))

@@ -30,7 +30,7 @@ spec:
   hard: {example.com/dongle: 4}
 """
 _KINDS = {"Deployment": "apps/v1", "ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "ReplicationController": "v1"}
-_SUM = f"3 replicas ask 6 {_DONGLE}, cap scaled of this namespace allows 4: 2 of them can run at a time (TG204"
+_SUM = f"3 replicas request 6 {_DONGLE}, cap scaled of this namespace has hard 4: 2 of them can run at a time (TG204"
 
 
 @pytest.fixture(scope="module")

@@ -101,7 +101,7 @@ def _on_nodes(cluster: Cluster, namespace: str) -> list[Object]:
 def test_who_asks_for_more_than_any_node_has_is_told_and_waits(site: Site, namespace: str) -> None:
     many = str(int(DONGLES[_DONGLE]) + 1)
     told = _sent(site.cluster, namespace, _asking(site, "large", {_DONGLE: many}))
-    assert f"no node can ever run this pod: it asks for {many} {_DONGLE}, the largest node has 4 (TG113" in told
+    assert f"no node can ever run this pod: it requests {many} {_DONGLE}, the largest node has 4 (TG113" in told
     assert f"Insufficient {_DONGLE}" in _said_of(site.cluster, namespace, "large")
 
 
@@ -143,7 +143,7 @@ def test_of_what_a_device_class_stands_for_nothing_is_said_until_it_has_gone(sit
     try:
         _until_nothing_is_told(cluster, namespace, asking)
         by_class = _asking(site, "by-class", {"deviceclass.resource.kubernetes.io/tallygate-licence": "1"})
-        _until_told(cluster, namespace, by_class, "there is no DeviceClass tallygate-licence, so that no node can run")
+        _until_told(cluster, namespace, by_class, "DeviceClass tallygate-licence does not exist, so no node can run")
         assert _sent(cluster, namespace, asking) == ""
     finally:
         api(cluster.kubeconfig).delete(f"{classes}/tallygate-licences")
@@ -176,7 +176,7 @@ def test_what_others_hold_is_seen_and_told_in_the_schedulers_words(site: Site, n
     _until_told(cluster, namespace, _asking(site, "second", {_DONGLE: "2"}), "TG114")
     told = _sent(cluster, namespace, _asking(site, "second", {_DONGLE: "2"}))
     said = _said_of(cluster, namespace, "second").rstrip(".")
-    assert f"no node has room for this pod now: {said} (TG114, rule room-now)" in told
+    assert f"no node is feasible for this pod now: {said} (TG114, rule room-now)" in told
 
 
 @pytest.mark.usefixtures("following")

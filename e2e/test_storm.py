@@ -31,23 +31,24 @@ def _capped(gate: Gate) -> Iterator[None]:
     gate.write_policies(SHIPPED_FILES)
 
 
-_HOLDERS = re.compile(r"; held most by Pod [a-z]+-\d+ \(\d, promised\)(, Pod [a-z]+-\d+ \(\d, promised\)){2}(?=: )")
+_HOLDERS = re.compile(r"; top consumers: Pod [a-z]+-\d+ \(\d, reserved\)(, Pod [a-z]+-\d+ \(\d, reserved\)){2}(?=\. )")
 
 
 def _told(message: str) -> str:
-    """A refusal without who holds most, which is a matter of who came first."""
+    """Return a rejection without its top consumers, which depend on the order of the requests."""
     told, found = _HOLDERS.subn("", message)
     assert found == 1, message
     return told
 
 
-def _refusal(name: str, asks: int, promised: int) -> str:
-    """What somebody is told who comes when so much is promised, but for who holds most."""
-    free = _HARD - promised
-    advice = f"ask for {free} or less, or wait until pods end" if free else "wait until pods end"
+def _refusal(name: str, asks: int, reserved: int) -> str:
+    """Return the rejection of a request while an amount is reserved, without its top consumers."""
+    free = _HARD - reserved
+    advice = f"Request {free} or less, or wait until pods end" if free else "Wait until pods end"
     return (
-        f'admission webhook "validate.tallygate.dev" denied the request: Pod "{name}": asks {asks} example.com/dongle, '
-        f"cap dongles of this namespace holds 0 of {_HARD}, {promised} promised, free {free}: {advice} "
+        f'admission webhook "validate.tallygate.dev" denied the request: Pod "{name}": cap dongles of this namespace '
+        f"exceeded: requested {asks} example.com/dongle, used 0, reserved {reserved}, hard {_HARD}, free {free}. "
+        f"{advice} "
         "(TG201, cap dongles)"
     )
 

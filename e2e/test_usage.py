@@ -68,7 +68,7 @@ def three(site: Site, namespace: str, tallygate: Run) -> str:
     """A namespace in which three pods hold a dongle each, which are counted."""
     for number in range(3):
         _until_created(site, namespace, f"pod-{number}")
-    until("three are counted", lambda: _line(tallygate, namespace)["held"] == 3, _WITHIN)
+    until("three are counted", lambda: _line(tallygate, namespace)["used"] == 3, _WITHIN)
     return namespace
 
 
@@ -102,18 +102,18 @@ def _falsify(cluster: Cluster, own: str, namespace: str, tally: int) -> None:
 
 
 def test_usage_says_what_pods_hold_and_verify_finds_the_ledgers_right(tallygate: Run, three: str) -> None:
-    until("promises are settled", lambda: _line(tallygate, three)["promised"] == 0, _WITHIN)
+    until("promises are settled", lambda: _line(tallygate, three)["reserved"] == 0, _WITHIN)
     line = _line(tallygate, three)
-    assert {name: line[name] for name in ("cap", "namespace", "hard", "soft", "held", "free", "over")} == {
+    assert {name: line[name] for name in ("cap", "namespace", "hard", "soft", "used", "free", "over")} == {
         "cap": "dongles",
         "namespace": three,
         "hard": 8,
         "soft": 2,
-        "held": 3,
+        "used": 3,
         "free": 5,
         "over": "soft",
     }
-    assert line["since"]
+    assert line["countedAt"]
     table = tallygate("usage", "--namespace", three)
     assert table.stderr == ""
     assert "1 over soft" in table.stdout
@@ -125,8 +125,8 @@ def test_usage_says_what_pods_hold_and_verify_finds_the_ledgers_right(tallygate:
 def test_explain_lists_the_pods_behind_a_number(tallygate: Run, three: str) -> None:
     told = tallygate("usage", "--explain", "dongles", three, "-o", "json")
     (found,) = json.loads(told.stdout)
-    assert (found["held"], found["tally"]) == (3, 3)
-    assert [(each["pod"], each["amount"], each["how"]) for each in found["pods"]] == [
+    assert (found["used"], found["ledgerUsed"]) == (3, 3)
+    assert [(each["pod"], each["amount"], each["calculation"]) for each in found["pods"]] == [
         (f"pod-{number}", 1, "container 1 = 1") for number in range(3)
     ]
 
@@ -135,7 +135,7 @@ def test_a_ledger_that_was_changed_by_hand_is_found(
     site: Site, own: str, kept: GateProcess, tallygate: Run, three: str
 ) -> None:
     for held, tally in ((3, 2), (4, 7)):
-        until("promises are settled", lambda: _line(tallygate, three)["promised"] == 0, _WITHIN)
+        until("promises are settled", lambda: _line(tallygate, three)["reserved"] == 0, _WITHIN)
         with kept.frozen():  # it looks at its ledgers now and then, and would put this one right
             _falsify(site.cluster, own, three, tally)
             found = tallygate("usage", "--verify", "--namespace", three, "-o", "json")
@@ -148,7 +148,7 @@ def test_a_ledger_that_was_changed_by_hand_is_found(
 
 
 def _holds(tallygate: Run, namespace: str, dongles: int) -> bool:
-    return bool(_line(tallygate, namespace)["held"] == dongles)
+    return bool(_line(tallygate, namespace)["used"] == dongles)
 
 
 def test_a_tally_is_to_the_unit_what_pods_held_at_the_revision_that_the_ledger_names(
@@ -170,13 +170,13 @@ def test_a_namespace_that_is_gone_leaves_its_ledger_which_is_told(
     site: Site, kept: GateProcess, tallygate: Run, three: str
 ) -> None:
     def note() -> str:
-        return next((line for line in tallygate("usage").stderr.splitlines() if "that are gone" in line), "")
+        return next((line for line in tallygate("usage").stderr.splitlines() if "of deleted namespaces" in line), "")
 
     assert three not in note()
     with kept.frozen():  # nobody takes the ledger away
         api(site.cluster.kubeconfig).delete(f"/api/v1/namespaces/{three}")
         until("it is told", lambda: three in note() or " more" in note(), _WITHIN)
-    assert "that are gone" not in tallygate("usage", "--cap", "dongles").stderr
+    assert "of deleted namespaces" not in tallygate("usage", "--cap", "dongles").stderr
 
 
 @pytest.fixture
@@ -197,16 +197,16 @@ def test_a_pod_that_is_being_deleted_holds_what_it_has_and_is_told(
     ours, pods = api(site.cluster.kubeconfig), f"/api/v1/namespaces/{namespace}/pods"
     until("it is created", lambda: ours.ask("POST", pods, stays).is_done, _WITHIN)
     ours.delete(f"{pods}/stays")
-    until("it is counted", lambda: _line(tallygate, namespace)["held"] == 1, _WITHIN)
+    until("it is counted", lambda: _line(tallygate, namespace)["used"] == 1, _WITHIN)
     until("its end is seen", lambda: _line(tallygate, namespace)["terminating"] == 1, _WITHIN)
     assert "1 of them terminating" in tallygate("usage", "--namespace", namespace).stdout
     ours.delete(f"{pods}/stays", gracePeriodSeconds="0")
-    until("it is gone", lambda: _line(tallygate, namespace)["held"] == 0, _WITHIN)
+    until("it is gone", lambda: _line(tallygate, namespace)["used"] == 0, _WITHIN)
     assert tallygate("usage", "--verify", "--namespace", namespace).returncode == 0
 
 
 def test_a_snapshot_says_the_same(site: Site, kept: GateProcess, tallygate: Run, three: str, tmp_path: Path) -> None:
-    until("promises are settled", lambda: _line(tallygate, three)["promised"] == 0, _WITHIN)
+    until("promises are settled", lambda: _line(tallygate, three)["reserved"] == 0, _WITHIN)
     path = tmp_path / "now.json"
     taken = tallygate("snapshot", "-o", str(path))
     assert (taken.returncode, taken.stdout, taken.stderr) == (0, "", "")
@@ -230,9 +230,9 @@ def test_watch_shows_a_change_and_ends_by_an_interrupt(
             stderr=subprocess.STDOUT,
         )
     try:
-        until("it shows three", lambda: '"held": 3' in shown.read_text(), _WITHIN)
+        until("it shows three", lambda: '"used": 3' in shown.read_text(), _WITHIN)
         _until_created(site, three, "fourth")
-        until("it shows four", lambda: '"held": 4' in shown.read_text(), _WITHIN, shown.read_text)
+        until("it shows four", lambda: '"used": 4' in shown.read_text(), _WITHIN, shown.read_text)
         watching.send_signal(signal.SIGINT)
         assert watching.wait(_SECONDS) == 130, shown.read_text()
     finally:

@@ -134,7 +134,7 @@ def relabelled(ground: Ground) -> Outcome:
     """
     hard, pods, edits = 20, 60, 600
     chance = random.Random(_SEED)  # noqa: S311  # it only has to be the same each time
-    of_batch = {"objects": {"matchLabels": _BATCH}}
+    of_batch = {"objectSelector": {"matchLabels": _BATCH}}
     with (
         ground.gates(3, [cap("batch", {GPU: str(hard)}, ["storm-*"], pods=of_batch)], "kubernetes", _BOUND),
         ground.namespaces() as (namespace,),

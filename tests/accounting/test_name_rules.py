@@ -154,13 +154,13 @@ def test_a_node_should_not_advertise_what_nobody_can_ask_for(name: str) -> None:
 
 MESSAGES = (
     ("an unknown name is told of its domain", "gpu", NameContext.CONTAINER, "needs a domain, as in example.com/gpu"),
-    ("a quota's name is told of a container's", "requests.cpu", NameContext.CONTAINER, "a container asks for 'cpu'"),
-    ("a limit's too", "limits.memory", NameContext.CONTAINER, "a container asks for 'memory'"),
+    ("a quota's name is told of a container's", "requests.cpu", NameContext.CONTAINER, "a container requests 'cpu'"),
+    ("a limit's too", "limits.memory", NameContext.CONTAINER, "a container requests 'memory'"),
     (
         "an extended quota's name too",
         "requests.nvidia.com/gpu",
         NameContext.CONTAINER,
-        "a container asks for 'nvidia.com/gpu'",
+        "a container requests 'nvidia.com/gpu'",
     ),
     ("two slashes are named", "example.com/a/b", NameContext.CONTAINER, "has more than one slash"),
     ("a missing domain is named", "/gpu", NameContext.CONTAINER, "'/gpu' has no domain"),

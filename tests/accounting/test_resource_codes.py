@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from ruamel.yaml import YAML
+import yaml
 
 from webhook.accounting import kubernetes_codes, lenient_codes
 from webhook.accounting.problem import Code, Problem
@@ -59,7 +59,7 @@ def test_the_first_example_fails_by_this_code_and_the_second_does_not(code: Code
 
 def _judged(fragment: str) -> list[Problem]:
     """What is said of a fragment, put where it belongs."""
-    read = json.loads(json.dumps(YAML(typ="safe").load(fragment)))
+    read = json.loads(json.dumps(yaml.safe_load(fragment)))
     if "status" in read:
         node = _typed(read, Node)
         return validate_node(node) + check_node_strictly(node)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
+import yaml
 
 from webhook.accounting.problem import Problem
 from webhook.admission.evaluate import evaluate_request
@@ -82,7 +82,7 @@ def read() -> dict[str, Case]:
     """Every case of every file, by its sentence."""
     found: dict[str, Case] = {}
     for path in sorted(FOLDER.glob("*.yaml")):
-        document = YAML(typ="safe").load(path)
+        document = yaml.safe_load(path.read_text("utf-8"))
         rules = policies(document["policies"])
         for sentence, case in document["cases"].items():
             name = f"{path.stem}: {sentence}"

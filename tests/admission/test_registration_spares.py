@@ -36,7 +36,7 @@ kind: ResourceRule
 metadata: {name: labelled}
 spec:
   resources: ["*"]
-  match: {objects: {matchLabels: {team: vision}}}
+  match: {objectSelector: {matchLabels: {team: vision}}}
   checks: {advertised: true, wholeQuantity: true, perContainer: {max: 2}, perPod: {multipleOf: 2}}
 ---
 apiVersion: tallygate.dev/v1alpha1
@@ -57,7 +57,7 @@ kind: NamespaceCap
 metadata: {name: labelled}
 spec:
   namespaces: {include: ["*"]}
-  pods: {objects: {matchLabels: {team: vision}}, priorityClasses: [high]}
+  pods: {objectSelector: {matchLabels: {team: vision}}, priorityClasses: [high]}
   hard: {nvidia.com/gpu: 1, limits.memory: 1Gi}
   exceed: {users: [admin]}
 """

@@ -74,7 +74,7 @@ kind: ResourceRule
 metadata: {name: strict}
 spec:
   resources: ["example.com/a"]
-  match: {objects: {matchLabels: {strict: "yes"}}}
+  match: {objectSelector: {matchLabels: {strict: "yes"}}}
   checks: {perContainer: {max: 1}}
 ---
 apiVersion: tallygate.dev/v1alpha1

@@ -16,6 +16,7 @@ import msgspec
 
 from tests.bench.placing import PODS, WORKLOADS, kept_away, made_up, node_json, pod_json
 from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.scheduling.incoming_pod import IncomingPod
 from webhook.accounting.scheduling.remaining_capacity import compute_remaining_capacity
 from webhook.objects.scheduling import SchedulingPod
 
@@ -61,10 +62,10 @@ def main() -> None:
 def _counted(cluster: Cluster, name: str, written: Json) -> None:
     """Milliseconds for one question, which is repeated as long as that does not take too long."""
     pod = msgspec.json.decode(msgspec.json.encode(written), type=SchedulingPod)
-    room, times = compute_remaining_capacity(pod, cluster).total, list[float]()
+    room, times = compute_remaining_capacity(IncomingPod.from_pod(pod), cluster).total, list[float]()
     while len(times) < _REPEATS and sum(times) < _ENOUGH:
         begun = time.perf_counter()
-        compute_remaining_capacity(pod, cluster)
+        compute_remaining_capacity(IncomingPod.from_pod(pod), cluster)
         times.append((time.perf_counter() - begun) * 1e3)
     print(f"| {len(cluster.nodes):,} | {len(cluster):,} | {name} | {room:,} | {statistics.median(times):,.2f} |")
 

@@ -9,8 +9,8 @@ import yaml
 from click.testing import CliRunner
 
 from webhook.cli.app import root
-from webhook.cli.manifest.bounds import Bounds
 from webhook.cli.sources import snapshot_reader
+from webhook.documents.syntax_tree import Limits
 
 CAP = """\
 apiVersion: tallygate.dev/v1alpha1
@@ -83,8 +83,8 @@ def test_what_does_not_fit_is_an_error_with_the_sum(tmp_path: Path) -> None:
     """Asked, held, promised to earlier manifests, free."""
     result = found(tmp_path, [pod("p", 3), pod("q", 4)], [*namespaces(a="yes"), pod("held", 2)])
     assert [each[:2] for each in result] == [("error", "TG201")]
-    assert "asks 4 nvidia.com/gpu" in result[0][2]
-    assert "holds 2 of 8, 3 promised, free 3" in result[0][2]
+    assert "requested 4 nvidia.com/gpu" in result[0][2]
+    assert "used 2, reserved 3, hard 8, free 3" in result[0][2]
 
 
 def test_pods_that_have_ended_hold_nothing(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_unknown_labels_are_not_guessed(tmp_path: Path) -> None:
     """Once for each cap, however many pods there are."""
     result = found(tmp_path, [pod("p", 9), pod("q", 9)], [pod("held", 1)])
     assert [each[:2] for each in result] == [("note", "TG408")]
-    assert "cap gpus was not asked" in result[0][2]
+    assert "cap gpus was not evaluated" in result[0][2]
 
 
 def test_a_missing_limit_is_told_where_limits_are_counted(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_what_is_refused_takes_no_room(tmp_path: Path) -> None:
     half["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = "500m"
     result = found(tmp_path, [half, pod("big", 9), pod("p", 8)], namespaces(a="yes"))
     assert "TG201" in [each[1] for each in result]
-    assert not [each for each in result if "asks 8" in each[2]]
+    assert not [each for each in result if "requested 8" in each[2]]
 
 
 @pytest.mark.parametrize("form", ["yaml", "documents", "typed lists"])
@@ -203,7 +203,7 @@ def test_without_a_snapshot_it_is_said_that_caps_were_not_asked(tmp_path: Path) 
     assert found(tmp_path, [pod("p", 9)], None) == []
     result = CliRunner().invoke(root, ["check", "--policies", str(tmp_path / "cap.yaml"), str(tmp_path / "all.json")])
     assert result.exit_code == 0
-    assert "caps were not asked: give what the cluster holds now with --snapshot" in result.stderr
+    assert "caps were not evaluated: give the current state of the cluster with --snapshot" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_without_a_snapshot_it_is_said_that_caps_were_not_asked(tmp_path: Path) 
         pytest.param(None, "cannot be read: No such file", id="not there"),
         pytest.param("[", ":2:1: this is not YAML", id="neither JSON nor YAML"),
         pytest.param('{"items": 3}', "no snapshot: Expected `array | null`", id="another shape"),
-        pytest.param('{"kind": "List", "items": [{"kind": "Secret"}]}', "holds neither pods nor", id="other things"),
+        pytest.param('{"kind": "List", "items": [{"kind": "Secret"}]}', "contains neither pods nor", id="other things"),
         pytest.param('{"kind": "List", "items": [{"kind": "Pod", "spec": []}]}', "no snapshot: Expected", id="no pod"),
         pytest.param("\udcff", "no snapshot: 'utf-8' codec", id="no text"),
         pytest.param('{"a":' * 100_000, "no snapshot", id="endless nesting"),
@@ -232,7 +232,7 @@ def test_what_is_no_snapshot_is_misuse(tmp_path: Path, text: str | None, sentenc
 
 def test_a_snapshot_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its size is looked at first."""
-    monkeypatch.setattr(snapshot_reader, "SNAPSHOT_LIMITS", Bounds(size=1024 * 1024))
+    monkeypatch.setattr(snapshot_reader, "SNAPSHOT_LIMITS", Limits(size=1024 * 1024))
     with (tmp_path / "snapshot").open("wb") as sparse:
         sparse.truncate(1024 * 1024 + 1)
     with pytest.raises(

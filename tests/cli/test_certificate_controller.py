@@ -24,7 +24,7 @@ from webhook.cli.serve.certificate_controller import run_certificate_controller
 from webhook.server.interfaces import ServerSetup
 from webhook.server.lifecycle import ServeError
 from webhook.server.settings.table import Settings
-from webhook.server.telemetry.metrics import BuildInfo, ServerMetrics, Telemetry
+from webhook.server.telemetry.metrics import ServerMetrics, Telemetry
 
 SECRET = "own/tls"  # noqa: S105  its name
 PATH = "/api/v1/namespaces/own/secrets/tls"
@@ -38,12 +38,12 @@ class Place:
     api: Api
     settings: Settings
     log: Log = field(default_factory=Log)
-    metrics: ServerMetrics = field(default_factory=lambda: ServerMetrics(BuildInfo("1")))
+    metrics: ServerMetrics = field(default_factory=lambda: ServerMetrics("1"))
 
     @contextmanager
     def keeping(self, **changed: Any) -> Iterator[ServerSetup]:
         """Keep, as a process that begins anew, with these settings changed."""
-        self.metrics = ServerMetrics(BuildInfo("1"))
+        self.metrics = ServerMetrics("1")
         with run_certificate_controller(
             replace(self.settings, **changed), Telemetry(self.log.logger, self.metrics)
         ) as beside:

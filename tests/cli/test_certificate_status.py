@@ -117,7 +117,7 @@ def test_no_registration_is_told(api: Api, kubeconfig: Path) -> None:
         del api.objects[path]
     done = status(kubeconfig)
     assert done.exit_code == 0
-    assert "no webhook configuration is there: nobody calls the gate" in done.stdout
+    assert "the webhook configuration is missing: no API server calls the gate" in done.stdout
 
 
 def test_no_secret_is_wrong(api: Api, kubeconfig: Path) -> None:

@@ -77,7 +77,10 @@ def test_it_shows_what_the_gate_says_and_stops_cleanly(tmp_path: Path) -> None:
         assert 'The Pod "bad" is invalid: \n* spec.containers[0].resources.' in text
         assert "1500m is not a whole number" in text
         assert 'Error from server (Forbidden): error when creating "' in text
-        assert "asks 3 nvidia.com/gpu, cap team-a-gpus of this namespace holds 0 of 4, 2 promised, free 2" in text
+        assert (
+            "cap team-a-gpus of this namespace exceeded: requested 3 nvidia.com/gpu, used 0, reserved 2, hard 4, free 2"
+            in text
+        )
         answers = [asked_again(line, tmp_path) for line in text.splitlines() if line.startswith("curl ")]
         assert [answer["allowed"] for answer in answers] == [True, False, False]
         process.send_signal(signal.SIGINT)

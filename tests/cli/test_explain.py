@@ -113,7 +113,7 @@ POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
         pytest.param(("pod", "-f", "gone.yaml"), "", "gone.yaml:1:1: cannot be read", id="a file that is not there"),
         pytest.param(("pod", "-f", "-"), "a: [", "<stdin>:2:1: this is not YAML", id="a broken file"),
         pytest.param(("pod", "-f", "-"), "kind: Pod", "<stdin>:1:1: the object has no apiVersion", id="half an object"),
-        pytest.param(("pod", "-f", "-"), "a: b", "-: there is no pod in it", id="no pod"),
+        pytest.param(("pod", "-f", "-"), "a: b", "-: it contains neither a pod", id="no pod"),
         pytest.param(
             ("pod", "-f", "-"),
             POD + "spec: []",

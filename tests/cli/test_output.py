@@ -203,8 +203,8 @@ def test_a_summary_counts() -> None:
     error = Finding("f", 1, 1, FindingSeverity.ERROR, "TG101", "m")
     assert format_summary(seen, [error, error]) == [
         "2 policies in 1 file: 2 errors",
-        "3 objects of kinds that ask for nothing passed over: ConfigMap 1, Service 2",
-        "1 document passed over that no API has: neither apiVersion nor kind",
+        "3 objects of kinds without requests skipped: ConfigMap 1, Service 2",
+        "1 document skipped that no API has: neither apiVersion nor kind",
         "by the way",
     ]
     assert summary_to_dict(seen, [])["policies"] == 2

@@ -5,6 +5,7 @@ import itertools
 import json
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NoReturn
 
 from tests.admission.case import policies
@@ -13,7 +14,7 @@ from webhook.admission.request import Phase
 from webhook.gate.decisions import Decision
 from webhook.gate.gate import Gate
 from webhook.gate.scale_requests import WorkloadReader
-from webhook.gate.scheduling_snapshot import SnapshotProvider
+from webhook.gate.schedulability import SnapshotProvider, check_schedulability
 from webhook.gate.workload_forecast import QuotaLister
 from webhook.policy.model import PolicySet
 from webhook.state.in_memory import FixedNamespaces, MemoryLedgers, UnknownNamespaces
@@ -60,7 +61,7 @@ class Scene:
             monotonic=lambda: self.now,
             nonce=lambda: f"n{next(nonces)}",
             quotas=quotas,
-            snapshots=placing,
+            evaluate_node_rules=partial(check_schedulability, snapshots=placing) if placing else None,
             workload_reader=workloads,
         )
 

@@ -13,8 +13,8 @@ def test_a_refusal_says_the_arithmetic() -> None:
     status = response(answer)["status"]
     assert (status["code"], status["reason"]) == (403, "Forbidden")
     assert status["message"] == (
-        'Pod "p": asks 2 nvidia.com/gpu, cap gpus of this namespace holds 0 of 4, 3 promised, free 1; '
-        "held most by Pod p (3, promised): ask for 1 or less, or wait until pods end (TG201, cap gpus)"
+        'Pod "p": cap gpus of this namespace exceeded: requested 2 nvidia.com/gpu, used 0, reserved 3, hard 4, free 1; '
+        "top consumers: Pod p (3, reserved). Request 1 or less, or wait until pods end (TG201, cap gpus)"
     )
     assert (answer.record.verdict, answer.record.codes, answer.record.rules) == ("deny", ("TG201",), ("gpus",))
     assert scene.promised() == {GPU: 3}
@@ -25,29 +25,29 @@ def test_cpu_and_memory_are_said_as_people_write_them() -> None:
     resources = {"requests": {"cpu": "1500m", "memory": "1536Mi"}}
     body = {"metadata": {"uid": "u"}, "spec": {"containers": [{"name": "c", "resources": resources}]}}
     message = response(scene.admit(body))["status"]["message"]
-    assert "asks 1500m cpu, cap gpus of this namespace holds 0 of 1, 0 promised, free 1:" in message
-    assert "asks 1536Mi memory, cap gpus of this namespace holds 0 of 1Gi, 0 promised, free 1Gi:" in message
+    assert "requested 1500m cpu, used 0, reserved 0, hard 1, free 1." in message
+    assert "requested 1536Mi memory, used 0, reserved 0, hard 1Gi, free 1Gi." in message
 
 
 @pytest.mark.parametrize(
     ("hard", "held", "asks", "advice"),
     [
-        (4, 4, 1, "wait until pods end"),
-        (4, 1, 4, "ask for 3 or less, or wait until pods end"),
-        (4, 1, 5, "ask for 3 or less"),
-        (4, 4, 5, "ask for 4 or less, and wait until pods end"),
-        (0, 0, 1, "nothing of it may be held in this namespace"),
+        (4, 4, 1, "Wait until pods end"),
+        (4, 1, 4, "Request 3 or less, or wait until pods end"),
+        (4, 1, 5, "Request 3 or less"),
+        (4, 4, 5, "Request 4 or less, and wait until pods end"),
+        (0, 0, 1, "The cap allows none in this namespace"),
     ],
 )
 def test_a_refusal_advises_to_wait_only_where_waiting_helps(hard: int, held: int, asks: int, advice: str) -> None:
     scene = Scene(CAP.replace("4}", f"{hard}}}"))
     scene.create(held)
-    assert response(scene.create(asks))["status"]["message"].endswith(f": {advice} (TG201, cap gpus)")
+    assert response(scene.create(asks))["status"]["message"].endswith(f". {advice} (TG201, cap gpus)")
 
 
 def test_a_shared_cap_of_none_says_where_nothing_may_be_held() -> None:
     scene = Scene(CAP.replace("4}", "0}").replace("hard:", "shared: true\n  hard:"))
-    assert "free 0: nothing of it may be held in these namespaces" in response(scene.create(1))["status"]["message"]
+    assert "free 0. The cap allows none in these namespaces" in response(scene.create(1))["status"]["message"]
 
 
 def test_the_growth_of_a_refused_change_is_what_it_asks_and_the_whole_what_would_pass() -> None:
@@ -55,8 +55,8 @@ def test_the_growth_of_a_refused_change_is_what_it_asks_and_the_whole_what_would
     scene.create(1)
     answer = scene.admit(pod("u", 9), oldObject=pod("u", 2), subResource="resize")
     assert response(answer)["status"]["message"] == (
-        'Pod "p": asks 7 nvidia.com/gpu on top of 2, cap gpus of this namespace holds 0 of 4, 1 promised, free 3; '
-        "held most by Pod p (1, promised): ask for 5 or less (TG201, cap gpus)"
+        'Pod "p": cap gpus of this namespace exceeded: requested 7 nvidia.com/gpu on top of 2, used 0, reserved 1, '
+        "hard 4, free 3; top consumers: Pod p (1, reserved). Request 5 or less (TG201, cap gpus)"
     )
     assert response(scene.admit(pod("u", 5), oldObject=pod("u", 2), subResource="resize"))["allowed"] is True
 
@@ -66,7 +66,7 @@ def test_what_is_held_and_what_is_promised_both_take_room() -> None:
     scene.create(1)
     scene.change(used=Amounts({GPU: 2}))
     message = response(scene.create(2))["status"]["message"]
-    assert "holds 2 of 4, 1 promised, free 1; held most by Pod p (1, promised): ask for 1" in message
+    assert "used 2, reserved 1, hard 4, free 1; top consumers: Pod p (1, reserved). Request 1" in message
 
 
 def test_every_cap_that_refuses_is_told() -> None:
@@ -78,10 +78,13 @@ def test_above_the_soft_part_there_is_a_warning() -> None:
     scene = Scene(CAP + "  soft: {nvidia.com/gpu: 2}\n")
     assert "warnings" not in response(scene.create(2))
     assert response(scene.create(1))["warnings"] == [
-        'Pod "p": cap gpus of this namespace is at 3 nvidia.com/gpu, above its soft 2 (hard 4) (TG202, cap gpus)'
+        (
+            'Pod "p": cap gpus of this namespace is above its soft limit: charged 3 nvidia.com/gpu, soft 2, '
+            "hard 4 (TG202, cap gpus)"
+        )
     ]
 
 
 def test_a_soft_part_needs_no_hard_one() -> None:
     (warning,) = response(Scene(CAP + "  soft: {pods: 0}\n").create(1))["warnings"]
-    assert "is at 1 pods, above its soft 0 (hard none)" in warning
+    assert "charged 1 pods, soft 0, hard none" in warning

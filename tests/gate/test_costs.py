@@ -38,7 +38,7 @@ def test_a_resize_charges_what_it_adds() -> None:
 
 
 def test_a_label_that_brings_a_pod_under_a_cap_charges_all_of_it() -> None:
-    scene = Scene(CAP + "  pods: {objects: {matchLabels: {tier: batch}}}\n")
+    scene = Scene(CAP + "  pods: {objectSelector: {matchLabels: {tier: batch}}}\n")
     before, after = pod("u", 5), pod("u", 5)
     after["metadata"]["labels"] = {"tier": "batch"}
     assert not response(scene.admit(after, oldObject=before))["allowed"]

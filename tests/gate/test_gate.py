@@ -104,7 +104,7 @@ def test_a_pod_without_a_uid_cannot_be_charged() -> None:
 
 
 def test_a_pod_that_no_api_server_would_send_is_no_review() -> None:
-    with pytest.raises(ReviewError, match="the pod has a quantity that is none"):
+    with pytest.raises(ReviewError, match="the pod has an invalid quantity"):
         Scene().admit(pod("u", "many"))
 
 

@@ -62,7 +62,7 @@ def test_after_the_deadline_no_ledger_is_asked() -> None:
 
 def test_a_store_out_of_reach_is_undecided_and_what_was_promised_elsewhere_is_taken_back() -> None:
     scene = Scene(TWO, ledgers=Failing("b-second", StoreUnavailableError("connection reset")))
-    with pytest.raises(UndecidedError, match="the ledgers are out of reach: connection reset"):
+    with pytest.raises(UndecidedError, match="the ledgers are unreachable: connection reset"):
         scene.create(1)
     assert scene.promised("a-first") == {}
 

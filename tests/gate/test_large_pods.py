@@ -13,7 +13,7 @@ import pytest
 
 from tests.gate.scene import Scene, pod, response
 from tests.gate.test_schedulability import NOT_NOW, RULE, cluster
-from webhook.gate.scheduling_snapshot import FixedSnapshot, SnapshotProvider
+from webhook.gate.schedulability import FixedSnapshot, SnapshotProvider
 
 _MIB = 1024 * 1024
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -100,7 +100,7 @@ def test_what_is_too_much_to_go_through_is_not_gone_through(spec: Callable[[int]
     judging, unplaced = Scene(rule, placing=FixedSnapshot(cluster(4))), Scene(rule)
     said = response(judging.admit(body))
     assert said["allowed"]
-    assert "is too much to go through" in said["warnings"][0]
+    assert "are too complex" in said["warnings"][0]
     assert _calls(judging, body) < 2 * _calls(unplaced, body)
 
 

@@ -135,7 +135,7 @@ def test_where_leases_cannot_be_had_everybody_keeps() -> None:
     assert (one.leading.is_leader(), two.leading.is_leader()) == (True, False)
     two.pass_(LEASE_DURATION_SECONDS)
     assert two.leading.is_leader()
-    assert two.leading.loaded_everywhere_since("gpus-1") is not None
+    assert two.leading.get_loaded_everywhere_since("gpus-1") is not None
     leases.is_down = False
     assert one.round()
     assert not two.round()
@@ -146,28 +146,28 @@ def test_a_cap_is_loaded_when_the_last_replica_that_lives_has_it() -> None:
     rounds(30, one, two)
     one.caps.append("licences-2")
     rounds(30, one, two)
-    assert one.leading.loaded_everywhere_since("licences-2") is None
+    assert one.leading.get_loaded_everywhere_since("licences-2") is None
     two.caps.append("licences-2")
     before = one.now
     rounds(2 * RETRY_PERIOD_SECONDS, two, one)
-    since = one.leading.loaded_everywhere_since("licences-2")
+    since = one.leading.get_loaded_everywhere_since("licences-2")
     assert since is not None
     assert before <= since <= one.now
     rounds(60, one, two)
-    assert one.leading.loaded_everywhere_since("licences-2") == since
-    assert one.leading.loaded_everywhere_since("unknown-3") is None
+    assert one.leading.get_loaded_everywhere_since("licences-2") == since
+    assert one.leading.get_loaded_everywhere_since("unknown-3") is None
 
 
 def test_a_replica_that_comes_without_a_cap_begins_its_time_anew() -> None:
     leases, one, _ = pair("gpus-1")
     rounds(30, one)
-    assert one.leading.loaded_everywhere_since("gpus-1") == 7.0 + RETRY_PERIOD_SECONDS
+    assert one.leading.get_loaded_everywhere_since("gpus-1") == 7.0 + RETRY_PERIOD_SECONDS
     late = Replica(leases, "late", 0.0)
     rounds(RETRY_PERIOD_SECONDS, late, one)
-    assert one.leading.loaded_everywhere_since("gpus-1") is None
+    assert one.leading.get_loaded_everywhere_since("gpus-1") is None
     late.caps.append("gpus-1")
     rounds(RETRY_PERIOD_SECONDS, late, one)
-    assert one.leading.loaded_everywhere_since("gpus-1") == one.now
+    assert one.leading.get_loaded_everywhere_since("gpus-1") == one.now
 
 
 def test_a_dead_replica_that_never_had_a_cap_holds_it_up_only_until_its_lease_has_lapsed() -> None:
@@ -175,7 +175,7 @@ def test_a_dead_replica_that_never_had_a_cap_holds_it_up_only_until_its_lease_ha
     rounds(30, one, two)
     one.caps.append("licences-2")
     rounds(LEASE_DURATION_SECONDS + 2 * RETRY_PERIOD_SECONDS, one)
-    assert one.leading.loaded_everywhere_since("licences-2") is not None
+    assert one.leading.get_loaded_everywhere_since("licences-2") is not None
     assert len(leases.stored) == 3
     rounds(700, one)
     assert sorted(each.holder for each in leases.stored.values()) == ["one", "one"]

@@ -10,8 +10,7 @@ def test_a_cap_on_limits_refuses_a_pod_that_sets_none() -> None:
     containers = [{"name": "a", "resources": {"limits": {"memory": "1Mi"}}}, {"name": "b"}]
     answer = scene.admit({"metadata": {"uid": "u"}, "spec": {"containers": containers}})
     assert response(answer)["status"]["message"] == (
-        'Pod "p": spec.containers: cap gpus counts limits.memory, and there is no such limit on b: '
-        "set one (TG203, cap gpus)"
+        'Pod "p": spec.containers: cap gpus counts limits.memory, which is missing on b: set it (TG203, cap gpus)'
     )
 
 
@@ -31,8 +30,7 @@ def test_a_limit_that_a_change_takes_away_is_missed_whatever_else_is_missing() -
     scene = Scene(CAP.replace("nvidia.com/gpu: 4", "limits.memory: 1Gi, limits.cpu: 4"))
     answer = scene.admit(bare("b"), oldObject=bare("b", limit="cpu"), subResource="resize")
     assert response(answer)["status"]["message"] == (
-        'Pod "p": spec.containers: cap gpus counts limits.cpu, and there is no such limit on a: '
-        "set one (TG203, cap gpus)"
+        'Pod "p": spec.containers: cap gpus counts limits.cpu, which is missing on a: set it (TG203, cap gpus)'
     )
 
 

@@ -37,8 +37,9 @@ def told(scene: Scene, new: dict[str, str], old: dict[str, str] | None = None, *
 def test_pods_that_overfill_a_shared_cap_are_told_with_the_sum() -> None:
     (warning,) = told(world(SHARED, a=3, b=2), {"gpu": "yes"})
     assert warning == (
-        'Namespace "b": metadata.labels: its pods hold 2 nvidia.com/gpu, and with them cap gpus shared by its '
-        "namespaces holds 5 of 4: they stay, and nothing more is let in until enough pods end (TG207, cap gpus)"
+        'Namespace "b": metadata.labels: its pods use 2 nvidia.com/gpu, and cap gpus shared by its namespaces is '
+        "exceeded with them: charged 5, hard 4. They stay, and no further pod is accepted until enough pods end "
+        "(TG207, cap gpus)"
     )
 
 
@@ -60,7 +61,7 @@ def test_the_pods_of_a_namespace_that_returns_to_a_cap_of_its_own_are_not_added_
 def test_a_cap_of_its_own_is_overfilled_by_its_own_pods_alone() -> None:
     assert told(world(BY_LABEL, a=4, b=4), {"gpu": "yes"}) == []
     (warning,) = told(world(BY_LABEL, a=4, b=5), {"gpu": "yes"})
-    assert "cap gpus of this namespace holds 5 of 4" in warning
+    assert "cap gpus of this namespace is exceeded with them: charged 5, hard 4" in warning
 
 
 @pytest.mark.parametrize(

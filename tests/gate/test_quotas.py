@@ -20,7 +20,7 @@ metadata: {name: whole}
 spec: {resources: [extended]}
 """
 GPUS = f"requests.{GPU}"
-QUOTA = "quota q of this namespace allows"
+QUOTA = "quota q of this namespace has hard"
 
 
 def quota(hard: Mapping[str, str], used: Mapping[str, str], name: str = "q", **spec: Any) -> dict[str, Any]:
@@ -56,16 +56,16 @@ def test_a_workload_that_fits_beside_what_is_used_hears_nothing() -> None:
 
 def test_a_workload_larger_than_a_quota_is_told_the_sum_though_there_is_no_cap() -> None:
     assert told(scene(gpus(4, 0)), workload(2, replicas=3)) == [
-        f"3 replicas ask 6 {GPUS}, {QUOTA} 4: 2 of them can run at a time (TG208)"
+        f"3 replicas request 6 {GPUS}, {QUOTA} 4: 2 of them can run at a time (TG208)"
     ]
     assert told(scene(gpus(1, 0)), workload(2, replicas=3)) == [
-        f"3 replicas ask 6 {GPUS}, {QUOTA} 1: none of them can ever run (TG208)"
+        f"3 replicas request 6 {GPUS}, {QUOTA} 1: none of them can ever run (TG208)"
     ]
 
 
 def test_a_workload_with_no_room_beside_what_is_used_is_told_how_many_wait() -> None:
     assert told(scene(gpus(8, 5)), workload(2, replicas=3)) == [
-        f"3 replicas ask 6 {GPUS}, {QUOTA} 8 and has 3 free: 2 wait until other pods end (TG208)"
+        f"3 replicas request 6 {GPUS}, {QUOTA} 8, free 3: 2 wait until other pods end (TG208)"
     ]
 
 
@@ -75,7 +75,7 @@ def test_a_change_is_told_of_what_it_adds_only() -> None:
     assert told(full, workload(2, replicas=2), oldObject=old) == []
     assert told(full, workload(2, replicas=3, paused=True), oldObject=old) == []
     (warning,) = told(full, workload(2, replicas=4), oldObject=old)
-    assert warning == f"4 replicas ask 8 {GPUS}, {QUOTA} 8 and has 0 free: 1 waits until other pods end (TG208)"
+    assert warning == f"4 replicas request 8 {GPUS}, {QUOTA} 8, free 0: 1 waits until other pods end (TG208)"
 
 
 def test_a_rollout_is_told_of_the_pods_that_it_starts_first() -> None:
@@ -83,9 +83,9 @@ def test_a_rollout_is_told_of_the_pods_that_it_starts_first() -> None:
     assert told(scene(gpus(8, 6)), new, oldObject=old) == []
     (waits,) = told(scene(gpus(8, 7)), new, oldObject=old)
     (never,) = told(scene(gpus(4, 4)), new, oldObject=old)
-    ask = f"with a rollout's 1 more, 3 replicas ask 6 {GPUS}, {QUOTA}"
-    assert waits == f"{ask} 8 and has 1 free: no new pod starts until others end (TG208)"
-    assert never == (f"{ask} 4: a rollout can never go on, since maxUnavailable lets it end no old pod first (TG208)")
+    ask = f"with 1 more during a rollout, 3 replicas request 6 {GPUS}, {QUOTA}"
+    assert waits == f"{ask} 8, free 1: no new pod starts until others end (TG208)"
+    assert never == (f"{ask} 4: the rollout can never proceed, since maxUnavailable lets no old pod end first (TG208)")
 
 
 def test_cpu_memory_and_pods_are_counted_as_a_quota_counts_them() -> None:
@@ -94,9 +94,9 @@ def test_cpu_memory_and_pods_are_counted_as_a_quota_counts_them() -> None:
     resources = {"requests": {"cpu": "300m", "memory": "512Mi"}, "limits": {"cpu": "1"}}
     body["spec"]["template"]["spec"]["containers"][0]["resources"] = resources
     assert told(scene(quota(hard, dict.fromkeys(hard, "0"))), body) == [
-        f"4 replicas ask 1200m cpu, {QUOTA} 1: 3 of them can run at a time (TG208)",
-        f"4 replicas ask 4 pods, {QUOTA} 3: 3 of them can run at a time (TG208)",
-        f"4 replicas ask 2Gi requests.memory, {QUOTA} 1Gi: 2 of them can run at a time (TG208)",
+        f"4 replicas request 1200m cpu, {QUOTA} 1: 3 of them can run at a time (TG208)",
+        f"4 replicas request 4 pods, {QUOTA} 3: 3 of them can run at a time (TG208)",
+        f"4 replicas request 2Gi requests.memory, {QUOTA} 1Gi: 2 of them can run at a time (TG208)",
     ]
 
 

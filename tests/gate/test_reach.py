@@ -21,7 +21,10 @@ def test_a_shared_cap_has_one_ledger_for_all_its_namespaces() -> None:
     scene = Scene(CAP.replace("hard:", "shared: true\n  hard:"))
     assert response(scene.create(3, namespace="team-a"))["allowed"]
     refusal = response(scene.create(3, namespace="team-b"))
-    assert "cap gpus (shared by its namespaces) holds 0 of 4, 3 promised" in refusal["status"]["message"]
+    assert (
+        "cap gpus shared by its namespaces exceeded: requested 3 nvidia.com/gpu, used 0, reserved 3"
+        in refusal["status"]["message"]
+    )
 
 
 def test_a_cap_by_label_holds_the_namespaces_that_carry_it() -> None:

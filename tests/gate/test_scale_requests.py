@@ -81,7 +81,7 @@ def test_a_workload_that_is_scaled_beyond_a_cap_is_told_the_sum(resource: tuple[
     stored = Stored(workload(2))
     (warning,) = told(stored, 3, resource=resource)
     assert warning == (
-        f'{kind} "w": 3 replicas ask 6 nvidia.com/gpu, cap gpus of this namespace allows 4: '
+        f'{kind} "w": 3 replicas request 6 nvidia.com/gpu, cap gpus of this namespace has hard 4: '
         "2 of them can run at a time (TG204, cap gpus)"
     )
     assert stored.asked == [(resource, "team-a", "w")]
@@ -91,14 +91,14 @@ def test_a_workload_is_told_how_many_wait_for_what_others_hold() -> None:
     scene = Scene(workloads=Stored(workload(1)))
     scene.create(3)
     (warning,) = response(asked(scene, 3, scale(1)))["warnings"]
-    assert "has 1 free: 1 waits until other pods end (TG205, cap gpus)" in warning
+    assert "free 1: 1 waits until other pods end (TG205, cap gpus)" in warning
 
 
 def test_a_cap_that_denies_workloads_denies_their_scaling() -> None:
     answer = asked(Scene(DENY, workloads=Stored(workload(2))), 3, scale(1))
     status = response(answer)["status"]
     assert (status["code"], status["details"]["kind"]) == (403, "Deployment")
-    assert 'Deployment "w": 3 replicas ask 6 nvidia.com/gpu' in status["message"]
+    assert 'Deployment "w": 3 replicas request 6 nvidia.com/gpu' in status["message"]
     assert (answer.record.kind, answer.record.verdict) == ("Deployment", "deny")
 
 
@@ -111,7 +111,7 @@ def test_quotas_are_told_of_too() -> None:
 
 def test_a_workload_of_one_pod_that_was_told_to_have_none_is_counted_anew() -> None:
     (warning,) = told(Stored(workload(5, 0)), 1, since=0)
-    assert "1 replica asks 5 nvidia.com/gpu" in warning
+    assert "1 replica requests 5 nvidia.com/gpu" in warning
 
 
 @pytest.mark.parametrize("to", [0, 1])
@@ -188,4 +188,4 @@ def test_a_review_that_a_real_api_server_sent_is_one_of_a_scale() -> None:
     }
     scene = Scene(CAP.replace("team-*", "default"), workloads=Stored(stored))
     said = json.loads(scene.gate.admit(json.dumps(review).encode(), Phase.VALIDATING, 5.0).body)["response"]
-    assert f'Deployment "web": 9 replicas ask 18 {GPU}' in said["warnings"][0]
+    assert f'Deployment "web": 9 replicas request 18 {GPU}' in said["warnings"][0]

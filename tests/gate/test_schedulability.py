@@ -11,7 +11,7 @@ from tests.gate.scene import GPU, Scene, pod, response
 from tests.gate.test_workload_forecast import told, workload
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.ingest import ingest
-from webhook.gate.scheduling_snapshot import ClusterSnapshot, FixedSnapshot
+from webhook.gate.schedulability import ClusterSnapshot, FixedSnapshot
 
 RULE = """
 apiVersion: tallygate.dev/v1alpha1
@@ -54,7 +54,7 @@ def refused(made: Scene, body: dict[str, Any], **request: Any) -> str:
 
 def test_a_pod_larger_than_every_node_is_told_the_largest() -> None:
     assert refused(scene(cluster(4, 2)), pod("u", 5)) == (
-        f'Pod "p": spec: no node can ever run this pod: it asks for 5 {GPU}, the largest node has 4 '
+        f'Pod "p": spec: no node can ever run this pod: it requests 5 {GPU}, the largest node has 4 '
         "(TG113, rule placed)"
     )
 
@@ -64,7 +64,7 @@ def test_a_pod_that_waits_for_others_is_none_that_can_never_run() -> None:
     hold(full, "a", 4)
     assert refused(scene(full), pod("u", 1)) == ""
     assert refused(scene(full, NOT_NOW), pod("u", 1)) == (
-        f'Pod "p": spec: no node has room for this pod now: 0/1 nodes are available: 1 Insufficient {GPU}. '
+        f'Pod "p": spec: no node is feasible for this pod now: 0/1 nodes are available: 1 Insufficient {GPU}. '
         "no new claims to deallocate, preemption: 0/1 nodes are available: "
         "1 No preemption victims found for incoming pod (TG114, rule placed)"
     )
@@ -75,8 +75,8 @@ def test_who_will_be_asked_to_make_room_is_told_and_nothing_is_refused_for_it() 
     hold(full, "a", 4, priority=0)
     assert told(scene(full, NOT_NOW), pod("u", 1, priority=10), **POD) == [
         (
-            "spec: no node has room for this pod now; the scheduler can make room, by asking pods of lower priority to "
-            "leave: 1 of other namespaces on node a, for example (TG115, rule placed)"
+            "spec: no node is feasible for this pod now; the scheduler can preempt pods of lower priority: "
+            "1 of other namespaces on node a, for example (TG115, rule placed)"
         )
     ]
     assert "TG114" in refused(scene(full, NOT_NOW), pod("u", 1, priority=10, preemptionPolicy="Never"))
@@ -88,7 +88,7 @@ def test_of_those_who_will_be_asked_to_leave_only_pods_of_ones_own_namespace_are
     for number in range(5):
         hold(full, "a", 1, priority=0, namespace="team-a" if number else "elsewhere", name=f"old-{number}")
     (warning,) = told(scene(full, NOT_NOW, "warn"), pod("u", 5, priority=10), **POD)
-    assert "to leave: old-1, old-2, old-3 and 2 more on node a, for example (TG115" in warning
+    assert "lower priority: old-1, old-2, old-3 and 2 more on node a, for example (TG115" in warning
     found = response(scene(full, NOT_NOW, "audit").admit(pod("u", 2, priority=10)))
     assert "old-1 and 1 more on node a, for example (TG115" in found["auditAnnotations"]["audit"]
 
@@ -103,7 +103,7 @@ def test_a_workload_is_told_for_how_many_replicas_others_are_asked_to_leave() ->
     full = cluster(4, 2)
     hold(full, "a", 2, priority=0)
     (warning,) = told(scene(full, NOT_NOW), ranked(workload(2, replicas=3)))
-    assert "spec.template.spec: only 2 of 3 replicas fit now; the scheduler can make room" in warning
+    assert "spec.template.spec: only 2 of 3 replicas fit now; the scheduler can preempt" in warning
     assert "1 of other namespaces on node a, for example (TG115" in warning
 
 
@@ -112,7 +112,7 @@ def test_a_daemon_set_is_told_too_that_others_are_asked_to_leave() -> None:
     hold(full, "b", 2, priority=0)
     body = ranked(workload(1)) | {"kind": "DaemonSet"}
     (warning,) = told(scene(full, NOT_NOW), body, kind={"group": "apps", "kind": "DaemonSet"})
-    assert "only 1 of 2 nodes that are to have it have room for its pod now; the scheduler can make room" in warning
+    assert "only 1 of 2 eligible nodes can run its pod now; the scheduler can preempt" in warning
 
 
 def test_nodes_that_let_nobody_in_are_told_in_the_schedulers_words() -> None:
@@ -134,7 +134,7 @@ def test_a_name_that_no_node_has_is_told_the_nearest_one_and_who_has_it() -> Non
 def test_a_name_like_no_other_is_told_without_a_suggestion() -> None:
     body = pod("u", 1)
     body["spec"]["containers"][0]["resources"] = {"limits": {"example.org/licence": "1"}}
-    assert "no node advertises example.org/licence, so that no node can run this (TG112" in (
+    assert "no node advertises example.org/licence, so no node can run this pod (TG112" in (
         refused(scene(cluster(4), ADVERTISED), body)
     )
 
@@ -144,7 +144,7 @@ def test_weaker_rules_let_it_in_and_say_so(enforcement: str) -> None:
     found = response(scene(cluster(4), enforcement=enforcement).admit(pod("u", 5)))
     said = found.get("warnings") or [found["auditAnnotations"]["audit"]]
     assert found["allowed"]
-    assert [f"it asks for 5 {GPU}, the largest node has 4 (TG113, rule placed)" in each for each in said] == [True]
+    assert [f"it requests 5 {GPU}, the largest node has 4 (TG113, rule placed)" in each for each in said] == [True]
     assert found["auditAnnotations"]["cluster-age"] == "0.0s"
 
 
@@ -169,7 +169,7 @@ def test_a_change_of_a_workload_is_judged_by_what_it_adds() -> None:
     (warning,) = told(asked, workload(1, replicas=5), oldObject=old)
     assert "only 1 of 2 more replicas fits now: 0/1 nodes" in warning
     (never,) = told(asked, workload(5, replicas=3), oldObject=old)
-    assert f"no node can ever run this pod: it asks for 5 {GPU}, the largest node has 4" in never
+    assert f"no node can ever run this pod: it requests 5 {GPU}, the largest node has 4" in never
     assert told(asked, workload(2, replicas=3), oldObject=old) == []
 
 
@@ -177,11 +177,9 @@ def test_a_daemon_set_is_judged_by_the_nodes_that_are_to_have_it() -> None:
     body = workload(3) | {"kind": "DaemonSet"}
     kind = {"kind": {"group": "apps", "kind": "DaemonSet"}}
     assert refused(scene(cluster(4, 4)), body, **kind) == ""
-    assert "no node that is to have this pod can ever run it: 0/2 nodes" in refused(scene(cluster(2, 2)), body, **kind)
+    assert "no eligible node can ever run this pod: 0/2 nodes" in refused(scene(cluster(2, 2)), body, **kind)
     assert refused(scene(cluster(4, 2)), body, **kind) == ""
-    assert "only 1 of 2 nodes that are to have it have room for its pod now" in (
-        refused(scene(cluster(4, 2), NOT_NOW), body, **kind)
-    )
+    assert "only 1 of 2 eligible nodes can run its pod now" in (refused(scene(cluster(4, 2), NOT_NOW), body, **kind))
 
 
 @pytest.mark.parametrize(
@@ -239,12 +237,12 @@ def test_what_a_device_class_stands_for_is_no_business_of_nodes() -> None:
     asked = scene(made, f"{ADVERTISED}, {NOT_NOW}")
     assert refused(asked, asking("example.com/dongle")) == ""
     assert refused(asked, asking("deviceclass.resource.kubernetes.io/dongles")) == ""
-    assert "no node advertises example.com/dongles, so that" in refused(asked, asking("example.com/dongles"))
-    assert "there is no DeviceClass dongle, so that no node can run this (TG112" in (
+    assert "no node advertises example.com/dongles, so no" in refused(asked, asking("example.com/dongles"))
+    assert "DeviceClass dongle does not exist, so no node can run this pod (TG112" in (
         refused(asked, asking("deviceclass.resource.kubernetes.io/dongle"))
     )
     made.device_classes.remove("dongles")
-    assert "no node advertises example.com/dongle, so that" in refused(asked, asking("example.com/dongle"))
+    assert "no node advertises example.com/dongle, so no" in refused(asked, asking("example.com/dongle"))
 
 
 def test_while_device_classes_are_not_known_nothing_is_said_of_what_they_may_stand_for() -> None:
@@ -271,7 +269,7 @@ def test_a_pod_with_too_much_to_say_of_others_is_not_judged_and_it_is_told_why()
     body = pod("u", 5, affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}})
     assert len(json.dumps(body)) > 1_500_000
     answer = scene(cluster(4), NOT_NOW).admit(body)
-    text = "rule placed was not judged: what the pod says of nodes and other pods is too much to go through"
+    text = "rule placed was not evaluated: the pod's constraints on nodes and other pods are too complex"
     assert (response(answer)["warnings"], answer.record.unknown, answer.record.verdict) == ([text], (text,), "allow")
 
 
@@ -282,10 +280,6 @@ def test_without_nodes_or_without_a_cluster_nothing_is_said() -> None:
 
 class Unseen:
     """A cluster that is not known now, when it comes to it."""
-
-    def is_available(self) -> bool:
-        """As far as that is told."""
-        return True
 
     @contextmanager
     def open_snapshot(self, *, pods: bool) -> Iterator[ClusterSnapshot | None]:

@@ -49,7 +49,7 @@ def test_a_workload_that_fits_hears_nothing() -> None:
 def test_a_workload_that_can_never_run_whole_is_told_the_sum() -> None:
     (warning,) = told(Scene(), workload(2, replicas=3))
     assert warning == (
-        "3 replicas ask 6 nvidia.com/gpu, cap gpus of this namespace allows 4: 2 of them can run at a time "
+        "3 replicas request 6 nvidia.com/gpu, cap gpus of this namespace has hard 4: 2 of them can run at a time "
         "(TG204, cap gpus)"
     )
 
@@ -57,18 +57,18 @@ def test_a_workload_that_can_never_run_whole_is_told_the_sum() -> None:
 @pytest.mark.parametrize(
     ("kind", "spec", "sum_"),
     [
-        ("StatefulSet", {"replicas": 3}, "3 replicas ask 15"),
-        ("ReplicaSet", {}, "1 replica asks 5"),
-        ("ReplicationController", {"replicas": 1}, "1 replica asks 5"),
-        ("DaemonSet", {}, "1 pod asks 5"),
-        ("Job", {"parallelism": 3, "completions": 2}, "2 parallel pods ask 10"),
-        ("CronJob", {}, "1 parallel pod asks 5"),
+        ("StatefulSet", {"replicas": 3}, "3 replicas request 15"),
+        ("ReplicaSet", {}, "1 replica requests 5"),
+        ("ReplicationController", {"replicas": 1}, "1 replica requests 5"),
+        ("DaemonSet", {}, "1 pod requests 5"),
+        ("Job", {"parallelism": 3, "completions": 2}, "2 parallel pods request 10"),
+        ("CronJob", {}, "1 parallel pod requests 5"),
     ],
 )
 def test_every_kind_counts_the_pods_that_it_runs_at_a_time(kind: str, spec: dict[str, Any], sum_: str) -> None:
     (warning,) = told(Scene(), workload(5, kind, **spec))
     assert warning == (
-        f"{sum_} nvidia.com/gpu, cap gpus of this namespace allows 4: none of them can ever run (TG204, cap gpus)"
+        f"{sum_} nvidia.com/gpu, cap gpus of this namespace has hard 4: none of them can ever run (TG204, cap gpus)"
     )
 
 
@@ -90,7 +90,7 @@ def test_a_workload_with_room_later_but_not_now_is_told_who_waits() -> None:
     scene.create(3)
     (warning,) = told(scene, workload(1, replicas=3))
     assert warning == (
-        "3 replicas ask 3 nvidia.com/gpu, cap gpus of this namespace allows 4 and has 1 free: "
+        "3 replicas request 3 nvidia.com/gpu, cap gpus of this namespace has hard 4, free 1: "
         "2 wait until other pods end (TG205, cap gpus)"
     )
     assert scene.promised() == {GPU: 3}
@@ -102,7 +102,7 @@ def test_no_more_wait_than_are_asked_for_though_a_cap_is_overfull() -> None:
     scene.policies = Scene().policies
     (warning,) = told(scene, workload(1, replicas=2))
     assert warning == (
-        "2 replicas ask 2 nvidia.com/gpu, cap gpus of this namespace allows 4 and has 0 free: "
+        "2 replicas request 2 nvidia.com/gpu, cap gpus of this namespace has hard 4, free 0: "
         "2 wait until other pods end (TG205, cap gpus)"
     )
 
@@ -125,8 +125,8 @@ def rolling(surge: int | str, unavailable: int | str) -> dict[str, Any]:
 def test_a_rollout_without_room_for_its_first_pod_can_never_go_on() -> None:
     new, old = (workload(1, image=image, replicas=4, strategy=rolling(1, 0)) for image in "ba")
     text = (
-        "with a rollout's 1 more, 5 replicas ask 5 nvidia.com/gpu, cap gpus of this namespace allows 4: "
-        "a rollout can never go on, since maxUnavailable lets it end no old pod first (TG206, cap gpus)"
+        "with 1 more during a rollout, 5 replicas request 5 nvidia.com/gpu, cap gpus of this namespace has hard 4: "
+        "the rollout can never proceed, since maxUnavailable lets no old pod end first (TG206, cap gpus)"
     )
     assert told(Scene(), new, oldObject=old) == [text]
     assert told(Scene(), old) == [text]
@@ -138,9 +138,9 @@ def test_a_rollout_without_room_for_its_first_pod_can_never_go_on() -> None:
 @pytest.mark.parametrize(
     ("strategy", "said"),
     [
-        (rolling("25%", "25%"), "it goes on only as old pods end"),
-        (None, "it goes on only as old pods end"),
-        (rolling("50%", "0%"), "a rollout can never go on"),
+        (rolling("25%", "25%"), "the rollout proceeds only as old pods end"),
+        (None, "the rollout proceeds only as old pods end"),
+        (rolling("50%", "0%"), "the rollout can never proceed"),
         (rolling(0, 1), ""),
         (rolling("0%", "10%"), ""),  # both come to nothing, and then one may be unavailable
         ({"type": "Recreate"}, ""),
@@ -156,11 +156,13 @@ def test_a_rollout_is_told_how_it_will_go(strategy: dict[str, Any] | None, said:
     ("gpus", "replicas", "strategy", "said"),
     [
         pytest.param(1, 3, rolling(1, 0), "", id="room for its one pod more is enough"),
-        pytest.param(1, 4, rolling(1, 0), "a rollout can never go on", id="no room for one more"),
-        pytest.param(1, 3, rolling(2, 0), "it goes on only as old pods end", id="room for one of two more"),
+        pytest.param(1, 4, rolling(1, 0), "the rollout can never proceed", id="no room for one more"),
+        pytest.param(1, 3, rolling(2, 0), "the rollout proceeds only as old pods end", id="room for one of two more"),
         pytest.param(2, 1, rolling(1, 0), "", id="room for one more of two GPUs"),
-        pytest.param(2, 2, rolling(1, 0), "a rollout can never go on", id="no room for one more of two GPUs"),
-        pytest.param(2, 1, rolling(2, 0), "it goes on only as old pods end", id="room for one of two more of two GPUs"),
+        pytest.param(2, 2, rolling(1, 0), "the rollout can never proceed", id="no room for one more of two GPUs"),
+        pytest.param(
+            2, 1, rolling(2, 0), "the rollout proceeds only as old pods end", id="room for one of two more of two GPUs"
+        ),
     ],
 )
 def test_a_rollout_that_may_end_no_pod_first_needs_room_for_one_more(
@@ -174,9 +176,9 @@ def test_a_rollout_that_may_end_no_pod_first_needs_room_for_one_more(
 @pytest.mark.parametrize(
     ("strategy", "held", "asks", "end"),
     [
-        (rolling(1, 0), 3, "2 replicas ask 2", "0 free: no new pod starts until others end"),
-        (rolling(1, 1), 3, "2 replicas ask 2", "0 free: it goes on only as pods end"),
-        (rolling(2, 0), 2, "3 replicas ask 3", "1 free: it goes on only as pods end"),
+        (rolling(1, 0), 3, "2 replicas request 2", "free 0: no new pod starts until others end"),
+        (rolling(1, 1), 3, "2 replicas request 2", "free 0: the rollout proceeds only as pods end"),
+        (rolling(2, 0), 2, "3 replicas request 3", "free 1: the rollout proceeds only as pods end"),
         (rolling(1, 0), 2, "", ""),
         ({"type": "Recreate"}, 3, "", ""),
     ],
@@ -189,7 +191,7 @@ def test_a_rollout_that_has_no_room_beside_what_others_hold_is_told(
     scene.create(1)  # its own, as it runs
     new, old = (workload(1, image=image, replicas=1, strategy=strategy) for image in "ba")
     more = strategy.get("rollingUpdate", {}).get("maxSurge")
-    said = f"with a rollout's {more} more, {asks} {GPU}, cap gpus of this namespace allows 4 and has {end}"
+    said = f"with {more} more during a rollout, {asks} {GPU}, cap gpus of this namespace has hard 4, {end}"
     assert told(scene, new, oldObject=old) == ([f"{said} (TG206, cap gpus)"] if end else [])
     assert told(scene, old, oldObject=old) == []
 
@@ -218,8 +220,7 @@ def test_what_a_controller_makes_for_a_judged_workload_is_not_told_again() -> No
 def test_templates_without_a_counted_limit_are_told_before_their_pods_are_refused() -> None:
     (warning,) = told(Scene(LIMITS), workload(1))
     assert warning == (
-        "spec.template.spec.containers: cap gpus counts limits.memory, and there is no such limit on c: set one "
-        "(TG203, cap gpus)"
+        "spec.template.spec.containers: cap gpus counts limits.memory, which is missing on c: set it (TG203, cap gpus)"
     )
     assert refusal(Scene(LIMITS + "  workloads: deny\n"), workload(1))["code"] == 403
 
@@ -229,11 +230,11 @@ def test_a_limit_that_a_stored_template_lacks_too_is_not_told_at_every_update() 
     more = workload(1)
     more["spec"]["template"]["spec"]["containers"].append({"name": "sidecar"})
     (warning,) = told(Scene(LIMITS), more, oldObject=workload(1))
-    assert "no such limit on sidecar: set one" in warning
+    assert "which is missing on sidecar: set it" in warning
 
 
 def test_the_filter_of_a_cap_goes_by_the_template() -> None:
-    text = CAP + "  pods: {objects: {matchLabels: {tier: batch}}}\n"
+    text = CAP + "  pods: {objectSelector: {matchLabels: {tier: batch}}}\n"
     batch = workload(2, replicas=3)
     assert told(Scene(text), batch) == []
     batch["spec"]["template"]["metadata"]["labels"] = {"tier": "batch"}

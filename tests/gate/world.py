@@ -73,7 +73,7 @@ class Told:
         """As told."""
         return self.leading
 
-    def loaded_everywhere_since(self, _: str) -> float | None:
+    def get_loaded_everywhere_since(self, _: str) -> float | None:
         """As told."""
         return self.since
 

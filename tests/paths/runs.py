@@ -107,7 +107,7 @@ def run_create() -> list[str]:
         caps = CapMetrics(voice.metrics.registry, voice.log)
         parts = create_cluster_gate(settings, policies, voice, caps)
         app = create_app(parts.admit, RequestLog(voice.log, voice.metrics))
-        with parts.run_workers():
+        with parts.run_background():
             if not cluster.has_active_ledger.wait(_WAIT_SECONDS):
                 raise TimeoutError("the gate did not make its ledger in time")
             body = _review()

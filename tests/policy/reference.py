@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from webhook.policy import bounds
+from webhook.policy import parse as text
 from webhook.policy.schema import load_json_schema
 
 _TYPES = {"object": "mapping", "array": "list", "string": "text", "number": "number", "boolean": "true or false"}
@@ -40,10 +40,10 @@ def reference() -> str:
 def _limits() -> str:
     return (
         "\n## Bounds of what is read\n\n"
-        f"- a file: {bounds.MAX_FILE_BYTES:,} bytes, {bounds.MAX_LINES:,} lines, {bounds.MAX_NODES:,} values, "
-        f"{bounds.MAX_DEPTH} levels deep\n"
-        f"- a document: {bounds.MAX_EXPANDED_NODES:,} values when aliases are written out\n"
-        f"- in all: {bounds.MAX_FILES:,} files, {bounds.MAX_TOTAL_BYTES:,} bytes, {bounds.MAX_DOCUMENTS:,} documents\n"
+        f"- a file: {text.MAX_FILE_BYTES:,} bytes, {text.MAX_LINES:,} lines, {text.MAX_NODES:,} values, "
+        f"{text.LIMITS.depth} levels deep\n"
+        f"- a document: {text.LIMITS.expanded:,} values when aliases are written out\n"
+        f"- in all: {text.MAX_FILES:,} files, {text.MAX_TOTAL_BYTES:,} bytes, {text.MAX_DOCUMENTS:,} documents\n"
         "\nWhat goes beyond is refused (TG302).\n"
     )
 

@@ -19,7 +19,7 @@ from webhook.policy.coverage import (
     resources_cover,
     resources_overlap,
 )
-from webhook.policy.model import AmountBounds, LabelSelector, Match, NamespaceSelector, Subjects
+from webhook.policy.model import AmountBounds, Match, NamespaceSelector, PolicyLabelSelector, Subjects
 
 OPAQUE = "pod.alpha.kubernetes.io/opaque-int-resource-"
 
@@ -106,7 +106,7 @@ def test_what_is_counted_in_whole_units_for_sure(pattern: str, countable: bool) 
 
 
 def _in(*include: str, exclude: tuple[str, ...] = (), **labels: str) -> NamespaceSelector:
-    return NamespaceSelector(include, exclude, LabelSelector(labels) if labels else None)
+    return NamespaceSelector(include, exclude, PolicyLabelSelector(labels) if labels else None)
 
 
 NAMESPACES: dict[str, tuple[NamespaceSelector | None, NamespaceSelector | None, bool, bool]] = {
@@ -138,7 +138,7 @@ def test_namespaces(
 
 
 def test_a_match_without_anything_covers_every_match() -> None:
-    narrow = Match(_in("a"), frozenset({"Pod"}), LabelSelector({"a": "b"}), Subjects(users=("x",)))
+    narrow = Match(_in("a"), frozenset({"Pod"}), PolicyLabelSelector({"a": "b"}), Subjects(users=("x",)))
     assert match_covers(Match(), narrow)
     assert not match_covers(narrow, Match())
     assert can_share_request(Match(), narrow)

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.accounting.quantity import Quantity
+from webhook.documents.syntax_tree import truncate_text
 from webhook.policy.formats import (
     FORMAT_CHECKS,
     FormatError,
     check_quantity,
     quote_text,
     split_counted_name,
-    truncate_text,
 )
 
 TAKEN: dict[str, tuple[str, ...]] = {
@@ -152,7 +152,7 @@ REFUSED: dict[str, dict[str, str]] = {
     },
     "object-name": {"Batch": "no object can be called", "batch-*": "without globs", "": "no object can be called"},
     "counted-name": {
-        "": "no pod can ask for",
+        "": "no pod can request",
         "gpu": 'did you mean "nvidia.com/gpu"?',
         "requests.gpu": 'did you mean "requests.nvidia.com/gpu"?',
         "cpus": 'did you mean "cpu"?',
@@ -161,13 +161,13 @@ REFUSED: dict[str, dict[str, str]] = {
         "requests.pods": 'write "pods"',
         "count/deployments.apps": "with a ResourceQuota",
         "secrets": "with a ResourceQuota",
-        "requests.storage": "no pod can ask for",
+        "requests.storage": "no pod can request",
         "gold.storageclass.storage.k8s.io/requests.storage": "with a ResourceQuota",
         "nvidia.com/*": "one line per name",
         "!nvidia.com/gpu": "one line per name",
-        "Nvidia.com/gpu": "no pod can ask for",
-        "limits.limits.cpu": "no pod can ask for",
-        "example.com/": "no pod can ask for",
+        "Nvidia.com/gpu": "no pod can request",
+        "limits.limits.cpu": "no pod can request",
+        "example.com/": "no pod can request",
     },
 }
 

@@ -6,9 +6,16 @@ from collections.abc import Callable
 
 import pytest
 
-from webhook.policy import bounds
 from webhook.policy.lint_findings import Severity
-from webhook.policy.parse import ParseResult, parse
+from webhook.policy.parse import (
+    MAX_DOCUMENTS,
+    MAX_FILE_BYTES,
+    MAX_FILES,
+    MAX_FINDINGS_PER_FILE,
+    MAX_NODES,
+    ParseResult,
+    parse,
+)
 
 RULE = "apiVersion: tallygate.dev/v1alpha1\nkind: ResourceRule\nmetadata: {name: a}\nspec: {resources: [a.b/c]}\n"
 
@@ -86,29 +93,29 @@ def test_the_place_of_what_is_no_text_is_told() -> None:
 
 
 def test_many_values_are_refused_where_they_become_too_many() -> None:
-    (finding,) = parse([("a.yaml", b"[" + b"1," * bounds.MAX_NODES + b"1]")]).findings
+    (finding,) = parse([("a.yaml", b"[" + b"1," * MAX_NODES + b"1]")]).findings
     assert "more than" in finding.message
     assert finding.code == "TG302"
 
 
 def test_documents_are_counted_over_all_files() -> None:
-    remarks = "{}\n---\n" * (bounds.MAX_DOCUMENTS // 2)
+    remarks = "{}\n---\n" * (MAX_DOCUMENTS // 2)
     found = parse([("a.yaml", remarks.encode()), ("b.yaml", remarks.encode()), ("c.yaml", RULE.encode())]).findings
     assert ("c.yaml", "TG302") in {(finding.file, finding.code) for finding in found}
 
 
 def test_files_are_counted() -> None:
-    found = parse([(f"{at}.yaml", b"") for at in range(bounds.MAX_FILES + 1)]).findings
+    found = parse([(f"{at}.yaml", b"") for at in range(MAX_FILES + 1)]).findings
     assert [finding.code for finding in found] == ["TG302"]
 
 
 def test_bytes_are_counted_over_all_files() -> None:
-    found = parse([(f"{at}.yaml", b"#" * bounds.MAX_FILE_BYTES) for at in range(9)]).findings
+    found = parse([(f"{at}.yaml", b"#" * MAX_FILE_BYTES) for at in range(9)]).findings
     assert [finding.code for finding in found] == ["TG302"]
 
 
 def test_what_is_just_within_the_bounds_is_read() -> None:
-    padded = RULE.encode() + b"#" * (bounds.MAX_FILE_BYTES - len(RULE))
+    padded = RULE.encode() + b"#" * (MAX_FILE_BYTES - len(RULE))
     assert parse([("a.yaml", padded)]).is_usable
     assert not parse([("a.yaml", padded + b"#")]).is_usable
 
@@ -118,7 +125,7 @@ def test_findings_of_one_file_are_shortened() -> None:
     many = RULE + "".join(f"x{at}: 1\n" for at in range(1_000))
     found = parse([("a.yaml", many.encode()), ("b.yaml", b"x: 1")]).findings
     of_a = [finding for finding in found if finding.file == "a.yaml"]
-    assert len(of_a) == bounds.MAX_FINDINGS_PER_FILE + 1
+    assert len(of_a) == MAX_FINDINGS_PER_FILE + 1
     assert of_a[-1].message.endswith("not shown")
     assert any(finding.file == "b.yaml" for finding in found)
 

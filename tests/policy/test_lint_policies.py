@@ -22,7 +22,7 @@ from webhook.policy.coverage import (
 )
 from webhook.policy.lint_policies import lint_policies
 from webhook.policy.matching import matches_labels, matches_namespace, matches_resource
-from webhook.policy.model import AmountBounds, LabelRequirement, LabelSelector, NamespaceSelector, Operator
+from webhook.policy.model import AmountBounds, LabelRequirement, NamespaceSelector, Operator, PolicyLabelSelector
 from webhook.policy.parse import parse
 
 OPAQUE = "pod.alpha.kubernetes.io/opaque-int-resource-"
@@ -58,7 +58,7 @@ REQUIREMENTS = st.builds(
     st.frozensets(st.sampled_from(["x", "y"]), min_size=1),
 )
 SELECTORS = st.builds(
-    LabelSelector,
+    PolicyLabelSelector,
     st.dictionaries(st.sampled_from(["k", "l"]), st.sampled_from(["x", "y"]), max_size=2),
     st.lists(REQUIREMENTS, max_size=3).map(tuple),
 )
@@ -70,14 +70,16 @@ LABELS = [
 
 @given(SELECTORS, SELECTORS)
 @settings(max_examples=examples(200))
-def test_selectors_that_cover_match_all_of_the_other(wide: LabelSelector, narrow: LabelSelector) -> None:
+def test_selectors_that_cover_match_all_of_the_other(wide: PolicyLabelSelector, narrow: PolicyLabelSelector) -> None:
     contained = all(matches_labels(wide, labels) for labels in LABELS if matches_labels(narrow, labels))
     assert contained or not selector_covers(wide, narrow)
 
 
 @given(SELECTORS, SELECTORS)
 @settings(max_examples=examples(200))
-def test_selectors_meet_just_when_some_labels_satisfy_both(one: LabelSelector, other: LabelSelector) -> None:
+def test_selectors_meet_just_when_some_labels_satisfy_both(
+    one: PolicyLabelSelector, other: PolicyLabelSelector
+) -> None:
     assert selectors_overlap(one, other) is any(
         matches_labels(one, each) and matches_labels(other, each) for each in LABELS
     )

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.policy.files import mount, rule_text
-from webhook.policy import bounds
 from webhook.policy.lint_findings import Severity
 from webhook.policy.load import load_policies
+from webhook.policy.parse import MAX_FILE_BYTES
 
 
 def test_a_folder_is_read_by_name_and_only_policy_files(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_a_huge_file_is_read_only_as_far_as_tells_that_it_is_huge(tmp_path: Path
 
 def test_too_much_in_all_is_not_read_to_its_end(tmp_path: Path) -> None:
     for at in range(12):
-        (tmp_path / f"{at:02}.yaml").write_bytes(b"#" * bounds.MAX_FILE_BYTES)
+        (tmp_path / f"{at:02}.yaml").write_bytes(b"#" * MAX_FILE_BYTES)
     parsed = load_policies([tmp_path])
     assert [finding.code for finding in parsed.findings] == ["TG302"]
     assert len(parsed.policies.files) == 9

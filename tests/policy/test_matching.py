@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.policy.matching import matches_labels, matches_namespace, matches_resource, matches_subjects
-from webhook.policy.model import LabelRequirement, LabelSelector, NamespaceSelector, Operator, Subjects
+from webhook.policy.model import LabelRequirement, NamespaceSelector, Operator, PolicyLabelSelector, Subjects
 
 OPAQUE = "pod.alpha.kubernetes.io/opaque-int-resource-"
 
@@ -59,12 +59,12 @@ def test_many_stars_do_not_backtrack() -> None:
     assert not matches_resource(("*a" * 60 + "b",), "a" * 5_000)
 
 
-def _selector(*expressions: tuple[str, str, set[str]], **labels: str) -> LabelSelector:
+def _selector(*expressions: tuple[str, str, set[str]], **labels: str) -> PolicyLabelSelector:
     requirements = tuple(LabelRequirement(key, Operator(op), frozenset(values)) for key, op, values in expressions)
-    return LabelSelector(labels, requirements)
+    return PolicyLabelSelector(labels, requirements)
 
 
-LABELS: dict[str, tuple[LabelSelector, dict[str, str], bool]] = {
+LABELS: dict[str, tuple[PolicyLabelSelector, dict[str, str], bool]] = {
     "an empty selector takes everything": (_selector(), {}, True),
     "a label that is there": (_selector(a="b"), {"a": "b", "c": "d"}, True),
     "a label with another value": (_selector(a="b"), {"a": "c"}, False),
@@ -87,7 +87,7 @@ LABELS: dict[str, tuple[LabelSelector, dict[str, str], bool]] = {
 
 
 @pytest.mark.parametrize(("selector", "labels", "expected"), LABELS.values(), ids=LABELS)
-def test_labels(selector: LabelSelector, labels: dict[str, str], expected: bool) -> None:  # noqa: FBT001 - a table's column
+def test_labels(selector: PolicyLabelSelector, labels: dict[str, str], expected: bool) -> None:  # noqa: FBT001 - a table's column
     assert matches_labels(selector, labels) is expected
 
 
@@ -112,7 +112,7 @@ NAMESPACES: dict[str, tuple[NamespaceSelector | None, str, dict[str, str] | None
     "labels that nobody knows": (NamespaceSelector(selector=YES), "a", None, None),
     "the name decides before unknown labels": (NamespaceSelector(exclude=("a",), selector=YES), "a", None, False),
     "the name is no answer alone": (NamespaceSelector(include=("a",), selector=YES), "a", None, None),
-    "an empty selector needs no labels": (NamespaceSelector(selector=LabelSelector()), "a", None, True),
+    "an empty selector needs no labels": (NamespaceSelector(selector=PolicyLabelSelector()), "a", None, True),
 }
 
 

@@ -15,11 +15,11 @@ from webhook.policy.model import (
     Equality,
     ForecastEnforcement,
     LabelRequirement,
-    LabelSelector,
     Match,
     NamespaceSelector,
     Operator,
     PodFilter,
+    PolicyLabelSelector,
     ResourceRule,
     Schedulable,
     SourceLocation,
@@ -64,8 +64,8 @@ spec:
   match:
     namespaces: {include: ["team-*"], exclude: [team-infra], selector: {matchLabels: {gpu: "yes"}}}
     kinds: [Pod, Deployment]
-    objects: {matchExpressions: [{key: tier, operator: NotIn, values: [web, db]}, {key: x, operator: Exists}]}
-    exceptFor: {groups: ["system:nodes"], users: [alice], serviceAccounts: ["ci/deployer"]}
+    objectSelector: {matchExpressions: [{key: tier, operator: NotIn, values: [web, db]}, {key: x, operator: Exists}]}
+    exempt: {groups: ["system:nodes"], users: [alice], serviceAccounts: ["ci/deployer"]}
   enforcement: audit
   checks:
     wellFormedName: false
@@ -84,9 +84,9 @@ def test_every_field_of_a_rule_is_read() -> None:
     assert rule.resources == ("nvidia.com/*", "!nvidia.com/gpu")
     assert rule.enforcement is Enforcement.AUDIT
     assert rule.match == Match(
-        NamespaceSelector(("team-*",), ("team-infra",), LabelSelector({"gpu": "yes"})),
+        NamespaceSelector(("team-*",), ("team-infra",), PolicyLabelSelector({"gpu": "yes"})),
         frozenset({"Pod", "Deployment"}),
-        LabelSelector(
+        PolicyLabelSelector(
             {},
             (
                 LabelRequirement("tier", Operator.NOT_IN, frozenset({"web", "db"})),
@@ -129,9 +129,9 @@ spec:
   shared: true
   hard: {nvidia.com/gpu: 8, requests.cpu: "32", limits.memory: 64Gi, pods: 50}
   soft: {requests.nvidia.com/gpu: 6}
-  pods: {priorityClasses: [batch], nodeSelector: {gpu: a100}, objects: {matchLabels: {}}}
+  pods: {priorityClasses: [batch], nodeSelector: {gpu: a100}, objectSelector: {matchLabels: {}}}
   workloads: deny
-  namesHolders: false
+  showTopConsumers: false
   exceed: {groups: [admins]}
 """
     )
@@ -139,7 +139,7 @@ spec:
     (cap,) = parsed.policies.caps
     assert cap.name == "gpus"
     assert cap.reason == "agreed"
-    assert cap.namespaces == NamespaceSelector(selector=LabelSelector({"team": "vision"}))
+    assert cap.namespaces == NamespaceSelector(selector=PolicyLabelSelector({"team": "vision"}))
     assert cap.shared is True
     assert {name: str(most) for name, most in cap.hard.items()} == {
         "nvidia.com/gpu": "8",
@@ -148,7 +148,7 @@ spec:
         "pods": "50",
     }
     assert {name: str(most) for name, most in cap.soft.items()} == {"nvidia.com/gpu": "6"}
-    assert cap.pods == PodFilter(("batch",), {"gpu": "a100"}, LabelSelector())
+    assert cap.pods == PodFilter(("batch",), {"gpu": "a100"}, PolicyLabelSelector())
     assert cap.exceed == Subjects(groups=("admins",))
     assert cap.workloads is ForecastEnforcement.DENY
     assert cap.shows_top_consumers is False
@@ -285,7 +285,7 @@ FIELDS = [
     "soft",
     "pods",
     "workloads",
-    "namesHolders",
+    "showTopConsumers",
     "exceed",
 ]
 

@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from webhook.policy.compose import compose
+from webhook.documents.syntax_tree import Entry, Mapping, Node, Sequence
 from webhook.policy.formats import FORMAT_CHECKS, FormatError, create_format_checker
 from webhook.policy.model import Enforcement, Operator, Schedulable, SourceLocation
-from webhook.policy.nodes import Mapping, Node, Sequence
-from webhook.policy.parse import parse
+from webhook.policy.parse import parse, read_policy_text
 from webhook.policy.policy_builder import Fields, build_cap, build_rule
 from webhook.policy.schema import load_json_schema
 
@@ -111,7 +110,9 @@ def test_enumerations_are_those_of_the_model() -> None:
     spec = DEFINITIONS["ResourceRule"]["properties"]["spec"]["properties"]
     assert set(spec["enforcement"]["enum"]) == set(Enforcement)
     assert set(spec["checks"]["properties"]["schedulable"]["enum"]) == set(Schedulable)
-    assert set(PROPERTIES["ResourceRule.spec.match.objects.matchExpressions.*.operator"]["enum"]) == set(Operator)
+    assert set(PROPERTIES["ResourceRule.spec.match.objectSelector.matchExpressions.*.operator"]["enum"]) == set(
+        Operator
+    )
 
 
 PATTERNED = {part["format"]: part for part in PROPERTIES.values() if "pattern" in part}
@@ -149,13 +150,13 @@ class _Spy(Mapping):
 
 def _spied(node: Node, path: str, asked: set[str]) -> Node:
     if isinstance(node, Sequence):
-        items = tuple(_spied(item, f"{path}.*", asked) for item in node.items)
-        return Sequence(node.line, node.column, items, node.weight)
+        return Sequence(node.position, [_spied(item, f"{path}.*", asked) for item in node.items])
     if isinstance(node, Mapping):
-        pairs = tuple((key, _spied(value, f"{path}.{key.text}", asked)) for key, value in node.pairs)
-        spy = _Spy(node.line, node.column, pairs, node.weight)
-        object.__setattr__(spy, "asked", asked)
-        object.__setattr__(spy, "path", path)
+        entries = [
+            Entry(each.name, each.key, _spied(each.value, f"{path}.{each.name}", asked)) for each in node.entries
+        ]
+        spy = _Spy(node.position, entries)
+        spy.asked, spy.path = asked, path
         return spy
     return node
 
@@ -170,7 +171,7 @@ kind: ResourceRule
 metadata: {{name: a, annotations: {{tallygate.dev/why: b}}}}
 spec:
   resources: [a.b/c]
-  match: {{namespaces: {FULL_NAMESPACES}, kinds: [Pod], objects: {FULL_SELECTOR}, exceptFor: {FULL_SUBJECTS}}}
+  match: {{namespaces: {FULL_NAMESPACES}, kinds: [Pod], objectSelector: {FULL_SELECTOR}, exempt: {FULL_SUBJECTS}}}
   enforcement: deny
   checks:
     wellFormedName: true
@@ -189,9 +190,9 @@ spec:
   shared: true
   hard: {{pods: 1}}
   soft: {{pods: 1}}
-  pods: {{priorityClasses: [a], nodeSelector: {{a: b}}, objects: {FULL_SELECTOR}}}
+  pods: {{priorityClasses: [a], nodeSelector: {{a: b}}, objectSelector: {FULL_SELECTOR}}}
   workloads: deny
-  namesHolders: false
+  showTopConsumers: false
   exceed: {FULL_SUBJECTS}
 """,
 }
@@ -202,7 +203,7 @@ BUILD: dict[str, Callable[[Fields, SourceLocation], object]] = {"ResourceRule": 
 def test_the_parser_reads_every_property_and_no_other(kind: str) -> None:
     text = FULL[kind]
     assert parse([("a.yaml", text.encode())]).is_usable
-    ((document,), _) = compose("a.yaml", text)
+    ((document,), _) = read_policy_text("a.yaml", text.encode())
     asked: set[str] = set()
     BUILD[kind](Fields(_spied(document, kind, asked)), SourceLocation("a.yaml", 1, 1))
     # Kind and version were read to choose the builder; entries of maps and lists are taken whole.

@@ -10,7 +10,7 @@ from flask.testing import FlaskClient
 from tests.server.tiny import TinyGate
 from webhook.server.interfaces import ReadinessCheck
 from webhook.server.telemetry.json_log import LineWriter, Logger, create_logger
-from webhook.server.telemetry.metrics import BuildInfo, ServerMetrics
+from webhook.server.telemetry.metrics import ServerMetrics
 from webhook.server.web.admission_middleware import RequestLimits, TokenSource
 from webhook.server.web.flask_app import create_app
 from webhook.server.web.request_log import RequestLog
@@ -57,7 +57,7 @@ class Built:
     ) -> None:
         self.gate = TinyGate()
         self.log = Log()
-        self.metrics = ServerMetrics(BuildInfo("1.2.3"))
+        self.metrics = ServerMetrics("1.2.3")
         self.observer = RequestLog(self.log.logger, self.metrics)
         limits = limits or RequestLimits(max_body_bytes=1 << 20, timeout=10.0, monotonic=monotonic)
         self.app = create_app(self.gate.admit, self.observer, checks, limits, tokens)

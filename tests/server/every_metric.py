@@ -14,12 +14,11 @@ from webhook.admission.request import Phase
 from webhook.cli.serve.certificate_controller import CertificateMetrics
 from webhook.kube.api_errors import ApiErrorReason
 from webhook.kube.informer import InformerStatus
-from webhook.server.events.event_correlator import Event
 from webhook.server.events.event_recorder import EventRecorder
 from webhook.server.relay.failover import Relay, RelayRequest, RelayResponse, UpstreamTimeout
 from webhook.server.telemetry.controller_metrics import AuditMetrics, LedgerControllerMetrics
 from webhook.server.telemetry.ledger_observers import CapMetrics
-from webhook.server.telemetry.metrics import BuildInfo, ServerMetrics, Telemetry
+from webhook.server.telemetry.metrics import ServerMetrics, Telemetry
 from webhook.state.ports import LedgerKey, LedgerWrite, WriteResult
 
 
@@ -35,13 +34,13 @@ def every_metric() -> Mapping[str, frozenset[str]]:
 
 def everything() -> CollectorRegistry:
     """All that a gate and a relay can tell, with a series of each."""
-    metrics = ServerMetrics(BuildInfo("1.2.3"))
+    metrics = ServerMetrics("1.2.3")
     log, caps = Log().logger, CapIndex(policies(CAP))
     told = CapMetrics(metrics.registry, log)
     told.register(lambda: caps, is_standalone=False)
     pods = InformerStatus("pods", 7, 1, 2.5, None, {ApiErrorReason.RESET: 3}, 1, None)
     figures = LedgerControllerMetrics(metrics.registry, lambda: [pods], told.observed_ledgers, lambda: True)
-    EventRecorder(_Nowhere(), "one", metrics.registry, log)
+    EventRecorder(lambda _: True, "one", metrics.registry, log)
     AuditMetrics(metrics.registry, lambda: True, 3600.0).last_audit = last()
     CertificateMetrics(metrics.registry)
     Relay(_nobody, None, Telemetry(log, metrics), "one")
@@ -53,13 +52,6 @@ def everything() -> CollectorRegistry:
 def _nobody(asked: RelayRequest, _: UpstreamTimeout) -> RelayResponse:
     """A gate that is never asked."""
     raise AssertionError(asked)
-
-
-class _Nowhere:
-    """Where events are written to by one that is never started."""
-
-    def write(self, event: Event) -> bool:
-        raise AssertionError(event)
 
 
 def _happen(metrics: ServerMetrics, figures: LedgerControllerMetrics) -> None:

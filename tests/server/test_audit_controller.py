@@ -45,11 +45,11 @@ class Replica:
     def running(self) -> Iterator["Replica"]:
         """It follows and audits for as long as the block runs."""
         self._cluster.start()
-        self.audits.start()
+        self.audits.worker.start()
         try:
             yield self
         finally:
-            self.audits.stop()
+            self.audits.worker.stop()
             self._cluster.stop()
 
     def is_leading(self) -> bool:
@@ -88,7 +88,7 @@ def test_the_replica_that_leads_audits_again_and_again(halves: SmallCluster, tmp
         assert last.outcome.findings.list_namespaces() == ["team-a"]
         assert last.outcome.findings.list_all() == []  # what was found stands in reports, and takes no memory here
         assert dict(last.outcome.coverage.excluded) == {"kube-system": 1, OWN: 1}
-        detail = replica.audits.check().detail
+        detail = replica.audits.worker.check().detail
         assert detail["audits"] is True
         assert "endedAt" in detail
         # Without definitions of reports it says so once, and tells by metrics and the log.
@@ -124,15 +124,15 @@ def test_a_right_that_is_missing_is_said_once_and_mended(halves: SmallCluster, t
     with Replica(halves, tmp_path, 0.1).running() as replica:
         assert eventually(lambda: replica.ended("failed") >= 2)
         assert replica.events() == ["audit-failed"]
-        assert "the audit must be allowed to list it" in str(replica.audits.check().detail["failure"])
-        assert replica.audits.check().ready
+        assert "the audit must be allowed to list it" in str(replica.audits.worker.check().detail["failure"])
+        assert replica.audits.worker.check().ready
         del halves.refused[DEPLOYMENTS]
         assert eventually(lambda: replica.ended("completed") >= 1)
-        assert eventually(lambda: "failure" not in replica.audits.check().detail)
+        assert eventually(lambda: "failure" not in replica.audits.worker.check().detail)
 
 
 def test_one_that_was_never_started_can_be_stopped(halves: SmallCluster, tmp_path: Path) -> None:
-    Replica(halves, tmp_path, 1.0).audits.stop()
+    Replica(halves, tmp_path, 1.0).audits.worker.stop()
 
 
 def test_without_a_cluster_there_is_nothing_to_audit() -> None:

@@ -2,13 +2,10 @@
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from webhook.accounting.amounts import Amounts
 from webhook.kube.api_errors import ApiErrorReason
 from webhook.kube.informer import InformerStatus
 from webhook.server.telemetry.controller_metrics import LedgerControllerMetrics
-from webhook.server.telemetry.ledger_metrics import ObservedLedger, ObservedLedgers
-from webhook.state.ledger.ledger import Ledger
-from webhook.state.ports import LedgerKey
+from webhook.server.telemetry.ledger_metrics import ObservedLedgers
 
 PODS = InformerStatus("pods", 7, 100, 2.5, None, {ApiErrorReason.RESET: 3}, 1, None)
 UNLISTED = InformerStatus("nodes", 0, None, None, "not listed yet", {}, 0, None)
@@ -46,12 +43,6 @@ def test_visits_and_promises_that_came_to_nothing_are_counted() -> None:
         'tallygate_ledger_reconcile_total{result="written"} 1.0',
         "tallygate_reservations_expired_total 2.0",
     } <= shown(registry)
-
-
-def test_what_a_visit_saw_is_remembered() -> None:
-    known, key, ledger = seen(), LedgerKey("gpus-1", "a"), Ledger(Amounts())
-    LedgerControllerMetrics(CollectorRegistry(), tuple, known, lambda: True).record_ledger(key, ledger)
-    assert known.list_all() == {key: ObservedLedger(ledger, 5.0)}
 
 
 def test_which_replica_keeps_ledgers_is_told_as_it_is_now() -> None:

@@ -65,3 +65,20 @@ def test_requests_that_take_too_long_are_given_up_and_the_exit_code_says_so(tmp_
             code = server.stop()
     assert code == 1
     assert server.logged("stopped")[0]["drained"] is False
+
+
+@pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM], ids=["another interrupt", "SIGTERM"])
+def test_a_second_signal_aborts_the_requests_that_are_left(tmp_path: Path, second: signal.Signals) -> None:
+    with ServerProcess(tmp_path, drain_timeout="1h") as server:
+
+        def post(_: int, __: threading.Event) -> None:
+            with server.client() as client, pytest.raises(httpx.HTTPError):
+                client.post(MUTATE, content=review("wait-3600000"))
+
+        with every(1, post):
+            assert eventually(lambda: len(server.logged("waiting")) == 1)
+            server.process.send_signal(signal.SIGINT)
+            assert eventually(lambda: len(server.logged("draining")) == 1)
+            code = server.stop(second)
+    assert code == 1
+    assert server.logged("stopped")[0]["drained"] is False

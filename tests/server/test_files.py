@@ -14,7 +14,7 @@ from webhook.server.https.file_reload import CertificateReloader, TokenError, To
 from webhook.server.https.granian_worker import HttpsStartError
 from webhook.server.https.tls_files import CertificateError, ServingCertificates, create_memory_files, read_certificates
 from webhook.server.telemetry.json_log import forward_library_logs
-from webhook.server.telemetry.metrics import BuildInfo, ServerMetrics
+from webhook.server.telemetry.metrics import ServerMetrics
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -79,7 +79,7 @@ class Live:
 
     def __init__(self, folder: Path) -> None:
         self.log = Log()
-        self.metrics = ServerMetrics(BuildInfo("0"))
+        self.metrics = ServerMetrics("0")
         self.served: list[str] = []
         self.now = NOW
         self.refuse = False

@@ -17,10 +17,10 @@ def thread(leases: Leases) -> LeaseController:
 def test_it_keeps_ledgers_as_long_as_it_runs_and_lets_go_of_its_leases() -> None:
     leases = Leases()
     leading = thread(leases)
-    leading.start()
-    assert eventually(lambda: leading.check().detail == {"leader": True})
+    leading.worker.start()
+    assert eventually(lambda: leading.worker.check().detail == {"leader": True})
     assert leases.stored[LEADER_LEASE].holder == "one"
-    leading.stop()
+    leading.worker.stop()
     assert {name: lease.holder for name, lease in leases.stored.items()} == {LEADER_LEASE: ""}
 
 
@@ -28,12 +28,12 @@ def test_without_leases_it_is_ready_and_says_what_is_wrong() -> None:
     leases = Leases()
     leases.is_down = True
     leading = thread(leases)
-    leading.start()
-    assert eventually(lambda: "failure" in leading.check().detail)
-    assert leading.check().ready
-    assert leading.check().detail["failure"] == "connection refused"
-    leading.stop()
+    leading.worker.start()
+    assert eventually(lambda: "failure" in leading.worker.check().detail)
+    assert leading.worker.check().ready
+    assert leading.worker.check().detail["failure"] == "connection refused"
+    leading.worker.stop()
 
 
 def test_one_that_was_never_started_can_be_stopped() -> None:
-    thread(Leases()).stop()
+    thread(Leases()).worker.stop()

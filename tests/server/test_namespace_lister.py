@@ -3,7 +3,7 @@
 import threading
 
 from tests.gate.world import World
-from webhook.server.controllers.listers import WaitingNamespaceLister
+from webhook.server.controllers.informers import WaitingNamespaceLister
 
 
 def test_a_namespace_that_is_known_is_told_at_once() -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.server.building import Log
 from webhook.policy import load
 from webhook.server.policy_reloader import PolicyReloader
-from webhook.server.telemetry.metrics import BuildInfo, ServerMetrics, Telemetry
+from webhook.server.telemetry.metrics import ServerMetrics, Telemetry
 
 POLICY = """apiVersion: tallygate.dev/v1alpha1
 kind: ResourceRule
@@ -23,7 +23,7 @@ class _Scene:
         self.file = folder / "dongles.yaml"
         self.file.write_text(POLICY)
         self.log = Log()
-        self.metrics = ServerMetrics(BuildInfo("1.2.3"))
+        self.metrics = ServerMetrics("1.2.3")
         self.live = PolicyReloader([folder], Telemetry(self.log.logger, self.metrics))
 
     def crash(self) -> None:

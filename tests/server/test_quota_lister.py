@@ -9,7 +9,7 @@ from tests.state.watch.raw import HEAD, RawServer, chunk, raw_server, whole
 from tests.state.watch.test_pool import connected
 from tests.state.watch.test_quotas import item
 from tests.state.watch.test_runner import until
-from webhook.server.controllers.listers import InformerQuotaLister
+from webhook.server.controllers.informers import InformerQuotaLister
 from webhook.server.telemetry.json_log import LineWriter, create_logger
 
 

@@ -11,7 +11,7 @@ from tests.server.building import Built, Log
 from webhook.admission.request import Phase
 from webhook.gate.decisions import DecisionRecord
 from webhook.server.telemetry.json_log import LineWriter
-from webhook.server.telemetry.metrics import BuildInfo, ServerMetrics
+from webhook.server.telemetry.metrics import ServerMetrics
 from webhook.server.web.http_errors import HttpError
 from webhook.server.web.request_log import RequestLog
 
@@ -82,7 +82,7 @@ def test_a_line_end_in_a_name_makes_no_second_line() -> None:
 
 
 def test_a_hostile_kind_costs_no_label() -> None:
-    metrics = ServerMetrics(BuildInfo("0"))
+    metrics = ServerMetrics("0")
     for number in range(1000):
         metrics.count_decision(Phase.MUTATING, f"op-{number}", f"Kind{number}", f"verdict-{number}", 0.1)
     labels = {"phase": "mutate", "operation": "other", "kind": "other", "verdict": "other"}
@@ -91,7 +91,7 @@ def test_a_hostile_kind_costs_no_label() -> None:
 
 
 def test_problems_are_counted_by_code_within_bounds() -> None:
-    metrics = ServerMetrics(BuildInfo("0"))
+    metrics = ServerMetrics("0")
     for number in range(1000):
         metrics.count_problem(f"TG{number}")
     (family,) = [each for each in metrics.registry.collect() if each.name == "tallygate_admission_problems"]
@@ -110,7 +110,7 @@ def test_a_refusal_is_a_warning_without_a_traceback() -> None:
 @pytest.mark.parametrize(("level", "lines"), [("debug", 1), ("info", 1), ("warning", 0), ("error", 0)])
 def test_below_its_level_nothing_is_logged(level: str, lines: int) -> None:
     log = Log(level)
-    RequestLog(log.logger, ServerMetrics(BuildInfo("0"))).log_decision(RECORD, 0.0)
+    RequestLog(log.logger, ServerMetrics("0")).log_decision(RECORD, 0.0)
     assert len(log.lines) == lines
 
 

@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 
 from tests.state.watch.test_placing import Followed as Views
+from webhook.admission.request import decode_review
+from webhook.admission.rule_index import RuleSelection
+from webhook.admission.verdict import ALLOWED
 from webhook.kube.informer import InformerStatus
-from webhook.server.controllers.listers import InformerSnapshotProvider
-from webhook.server.controllers.unsynced import NoSnapshotProvider
+from webhook.server.controllers.informers import InformerSnapshotProvider
+from webhook.server.serve import SkippedNodeRules
 from webhook.server.telemetry.json_log import LineWriter, Logger, create_logger
 
 
@@ -72,7 +75,6 @@ def test_device_classes_that_are_not_known_hold_nothing_up(*, stale: str | None,
     log = Log()
     goes = [followed("nodes", 3.0), followed("deviceclasses", 1.0, stale)]
     placing = InformerSnapshotProvider(Views().view, lambda: goes, log.logger)
-    assert placing.is_available()
     with placing.open_snapshot(pods=False) as seen:
         assert seen is not None
         assert seen.has_devices is known
@@ -87,12 +89,11 @@ def test_nobody_waits_long_behind_others() -> None:
         assert second is None
 
 
-@pytest.mark.parametrize("pods", [True, False])
-def test_without_a_cluster_the_log_says_so_once(*, pods: bool) -> None:
+def test_without_a_cluster_every_request_is_allowed_and_the_log_says_so_once() -> None:
     log = Log()
-    placing = NoSnapshotProvider(log.logger)
-    for _ in range(2):
-        assert not placing.is_available()
-        with placing.open_snapshot(pods=pods) as seen:
-            assert seen is None
+    request = {"uid": "r", "operation": "CREATE", "kind": {"group": "", "kind": "Pod"}, "object": {}}
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    decoded = decode_review(json.dumps(review).encode())
+    evaluate = SkippedNodeRules(log.logger)
+    assert [evaluate(decoded, RuleSelection((), ())) for _ in range(2)] == [ALLOWED, ALLOWED]
     assert log.events() == [("warning", "placing-not-evaluated")]

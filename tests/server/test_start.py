@@ -20,16 +20,14 @@ from webhook.server.lifecycle import Lifecycle, ServeError
 from webhook.server.serve import serve
 from webhook.server.settings.table import Settings
 from webhook.server.settings.value_types import Address
-from webhook.server.telemetry.metrics import BuildInfo, ServerMetrics, Telemetry
+from webhook.server.telemetry.metrics import ServerMetrics, Telemetry
 from webhook.server.web.flask_app import create_app
 
 ANYWHERE = Address("127.0.0.1", 0)
 
 
 def start(settings: Settings) -> Lifecycle:
-    return Lifecycle(
-        partial(create_app, TinyGate().admit), settings, Telemetry(Log().logger, ServerMetrics(BuildInfo("0")))
-    )
+    return Lifecycle(partial(create_app, TinyGate().admit), settings, Telemetry(Log().logger, ServerMetrics("0")))
 
 
 def test_a_certificate_is_needed_and_the_error_says_how_to_get_one() -> None:

@@ -17,7 +17,7 @@ from webhook.gate.gate import UndecidedError
 from webhook.server.lifecycle import Lifecycle, exit_process
 from webhook.server.settings.sources import load_settings
 from webhook.server.telemetry.json_log import LineWriter, create_logger
-from webhook.server.telemetry.metrics import BuildInfo, ServerMetrics, Telemetry
+from webhook.server.telemetry.metrics import ServerMetrics, Telemetry
 from webhook.server.web.flask_app import create_app
 
 
@@ -95,7 +95,7 @@ def main(arguments: list[str]) -> int:
     """Serve until a signal comes."""
     settings = load_settings(flags_of(arguments), {})
     lines = LineWriter(sys.stderr.buffer)
-    voice = Telemetry(create_logger(settings.log_level, line_writer=lines), ServerMetrics(BuildInfo("0")))
+    voice = Telemetry(create_logger(settings.log_level, line_writer=lines), ServerMetrics("0"))
     gate = TinyGate(lambda: voice.log.warning("waiting"))
     code = Lifecycle(partial(create_app, gate.admit), settings, voice).run()
     lines.flush()

@@ -20,7 +20,7 @@ REQUEST_ABOVE_LIMIT = Code(
     number="TG011",
     slug="request-above-limit",
     summary="A request is larger than its limit.",
-    explanation="A limit is the most a container may use; it cannot be promised more than that.",
+    explanation="A limit is the maximum that a container may use; its request cannot be larger.",
     invalid_example="resources:\n  requests:\n    cpu: 2\n  limits:\n    cpu: 1",
     valid_example="resources:\n  requests:\n    cpu: 1\n  limits:\n    cpu: 2",
 )
@@ -43,7 +43,7 @@ NOT_WHOLE_PAGES = Code(
 HUGE_PAGES_ALONE = Code(
     number="TG014",
     slug="huge-pages-alone",
-    summary="Huge pages are asked for without cpu or memory.",
+    summary="Huge pages are requested without cpu or memory.",
     explanation="Kubernetes wants cpu or memory beside them, so that the container is not best-effort.",
     invalid_example="resources:\n  limits:\n    hugepages-2Mi: 4Mi",
     valid_example="resources:\n  limits:\n    memory: 1Gi\n    hugepages-2Mi: 4Mi",
@@ -103,7 +103,7 @@ CONTAINER_ABOVE_POD = Code(
     number="TG021",
     slug="container-above-pod",
     summary="A container's limit is larger than that of the whole pod.",
-    explanation="The pod's limit holds for all its containers together.",
+    explanation="The limit of the pod applies to all its containers together.",
     invalid_example="resources:\n  limits:\n    cpu: 1\ncontainers:\n- resources:\n    limits:\n      cpu: 2",
     valid_example="resources:\n  limits:\n    cpu: 2\ncontainers:\n- resources:\n    limits:\n      cpu: 2",
 )
@@ -295,7 +295,7 @@ NEGATIVE_QUANTITY = Code(
     number="TG005",
     slug="negative-quantity",
     summary="A quantity is below zero.",
-    explanation="Nothing can be asked for, held or allowed in a negative amount.",
+    explanation="No amount that is requested, used or allowed can be negative.",
     invalid_example='resources:\n  limits:\n    nvidia.com/gpu: "-1"',
     valid_example="resources:\n  limits:\n    nvidia.com/gpu: 1",
 )

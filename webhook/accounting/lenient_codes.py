@@ -4,7 +4,7 @@ from webhook.accounting.problem import Code
 
 FRACTION_ACCEPTED = Code(
     number="TG060",
-    slug="fraction-let-through",
+    slug="fraction-accepted",
     summary="A resource that stands for whole things has a fraction, and Kubernetes stores it.",
     explanation="Opaque resources and every name that contains kubernetes.io/ escape Kubernetes' own check. The "
     "scheduler then "
@@ -31,8 +31,8 @@ OPAQUE_REQUEST_NOT_LIMIT = Code(
 )
 NODE_NAME_ACCEPTED = Code(
     number="TG063",
-    slug="node-name-let-through",
-    summary="A node advertises a resource under a name that no container can ask for.",
+    slug="node-name-accepted",
+    summary="A node advertises a resource under a name that no container can request.",
     explanation="Kubernetes does not check names in a node's status.",
     invalid_example="status:\n  capacity:\n    Bad_Name!: 5",
     valid_example="status:\n  capacity:\n    example.com/good-name: 5",
@@ -51,7 +51,7 @@ QUOTA_FRACTION = Code(
     number="TG065",
     slug="quota-fraction",
     summary="A quota on a resource that stands for whole things has a fraction, and Kubernetes stores it.",
-    explanation="Nobody can use the half; a limit of 3500m is one of 3.",
+    explanation="No container can use the half; a limit of 3500m is one of 3.",
     invalid_example="hard:\n  requests.nvidia.com/gpu: 3500m",
     valid_example="hard:\n  requests.nvidia.com/gpu: 3",
 )

@@ -207,9 +207,9 @@ def _describe_not_for_containers(name: str) -> str:
     """Return the message for a name without a domain that a container cannot request."""
     bare = name.removeprefix(REQUESTS_PREFIX).removeprefix(LIMITS_PREFIX)
     if bare in _CONTAINER_NAMES:
-        return f"{name!r} is a name for quotas; a container asks for {bare!r}"
+        return f"{name!r} is a name for quotas; a container requests {bare!r}"
     return (
-        f"a container cannot ask for {_quote(name)}, only for cpu, memory, ephemeral-storage, hugepages-<size> and "
+        f"a container cannot request {_quote(name)}, only cpu, memory, ephemeral-storage, hugepages-<size> and "
         "names with a domain, as in example.com/gpu"
     )
 
@@ -218,7 +218,7 @@ def _describe_not_extended(name: str) -> str:
     """Return the message for a name with a domain that is no extended resource."""
     bare = name.removeprefix(REQUESTS_PREFIX)
     if bare != name:
-        return f"{_quote(name)} is a name for quotas; a container asks for {_quote(bare)}"
+        return f"{_quote(name)} is a name for quotas; a container requests {_quote(bare)}"
     if not find_qualified_name_errors(name):
         return "the domain of an extended resource has 244 bytes at most, so that a quota can put 'requests.' before it"
     return f"{_quote(name)} is no name for an extended resource; write <domain>/<name>, as in example.com/gpu"

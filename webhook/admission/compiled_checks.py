@@ -27,7 +27,7 @@ from webhook.admission.rule_codes import (
 )
 from webhook.policy.model import AmountBounds, Equality, ResourceRule
 
-REQUEST_VERB = "ask for"
+REQUEST_VERB = "request"
 
 _MAX_SHOWN = 60
 # A container with a quantity takes some 48 bytes, so that the API server's 3 MiB contain fewer than 2^17 of them.
@@ -145,7 +145,7 @@ def _get_equality(rule: ResourceRule, *, is_countable_name: bool) -> Equality:
 def check_whole(name: str, token: bytes, verb: str = REQUEST_VERB) -> Iterator[CheckFailure]:
     """Check that a quantity is a number of whole units: readable, not negative, not a fraction, not beyond int64.
 
-    `verb` is the verb of the advice: pods ask for an amount, nodes advertise it.
+    `verb` is the verb of the advice: pods request an amount, nodes advertise it.
     """
     try:
         quantity = Quantity.from_json(token)
@@ -179,24 +179,22 @@ def check_bounds(name: str, token: bytes, bounds: AmountBounds) -> Iterator[Chec
     text = quantity.text
     if bounds.min is not None and quantity < bounds.min:
         yield _create_failure(
-            CONTAINER_BOUND, text, f"{text} is less than the {bounds.min} {name} that a container must ask for"
+            CONTAINER_BOUND, text, f"{text} is less than the {bounds.min} {name} that a container must request"
         )
     if bounds.max is not None and quantity > bounds.max:
         yield _create_failure(
             CONTAINER_BOUND,
             text,
-            f"{text} is more than one container may have of {name}: ask for {bounds.max} or less",
+            f"{text} is more than one container may have of {name}: request {bounds.max} or less",
         )
     if bounds.multiple_of is not None and not quantity.is_multiple_of(bounds.multiple_of):
         nearest = " or ".join(multiple.text for multiple in find_nearest_multiples(quantity, bounds.multiple_of))
         yield _create_failure(
-            NOT_A_MULTIPLE, text, f"{text} is not a multiple of {bounds.multiple_of}: ask for {nearest}"
+            NOT_A_MULTIPLE, text, f"{text} is not a multiple of {bounds.multiple_of}: request {nearest}"
         )
     if bounds.one_of and quantity not in bounds.one_of:
         allowed = ", ".join(choice.text for choice in bounds.one_of)
-        yield _create_failure(
-            NOT_ONE_OF, text, f"{text} is none of the amounts of {name} handed out: ask for one of {allowed}"
-        )
+        yield _create_failure(NOT_ONE_OF, text, f"{text} is not an allowed amount of {name}: request one of {allowed}")
 
 
 def is_large(token: bytes) -> bool:
@@ -212,7 +210,7 @@ def create_too_large_failure(text: str) -> CheckFailure:
     return _create_failure(
         TOO_LARGE,
         text,
-        f"{text} is too large: Kubernetes holds no more than {INT64_MAX} and would count it as something else",
+        f"{text} is too large: Kubernetes stores at most {INT64_MAX} and would count another amount",
     )
 
 

@@ -8,7 +8,7 @@ missing request where a rule has `fill`. A second application changes nothing, b
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from webhook.accounting.name_rules import NameContext
 from webhook.accounting.problem import Problem
@@ -25,6 +25,9 @@ _STRICTEST_FIRST = (Enforcement.DENY, Enforcement.WARN, Enforcement.AUDIT)
 _NUMBER_PATTERN = re.compile(r"(\d{1,18})", re.ASCII)  # a name may have more digits than Python converts to one int
 _INDEX_PATTERN = re.compile(r"\[(\d+)\]")
 _NO_LABELS: Labels = {}
+
+NodeRuleEvaluator = Callable[[AdmissionRequest, RuleSelection], Verdict]
+"""A function that evaluates the rules which compare the pods of a request with the nodes of a cluster."""
 
 
 def evaluate_request(request: AdmissionRequest, rules: RuleIndex, labels: Labels | None, phase: Phase) -> Verdict:
@@ -142,8 +145,8 @@ class _Evaluation:
         }
         rule_names = {rule.name for name in names for rule in unevaluated.get_checks(name).rules}
         return tuple(
-            f"rule {name} was not judged: it selects namespaces by label, and the labels of namespace "
-            f"{self.request.namespace} are not known here"
+            f"rule {name} was not evaluated: it selects namespaces by label, and the labels of namespace "
+            f"{self.request.namespace} are unknown here"
             for name in sorted(rule_names)
         )
 

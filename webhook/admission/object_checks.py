@@ -217,7 +217,7 @@ def _check_pod_requests(
                 )
         for rule, bounds in checks.pod_bounds:
             for message in _describe_bound_violations(
-                f"the pod asks for {total} {name} in all ({explain_request(effective, name)})", total, bounds
+                f"the pod requests {total} {name} in all ({explain_request(effective, name)})", total, bounds
             ):
                 failure = CheckFailure(POD_BOUND.number, Reason.INVALID, total.text, message)
                 yield _create_violation(field_path, rule, failure, ("sum", name, total.text))
@@ -227,13 +227,13 @@ def _describe_bound_violations(prefix: str, total: Quantity, bounds: AmountBound
     if total.sign <= 0:
         return
     if bounds.min is not None and total < bounds.min:
-        yield f"{prefix}, less than the {bounds.min} that a pod must ask for"
+        yield f"{prefix}, less than the {bounds.min} that a pod must request"
     if bounds.max is not None and total > bounds.max:
         yield f"{prefix}, more than the {bounds.max} that one pod may have"
     if bounds.multiple_of is not None and not total.is_multiple_of(bounds.multiple_of):
         nearest = " or ".join(
             multiple.text for multiple in compiled_checks.find_nearest_multiples(total, bounds.multiple_of)
         )
-        yield f"{prefix}, not a multiple of {bounds.multiple_of}: ask for {nearest}"
+        yield f"{prefix}, not a multiple of {bounds.multiple_of}: request {nearest}"
     if bounds.one_of and total not in bounds.one_of:
-        yield f"{prefix}: ask for one of {', '.join(choice.text for choice in bounds.one_of)}"
+        yield f"{prefix}: request one of {', '.join(choice.text for choice in bounds.one_of)}"

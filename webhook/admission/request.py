@@ -120,7 +120,7 @@ def decode_review(body: bytes) -> AdmissionRequest:
             f"(admissionReviewVersions: [v1])"
         )
     if not review.request.uid:
-        raise ReviewError("request.uid is empty: without it no answer can be told apart from another")
+        raise ReviewError("request.uid is empty: without it no answer can be matched to its request")
     return _create_request(review.request)
 
 

@@ -76,6 +76,11 @@ class RuleIndex:
         label_items = frozenset(labels.items()) if labels is not None and self.needs_labels else None
         return self._select(kind, namespace, label_items)
 
+    def select_node_rules(self, kind: str, namespace: str, labels: Labels | None) -> RuleSelection | None:
+        """Return the rules for a kind in a namespace, None if none of them compares pods with nodes."""
+        selection = self.select(kind, namespace, labels) if self.has_node_rules else None
+        return selection if selection is not None and selection.node_rules else None
+
     def _create_selection(self, kind: str, namespace: str, labels: frozenset[tuple[str, str]] | None) -> RuleSelection:
         labels_by_key = dict(labels) if labels is not None else None
         rules: list[ResourceRule] = []

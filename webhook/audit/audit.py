@@ -9,7 +9,7 @@ from webhook.audit.audit_evaluation import POD_BATCH_SIZE, AuditEvaluator
 from webhook.audit.audit_findings import AuditCoverage, AuditFindings
 from webhook.audit.cap_audit import CapAudit
 from webhook.audit.listing import KINDS_IN_ORDER, NODE, PageReader, create_list_path
-from webhook.gate.scheduling_snapshot import SnapshotProvider
+from webhook.gate.schedulability import SnapshotProvider
 from webhook.gate.usage_lister import UsageLister
 from webhook.policy.model import PolicySet
 from webhook.state.informers.named_stores import NamespaceStore

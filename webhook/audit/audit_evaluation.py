@@ -28,7 +28,7 @@ from webhook.audit.owners import (
     get_controller,
 )
 from webhook.gate.messages import create_missing_limit_problem
-from webhook.gate.scheduling_snapshot import SnapshotProvider, check_schedulability
+from webhook.gate.schedulability import SnapshotProvider, check_schedulability
 from webhook.gate.workload_forecast import WORKLOAD_KINDS, create_workload, forecast_cap
 from webhook.objects.meta import ObjectMeta
 from webhook.policy.model import Enforcement, ForecastEnforcement, PolicySet
@@ -66,7 +66,9 @@ class ObjectEvaluator:
         # In this phase a request that a rule fills in is not missing.
         verdicts = [evaluate_request(request, self._rules, labels, Phase.MUTATING)]
         if self._snapshots is not None and request.kind in WORKLOAD_KINDS:
-            verdicts.append(check_schedulability(request, self._rules, labels, self._snapshots))
+            selection = self._rules.select_node_rules(request.kind, request.namespace, labels)
+            if selection is not None:
+                verdicts.append(check_schedulability(request, selection, self._snapshots))
         for verdict in verdicts:
             for remark in verdict.unknown:
                 self._coverage.add_remark(remark)
@@ -75,7 +77,7 @@ class ObjectEvaluator:
             matching = self.caps.find_matching(request.namespace, labels)
             for name in matching.unknown:
                 self._coverage.add_remark(
-                    f"cap {name} was not asked about namespace {request.namespace}, whose labels are not known here"
+                    f"cap {name} was not asked about namespace {request.namespace}, whose labels are unknown here"
                 )
             for cap in matching.caps:
                 yield from _evaluate_cap(cap, request)

@@ -51,16 +51,16 @@ class CapAudit:
         hard_excess = used.find_excess(cap.hard)
         for name in sorted(hard_excess):
             message = (
-                f"{_describe_cap(cap)} allows {format_amount(name, cap.hard[name])} {name}, and its pods hold "
-                f"{format_amount(name, used[name])}, {format_amount(name, hard_excess[name])} too "
-                f"much{self._format_top_consumers(cap, key, name)}: "
-                f"nothing more is let in until pods end; end some, or raise the cap"
+                f"{_describe_cap(cap)} exceeded: used {format_amount(name, used[name])} {name}, "
+                f"hard {format_amount(name, cap.hard[name])}, {format_amount(name, hard_excess[name])} too much"
+                f"{self._format_top_consumers(cap, key, name)}. "
+                "No further pod is accepted until pods end; end some, or raise the cap"
             )
             yield _create_finding(cap, key, name, NAMESPACE_OVER_CAP, Enforcement.DENY, message)
         for name in sorted(used.find_excess(cap.soft).keys() - hard_excess.keys()):
             message = (
-                f"{_describe_cap(cap)} holds {format_amount(name, used[name])} {name}, above its soft "
-                f"{format_amount(name, cap.soft[name])}{self._format_top_consumers(cap, key, name)}"
+                f"{_describe_cap(cap)} is above its soft limit: used {format_amount(name, used[name])} {name}, "
+                f"soft {format_amount(name, cap.soft[name])}{self._format_top_consumers(cap, key, name)}"
             )
             yield _create_finding(cap, key, name, OVER_SOFT_CAP, Enforcement.WARN, message)
 
@@ -70,7 +70,7 @@ class CapAudit:
     def _format_top_consumers(self, cap: ActiveCap, key: LedgerKey, name: str) -> str:
         """Return the top consumers of a resource as text, empty if the cap does not show them."""
         consumers = self._list_top_consumers(cap, key, name) if cap.definition.shows_top_consumers else ()
-        return f"; held most by {describe_consumers(name, consumers)}" if consumers else ""
+        return f"; top consumers: {describe_consumers(name, consumers)}" if consumers else ""
 
     def _list_top_consumers(self, cap: ActiveCap, key: LedgerKey, name: str) -> tuple[Consumer, ...]:
         usage_groups = self._usage_lister.list_groups(cap, key)

@@ -18,7 +18,7 @@ from webhook.accounting.cluster.ingest import ingest
 from webhook.accounting.quantity_parser import QuantityError
 from webhook.admission.kinds import REVIEW_TARGETS
 from webhook.errors import TallygateError
-from webhook.gate.scheduling_snapshot import FixedSnapshot
+from webhook.gate.schedulability import FixedSnapshot
 from webhook.kube.api_errors import ApiErrorReason, WatchError
 from webhook.kube.resource_codec import create_response_error
 from webhook.kube.transport import Response, Transport

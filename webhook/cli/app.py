@@ -32,16 +32,16 @@ def completion(ctx: click.Context, shell: str) -> None:
 @click.group(
     cls=RootGroup,
     modules={
-        "check": ("webhook.cli.check.command", "Say what the cluster would say of manifests."),
-        "lint": ("webhook.cli.lint", "Say whether policy files are right."),
-        "test": ("webhook.cli.scenarios.command", "Play sequences of requests before policies."),
-        "explain": ("webhook.cli.explain", "Say what a code means, or how a pod's request adds up."),
-        "predict": ("webhook.cli.predict.command", "Say whether pods will find a node, and why not."),
-        "headroom": ("webhook.cli.headroom", "Say how many more of a pod there is room for."),
-        "usage": ("webhook.cli.usage.command", "Show what caps are, hold and promise."),
-        "audit": ("webhook.cli.audit.command", "Judge what is stored in a cluster already."),
-        "snapshot": ("webhook.cli.snapshot", "Write what a cluster holds now into one file."),
-        "doctor": ("webhook.cli.doctor.command", "Say whether the gate works in a cluster, and what mends it."),
+        "check": ("webhook.cli.check.command", "Check manifests as the cluster would."),
+        "lint": ("webhook.cli.lint", "Check policy files."),
+        "test": ("webhook.cli.scenarios.command", "Run scenarios of requests against policies."),
+        "explain": ("webhook.cli.explain", "Explain a code, or the calculation of a pod's request."),
+        "predict": ("webhook.cli.predict.command", "Predict whether pods will find a node, and why not."),
+        "headroom": ("webhook.cli.headroom", "Show the number of further copies of a pod that fit."),
+        "usage": ("webhook.cli.usage.command", "Show the limits of caps, and what is used and reserved."),
+        "audit": ("webhook.cli.audit.command", "Evaluate the stored objects of a cluster."),
+        "snapshot": ("webhook.cli.snapshot", "Write the current state of a cluster into one file."),
+        "doctor": ("webhook.cli.doctor.command", "Check whether the gate works in a cluster, and show fixes."),
         "serve": ("webhook.cli.serve.command", "Answer a cluster's admission reviews."),
         "relay": ("webhook.cli.relay", "Hold the API server's connections, and ask a gate that lives."),
         "certs": ("webhook.cli.certs.command", "Make, look at, renew and publish serving certificates."),
@@ -50,22 +50,22 @@ def completion(ctx: click.Context, shell: str) -> None:
     examples=(
         ("tallygate check deploy/", "what is wrong with the manifests of a folder"),
         ("tallygate lint policies/", "whether policy files are right"),
-        ("tallygate test policies/tests/", "whether policies do what a story says that they do"),
+        ("tallygate test policies/tests/", "whether policies have the results that scenarios expect"),
         ("tallygate explain TG101", "what a code means, with an example that fails and one that passes"),
-        ("tallygate predict pod/NAME", "why a pod is Pending, who is in the way, and what would help"),
-        ("tallygate usage --policies policies/", "what caps are, hold and promise in your cluster"),
+        ("tallygate predict pod/NAME", "why a pod is Pending, which pods use the resources, what would help"),
+        ("tallygate usage --policies policies/", "limits of caps in your cluster, and what is used and reserved"),
         ("tallygate serve --tls-cert tls.crt --tls-key tls.key", "answer a cluster's admission reviews"),
     ),
 )
 @click.version_option(package_name="tallygate", message="%(prog)s %(version)s")
-@click.option("--traceback", is_flag=True, help="Show where a fault of tallygate itself happened.")
+@click.option("--traceback", is_flag=True, help="Show the traceback of an internal error.")
 def root(*, traceback: bool) -> None:
-    """An admission gate for the things Kubernetes counts but does not understand.
+    """Gate the resources that Kubernetes counts but does not understand.
 
-    It reads every request for GPUs, licences and other countable resources exactly, refuses what is malformed, and
-    holds namespaces to their caps: in the cluster as a webhook, and before it as a check of manifests.
+    The gate reads every request for GPUs, licences and other countable resources exactly, denies malformed requests,
+    and enforces the caps of namespaces: in the cluster as a webhook, and before it as a check of manifests.
 
-    Exit codes: 0 clean, 1 findings, 2 misuse, 70 a fault of tallygate.
+    Exit codes: 0 clean, 1 findings, 2 a usage error, 70 an internal error of tallygate.
     """
 
 

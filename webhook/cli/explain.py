@@ -28,13 +28,12 @@ from webhook.accounting.quantity import Quantity
 from webhook.accounting.quantity_parser import QuantityError
 from webhook.accounting.resource_quota import compute_quota_charge
 from webhook.cli.framework import DATA_FORMATS, Command, UsageError
-from webhook.cli.manifest.bounds import DEFAULT
-from webhook.cli.manifest.fault import Fault
-from webhook.cli.manifest.objects import Manifest
 from webhook.cli.manifests.manifest_files import load_manifests
+from webhook.cli.manifests.manifest_objects import Manifest
 from webhook.cli.manifests.typed_objects import parse_object
 from webhook.cli.output import code_catalog, tables
 from webhook.cli.output.tables import create_table, escape_control
+from webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError
 from webhook.objects.core import Pod, PodSpec
 
 _POD = "pod"
@@ -136,23 +135,23 @@ def calculate_pods(filename: str, stdin: BinaryIO) -> list[PodCalculation]:
     Raises:
         UsageError: if a file cannot be read, or contains no pod.
     """
-    loaded = load_manifests((filename,), stdin, DEFAULT, lambda names: names)
+    loaded = load_manifests((filename,), stdin, DEFAULT_LIMITS, lambda names: names)
     if loaded.findings:
         raise UsageError("\n".join(f"{finding.location}: {finding.message}" for finding in loaded.findings))
     calculations = [calculation for manifest in loaded.manifests for calculation in _calculate_manifest(manifest)]
     if not calculations:
-        raise UsageError(f"{filename}: there is no pod in it, and nothing that holds a pod template")
+        raise UsageError(f"{filename}: it contains neither a pod nor a pod template")
     return calculations
 
 
 def _calculate_manifest(manifest: Manifest) -> Iterator[PodCalculation]:
-    location = f"{manifest.file}:{manifest.node.place.line}:{manifest.node.place.column}"
+    location = f"{manifest.file}:{manifest.node.position.line}:{manifest.node.position.column}"
     try:
-        typed = parse_object(manifest, "", DEFAULT)
+        typed = parse_object(manifest, "", DEFAULT_LIMITS)
         if typed is not None and typed.view is not None:
             yield calculate_pod(str(typed.subject), location, f"{typed.view.path}spec", typed.view.pod)
-    except Fault as fault:
-        raise UsageError(f"{manifest.file}:{fault.place.line}:{fault.place.column}: {fault.message}") from fault
+    except DocumentError as fault:
+        raise UsageError(f"{manifest.file}:{fault.position.line}:{fault.position.column}: {fault.message}") from fault
     except QuantityError as error:
         raise UsageError(f"{location}: {error}; `tallygate check {manifest.file}` says where") from error
 
@@ -168,7 +167,7 @@ def _complete_subject(_: click.Context, __: click.Parameter, incomplete: str) ->
     examples=(
         ("tallygate explain", "every code in one line"),
         ("tallygate explain TG101", "one code: what, why, what fails, what passes; `not-whole` names it too"),
-        ("tallygate explain pod -f pod.yaml", "how the request of a pod, or of a Deployment's pods, adds up"),
+        ("tallygate explain pod -f pod.yaml", "the calculation of the request of a pod, or of a Deployment's pods"),
         ("helm template . | tallygate explain pod -f - -o json", "the same of rendered manifests, for a program"),
     ),
 )
@@ -182,10 +181,11 @@ def _complete_subject(_: click.Context, __: click.Parameter, incomplete: str) ->
 )
 @click.option("-o", "--output", type=click.Choice(DATA_FORMATS), default="table", help="How to print it.")
 def explain(subject: str | None, filename: str | None, output: str) -> None:
-    """Explain a code that tallygate said, or the arithmetic of a pod's effective request.
+    """Explain a code of tallygate, or the calculation of a pod's effective request.
 
-    A pod asks for what it needs at its most demanding moment: containers and sidecars add up, an init step counts above
-    the sidecars before it, overhead comes on top. `explain pod` shows each term, and what a ResourceQuota would charge.
+    The effective request is the maximum over the life of the pod: containers and sidecars add up, an init step counts
+    on top of the sidecars before it, and overhead is added. `explain pod` shows each term, and the charge of a
+    ResourceQuota.
     """
     if subject == _POD:
         _explain_pods(filename, output)

@@ -10,8 +10,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from webhook.accounting.quantity_parser import QuantityError
-from webhook.accounting.scheduling.remaining_capacity import RemainingCapacity
-from webhook.accounting.scheduling.remaining_capacity import compute_remaining_capacity as room_for
+from webhook.accounting.scheduling.incoming_pod import IncomingPod
+from webhook.accounting.scheduling.remaining_capacity import RemainingCapacity, compute_remaining_capacity
 from webhook.cli.framework import DATA_FORMATS, Command, UsageError
 from webhook.cli.output import tables
 from webhook.cli.output.tables import align_rows, escape_control
@@ -27,8 +27,8 @@ from webhook.errors import TallygateError
 @click.command(
     cls=Command,
     examples=(
-        ("tallygate headroom -f train.yaml", "how many more of this pod, on which nodes, and what then is full"),
-        ("tallygate headroom -f shapes/ --snapshot now.json", "of each pod in a folder, each by itself, in a snapshot"),
+        ("tallygate headroom -f train.yaml", "the number of further copies, their nodes, and what limits them"),
+        ("tallygate headroom -f shapes/ --snapshot now.json", "for each pod of a folder by itself, on a snapshot"),
         ("tallygate headroom -f train.yaml -o json", "for a program"),
     ),
 )
@@ -40,15 +40,15 @@ from webhook.errors import TallygateError
     multiple=True,
     required=True,
     type=click.Path(allow_dash=True),
-    help="Manifests, a folder of them, or - for stdin; may be given several times. What makes pods stands for one.",
+    help="Manifests, a folder of them, or - for stdin; may be given several times. A workload counts as one pod.",
 )
 @click.option(
-    "--namespace", metavar="NAME", default="default", show_default=True, help="Where objects go that do not say."
+    "--namespace", metavar="NAME", default="default", show_default=True, help="For objects without a namespace."
 )
 @connection_options
 @snapshot_option(
-    "Not a cluster, but what `tallygate snapshot` wrote of one, or `kubectl get "
-    "nodes,pods,namespaces,pvc,pv,sc,priorityclasses,pdb -A` with -o json or -o yaml."
+    "A file of `tallygate snapshot`, or of `kubectl get nodes,pods,namespaces,pvc,pv,sc,priorityclasses,pdb -A` with "
+    "-o json or -o yaml, instead of a cluster."
 )
 @click.option("-o", "--output", type=click.Choice(DATA_FORMATS), default="table", help="How to print it.")
 def headroom(  # noqa: PLR0913 -- one argument for each option
@@ -61,13 +61,13 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
     snapshot: Path | None,
     output: str,
 ) -> None:
-    """Say how many more copies of a pod the nodes have room for, on each and in all, and what keeps the next one out.
+    """Show the number of further copies of a pod that fit, for each node and in total, and the reason of the limit.
 
-    Copies are placed as kube-scheduler 1.36 would place them until none fits any more; of several pods each is asked
-    about by itself. Nobody is asked to leave for them. The last line begins as the scheduler's own would. Needed rights
-    are those of `tallygate predict`.
+    The command places copies as kube-scheduler 1.36 would, until no further copy fits; each of several pods is placed
+    by itself, and nothing is preempted. The message is the beginning of the scheduler's message for the next copy. The
+    needed rights are those of `tallygate predict`.
 
-    Exit codes: 0 shown, 2 misuse, or the cluster cannot be read.
+    Exit codes: 0 shown, 2 a usage error, or the cluster cannot be read.
     """
     all_pods = [pods.copy_unscheduled() for pods in read_pods_to_place(filenames, namespace, 1)]
     cluster_input = read_cluster_input(ClusterSource(kubeconfig, context, in_cluster, snapshot))
@@ -85,10 +85,11 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
 def _compute_capacities(
     all_pods: Sequence[PodsToPlace], cluster_input: ClusterInput
 ) -> Iterator[tuple[PodsToPlace, RemainingCapacity]]:
-    for pods in track("counting room", all_pods):
-        resolved = pods.with_default_priority(cluster_input.cluster.priority_classes)
+    cluster = cluster_input.cluster
+    for pods in track("placing copies", all_pods):
+        resolved = pods.with_default_priority(cluster.priority_classes)
         try:
-            capacity = room_for(resolved.pod, cluster_input.cluster)
+            capacity = compute_remaining_capacity(IncomingPod.from_pod(resolved.pod, cluster.priority_classes), cluster)
         except QuantityError as error:
             raise UsageError(f"{pods.subject}: {error}; `tallygate check` says where") from error
         except TallygateError as error:
@@ -98,9 +99,8 @@ def _compute_capacities(
 
 def _format_capacity(pods: PodsToPlace, capacity: RemainingCapacity) -> Group:
     text = (
-        f"room for {capacity.total} more, on {len(capacity.copies_by_node)} "
-        f"node{'s' * (len(capacity.copies_by_node) != 1)}"
+        f"{capacity.total} more fit, on {len(capacity.copies_by_node)} node{'s' * (len(capacity.copies_by_node) != 1)}"
     )
     heading = Text.assemble((f"{escape_control(str(pods.subject))}: ", "bold"), text)
-    lines = [capacity.message, *(f"not judged: {question}" for question in capacity.unmodelled)]
+    lines = [capacity.message, *(f"not modelled: {question}" for question in capacity.unmodelled)]
     return Group(heading, *(Padding(Text(escape_control(line)), (0, 0, 0, 4)) for line in lines))

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from webhook.cli.framework import EXIT_FINDINGS, EXIT_USAGE_ERROR, Command, output_option, strict_option
-from webhook.cli.manifest.files import printable
+from webhook.cli.manifests.manifest_files import format_file_name
 from webhook.cli.output import tables
 from webhook.cli.output.findings import Finding, FindingSeverity, RunSummary, is_failure
 from webhook.policy.lint_findings import LintFinding as PolicyFinding
@@ -46,7 +46,7 @@ def lint(ctx: click.Context, paths: tuple[Path, ...], output: str, *, strict: bo
 
 def _convert_finding(lint_finding: PolicyFinding) -> Finding:
     return Finding(
-        printable(lint_finding.file),
+        format_file_name(lint_finding.file),
         lint_finding.line,
         lint_finding.column,
         FindingSeverity(lint_finding.severity.value),

@@ -29,9 +29,9 @@ _HEADER, _SEPARATOR = b'{"apiVersion":"v1","kind":"List","items":[\n', b",\n"
     cls=Command,
     examples=(
         ("tallygate snapshot -o now.json", "the cluster of your kubeconfig"),
-        ("tallygate snapshot --context prod | gzip > prod.json.gz", "another, for somebody else to look at"),
-        ("tallygate check --policies policies/ --snapshot now.json deploy/", "... is there room for these too?"),
-        ("tallygate usage --policies policies/ --snapshot now.json", "... and who held what?"),
+        ("tallygate snapshot --context prod | gzip > prod.json.gz", "another cluster, to share with others"),
+        ("tallygate check --policies policies/ --snapshot now.json deploy/", "... do these exceed a cap?"),
+        ("tallygate usage --policies policies/ --snapshot now.json", "... and what was used?"),
     ),
 )
 @click.option(
@@ -41,19 +41,19 @@ _HEADER, _SEPARATOR = b'{"apiVersion":"v1","kind":"List","items":[\n', b",\n"
     default=_STDOUT,
     show_default=True,
     type=click.Path(allow_dash=True, dir_okay=False),
-    help="Where to; - is stdout. The file is written whole or not at all.",
+    help="The file to write; - is stdout. It is written completely or not at all.",
 )
 @connection_options
 def snapshot(output: str, kubeconfig: Path | None, context: str | None, *, in_cluster: bool) -> None:
-    """Write what a cluster holds as one JSON document, which `check`, `usage`, `predict` and `headroom` read.
+    """Write the state of a cluster as one JSON document, which `check`, `usage`, `predict` and `headroom` read.
 
-    Of each object only what tallygate reads is kept: names, labels, what is asked for, what is there, and what says
-    where pods can run. Environment, commands, images and all other annotations are left out, so that the file can be
-    given to others. Needed rights: list on nodes, pods and namespaces. If they may be listed, it holds too: CapLedgers,
+    The document has only the fields that tallygate reads: names, labels, requests, allocatable amounts, and the fields
+    that decide where pods can run. It has no environment, commands, images or other annotations, so that it can be
+    shared. Needed rights: list on nodes, pods and namespaces. If they may be listed, it also contains CapLedgers,
     persistent volumes and their claims, storage classes, CSI nodes, drivers, capacities and attachments, priority
     classes and disruption budgets.
 
-    Exit codes: 0 written, 2 it could not be done.
+    Exit codes: 0 written, 2 failed.
     """
     items, revision = _list_objects(ClusterSource(kubeconfig, context, in_cluster).connect())
     _write_output(output, [_HEADER, *_join(items), f'\n],"metadata":{{"resourceVersion":"{revision}"}}}}\n'.encode()])

@@ -11,7 +11,7 @@ from webhook.accounting.problem import Problem
 from webhook.accounting.quantity_parser import QuantityError
 from webhook.accounting.result_cache import Fingerprint
 from webhook.admission.cap_index import ActiveCap, CapIndex
-from webhook.admission.evaluate import evaluate_decoded_request
+from webhook.admission.evaluate import NodeRuleEvaluator, evaluate_decoded_request
 from webhook.admission.kinds import DecodedRequest, decode_object, find_review_target
 from webhook.admission.request import AdmissionRequest, Phase, ReviewError, decode_review
 from webhook.admission.verdict import ALLOWED
@@ -30,7 +30,6 @@ from webhook.gate.decisions import (
 from webhook.gate.messages import create_excess_problems, create_missing_limit_problem
 from webhook.gate.namespace_moves import check_namespace_move, is_namespace_update
 from webhook.gate.scale_requests import WorkloadReader, is_scale_request, resolve_scale
-from webhook.gate.scheduling_snapshot import SnapshotProvider, check_schedulability
 from webhook.gate.top_consumers import TopConsumers
 from webhook.gate.usage_lister import UsageLister, get_ledger_key
 from webhook.gate.workload_forecast import WORKLOAD_KINDS, QuotaLister, decode_workloads, forecast_cap, forecast_quotas
@@ -60,8 +59,8 @@ class Gate:
 
     `policies` returns the active policy set, `nonce` a text that no other attempt of any process has, `monotonic`
     seconds. `usage_lister` shows the stored pods, where they are watched. `top_consumers` finds the details of
-    rejections. `quotas` lists the ResourceQuotas of namespaces, where they are watched. `snapshots` provides nodes and
-    the pods on them. `workload_reader` reads the workload of a scale request.
+    rejections. `quotas` lists the ResourceQuotas of namespaces, where they are watched. `evaluate_node_rules` evaluates
+    the rules that compare pods with nodes. `workload_reader` reads the workload of a scale request.
     """
 
     def __init__(  # noqa: PLR0913  # ports, each by its name
@@ -75,7 +74,7 @@ class Gate:
         usage_lister: UsageLister | None = None,
         top_consumers: TopConsumers | None = None,
         quotas: QuotaLister | None = None,
-        snapshots: SnapshotProvider | None = None,
+        evaluate_node_rules: NodeRuleEvaluator | None = None,
         workload_reader: WorkloadReader | None = None,
     ) -> None:
         self._policies = policies
@@ -83,7 +82,7 @@ class Gate:
         self._ledgers = ledgers
         self._usage_lister = usage_lister
         self._quotas = quotas
-        self._snapshots = snapshots
+        self._evaluate_node_rules = evaluate_node_rules
         self._workload_reader = workload_reader
         self._top_consumers = top_consumers or TopConsumers(monotonic, usage_lister)
         self._monotonic = monotonic
@@ -106,8 +105,9 @@ class Gate:
             policy_set,
             evaluate_decoded_request(decoded_request, policy_set.rules, labels, phase),
         )
-        if phase is Phase.VALIDATING and context.verdict.is_allowed and self._snapshots is not None:
-            verdict = check_schedulability(request, policy_set.rules, labels, self._snapshots)
+        if phase is Phase.VALIDATING and context.verdict.is_allowed and self._evaluate_node_rules is not None:
+            selection = policy_set.rules.select_node_rules(request.kind, request.namespace, labels)
+            verdict = ALLOWED if selection is None else self._evaluate_node_rules(request, selection)
             if verdict is not ALLOWED:
                 context = replace(context, verdict=context.verdict.merge(verdict))
         if (
@@ -161,13 +161,13 @@ class Gate:
             raise UndecidedError(
                 f"cap {matching.unknown[0]} selects namespaces by label, and the labels of namespace "
                 f"{request.namespace} "
-                "are not known here"
+                "are unknown here"
             )
         if not matching.caps:
             return decide_by_rules(context)
         if self._usage_lister is not None and labels is None and self._namespaces.labels(request.namespace) is None:
             # Its new ledger would count as a lost one (rule 7), and reserve nothing for a while.
-            return retry_later(context, f"namespace {request.namespace} is not known here yet")
+            return retry_later(context, f"namespace {request.namespace} is not known to this replica yet")
         new, old = _decode_pods(decoded_request)
         if old is not None and has_ended(old):
             # An ended pod uses nothing, and never will. Its earlier reservation counts until the next recount.
@@ -262,7 +262,7 @@ def _decide_without_result(context: ReviewContext, obstacles: tuple[CapObstacle,
     obstacle = next((each for each in obstacles if not isinstance(each.cause, Prerequisite)), obstacles[0])
     if isinstance(obstacle.cause, StoreUnavailableError):
         raise UndecidedError(
-            f"the ledgers are out of reach: {obstacle.cause}", () if context.request.dry_run else obstacles
+            f"the ledgers are unreachable: {obstacle.cause}", () if context.request.dry_run else obstacles
         ) from obstacle.cause
     is_prerequisite = isinstance(obstacle.cause, Prerequisite)
     reason = f"cap {obstacle.cap}: {obstacle.cause}" if is_prerequisite else str(obstacle.cause)
@@ -304,7 +304,7 @@ def _compute_charge(cap: ActiveCap, pod: Pod | None, fingerprint: Fingerprint | 
         return cap.compute_charge(pod, fingerprint)
     except QuantityError as error:
         # The API server rejects such a pod before it calls a validating webhook.
-        raise ReviewError(f"the pod has a quantity that is none: {error}") from None
+        raise ReviewError(f"the pod has an invalid quantity: {error}") from None
 
 
 def _identify_pod(request: AdmissionRequest, pod: Pod, nonce: str) -> ChargedPod:

@@ -41,7 +41,7 @@ class Leadership(Protocol):
         """Return whether this replica reconciles ledgers."""
         ...
 
-    def loaded_everywhere_since(self, cap: str) -> float | None:
+    def get_loaded_everywhere_since(self, cap: str) -> float | None:
         """Return the monotonic time since which a cap, by its key, is active in every replica; None if not yet."""
         ...
 
@@ -57,7 +57,7 @@ class Standalone:
         """Return True: a standalone replica always leads."""
         return True
 
-    def loaded_everywhere_since(self, _: str) -> float | None:
+    def get_loaded_everywhere_since(self, _: str) -> float | None:
         """Return minus infinity: no replica has accepted pods under other policies."""
         return -math.inf
 
@@ -108,7 +108,7 @@ class LeaderElector:
         now = self._monotonic()
         return now < self._leader_until or now >= self._last_contact + LEASE_DURATION_SECONDS
 
-    def loaded_everywhere_since(self, cap: str) -> float | None:
+    def get_loaded_everywhere_since(self, cap: str) -> float | None:
         """Return the time of this clock since which a cap is active in all live replicas; None if it is not yet.
 
         Where leases are unavailable, the other replicas are unknown, and only this one counts.

@@ -246,7 +246,7 @@ class LedgerReconciler:
         started_at = self._monotonic()
         recounted_at = self._recounted_at.get(key, -math.inf)
         skippable = self._pending.get(key) if started_at < recounted_at + _MAX_UNCOUNTED_SECONDS else None
-        must_write, loaded_since = ages.needs_write(started_at), self._leadership.loaded_everywhere_since(key.cap)
+        must_write, loaded_since = ages.needs_write(started_at), self._leadership.get_loaded_everywhere_since(key.cap)
         transition = _ReconcileTransition(
             cap, key, self._usage_lister, ages, live_reads, self._nonce(), must_write, skippable, loaded_since
         )

@@ -27,15 +27,15 @@ def create_excess_problems(
         on_top = f" on top of {format_amount(name, current)}" if current else ""
         free = max(hard - used.get(name, 0) - reserved.get(name, 0), 0)
         details = describe_excess(result, name)
-        consumers = f"; held most by {describe_consumers(name, details.consumers)}" if details.consumers else ""
+        consumers = f"; top consumers: {describe_consumers(name, details.consumers)}" if details.consumers else ""
         yield Problem(
             "",
             OVER_CAP.number,
             Reason.FORBIDDEN,
-            f"asks {format_amount(name, requested)} {name}{on_top}, cap {cap.name} {_describe_scope(result)} holds "
-            f"{format_amount(name, used.get(name, 0))} of {format_amount(name, hard)}, "
-            f"{format_amount(name, reserved.get(name, 0))} promised, "
-            f"free {format_amount(name, free)}{consumers}: "
+            f"cap {cap.name} {_describe_scope(result)} exceeded: requested {format_amount(name, requested)} {name}"
+            f"{on_top}, used {format_amount(name, used.get(name, 0))}, "
+            f"reserved {format_amount(name, reserved.get(name, 0))}, "
+            f"hard {format_amount(name, hard)}, free {format_amount(name, free)}{consumers}. "
             f"{_suggest_request(result, name, current, free)}{_describe_expiry(result, name, details)}",
             value=format_amount(name, requested),
             rule=cap.name,
@@ -46,21 +46,21 @@ def create_excess_problems(
 def _suggest_request(result: CapChargeResult, name: str, current: int, free: int) -> str:
     """Return the request that would pass; waiting helps only a pod that does not exceed the hard limit alone."""
     hard = result.charge.cap.hard[name]
-    smaller_request = f"ask for {format_amount(name, current + free)} or less"
+    smaller_request = f"Request {format_amount(name, current + free)} or less"
     if result.charge.requested.get(name, 0) <= hard:
-        return f"{smaller_request}, or wait until pods end" if free else "wait until pods end"
+        return f"{smaller_request}, or wait until pods end" if free else "Wait until pods end"
     if free:
         return smaller_request
     if hard > 0:
-        return f"ask for {format_amount(name, hard)} or less, and wait until pods end"
-    return f"nothing of it may be held {_describe_namespaces(result)}"
+        return f"Request {format_amount(name, hard)} or less, and wait until pods end"
+    return f"The cap allows none {_describe_namespaces(result)}"
 
 
 def _describe_expiry(result: CapChargeResult, name: str, details: ExcessDetails) -> str:
     """Return the longest time until waiting helps, as far as the charged amounts are only reserved."""
     if details.expires_within is None or not result.charge.cap.hard[name]:
         return ""
-    return f"; what is promised to pods that do not come is free within {details.expires_within} s"
+    return f"; unused reservations expire within {details.expires_within} s"
 
 
 def create_soft_limit_warnings(result: CapChargeResult) -> Iterator[Problem]:
@@ -74,11 +74,9 @@ def create_soft_limit_warnings(result: CapChargeResult) -> Iterator[Problem]:
             "",
             OVER_SOFT_CAP.number,
             Reason.FORBIDDEN,
-            f"cap {cap.definition.name} {_describe_scope(result)} is at {format_amount(name, charged[name])} {name}, "
-            "above "
-            "its "
-            "soft "
-            f"{format_amount(name, cap.soft[name])} (hard {_format_hard(cap.hard, name)})",
+            f"cap {cap.definition.name} {_describe_scope(result)} is above its soft limit: charged "
+            f"{format_amount(name, charged[name])} {name}, soft {format_amount(name, cap.soft[name])}, "
+            f"hard {_format_hard(cap.hard, name)}",
             rule=cap.definition.name,
             policy_kind="cap",
         )
@@ -104,7 +102,7 @@ def create_missing_limit_problem(cap: str, resource: str, containers: tuple[str,
         f"{path}spec.containers",
         NO_LIMIT_UNDER_CAP.number,
         Reason.REQUIRED,
-        f"cap {cap} counts {resource}, and there is no such limit on {', '.join(containers)}: set one",
+        f"cap {cap} counts {resource}, which is missing on {', '.join(containers)}: set it",
         rule=cap,
         policy_kind="cap",
     )
@@ -116,7 +114,7 @@ def _describe_namespaces(result: CapChargeResult) -> str:
 
 def _describe_scope(result: CapChargeResult) -> str:
     if result.charge.cap.definition.shared:
-        return "(shared by its namespaces)"
+        return "shared by its namespaces"
     return "of this namespace"
 
 

@@ -54,10 +54,8 @@ def _create_problems(cap: ActiveCap, used: Amounts, ledger: Ledger | None) -> It
     for name in sorted(after.find_excess(cap.hard).keys() & used.keys()):
         total, hard = format_amount(name, after[name]), format_amount(name, cap.hard[name])
         text = (
-            f"its pods hold {format_amount(name, used[name])} {name}, and with them cap {cap_name} {where} holds "
-            f"{total} "
-            f"of {hard}: "
-            "they stay, and nothing more is let in until enough pods end"
+            f"its pods use {format_amount(name, used[name])} {name}, and cap {cap_name} {where} is exceeded with them: "
+            f"charged {total}, hard {hard}. They stay, and no further pod is accepted until enough pods end"
         )
         yield Problem(
             "metadata.labels", NAMESPACE_OVER_CAP.number, Reason.FORBIDDEN, text, rule=cap_name, policy_kind="cap"

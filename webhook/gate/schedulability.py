@@ -1,27 +1,39 @@
-"""Evaluation of the rules on schedulability: the incoming pods against the nodes of a cluster, and the pods on them."""
+"""Schedulability check of incoming pods: whether nodes advertise their resources, and can run them ever, or now.
+
+It uses the columns of `tallygate predict`. Only facts count against a pod. There is no verdict if the cluster is
+unknown or its data is too old, or if a feature of the pod is not modelled.
+
+The import of the columns, and of numpy, takes a third of the start time of a check of manifests. A process without a
+cluster does not need them, so that the gate gets this check as a `NodeRuleEvaluator`.
+"""
 
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
+from typing import Protocol
+
+import msgspec
 
 from webhook.accounting.amounts import format_amount
 from webhook.accounting.cluster.cluster import DEVICE_CLASS_PREFIX, Cluster
 from webhook.accounting.problem import Code, Problem, Reason
 from webhook.accounting.quantity_parser import QuantityError
 from webhook.accounting.scheduling.complexity import count_scanned_groups, estimate_complexity
-from webhook.accounting.scheduling.filters import Diagnosis, run_filters
-from webhook.accounting.scheduling.incoming_pod import IncomingPod
+from webhook.accounting.scheduling.diagnosis import Diagnosis, format_fit_error
+from webhook.accounting.scheduling.filters import run_filters
+from webhook.accounting.scheduling.incoming_pod import IncomingPod, with_default_priority
 from webhook.accounting.scheduling.prediction import (
     Feasibility,
-    NodeVictims,
     Prediction,
-    QuickPrediction,
+    can_never_run,
+    find_largest_allocatable,
     predict_daemon_set,
     predict_quickly,
+    with_daemon_tolerations,
 )
-from webhook.accounting.scheduling.unmodelled import find_unmodelled
-from webhook.accounting.scheduling.unresolvable import NeverPrediction, predict_never, with_default_priority
+from webhook.accounting.scheduling.victims import PreemptionCandidate
 from webhook.accounting.selectors import SelectorError
 from webhook.admission.evaluate import create_verdict
 from webhook.admission.object_checks import RuleViolation
@@ -30,7 +42,6 @@ from webhook.admission.rule_codes import NEVER_SCHEDULABLE, NOT_ADVERTISED, NOT_
 from webhook.admission.rule_index import RuleSelection
 from webhook.admission.verdict import ALLOWED, Verdict
 from webhook.gate.incoming_pods import IncomingPods, TooComplexError, find_incoming_pods
-from webhook.gate.scheduling_snapshot import SnapshotProvider
 from webhook.policy.matching import matches_resource
 from webhook.policy.model import Enforcement, ResourceRule, Schedulable
 from webhook.policy.suggest import suggest_resource
@@ -45,10 +56,49 @@ _MAX_COMPLEXITY = 1000  # terms on nodes
 _MAX_SCANNED_GROUPS = 30_000  # groups of equal pods; the scans take a tenth of a second in a cluster of 100,000 pods
 
 
-def evaluate_schedulability(
-    request: AdmissionRequest, selection: RuleSelection, snapshots: SnapshotProvider
-) -> Verdict:
-    """Return the verdict of the selected rules that check nodes, on the pods of a request.
+class ClusterSnapshot(msgspec.Struct, frozen=True):
+    """A cluster as it was `age_seconds` ago.
+
+    Without `has_pods` no rule evaluates the current free amounts. Without `has_devices` no rule evaluates names that no
+    node advertises: device classes may provide them.
+    """
+
+    cluster: Cluster
+    age_seconds: float = 0.0
+    has_pods: bool = True
+    has_devices: bool = True
+
+
+class SnapshotProvider(Protocol):
+    """A source of a cluster's nodes, and the pods on them."""
+
+    def open_snapshot(self, *, pods: bool) -> AbstractContextManager[ClusterSnapshot | None]:
+        """Yield the cluster for exclusive use in the block; None if its current state is unknown.
+
+        With `pods` the snapshot also needs the pods on the nodes.
+        """
+        ...
+
+
+class FixedSnapshot:
+    """A cluster that does not change, for one thread.
+
+    Without `has_pods` no rule evaluates the current free amounts.
+    """
+
+    def __init__(self, cluster: Cluster, *, has_pods: bool = True, has_devices: bool = True) -> None:
+        self._cluster = cluster
+        self._has_pods = has_pods
+        self._has_devices = has_devices
+
+    @contextmanager
+    def open_snapshot(self, *, pods: bool) -> Iterator[ClusterSnapshot | None]:
+        """Yield the cluster."""
+        yield ClusterSnapshot(self._cluster, has_pods=pods and self._has_pods, has_devices=self._has_devices)
+
+
+def check_schedulability(request: AdmissionRequest, selection: RuleSelection, snapshots: SnapshotProvider) -> Verdict:
+    """Return the verdict of the selected rules that compare pods with nodes, on the pods that a request creates.
 
     Raises:
         ReviewError: if an object is not of the kind that it states.
@@ -87,7 +137,7 @@ def _evaluate_rules(
     with snapshots.open_snapshot(pods=checks_free_room) as snapshot:
         if snapshot is None:
             return ALLOWED
-        check = SchedulabilityCheck(incoming_pods, incoming, snapshot.cluster, complexity)
+        check = _PodCheck(incoming_pods, incoming, snapshot.cluster, complexity)
         if not snapshot.has_devices and check.unadvertised:
             return ALLOWED
         now = checks_free_room and snapshot.has_pods
@@ -113,10 +163,10 @@ def _checks_free_room(rule: ResourceRule) -> bool:
 
 
 def _describe_too_complex(rule: ResourceRule) -> str:
-    return f"rule {rule.name} was not judged: what the pod says of nodes and other pods is too much to go through"
+    return f"rule {rule.name} was not evaluated: the pod's constraints on nodes and other pods are too complex"
 
 
-class SchedulabilityCheck:
+class _PodCheck:
     """The evaluation of incoming pods on one cluster; results that several rules need are computed once.
 
     `complexity` is the cost of placing one pod. `unadvertised` are the requested names that no node advertises and for
@@ -165,7 +215,7 @@ class SchedulabilityCheck:
         elif now and self._not_now_reason:
             yield self._create_violation(rule, NOT_SCHEDULABLE_NOW, self._not_now_reason)
         elif now and self._preemption_text:
-            yield self._create_violation(_without_deny(rule), PREEMPTS_OTHERS, self._preemption_text)
+            yield self._create_violation(_replace_deny(rule), PREEMPTS_OTHERS, self._preemption_text)
 
     def _create_violation(self, rule: ResourceRule, code: Code, message: str, name: str = "") -> RuleViolation:
         path = self._incoming_pods.locate_resources().get(name, "") if name else ""
@@ -175,13 +225,13 @@ class SchedulabilityCheck:
 
     def _describe_unadvertised(self, name: str) -> str:
         if name.startswith(DEVICE_CLASS_PREFIX):
-            return f"there is no DeviceClass {name.removeprefix(DEVICE_CLASS_PREFIX)}, so that no node can run this"
+            return f"DeviceClass {name.removeprefix(DEVICE_CLASS_PREFIX)} does not exist, so no node can run this pod"
         advertised_names = list(
             islice((each for each in self._cluster.nodes.list_advertised_resources() if each != _PODS), _MAX_NAMES)
         )
         suggestion = suggest_resource(name, advertised_names)
         if suggestion is None:
-            return f"no node advertises {name}, so that no node can run this"
+            return f"no node advertises {name}, so no node can run this pod"
         nodes = self._cluster.nodes.list_advertising_nodes(suggestion, _MAX_NODES + 1)
         more = " and others" if len(nodes) > _MAX_NODES else ""
         verb = "advertise" if len(nodes) > 1 else "advertises"
@@ -203,32 +253,29 @@ class SchedulabilityCheck:
         """The reason why no node can ever run the pods; empty if one can."""
         if self._incoming_pods.copies is None:
             prediction = self._daemon_set_prediction
-            is_never = (
-                prediction.feasibility is Feasibility.NEVER
-                and not prediction.placed_count
-                and not prediction.unmodelled
-            )
+            is_never = prediction.feasibility is Feasibility.NEVER and not prediction.placed_count
             return (
-                f"no node that is to have this pod can ever run it: {_strip_period(_get_fit_error(prediction))}"
-                if is_never
+                f"no eligible node can ever run this pod: {_strip_period(prediction.message)}"
+                if is_never and not prediction.unmodelled
                 else ""
             )
-        never_prediction = predict_never(self._pod, self._cluster)
-        return f"no node can ever run this pod: {self._describe_never(never_prediction)}" if never_prediction else ""
+        is_never = can_never_run(self._pod, self._cluster)
+        return f"no node can ever run this pod: {self._describe_never()}" if is_never else ""
 
-    def _describe_never(self, never_prediction: NeverPrediction) -> str:
-        if not never_prediction.largest_allocatable:
-            return _strip_period(never_prediction.message)
+    def _describe_never(self) -> str:
+        maximums = find_largest_allocatable(self._pod, self._cluster)
+        if not maximums:
+            return _strip_period(format_fit_error(self._diagnosis))
         requested = " and ".join(
             f"{format_amount(name, self._pod.requests[name])} {name}, {_describe_largest(name, largest)}"
-            for name, largest in never_prediction.largest_allocatable.items()
+            for name, largest in maximums.items()
         )
-        return f"it asks for {requested}"
+        return f"it requests {requested}"
 
     @cached_property
     def _not_now_reason(self) -> str:
         """The reason why not all pods fit now, even with preemption; empty if they do."""
-        prediction = self._quick_prediction
+        prediction = self._shortage
         return (
             f"{self._describe_shortage(prediction)}: {_strip_period(prediction.message)}"
             if prediction and prediction.candidate is None
@@ -238,81 +285,59 @@ class SchedulabilityCheck:
     @cached_property
     def _preemption_text(self) -> str:
         """The pods that the scheduler would preempt; empty if it preempts none."""
-        prediction = self._quick_prediction
+        prediction = self._shortage
         if prediction is None or prediction.candidate is None:
             return ""
         victims = self._describe_victims(prediction.candidate)
-        return (
-            f"{self._describe_shortage(prediction)}; the scheduler can make room, by asking pods of lower "
-            f"priority to leave: {victims}"
-        )
+        return f"{self._describe_shortage(prediction)}; the scheduler can preempt pods of lower priority: {victims}"
 
-    def _describe_shortage(self, prediction: QuickPrediction) -> str:
+    def _describe_shortage(self, prediction: Prediction) -> str:
         if not self._incoming_pods.noun:
-            return "no node has room for this pod now"
-        verb = "fits" if prediction.placed_count == 1 else "fit"
+            return "no node is feasible for this pod now"
+        placed_count = prediction.placed_count
         if self._incoming_pods.copies is None:
-            node_count = self._daemon_set_prediction.count
-            return f"only {prediction.placed_count} of {node_count} nodes that are to have it have room for its pod now"
-        total = f"of {self._incoming_pods.copies} {self._incoming_pods.noun} {verb} now"
-        return f"only {prediction.placed_count} {total}" if prediction.placed_count else f"none {total}"
+            return f"only {placed_count} of {prediction.count} eligible nodes can run its pod now"
+        verb = "fits" if placed_count == 1 else "fit"
+        total = f"of {prediction.count} {self._incoming_pods.noun} {verb} now"
+        return f"only {placed_count} {total}" if placed_count else f"none {total}"
 
-    def _describe_victims(self, candidate: NodeVictims) -> str:
+    def _describe_victims(self, candidate: PreemptionCandidate) -> str:
         """Return the victims as text, with names only for pods in the namespace of the incoming pods."""
+        node_name = self._cluster.nodes.get_name(candidate.node_index)
         own_names = sorted(each.name for each in candidate.victims if each.namespace == self._pod.namespace)
         listed = own_names[:_MAX_PODS]
         unlisted = len(candidate.victims) - len(listed)
         if not listed:
-            return f"{unlisted} of other namespaces on node {candidate.node}, for example"
+            return f"{unlisted} of other namespaces on node {node_name}, for example"
         more = f" and {unlisted} more" if unlisted else ""
-        return f"{', '.join(listed)}{more} on node {candidate.node}, for example"
+        return f"{', '.join(listed)}{more} on node {node_name}, for example"
 
     @cached_property
-    def _quick_prediction(self) -> QuickPrediction | None:
+    def _shortage(self) -> Prediction | None:
         """The prediction if some of the pods do not fit now; None if all fit, and if that is unknown."""
-        if any(find_unmodelled(self._pod, self._cluster)):
-            return None
         copies = self._incoming_pods.copies
         if copies is None:
-            return _summarize_prediction(self._daemon_set_prediction)
-        if copies > min(_MAX_COPIES, _MAX_TOTAL_COMPLEXITY // max(self._complexity, 1)):
+            prediction = self._daemon_set_prediction
+        elif copies > min(_MAX_COPIES, _MAX_TOTAL_COMPLEXITY // max(self._complexity, 1)):
             return None
-        return predict_quickly(
-            with_default_priority(self._incoming_pods.pod), self._pod, self._cluster, copies, self._diagnosis
-        )
+        else:
+            prediction = predict_quickly(self._pod, self._cluster, copies, self._diagnosis)
+        has_shortage = prediction.feasibility in {Feasibility.NOT_NOW, Feasibility.NEVER}
+        return prediction if has_shortage and not prediction.unmodelled else None
 
     @cached_property
     def _daemon_set_prediction(self) -> Prediction:
-        return predict_daemon_set(with_default_priority(self._incoming_pods.pod), self._cluster)
+        pod = IncomingPod.from_pod(with_default_priority(with_daemon_tolerations(self._incoming_pods.pod)))
+        return predict_daemon_set(pod, self._cluster, run_filters(pod, self._cluster))
 
 
-def _summarize_prediction(prediction: Prediction) -> QuickPrediction | None:
-    """Return the prediction for a DaemonSet as that of its first infeasible node."""
-    if prediction.feasibility is Feasibility.NOW or prediction.unmodelled:
-        return None
-    chosen = (
-        prediction.schedule_result.preemption.selected
-        if prediction.schedule_result and prediction.schedule_result.preemption
-        else None
-    )
-    if prediction.schedule_result is None or chosen is None:
-        return QuickPrediction(prediction.placed_count, _get_fit_error(prediction))
-    return QuickPrediction(
-        prediction.placed_count, candidate=NodeVictims(prediction.schedule_result.nominated_nodes[0], chosen.victims)
-    )
-
-
-def _without_deny(rule: ResourceRule) -> ResourceRule:
+def _replace_deny(rule: ResourceRule) -> ResourceRule:
     """Return the rule with the enforcement warn in place of deny: preemption of other pods is no reason to deny one."""
     return replace(rule, enforcement=Enforcement.WARN) if rule.enforcement is Enforcement.DENY else rule
 
 
 def _describe_largest(name: str, largest: int) -> str:
     return f"the largest node has {format_amount(name, largest)}" if largest else "no node has any"
-
-
-def _get_fit_error(prediction: Prediction) -> str:
-    return prediction.schedule_result.message if prediction.schedule_result else ""
 
 
 def _strip_period(sentence: str) -> str:

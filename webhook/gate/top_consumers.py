@@ -148,7 +148,7 @@ def _add_unowned(sums: ConsumerSums, name: str, groups: list[GroupUsage], list_n
 
 
 def _describe_parts(name: str, consumer: Consumer) -> str:
-    parts = (("terminating", consumer.terminating), ("promised", consumer.reserved))
+    parts = (("terminating", consumer.terminating), ("reserved", consumer.reserved))
     marks = (word if part == consumer.amount else f"{format_amount(name, part)} {word}" for word, part in parts if part)
     return "".join(f", {mark}" for mark in marks)
 

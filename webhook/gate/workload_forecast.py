@@ -146,18 +146,20 @@ class _ResourceForecast:
             and (replicas.count + 1) * self.per_pod > hard
             and (self.workload.is_rollout or self.workload.old_template is None)
         ):
-            text = f"{request}, {limit}: a rollout can never go on, since maxUnavailable lets it end no old pod first"
+            text = f"{request}, {limit}: the rollout can never proceed, since maxUnavailable lets no old pod end first"
             return self._create_forecast(self.limit.rollout_code, text, permanent=self.workload.is_rollout)
         if self.has_surge and (replicas.count + replicas.surge) * self.per_pod > hard:
             return self._create_forecast(
-                self.limit.rollout_code, f"{request}, {limit}: it goes on only as old pods end", permanent=False
+                self.limit.rollout_code,
+                f"{request}, {limit}: the rollout proceeds only as old pods end",
+                permanent=False,
             )
         return None
 
     def forecast_wait(self, charged: int, increase: int) -> Iterator[Forecast]:
         """Yield a forecast if the new pods, or the surge of a rollout, exceed the free amount now."""
         free = max(self.limit.hard[self.name] - charged, 0)
-        limit = f"{self._describe_limit()} and has {format_amount(self.name, free)} free"
+        limit = f"{self._describe_limit()}, free {format_amount(self.name, free)}"
         if increase > free:
             waiting = -(-(increase - free) // self.per_pod)
             text = (
@@ -167,7 +169,7 @@ class _ResourceForecast:
             yield self._create_forecast(self.limit.wait_code, text, permanent=False)
         elif self.has_surge and increase + self.workload.replicas.surge * self.per_pod > free:
             starts_none = self.workload.replicas.is_surge_required and increase + self.per_pod > free
-            end = "no new pod starts until others end" if starts_none else "it goes on only as pods end"
+            end = "no new pod starts until others end" if starts_none else "the rollout proceeds only as pods end"
             yield self._create_forecast(
                 self.limit.rollout_code, f"{self._describe_rollout_request()}, {limit}: {end}", permanent=False
             )
@@ -175,16 +177,15 @@ class _ResourceForecast:
     def _describe_request(self, count: int) -> str:
         noun = self.workload.replicas.noun if count != 1 else self.workload.replicas.noun.removesuffix("s")
         return (
-            f"{count} {noun} {'ask' if count != 1 else 'asks'} {format_amount(self.name, count * self.per_pod)} "
-            f"{self.name}"
+            f"{count} {noun} request{'s' * (count == 1)} {format_amount(self.name, count * self.per_pod)} {self.name}"
         )
 
     def _describe_rollout_request(self) -> str:
         replicas = self.workload.replicas
-        return f"with a rollout's {replicas.surge} more, {self._describe_request(replicas.count + replicas.surge)}"
+        return f"with {replicas.surge} more during a rollout, {self._describe_request(replicas.count + replicas.surge)}"
 
     def _describe_limit(self) -> str:
-        return f"{self.limit.label} allows {format_amount(self.name, self.limit.hard[self.name])}"
+        return f"{self.limit.label} has hard {format_amount(self.name, self.limit.hard[self.name])}"
 
     def _create_forecast(self, code: Code, text: str, *, permanent: bool) -> Forecast:
         return Forecast(

@@ -15,10 +15,10 @@ from webhook.policy.matching import FAMILY_PATTERNS
 from webhook.policy.model import (
     AmountBounds,
     LabelRequirement,
-    LabelSelector,
     Match,
     NamespaceSelector,
     Operator,
+    PolicyLabelSelector,
     Subjects,
 )
 
@@ -162,7 +162,7 @@ def namespaces_overlap(first: NamespaceSelector | None, second: NamespaceSelecto
     return has_common_name and selectors_overlap(left.selector, right.selector)
 
 
-def selector_covers(wide: LabelSelector | None, narrow: LabelSelector | None) -> bool:
+def selector_covers(wide: PolicyLabelSelector | None, narrow: PolicyLabelSelector | None) -> bool:
     """Return whether one selector demands at most the requirements of another one."""
     wide_requirements, narrow_requirements = _list_requirements(wide), _list_requirements(narrow)
     return all(
@@ -171,17 +171,17 @@ def selector_covers(wide: LabelSelector | None, narrow: LabelSelector | None) ->
     )
 
 
-def selectors_overlap(first: LabelSelector | None, second: LabelSelector | None) -> bool:
+def selectors_overlap(first: PolicyLabelSelector | None, second: PolicyLabelSelector | None) -> bool:
     """Return whether some labels may satisfy both selectors."""
     return is_satisfiable((*_list_requirements(first), *_list_requirements(second)))
 
 
-def is_selector_satisfiable(selector: LabelSelector | None) -> bool:
+def is_selector_satisfiable(selector: PolicyLabelSelector | None) -> bool:
     """Return whether some labels satisfy a selector."""
     return is_satisfiable(_list_requirements(selector))
 
 
-def _list_requirements(selector: LabelSelector | None) -> tuple[LabelRequirement, ...]:
+def _list_requirements(selector: PolicyLabelSelector | None) -> tuple[LabelRequirement, ...]:
     """Return all requirements of a selector in one form."""
     if selector is None:
         return ()

@@ -14,8 +14,9 @@ from webhook.accounting.name_rules import NameContext, find_name_problems
 from webhook.accounting.names import LIMITS_PREFIX, REQUESTS_PREFIX, find_qualified_name_errors
 from webhook.accounting.quantity import Quantity
 from webhook.accounting.quantity_parser import QuantityError
+from webhook.documents.scalars import Number
+from webhook.documents.syntax_tree import truncate_text
 from webhook.errors import TallygateError
-from webhook.policy.nodes import Number
 from webhook.policy.policy_codes import BAD_COUNTED_NAME, BAD_LABEL, BAD_NAME, BAD_PATTERN, BAD_QUANTITY
 from webhook.policy.suggest import suggest_resource
 
@@ -31,7 +32,6 @@ _HAS_DIGIT = re.compile(r"[-+]?\.?[0-9]")
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
 _MAX_LABEL_VALUE_LENGTH = 63
 _MAX_QUANTITY_LENGTH = 64
-_MAX_SHOWN_LENGTH = 80
 _OBJECT_COUNT_NAMES = frozenset({"services", "secrets", "configmaps", "persistentvolumeclaims", "resourcequotas"})
 
 
@@ -43,18 +43,10 @@ class FormatError(TallygateError):
         super().__init__(message)
 
 
-def truncate_text(text: str) -> str:
-    """Return the text, shortened if it is long."""
-    return text if len(text) <= _MAX_SHOWN_LENGTH else f"{text[:_MAX_SHOWN_LENGTH]}…"
-
-
 def quote_text(text: str) -> str:
     """Return the text in quotes, shortened if it is long."""
-    return (
-        f'"{truncate_text(text)}"'
-        if len(text) <= _MAX_SHOWN_LENGTH
-        else (f'"{truncate_text(text)}" ({len(text):,} characters)')
-    )
+    shown = truncate_text(text)
+    return f'"{shown}"' if shown == text else f'"{shown}" ({len(text):,} characters)'
 
 
 def check_quantity(text: str) -> None:
@@ -202,13 +194,13 @@ def check_counted_name(text: str) -> None:
             BAD_COUNTED_NAME, f"{quote_text(text)}: a cap counts names, not patterns; write one line per name"
         )
     if name in _OBJECT_COUNT_NAMES or name.startswith("count/") or "storageclass.storage.k8s.io/" in name:
-        advice = "caps count what pods ask for; limit objects and storage with a ResourceQuota"
+        advice = "caps count the requests of pods; limit objects and storage with a ResourceQuota"
         raise FormatError(BAD_COUNTED_NAME, f"{quote_text(text)} is not counted here: {advice}")
     problems = find_name_problems(name, NameContext.CONTAINER)
     if problems:
         suggestion = suggest_resource(name)
         hint = f'; did you mean "{prefix}{suggestion}"?' if suggestion else ""
-        raise FormatError(BAD_COUNTED_NAME, f"no pod can ask for {quote_text(name)}: {problems[-1].message}{hint}")
+        raise FormatError(BAD_COUNTED_NAME, f"no pod can request {quote_text(name)}: {problems[-1].message}{hint}")
 
 
 FORMAT_CHECKS: dict[str, Callable[[str], None]] = {

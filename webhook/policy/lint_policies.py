@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from webhook.accounting.names import LIMITS_PREFIX, Family, classify_name, is_countable
 from webhook.accounting.quantity import Quantity
+from webhook.documents.syntax_tree import join_path
 from webhook.policy.coverage import (
     find_min_allowed,
     is_allowed_amount,
@@ -39,7 +40,6 @@ from webhook.policy.model import (
     PolicySet,
     ResourceRule,
 )
-from webhook.policy.nodes import joined
 from webhook.policy.policy_codes import (
     CHECK_WITHOUT_KIND,
     CHECKS_NOTHING,
@@ -105,9 +105,9 @@ def _check_rule_match(rule: ResourceRule) -> Iterator[FieldProblem]:
             "match.namespaces", "nodes are in no namespace; remove this, or name another kind"
         )
     if not is_selector_satisfiable(rule.match.object_selector):
-        yield _create_matches_nothing("match.objects", "no labels satisfy the selector; remove what contradicts")
+        yield _create_matches_nothing("match.objectSelector", "no labels satisfy the selector; remove what contradicts")
     if is_every_user(rule.match.exempt):
-        yield _create_matches_nothing("match.exceptFor", "everybody is exempt; name the groups that shall be")
+        yield _create_matches_nothing("match.exempt", "everybody is exempt; name the groups that shall be")
 
 
 def _create_matches_nothing(field: str, text: str) -> FieldProblem:
@@ -159,7 +159,7 @@ def _check_rule_bounds(rule: ResourceRule) -> Iterator[FieldProblem]:
             yield from _check_fractions(field, bounds) if countable else ()
     min_allowed = find_min_allowed((container,)) if container is not None else None
     if pod is not None and pod.max is not None and min_allowed is not None and min_allowed > pod.max:
-        text = f"{pod.max} is less than the least that one container must ask for, {min_allowed}; raise it"
+        text = f"{pod.max} is less than the minimum that one container must request, {min_allowed}; raise it"
         yield create_error("spec.checks.perPod.max", IMPOSSIBLE_BOUNDS, text)
 
 
@@ -211,7 +211,7 @@ def _check_cap_match(cap: NamespaceCap) -> Iterator[FieldProblem]:
         yield create_error("spec.namespaces", MATCHES_NOTHING, explanation)
     if not is_selector_satisfiable(cap.pods.objects):
         text = "no labels satisfy the selector; remove the requirement that contradicts another"
-        yield create_error("spec.pods.objects", MATCHES_NOTHING, text)
+        yield create_error("spec.pods.objectSelector", MATCHES_NOTHING, text)
     if is_every_user(cap.exceed):
         text = "everybody may go over it; name the groups that may break the glass"
         yield create_warning("spec.exceed", CHECKS_NOTHING, text)
@@ -220,7 +220,7 @@ def _check_cap_match(cap: NamespaceCap) -> Iterator[FieldProblem]:
 def _check_cap_amounts(cap: NamespaceCap) -> Iterator[FieldProblem]:
     for field, amounts in (("spec.hard", cap.hard), ("spec.soft", cap.soft)):
         for name, quantity in amounts.items():
-            yield from _check_cap_amount(joined(field, name), name, quantity)
+            yield from _check_cap_amount(join_path(field, name), name, quantity)
 
 
 def _check_cap_amount(field: str, name: str, quantity: Quantity) -> Iterator[FieldProblem]:
@@ -241,7 +241,7 @@ def _check_soft_limits(cap: NamespaceCap) -> Iterator[FieldProblem]:
             continue
         create_problem, relation = (create_error, "above") if soft > hard else (create_warning, "the same as")
         text = f"{soft} is {relation} hard {hard}, so it never warns; write less than {hard}"
-        yield create_problem(joined("spec.soft", name), SOFT_OVER_HARD, text)
+        yield create_problem(join_path("spec.soft", name), SOFT_OVER_HARD, text)
 
 
 def lint_redundant_caps(caps: tuple[NamespaceCap, ...]) -> Iterator[LintFinding]:
@@ -299,7 +299,7 @@ def _list_uses(policies: PolicySet) -> Iterator[_ResourceUse]:
             for name in amounts:
                 resource = name.removeprefix(LIMITS_PREFIX)
                 if resource != PODS_RESOURCE:
-                    yield _ResourceUse(resource, cap, joined(field, name))
+                    yield _ResourceUse(resource, cap, join_path(field, name))
 
 
 def _suggest_well_known(name: str) -> str | None:

@@ -5,12 +5,11 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from webhook.policy.bounds import MAX_FILE_BYTES, MAX_FILES, MAX_TOTAL_BYTES
+from webhook.documents.syntax_tree import Node
 from webhook.policy.lint_findings import LintFinding, Severity
 from webhook.policy.lint_policies import lint_policies
 from webhook.policy.model import SourceLocation
-from webhook.policy.nodes import Node
-from webhook.policy.parse import ParseResult, parse
+from webhook.policy.parse import MAX_FILE_BYTES, MAX_FILES, MAX_TOTAL_BYTES, ParseResult, parse
 from webhook.policy.policy_codes import UNREADABLE
 
 SUFFIXES = (".yaml", ".yml", ".json")

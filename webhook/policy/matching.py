@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from webhook.accounting.names import Family, classify_name
 from webhook.policy.globs import compile_glob, matches
-from webhook.policy.model import LabelRequirement, LabelSelector, NamespaceSelector, Operator, Subjects
+from webhook.policy.model import LabelRequirement, NamespaceSelector, Operator, PolicyLabelSelector, Subjects
 
 FAMILY_PATTERNS: Mapping[str, Family] = {"extended": Family.EXTENDED, "opaque": Family.OPAQUE}
 """Patterns that are names of a family, not globs."""
@@ -58,12 +58,12 @@ def matches_namespace(selector: NamespaceSelector | None, name: str, labels: Map
         return False
     if _matches_any(selector.exclude, name):
         return False
-    if selector.selector is None or selector.selector == LabelSelector():
+    if selector.selector is None or selector.selector == PolicyLabelSelector():
         return True
     return None if labels is None else matches_labels(selector.selector, labels)
 
 
-def matches_labels(selector: LabelSelector | None, labels: Mapping[str, str] | None) -> bool:
+def matches_labels(selector: PolicyLabelSelector | None, labels: Mapping[str, str] | None) -> bool:
     """Return whether labels satisfy a selector; missing labels count as empty, a missing selector matches always.
 
     The semantics are those of Kubernetes (apimachinery pkg/labels/selector.go, Requirement.Matches, v1.36): `NotIn` and

@@ -84,7 +84,7 @@ class LabelRequirement:
 
 
 @dataclass(frozen=True, slots=True)
-class LabelSelector:
+class PolicyLabelSelector:
     """A Kubernetes label selector; an empty one matches everything."""
 
     match_labels: Mapping[str, str] = field(default_factory=_create_empty_labels)
@@ -100,7 +100,7 @@ class NamespaceSelector:
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
-    selector: LabelSelector | None = None
+    selector: PolicyLabelSelector | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class Match:
 
     namespaces: NamespaceSelector | None = None
     kinds: frozenset[str] | None = None
-    object_selector: LabelSelector | None = None
+    object_selector: PolicyLabelSelector | None = None
     exempt: Subjects = Subjects()
 
 
@@ -173,7 +173,7 @@ class PodFilter:
 
     priority_classes: tuple[str, ...] = ()
     node_selector: Mapping[str, str] = field(default_factory=_create_empty_labels)
-    objects: LabelSelector | None = None
+    objects: PolicyLabelSelector | None = None  # the keys of ledgers contain a hash of these field names
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,9 @@
 """The parser: from the bytes of policy files to a set of rules and caps, with all findings.
 
 It does not stop at the first error, so that one run shows every finding of every file.
+
+Each limit is checked before the work that it bounds. The limits are far above real policies and far below a size that
+harms the gate: a ConfigMap has at most 1 MiB, a set of 1,000 rules is some 20,000 nodes in 400 kB.
 """
 
 import re
@@ -8,17 +11,50 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
-from webhook.policy import bounds
-from webhook.policy.compose import compose
-from webhook.policy.decode import decoded
+from webhook.documents.composer import compose_policies
+from webhook.documents.scalars import Number
+from webhook.documents.syntax_tree import ErrorKind, Limits, Mapping, Node, Position, Scalar
+from webhook.documents.syntax_tree import Sequence as SequenceNode
 from webhook.policy.formats import quote_text, split_counted_name
 from webhook.policy.lint_findings import LintFinding, Severity
 from webhook.policy.model import NamespaceCap, PolicySet, ResourceRule, SourceLocation
-from webhook.policy.nodes import Mapping, Node, Number, Scalar
-from webhook.policy.nodes import Sequence as SequenceNode
 from webhook.policy.policy_builder import Fields, build_cap, build_rule
-from webhook.policy.policy_codes import AMBIGUOUS_NUMBER, DUPLICATE_POLICY, NAMED_TWICE, TOO_LARGE
+from webhook.policy.policy_codes import (
+    AMBIGUOUS_NUMBER,
+    DUPLICATE_KEY,
+    DUPLICATE_POLICY,
+    NAMED_TWICE,
+    SYNTAX,
+    TOO_LARGE,
+    UNREADABLE,
+    YAML_FEATURE,
+)
 from webhook.policy.schema import check_shape
+
+MAX_FILE_BYTES = 1 << 20
+MAX_TOTAL_BYTES = 8 << 20
+MAX_LINES = 50_000
+"""Lines of one file."""
+
+MAX_FILES = 1_000
+MAX_DOCUMENTS = 2_000
+"""Documents of all files together; lint compares them in pairs."""
+
+MAX_FINDINGS_PER_FILE = 200
+"""Findings shown per file; one more notes that there are others."""
+
+MAX_NODES = 50_000
+"""Scalars, lists and mappings of one file."""
+
+LIMITS = Limits(size=MAX_FILE_BYTES, depth=32, documents=2 * MAX_NODES, nodes=MAX_NODES, expanded=10_000)
+"""A policy nests eight deep; its documents are limited over all files, by `MAX_DOCUMENTS`."""
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
+_CODES = {
+    ErrorKind.SYNTAX: SYNTAX,
+    ErrorKind.TOO_LARGE: TOO_LARGE,
+    ErrorKind.FEATURE: YAML_FEATURE,
+    ErrorKind.DUPLICATE_KEY: DUPLICATE_KEY,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,35 +118,65 @@ def _compute_digest(files: Sequence[tuple[str, bytes]]) -> str:
 
 def _check_limits(files: Sequence[tuple[str, bytes]], state: _ParseState) -> bool:
     """Return whether the files together are within the bounds; add a finding if not."""
-    if len(files) > bounds.MAX_FILES:
-        message = (
-            f"{len(files):,} policy files; at most {bounds.MAX_FILES:,} are read: put several policies in one file"
-        )
-        state.add_finding(SourceLocation(files[bounds.MAX_FILES][0], 1, 1), TOO_LARGE, message)
+    if len(files) > MAX_FILES:
+        message = f"{len(files):,} policy files; at most {MAX_FILES:,} are read: put several policies in one file"
+        state.add_finding(SourceLocation(files[MAX_FILES][0], 1, 1), TOO_LARGE, message)
         return False
     total = sum(len(content) for _, content in files)
-    if total > bounds.MAX_TOTAL_BYTES:
-        message = f"the files up to this one have more than {bounds.MAX_TOTAL_BYTES:,} bytes together: remove some"
+    if total > MAX_TOTAL_BYTES:
+        message = f"the files up to this one have more than {MAX_TOTAL_BYTES:,} bytes together: remove some"
         state.add_finding(SourceLocation(files[-1][0], 1, 1), TOO_LARGE, message)
         return False
     return True
 
 
 def _parse_file(name: str, content: bytes, state: _ParseState) -> None:
-    text = decoded(name, content)
-    if isinstance(text, LintFinding):
-        state.findings.add(text)
-        return
-    documents, findings = compose(name, text)
+    documents, findings = read_policy_text(name, content)
     state.findings.update(findings)
     for document in documents:
         state.documents += 1
-        if state.documents > bounds.MAX_DOCUMENTS:
-            message = f"more than {bounds.MAX_DOCUMENTS:,} documents in all files together"
-            state.add_finding(SourceLocation(name, document.line, document.column), TOO_LARGE, message)
+        if state.documents > MAX_DOCUMENTS:
+            message = f"more than {MAX_DOCUMENTS:,} documents in all files together"
+            state.add_finding(SourceLocation(name, *document.position), TOO_LARGE, message)
             return
         if not (isinstance(document, Scalar) and document.value is None):
             _parse_document(name, document, state, {(finding.line, finding.column) for finding in findings})
+
+
+def read_policy_text(name: str, content: bytes) -> tuple[list[Node], list[LintFinding]]:
+    """Return the documents of a file, and a finding for every error of its text; a byte order mark is ignored."""
+    text = _decode(name, content)
+    if isinstance(text, LintFinding):
+        return [], [text]
+    documents, errors = compose_policies(text, LIMITS)
+    return documents, [_create_error(name, error.position, _CODES[error.kind], error.message) for error in errors]
+
+
+def _decode(name: str, content: bytes) -> str | LintFinding:
+    """Return the text of a file, or a finding with the reason for its absence."""
+    if len(content) > MAX_FILE_BYTES:
+        message = f"more than {MAX_FILE_BYTES:,} bytes, which is all that is read of one file: split it"
+        return _create_error(name, Position(1, 1), TOO_LARGE, message)
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        column = error.start - (content.rfind(b"\n", 0, error.start) + 1) + 1
+        return _create_error(name, Position(line, column), UNREADABLE, "not UTF-8 text; save the file as UTF-8")
+    control = _CONTROL.search(text)
+    if control:
+        start = control.start()
+        position = Position(text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start))
+        message = f"a control character (U+{ord(control[0]):04X}) cannot stand in a policy file; remove it"
+        return _create_error(name, position, UNREADABLE, message)
+    if text.count("\n") + text.count("\r") > MAX_LINES:
+        message = f"more than {MAX_LINES:,} lines, which is all that is read of one file: split it"
+        return _create_error(name, Position(MAX_LINES, 1), TOO_LARGE, message)
+    return text.replace("\t", " ") if name.endswith(".json") else text
+
+
+def _create_error(name: str, position: Position, code: str, message: str) -> LintFinding:
+    return LintFinding.create(SourceLocation(name, *position), code, Severity.ERROR, message)
 
 
 def _parse_document(name: str, document: Node, state: _ParseState, reported: set[tuple[int, int]]) -> None:
@@ -128,11 +194,11 @@ def _add_policy(name: str, document: Mapping, state: _ParseState) -> None:
     fields = Fields(document)
     kind, policy_name = fields.get_text("kind"), fields.get_fields("metadata").get_text("name")
     node = fields.get_fields("metadata").get_node("name") or document
-    location = SourceLocation(name, document.line, document.column)
+    location = SourceLocation(name, *document.position)
     first = state.locations_by_name.setdefault((kind, policy_name), location)
     if first is not location:
         message = f'there is another {kind} named "{policy_name}" at {first}; names are unique per kind: rename one'
-        state.add_finding(SourceLocation(name, node.line, node.column), DUPLICATE_POLICY, message)
+        state.add_finding(SourceLocation(name, *node.position), DUPLICATE_POLICY, message)
     elif kind == "ResourceRule":
         state.rules.append(build_rule(fields, location))
     else:
@@ -145,9 +211,7 @@ def check_ambiguous_numbers(name: str, document: Node) -> Iterator[LintFinding]:
         message = (
             f"{quote_text(number.text)} is decimal here, but octal to readers of YAML 1.1; write it without the zero"
         )
-        yield LintFinding.create(
-            SourceLocation(name, number.line, number.column), AMBIGUOUS_NUMBER, Severity.WARNING, message
-        )
+        yield LintFinding.create(SourceLocation(name, *number.position), AMBIGUOUS_NUMBER, Severity.WARNING, message)
 
 
 def _find_ambiguous_numbers(node: Node) -> Iterator[Scalar]:
@@ -159,8 +223,8 @@ def _find_ambiguous_numbers(node: Node) -> Iterator[Scalar]:
         for item in node.items:
             yield from _find_ambiguous_numbers(item)
     else:
-        for _, value in node.pairs:
-            yield from _find_ambiguous_numbers(value)
+        for entry in node.entries:
+            yield from _find_ambiguous_numbers(entry.value)
 
 
 def _check_named_twice(name: str, document: Node, state: _ParseState) -> None:
@@ -168,13 +232,13 @@ def _check_named_twice(name: str, document: Node, state: _ParseState) -> None:
     spec = Fields(document).get_fields("spec")
     for limit in ("hard", "soft"):
         amounts = spec.get_node(limit)
-        keys = [key for key, _ in amounts.pairs] if isinstance(amounts, Mapping) else []
+        keys = [entry.key for entry in amounts.entries] if isinstance(amounts, Mapping) else []
         plain = {key.text for key in keys}
         for key in keys:
             prefix, bare = split_counted_name(key.text)
             if prefix == "requests." and bare in plain:
                 message = f'spec.{limit}: "{bare}" and "{key.text}" both mean what is requested; keep one'
-                state.add_finding(SourceLocation(name, key.line, key.column), NAMED_TWICE, message)
+                state.add_finding(SourceLocation(name, *key.position), NAMED_TWICE, message)
 
 
 def _limit_per_file(findings: list[LintFinding]) -> Iterator[LintFinding]:
@@ -182,7 +246,7 @@ def _limit_per_file(findings: list[LintFinding]) -> Iterator[LintFinding]:
     counts: dict[str, int] = {}
     for finding in findings:
         counts[finding.file] = counts.get(finding.file, 0) + 1
-        if counts[finding.file] <= bounds.MAX_FINDINGS_PER_FILE:
+        if counts[finding.file] <= MAX_FINDINGS_PER_FILE:
             yield finding
-        elif counts[finding.file] == bounds.MAX_FINDINGS_PER_FILE + 1:
+        elif counts[finding.file] == MAX_FINDINGS_PER_FILE + 1:
             yield replace(finding, message=f"{finding.message}; and more beyond this one, not shown")

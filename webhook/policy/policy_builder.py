@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from webhook.accounting.names import REQUESTS_PREFIX
 from webhook.accounting.quantity import Quantity
+from webhook.documents.syntax_tree import Mapping, Node, Scalar, Sequence, join_path
 from webhook.policy.model import (
     AmountBounds,
     Checks,
@@ -17,18 +18,17 @@ from webhook.policy.model import (
     Equality,
     ForecastEnforcement,
     LabelRequirement,
-    LabelSelector,
     Match,
     NamespaceCap,
     NamespaceSelector,
     Operator,
     PodFilter,
+    PolicyLabelSelector,
     ResourceRule,
     Schedulable,
     SourceLocation,
     Subjects,
 )
-from webhook.policy.nodes import Mapping, Node, Scalar, Sequence, joined
 
 REASON_ANNOTATION = "tallygate.dev/why"
 """The annotation with the administrator's reason."""
@@ -68,10 +68,10 @@ class Fields:
         """Return a list of texts."""
         return tuple(item.text for item in self.get_items(name) if isinstance(item, Scalar))
 
-    def get_items(self, name: str) -> tuple[Node, ...]:
+    def get_items(self, name: str) -> list[Node]:
         """Return the nodes of a list."""
         node = self.get_node(name)
-        return node.items if isinstance(node, Sequence) else ()
+        return node.items if isinstance(node, Sequence) else []
 
     def get_quantity(self, name: str) -> Quantity | None:
         """Return a quantity, parsed from its source text, or None."""
@@ -86,19 +86,20 @@ class Fields:
 
     def get_pairs(self) -> AnyMapping[str, str]:
         """Return the keys and texts of a mapping."""
-        pairs = self._node.pairs if self._node else ()
-        return MappingProxyType({key.text: node.text for key, node in pairs if isinstance(node, Scalar)})
+        entries = self._node.entries if self._node else ()
+        return MappingProxyType({each.name: each.value.text for each in entries if isinstance(each.value, Scalar)})
 
 
 def _list_node_locations(file: str, path: str, node: Node) -> Iterator[tuple[str, SourceLocation]]:
     """Yield the paths below a node with their locations; `requests.X` has the path of `X`, as in the model."""
-    yield path, SourceLocation(file, node.line, node.column)
+    yield path, SourceLocation(file, *node.position)
     if isinstance(node, Mapping):
-        for key, child in node.pairs:
-            yield from _list_node_locations(file, joined(path, key.text.removeprefix(REQUESTS_PREFIX)), child)
+        for entry in node.entries:
+            child_path = join_path(path, entry.name.removeprefix(REQUESTS_PREFIX))
+            yield from _list_node_locations(file, child_path, entry.value)
     elif isinstance(node, Sequence):
         for index, child in enumerate(node.items):
-            yield from _list_node_locations(file, joined(path, index), child)
+            yield from _list_node_locations(file, join_path(path, index), child)
 
 
 def build_rule(document: Fields, location: SourceLocation) -> ResourceRule:
@@ -129,7 +130,7 @@ def build_cap(document: Fields, location: SourceLocation) -> NamespaceCap:
         exceed=_build_subjects(spec.get_fields("exceed")),
         location=location,
         workloads=ForecastEnforcement(spec.get_text("workloads", ForecastEnforcement.WARN)),
-        shows_top_consumers=spec.get_flag("namesHolders", default=True),
+        shows_top_consumers=spec.get_flag("showTopConsumers", default=True),
         reason=metadata.get_fields("annotations").get_text(REASON_ANNOTATION),
         locations=document.list_locations(location.file),
     )
@@ -139,8 +140,8 @@ def _build_match(fields: Fields) -> Match:
     return Match(
         namespaces=_build_namespace_selector(fields.get_fields("namespaces")),
         kinds=frozenset(fields.get_texts("kinds")) or None,
-        object_selector=_build_label_selector(fields.get_fields("objects")),
-        exempt=_build_subjects(fields.get_fields("exceptFor")),
+        object_selector=_build_label_selector(fields.get_fields("objectSelector")),
+        exempt=_build_subjects(fields.get_fields("exempt")),
     )
 
 
@@ -178,10 +179,10 @@ def _build_namespace_selector(fields: Fields) -> NamespaceSelector | None:
     )
 
 
-def _build_label_selector(fields: Fields) -> LabelSelector | None:
+def _build_label_selector(fields: Fields) -> PolicyLabelSelector | None:
     if not fields:
         return None
-    return LabelSelector(
+    return PolicyLabelSelector(
         match_labels=fields.get_fields("matchLabels").get_pairs(),
         match_expressions=tuple(
             _build_label_requirement(Fields(item)) for item in fields.get_items("matchExpressions")
@@ -209,7 +210,7 @@ def _build_pod_filter(fields: Fields) -> PodFilter:
     return PodFilter(
         priority_classes=fields.get_texts("priorityClasses"),
         node_selector=fields.get_fields("nodeSelector").get_pairs(),
-        objects=_build_label_selector(fields.get_fields("objects")),
+        objects=_build_label_selector(fields.get_fields("objectSelector")),
     )
 
 

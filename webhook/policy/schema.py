@@ -18,10 +18,11 @@ from typing import Any
 from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import ValidationError
 
-from webhook.policy.formats import FormatError, create_format_checker, quote_text, truncate_text
+from webhook.documents.scalars import Number
+from webhook.documents.syntax_tree import Mapping, Node, Scalar, Sequence, descend, join_path, truncate_text
+from webhook.policy.formats import FormatError, create_format_checker, quote_text
 from webhook.policy.lint_findings import LintFinding, Severity
 from webhook.policy.model import SourceLocation
-from webhook.policy.nodes import Mapping, Node, Number, Scalar, Sequence, descend, joined
 from webhook.policy.policy_codes import (
     BAD_LENGTH,
     MISSING_FIELD,
@@ -135,22 +136,32 @@ def check_shape(file: str, document: Node, document_schema: DocumentSchema | Non
 
 def _create_shape_finding(file: str, problem: _ShapeProblem) -> LintFinding:
     node, code, message = problem
-    return LintFinding.create(SourceLocation(file, node.line, node.column), code, Severity.ERROR, message)
+    return LintFinding.create(SourceLocation(file, *node.position), code, Severity.ERROR, message)
 
 
 def _describe_error(
     document: Mapping, error: ValidationError, document_schema: DocumentSchema
 ) -> Iterator[_ShapeProblem]:
-    node = descend(document, iter(error.absolute_path))
+    node = descend(document, error.absolute_path)
     is_key_error = "propertyNames" in error.absolute_schema_path
-    key = node.key(str(error.instance)) if is_key_error and isinstance(node, Mapping) else None
+    entry = node.get_entry(str(error.instance)) if is_key_error and isinstance(node, Mapping) else None
+    key = entry.key if entry else None
     describe = _DESCRIBERS.get(str(error.validator))
     if describe is not None:
         kind = document.get("kind")
         kind_name = kind.text if isinstance(kind, Scalar) else ""
         path, expected = _format_path(error), error.validator_value
         yield from describe(
-            _SchemaError(document_schema, kind_name, node, path, expected, error.schema, error.cause, key)
+            _SchemaError(
+                document_schema,
+                kind_name,
+                node,
+                path,
+                expected,
+                error.schema,
+                error.cause,
+                key,
+            )
         )
 
 
@@ -158,7 +169,7 @@ def _format_path(error: ValidationError) -> str:
     """Return the field path in the notation for users: `spec.match.kinds[1]`."""
     path = ""
     for step in error.absolute_path:
-        path = joined(path, truncate_text(step) if isinstance(step, str) else step)
+        path = join_path(path, truncate_text(step) if isinstance(step, str) else step)
     return path
 
 
@@ -168,7 +179,7 @@ def _prefix_path(path: str, text: str) -> str:
 
 def _describe_unknown_fields(error: _SchemaError) -> Iterator[_ShapeProblem]:
     known_fields = error.schema_part["properties"]
-    for key, _ in error.node.pairs if isinstance(error.node, Mapping) else ():
+    for key in [entry.key for entry in error.node.entries] if isinstance(error.node, Mapping) else ():
         if key.text not in known_fields:
             field = f"{error.path}.{truncate_text(key.text)}".removeprefix(".")
             advice = (
@@ -310,7 +321,7 @@ def _describe_too_many(error: _SchemaError) -> Iterator[_ShapeProblem]:
 def _count_entries(node: Node) -> int:
     if isinstance(node, Scalar):
         return len(node.text)
-    return len(node.items if isinstance(node, Sequence) else node.pairs)
+    return len(node.items if isinstance(node, Sequence) else node.entries)
 
 
 def _describe_repeated(error: _SchemaError) -> Iterator[_ShapeProblem]:

@@ -2,10 +2,10 @@
 
 import itertools
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from webhook.admission.request import Phase
 from webhook.gate.decisions import Decision
@@ -39,13 +39,37 @@ class ServerSetup:
     checks: Sequence[ReadinessCheck] = ()
 
 
+class BackgroundPart(Protocol):
+    """A part with threads of its own, and one readiness check."""
+
+    def start(self) -> None:
+        """Start the threads; call once only."""
+        ...
+
+    def stop(self) -> None:
+        """Stop the threads, within some seconds."""
+        ...
+
+    def check(self) -> ReadinessStatus:
+        """Return the current status, fast and without an exception."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class GateParts:
-    """The `admit` of a gate, its readiness checks, and the context in which its workers run."""
+    """The `admit` of a gate, and its background parts."""
 
     admit: Admit
-    checks: Sequence[ReadinessCheck] = ()
-    run_workers: Callable[[], AbstractContextManager[object]] = nullcontext
+    background: Sequence[BackgroundPart] = ()
+
+    @contextmanager
+    def run_background(self) -> Iterator[None]:
+        """Start all background parts, and stop them in reverse order when the block ends."""
+        with ExitStack() as stack:
+            for part in self.background:
+                stack.callback(part.stop)
+                part.start()
+            yield
 
 
 def create_nonce_source() -> Callable[[], str]:

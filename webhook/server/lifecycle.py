@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from pathlib import Path
 from typing import NoReturn
 
 from flask import Flask
@@ -35,6 +34,7 @@ from webhook.server.web.request_log import RequestLog
 _MONITOR_THREADS = 2
 _MONITOR_BACKLOG = 128
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_DRAINED, _NOT_DRAINED = -1, -2  # no signal has these numbers
 
 
 class ServeError(TallygateError):
@@ -69,8 +69,20 @@ class Lifecycle:
         app = app_factory(request_log, all_checks, limits, self._token_reloader.get_tokens)
         with _report_listen_error(settings.listen):
             listener = open_listener(settings.listen, settings.connections)
-        self._server = HttpsServer(app, listener, _create_https_settings(settings))
-        self._slow_connections = _create_slow_connections(settings, self._server.port, app.extensions["body_reader"])
+        https_settings = HttpsSettings(
+            threads=settings.threads,
+            connections=settings.connections,
+            idle_timeout=settings.idle_timeout,
+            tls_min_version=settings.tls_min_version,
+        )
+        self._server = HttpsServer(app, listener, https_settings)
+        body_reader: BodyReader = app.extensions["body_reader"]
+        self._slow_connections = SlowConnections(
+            self._server.port,
+            body_reader.find_oldest_read,
+            request_timeout=settings.body_timeout + settings.decision_timeout,
+            idle_timeout=settings.idle_timeout,
+        )
         self._certificate_reloader = CertificateReloader(
             read_files, self._server.install_certificates, telemetry.log, telemetry.metrics
         )
@@ -80,24 +92,28 @@ class Lifecycle:
     def run(self) -> int:
         """Serve until SIGTERM or SIGINT, then drain; return the exit code: 0, or 1 if requests were aborted.
 
-        Call it in the main thread, where signals arrive. A second signal ends `drain_delay` early.
+        Call it in the main thread, where signals arrive. Another signal ends `drain_delay` early, and one after it
+        aborts the requests that are left.
         """
         signals: queue.SimpleQueue[int] = queue.SimpleQueue()
         for number in _SIGNALS:
             signal.signal(number, lambda received, _: signals.put(received))
         stop = threading.Event()
-        self._start(stop)
-        received = signals.get()
-        stop.set()
-        return self._drain(received, signals)
-
-    def _start(self, stop: threading.Event) -> None:
         self._certificate_reloader.start()
         with _report_listen_error(self._settings.monitor):
             monitor_port = start_monitor(self._monitor, self._settings.monitor)
-        watch_files(_list_watched_files(self._settings), self._reload_files, stop)
+        paths = (
+            self._settings.tls_cert,
+            self._settings.tls_key,
+            self._settings.client_ca_file,
+            self._settings.token_file,
+        )
+        watch_files([path for path in paths if path is not None], self._reload_files, stop)
         self._slow_connections.start()
         self._log.info("serving", port=self._server.port, monitor_port=monitor_port)
+        received = signals.get()
+        stop.set()
+        return self._drain(received, signals)
 
     def _reload_files(self) -> None:
         self._certificate_reloader.reload_if_changed()
@@ -114,17 +130,21 @@ class Lifecycle:
         self._server.send_connection_close()
         self._log.info("draining", signal=signal.Signals(received).name)
         if received == signal.SIGTERM:
-            _wait_for_signal(signals, self._settings.drain_delay)
+            with suppress(queue.Empty):
+                signals.get(timeout=self._settings.drain_delay)
         self._slow_connections.drain()
-        drained = self._server.drain(self._settings.drain_timeout)
+        # The end of the drain comes by the same queue as another signal; the first of both counts.
+        threading.Thread(target=self._drain_server, args=(signals,), name="drain", daemon=True).start()
+        drained = signals.get() == _DRAINED
         self._log.info("stopped", drained=drained)
         return 0 if drained else 1
 
-
-def _wait_for_signal(signals: "queue.SimpleQueue[int]", seconds: float) -> None:
-    """Wait for the given number of seconds, or until another signal."""
-    with suppress(queue.Empty):
-        signals.get(timeout=seconds)
+    def _drain_server(self, signals: "queue.SimpleQueue[int]") -> None:
+        drained = False
+        try:
+            drained = self._server.drain(self._settings.drain_timeout)
+        finally:
+            signals.put(_DRAINED if drained else _NOT_DRAINED)
 
 
 @contextmanager
@@ -135,15 +155,6 @@ def _report_listen_error(address: Address) -> Iterator[None]:
         raise ServeError(f"cannot listen on {address}: {error.strerror or error}") from None
 
 
-def _create_https_settings(settings: Settings) -> HttpsSettings:
-    return HttpsSettings(
-        threads=settings.threads,
-        connections=settings.connections,
-        idle_timeout=settings.idle_timeout,
-        tls_min_version=settings.tls_min_version,
-    )
-
-
 def _create_certificate_reader(settings: Settings) -> Callable[[], ServingCertificates]:
     if settings.tls_cert is None or settings.tls_key is None:
         raise ServeError(
@@ -151,19 +162,6 @@ def _create_certificate_reader(settings: Settings) -> Callable[[], ServingCertif
             "--tls-secret"
         )
     return partial(read_certificates, settings.tls_cert, settings.tls_key, settings.client_ca_file)
-
-
-def _create_slow_connections(settings: Settings, port: int, body_reader: BodyReader) -> SlowConnections:
-    """Return the sweeper of the server's port; a request may use the body timeout and then the decision timeout."""
-    request_timeout = settings.body_timeout + settings.decision_timeout
-    return SlowConnections(
-        port, body_reader.find_oldest_read, request_timeout=request_timeout, idle_timeout=settings.idle_timeout
-    )
-
-
-def _list_watched_files(settings: Settings) -> list[Path]:
-    paths = (settings.tls_cert, settings.tls_key, settings.client_ca_file, settings.token_file)
-    return [path for path in paths if path is not None]
 
 
 def start_monitor(app: Flask, address: Address) -> int:

@@ -11,13 +11,8 @@ from webhook.server.telemetry.metrics import Telemetry
 _MAX_FINDINGS = 20
 
 
-def get_policy_paths(paths: Sequence[Path]) -> tuple[Path, ...]:
-    """Return the given paths, or the path of the shipped policies if there are none."""
-    return tuple(paths) or (SHIPPED_POLICIES,)
-
-
 class PolicyReloader:
-    """A policy store that logs and counts its reloads.
+    """A policy store that logs and counts its reloads. Without paths it has the shipped policies.
 
     Raises:
         webhook.policy.store.PolicyError: if the files are not a valid policy set.
@@ -26,7 +21,7 @@ class PolicyReloader:
     def __init__(self, paths: Sequence[Path], telemetry: Telemetry) -> None:
         self._log = telemetry.log
         self._metrics = telemetry.metrics
-        self.store = PolicyStore(get_policy_paths(paths), on_change=self._report_change)
+        self.store = PolicyStore(tuple(paths) or (SHIPPED_POLICIES,), on_change=self._report_change)
         self._set_metrics(self.store.get_status())
         self._log.info(
             "policies-loaded", **self._get_summary(), warnings=_format_findings(self.store.get_status().warnings)

@@ -9,18 +9,32 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
+from webhook.admission.request import AdmissionRequest
+from webhook.admission.rule_index import RuleSelection
+from webhook.admission.verdict import ALLOWED, Verdict
 from webhook.gate.gate import Gate
-from webhook.server.controllers.unsynced import NoSnapshotProvider
 from webhook.server.interfaces import GateParts, ServerSetup, create_nonce_source
 from webhook.server.lifecycle import Lifecycle, ServeError
 from webhook.server.policy_reloader import PolicyReloader
 from webhook.server.settings.table import Settings
-from webhook.server.telemetry.json_log import forward_library_logs
+from webhook.server.telemetry.json_log import FailureLog, Logger, forward_library_logs
 from webhook.server.telemetry.ledger_observers import CapMetrics
 from webhook.server.telemetry.metrics import Telemetry, start_telemetry
 from webhook.server.web.flask_app import create_app
 from webhook.state import in_memory
 from webhook.state.in_memory import MemoryLedgers
+
+
+class SkippedNodeRules:
+    """A `NodeRuleEvaluator` without a cluster: it allows every request, and logs that once."""
+
+    def __init__(self, log: Logger) -> None:
+        self._log = FailureLog(partial(log.warning, "placing-not-evaluated"))
+
+    def __call__(self, _request: AdmissionRequest, _selection: RuleSelection) -> Verdict:
+        """Return that the request is allowed, and log the reason at the first call."""
+        self._log.update("advertised and schedulable are not judged: no cluster is followed: name one by --cluster")
+        return ALLOWED
 
 
 def create_standalone_gate(
@@ -43,7 +57,7 @@ def create_standalone_gate(
         ledgers=MemoryLedgers(observer=cap_metrics.memory_observer),
         monotonic=time.monotonic,
         nonce=create_nonce_source(),
-        snapshots=NoSnapshotProvider(telemetry.log),
+        evaluate_node_rules=SkippedNodeRules(telemetry.log),
     )
     cap_metrics.register(gate.get_active_caps, is_standalone=True)
     return GateParts(gate.admit)
@@ -72,14 +86,14 @@ def _run(setup: ServerSetup, telemetry: Telemetry) -> int:
     settings = setup.settings
     policy_reloader = PolicyReloader(settings.policies, telemetry)
     gate_parts = _create_gate_parts(settings, policy_reloader, telemetry)
-    checks = [policy_reloader.check, *gate_parts.checks, *setup.checks]
+    checks = [policy_reloader.check, *(part.check for part in gate_parts.background), *setup.checks]
     lifecycle = Lifecycle(partial(create_app, gate_parts.admit), settings, telemetry, checks)
     forward_library_logs(telemetry.log)
     policy_reloader.store.start()
     gc.collect()
     gc.freeze()  # all objects of the start stay: one collection of them delays every response by 15 ms
     try:
-        with gate_parts.run_workers():
+        with gate_parts.run_background():
             return lifecycle.run()
     finally:
         policy_reloader.store.stop()

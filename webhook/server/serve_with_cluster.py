@@ -3,24 +3,21 @@
 import secrets
 import socket
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import partial
-from typing import Protocol
 
 from webhook.gate.gate import Gate
 from webhook.gate.leader_election import LeaderElector
 from webhook.gate.ledger_reconciler import LedgerReconciler
+from webhook.gate.schedulability import check_schedulability
 from webhook.gate.top_consumers import TopConsumers
 from webhook.kube.config import ClientConfig
 from webhook.server.controllers.audit_controller import AuditController, AuditSchedule
-from webhook.server.controllers.informers import GateInformers, load_client_config
+from webhook.server.controllers.informers import GateInformers, WaitingNamespaceLister, load_client_config
 from webhook.server.controllers.ledger_controller import LeaseController, LedgerController
-from webhook.server.controllers.listers import WaitingNamespaceLister
 from webhook.server.events.event_recorder import EventRecorder, KubernetesEventWriter
 from webhook.server.https.thread_gate import release_turn
-from webhook.server.interfaces import GateParts, ReadinessStatus, create_nonce_source
+from webhook.server.interfaces import BackgroundPart, GateParts, create_nonce_source
 from webhook.server.policy_reloader import PolicyReloader
 from webhook.server.settings.table import Settings
 from webhook.server.telemetry.controller_metrics import AuditMetrics, LedgerControllerMetrics
@@ -46,9 +43,11 @@ def create_cluster_gate(
     """
     client_config = load_client_config(settings)
     informers = GateInformers(client_config, telemetry.log)
-    _warn_if_bound_too_short(settings.in_flight_bound, telemetry)
+    bound = settings.in_flight_bound
+    if bound < _MIN_IN_FLIGHT_BOUND_SECONDS:
+        telemetry.log.warning("in-flight-bound-too-short", seconds=bound, least=_MIN_IN_FLIGHT_BOUND_SECONDS)
     nonce_source, ledgers = create_nonce_source(), _create_ledgers(client_config, settings, cap_metrics)
-    top_consumers = TopConsumers(time.monotonic, informers.usage_lister, settings.in_flight_bound)
+    top_consumers = TopConsumers(time.monotonic, informers.usage_lister, bound)
     gate = Gate(
         policies=policy_reloader.store.get_policies,
         namespaces=WaitingNamespaceLister(informers.namespace_store),
@@ -58,7 +57,7 @@ def create_cluster_gate(
         usage_lister=informers.usage_lister,
         top_consumers=top_consumers,
         quotas=informers.quotas,
-        snapshots=informers.snapshot_provider,
+        evaluate_node_rules=partial(check_schedulability, snapshots=informers.snapshot_provider),
         workload_reader=informers.live_reader,
     )
     elector = _create_elector(client_config, settings, gate)
@@ -69,7 +68,7 @@ def create_cluster_gate(
         reader=informers.live_reader,
         monotonic=time.monotonic,
         nonce=nonce_source,
-        in_flight_bound=settings.in_flight_bound,
+        in_flight_bound=bound,
         ages=top_consumers.ages,
         leadership=elector,
     )
@@ -83,35 +82,10 @@ def create_cluster_gate(
     audit_controller = _create_audit_controller(
         client_config, informers, settings, policy_reloader, reconciler, telemetry
     )
-    candidates = (informers, ledger_controller, lease_controller, event_recorder, audit_controller)
-    workers: list[_Worker] = [worker for worker in candidates if worker is not None]
+    controllers = (ledger_controller, lease_controller, event_recorder, audit_controller)
+    background: list[BackgroundPart] = [informers, *(each.worker for each in controllers if each is not None)]
     admit = gate.admit if event_recorder is None else event_recorder.wrap_admit(gate.admit)
-    return GateParts(admit, [worker.check for worker in workers], partial(_run_workers, workers))
-
-
-def _warn_if_bound_too_short(seconds: float, telemetry: Telemetry) -> None:
-    if seconds < _MIN_IN_FLIGHT_BOUND_SECONDS:
-        telemetry.log.warning("in-flight-bound-too-short", seconds=seconds, least=_MIN_IN_FLIGHT_BOUND_SECONDS)
-
-
-class _Worker(Protocol):
-    """A part with threads of its own."""
-
-    def start(self) -> None: ...
-
-    def stop(self) -> None: ...
-
-    def check(self) -> ReadinessStatus: ...
-
-
-@contextmanager
-def _run_workers(workers: Sequence[_Worker]) -> Iterator[None]:
-    """Start all workers, and stop them in reverse order when the block ends."""
-    with ExitStack() as stack:
-        for worker in workers:
-            stack.callback(worker.stop)
-            worker.start()
-        yield
+    return GateParts(admit, background)
 
 
 def _create_event_recorder(
@@ -121,7 +95,7 @@ def _create_event_recorder(
     if settings.events == "off":
         return None
     writer = KubernetesEventWriter(client_config, socket.gethostname())
-    return EventRecorder(writer, secrets.token_hex(8), telemetry.metrics.registry, telemetry.log)
+    return EventRecorder(writer.write, secrets.token_hex(8), telemetry.metrics.registry, telemetry.log)
 
 
 def _create_audit_controller(  # noqa: PLR0913, PLR0917  # what it judges, by what, and who says how it goes

@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.accounting.scheduling.clusters import pod, pod_of
-from webhook.accounting.cluster.inter_pod_terms import AffinityTerm, AntiAffinityIndex
-from webhook.accounting.cluster.pod_info import SchedulingGroup
-from webhook.accounting.cluster.selector_counts import LabelIndex
+from webhook.accounting.cluster.pod_indexes import AntiAffinityIndex, LabelIndex
+from webhook.accounting.cluster.pod_info import AffinityTerm, SchedulingGroup
 from webhook.accounting.selectors import MATCH_NOTHING, LabelCondition, Selector
 
 _SPACES = st.sampled_from(["red", "blue"])

@@ -10,9 +10,12 @@ from tests.accounting.scheduling.clusters import cluster_of, pod_of
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.ingest import ingest
 from webhook.accounting.cluster.storage_index import StorageIndex
-from webhook.accounting.scheduling.incoming_pod import IncomingPod, with_resolved_priority
-from webhook.accounting.scheduling.schedule import schedule_one
-from webhook.accounting.scheduling.unmodelled import find_unmodelled
+from webhook.accounting.scheduling.filters import run_filters
+from webhook.accounting.scheduling.incoming_pod import IncomingPod
+from webhook.accounting.scheduling.placement import PlacementResult, PlacementSession, open_placement_session
+from webhook.accounting.scheduling.prediction import find_unmodelled
+from webhook.accounting.scheduling.schedule import ScheduleResult, schedule_one
+from webhook.objects.scheduling import SchedulingPod
 
 Json = Mapping[str, Any]
 
@@ -34,9 +37,31 @@ def decided(nodes: Iterable[Json], pods: Iterable[Json], others: Iterable[Json],
     """
     pods, others = list(pods), list(others)
     cluster, new = whole(nodes, pods, [*others, *_bare_namespaces([*pods, pod], others)]), pod_of(pod)
-    unknown = find_unmodelled(IncomingPod.from_pod(with_resolved_priority(new, cluster.priority_classes)), cluster)
-    said = schedule_one(new, cluster)
-    return Decided(frozenset(said.nodes), frozenset(said.nominated_nodes), said.message, tuple(unknown))
+    said = attempt(new, cluster)
+    return Decided(frozenset(said.nodes), frozenset(said.nominated_nodes), said.message, list_unmodelled(new, cluster))
+
+
+def attempt(pod: SchedulingPod, cluster: Cluster) -> ScheduleResult:
+    """Return the result of one attempt, with the filters run first."""
+    incoming = IncomingPod.from_pod(pod, cluster.priority_classes)
+    return schedule_one(incoming, cluster, run_filters(incoming, cluster))
+
+
+def list_unmodelled(pod: SchedulingPod, cluster: Cluster) -> tuple[str, ...]:
+    """Return the features of a pod that are not modelled."""
+    return tuple(find_unmodelled(IncomingPod.from_pod(pod, cluster.priority_classes), cluster))
+
+
+def place(session: PlacementSession, pod: SchedulingPod, cluster: Cluster, count: int) -> PlacementResult:
+    """Place copies in a session, with the filters run first."""
+    incoming = IncomingPod.from_pod(pod, cluster.priority_classes)
+    return session.place(incoming, count, run_filters(incoming, cluster))
+
+
+def place_copies(pod: SchedulingPod, cluster: Cluster, count: int) -> PlacementResult:
+    """Place copies, and remove them at the end."""
+    with open_placement_session(cluster) as session:
+        return place(session, pod, cluster, count)
 
 
 def _bare_namespaces(pods: Iterable[Json], others: Iterable[Json]) -> list[Json]:

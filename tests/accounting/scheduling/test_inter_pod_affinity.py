@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from tests.accounting.scheduling.clusters import cluster_of, node, pod, pod_of
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.fork import fork
+from tests.accounting.scheduling.deciding import attempt, list_unmodelled
+from webhook.accounting.cluster.cluster import Cluster, fork
 from webhook.accounting.cluster.pod_info import create_pod_info
-from webhook.accounting.scheduling.filters import format_fit_error, run_filters
+from webhook.accounting.scheduling.diagnosis import format_fit_error
+from webhook.accounting.scheduling.filters import run_filters
 from webhook.accounting.scheduling.incoming_pod import IncomingPod
-from webhook.accounting.scheduling.schedule import schedule_one
 
 Json = dict[str, Any]
 
@@ -219,7 +219,7 @@ def test_a_selector_that_is_none_keeps_the_pod_off_every_node() -> None:
         (_away(broken), away),
         (_near(broken) | _away(broken), f"[{near}, {away}]"),
     ):
-        told = schedule_one(pod_of(_pod("web", affinity=affinity)), _cluster(_NODES, []))
+        told = attempt(pod_of(_pod("web", affinity=affinity)), _cluster(_NODES, []))
         assert told.message == f"0/4 nodes are available: parsing pod: {said}. not found"
 
 
@@ -279,6 +279,6 @@ def test_labels_of_namespaces_that_are_not_known_are_named(
     affinity: Json, pods: list[Json], namespaces: Json, left_open: str
 ) -> None:
     cluster = _cluster(_NODES, pods, namespaces)
-    said = schedule_one(pod_of(_pod("web", affinity=affinity)), cluster).unmodelled
+    said = list_unmodelled(pod_of(_pod("web", affinity=affinity)), cluster)
     expected = [f"affinity: the labels of namespaces are not known: {left_open}"] if left_open else []
     assert list(said) == expected

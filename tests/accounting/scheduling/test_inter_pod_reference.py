@@ -16,18 +16,17 @@ from tests.accounting.scheduling.reference.plugin import Cycle, Plugin
 from tests.accounting.scheduling.reference.pod_topology_spread import PodTopologySpread
 from tests.accounting.scheduling.reference.status import SUCCESS, Code, Status, unresolvable, unschedulable
 from tests.effort import examples
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.fork import fork
+from webhook.accounting.cluster.cluster import Cluster, fork
 from webhook.accounting.cluster.pod_info import PodInfo, create_pod_info
-from webhook.accounting.scheduling.filter_status import Filter
+from webhook.accounting.scheduling.filters import Filter
 from webhook.accounting.scheduling.incoming_pod import IncomingPod
-from webhook.accounting.scheduling.plugins import inter_pod_affinity, pod_topology_spread
+from webhook.accounting.scheduling.plugins import inter_pod_constraints
 
 Json = dict[str, Any]
 
 _BOTH: tuple[tuple[Filter, Plugin], ...] = (
-    (pod_topology_spread.filter_topology_spread, PodTopologySpread()),
-    (inter_pod_affinity.filter_inter_pod_affinity, InterPodAffinity()),
+    (inter_pod_constraints.filter_topology_spread, PodTopologySpread()),
+    (inter_pod_constraints.filter_inter_pod_affinity, InterPodAffinity()),
 )
 
 

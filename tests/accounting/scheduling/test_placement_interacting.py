@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from tests.accounting.scheduling import inter_pod_generators as draws
 from tests.accounting.scheduling.clusters import cluster_of, node, pod, pod_of
+from tests.accounting.scheduling.deciding import place
 from tests.effort import examples
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.inter_pod_terms import merge_label_keys
 from webhook.accounting.scheduling.filters import run_filters
 from webhook.accounting.scheduling.incoming_pod import IncomingPod
 from webhook.accounting.scheduling.placement import open_placement_session
@@ -36,8 +36,7 @@ _SHUNNING: Json = {
 
 def _one_by_one(wanted: SchedulingPod, cluster: Cluster, copies: int, scoring: Scoring) -> list[int]:
     """Where copies go: of every node everything is asked before each."""
-    settled, places = merge_label_keys(wanted), list[int]()
-    incoming = IncomingPod.from_pod(settled)
+    incoming, places = IncomingPod.from_pod(wanted), list[int]()
     with open_placement_session(cluster, scoring) as visit:
         for _ in range(copies):
             fitting = run_filters(incoming, cluster).feasible
@@ -45,7 +44,7 @@ def _one_by_one(wanted: SchedulingPod, cluster: Cluster, copies: int, scoring: S
                 break
             liked = score_nodes(incoming, cluster, fitting, scoring)
             places.append(min(fitting[liked == liked.max()].tolist(), key=cluster.nodes.get_name))
-            visit.assume(settled, places[-1])
+            visit.assume(incoming, places[-1])
     return places
 
 
@@ -71,7 +70,7 @@ def test_they_go_where_they_go_one_by_one(
     wanted = pod_of(drawn | {"spec": drawn["spec"] | {"containers": [container], "priority": 0}})
     expected = _one_by_one(wanted, cluster, copies, scoring)
     with open_placement_session(cluster, scoring) as visit:
-        assert list(visit.place(wanted, copies)) == expected
+        assert list(place(visit, wanted, cluster, copies).nodes) == expected
     assert _one_by_one(wanted, cluster, copies, scoring) == expected
 
 
@@ -84,14 +83,14 @@ def test_so_do_those_that_only_take_room(pods: int, cpus: int, asked: str) -> No
     cluster = cluster_of(nodes)
     wanted = pod_of(pod(asks={"cpu": asked, "memory": "10Mi"}, priority=0))
     with open_placement_session(cluster) as visit:
-        assert list(visit.place(wanted, 100)) == _one_by_one(wanted, cluster_of(nodes), 100, Scoring())
+        assert list(place(visit, wanted, cluster, 100).nodes) == _one_by_one(wanted, cluster_of(nodes), 100, Scoring())
 
 
 def test_a_host_port_among_those_that_shun_each_other_is_taken_once() -> None:
     cluster = cluster_of([node(name, cpu="8") for name in "abc"])
     spec: Json = {"ports": [{"containerPort": 80, "hostPort": 80}], "affinity": _SHUNNING, "priority": 0}
     with open_placement_session(cluster) as visit:
-        assert len(visit.place(pod_of(pod(asks={"cpu": "1"}, **spec)), 9)) == 3
+        assert len(place(visit, pod_of(pod(asks={"cpu": "1"}, **spec)), cluster, 9).nodes) == 3
 
 
 def test_where_a_node_is_promised_to_another_that_one_is_yielded_to() -> None:
@@ -99,5 +98,5 @@ def test_where_a_node_is_promised_to_another_that_one_is_yielded_to() -> None:
     cluster = cluster_of([node(name, cpu="8") for name in "abc"], [promised])
     wanted = pod_of(pod(labels={"app": "a"}, asks={"cpu": "2"}, affinity=_SHUNNING, priority=0))
     with open_placement_session(cluster) as visit:
-        places = visit.place(wanted, 9)
-    assert [cluster.nodes.get_name(place) for place in places] == ["b", "c"]
+        places = place(visit, wanted, cluster, 9).nodes
+    assert [cluster.nodes.get_name(each) for each in places] == ["b", "c"]

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from tests.accounting.scheduling.clusters import cluster_of, node, pod, pod_of
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.fork import fork
-from webhook.accounting.scheduling.filters import format_fit_error, run_filters
+from tests.accounting.scheduling.deciding import attempt
+from webhook.accounting.cluster.cluster import Cluster, fork
+from webhook.accounting.scheduling.diagnosis import format_fit_error
+from webhook.accounting.scheduling.filters import run_filters
 from webhook.accounting.scheduling.incoming_pod import IncomingPod
-from webhook.accounting.scheduling.schedule import schedule_one
 
 Json = dict[str, Any]
 
@@ -214,8 +214,8 @@ def _fitting(new: IncomingPod, cluster: Cluster) -> list[str]:
 
 def test_a_selector_that_is_none_ends_the_attempt() -> None:
     broken = _constraint(labelSelector={"matchExpressions": [{"key": "app", "operator": "Is", "values": ["web"]}]})
-    assert schedule_one(pod_of(_new(broken)), cluster_of(_TWO)).message == (
+    assert attempt(pod_of(_new(broken)), cluster_of(_TWO)).message == (
         'running PreFilter plugin "PodTopologySpread": get constraints from pod: '
         'obtaining pod\'s hard topology spread constraints: "Is" is not a valid label selector operator'
     )
-    assert schedule_one(pod_of(_new(broken)), cluster_of([])).message == "no nodes available to schedule pods"
+    assert attempt(pod_of(_new(broken)), cluster_of([])).message == "no nodes available to schedule pods"

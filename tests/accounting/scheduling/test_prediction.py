@@ -9,6 +9,7 @@ from tests.accounting.scheduling.clusters import cluster_of, node, pod, pod_of
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.ingest import ingest
 from webhook.accounting.node_fit import Shortfall
+from webhook.accounting.scheduling.filters import run_filters
 from webhook.accounting.scheduling.incoming_pod import IncomingPod
 from webhook.accounting.scheduling.placement import open_placement_session
 from webhook.accounting.scheduling.prediction import (
@@ -25,32 +26,33 @@ _TAINT = {"taints": [{"key": "gpu", "effect": "NoSchedule"}]}
 
 
 def _answer(cluster: Cluster, written: dict[str, Any], copies: int = 1) -> Prediction:
+    incoming = IncomingPod.from_pod(pod_of(written), cluster.priority_classes)
     with open_placement_session(cluster) as visit:
-        return predict_copies(pod_of(written), cluster, visit, copies)
+        return predict_copies(incoming, cluster, visit, copies, run_filters(incoming, cluster))
 
 
 def _said(cluster: Cluster, written: dict[str, Any]) -> dict[str, NodeDiagnosis]:
     """What every node says to the first copy that does not fit."""
     found = _answer(cluster, written, 100)
-    assert found.schedule_result is not None
-    said = found.schedule_result.diagnosis
+    assert found.next_result is not None
+    said, incoming = found.next_result.diagnosis, IncomingPod.from_pod(pod_of(written))
     assert said is not None
     answers = [
-        diagnose_node(IncomingPod.from_pod(pod_of(written)), cluster, said, place) for place in said.nodes.tolist()
+        diagnose_node(incoming, cluster, said, each, can_ever_run=each not in found.unresolvable)
+        for each in said.nodes.tolist()
     ]
     return {each.name: each for each in answers}
 
 
 def test_all_copies_fit() -> None:
     found = _answer(cluster_of([node("a", **{_BANANAS: "5"})]), pod(asks={_BANANAS: "2"}), 2)
-    assert (found.feasibility, found.nodes, found.schedule_result) == (Feasibility.NOW, ("a", "a"), None)
+    assert (found.feasibility, found.nodes, found.next_result) == (Feasibility.NOW, ("a", "a"), None)
 
 
 def test_some_copies_fit_and_the_sentence_is_about_the_first_that_does_not() -> None:
     found = _answer(cluster_of([node("a", **{_BANANAS: "5"})]), pod(asks={_BANANAS: "2"}), 4)
     assert (found.feasibility, found.placed_count, found.count) == (Feasibility.NOT_NOW, 2, 4)
-    assert found.schedule_result is not None
-    assert found.schedule_result.message == (
+    assert found.message == (
         "0/1 nodes are available: 1 Insufficient example.com/banana. no new claims to deallocate, preemption: "
         "0/1 nodes are available: 1 No preemption victims found for incoming pod."
     )
@@ -79,15 +81,13 @@ def test_a_node_hidden_behind_an_earlier_filter_is_looked_at_too() -> None:
 def test_a_cluster_without_nodes_may_get_some() -> None:
     found = _answer(Cluster(), pod())
     assert found.feasibility is Feasibility.NOT_NOW
-    assert found.schedule_result is not None
-    assert found.schedule_result.message == "no nodes available to schedule pods"
+    assert found.message == "no nodes available to schedule pods"
 
 
 def test_a_pod_with_gates_waits_for_them_and_takes_no_room() -> None:
     found = _answer(cluster_of([node("a")]), pod(schedulingGates=[{"name": "hold"}]))
     assert (found.feasibility, found.placed_count) == (Feasibility.NOT_NOW, 0)
-    assert found.schedule_result is not None
-    assert found.schedule_result.message == "Scheduling is blocked due to non-empty scheduling gates"
+    assert found.message == "Scheduling is blocked due to non-empty scheduling gates"
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,23 @@ from typing import Any
 
 from tests.accounting.scheduling.clusters import cluster_of, node, pod, pod_of
 from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.scheduling.filters import run_filters
+from webhook.accounting.scheduling.incoming_pod import IncomingPod
 from webhook.accounting.scheduling.placement import open_placement_session
-from webhook.accounting.scheduling.prediction import Feasibility, Prediction, predict_daemon_set
+from webhook.accounting.scheduling.prediction import (
+    Feasibility,
+    Prediction,
+    predict_daemon_set,
+    with_daemon_tolerations,
+)
 
 _BANANA = "example.com_banana"
 
 
 def _answer(cluster: Cluster, written: dict[str, Any]) -> Prediction:
+    incoming = IncomingPod.from_pod(with_daemon_tolerations(pod_of(written)), cluster.priority_classes)
     with open_placement_session(cluster) as visit:
-        return predict_daemon_set(pod_of(written), cluster, visit)
+        return predict_daemon_set(incoming, cluster, run_filters(incoming, cluster), visit)
 
 
 def _tainted(name: str, key: str, effect: str = "NoSchedule") -> dict[str, Any]:
@@ -42,8 +50,7 @@ def test_a_node_that_is_full_is_told_in_the_words_for_the_pod_that_is_meant_for_
     nodes = [node("a", **{_BANANA: "1"}), node("b", **{_BANANA: "1"})]
     found = _answer(cluster_of(nodes, [pod("old", on="b", asks={_BANANA: "1"})]), pod(asks={_BANANA: "1"}))
     assert (found.feasibility, found.count, found.nodes) == (Feasibility.NOT_NOW, 2, ("a",))
-    assert found.schedule_result is not None
-    assert found.schedule_result.message == (
+    assert found.message == (
         "0/2 nodes are available: 1 Insufficient example.com/banana, 1 node(s) didn't satisfy plugin(s) "
         "[NodeAffinity]. no new claims to deallocate, preemption: 0/2 nodes are available: 1 No preemption victims "
         "found for incoming pod, 1 Preemption is not helpful for scheduling."

@@ -6,11 +6,10 @@ from hypothesis import given, settings
 
 from tests.accounting.scheduling import preemption_generators as draws
 from tests.accounting.scheduling.clusters import pod_of
-from tests.accounting.scheduling.deciding import Decided, decided, whole
+from tests.accounting.scheduling.deciding import Decided, attempt, decided, whole
 from tests.accounting.scheduling.reference.scheduler import schedule
 from tests.effort import examples
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.scheduling.schedule import schedule_one
 
 Json = dict[str, Any]
 
@@ -29,7 +28,7 @@ def test_room_is_made_where_the_plain_rules_say(
 def test_a_cluster_is_afterwards_as_it_was(nodes: list[Json], pods: list[Json], budgets: list[Json], pod: Json) -> None:
     cluster = whole(nodes, pods, budgets)
     before = _seen(cluster)
-    schedule_one(pod_of(pod), cluster)
+    attempt(pod_of(pod), cluster)
     assert _seen(cluster) == before
 
 

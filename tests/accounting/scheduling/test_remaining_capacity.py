@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from tests.accounting.scheduling.clusters import cluster_of, node, pod, pod_of
 from tests.effort import examples
-from webhook.accounting.scheduling.filters import format_fit_error, run_filters
+from webhook.accounting.scheduling.diagnosis import format_fit_error
+from webhook.accounting.scheduling.filters import run_filters
 from webhook.accounting.scheduling.incoming_pod import IncomingPod
 from webhook.accounting.scheduling.placement import open_placement_session
 from webhook.accounting.scheduling.remaining_capacity import RemainingCapacity, compute_remaining_capacity
@@ -18,7 +19,7 @@ Object = dict[str, Any]
 
 
 def _room(nodes: list[Object], pods: list[Object], **written: Any) -> RemainingCapacity:
-    return compute_remaining_capacity(pod_of(pod("new", **written)), cluster_of(nodes, pods))
+    return compute_remaining_capacity(IncomingPod.from_pod(pod_of(pod("new", **written))), cluster_of(nodes, pods))
 
 
 def test_each_node_is_counted_and_what_is_full_is_told() -> None:
@@ -81,11 +82,12 @@ def test_counting_and_placing_give_the_same(rooms: list[Object], there: list[Obj
     asks = {name: str(amount) for name, amount in wanted["asks"].items()}
     ports = [{"containerPort": 80, "hostPort": 80}] if wanted["port"] else []
     selector: Object = {"nodeSelector": {"host": "n0"}} if wanted["picky"] else {}
-    new = pod_of(pod("new", asks=asks, ports=ports, priority=wanted["priority"], **selector))
+    new = IncomingPod.from_pod(pod_of(pod("new", asks=asks, ports=ports, priority=wanted["priority"], **selector)))
     before = len(cluster)
     found = compute_remaining_capacity(new, cluster)
     with open_placement_session(cluster) as visit:
-        places = visit.place(new, 1000)
-        assert found.copies_by_node == Counter(cluster.nodes.get_name(place) for place in places)
-        assert found.message == format_fit_error(run_filters(IncomingPod.from_pod(new), cluster))
+        placement = visit.place(new, 1000, run_filters(new, cluster))
+        assert found.copies_by_node == Counter(cluster.nodes.get_name(each) for each in placement.nodes)
+        assert placement.unplaced is not None
+        assert found.message == format_fit_error(placement.unplaced) == format_fit_error(run_filters(new, cluster))
     assert len(cluster) == before

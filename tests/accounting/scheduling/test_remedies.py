@@ -11,6 +11,8 @@ from tests.effort import examples
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.scheduling.filters import run_filters
 from webhook.accounting.scheduling.incoming_pod import IncomingPod
+from webhook.accounting.scheduling.plugins.node_resources_fit import sort_by_shortfall
+from webhook.accounting.scheduling.prediction import find_unresolvable_nodes
 from webhook.accounting.scheduling.remedies import EvictionOption, Remedy, find_eviction_options, find_remedies
 
 _BANANA = "example.com_banana"
@@ -28,7 +30,10 @@ def _remedies(cluster: Cluster, written: Object) -> tuple[Remedy, ...]:
 
 def _leaving(cluster: Cluster, written: Object, *staying: str) -> tuple[EvictionOption, ...]:
     incoming = IncomingPod.from_pod(pod_of(written))
-    return find_eviction_options(incoming, cluster, run_filters(incoming, cluster), staying)
+    resolvable = run_filters(incoming, cluster).resolvable
+    never = find_unresolvable_nodes(incoming, cluster, resolvable)
+    nodes = sort_by_shortfall(incoming, cluster, [each for each in resolvable.tolist() if each not in never])
+    return find_eviction_options(incoming, cluster, nodes, staying)
 
 
 def _who(found: tuple[EvictionOption, ...]) -> list[tuple[str, list[str]]]:

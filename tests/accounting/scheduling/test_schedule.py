@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 
 from tests.accounting.scheduling.clusters import cluster_of, node, pod, pod_of
-from tests.accounting.scheduling.deciding import decided, whole
+from tests.accounting.scheduling.deciding import attempt, decided, list_unmodelled, whole
 from tests.conformance.case import read_cases
 from tests.conformance.schedule import compare
 from webhook.accounting.scheduling.incoming_pod import NoPriorityClassError
-from webhook.accounting.scheduling.schedule import schedule_one
 
 Json = dict[str, Any]
 
@@ -34,9 +33,9 @@ def test_it_agrees_with_the_real_scheduler(path: Path) -> None:
 
 def test_a_pod_with_gates_is_not_tried_and_keeps_its_promise() -> None:
     gated = pod(schedulingGates=[{"name": "wait"}]) | {"status": {"nominatedNodeName": "n1"}}
-    said = schedule_one(pod_of(gated), cluster_of([node("n0")]))
-    assert (said.is_schedulable, said.message, said.diagnosis) == (
-        False,
+    said = attempt(pod_of(gated), cluster_of([node("n0")]))
+    assert (said.nodes, said.message, said.diagnosis) == (
+        (),
         "Scheduling is blocked due to non-empty scheduling gates",
         None,
     )
@@ -44,13 +43,13 @@ def test_a_pod_with_gates_is_not_tried_and_keeps_its_promise() -> None:
 
 
 def test_without_nodes_nothing_else_is_said() -> None:
-    said = schedule_one(pod_of(pod(nodeSelector={"a": "b"})), cluster_of([]))
+    said = attempt(pod_of(pod(nodeSelector={"a": "b"})), cluster_of([]))
     assert (said.message, said.nominated_nodes) == ("no nodes available to schedule pods", ())
 
 
 def test_a_node_promised_to_the_pod_is_taken_if_it_fits() -> None:
     promised = pod() | {"status": {"nominatedNodeName": "n1"}}
-    assert schedule_one(pod_of(promised), cluster_of([node("n0"), node("n1")])).nodes == ("n1",)
+    assert attempt(pod_of(promised), cluster_of([node("n0"), node("n1")])).nodes == ("n1",)
 
 
 def test_a_promised_node_is_named_with_the_plugin_that_turned_it_away() -> None:
@@ -106,16 +105,17 @@ def test_a_class_that_is_not_there_is_an_error_that_names_those_that_are() -> No
     with pytest.raises(
         NoPriorityClassError, match="no PriorityClass with name hihg was found; there are high, system-"
     ):
-        schedule_one(pod_of(pod(priorityClassName="hihg")), cluster)
+        attempt(pod_of(pod(priorityClassName="hihg")), cluster)
 
 
 def test_what_is_not_known_of_volumes_is_named_and_not_guessed() -> None:
-    mounting = pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "gone"}}])
-    said = schedule_one(pod_of(mounting), cluster_of([node("n0")]))
-    assert said.nodes == ("n0",)
-    assert said.unmodelled == ("volumes: claims, volumes and storage classes of this cluster are not known",)
+    mounting = pod_of(pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "gone"}}]))
+    cluster = cluster_of([node("n0")])
+    assert attempt(mounting, cluster).nodes == ("n0",)
+    (unknown,) = list_unmodelled(mounting, cluster)
+    assert unknown == "volumes: claims, volumes and storage classes of this cluster are not known"
 
 
 def test_a_pod_without_volumes_asks_nothing_of_storage() -> None:
     empty = pod(volumes=[{"name": "v", "emptyDir": {}}])
-    assert schedule_one(pod_of(empty), cluster_of([node("n0")])).unmodelled == ()
+    assert list_unmodelled(pod_of(empty), cluster_of([node("n0")])) == ()

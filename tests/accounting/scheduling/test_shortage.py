@@ -10,16 +10,18 @@ from hypothesis import strategies as st
 
 from tests.accounting.scheduling import preemption_generators as draws
 from tests.accounting.scheduling.clusters import cluster_of, node, pod, pod_of
-from tests.accounting.scheduling.deciding import whole
+from tests.accounting.scheduling.deciding import attempt, place_copies, whole
 from tests.effort import examples
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.ingest import ingest
 from webhook.accounting.scheduling.filters import run_filters
 from webhook.accounting.scheduling.incoming_pod import IncomingPod
-from webhook.accounting.scheduling.placement import place_copies
-from webhook.accounting.scheduling.prediction import predict_quickly
-from webhook.accounting.scheduling.schedule import schedule_one
-from webhook.accounting.scheduling.unresolvable import predict_never
+from webhook.accounting.scheduling.prediction import (
+    Feasibility,
+    can_never_run,
+    find_largest_allocatable,
+    predict_quickly,
+)
 from webhook.objects.scheduling import SchedulingPod
 
 Json = dict[str, Any]
@@ -60,9 +62,9 @@ def test_how_many_have_room_is_found_by_placing(gpus: list[int], each: int, copi
     cluster, pod = made(*gpus), newcomer(each, **spec)
     placed = len(place_copies(pod, cluster, copies).nodes)
     incoming = IncomingPod.from_pod(pod)
-    found = predict_quickly(pod, incoming, cluster, copies, run_filters(incoming, cluster))
-    assert (found is None) is (placed == copies)
-    assert found is None or (found.placed_count, found.candidate) == (placed, None)
+    found = predict_quickly(incoming, cluster, copies, run_filters(incoming, cluster))
+    assert found.feasibility is (Feasibility.NOW if placed == copies else Feasibility.NOT_NOW)
+    assert placed == copies or (found.placed_count, found.candidate) == (placed, None)
 
 
 @given(draws.nodes(), draws.settled(), draws.newcomers())
@@ -72,17 +74,12 @@ def test_who_is_asked_to_leave_is_one_of_those_whom_the_scheduler_may_ask(
 ) -> None:
     pod, cluster = pod_of(drawn | {"status": {}}), whole(nodes, pods, [])
     incoming = IncomingPod.from_pod(pod)
-    found, said = predict_quickly(pod, incoming, cluster, 1, run_filters(incoming, cluster)), schedule_one(pod, cluster)
+    found, said = predict_quickly(incoming, cluster, 1, run_filters(incoming, cluster)), attempt(pod, cluster)
     candidates = said.preemption.candidates if said.preemption else ()
-    if said.is_schedulable:
-        assert found is None
-    elif candidates:
-        told = {(cluster.nodes.get_name(each.place), each.victims) for each in candidates}
-        assert found is not None
-        assert found.candidate is not None
-        assert (found.candidate.node, found.candidate.victims) in told
+    assert found.feasibility is (Feasibility.NOW if said.nodes else Feasibility.NOT_NOW)
+    if candidates:
+        assert found.candidate in candidates
     else:
-        assert found is not None
         assert (found.candidate, found.message) == (None, said.message)
 
 
@@ -92,18 +89,17 @@ def test_where_many_nodes_would_have_to_be_tried_nothing_is_said() -> None:
     nodes = [node(name, cpu="1") for name in "abcd"]
     low = [pod(f"low-{name}", on=name, asks={"cpu": "1"}) for name in "abcd"]
     high = [pod(f"high-{name}", on=name, labels={"app": "a"}, priority=9) for name in "abcd"]
-    wanted = pod_of(pod(asks={"cpu": "1"}, priority=5, affinity=affinity))
-    incoming = IncomingPod.from_pod(wanted)
-    for many, is_told in ((3, True), (4, False)):
+    incoming = IncomingPod.from_pod(pod_of(pod(asks={"cpu": "1"}, priority=5, affinity=affinity)))
+    for many, feasibility in ((3, Feasibility.NOT_NOW), (4, Feasibility.UNKNOWN)):
         cluster = cluster_of(nodes[:many], [*low[:many], *high[:many]])
-        assert (predict_quickly(wanted, incoming, cluster, 1, run_filters(incoming, cluster)) is not None) is is_told
+        assert predict_quickly(incoming, cluster, 1, run_filters(incoming, cluster)).feasibility is feasibility
 
 
 @pytest.mark.parametrize(("gpus", "hopeless"), [(4, False), (5, True)])
 def test_what_can_never_be_is_told_with_the_largest(gpus: int, *, hopeless: bool) -> None:
-    found = predict_never(IncomingPod.from_pod(newcomer(gpus)), made(4, 2, 0))
-    assert (found is not None) is hopeless
-    assert found is None or found.largest_allocatable == {_GPU: 4}
+    incoming, cluster = IncomingPod.from_pod(newcomer(gpus)), made(4, 2, 0)
+    assert can_never_run(incoming, cluster) is hopeless
+    assert find_largest_allocatable(incoming, cluster) == ({_GPU: 4} if hopeless else {})
 
 
 def test_who_advertises_is_who_has_some() -> None:

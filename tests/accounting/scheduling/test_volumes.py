@@ -3,10 +3,9 @@
 import pytest
 
 from tests.accounting.scheduling.clusters import node, pod, pod_of
-from tests.accounting.scheduling.deciding import decided, whole
+from tests.accounting.scheduling.deciding import decided, list_unmodelled, whole
 from tests.accounting.scheduling.storing import Json, claim, limited, mounting, storage_class, volume
 from webhook.accounting.cluster.storage_index import StorageIndex
-from webhook.accounting.scheduling.schedule import schedule_one
 from webhook.objects.meta import ObjectMeta
 from webhook.objects.storage import PersistentVolume, VolumeAttachment
 
@@ -236,8 +235,8 @@ def test_a_volume_keeps_a_pod_in_its_zone(labels: Json, on: Json, *, fits: bool)
 def test_where_a_volume_built_into_kubernetes_is_reached_is_named_as_unknown() -> None:
     old = volume(awsElasticBlockStore={"volumeID": "v"})
     asked = pod_of(mounting("data"))
-    assert schedule_one(asked, whole([NODE], [], [claim(bound="pv"), old])).unmodelled == ()
-    (unknown,) = schedule_one(asked, whole([NODE], [], [claim(bound="pv"), old, limited(5)])).unmodelled
+    assert list_unmodelled(asked, whole([NODE], [], [claim(bound="pv"), old])) == ()
+    (unknown,) = list_unmodelled(asked, whole([NODE], [], [claim(bound="pv"), old, limited(5)]))
     assert unknown.startswith("volumes: where a volume built into Kubernetes is reached")
 
 

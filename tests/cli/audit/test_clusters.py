@@ -106,9 +106,9 @@ def test_without_definitions_of_reports_nothing_is_judged_in_vain(tmp_path: Path
 
 
 MISUSE: Sequence[tuple[Sequence[str], str]] = (
-    (("--report",), "--report goes with a cluster: into a snapshot nothing is written"),
+    (("--report",), "--report needs a cluster: nothing is written into a snapshot"),
     (("--context", "there"), "--snapshot takes no --kubeconfig"),
-    (("-n", "nowhere"), "there is no namespace nowhere in "),
+    (("-n", "nowhere"), "namespace nowhere does not exist in "),
     (("--policies", "nowhere"), "nowhere"),
 )
 

@@ -10,13 +10,12 @@ from webhook.cli.check.merge import (
     ReportedProblem,
     merge_problems,
 )
-from webhook.cli.manifest.locate import Spot
-from webhook.cli.manifest.nodes import Place, Scalar
 from webhook.cli.output.findings import FindingSeverity
+from webhook.documents.syntax_tree import START, FieldLocation, Position, Scalar
 
 GPU = "spec.containers[0].resources.limits[nvidia.com/gpu]"
 REQUEST = "spec.containers[0].resources.requests[nvidia.com/gpu]"
-NODE = Scalar("x", "x", Place(1, 1), Place(1, 2))
+NODE = Scalar(START, "x", "x", plain=True)
 
 
 def located(  # noqa: PLR0913 -- what tells two apart
@@ -32,7 +31,7 @@ def located(  # noqa: PLR0913 -- what tells two apart
     """Something said of a field at a line."""
     rule = by.removeprefix("rule ") if by.startswith("rule ") else ""
     problem = Problem(field, code, Reason.INVALID, message, rule=rule)
-    return LocatedProblem(ReportedProblem(problem, by, level), Spot(Place(line, 1), NODE, exact))
+    return LocatedProblem(ReportedProblem(problem, by, level), FieldLocation(Position(line, 1), NODE, exact))
 
 
 def told(*everything: LocatedProblem) -> list[tuple[str, str]]:

@@ -28,4 +28,6 @@ def test_what_is_too_much_is_named_and_nothing_fails_for_it(tmp_path: Path) -> N
     result = CliRunner().invoke(root, ["check", "-o", "json", *files, "-"], input=json.dumps(body))
     (finding,) = json.loads(result.stdout)["findings"]
     assert (result.exit_code, finding["code"]) == (0, "TG408")
-    assert finding["message"].startswith("rule room was not judged: what the pod says of nodes and other pods is too")
+    assert finding["message"].startswith(
+        "rule room was not evaluated: the pod's constraints on nodes and other pods are too"
+    )

@@ -60,7 +60,7 @@ def test_everything_is_listed_once_and_pods_last(tmp_path: Path) -> None:
     resources = [path.split("?")[0].rpartition("/")[2] for path in asked]
     assert resources == ["namespaces", "nodes", *_PLACES, "pods"]
     (found,) = _data(result)["predictions"]
-    assert [each["name"] for each in found["nearest"][0]["holders"]] == ["holds"]
+    assert [each["name"] for each in found["closestNodes"][0]["consumers"]] == ["holds"]
 
 
 def test_a_snapshot_of_it_gives_the_same_answer(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_cluster_without_any_claim_is_known_to_have_none(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("pods", "found", "sentence"),
     [
-        ([pod("holds", {GPU: "many"})], {}, "has stored a quantity that is none"),
+        ([pod("holds", {GPU: "many"})], {}, "has stored an invalid quantity"),
         ([{"metadata": {"name": "nobody"}}], {}, "a page that is no list of pods"),
     ],
 )
@@ -146,7 +146,7 @@ def test_a_pod_from_the_cluster_that_has_its_node_is_passed_over(tmp_path: Path)
     manifest.write_text(json.dumps(both))
     result, _ = run(tmp_path, _plays([]), "predict", "-f", str(manifest), "-o", "json")
     assert [each["object"]["name"] for each in _data(result)["predictions"]] == ["waits"]
-    assert result.stderr == "tallygate: Pod team-a/holds is on node n1 already, and is passed over\n"
+    assert result.stderr == "tallygate: Pod team-a/holds is on node n1 already, and is skipped\n"
 
 
 def test_a_pod_that_is_being_deleted_waits_no_more(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_a_pod_that_is_being_deleted_waits_no_more(tmp_path: Path) -> None:
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     result, _ = run(tmp_path, _plays([going]), *_ASKED)
     assert result.exit_code == 2
-    assert "no pod of that name in namespace team-a waits for a node; none does" in result.stderr
+    assert "no pod of that name in namespace team-a is pending; no pod is pending" in result.stderr
 
 
 def test_there_is_room_for_others_like_a_pod_that_runs(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Cases of `tallygate test`: a folder each, named by a sentence.
 
-`*.yaml` at its top are the sequences; what they name lies in folders beneath. `expected.FORMAT` is the whole
+`*.yaml` at its top are the scenarios; what they name lies in folders beneath. `expected.FORMAT` is the whole
 output in that form: the exit code, stdout, and stderr.
 """
 

@@ -1,4 +1,4 @@
-"""The reference of sequence files, from their schema: `python -m tests.cli.scenarios.reference > docs/sequences.md`."""
+"""The reference of scenarios, from their schema: `python -m tests.cli.scenarios.reference > docs/scenarios.md`."""
 
 import sys
 from typing import Any
@@ -7,12 +7,12 @@ from tests.policy.reference import fields
 from webhook.cli.scenarios.scenario import MAX_PODS
 from webhook.cli.scenarios.scenario_files import MAX_SCENARIOS, MAX_WAIT_SECONDS, get_scenario_language
 
-_HEAD = """# Reference of sequence tests
+_HEAD = """# Reference of scenarios
 
-A sequence tells a story: who sends what in which order, and what is to come of it. `tallygate test` plays it before
-policies, without a cluster, by the code of the gate and of the keeper of its ledgers. This page is written from the
-[schema](../webhook/cli/scenarios/schema.json); [policies/examples/tests](../policies/examples/tests) has sequences to
-copy, and [check-in-ci.md](check-in-ci.md) says how they are run in CI.
+A scenario has requests in a given order, each with its expected result. `tallygate test` runs it against policies,
+without a cluster, with the code of the gate and of its ledger reconciler. This page is generated from the
+[schema](../webhook/cli/scenarios/schema.json); [policies/examples/tests](../policies/examples/tests) has scenarios to
+copy, and [check-in-ci.md](check-in-ci.md) shows how to run them in CI.
 
 ```yaml
 # yaml-language-server: $schema=webhook/cli/scenarios/schema.json
@@ -27,26 +27,26 @@ steps:
 - create: {pod: two, resources: {nvidia.com/gpu: 4, memory: 8Gi}}
 ```
 
-## How it is played
+## How a scenario runs
 
-- **The API server.** What is sent gets the defaults of Kubernetes (requests from limits), then passes the mutating
-  webhook, Kubernetes' own validation of resources as `tallygate check` has it, and the validating webhook, in this
-  order. What is allowed is stored with a uid and a revision, and the watches tell of it at once. Other validation,
-  quota, limit ranges and scheduling are not played.
-- **Controllers** make the pods of Deployments, ReplicaSets, StatefulSets, Jobs, DaemonSets and ReplicationControllers,
-  in the name of their service accounts. A workload's pods are called `NAME-1`, `NAME-2` … (of a StatefulSet from 0),
-  the lowest free number first. When a pod is refused, the controller tries again after a while (1, 2, 4 … seconds of
-  `wait`), or when its workload or pods have changed. A rollout is not played: pods of an old template stay.
-- **Time** stands still but for `wait`. Ledgers are open when a sequence begins. A pod that is allowed is *promised*
-  room; after `wait: 1s` its ledger has counted it, and it is *held*. A new ledger of a namespace that is not new itself
-  opens after some 40 seconds; until then requests get a 429 (`verdict: retry`).
-- **The end.** A sequence ends with the first step of which something else comes than is expected.
+- **The API server.** A request gets the defaults of Kubernetes (requests from limits). It then passes the mutating
+  webhook, the validation of resources by Kubernetes as in `tallygate check`, and the validating webhook. An
+  allowed object is stored with a uid and a revision, and the watches report it at once. Other validation, quotas, limit
+  ranges and scheduling are not simulated.
+- **Controllers** create the pods of Deployments, ReplicaSets, StatefulSets, Jobs, DaemonSets and ReplicationControllers
+  as users with their service accounts. The pods of a workload are named `NAME-1`, `NAME-2` … (of a StatefulSet from 0),
+  with the lowest free number. After the rejection of a pod, the controller retries later (1, 2, 4 … seconds of `wait`),
+  or when its workload or pods have changed. Rollouts are not simulated: pods of an old template stay.
+- **Time** passes in `wait` only. Ledgers are active when a scenario begins. The amounts of an allowed pod are
+  *reserved*; after `wait: 1s` its ledger has counted it, and they are *used*. A new ledger of an older namespace
+  becomes active after some 40 seconds; until then pods must be sent again later (`verdict: retry`).
+- **The end.** The first step with an unexpected result ends a scenario.
 
 """
 _BOUNDS = f"""
 ## Bounds
 
-Those of [policy files](policies.md#bounds-of-what-is-read), and {MAX_SCENARIOS:,} sequences, {MAX_PODS:,} pods a
+Those of [policy files](policies.md#bounds-of-what-is-read), and {MAX_SCENARIOS:,} scenarios, {MAX_PODS:,} pods a
 workload, {MAX_WAIT_SECONDS / 3600:g} hours a step.
 """
 
@@ -58,8 +58,8 @@ def reference() -> str:
     short = {
         name: {key: each for key, each in part.items() if key != "properties"} for name, part in definitions.items()
     }
-    parts = [_HEAD, "## A sequence\n", *fields(whole, "", short)]
-    for title, name in (("A step", "step"), ("An object that is sent", "object"), ("What is expected", "expect")):
+    parts = [_HEAD, "## A scenario\n", *fields(whole, "", short)]
+    for title, name in (("A step", "step"), ("An object", "object"), ("An expectation", "expect")):
         parts.append(f"\n## {title}\n\n{definitions[name]['description']}\n")
         parts.extend(fields(definitions[name], "", short))
     return "".join(parts) + _BOUNDS

@@ -33,7 +33,7 @@ def test_folders_are_searched_at_any_depth(tmp_path: Path) -> None:
     (tmp_path / "below").mkdir()
     (tmp_path / "below" / "a.yaml").write_text(GOOD)
     (tmp_path / "b.yaml").write_text(GOOD)
-    assert "2 sequences in 2 files: 2 ok" in play(str(tmp_path)).stderr
+    assert "2 scenarios in 2 files: 2 ok" in play(str(tmp_path)).stderr
 
 
 def test_one_broken_file_keeps_all_from_being_played(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_one_broken_file_keeps_all_from_being_played(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["gone", "empty/", "/dev/null"])
-def test_what_is_no_sequence_is_misuse(tmp_path: Path, what: str) -> None:
+def test_what_is_no_scenario_is_misuse(tmp_path: Path, what: str) -> None:
     (tmp_path / "empty").mkdir()
     result = play(str(tmp_path / what))
     assert (result.exit_code, result.stdout) == (2, "")
@@ -59,7 +59,7 @@ def test_without_a_path_nothing_is_played() -> None:
     assert "Missing argument" in result.stderr
 
 
-def test_policies_and_files_are_found_from_where_the_sequence_is(tmp_path: Path) -> None:
+def test_policies_and_files_are_found_from_where_the_scenario_is(tmp_path: Path) -> None:
     """Whatever folder the command is run in."""
     (tmp_path / "tests").mkdir()
     (tmp_path / "pod.yaml").write_text("{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: []}}")

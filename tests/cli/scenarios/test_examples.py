@@ -1,4 +1,4 @@
-"""The sequences that are shipped with the example policies: they hold, and they would tell if those were not there."""
+"""The scenarios that are shipped with the example policies: they hold, and they would tell if those were not there."""
 
 import re
 from pathlib import Path

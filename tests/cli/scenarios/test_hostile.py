@@ -1,4 +1,4 @@
-"""Hostile sequences: whatever is in a file, the answer is a report or a sentence, never a crash."""
+"""Hostile scenarios: whatever is in a file, the answer is a report or a sentence, never a crash."""
 
 import json
 from pathlib import Path
@@ -76,5 +76,5 @@ def test_every_object_is_answered(tmp_path: Path, sent: list[Any], *, by_file: b
         assert result.exit_code in {0, 1, 2}, result.output
         if result.exit_code != 1:
             break
-        last = json.loads(result.stdout)["sequences"][0]["steps"][-1]
+        last = json.loads(result.stdout)["scenarios"][0]["steps"][-1]
         steps[last["step"] - 1]["expect"] = {"verdict": last["verdict"]}

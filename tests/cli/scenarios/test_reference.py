@@ -1,4 +1,4 @@
-"""docs/sequences.md says what the schema says, and its example is one."""
+"""docs/scenarios.md says what the schema says, and its example is one."""
 
 import re
 from pathlib import Path
@@ -9,11 +9,11 @@ from tests.cli.scenarios.reference import reference
 from webhook.cli.app import root
 
 ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs" / "sequences.md"
+PAGE = ROOT / "docs" / "scenarios.md"
 
 
 def test_the_page_is_up_to_date() -> None:
-    """Write it anew with `python -m tests.cli.scenarios.reference > docs/sequences.md`."""
+    """Write it anew with `python -m tests.cli.scenarios.reference > docs/scenarios.md`."""
     assert PAGE.read_text(encoding="utf-8") == reference()
 
 

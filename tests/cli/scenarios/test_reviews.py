@@ -1,4 +1,4 @@
-"""What the gate is asked while a sequence is played, beside what a real API server asked it (tests/reviews)."""
+"""What the gate is asked while a scenario is played, beside what a real API server asked it (tests/reviews)."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The schema of sequence files: what editors show, and what it lets through."""
+"""The schema of scenario files: what editors show, and what it lets through."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -51,7 +51,7 @@ def usage(folder: Path, plays: Sequence[Play], *arguments: str) -> tuple[Result,
 def held(result: Result) -> dict[str, int]:
     """What is held in each namespace."""
     assert result.exit_code == 0, result.stderr
-    return {line["namespace"]: line["held"] for line in json.loads(result.stdout)["usage"]}
+    return {line["namespace"]: line["used"] for line in json.loads(result.stdout)["usage"]}
 
 
 TEAM = [page([namespace("team-a")])]
@@ -96,7 +96,7 @@ def test_without_the_right_to_read_ledgers_pods_are_counted(tmp_path: Path) -> N
     refused = says(403, kind="Status", message='capledgers is forbidden: User "you" cannot list', code=403)
     result, _ = usage(tmp_path, [refused, *TEAM, page([pod("p", {GPU: "2"})])])
     assert result.exit_code == 0
-    assert result.stderr.count("promised is not known: CapLedgers may not be read: the API server says 403") == 1
+    assert result.stderr.count("reserved amounts are unknown: CapLedgers may not be read: the API server says 403") == 1
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_a_pod_with_a_quantity_that_is_none_is_named(tmp_path: Path) -> None:
     """It is counted with nothing, as the gate does."""
     items = [TEAM, pod("bad", {GPU: "many"}), pod("good", {GPU: "2"})]
     result = run(tmp_path, items)
-    assert "counted with nothing for a quantity that is none: team-a/bad" in result.stdout
+    assert "counted as 0 because of an invalid quantity: team-a/bad" in result.stdout
     assert "cannot be read" in run(tmp_path, items, "--explain", "gpus").stdout
 
 
@@ -71,7 +71,7 @@ def test_a_ledger_that_a_person_has_made_is_passed_over(tmp_path: Path) -> None:
     made = ledger()
     made["metadata"]["name"] = "mine"
     result = run(tmp_path, [TEAM, made])
-    assert "capledger gate/mine has a name that no gate gives, and is passed over" in result.stderr
+    assert "capledger gate/mine has a name that no gate gives, and is skipped" in result.stderr
     assert run(tmp_path, [TEAM, made], "--verify").exit_code == 0
 
 
@@ -91,7 +91,7 @@ def test_only_a_policy_can_say_what_is_counted(tmp_path: Path) -> None:
     )
     made["metadata"] |= {"uid": "l", "resourceVersion": "120"}
     result = run(tmp_path, [TEAM, made])
-    assert "the ledgers of caps that these policies do not have, or not so, are not shown: gpus" in result.stderr
+    assert "ledgers of caps that are missing from these policies, or differ there, are not shown: gpus" in result.stderr
     assert COUNTED.key not in result.output
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.cli.terminal import printed
 from tests.cli.usage.case import CASES
 
-CASE = CASES / "ledgers_say_what_is_held_and_promised"
+CASE = CASES / "ledgers_give_what_is_used_and_reserved"
 ARGUMENTS = ["usage", "--policies", "policies", "--snapshot", "snapshot.json"]
 
 
@@ -19,10 +19,10 @@ def shown(columns: int) -> str:
 def test_each_ledger_is_a_paragraph_with_bars() -> None:
     """Held, promised and free in tenths, rounded up, so that what is held is never shown as nothing."""
     assert [line.rstrip() for line in shown(100).splitlines()[:4]] == [
-        "  RESOURCE        HARD  SOFT  HELD   PROMISED  FREE  USED",
+        "  RESOURCE        HARD  SOFT  USED   RESERVED  FREE  UTILIZATION",
         "gpus  team-a, counted 2026-11-21T09:30:00Z",
-        "  limits.memory   24Gi  -     12Gi   1Gi       11Gi  █████▒░░░░  4Gi of them terminating",
-        "  nvidia.com/gpu  8     6     8      1         0     ██████████  1 over hard; 1 of them terminating",
+        "  limits.memory   24Gi  -     12Gi   1Gi       11Gi  █████▒░░░░   4Gi of them terminating",
+        "  nvidia.com/gpu  8     6     8      1         0     ██████████   1 over hard; 1 of them terminating",
     ]
 
 

@@ -82,7 +82,7 @@ class Replica:
         """Who goes comes back here, and keeps what it promised in mind no longer than another would."""
         return 0
 
-    def loaded_everywhere_since(self, _: str) -> float:
+    def get_loaded_everywhere_since(self, _: str) -> float:
         """Caps come into force at different times here, and ledgers open all the same."""
         return -math.inf
 

@@ -35,7 +35,7 @@ class _Told:
 
     def __init__(self) -> None:
         self.writer, self.registry, self.log = _Writer(), CollectorRegistry(), Log()
-        self.events = EventRecorder(self.writer, "one", self.registry, self.log.logger)
+        self.events = EventRecorder(self.writer.write, "one", self.registry, self.log.logger)
 
     def count(self, result: str) -> float:
         return self.registry.get_sample_value("tallygate_events_total", {"result": result}) or 0.0
@@ -51,24 +51,24 @@ class _Told:
 def test_what_was_answered_is_written_by_a_thread_of_its_own_and_the_answer_is_the_same() -> None:
     told = _Told()
     told.writer.may.set()
-    told.events.start()
+    told.events.worker.start()
     refused = answer()
     admit = told.events.wrap_admit(lambda _body, _phase, _deadline: refused)
     assert admit(review(OWNER), Phase.VALIDATING, 0.0) is refused
     assert eventually(lambda: [each.message.text for each in told.writer.written] == ["the sentence"])
     assert eventually(lambda: told.count("written") == 1)
-    told.events.stop()
+    told.events.worker.stop()
 
 
 def test_while_the_cluster_does_not_answer_nobody_waits_and_the_rest_is_counted() -> None:
     told = _Told()
-    told.events.start()
+    told.events.worker.start()
     told.hears(2000, namespaces=100)  # returns at once, though nothing is written
     assert told.writer.written == []
     told.writer.may.set()
     assert eventually(lambda: len(told.writer.written) > 0)
     assert eventually(lambda: sum(map(told.count, ("written", "limited", "full"))) == 2000)
-    told.events.stop()
+    told.events.worker.stop()
 
 
 def test_what_nobody_has_room_for_is_dropped() -> None:
@@ -82,16 +82,16 @@ def test_a_failure_is_logged_once_until_it_is_over_and_shown_meanwhile() -> None
     told = _Told()
     told.writer.failures = [EventError("the API server says 403"), RuntimeError("a fault of ours")]
     told.writer.may.set()
-    told.events.start()
+    told.events.worker.start()
     told.hears(2)
     assert eventually(lambda: told.count("failed") + told.count("crashed") == 2)
-    assert eventually(lambda: told.events.check().detail == {"failure": "RuntimeError: a fault of ours"})
-    assert told.events.check().ready
+    assert eventually(lambda: told.events.worker.check().detail == {"failure": "RuntimeError: a fault of ours"})
+    assert told.events.worker.check().ready
     told.hears(3)
     assert eventually(lambda: len(told.writer.written) == 3)
-    assert eventually(lambda: told.events.check().detail == {})
+    assert eventually(lambda: told.events.worker.check().detail == {})
     assert [line["event"] for line in told.log.lines] == ["event-write-failed"]
-    told.events.stop()
+    told.events.worker.stop()
 
 
 def test_a_fault_in_what_is_heard_leaves_the_answer_as_it_is() -> None:
@@ -103,4 +103,4 @@ def test_a_fault_in_what_is_heard_leaves_the_answer_as_it_is() -> None:
 
 
 def test_one_that_was_never_started_can_be_stopped() -> None:
-    _Told().events.stop()
+    _Told().events.worker.stop()

@@ -5,7 +5,7 @@ import pytest
 from tests.server.building import MUTATE, Log
 from webhook.server.relay.failover import RelayRequest, RelayResponse
 from webhook.server.relay.serve_relay import create_relay_app
-from webhook.server.telemetry.metrics import BuildInfo, ServerMetrics
+from webhook.server.telemetry.metrics import ServerMetrics
 from webhook.server.web.admission_middleware import RequestLimits
 from webhook.server.web.request_log import RequestLog
 
@@ -33,6 +33,6 @@ def test_the_deadline_is_the_shorter_of_timeout_and_limit_less_the_way_back(name
         return RelayResponse(200, b"{}")
 
     limits = RequestLimits(max_body_bytes=1 << 10, timeout=LIMIT, monotonic=lambda: NOW)
-    app = create_relay_app(forward, RequestLog(Log().logger, ServerMetrics(BuildInfo("0"))), (), limits, tuple)
+    app = create_relay_app(forward, RequestLog(Log().logger, ServerMetrics("0")), (), limits, tuple)
     assert app.test_client().post(f"{MUTATE}?{query}", data=b"{}").status_code == 200
     assert deadlines == pytest.approx([NOW + seconds - MARGIN])

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from threading import Barrier
+from threading import Barrier, Event
 from typing import Any
 
 import pytest
@@ -201,6 +201,72 @@ def test_a_gate_that_accepts_a_connection_and_is_silent_is_late_after_the_shorte
         with pytest.raises(SlowUpstreamError, match="did not answer in time"):
             gate.send(REVIEW, UpstreamTimeout(timeout))
         assert time.monotonic() - started_at < 30
+
+
+@pytest.fixture
+def blackhole() -> Iterator[tuple[str, int]]:
+    """An address that accepts no connection and refuses none: the backlog of its socket is full."""
+    with (
+        socket.create_server(("127.0.0.2", 0), backlog=0) as listener,
+        socket.create_connection(listener.getsockname()),
+    ):
+        yield listener.getsockname()
+
+
+def _resolve_to(monkeypatch: pytest.MonkeyPatch, *targets: tuple[str, int]) -> None:
+    found = [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", target) for target in targets]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+
+
+def test_a_peer_is_reached_by_its_second_address_when_the_first_is_silent(
+    tiny: ServerProcess, monkeypatch: pytest.MonkeyPatch, blackhole: tuple[str, int]
+) -> None:
+    """As with a name of two families, of which one is not routed."""
+    monkeypatch.setattr(upstreams, "_CONNECT_SECONDS", 8.0)
+    peer = _peer(tiny, tiny.folder / CA)
+    with monkeypatch.context() as patch:
+        _resolve_to(patch, blackhole, ("127.0.0.1", tiny.port))
+        assert peer.send(REVIEW, UpstreamTimeout(2.0)).status == 200
+
+
+def test_all_silent_addresses_of_a_peer_together_take_the_time_to_connect(
+    tiny: ServerProcess, monkeypatch: pytest.MonkeyPatch, blackhole: tuple[str, int]
+) -> None:
+    monkeypatch.setattr(upstreams, "_CONNECT_SECONDS", 0.5)
+    peer = _peer(tiny, tiny.folder / CA)
+    started_at = time.monotonic()
+    with monkeypatch.context() as patch:
+        _resolve_to(patch, *[blackhole] * 50)
+        with pytest.raises(SlowUpstreamError, match="did not answer in time"):
+            peer.send(REVIEW, AMPLE)
+    assert time.monotonic() - started_at < 5.0
+
+
+@pytest.fixture
+def silent_resolver(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A resolver that answers no name, as one whose servers are silent; addresses need none."""
+    is_over, get_addresses = Event(), socket.getaddrinfo
+
+    def resolve(host: str, *arguments: Any, **options: Any) -> Any:
+        if host == "localhost":
+            is_over.wait(60.0)
+        return get_addresses(host, *arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(socket, "getaddrinfo", resolve)
+        yield
+    is_over.set()
+
+
+@pytest.mark.usefixtures("connections", "silent_resolver")
+def test_a_resolver_that_is_silent_takes_the_time_to_connect_and_none_of_the_local_gate(tiny: ServerProcess) -> None:
+    peer = _peer(tiny, tiny.folder / CA)
+    started_at = time.monotonic()
+    for _ in range(12):  # more than threads that resolve names
+        with pytest.raises(SlowUpstreamError, match="did not answer in time"):
+            peer.send(REVIEW, UpstreamTimeout(0.05))
+    assert _local(tiny).send(REVIEW, AMPLE).status == 200
+    assert time.monotonic() - started_at < 30.0
 
 
 @pytest.fixture

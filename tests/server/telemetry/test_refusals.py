@@ -14,7 +14,7 @@ from webhook.gate.charging import ChargeMode
 from webhook.gate.decisions import Decision
 from webhook.gate.gate import UndecidedError
 from webhook.server.telemetry.labels import MAX_CAPS
-from webhook.server.telemetry.metrics import BuildInfo, ServerMetrics
+from webhook.server.telemetry.metrics import ServerMetrics
 from webhook.server.telemetry.rejection_metrics import REASONS, RejectionMetrics
 from webhook.server.web.http_errors import HttpError
 from webhook.server.web.request_log import RequestLog
@@ -160,7 +160,7 @@ def test_a_store_out_of_reach_is_counted_though_nothing_is_decided(error: Except
     with pytest.raises(UndecidedError) as raised:
         told.create(1)
     assert told.counts() == {}
-    metrics = ServerMetrics(BuildInfo("1.0"))
+    metrics = ServerMetrics("1.0")
     RequestLog(Log().logger, metrics).log_error(HttpError(500, "undecided", "no decision"), raised.value)
     rejections = {"cap": "gpus", "reason": "unavailable"}
     assert metrics.registry.get_sample_value("tallygate_cap_rejections_total", rejections) == 1

@@ -7,10 +7,10 @@ from webhook.accounting.quantity import Quantity
 from webhook.admission.cap_index import ActiveCap, CapIndex
 from webhook.kube.resource_codec import Replaced, WatchEvent
 from webhook.policy.model import (
-    LabelSelector,
     NamespaceCap,
     NamespaceSelector,
     PodFilter,
+    PolicyLabelSelector,
     PolicySet,
     SourceLocation,
     Subjects,
@@ -37,7 +37,7 @@ def cap(*names: str, pods: PodFilter | None = None) -> ActiveCap:
 
 
 GPUS = cap(GPU, "pods", "limits.memory")
-BATCH = cap(GPU, pods=PodFilter(objects=LabelSelector(match_labels={"tier": "batch"})))
+BATCH = cap(GPU, pods=PodFilter(objects=PolicyLabelSelector(match_labels={"tier": "batch"})))
 
 
 def pod(uid: str, revision: int, gpus: str = "1", namespace: str = "team-a", **more: Any) -> dict[str, Any]:

@@ -2,11 +2,14 @@
 
 A scheduling group has all that matters to other pods, and is stored once for all equal pods. A hundred thousand pods
 have some thousand groups, so that selectors and anti-affinity compare groups, not pods.
+
+The required terms of affinity and anti-affinity are parsed here, too. Source: AffinityTerm and GetAffinityTerms in
+kube-scheduler framework/types.go; mutatePodAffinity in pkg/registry/core/pod/strategy.go, v1.36.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 from weakref import WeakValueDictionary
@@ -15,16 +18,98 @@ import msgspec
 
 from webhook.accounting.amounts import Amounts
 from webhook.accounting.charge import has_ended
-from webhook.accounting.cluster.inter_pod_terms import AffinityTerm, get_required_terms, merge_label_keys, parse_terms
 from webhook.accounting.node_fit import compute_scheduler_requests_on_node
 from webhook.accounting.pod_requests import compute_non_zero_requests
-from webhook.accounting.selectors import SelectorError
-from webhook.objects.meta import ObjectMeta
-from webhook.objects.scheduling import Affinity, SchedulingPod, SchedulingPodSpec, SchedulingPodStatus, Volume
+from webhook.accounting.selectors import Selector, SelectorError, parse_selector
+from webhook.objects.meta import LabelSelector, ObjectMeta, SelectorRequirement
+from webhook.objects.scheduling import (
+    Affinity,
+    PodAffinity,
+    PodAffinityTerm,
+    SchedulingPod,
+    SchedulingPodSpec,
+    SchedulingPodStatus,
+    Volume,
+)
 
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104  # nothing is bound to it: Kubernetes writes it for every address
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
+
+
+class AffinityTerm(NamedTuple):
+    """Pods with these labels, in namespaces with these names or labels, on nodes with one value of the topology key."""
+
+    topology_key: str
+    selector: Selector
+    namespaces: frozenset[str]
+    namespace_selector: Selector
+
+    def matches(self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+        """Return whether the term matches a pod with these labels in this namespace."""
+        is_in_namespaces = namespace in self.namespaces or self.namespace_selector.matches(namespace_labels)
+        return is_in_namespaces and self.selector.matches(labels)
+
+
+def parse_terms(required: Iterable[PodAffinityTerm], namespace: str) -> tuple[AffinityTerm, ...]:
+    """Parse the terms of a pod in a namespace. A term without namespaces matches the pod's own namespace.
+
+    Raises:
+        SelectorError: if a selector has an invalid requirement.
+    """
+    return tuple(_parse_term(each, namespace) for each in required)
+
+
+def get_required_terms(affinity: PodAffinity | None) -> tuple[PodAffinityTerm, ...]:
+    """Return the required terms, without the preferred ones."""
+    if affinity is None:
+        return ()
+    return tuple(affinity.required_during_scheduling_ignored_during_execution or ())
+
+
+def merge_label_keys(pod: SchedulingPod) -> SchedulingPod:
+    """Return a pod with the values of `matchLabelKeys` and `mismatchLabelKeys` in its terms' selectors.
+
+    The API server stores a pod in this form. A pod with a UID has this form already, and its labels may have changed
+    since. (The scheduler itself evaluates the keys of a spread constraint, which need no merging.)
+    """
+    affinity, meta = pod.spec.affinity if pod.spec else None, pod.metadata
+    if pod.spec is None or affinity is None or meta is None or meta.uid or not meta.labels:
+        return pod
+    merged = Affinity(
+        affinity.node_affinity,
+        _merge_affinity_keys(affinity.pod_affinity, meta.labels),
+        _merge_affinity_keys(affinity.pod_anti_affinity, meta.labels),
+    )
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, affinity=merged))
+
+
+def _parse_term(term: PodAffinityTerm, namespace: str) -> AffinityTerm:
+    is_own_namespace_only = not term.namespaces and term.namespace_selector is None
+    return AffinityTerm(
+        term.topology_key,
+        parse_selector(term.label_selector),
+        frozenset({namespace} if is_own_namespace_only else term.namespaces or ()),
+        parse_selector(term.namespace_selector),
+    )
+
+
+def _merge_affinity_keys(affinity: PodAffinity | None, labels: Mapping[str, str]) -> PodAffinity | None:
+    if affinity is None:
+        return None
+    return PodAffinity([_merge_term_keys(each, labels) for each in get_required_terms(affinity)])
+
+
+def _merge_term_keys(term: PodAffinityTerm, labels: Mapping[str, str]) -> PodAffinityTerm:
+    """Return a term with a requirement for each of its keys. An absent selector stays, because it matches nothing."""
+    keys = [(key, "In") for key in term.match_label_keys or ()]
+    keys += [(key, "NotIn") for key in term.mismatch_label_keys or ()]
+    requirements = [SelectorRequirement(key, operator, [labels[key]]) for key, operator in keys if key in labels]
+    selector = term.label_selector
+    if selector is None or not requirements:
+        return term
+    merged = LabelSelector(selector.match_labels, [*(selector.match_expressions or ()), *requirements])
+    return msgspec.structs.replace(term, label_selector=merged)
 
 
 class HostPort(NamedTuple):

@@ -9,7 +9,7 @@ from itertools import chain
 
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.scheduling.incoming_pod import IncomingPod
-from webhook.accounting.scheduling.plugins.inter_pod_affinity import resolve_namespaces
+from webhook.accounting.scheduling.plugins.inter_pod_constraints import resolve_namespaces
 from webhook.objects.meta import LabelSelector, NodeSelector, SelectorRequirement
 from webhook.objects.scheduling import Affinity, PodAffinity, PodAffinityTerm, SchedulingPod, SchedulingPodSpec
 

@@ -1,122 +1,60 @@
-"""The pre-filter and filter plugins in the scheduler's order, run for one pod on all nodes, and the fit error.
+"""The pre-filter and filter plugins in the scheduler's order, run for one pod on all nodes.
 
 Source: findNodesThatFitPod in pkg/scheduler/schedule_one.go, RunPreFilterPlugins, RunFilterPlugins and
 RunFilterPluginsWithNominatedPods in framework/runtime/framework.go, default_plugins.go, v1.36; for nominated pods
-addGENominatedPods in framework/runtime/framework.go, v1.36; for the fit error FitError.Error in
-pkg/scheduler/framework/types.go, v1.36.
+addGENominatedPods in framework/runtime/framework.go, v1.36.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
 
-from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.cluster.cluster import Cluster, fork
 from webhook.accounting.cluster.columns import Mask, NodeIndices
-from webhook.accounting.cluster.fork import fork
 from webhook.accounting.cluster.pod_info import PodInfo
-from webhook.accounting.scheduling.filter_status import Filter, FilterStatus, mark_unresolvable
+from webhook.accounting.scheduling.diagnosis import Diagnosis, FilterStatus, PreFilterStatus, mark_unresolvable
 from webhook.accounting.scheduling.incoming_pod import IncomingPod
 from webhook.accounting.scheduling.plugins import (
-    inter_pod_affinity,
-    node_affinity,
+    inter_pod_constraints,
     node_eligibility,
     node_resources_fit,
     node_volume_limits,
     pod_claims,
-    pod_topology_spread,
     volume_binding,
     volume_restrictions,
     volume_zone,
 )
 
-
-@dataclass(frozen=True, slots=True)
-class PreFilterStatus:
-    """The reason of a pre-filter for a pod that fits no node, and whether it is unresolvable or an error."""
-
-    reason: str
-    is_unresolvable: bool
-    is_error: bool = False
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Diagnosis:
-    """The results of all filters: `statuses` are masks over `nodes`, each node's from the first plugin that rejects it.
-
-    `pre_filter_status` is set if a pre-filter rejects the pod; the filters did not run then.
-    """
-
-    nodes: NodeIndices
-    statuses: tuple[FilterStatus, ...]
-    pre_filter_status: PreFilterStatus | None = None
-
-    @property
-    def feasible(self) -> NodeIndices:
-        """The indices of the nodes that the pod fits on."""
-        return self.nodes[~self.rejected] if self.pre_filter_status is None else self.nodes[:0]
-
-    @property
-    def resolvable(self) -> NodeIndices:
-        """The indices of the nodes that reject the pod and where preemption might help."""
-        if self.pre_filter_status is not None:
-            return self.nodes[:0] if self.pre_filter_status.is_unresolvable else self.nodes
-        unresolvable = np.zeros(len(self.nodes), dtype=np.bool_)
-        for status in self.statuses:
-            unresolvable |= status.unresolvable
-        return self.nodes[self.rejected & ~unresolvable]
-
-    def reasons(self, node_index: int) -> tuple[str, ...]:
-        """Return the reasons of one node for rejecting the pod; empty if the node is feasible."""
-        if self.pre_filter_status is not None:
-            return (self.pre_filter_status.reason,)
-        (position,) = np.flatnonzero(self.nodes == node_index)
-        return tuple(each.reason for each in self.statuses if each.rejected[position])
-
-    @property
-    def error(self) -> str:
-        """The error that ends the scheduler's attempt if there is a node; empty without an error."""
-        if self.pre_filter_status is not None and self.pre_filter_status.is_error and len(self.nodes):
-            return self.pre_filter_status.reason
-        errors = (each for each in self.statuses if each.is_error and each.rejected.any())
-        return next((f'running "{each.plugin}" filter plugin: {each.reason}' for each in errors), "")
-
-    @property
-    def rejected(self) -> Mask:
-        """A mask of the nodes that the filters reject."""
-        rejected = np.zeros(len(self.nodes), dtype=np.bool_)
-        for status in self.statuses:
-            rejected |= status.rejected
-        return rejected
-
+Filter = Callable[[IncomingPod, Cluster, NodeIndices], Iterable[FilterStatus]]
+"""A function that evaluates a pod on nodes. Nodes that it does not reject pass. It may omit empty statuses."""
 
 PreFilter = Callable[[IncomingPod, Cluster], str | None]
 """A function that returns the reason why a pod fits no node at all, or None."""
 
 PRE_FILTERS: Sequence[PreFilter] = (
-    node_affinity.pre_filter_node_affinity,
+    node_eligibility.pre_filter_node_affinity,
     volume_restrictions.pre_filter_volume_restrictions,
     pod_claims.pre_filter_volume_binding,
     volume_zone.pre_filter_volume_zone,
-    inter_pod_affinity.pre_filter_inter_pod_affinity,
+    inter_pod_constraints.pre_filter_inter_pod_affinity,
 )
 """The pre-filters in the order of their plugins. The first reason ends the attempt."""
 
 FILTERS: Mapping[str, Filter] = {
     "NodeUnschedulable": node_eligibility.filter_node_unschedulable,
-    "NodeName": node_affinity.filter_node_name,
+    "NodeName": node_eligibility.filter_node_name,
     "TaintToleration": node_eligibility.filter_taint_toleration,
-    "NodeAffinity": node_affinity.filter_node_affinity,
+    "NodeAffinity": node_eligibility.filter_node_affinity,
     "NodePorts": node_resources_fit.filter_node_ports,
     "NodeResourcesFit": node_resources_fit.filter_node_resources,
     "VolumeRestrictions": volume_restrictions.filter_volume_restrictions,
     "NodeVolumeLimits": node_volume_limits.filter_node_volume_limits,
     "VolumeBinding": volume_binding.filter_volume_binding,
     "VolumeZone": volume_zone.filter_volume_zone,
-    "PodTopologySpread": pod_topology_spread.filter_topology_spread,
-    "InterPodAffinity": inter_pod_affinity.filter_inter_pod_affinity,
+    "PodTopologySpread": inter_pod_constraints.filter_topology_spread,
+    "InterPodAffinity": inter_pod_constraints.filter_inter_pod_affinity,
     "NodeDeclaredFeatures": node_eligibility.filter_node_declared_features,
 }
 """The filters in their order, by plugin. A node has the reasons of the first plugin that rejects it."""
@@ -124,11 +62,12 @@ FILTERS: Mapping[str, Filter] = {
 INTER_POD_PLUGINS = ("PodTopologySpread", "InterPodAffinity")
 """The plugins that depend on other pods: a placement on one node changes their results for others."""
 
+PLUGINS_AFTER_INTER_POD = ("NodeDeclaredFeatures",)
+"""The other plugins that do not run on a node which an inter-pod plugin rejects."""
+
 _NODE_NAMES_PLUGIN = (
     "NodeAffinity"  # the only plugin of the default profile whose pre-filter limits the nodes to evaluate
 )
-
-NO_NODES = "no nodes available to schedule pods"
 
 
 def run_filters(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices | None = None) -> Diagnosis:
@@ -137,12 +76,10 @@ def run_filters(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices | None = 
     for pre_filter in PRE_FILTERS:
         reason = pre_filter(pod, cluster)
         if reason is not None:
-            return Diagnosis(candidates, (), PreFilterStatus(reason, is_unresolvable=True))
+            return Diagnosis(candidates, (), PreFilterStatus(reason))
     if pod.inter_pod.pre_filter_error:
-        return Diagnosis(
-            candidates, (), PreFilterStatus(pod.inter_pod.pre_filter_error, is_unresolvable=True, is_error=True)
-        )
-    node_names = node_affinity.list_named_nodes(pod)
+        return Diagnosis(candidates, (), PreFilterStatus(pod.inter_pod.pre_filter_error, is_error=True))
+    node_names = node_eligibility.list_named_nodes(pod)
     return (
         run_filters_with_nominated_pods(pod, cluster, candidates)
         if node_names is None
@@ -245,33 +182,3 @@ def select_feasible(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices, plug
             feasible &= ~status.rejected
         nodes = nodes if feasible.all() else nodes[feasible]
     return nodes
-
-
-def format_fit_error(diagnosis: Diagnosis, post_filter_message: str = "") -> str:
-    """Return `0/5 nodes are available: …`; `post_filter_message` is the result of preemption."""
-    if not len(diagnosis.nodes):
-        return NO_NODES
-    total = len(diagnosis.nodes)
-    message = (
-        f"{_format_prefix(total)} {diagnosis.pre_filter_status.reason}."
-        if diagnosis.pre_filter_status
-        else format_reason_counts(total, _count_reasons(diagnosis))
-    )
-    return f"{message} {post_filter_message}" if post_filter_message else message
-
-
-def _format_prefix(total: int) -> str:
-    return f"0/{total} nodes are available:"
-
-
-def format_reason_counts(total: int, reason_counts: Counter[str]) -> str:
-    """Format the number of nodes for each reason. The parts are sorted as text, as the scheduler does."""
-    histogram = ", ".join(sorted(f"{number} {reason}" for reason, number in (+reason_counts).items()))
-    return f"{_format_prefix(total)} {histogram}." if histogram else _format_prefix(total)
-
-
-def _count_reasons(diagnosis: Diagnosis) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    for status in diagnosis.statuses:
-        counts[status.reason] += int(status.rejected.sum())
-    return counts

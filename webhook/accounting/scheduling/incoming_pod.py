@@ -20,8 +20,14 @@ from typing import NamedTuple
 import msgspec
 
 from webhook.accounting.amounts import Amounts
-from webhook.accounting.cluster.inter_pod_terms import AffinityTerm, get_required_terms, merge_label_keys, parse_terms
-from webhook.accounting.cluster.pod_info import HostPort, list_host_ports
+from webhook.accounting.cluster.pod_info import (
+    AffinityTerm,
+    HostPort,
+    get_required_terms,
+    list_host_ports,
+    merge_label_keys,
+    parse_terms,
+)
 from webhook.accounting.node_fit import compute_scheduler_requests
 from webhook.accounting.pod_requests import compute_incoming_non_zero_requests
 from webhook.accounting.selectors import Selector, SelectorError, create_selector, join_errors, parse_selector
@@ -80,6 +86,7 @@ class InterPodConstraints(NamedTuple):
 
 
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
+_NO_CLASSES: Mapping[str, PriorityClass] = MappingProxyType({})
 
 
 class IncomingPod(msgspec.Struct, frozen=True, eq=False, dict=True):
@@ -87,7 +94,7 @@ class IncomingPod(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     `requests` are the amounts above zero that the scheduler counts. `uid` is empty for a pod that is not stored yet.
     `priority` is the number that the API server sets. `inter_pod` has the constraints about other pods,
-    `nominated_node` the node on which preemption makes space for the pod, if any.
+    `nominated_node` the node on which preemption makes space for the pod, if any. `pod` is the pod as it is stored.
     """
 
     uid: str
@@ -108,13 +115,15 @@ class IncomingPod(msgspec.Struct, frozen=True, eq=False, dict=True):
         return compute_incoming_non_zero_requests(self.pod)
 
     @staticmethod
-    def from_pod(pod: SchedulingPod) -> IncomingPod:
-        """Parse a pod.
+    def from_pod(pod: SchedulingPod, priority_classes: Mapping[str, PriorityClass] = _NO_CLASSES) -> IncomingPod:
+        """Parse a pod as the API server stores it: with its priority, and with the label keys in its terms.
 
         Raises:
             QuantityError: if a request is invalid.
+            NoPriorityClassError: if the pod names a class that is not in `priority_classes`.
         """
-        meta, spec = pod.metadata or ObjectMeta(), merge_label_keys(pod).spec or SchedulingPodSpec()
+        stored_pod = merge_label_keys(with_resolved_priority(pod, priority_classes))
+        meta, spec = stored_pod.metadata or ObjectMeta(), stored_pod.spec or SchedulingPodSpec()
         labels, namespace = meta.labels or _NO_LABELS, meta.namespace or "default"
         return IncomingPod(
             meta.uid or "",
@@ -127,8 +136,16 @@ class IncomingPod(msgspec.Struct, frozen=True, eq=False, dict=True):
             spec.priority or 0,
             read_inter_pod_constraints(spec, namespace, labels),
             (pod.status.nominated_node_name if pod.status else None) or "",
-            pod,
+            stored_pod,
         )
+
+
+def with_default_priority(pod: SchedulingPod) -> SchedulingPod:
+    """Return the pod with priority 0 if it has none, for callers for which the priority does not matter."""
+    spec = pod.spec or SchedulingPodSpec()
+    if spec.priority is not None:
+        return pod
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(spec, priority=0))
 
 
 def with_resolved_priority(pod: SchedulingPod, classes: Mapping[str, PriorityClass]) -> SchedulingPod:

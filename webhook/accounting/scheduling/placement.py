@@ -5,7 +5,7 @@ give the number of copies. All other copies are placed one by one on the cluster
 placement evaluates again only the plugins whose result may have changed.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
@@ -14,11 +14,16 @@ import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.columns import NodeIndices
-from webhook.accounting.cluster.inter_pod_terms import merge_label_keys
 from webhook.accounting.cluster.pod_info import PodInfo, list_scheduling_volumes
-from webhook.accounting.scheduling.filters import FILTERS, INTER_POD_PLUGINS, Diagnosis, run_filters, select_feasible
-from webhook.accounting.scheduling.incoming_pod import IncomingPod, with_resolved_priority
-from webhook.accounting.scheduling.plugins.node_affinity import list_named_nodes
+from webhook.accounting.scheduling.diagnosis import Diagnosis
+from webhook.accounting.scheduling.filters import (
+    INTER_POD_PLUGINS,
+    PLUGINS_AFTER_INTER_POD,
+    run_filters,
+    select_feasible,
+)
+from webhook.accounting.scheduling.incoming_pod import IncomingPod
+from webhook.accounting.scheduling.plugins.node_eligibility import list_named_nodes
 from webhook.accounting.scheduling.plugins.node_resources_fit import mask_device_backed
 from webhook.accounting.scheduling.scoring import (
     DEFAULT_SCORING,
@@ -27,42 +32,18 @@ from webhook.accounting.scheduling.scoring import (
     Scoring,
     score_nodes,
 )
-from webhook.objects.scheduling import SchedulingPod
 
 _PODS = "pods"
 _DO_NOT_SCHEDULE = "DoNotSchedule"
 _INT64_LIMIT = 1 << 62  # a request may exceed 64 bits where the numbers of the columns do not
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class PlacementResult:
-    """The node index of each copy in turn, and the diagnosis of the first copy that fits no node, None without one."""
+    """The node index of each placed copy in turn, and the diagnosis of the first copy without a node, None if none."""
 
     nodes: tuple[int, ...]
-    diagnosis: Diagnosis | None
-
-
-def place_copies(pod: SchedulingPod, cluster: Cluster, count: int) -> PlacementResult:
-    """Place up to `count` copies of a pod, each on the node with the highest score, and remove them at the end.
-
-    Raises:
-        QuantityError: if a request is invalid.
-    """
-    with open_placement_session(cluster) as session:
-        nodes = session.place(pod, count)
-        return PlacementResult(nodes, None if len(nodes) == count else run_filters(IncomingPod.from_pod(pod), cluster))
-
-
-def count_placeable(pod: SchedulingPod, cluster: Cluster) -> int:
-    """Return the number of copies of a pod that fit. The cluster is unchanged afterwards.
-
-    Raises:
-        QuantityError: if a request is invalid.
-    """
-    incoming = IncomingPod.from_pod(with_resolved_priority(pod, cluster.priority_classes))
-    if is_independent(incoming):
-        return int(sum(count_max_copies(incoming, cluster, run_filters(incoming, cluster).feasible)))
-    return len(place_copies(pod, cluster, count_max_pods(cluster)).nodes)
+    unplaced: Diagnosis | None
 
 
 def is_independent(pod: IncomingPod) -> bool:
@@ -104,30 +85,27 @@ class PlacementSession:
         self._cluster, self._scoring = cluster, scoring
         self.placed_pods: list[PodInfo] = []
 
-    def place(self, pod: SchedulingPod, count: int) -> tuple[int, ...]:
-        """Place up to `count` copies and return the node index of each.
+    def place(self, pod: IncomingPod, count: int, diagnosis: Diagnosis) -> PlacementResult:
+        """Place up to `count` copies of a pod whose first copy has this diagnosis of all nodes.
+
+        The method is the fastest one with the same result as running every filter on every node for each copy.
 
         Raises:
-            QuantityError: if a request is invalid.
-            NoPriorityClassError: if the pod names a missing class.
+            QuantityError: if the size of a claim or volume is invalid.
         """
-        stored_pod = merge_label_keys(with_resolved_priority(pod, self._cluster.priority_classes))
-        incoming = IncomingPod.from_pod(stored_pod)
-        return tuple(self._choose_method(incoming)(stored_pod, incoming, count))
+        if not count or not len(diagnosis.feasible):
+            return PlacementResult((), diagnosis if count else None)
+        if not is_independent(pod) and self._needs_all_filters(pod):
+            return self._place_one_by_one(pod, count, diagnosis)
+        place = self._place_independent if is_independent(pod) else self._place_interacting
+        nodes = tuple(place(pod, count, diagnosis))
+        return PlacementResult(nodes, None if len(nodes) == count else run_filters(pod, self._cluster))
 
-    def _choose_method(self, pod: IncomingPod) -> Callable[[SchedulingPod, IncomingPod, int], Iterator[int]]:
-        """Return the fastest method with the same result as running every filter on every node for each copy."""
-        if is_independent(pod):
-            return self._place_independent
-        return self._place_one_by_one if self._needs_all_filters(pod) else self._place_interacting
-
-    def _place_independent(self, pod: SchedulingPod, incoming: IncomingPod, count: int) -> Iterator[int]:
+    def _place_independent(self, pod: IncomingPod, count: int, diagnosis: Diagnosis) -> Iterator[int]:
         """Place copies that are independent: only the node of the last copy gets a new score."""
-        feasible = run_filters(incoming, self._cluster).feasible
-        capacity = dict(
-            zip(feasible.tolist(), count_max_copies(incoming, self._cluster, feasible).tolist(), strict=True)
-        )
-        lookahead = self._create_lookahead(pod, incoming)
+        feasible = diagnosis.feasible
+        capacity = dict(zip(feasible.tolist(), count_max_copies(pod, self._cluster, feasible).tolist(), strict=True))
+        lookahead = self._create_lookahead(pod)
         node_scores = lookahead.score(feasible).tolist()
         heap = [
             (-score, self._cluster.nodes.get_name(node_index), node_index)
@@ -146,22 +124,14 @@ class PlacementSession:
             else:
                 heappop(heap)
 
-    def _place_interacting(self, pod: SchedulingPod, incoming: IncomingPod, count: int) -> Iterator[int]:
+    def _place_interacting(self, pod: IncomingPod, count: int, diagnosis: Diagnosis) -> Iterator[int]:
         """Place copies that constrain each other: only the inter-pod plugins run again for each copy."""
-        cluster = self._cluster
-        if run_filters(incoming, cluster).pre_filter_status is not None:
-            return
-        remaining = select_feasible(
-            incoming, cluster, cluster.nodes.get_indices(), [each for each in FILTERS if each not in INTER_POD_PLUGINS]
-        )
-        remaining = remaining[
-            np.argsort([cluster.nodes.get_name(node_index) for node_index in remaining.tolist()], kind="stable")
-        ]
-        capacity, lookahead = count_max_copies(incoming, cluster, remaining), self._create_lookahead(pod, incoming)
+        remaining = self._find_remaining_nodes(pod, diagnosis)
+        capacity, lookahead = count_max_copies(pod, self._cluster, remaining), self._create_lookahead(pod)
         node_scores = lookahead.score(remaining)
         for _ in range(count):
             feasible = np.flatnonzero(
-                np.isin(remaining, select_feasible(incoming, cluster, remaining, INTER_POD_PLUGINS))
+                np.isin(remaining, select_feasible(pod, self._cluster, remaining, INTER_POD_PLUGINS))
             )
             if not len(feasible):
                 return
@@ -176,16 +146,30 @@ class PlacementSession:
                     np.delete(each, position) for each in (remaining, capacity, node_scores)
                 )
 
-    def _place_one_by_one(self, pod: SchedulingPod, incoming: IncomingPod, count: int) -> Iterator[int]:
+    def _find_remaining_nodes(self, pod: IncomingPod, diagnosis: Diagnosis) -> NodeIndices:
+        """Return the nodes that pass all filters but those of the inter-pod plugins, ordered by name."""
+        is_blocked = np.zeros(len(diagnosis.nodes), dtype=np.bool_)
+        for status in diagnosis.statuses:
+            if status.plugin in INTER_POD_PLUGINS:
+                is_blocked |= status.rejected
+        blocked = select_feasible(pod, self._cluster, diagnosis.nodes[is_blocked], PLUGINS_AFTER_INTER_POD)
+        nodes = np.concatenate([diagnosis.feasible, blocked])
+        node_names = [self._cluster.nodes.get_name(node_index) for node_index in nodes.tolist()]
+        return nodes[np.argsort(node_names, kind="stable")]
+
+    def _place_one_by_one(self, pod: IncomingPod, count: int, diagnosis: Diagnosis) -> PlacementResult:
         """Place copies by running every filter on every node for each copy."""
-        for _ in range(count):
-            feasible = run_filters(incoming, self._cluster).feasible
+        nodes: list[int] = []
+        while len(nodes) < count:
+            feasible = diagnosis.feasible
             if not len(feasible):
-                return
-            node_scores = score_nodes(incoming, self._cluster, feasible, self._scoring)
-            node_index = min(feasible[node_scores == node_scores.max()].tolist(), key=self._cluster.nodes.get_name)
-            self.assume(pod, node_index)
-            yield node_index
+                return PlacementResult(tuple(nodes), diagnosis)
+            node_scores = score_nodes(pod, self._cluster, feasible, self._scoring)
+            nodes.append(min(feasible[node_scores == node_scores.max()].tolist(), key=self._cluster.nodes.get_name))
+            self.assume(pod, nodes[-1])
+            if len(nodes) < count:
+                diagnosis = run_filters(pod, self._cluster)
+        return PlacementResult(tuple(nodes), None)
 
     def _needs_all_filters(self, pod: IncomingPod) -> bool:
         """Return whether further filters may change their result: for volumes, named nodes or nominated pods."""
@@ -194,17 +178,17 @@ class PlacementSession:
             or list_named_nodes(pod) is not None
         )
 
-    def _create_lookahead(self, pod: SchedulingPod, incoming: IncomingPod) -> ScoreLookahead:
-        return ScoreLookahead(incoming, self._cluster.groups.intern(pod), self._cluster, self._scoring)
+    def _create_lookahead(self, pod: IncomingPod) -> ScoreLookahead:
+        return ScoreLookahead(pod, self._cluster.groups.intern(pod.pod), self._cluster, self._scoring)
 
-    def assume(self, pod: SchedulingPod, node_index: int) -> None:
+    def assume(self, pod: IncomingPod, node_index: int) -> None:
         """Put one copy on a node."""
         copy = PodInfo(
             f"copy {len(self.placed_pods)}",
-            pod.metadata.name or "" if pod.metadata else "",
-            self._cluster.groups.intern(pod),
+            pod.name,
+            self._cluster.groups.intern(pod.pod),
             self._cluster.nodes.get_name(node_index),
-            volumes=list_scheduling_volumes(pod.spec) if pod.spec else (),
+            volumes=list_scheduling_volumes(pod.spec),
         )
         self.placed_pods.append(copy)
         self._cluster.put_pod(copy)

@@ -4,11 +4,15 @@ A DaemonSet gets one pod for every eligible node. Source: nodeShouldRunDaemonPod
 pkg/controller/daemon, v1.36. The controller makes a pod for each node whose taints and labels allow it; the scheduler
 then evaluates that node alone.
 
-`predict_copies` and `schedule_one` are exact, and look for at least a hundred preemption candidates. `predict_quickly`
-tries a few nodes, and answers only if these decide.
+`predict_copies` is exact, and looks for at least a hundred preemption candidates. `predict_quickly` tries a few nodes,
+and is unknown unless these decide.
+
+The scheduler reports for each node only the first plugin that rejects it. To decide between a wait and never, every
+permanent obstacle is evaluated here. Features that are not modelled, of devices, volumes and namespace labels, make a
+prediction unknown.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -16,36 +20,33 @@ import msgspec
 import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.columns import NodeIndices
-from webhook.accounting.cluster.inter_pod_terms import merge_label_keys
-from webhook.accounting.cluster.pod_info import PodInfo
+from webhook.accounting.cluster.columns import Mask, NodeIndices
+from webhook.accounting.cluster.pod_info import AffinityTerm, PodInfo
 from webhook.accounting.node_fit import Shortfall
-from webhook.accounting.scheduling.filters import Diagnosis, run_filters
-from webhook.accounting.scheduling.incoming_pod import IncomingPod, with_resolved_priority
+from webhook.accounting.scheduling.diagnosis import Diagnosis, FilterStatus, mark_unresolvable
+from webhook.accounting.scheduling.filters import Filter, run_filters
+from webhook.accounting.scheduling.incoming_pod import IncomingPod
 from webhook.accounting.scheduling.placement import (
+    PlacementResult,
     PlacementSession,
     count_max_copies,
     is_independent,
     open_placement_session,
 )
-from webhook.accounting.scheduling.plugins import (
-    inter_pod_affinity,
-    node_affinity,
-    node_eligibility,
-    node_resources_fit,
-    pod_topology_spread,
-)
-from webhook.accounting.scheduling.preemption import exclude_hopeless_nodes
-from webhook.accounting.scheduling.schedule import ScheduleResult, schedule_one, select_or_preempt
-from webhook.accounting.scheduling.unmodelled import find_unmodelled
-from webhook.accounting.scheduling.unresolvable import find_largest_allocatable, mask_unresolvable
-from webhook.accounting.scheduling.victims import PreemptionCandidate, select_victims_on_node
+from webhook.accounting.scheduling.plugins import node_eligibility, node_resources_fit
+from webhook.accounting.scheduling.plugins.node_volume_limits import find_migrated_driver, has_migrated_volume
+from webhook.accounting.scheduling.plugins.pod_claims import list_claim_refs
+from webhook.accounting.scheduling.schedule import ScheduleResult, schedule_one
+from webhook.accounting.scheduling.victims import PreemptionCandidate
 from webhook.objects.meta import NodeSelector, NodeSelectorTerm, SelectorRequirement
 from webhook.objects.scheduling import Affinity, NodeAffinity, SchedulingPod, SchedulingPodSpec, Toleration
 
 MAX_CONSUMERS = 5
 """The maximal number of pods in `NodeDiagnosis.consumers`."""
 _PODS = "pods"
+_MAX_DRY_RUNS = 3  # each one removes and restores every pod of a lower priority
+_MAX_LISTED = 3
+_DEFAULT_SCHEDULER = "default-scheduler"
 
 
 class Feasibility(StrEnum):
@@ -80,26 +81,40 @@ class NodeDiagnosis:
     consumers: tuple[NodeConsumer, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Prediction:
     """The prediction for `count` copies of a pod: `nodes` has the node of each copy that can run.
 
-    `schedule_result` is the scheduler's result for the first copy that does not fit. `unmodelled` names the features
-    that were not evaluated. `largest_allocatable` has, for each resource that no node has enough of, the largest
-    allocatable amount of any node.
+    `nodes` is empty as well if all copies fit and are counted without a placement. `unmodelled` names the features that
+    were not evaluated. `diagnosis` is that of the first copy, `next_result` the scheduler's result for the first copy
+    without a node, and `unresolvable` the evaluated nodes on which no copy can ever run. If that is each of them,
+    `largest_allocatable` has, for each resource that no node has enough of, the largest allocatable amount of any node.
     """
 
     feasibility: Feasibility
     count: int
     nodes: tuple[str, ...]
-    unmodelled: tuple[str, ...] = ()
-    schedule_result: ScheduleResult | None = None
+    unmodelled: tuple[str, ...]
+    diagnosis: Diagnosis
+    next_result: ScheduleResult | None = None
+    unresolvable: frozenset[int] = frozenset()
     largest_allocatable: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def placed_count(self) -> int:
         """The number of copies that can run now."""
         return len(self.nodes)
+
+    @property
+    def message(self) -> str:
+        """The scheduler's message for the first copy without a node; empty if all fit."""
+        return self.next_result.message if self.next_result else ""
+
+    @property
+    def candidate(self) -> PreemptionCandidate | None:
+        """The node that preemption selects for the first copy without one, and the victims there."""
+        preemption = self.next_result.preemption if self.next_result else None
+        return preemption.selected if preemption else None
 
 
 _DAEMON_TOLERATIONS = (
@@ -112,111 +127,104 @@ _DAEMON_TOLERATIONS = (
 )
 _HOST_NETWORK_TOLERATION = ("node.kubernetes.io/network-unavailable", "NoSchedule")
 
-_POLICY_NEVER = "Never"
-_MAX_DRY_RUNS = 3  # each one removes and restores every pod of a lower priority
 
-
-@dataclass(frozen=True, slots=True)
-class NodeVictims:
-    """A node, and its victims: the pods that preemption would evict. Another node may have other victims."""
-
-    node: str
-    victims: tuple[PodInfo, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class QuickPrediction:
-    """The number of copies that fit, and the reason of the next one: a fit error, or victims to evict."""
-
-    placed_count: int
-    message: str = ""
-    candidate: NodeVictims | None = None
-
-
-def predict_copies(pod: SchedulingPod, cluster: Cluster, session: PlacementSession, count: int = 1) -> Prediction:
-    """Place copies of a pod on a cluster until the session ends, and return the prediction for them.
+def predict_copies(
+    pod: IncomingPod, cluster: Cluster, session: PlacementSession, count: int, diagnosis: Diagnosis
+) -> Prediction:
+    """Place copies of a pod until the session ends, and return the prediction; `diagnosis` is that of the first copy.
 
     Raises:
-        QuantityError: if a request, or the size of a claim or volume, is invalid.
-        NoPriorityClassError: if the pod names a missing class.
+        QuantityError: if the size of a claim or volume is invalid.
         SelectorError: if a claim has an invalid selector.
     """
-    incoming = IncomingPod.from_pod(with_resolved_priority(pod, cluster.priority_classes))
-    unmodelled = tuple(find_unmodelled(incoming, cluster))
-    nodes = () if incoming.spec.scheduling_gates else session.place(pod, count)
-    node_names = tuple(cluster.nodes.get_name(node_index) for node_index in nodes)
-    if len(node_names) == count:
-        return Prediction(Feasibility.UNKNOWN if unmodelled else Feasibility.NOW, count, node_names, unmodelled)
-    result = schedule_one(pod, cluster)
-    if node_names or not _is_unresolvable(incoming, cluster, result):
-        return Prediction(Feasibility.NOT_NOW, count, node_names, unmodelled, result)
-    return Prediction(
-        Feasibility.NEVER, count, node_names, unmodelled, result, find_largest_allocatable(incoming, cluster)
-    )
+    unmodelled = tuple(find_unmodelled(pod, cluster))
+    if pod.spec.scheduling_gates:
+        placement = PlacementResult((), diagnosis if count else None)
+    else:
+        placement = session.place(pod, count, diagnosis)
+    node_names = _get_names(cluster, placement.nodes)
+    if placement.unplaced is None:
+        return Prediction(_choose_feasible(unmodelled), count, node_names, unmodelled, diagnosis)
+    result = schedule_one(pod, cluster, placement.unplaced)
+    if result.diagnosis is None:
+        return Prediction(Feasibility.NOT_NOW, count, node_names, unmodelled, diagnosis, result)
+    unresolvable = find_unresolvable_nodes(pod, cluster, diagnosis.nodes)
+    is_never = 0 < len(diagnosis.nodes) == len(unresolvable) and diagnosis.pre_filter_status is None
+    feasibility = Feasibility.NEVER if is_never else Feasibility.NOT_NOW
+    largest = find_largest_allocatable(pod, cluster) if is_never else {}
+    return Prediction(feasibility, count, node_names, unmodelled, diagnosis, result, unresolvable, largest)
 
 
-def _is_unresolvable(pod: IncomingPod, cluster: Cluster, result: ScheduleResult) -> bool:
-    """Return whether the pod can never run on any evaluated node."""
-    nodes = (
-        None if result.diagnosis is None or result.diagnosis.pre_filter_status is not None else result.diagnosis.nodes
-    )
-    return nodes is not None and bool(len(nodes)) and bool(mask_unresolvable(pod, cluster, nodes).all())
+def _get_names(cluster: Cluster, nodes: Iterable[int]) -> tuple[str, ...]:
+    return tuple(cluster.nodes.get_name(node_index) for node_index in nodes)
 
 
-def diagnose_node(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis, node_index: int) -> NodeDiagnosis:
-    """Return the diagnosis of one of the evaluated nodes."""
-    columns = cluster.nodes
-    reasons = diagnosis.reasons(node_index)
-    if not reasons:
-        return NodeDiagnosis(columns.get_name(node_index), ())
-    shortfalls = node_resources_fit.find_shortfalls(pod, cluster, node_index)
-    (is_impossible,) = mask_unresolvable(pod, cluster, diagnosis.nodes[diagnosis.nodes == node_index]).tolist()
-    return NodeDiagnosis(
-        columns.get_name(node_index),
-        reasons,
-        shortfalls,
-        not is_impossible,
-        () if is_impossible else _find_top_consumers(cluster, node_index, shortfalls),
-    )
+def _choose_feasible(unmodelled: Sequence[str]) -> Feasibility:
+    """Return the feasibility of copies that all have a node."""
+    return Feasibility.UNKNOWN if unmodelled else Feasibility.NOW
 
 
-def _find_top_consumers(cluster: Cluster, node_index: int, shortfalls: Iterable[Shortfall]) -> tuple[NodeConsumer, ...]:
-    """Return the pods that use most of the short resources; the first resource decides."""
-    names = [each.resource for each in shortfalls if each.resource != _PODS]
-    consumers = [
-        NodeConsumer(pod, amounts)
-        for pod in cluster.get_node_pods(node_index).values()
-        if (amounts := {name: pod.group.requests[name] for name in names if name in pod.group.requests})
-    ]
-    consumers.sort(key=lambda each: ([-each.amounts.get(name, 0) for name in names], each.pod.namespace, each.pod.name))
-    return tuple(consumers[:MAX_CONSUMERS])
+def predict_quickly(pod: IncomingPod, cluster: Cluster, count: int, diagnosis: Diagnosis) -> Prediction:
+    """Predict whether copies of a pod fit now, and leave the cluster unchanged; `diagnosis` is that of the first copy.
 
-
-def predict_daemon_set(pod: SchedulingPod, cluster: Cluster, session: PlacementSession | None = None) -> Prediction:
-    """Place a pod on each eligible node where it fits; `count` is the number of eligible nodes.
-
-    The pods stay until the session ends, if there is one.
+    The prediction is unknown with unmodelled features, and if a few dry runs do not decide whether preemption helps.
 
     Raises:
-        QuantityError: if a request is invalid.
-        NoPriorityClassError: if the pod names a missing class.
+        QuantityError: if the size of a claim or volume is invalid.
+        SelectorError: if a claim has an invalid selector.
     """
-    daemon = merge_label_keys(with_resolved_priority(with_daemon_tolerations(pod), cluster.priority_classes))
-    incoming = IncomingPod.from_pod(daemon)
-    diagnosis = run_filters(incoming, cluster, _find_target_nodes(incoming, cluster))
-    unmodelled = tuple(find_unmodelled(incoming, cluster))
+    unmodelled = tuple(find_unmodelled(pod, cluster))
+    if unmodelled:
+        return Prediction(Feasibility.UNKNOWN, count, (), unmodelled, diagnosis)
+    if _has_capacity(pod, cluster, count, diagnosis.feasible):
+        return Prediction(Feasibility.NOW, count, (), (), diagnosis)
+    with open_placement_session(cluster) as session:
+        placement = session.place(pod, count, diagnosis)
+        node_names = _get_names(cluster, placement.nodes)
+        if placement.unplaced is None:
+            return Prediction(Feasibility.NOW, count, node_names, (), diagnosis)
+        result = schedule_one(pod, cluster, placement.unplaced, _MAX_DRY_RUNS)
+    is_undecided = result.preemption is not None and result.preemption.is_undecided
+    feasibility = Feasibility.UNKNOWN if is_undecided else Feasibility.NOT_NOW
+    return Prediction(feasibility, count, node_names, (), diagnosis, result)
+
+
+def _has_capacity(pod: IncomingPod, cluster: Cluster, count: int, feasible: NodeIndices) -> bool:
+    """Return whether all copies fit on these nodes, where that is known without a placement."""
+    if count == 1:
+        return bool(len(feasible))
+    return is_independent(pod) and int(count_max_copies(pod, cluster, feasible).sum()) >= count
+
+
+def predict_daemon_set(
+    pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis, session: PlacementSession | None = None
+) -> Prediction:
+    """Predict a pod on each eligible node; `count` is the number of eligible nodes.
+
+    `pod` has the tolerations of `with_daemon_tolerations`, `diagnosis` is that of all nodes. The pods that fit stay
+    until the session ends, if there is one.
+
+    Raises:
+        QuantityError: if the size of a claim or volume is invalid.
+        SelectorError: if a claim has an invalid selector.
+    """
+    diagnosis = diagnosis.restrict_to(_find_target_nodes(pod, cluster))
+    unmodelled = tuple(find_unmodelled(pod, cluster))
+    feasible, count = diagnosis.feasible.tolist(), len(diagnosis.nodes)
     if session is not None:
-        for node_index in diagnosis.feasible.tolist():
-            session.assume(daemon, node_index)
-    node_names = tuple(cluster.nodes.get_name(node_index) for node_index in diagnosis.feasible.tolist())
-    if len(node_names) == len(diagnosis.nodes):
-        return Prediction(
-            Feasibility.UNKNOWN if unmodelled else Feasibility.NOW, len(node_names), node_names, unmodelled
-        )
-    rejected = diagnosis.nodes if diagnosis.pre_filter_status else diagnosis.nodes[diagnosis.rejected]
-    feasibility = Feasibility.NEVER if mask_unresolvable(incoming, cluster, rejected).all() else Feasibility.NOT_NOW
-    result = schedule_one(_create_pod_for_node(daemon, cluster.nodes.get_name(int(rejected[0]))), cluster)
-    return Prediction(feasibility, len(diagnosis.nodes), node_names, unmodelled, replace(result, diagnosis=diagnosis))
+        for node_index in feasible:
+            session.assume(pod, node_index)
+    node_names = _get_names(cluster, feasible)
+    if len(node_names) == count:
+        return Prediction(_choose_feasible(unmodelled), count, node_names, unmodelled, diagnosis)
+    rejected = diagnosis.nodes[diagnosis.rejected].tolist()
+    unresolvable = find_unresolvable_nodes(pod, cluster, diagnosis.nodes)
+    feasibility = Feasibility.NEVER if unresolvable.issuperset(rejected) else Feasibility.NOT_NOW
+    pod_for_node = IncomingPod.from_pod(_create_pod_for_node(pod.pod, cluster.nodes.get_name(rejected[0])))
+    result = schedule_one(pod_for_node, cluster, run_filters(pod_for_node, cluster))
+    return Prediction(
+        feasibility, count, node_names, unmodelled, diagnosis, replace(result, diagnosis=diagnosis), unresolvable
+    )
 
 
 def with_daemon_tolerations(pod: SchedulingPod) -> SchedulingPod:
@@ -234,8 +242,8 @@ def _find_target_nodes(pod: IncomingPod, cluster: Cluster) -> NodeIndices:
     nodes = cluster.nodes.get_indices()
     is_target = ~node_eligibility.mask_untolerated_taints(pod, cluster)[nodes]
     for status in (
-        *node_affinity.filter_node_name(pod, cluster, nodes),
-        *node_affinity.filter_node_affinity(pod, cluster, nodes),
+        *node_eligibility.filter_node_name(pod, cluster, nodes),
+        *node_eligibility.filter_node_affinity(pod, cluster, nodes),
     ):
         is_target &= ~status.rejected
     return nodes[np.flatnonzero(is_target)]
@@ -250,60 +258,128 @@ def _create_pod_for_node(pod: SchedulingPod, node_name: str) -> SchedulingPod:
     return msgspec.structs.replace(pod, spec=msgspec.structs.replace(spec, affinity=affinity))
 
 
-def predict_quickly(
-    pod: SchedulingPod, incoming: IncomingPod, cluster: Cluster, count: int, diagnosis: Diagnosis
-) -> QuickPrediction | None:
-    """Predict the first copy of `count` that does not fit; `diagnosis` is that of the first copy.
+def diagnose_node(
+    pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis, node_index: int, *, can_ever_run: bool
+) -> NodeDiagnosis:
+    """Return the diagnosis of one of the evaluated nodes."""
+    name, reasons = cluster.nodes.get_name(node_index), diagnosis.reasons(node_index)
+    if not reasons:
+        return NodeDiagnosis(name, ())
+    shortfalls = node_resources_fit.find_shortfalls(pod, cluster, node_index)
+    consumers = _find_top_consumers(cluster, node_index, shortfalls) if can_ever_run else ()
+    return NodeDiagnosis(name, reasons, shortfalls, can_ever_run, consumers)
 
-    None if all fit, and if a few dry runs do not decide whether preemption helps.
 
-    Raises:
-        QuantityError: if a request is invalid.
-    """
-    if count == 1:
-        return None if len(diagnosis.feasible) else _predict_next_copy(0, incoming, cluster, diagnosis)
-    if is_independent(incoming) and int(count_max_copies(incoming, cluster, diagnosis.feasible).sum()) >= count:
-        return None
-    with open_placement_session(cluster) as session:
-        placed_count = len(session.place(pod, count))
-        return (
-            None
-            if placed_count == count
-            else _predict_next_copy(placed_count, incoming, cluster, run_filters(incoming, cluster))
+def _find_top_consumers(cluster: Cluster, node_index: int, shortfalls: Iterable[Shortfall]) -> tuple[NodeConsumer, ...]:
+    """Return the pods that use most of the short resources; the first resource decides."""
+    names = [each.resource for each in shortfalls if each.resource != _PODS]
+    consumers = [
+        NodeConsumer(pod, amounts)
+        for pod in cluster.get_node_pods(node_index).values()
+        if (amounts := {name: pod.group.requests[name] for name in names if name in pod.group.requests})
+    ]
+    consumers.sort(key=lambda each: ([-each.amounts.get(name, 0) for name in names], each.pod.namespace, each.pod.name))
+    return tuple(consumers[:MAX_CONSUMERS])
+
+
+def _filter_allocatable(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
+    """Reject nodes whose allocatable amounts are too small for the pod even without other pods."""
+    for name, requested in {_PODS: 1, **pod.requests}.items():
+        column = cluster.nodes.find_allocatable_column(name)
+        allocatable = np.zeros(len(nodes), dtype=np.int64) if column is None else column.array[nodes]
+        short = np.asarray(allocatable < requested, dtype=np.bool_)
+        yield mark_unresolvable(
+            f"Insufficient {name}", short & ~node_resources_fit.mask_device_backed(cluster, nodes, name)
         )
 
 
-def _predict_next_copy(
-    placed_count: int, pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis
-) -> QuickPrediction | None:
-    """Predict a copy for which no node is feasible, after `placed_count` others."""
-    nodes = _find_preemption_nodes(pod, cluster, diagnosis)
-    for node_index in nodes[:_MAX_DRY_RUNS].tolist():
-        result = select_victims_on_node(pod, cluster, node_index)
-        if isinstance(result, PreemptionCandidate):
-            return QuickPrediction(
-                placed_count, candidate=NodeVictims(cluster.nodes.get_name(node_index), result.victims)
-            )
-    return (
-        None
-        if len(nodes) > _MAX_DRY_RUNS
-        else QuickPrediction(placed_count, select_or_preempt(pod, cluster, diagnosis).message)
-    )
+_UNRESOLVABLE_FILTERS: Sequence[Filter] = (
+    node_eligibility.filter_node_unschedulable,
+    node_eligibility.filter_node_name,
+    node_eligibility.filter_taint_toleration,
+    node_eligibility.filter_node_affinity,
+    _filter_allocatable,
+)
+"""The filters whose result does not depend on other pods."""
 
 
-def _find_preemption_nodes(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis) -> NodeIndices:
-    """Return the nodes on which preemption may help, the most likely first."""
-    if pod.spec.preemption_policy == _POLICY_NEVER or diagnosis.pre_filter_status is not None:
-        return diagnosis.nodes[:0]
-    nodes = diagnosis.resolvable
-    is_excluded, _ = exclude_hopeless_nodes(pod, cluster, nodes)
-    return _sort_by_likelihood(pod, cluster, nodes[~is_excluded])
+def _mask_unresolvable(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Mask:
+    """Return a mask of the nodes on which the pod can never run in its present form, regardless of the other pods."""
+    unresolvable = np.zeros(len(nodes), dtype=np.bool_)
+    node_names = node_eligibility.list_named_nodes(pod)
+    if node_names is not None:
+        unresolvable |= ~np.isin(
+            nodes, [node_index for name in node_names if (node_index := cluster.nodes.find_index(name)) is not None]
+        )
+    for filter_nodes in _UNRESOLVABLE_FILTERS:
+        for status in filter_nodes(pod, cluster, nodes):
+            unresolvable |= status.rejected
+    return unresolvable
 
 
-def _sort_by_likelihood(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> NodeIndices:
-    """Sort nodes that pass the inter-pod filters first: a node without free resources did not reach these filters."""
-    rejected = np.zeros(len(nodes), dtype=np.bool_)
-    for filter_nodes in (pod_topology_spread.filter_topology_spread, inter_pod_affinity.filter_inter_pod_affinity):
-        for status in filter_nodes(pod, cluster, nodes) if len(nodes) > _MAX_DRY_RUNS else ():
-            rejected |= status.rejected
-    return np.concatenate([nodes[~rejected], nodes[rejected]])
+def find_unresolvable_nodes(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> frozenset[int]:
+    """Return the nodes on which the pod can never run in its present form, regardless of the other pods."""
+    return frozenset(nodes[_mask_unresolvable(pod, cluster, nodes)].tolist())
+
+
+def can_never_run(pod: IncomingPod, cluster: Cluster) -> bool:
+    """Return whether no node can ever run a pod; False without nodes, and with unmodelled features."""
+    nodes = cluster.nodes.get_indices()
+    is_unresolvable = bool(len(nodes)) and bool(_mask_unresolvable(pod, cluster, nodes).all())
+    return is_unresolvable and not any(find_unmodelled(pod, cluster))
+
+
+def find_largest_allocatable(pod: IncomingPod, cluster: Cluster) -> Mapping[str, int]:
+    """Return the largest allocatable amount of each resource that no node has enough of."""
+    maximums = {name: _get_max_allocatable(cluster, name) for name in pod.requests}
+    return {name: largest for name, largest in maximums.items() if largest < pod.requests[name]}
+
+
+def _get_max_allocatable(cluster: Cluster, resource: str) -> int:
+    column = cluster.nodes.find_allocatable_column(resource)
+    return 0 if column is None else int(column.array[cluster.nodes.get_indices()].max(initial=0))
+
+
+def find_unmodelled(pod: IncomingPod, cluster: Cluster) -> Iterator[str]:
+    """Yield a message for each feature of a pod that is not modelled."""
+    yield from _find_unmodelled_volumes(pod, cluster)
+    yield from _find_unmodelled_namespaces(pod, cluster)
+    if pod.spec.resource_claims:
+        yield "resource claims: which devices are free for them is not modelled"
+    for name in pod.requests:
+        if (device_class := cluster.device_classes.find_class(name)) is not None:
+            yield f"{name}: which devices of class {device_class} are free for it is not modelled"
+    if (pod.spec.scheduler_name or _DEFAULT_SCHEDULER) != _DEFAULT_SCHEDULER:
+        yield f"scheduler {pod.spec.scheduler_name}: its rules are not known; those of the default one were asked"
+
+
+def _find_unmodelled_volumes(pod: IncomingPod, cluster: Cluster) -> Iterator[str]:
+    """Yield a message for each feature of a pod's volumes that is not modelled."""
+    if cluster.storage is None:
+        if list_claim_refs(pod) or any(find_migrated_driver(each) for each in pod.spec.volumes or ()):
+            yield "volumes: claims, volumes and storage classes of this cluster are not known"
+    elif has_migrated_volume(pod, cluster.storage):
+        yield "volumes: where a volume built into Kubernetes is reached once its driver serves it is not modelled"
+
+
+def _find_unmodelled_namespaces(pod: IncomingPod, cluster: Cluster) -> Iterator[str]:
+    """Yield a message if a term selects namespaces by label and the labels of some are unknown."""
+    unknown_namespaces = sorted(_find_referenced_namespaces(pod, cluster) - cluster.namespaces.keys())
+    if unknown_namespaces:
+        more = f" and {len(unknown_namespaces) - _MAX_LISTED} more" if len(unknown_namespaces) > _MAX_LISTED else ""
+        yield f"affinity: the labels of namespaces are not known: {', '.join(unknown_namespaces[:_MAX_LISTED])}{more}"
+
+
+def _find_referenced_namespaces(pod: IncomingPod, cluster: Cluster) -> set[str]:
+    """Return the namespaces whose labels decide the terms of the pod, or of pods on nodes."""
+    namespaces: set[str] = set()
+    if any(map(_has_namespace_selector, (*pod.inter_pod.affinity, *pod.inter_pod.anti_affinity))):
+        namespaces |= cluster.label_index.namespaces() | {pod.namespace}
+    existing_terms = cluster.anti_affinity_index.find_candidate_terms(pod.namespace, pod.labels)
+    if any(_has_namespace_selector(each) and each.selector.matches(pod.labels) for each in existing_terms):
+        namespaces.add(pod.namespace)
+    return namespaces
+
+
+def _has_namespace_selector(term: AffinityTerm) -> bool:
+    return bool(term.namespace_selector.conditions)

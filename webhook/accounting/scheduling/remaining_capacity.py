@@ -8,8 +8,9 @@ import numpy as np
 
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.columns import Mask, NodeIndices
-from webhook.accounting.scheduling.filters import Diagnosis, format_fit_error, format_reason_counts, run_filters
-from webhook.accounting.scheduling.incoming_pod import IncomingPod, with_resolved_priority
+from webhook.accounting.scheduling.diagnosis import Diagnosis, format_fit_error, format_reason_counts
+from webhook.accounting.scheduling.filters import run_filters
+from webhook.accounting.scheduling.incoming_pod import IncomingPod
 from webhook.accounting.scheduling.placement import (
     count_max_copies,
     count_max_pods,
@@ -18,9 +19,8 @@ from webhook.accounting.scheduling.placement import (
     open_placement_session,
 )
 from webhook.accounting.scheduling.plugins.node_resources_fit import NO_FREE_PORTS
+from webhook.accounting.scheduling.prediction import find_unmodelled
 from webhook.accounting.scheduling.scoring import ExactIntegerArray
-from webhook.accounting.scheduling.unmodelled import find_unmodelled
-from webhook.objects.scheduling import SchedulingPod
 
 _PODS = "pods"
 
@@ -44,27 +44,22 @@ class RemainingCapacity:
         return sum(self.copies_by_node.values())
 
 
-def compute_remaining_capacity(pod: SchedulingPod, cluster: Cluster) -> RemainingCapacity:
+def compute_remaining_capacity(pod: IncomingPod, cluster: Cluster) -> RemainingCapacity:
     """Return the number of copies of a pod that fit. The cluster is unchanged afterwards.
 
     Raises:
-        QuantityError: if a request, or the size of a claim or volume, is invalid.
-        NoPriorityClassError: if the pod names a missing class.
+        QuantityError: if the size of a claim or volume is invalid.
         SelectorError: if a claim has an invalid selector.
     """
-    resolved_pod = with_resolved_priority(pod, cluster.priority_classes)
-    incoming = IncomingPod.from_pod(resolved_pod)
-    independent = is_independent(incoming)
-    copies_by_node, diagnosis, reason_counts = (
-        _count_independent(incoming, cluster) if independent else _count_by_placement(resolved_pod, incoming, cluster)
-    )
+    count_copies = _count_independent if is_independent(pod) else _count_by_placement
+    copies_by_node, diagnosis, reason_counts = count_copies(pod, cluster)
     message = (
         format_fit_error(diagnosis)
         if diagnosis.pre_filter_status or not len(diagnosis.nodes)
         else format_reason_counts(len(diagnosis.nodes), reason_counts)
     )
     return RemainingCapacity(
-        copies_by_node, message, dict(reason_counts.most_common()), tuple(find_unmodelled(incoming, cluster))
+        copies_by_node, message, dict(reason_counts.most_common()), tuple(find_unmodelled(pod, cluster))
     )
 
 
@@ -77,31 +72,19 @@ def _count_independent(pod: IncomingPod, cluster: Cluster) -> tuple[Mapping[str,
         cluster.nodes.get_name(node_index): int(copies)
         for node_index, copies in zip(feasible.tolist(), capacity, strict=True)
     }
-    reason_counts = _count_reasons(diagnosis)
+    reason_counts = diagnosis.count_reasons()
     for reason, rejected in _find_next_shortfalls(pod, cluster, feasible, capacity):
         reason_counts[reason] += int(rejected.sum())
     return copies_by_node, diagnosis, +reason_counts
 
 
-def _count_by_placement(
-    pod: SchedulingPod, incoming: IncomingPod, cluster: Cluster
-) -> tuple[Mapping[str, int], Diagnosis, Counter[str]]:
+def _count_by_placement(pod: IncomingPod, cluster: Cluster) -> tuple[Mapping[str, int], Diagnosis, Counter[str]]:
     """Count copies by placing them one after the other until no node is feasible."""
     with open_placement_session(cluster) as session:
-        nodes = session.place(pod, count_max_pods(cluster))
-        diagnosis = run_filters(incoming, cluster)
-    return (
-        dict(Counter(cluster.nodes.get_name(node_index) for node_index in nodes)),
-        diagnosis,
-        +_count_reasons(diagnosis),
-    )
-
-
-def _count_reasons(diagnosis: Diagnosis) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    for status in diagnosis.statuses:
-        counts[status.reason] += int(status.rejected.sum())
-    return counts
+        placement = session.place(pod, count_max_pods(cluster), run_filters(pod, cluster))
+        diagnosis = placement.unplaced or run_filters(pod, cluster)
+    copies_by_node = Counter(cluster.nodes.get_name(node_index) for node_index in placement.nodes)
+    return dict(copies_by_node), diagnosis, +diagnosis.count_reasons()
 
 
 def _find_next_shortfalls(

@@ -15,14 +15,12 @@ import numpy as np
 from msgspec.structs import replace
 
 from webhook.accounting.amounts import Amounts, format_amount
-from webhook.accounting.cluster.cluster import Cluster
+from webhook.accounting.cluster.cluster import Cluster, fork
 from webhook.accounting.cluster.columns import NodeIndices
-from webhook.accounting.cluster.fork import fork
 from webhook.accounting.cluster.pod_info import PodInfo
-from webhook.accounting.scheduling.filters import Diagnosis, run_filters, run_filters_with_nominated_pods
+from webhook.accounting.scheduling.filters import run_filters, run_filters_with_nominated_pods
 from webhook.accounting.scheduling.incoming_pod import IncomingPod
 from webhook.accounting.scheduling.plugins import node_eligibility, node_resources_fit
-from webhook.accounting.scheduling.unresolvable import mask_unresolvable
 from webhook.objects.scheduling import Taint, Toleration
 
 _CORDON_TAINT_KEY = "node.kubernetes.io/unschedulable"
@@ -194,7 +192,7 @@ _CHANGES: Sequence[_Change] = (
 )
 
 _MAX_TRIED_NODES = 20
-"""The maximal number of nodes that are tried, the smallest shortfall first."""
+"""The maximal number of nodes that are tried."""
 _MAX_OPTIONS = 3
 
 
@@ -207,18 +205,9 @@ class EvictionOption:
 
 
 def find_eviction_options(
-    pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis, kept_uids: Collection[str]
+    pod: IncomingPod, cluster: Cluster, nodes: Sequence[int], kept_uids: Collection[str]
 ) -> tuple[EvictionOption, ...]:
-    """Return the nodes with the fewest pods to evict, at most three. Pods with a UID in `kept_uids` stay."""
-    if diagnosis.pre_filter_status is not None:
-        return ()
-    nodes = diagnosis.resolvable[~mask_unresolvable(pod, cluster, diagnosis.resolvable)].tolist()
-    nodes.sort(
-        key=lambda node_index: (
-            node_resources_fit.measure_shortfall(pod, cluster, node_index),
-            cluster.nodes.get_name(node_index),
-        )
-    )
+    """Return those of the first nodes with the fewest pods to evict, at most three. Pods in `kept_uids` stay."""
     options = [
         option
         for node_index in nodes[:_MAX_TRIED_NODES]

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.fork import ClusterFork, fork
+from webhook.accounting.cluster.cluster import Cluster, ClusterFork, fork
 from webhook.accounting.cluster.pod_info import PodInfo, list_scheduling_volumes
 from webhook.accounting.scheduling.filters import run_filters_with_nominated_pods
 from webhook.accounting.scheduling.incoming_pod import IncomingPod
@@ -61,7 +60,7 @@ class PreemptionCandidate:
     `violation_count` is the number of victims whose eviction violates a budget.
     """
 
-    place: int
+    node_index: int
     victims: tuple[PodInfo, ...]
     violation_count: int
 
@@ -117,7 +116,7 @@ def split_by_budget(
     violating = [sum([budget.record_disruption(pod) for budget in states]) > 0 for pod in pods]
     return (
         [pod for pod, is_violating in zip(pods, violating, strict=True) if is_violating],
-        [pod for pod, breaks in zip(pods, violating, strict=True) if not breaks],
+        [pod for pod, is_violating in zip(pods, violating, strict=True) if not is_violating],
     )
 
 

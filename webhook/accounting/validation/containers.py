@@ -36,7 +36,7 @@ def check_resources(path: str, requests: Quantities, limits: Quantities, context
             problems += _check_request_against_limit(path, name, quantity, limits.get(name))
     names = requests.keys() | limits.keys()
     if any(map(is_hugepage, names)) and not names & _QOS_NAMES:
-        message = "huge pages are asked for, but neither cpu nor memory; ask for one of them too"
+        message = "huge pages are requested, but neither cpu nor memory; request one of them too"
         problems.append(
             Problem(path, HUGE_PAGES_ALONE.number, Reason.FORBIDDEN, message, "HugePages require cpu or memory")
         )

@@ -49,7 +49,7 @@ def check_value(path: str, name: str, quantity: Quantity) -> list[Problem]:
     """Return the problems of a quantity: negative, too large, or a fraction of a whole unit."""
     problems = []
     if quantity.sign < 0:
-        message = f"{quantity} is below zero; ask for 0 or more"
+        message = f"{quantity} is below zero; request 0 or more"
         problems.append(
             _create_value_problem(
                 path, NEGATIVE_QUANTITY.number, message, "must be greater than or equal to 0", quantity

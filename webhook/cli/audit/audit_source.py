@@ -23,7 +23,7 @@ from webhook.cli.framework import UsageError
 from webhook.cli.sources.observed_cluster import ClusterStores
 from webhook.cli.sources.pagination import list_all
 from webhook.cli.sources.snapshot_reader import SNAPSHOT_HINT, SnapshotError, read_items
-from webhook.gate.scheduling_snapshot import FixedSnapshot, SnapshotProvider
+from webhook.gate.schedulability import FixedSnapshot, SnapshotProvider
 from webhook.kube.client import PooledTransport
 from webhook.kube.config import ClientConfig
 from webhook.kube.resource_codec import Replaced, ResourceCodec
@@ -58,7 +58,7 @@ def read_cluster(connection: ClientConfig, scope: AuditScope, sleep: WaitFunctio
     stores.namespaces.apply(list_all(transport, NAMESPACE_CODEC, connection.server))
     for name in sorted(scope.included_namespaces or ()):
         if stores.namespaces.find(name) is None:
-            raise UsageError(f"there is no namespace {name} at {connection.server}")
+            raise UsageError(f"namespace {name} does not exist at {connection.server}")
     stores.pods.apply(_list_pods(transport, connection.server, stores, scope))
     remarks = (_NODES_NOT_CHECKED,) if check_nodes and scope.included_namespaces is not None else ()
     snapshots = list_nodes(pages) if check_nodes and scope.included_namespaces is None else None
@@ -121,19 +121,19 @@ def read_snapshot(snapshot: Path, scope: AuditScope, *, check_nodes: bool) -> Au
     collected = _SnapshotCollector()
     read_items(snapshot, collected)
     if not collected.namespaces:
-        raise SnapshotError(f"{snapshot}: it holds no namespaces, and policies speak of namespaces; {SNAPSHOT_HINT}")
+        raise SnapshotError(f"{snapshot}: it contains no namespaces, which policies need; {SNAPSHOT_HINT}")
     collected.stores.namespaces.apply(Replaced(collected.namespaces, collected.get_revision()))
     collected.stores.pods.apply(Replaced(collected.pods, collected.get_revision()))
     for name in sorted(scope.included_namespaces or ()):
         if collected.stores.namespaces.find(name) is None:
-            raise UsageError(f"there is no namespace {name} in {snapshot}")
+            raise UsageError(f"namespace {name} does not exist in {snapshot}")
     cluster = Cluster()
     for kind in ("Node", DEVICE_CLASS) if check_nodes else ():
         ingest_objects(cluster, kind, (item for other, item in collected.other_objects if other == kind))
     kinds = {kind for kind, _ in collected.other_objects}
     missing_kinds = sorted(kind for _, kind in REVIEW_TARGETS if kind not in kinds and kind != "Pod")
     remarks = (
-        [f"the snapshot has none of these, and nothing is said of them: {', '.join(missing_kinds)}"]
+        [f"the snapshot does not contain these kinds, and they were not evaluated: {', '.join(missing_kinds)}"]
         if missing_kinds
         else []
     )

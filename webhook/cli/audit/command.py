@@ -27,10 +27,10 @@ _EXCLUDED_NAMESPACES = frozenset({"kube-system", DEFAULT_NAMESPACE})
 @click.command(
     cls=Command,
     examples=(
-        ("tallygate audit --policies policies/", "what a cluster holds that these policies would refuse"),
-        ("tallygate audit --policies policies/ --namespace team-a -o json", "of one namespace, for a program"),
+        ("tallygate audit --policies policies/", "the stored objects that these policies would deny"),
+        ("tallygate audit --policies policies/ --namespace team-a -o json", "one namespace, for a program"),
         ("tallygate audit --policies policies/ --report", "... and write a policy report into each namespace"),
-        ("tallygate audit --policies policies/ --snapshot now.json", "of a file: before a policy is rolled out"),
+        ("tallygate audit --policies policies/ --snapshot now.json", "a file, before a policy is rolled out"),
     ),
 )
 @click.option(
@@ -38,7 +38,7 @@ _EXCLUDED_NAMESPACES = frozenset({"kube-system", DEFAULT_NAMESPACE})
     metavar="PATH",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="A policy file, or a folder of them; may be given several times. Without it the shipped policies count.",
+    help="A policy file, or a folder of them; may be given several times. Without it the shipped policies apply.",
 )
 @click.option(
     "-n", "--namespace", "namespaces", metavar="NAME", multiple=True, help="Only this one; may be given several times."
@@ -71,18 +71,18 @@ def audit(  # noqa: PLR0913 -- one argument for each option
     strict: bool,
     output: str,
 ) -> None:
-    """Judge every stored object as the gate would if it were created now, and every cap by the pods that there are.
+    """Evaluate every stored object as the gate would if it were created now, and every cap by the stored pods.
 
-    What a policy refuses today may have been stored before it was written, or while the gate was away. What was made by
-    a controller is told of once, at its owner. Pods that have ended are left out, and so is what lies in kube-system
-    and tallygate-system, where the gate is not asked. Needed rights: list on all kinds that the gate judges, and on
-    namespaces; with --report also on reports, and to get, create, update and delete them.
+    An object that a policy denies today may have been stored before the policy, or while no gate was running. A problem
+    of objects that a controller created is reported once, at their owner. Pods that have ended are skipped, and so are
+    the namespaces kube-system and tallygate-system, which are excluded from the gate. Needed rights: list on namespaces
+    and on all kinds that the gate evaluates; with --report also get, list, create, update and delete on reports.
 
-    Exit codes: 0 clean, 1 errors (with --strict warnings too), 2 misuse, or something cannot be read or written.
+    Exit codes: 0 clean, 1 errors (with --strict warnings too), 2 a usage error, or a failed read or write.
     """
     cluster_source = ClusterSource(kubeconfig, context, in_cluster, snapshot)
     if report and snapshot:
-        raise UsageError("--report goes with a cluster: into a snapshot nothing is written")
+        raise UsageError("--report needs a cluster: nothing is written into a snapshot")
     policy_set = load_usable_policies(policies)
     scope = AuditScope(_EXCLUDED_NAMESPACES, frozenset(namespaces) or None)
     connection = None if snapshot else cluster_source.connect()

@@ -55,19 +55,21 @@ def list_summary_lines(result: AuditResult, remarks: list[str], report_counts: R
     )
     lines = [f"{scope_text}: {counts_text or 'nothing found'}"]
     if hidden := _count_hidden(result):
-        lines.append(f"{hidden} more are counted and not shown: narrow it by --namespace")
+        lines.append(f"{hidden} more are counted and not shown: narrow the audit with --namespace")
     if coverage.excluded:
         names = ", ".join(sorted(coverage.excluded))
         lines.append(
-            f"{_format_count(coverage.excluded.total(), 'object')} not judged where the gate is not asked: {names}"
+            f"{_format_count(coverage.excluded.total(), 'object')} not evaluated in excluded namespaces: {names}"
         )
     skipped = [(coverage.ended, "pod that has ended", "pods that have ended")]
-    skipped.append((coverage.idle, "ReplicaSet or Job that makes no pods", "ReplicaSets and Jobs that make no pods"))
+    skipped.append(
+        (coverage.idle, "ReplicaSet or Job that creates no pods", "ReplicaSets and Jobs that create no pods")
+    )
     skipped_texts = [
         f"{number} {singular if number == 1 else plural}" for number, singular, plural in skipped if number
     ]
     if skipped_texts:
-        lines.append(f"left out: {', '.join(skipped_texts)}")
+        lines.append(f"skipped: {', '.join(skipped_texts)}")
     if coverage.unreadable:
         lines.append(f"{_format_count(coverage.unreadable, 'object')} could not be read")
     return [

@@ -52,7 +52,7 @@ def status(  # noqa: PLR0913, PLR0917  # each is an option
     *,
     in_cluster: bool,
 ) -> None:
-    """Show what the Secret of `serve --tls-secret` holds, whether API servers are told to trust it, and what goes on.
+    """Show the certificates in the Secret of `serve --tls-secret`, whether API servers trust them, and the rotation.
 
     Nothing is written, and no key is shown. Needed rights: get on the Secret and on both webhook configurations.
 
@@ -85,7 +85,9 @@ def _render_status(secret_status: SecretStatus) -> RenderableType:
     remarks = [Text(text, "yellow") for text in secret_status.activities] + [
         Text(text, "bold red") for text in secret_status.problems
     ]
-    no_configuration = [] if secret_status.trust else [Text("no webhook configuration is there: nobody calls the gate")]
+    no_configuration = (
+        [] if secret_status.trust else [Text("the webhook configuration is missing: no API server calls the gate")]
+    )
     return Lines(
         create_table(("WHAT", "NAMES", "UNTIL", "DAYS LEFT", "SHA-256"), rows),
         *trust_lines,

@@ -64,7 +64,7 @@ def convert_facts(facts: CertificateFacts) -> dict[str, Any]:
     examples=(
         ("tallygate certs issue tls/ --service tallygate-system/tallygate", "an authority and a certificate"),
         ("tallygate certs show tls/", "what is there, and how long it lasts"),
-        ("tallygate certs renew tls/", "make anew what is due; run it daily"),
+        ("tallygate certs renew tls/", "renew certificates that are due; run it daily"),
         ("tallygate certs publish tls/", "let the cluster's API server trust them"),
         ("tallygate certs status", "what a gate keeps in its cluster by itself"),
     ),
@@ -72,14 +72,13 @@ def convert_facts(facts: CertificateFacts) -> dict[str, Any]:
 def certs() -> None:
     """Manage the certificates that the gate serves with, without any other tool.
 
-    A folder holds ca.crt (publish it to the API server), ca.key (keep it off the cluster), tls.crt and tls.key (the
-    gate serves with them, and takes new ones up without a restart). A gate that runs with --tls-secret does all of
-    this by itself.
+    A folder has ca.crt (publish it to the API server), ca.key (keep it off the cluster), tls.crt and tls.key (the gate
+    serves with them, and reloads new ones without a restart). A gate with --tls-secret does all of this by itself.
     """
 
 
 @certs.command(
-    short_help="Make an authority, if there is none, and a certificate.",
+    short_help="Issue a certificate, and its CA if it is missing.",
     examples=(
         ("tallygate certs issue tls/ --service tallygate-system/tallygate", "for a Service in a cluster"),
         ("tallygate certs issue tls/ --name localhost --name 127.0.0.1", "for this machine"),
@@ -89,10 +88,10 @@ def certs() -> None:
 @click.option("--service", metavar="NAMESPACE/NAME", multiple=True, help="A Service: all its names in the cluster.")
 @click.option("--name", metavar="NAME", multiple=True, help="A DNS name or an IP address.")
 def issue(folder: Path, service: tuple[str, ...], name: tuple[str, ...]) -> None:
-    """Make a serving certificate in FOLDER for these names, in place of one that is there.
+    """Issue a serving certificate in FOLDER for these names; it replaces an existing one.
 
-    It is signed by the folder's own authority, which is made when there is none and kept otherwise, so that whoever
-    trusts it trusts the new certificate too.
+    The CA of the folder signs it. The command creates a missing CA and keeps an existing one, so that clients that
+    trust the CA also trust the new certificate.
     """
     with convert_errors():
         names = _combine_names(service, name)
@@ -127,19 +126,19 @@ def show(ctx: click.Context, folder: Path, output: str) -> None:
 
 
 @certs.command(
-    short_help="Make anew what is due.",
+    short_help="Renew certificates that are due.",
     examples=(
-        ("tallygate certs renew tls/", "make anew what is due, and say what was done"),
+        ("tallygate certs renew tls/", "renew certificates that are due, and print the result"),
         ("tallygate certs renew tls/ --force", "make a new serving certificate at once, after a key has leaked, say"),
     ),
 )
 @FOLDER_ARGUMENT
 @click.option("--force", is_flag=True, help="Make a new serving certificate even though none is due.")
 def renew(folder: Path, *, force: bool) -> None:
-    """Make anew what is due in FOLDER: the certificate with a month left, the authority with a year left.
+    """Renew the certificates of FOLDER that are due: the certificate with a month left, the authority with a year left.
 
-    A new authority is trusted beside the old one for as long as a certificate of the old one may live, and signs only
-    after a day: publish ca.crt in between, and nobody ever meets a certificate that they do not trust.
+    A new authority is trusted beside the old one for the remaining lifetime of its certificates, and signs only
+    after a day: publish ca.crt in between, and every client trusts every certificate that it meets.
     """
     with convert_errors():
         actions = renew_certificates(folder, datetime.now(UTC), force=force).actions

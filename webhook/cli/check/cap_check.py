@@ -59,8 +59,8 @@ class CapChecker:
         namespace = typed.subject.namespace
         matching = self._index.find_matching(namespace, labels)
         not_evaluated = tuple(
-            f"cap {name} was not asked: it selects namespaces by label, and the labels of namespace {namespace} are "
-            "not known here"
+            f"cap {name} was not evaluated: it selects namespaces by label, and the labels of namespace {namespace} "
+            "are unknown here"
             for name in matching.unknown
         )
         if typed.view is None or not matching.caps:

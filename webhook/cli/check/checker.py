@@ -4,16 +4,16 @@ It reports duplicate keys and numbers that reach the API server as other numbers
 patches before the API server's validation, and converts a problem of a field to a finding at a line.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from webhook.accounting.quantity import Quantity
 from webhook.accounting.quantity_parser import QuantityError
 from webhook.admission.evaluate import evaluate_request
-from webhook.admission.request import Phase
+from webhook.admission.request import AdmissionRequest, Phase
 from webhook.admission.resource_fields import list_resource_fields
-from webhook.admission.rule_index import Labels, RuleIndex
-from webhook.admission.verdict import Verdict
+from webhook.admission.rule_index import Labels, RuleIndex, RuleSelection
+from webhook.admission.verdict import ALLOWED, Verdict
 from webhook.cli.check import api_validation
 from webhook.cli.check.api_validation import apply_patch
 from webhook.cli.check.cap_check import CapChecker, CapCheckResult
@@ -24,30 +24,26 @@ from webhook.cli.check.merge import (
     ReportedProblem,
     merge_problems,
 )
-from webhook.cli.manifest.bounds import Bounds
-from webhook.cli.manifest.fault import Fault
-from webhook.cli.manifest.locate import locate
-from webhook.cli.manifest.nodes import Entry, Scalar
-from webhook.cli.manifest.nodes import Mapping as MappingNode
-from webhook.cli.manifest.objects import Manifest, duplicates
-from webhook.cli.manifest.scalars import go_float
 from webhook.cli.manifests.manifest_files import create_document_finding
+from webhook.cli.manifests.manifest_objects import Manifest, ManifestError, find_duplicates
 from webhook.cli.manifests.typed_objects import TypedObject, create_subject, parse_object, replace_body
 from webhook.cli.output.findings import Finding, FindingSeverity, FindingSubject
 from webhook.cli.sources.snapshot_reader import SnapshotContents
-from webhook.gate.scheduling_snapshot import FixedSnapshot, SnapshotProvider, check_schedulability
+from webhook.documents.scalars import format_float
+from webhook.documents.syntax_tree import DocumentError, Entry, Limits, Scalar, locate
+from webhook.documents.syntax_tree import Mapping as MappingNode
 from webhook.policy.model import Enforcement, Equality, PolicySet
 
 
-def find_duplicate_keys(manifest: Manifest) -> Iterator[Fault]:
-    """Yield a fault for every duplicate key of a mapping."""
-    for entry in duplicates(manifest.node):
+def find_duplicate_keys(manifest: Manifest) -> Iterator[ManifestError]:
+    """Yield an error for every duplicate key of a mapping."""
+    for entry in find_duplicates(manifest.node):
         message = f"{entry.name} stands here a second time; kubectl keeps the last and drops the others: remove one"
-        yield Fault("TG405", entry.key.place, message)
+        yield ManifestError("TG405", entry.key.position, message)
 
 
-def find_misread_numbers(typed: TypedObject) -> Iterator[Fault]:
-    """Yield a fault for every quantity without quotes that reaches the API server as another number than written."""
+def find_misread_numbers(typed: TypedObject) -> Iterator[ManifestError]:
+    """Yield an error for every quantity without quotes that reaches the API server as another number than written."""
     for resource_field in list_resource_fields(typed.content, typed.view):
         for field, _ in resource_field.lists:
             location = locate(typed.manifest.node, f"{resource_field.path}{field}")
@@ -55,18 +51,22 @@ def find_misread_numbers(typed: TypedObject) -> Iterator[Fault]:
                 yield from _check_number(entry)
 
 
-def _check_number(entry: Entry) -> Iterator[Fault]:
+def _check_number(entry: Entry) -> Iterator[ManifestError]:
     node = entry.value
     if not isinstance(node, Scalar) or isinstance(node.value, bool) or not isinstance(node.value, (int, float)):
         return
-    sent = go_float(node.value) if isinstance(node.value, float) else str(node.value)
+    sent = format_float(node.value) if isinstance(node.value, float) else str(node.value)
     try:
         is_same = Quantity.parse(node.text) == Quantity.parse(sent)
     except QuantityError:
         return
     if not is_same:
         message = f'{entry.name}: {node.text} without quotes is sent as {sent}: write "{node.text}" or {sent}'
-        yield Fault("TG407", node.place, message)
+        yield ManifestError("TG407", node.position, message)
+
+
+NodeCheck = Callable[[AdmissionRequest, RuleSelection, bool], Verdict]
+"""A check of node rules by the nodes of a snapshot, and by the pods on them if the flag is set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +94,13 @@ class RuleChecker:
         verdict = evaluate_request(typed.request, self._index, labels, Phase.VALIDATING)
         return RuleResult(typed, tuple(self._convert_problems(verdict)), verdict.unknown)
 
-    def check_schedulability(
-        self, typed: TypedObject, labels: Labels | None, snapshot_provider: SnapshotProvider
+    def check_nodes(
+        self, typed: TypedObject, labels: Labels | None, check_nodes: NodeCheck, *, has_pods: bool
     ) -> RuleResult:
         """Return the problems of the rules that require a node for the pods of an object."""
-        verdict = check_schedulability(typed.request, self._index, labels, snapshot_provider)
+        request = typed.request
+        selection = self._index.select_node_rules(request.kind, request.namespace, labels)
+        verdict = ALLOWED if selection is None else check_nodes(request, selection, has_pods)
         return RuleResult(typed, tuple(self._convert_problems(verdict)), verdict.unknown)
 
     def _convert_problems(self, verdict: Verdict) -> Iterator[ReportedProblem]:
@@ -126,7 +128,7 @@ def create_findings(manifest: Manifest, subject: FindingSubject, problems: Seque
 
 
 def _create_finding(manifest: Manifest, subject: FindingSubject, located: LocatedProblem) -> Finding:
-    reported, position = located.reported, located.location.place
+    reported, position = located.reported, located.location.position
     problem = reported.problem
     return Finding(
         manifest.file,
@@ -144,12 +146,16 @@ def _create_finding(manifest: Manifest, subject: FindingSubject, located: Locate
 
 @dataclass(frozen=True, slots=True)
 class CheckContext:
-    """The context of the manifests: policies, a snapshot if any, the default namespace, and the parser limits."""
+    """The context of the manifests: policies, a snapshot if any, the default namespace, and the parser limits.
+
+    `check_nodes` stays None if no rule needs the nodes of the snapshot.
+    """
 
     policies: PolicySet
     snapshot: SnapshotContents | None
     namespace: str
-    limits: Bounds
+    limits: Limits
+    check_nodes: NodeCheck | None = None
 
 
 class ManifestChecker:
@@ -169,7 +175,7 @@ class ManifestChecker:
         try:
             typed = parse_object(manifest, self._context.namespace, self._context.limits)
             return None if typed is None else list(self._check_object(typed))
-        except Fault as error:
+        except DocumentError as error:
             return [create_document_finding(manifest.file, error, subject)]
 
     def _check_object(self, typed: TypedObject) -> Iterator[Finding]:
@@ -192,22 +198,20 @@ class ManifestChecker:
         self, typed: TypedObject, labels: Labels | None, problems: Iterable[ReportedProblem]
     ) -> RuleResult:
         """Evaluate the node rules by the nodes of the snapshot, without its pods if the object has pods in it."""
-        cluster = self._context.snapshot.cluster if self._context.snapshot else None
         if (
-            cluster is None
+            self._context.check_nodes is None
             or self._cap_checker is None
             or any(each.severity is FindingSeverity.ERROR for each in problems)
         ):
             return RuleResult(typed, (), ())
-        return self._rule_checker.check_schedulability(
-            typed, labels, FixedSnapshot(cluster, has_pods=not self._cap_checker.has_existing_pods(typed))
-        )
+        has_pods = not self._cap_checker.has_existing_pods(typed)
+        return self._rule_checker.check_nodes(typed, labels, self._context.check_nodes, has_pods=has_pods)
 
     def _report_once(self, typed: TypedObject, message: str) -> Iterator[Finding]:
         """Yield the finding for a check that was not evaluated, at the first such object only."""
         if message not in self._reported_messages:
             self._reported_messages.add(message)
-            error = Fault("TG408", typed.manifest.node.place, message)
+            error = ManifestError("TG408", typed.manifest.node.position, message)
             yield create_document_finding(typed.manifest.file, error, typed.subject, FindingSeverity.NOTE)
 
 

@@ -6,15 +6,15 @@ from pathlib import Path
 import click
 
 from webhook.admission.rule_index import RuleIndex
-from webhook.cli.check.checker import CheckContext, ManifestChecker
+from webhook.cli.check.checker import CheckContext, ManifestChecker, NodeCheck
 from webhook.cli.framework import EXIT_FINDINGS, EXIT_USAGE_ERROR, Command, output_option, strict_option
-from webhook.cli.manifest.bounds import DEFAULT
 from webhook.cli.manifests.manifest_files import UNREADABLE_CODES, LoadedManifests, load_manifests
 from webhook.cli.output import tables
 from webhook.cli.output.findings import Finding, RunSummary, is_failure
 from webhook.cli.progress import track, track_files
 from webhook.cli.sources import snapshot_reader as snapshots
 from webhook.cli.sources.options import load_usable_policies, snapshot_option
+from webhook.documents.syntax_tree import DEFAULT_LIMITS
 
 
 @click.command(
@@ -23,8 +23,8 @@ from webhook.cli.sources.options import load_usable_policies, snapshot_option
         ("tallygate check deploy/", "every manifest in a folder, by the shipped rules"),
         ("helm template . | tallygate check -", "what a chart renders to"),
         ("kustomize build . | tallygate check --policies policies/ -o github -", "by your own rules, in CI"),
-        ("tallygate snapshot -o now.json", "what the cluster holds now, for the caps ..."),
-        ("tallygate check --policies policies/ --snapshot now.json deploy/", "... is there room for these too?"),
+        ("tallygate snapshot -o now.json", "the current state of the cluster, for the caps ..."),
+        ("tallygate check --policies policies/ --snapshot now.json deploy/", "... do these exceed a cap?"),
     ),
 )
 @click.argument("sources", metavar="FILE|FOLDER|-...", nargs=-1, required=True, type=click.Path(allow_dash=True))
@@ -33,14 +33,14 @@ from webhook.cli.sources.options import load_usable_policies, snapshot_option
     metavar="PATH",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="A policy file, or a folder of them; may be given several times. Without it the shipped policies count.",
+    help="A policy file, or a folder of them; may be given several times. Without it the shipped policies apply.",
 )
 @snapshot_option(
-    "What the cluster holds now, for caps and for rules that select namespaces by label: what `tallygate snapshot` "
-    "wrote, or `kubectl get nodes,pods,namespaces -A` with -o json or -o yaml."
+    "The current state of the cluster, for caps and for rules that select namespaces by label: a file of `tallygate "
+    "snapshot`, or of `kubectl get nodes,pods,namespaces -A` with -o json or -o yaml."
 )
 @click.option(
-    "-n", "--namespace", metavar="NAME", default="default", show_default=True, help="Where objects go that do not say."
+    "-n", "--namespace", metavar="NAME", default="default", show_default=True, help="For objects without a namespace."
 )
 @strict_option
 @output_option
@@ -57,26 +57,40 @@ def check(  # noqa: PLR0913 -- one argument for each option
 ) -> None:
     """Check manifests: YAML or JSON files, folders of them at any depth, or stdin (-).
 
-    It says what the API server would refuse about resources, what it lets through though it should not, what the rules
-    say, and, given a snapshot, what the caps say, for the manifests in their order. Each finding names file, line and
-    column. Nothing is sent anywhere.
+    The command reports resources that the API server would reject, or would accept although they are wrong, violations
+    of rules, and, with a snapshot, of caps, for the manifests in their order. Each finding has file, line and column.
+    Nothing is sent anywhere.
 
-    Exit codes: 0 clean, 1 errors (with --strict warnings too), 2 something cannot be read.
+    Exit codes: 0 clean, 1 errors (with --strict warnings too), 2 a file cannot be read.
     """
     policy_set = load_usable_policies(policies)
     snapshot_contents = (
         snapshots.read_snapshot(snapshot, with_cluster=RuleIndex(policy_set).has_node_rules) if snapshot else None
     )
-    check_context = CheckContext(policy_set, snapshot_contents, namespace, DEFAULT)
-    loaded = load_manifests(sources, sys.stdin.buffer, DEFAULT, track_files)
+    check_context = CheckContext(
+        policy_set, snapshot_contents, namespace, DEFAULT_LIMITS, _create_node_check(snapshot_contents)
+    )
+    loaded = load_manifests(sources, sys.stdin.buffer, DEFAULT_LIMITS, track_files)
     run_summary = RunSummary("object", loaded.file_count, non_object_count=loaded.non_object_count)
     findings = _check_manifests(loaded, check_context, run_summary)
     if check_context.policies.caps and snapshot is None:
-        run_summary.notes.append("caps were not asked: give what the cluster holds now with --snapshot")
+        run_summary.notes.append("caps were not evaluated: give the current state of the cluster with --snapshot")
     tables.print_findings(findings, run_summary, output)
     if any(finding.code in UNREADABLE_CODES for finding in findings):
         ctx.exit(EXIT_USAGE_ERROR)
     ctx.exit(EXIT_FINDINGS if is_failure(findings, strict=strict) else 0)
+
+
+def _create_node_check(contents: snapshots.SnapshotContents | None) -> NodeCheck | None:
+    """Return the check of node rules by a snapshot, None without its cluster: only this check needs numpy."""
+    if contents is None or contents.cluster is None:
+        return None
+    from webhook.gate.schedulability import FixedSnapshot, check_schedulability  # noqa: PLC0415  see the docstring
+
+    cluster = contents.cluster
+    return lambda request, selection, has_pods: check_schedulability(
+        request, selection, FixedSnapshot(cluster, has_pods=has_pods)
+    )
 
 
 def _check_manifests(loaded: LoadedManifests, check_context: CheckContext, run_summary: RunSummary) -> list[Finding]:

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from webhook.accounting.problem import Problem
-from webhook.cli.manifest.locate import Spot
 from webhook.cli.output.findings import FindingSeverity
+from webhook.documents.syntax_tree import FieldLocation
 
 API_SERVER = "the API server"
 ACCEPTED_BY_KUBERNETES = "tallygate (Kubernetes lets it through)"
@@ -45,7 +45,7 @@ class LocatedProblem:
     """A reported problem and its location in the file."""
 
     reported: ReportedProblem
-    location: Spot
+    location: FieldLocation
 
 
 def merge_problems(located: Sequence[LocatedProblem]) -> Iterator[LocatedProblem]:
@@ -55,7 +55,7 @@ def merge_problems(located: Sequence[LocatedProblem]) -> Iterator[LocatedProblem
     dropped if a rule reports the same mistake, and the rule's problem then names both reporters.
     """
     written_keys = {_create_key(each.reported) for each in located if each.location.exact}
-    unique_problems = {(each.reported, each.location.place): each for each in located}.values()
+    unique_problems = {(each.reported, each.location.position): each for each in located}.values()
     candidates = [
         each for each in unique_problems if each.location.exact or _create_key(each.reported) not in written_keys
     ]
@@ -92,7 +92,7 @@ def _is_covered(rule: LocatedProblem, other: LocatedProblem) -> bool:
         )
     ):
         return False
-    if rule.location.place == other.location.place:
+    if rule.location.position == other.location.position:
         return True
     name = rule_problem.field.removeprefix(other_problem.field)
     return name.startswith("[") and f" {name[1:-1]} " in other_problem.message

@@ -13,16 +13,16 @@ import click
 import msgspec
 
 from webhook.cli.demo.demo_files import DEMO_PODS, DemoFiles
-from webhook.cli.manifest.bounds import DEFAULT
-from webhook.cli.manifest.documents import documents
-from webhook.cli.manifest.to_json import to_json
+from webhook.documents.reader import read_documents
+from webhook.documents.syntax_tree import DEFAULT_LIMITS
+from webhook.documents.to_json import to_json
 from webhook.errors import TallygateError
 
 _PHASES = ("mutate", "validate")
 _DESCRIPTIONS = {
     "good": "Two GPUs of the four that team-a may hold.",
     "bad": "One and a half GPUs, and a request that is not its limit.",
-    "greedy": "Three GPUs, where two of four are promised already.",
+    "greedy": "Three GPUs, where two of four are already reserved.",
 }
 
 
@@ -136,7 +136,8 @@ def create_review(pod: dict[str, Any], phase: str) -> dict[str, Any]:
 
 def _parse_pod(text: str) -> dict[str, Any]:
     """Parse a pod and copy each limit to a missing request, as the API server does."""
-    pod: dict[str, Any] = msgspec.json.decode(to_json(next(documents(text, DEFAULT)).root, DEFAULT.expanded))
+    document = next(read_documents(text, DEFAULT_LIMITS))
+    pod: dict[str, Any] = msgspec.json.decode(to_json(document.root, DEFAULT_LIMITS.expanded))
     for container in pod["spec"]["containers"]:
         resources = container["resources"]
         resources["requests"] = {**resources["limits"], **resources.get("requests", {})}

@@ -1,19 +1,25 @@
-"""The loader of manifests: from the arguments of a command to the objects in the named files."""
+"""The files of manifests: from the arguments of a command to the objects, with a finding for every invalid file.
 
+Only this module of the package reads files.
+"""
+
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import BinaryIO
 
-from webhook.cli.manifest import files
-from webhook.cli.manifest.bounds import Bounds
-from webhook.cli.manifest.documents import documents
-from webhook.cli.manifest.fault import Fault
-from webhook.cli.manifest.objects import Manifest, NotAnObject, objects
+from webhook.cli.manifests.manifest_objects import Manifest, ManifestError, NotAnObject, list_objects
 from webhook.cli.output.findings import Finding, FindingSeverity, FindingSubject
+from webhook.documents.reader import read_documents
+from webhook.documents.syntax_tree import START, DocumentError, ErrorKind, Limits, Position
 
 UNREADABLE_CODES = frozenset({"TG401", "TG402", "TG406"})
 """Codes of files that could not be read: usage errors, not findings."""
 
+STDIN = "-"
+_SUFFIXES = (".yaml", ".yml", ".json")
+_CODES = {ErrorKind.SYNTAX: "TG401", ErrorKind.TOO_LARGE: "TG402"}
 _NO_OBJECT = FindingSubject()
 
 FileTracker = Callable[[Iterable[str]], Iterable[str]]
@@ -38,36 +44,86 @@ class LoadedManifests:
         return len(self.file_names)
 
 
-def load_manifests(arguments: tuple[str, ...], stdin: BinaryIO, limits: Bounds, track: FileTracker) -> LoadedManifests:
+def load_manifests(arguments: tuple[str, ...], stdin: BinaryIO, limits: Limits, track: FileTracker) -> LoadedManifests:
     """Read every file that the arguments name; an invalid file does not hide the others."""
     loaded = LoadedManifests()
-    for name in track(files.find(arguments)):
-        text = files.read(name, stdin, limits)
-        loaded.file_names.append(text.name)
+    for name in track(find_files(arguments)):
+        shown_name = "<stdin>" if name == STDIN else format_file_name(name)
+        loaded.file_names.append(shown_name)
         try:
-            _load_file(loaded, text, limits)
-        except Fault as error:
-            loaded.findings.append(create_document_finding(text.name, error))
+            for document in read_documents(read_text(name, stdin, limits), limits):
+                for item in list_objects(shown_name, document):
+                    if isinstance(item, NotAnObject):
+                        loaded.non_object_count += 1
+                    else:
+                        loaded.manifests.append(item)
+        except DocumentError as error:
+            loaded.findings.append(create_document_finding(shown_name, error))
     return loaded
 
 
-def _load_file(loaded: LoadedManifests, file: files.TextFile, limits: Bounds) -> None:
-    if file.fault is not None:
-        raise file.fault
-    for item in _parse_objects(file, limits):
-        if isinstance(item, NotAnObject):
-            loaded.non_object_count += 1
-        else:
-            loaded.manifests.append(item)
-
-
-def _parse_objects(file: files.TextFile, limits: Bounds) -> Iterator[Manifest | NotAnObject]:
-    for document in documents(file.text, limits):
-        yield from objects(file.name, document)
+def get_code(error: DocumentError) -> str:
+    """Return the code of the finding of an error."""
+    return error.code if isinstance(error, ManifestError) else _CODES[error.kind]
 
 
 def create_document_finding(
-    file: str, error: Fault, subject: FindingSubject = _NO_OBJECT, severity: FindingSeverity = FindingSeverity.ERROR
+    file: str,
+    error: DocumentError,
+    subject: FindingSubject = _NO_OBJECT,
+    severity: FindingSeverity = FindingSeverity.ERROR,
 ) -> Finding:
-    """Create the finding of a fault about a file, or about an object in it."""
-    return Finding(file, error.place.line, error.place.column, severity, error.code, error.message, subject=subject)
+    """Create the finding of an error in a file, or in an object of the file."""
+    return Finding(file, *error.position, severity, get_code(error), error.message, subject=subject)
+
+
+def format_file_name(name: str) -> str:
+    """Return the name of a file as valid text, whatever its bytes are."""
+    return os.fsencode(name).decode("utf-8", "replace")
+
+
+def find_files(arguments: tuple[str, ...]) -> list[str]:
+    """Return the files that arguments name, and the sorted `.yaml`, `.yml` and `.json` files of folders.
+
+    Folders are read at any depth. Folders whose name begins with a dot are left out, as are links to folders, which
+    could form a cycle.
+    """
+    return [name for argument in arguments for name in _list_files(argument)]
+
+
+def _list_files(argument: str) -> Iterator[str]:
+    if argument == STDIN or not Path(argument).is_dir():
+        yield argument
+        return
+    for folder, folders, names in os.walk(argument):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        yield from (str(Path(folder, name)) for name in sorted(names) if name.endswith(_SUFFIXES))
+
+
+def read_text(name: str, stdin: BinaryIO, limits: Limits) -> str:
+    """Return the text of a file.
+
+    Raises:
+        DocumentError: if the file cannot be read, is too large, or is not UTF-8 text.
+    """
+    try:
+        data = _read_bytes(name, stdin, limits.size + 1)
+    except OSError as error:
+        raise ManifestError("TG406", START, f"cannot be read: {error.strerror or error}") from error
+    if len(data) > limits.size:
+        raise DocumentError(ErrorKind.TOO_LARGE, START, f"larger than {limits.size / 1024**2:g} MiB")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        start = data.rfind(b"\n", 0, error.start) + 1
+        column = len(data[start : error.start].decode("utf-8", "replace")) + 1
+        position = Position(data.count(b"\n", 0, error.start) + 1, column)
+        message = f"this is not UTF-8 text: byte 0x{data[error.start]:02x}"
+        raise DocumentError(ErrorKind.SYNTAX, position, message) from error
+
+
+def _read_bytes(name: str, stdin: BinaryIO, max_size: int) -> bytes:
+    if name == STDIN:
+        return stdin.read(max_size)
+    with Path(name).open("rb") as file:
+        return file.read(max_size)

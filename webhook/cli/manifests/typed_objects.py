@@ -7,13 +7,10 @@ import msgspec
 
 from webhook.admission.kinds import REVIEW_TARGETS, DecodedObject, PodView
 from webhook.admission.request import CREATE, AdmissionRequest
-from webhook.cli.manifest.bounds import Bounds
-from webhook.cli.manifest.fault import Fault
-from webhook.cli.manifest.locate import locate
-from webhook.cli.manifest.nodes import Node, Scalar
-from webhook.cli.manifest.objects import Manifest
-from webhook.cli.manifest.to_json import to_json
+from webhook.cli.manifests.manifest_objects import Manifest, ManifestError
 from webhook.cli.output.findings import FindingSubject
+from webhook.documents.syntax_tree import Limits, Node, Scalar, locate
+from webhook.documents.to_json import to_json
 
 _TYPE_PATTERN = re.compile(r"`([a-z]+)(?: \| null)?`")
 _TYPE_NAMES = {
@@ -53,11 +50,11 @@ def create_subject(manifest: Manifest, namespace: str) -> FindingSubject:
     return FindingSubject(manifest.document, manifest.kind, object_namespace, manifest.name, manifest.origin)
 
 
-def parse_object(manifest: Manifest, namespace: str, limits: Bounds) -> TypedObject | None:
+def parse_object(manifest: Manifest, namespace: str, limits: Limits) -> TypedObject | None:
     """Decode an object; return None if its kind requests no resources.
 
     Raises:
-        Fault: if a field has another type than in the API, or aliases expand beyond the limits.
+        DocumentError: if a field has another type than in the API, or aliases expand beyond the limits.
     """
     target = REVIEW_TARGETS.get((manifest.group, manifest.kind))
     if target is None:
@@ -77,8 +74,8 @@ def replace_body(typed: TypedObject, body: bytes) -> TypedObject:
     return replace(typed, body=body, content=content, view=target.find_pod(content))
 
 
-def _create_type_error(manifest: Manifest, error: msgspec.ValidationError) -> Fault:
-    """Create the fault of a type error.
+def _create_type_error(manifest: Manifest, error: msgspec.ValidationError) -> ManifestError:
+    """Create the error of a wrong type.
 
     Its text is like "Expected `array`, got `object` - at `$.spec.containers`", with `[...]` for the keys of maps.
     """
@@ -87,8 +84,8 @@ def _create_type_error(manifest: Manifest, error: msgspec.ValidationError) -> Fa
     location = locate(manifest.node, field)
     expectation = _TYPE_PATTERN.sub(lambda match: _TYPE_NAMES.get(match[1], match[1]), text).replace(" | null", "")
     message = f"{field}: {expectation[:1].lower()}{expectation[1:]}" if field else expectation
-    return Fault(
-        "TG404", location.place, f"{message}{_suggest_quotes(location.node)}; the API server could not decode this"
+    return ManifestError(
+        "TG404", location.position, f"{message}{_suggest_quotes(location.node)}; the API server could not decode this"
     )
 
 

@@ -72,8 +72,8 @@ NOT_AS_WRITTEN = Code(
 )
 NOT_EVALUATED = Code(
     "TG408",
-    "not-judged",
-    "A rule or cap could not be applied, because something it asks about is not known here.",
+    "not-evaluated",
+    "A rule or cap could not be applied, because something that it needs is unknown here.",
     "A rule that selects namespaces by label needs their labels. Nothing is guessed: give them with `--snapshot`, the "
     "output of `kubectl get nodes,pods,namespaces -A -o json`.",
     "tallygate check pod.yaml\n",

@@ -104,12 +104,11 @@ def format_summary(run_summary: RunSummary, findings: Sequence[Finding]) -> list
     if run_summary.skipped_kinds:
         kinds = ", ".join(f"{kind} {number}" for kind, number in sorted(run_summary.skipped_kinds.items()))
         lines.append(
-            f"{_format_count(run_summary.skipped_kinds.total(), 'object')} of kinds that ask for nothing "
-            f"passed over: {kinds}"
+            f"{_format_count(run_summary.skipped_kinds.total(), 'object')} of kinds without requests skipped: {kinds}"
         )
     if run_summary.non_object_count:
         lines.append(
-            f"{_format_count(run_summary.non_object_count, 'document')} passed over that no API has: "
+            f"{_format_count(run_summary.non_object_count, 'document')} skipped that no API has: "
             "neither apiVersion nor kind"
         )
     return lines + run_summary.notes

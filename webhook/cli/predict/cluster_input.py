@@ -16,16 +16,11 @@ import msgspec
 from webhook.accounting.charge import has_ended
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.ingest import ingest
-from webhook.accounting.cluster.inter_pod_terms import merge_label_keys
-from webhook.accounting.cluster.pod_info import PodInfo, create_pod_info
+from webhook.accounting.cluster.pod_info import PodInfo, create_pod_info, merge_label_keys
 from webhook.accounting.cluster.storage_index import StorageIndex
 from webhook.accounting.quantity_parser import QuantityError
 from webhook.cli.framework import UsageError
-from webhook.cli.manifest.bounds import DEFAULT, Bounds
-from webhook.cli.manifest.documents import documents
-from webhook.cli.manifest.fault import Fault
-from webhook.cli.manifest.objects import Manifest
-from webhook.cli.manifest.to_json import to_json
+from webhook.cli.manifests.manifest_objects import Manifest
 from webhook.cli.predict.pods_to_place import PodsToPlace, read_manifests
 from webhook.cli.sources import snapshot_items
 from webhook.cli.sources.cluster_source import ClusterSource
@@ -33,6 +28,9 @@ from webhook.cli.sources.observed_cluster import PODS_PATH
 from webhook.cli.sources.pagination import ListError, UnknownResourceError, list_all
 from webhook.cli.sources.snapshot_items import SchedulingObject, SnapshotItem
 from webhook.cli.sources.snapshot_reader import SnapshotError, read_items
+from webhook.documents.reader import read_documents
+from webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, Limits
+from webhook.documents.to_json import to_json
 from webhook.errors import TallygateError
 from webhook.kube.api_errors import ApiErrorReason
 from webhook.kube.client import ApiEndpoint, PooledTransport
@@ -51,11 +49,11 @@ _DEFAULT_MAX_PODS = msgspec.Raw(b'"110"')
 _HOSTNAME = "kubernetes.io/hostname"
 
 
-def put_nodes(cluster: Cluster, manifests: Iterable[Manifest], limits: Bounds) -> None:
+def put_nodes(cluster: Cluster, manifests: Iterable[Manifest], limits: Limits) -> None:
     """Add the nodes of manifests, or replace the nodes of the same names.
 
     Raises:
-        Fault: if the aliases of a manifest expand beyond the limits.
+        DocumentError: if the aliases of a manifest expand beyond the limits.
         UsageError: if a manifest is not a node, or a quantity is invalid.
     """
     for manifest in manifests:
@@ -64,12 +62,12 @@ def put_nodes(cluster: Cluster, manifests: Iterable[Manifest], limits: Bounds) -
         try:
             node = _NODE_DECODER.decode(to_json(manifest.node, limits.expanded))
         except msgspec.ValidationError as error:
-            location = f"{manifest.file}:{manifest.node.place.line}:{manifest.node.place.column}"
+            location = f"{manifest.file}:{manifest.node.position.line}:{manifest.node.position.column}"
             raise UsageError(f"{location}: {error}; the API server could not decode this") from error
         _put_node(cluster, node, manifest.file)
 
 
-def add_nodes(cluster: Cluster, option_value: str, option_number: int, limits: Bounds) -> None:
+def add_nodes(cluster: Cluster, option_value: str, option_number: int, limits: Limits) -> None:
     """Add the number of nodes that a text such as `4 x {cpu: 8, nvidia.com/gpu: 2}` describes.
 
     Their names are `added-{option_number}-1` and so on.
@@ -95,12 +93,13 @@ def add_nodes(cluster: Cluster, option_value: str, option_number: int, limits: B
         )
 
 
-def _parse_amounts(option_value: str, text: str, limits: Bounds) -> list[ResourceList]:
+def _parse_amounts(option_value: str, text: str, limits: Limits) -> list[ResourceList]:
     try:
         return [
-            _AMOUNTS_DECODER.decode(to_json(document.root, limits.expanded)) for document in documents(text, limits)
+            _AMOUNTS_DECODER.decode(to_json(document.root, limits.expanded))
+            for document in read_documents(text, limits)
         ][:1]
-    except (Fault, msgspec.ValidationError) as error:
+    except (DocumentError, msgspec.ValidationError) as error:
         raise UsageError(f"--add {option_value}: {error}") from error
 
 
@@ -189,7 +188,7 @@ def _list_cluster(access: ApiEndpoint) -> ClusterInput:
         for record in list_all(transport, pods, access.server).items:
             _add_pod(cluster_input, record)
     except QuantityError as error:
-        raise ClusterInputError(f"{access.server} has stored a quantity that is none: {error}") from error
+        raise ClusterInputError(f"{access.server} has stored an invalid quantity: {error}") from error
     finally:
         transport.close()
     return cluster_input
@@ -258,7 +257,7 @@ def find_pending_pod(reference: str, namespace: str, cluster_input: ClusterInput
     """
     kind, _, name = reference.rpartition("/")
     if kind not in ("pod", "pods", "po") or not name:
-        raise UsageError(f"{reference}: name a pod that waits for a node as pod/NAME, or a file of manifests behind -f")
+        raise UsageError(f"{reference}: name a pending pod as pod/NAME, or a file of manifests after -f")
     pod = cluster_input.pending_pods.get((namespace, name))
     if pod is None:
         raise UsageError(f"{reference}: {_explain_missing_pod(name, namespace, cluster_input)}")
@@ -272,8 +271,8 @@ def _explain_missing_pod(name: str, namespace: str, cluster_input: ClusterInput)
     waiting = sorted(
         f"{pod_name} --namespace {pod_namespace}" for pod_namespace, pod_name in cluster_input.pending_pods
     )
-    hint = f"; those that do are {', '.join(waiting[:10])}" if waiting else "; none does"
-    return f"no pod of that name in namespace {namespace} waits for a node{hint}"
+    hint = f"; pending pods are {', '.join(waiting[:10])}" if waiting else "; no pod is pending"
+    return f"no pod of that name in namespace {namespace} is pending{hint}"
 
 
 def read_cluster_input(
@@ -290,9 +289,9 @@ def read_cluster_input(
         click.echo(f"tallygate: {omission}", err=True)
     for path in nodes:
         try:
-            put_nodes(cluster_input.cluster, read_manifests([str(path)]), DEFAULT)
-        except Fault as fault:
-            raise UsageError(f"{path}:{fault.place.line}:{fault.place.column}: {fault.message}") from fault
+            put_nodes(cluster_input.cluster, read_manifests([str(path)]), DEFAULT_LIMITS)
+        except DocumentError as fault:
+            raise UsageError(f"{path}:{fault.position.line}:{fault.position.column}: {fault.message}") from fault
     for number, option_value in enumerate(added_nodes, 1):
-        add_nodes(cluster_input.cluster, option_value, number, DEFAULT)
+        add_nodes(cluster_input.cluster, option_value, number, DEFAULT_LIMITS)
     return cluster_input

@@ -17,10 +17,6 @@ from webhook.accounting.scheduling.placement import open_placement_session
 from webhook.accounting.scheduling.prediction import Feasibility
 from webhook.accounting.scheduling.scoring import DEFAULT_SCORING, Scoring, ScoringStrategy
 from webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
-from webhook.cli.manifest.bounds import DEFAULT, Bounds
-from webhook.cli.manifest.documents import documents
-from webhook.cli.manifest.fault import Fault
-from webhook.cli.manifest.to_json import to_json
 from webhook.cli.output import tables
 from webhook.cli.predict import prediction_json, prediction_text
 from webhook.cli.predict.cluster_input import ClusterInput, find_pending_pod, read_cluster_input
@@ -29,6 +25,9 @@ from webhook.cli.predict.prediction_details import PredictionDetails, predict_po
 from webhook.cli.progress import track
 from webhook.cli.sources.cluster_source import ClusterSource
 from webhook.cli.sources.options import connection_options, snapshot_option
+from webhook.documents.reader import read_documents
+from webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, Limits
+from webhook.documents.to_json import to_json
 from webhook.errors import TallygateError
 
 _SYNTAX = (
@@ -59,7 +58,7 @@ class _ScoringConfig(msgspec.Struct, rename="camel", forbid_unknown_fields=True)
     requested_to_capacity_ratio: _CapacityRatio | None = None
 
 
-def parse_scoring(option_value: str | None, limits: Bounds) -> Scoring:
+def parse_scoring(option_value: str | None, limits: Limits) -> Scoring:
     """Parse a strategy by its name, or a `scoringStrategy`; return that of the default profile without a value.
 
     Raises:
@@ -70,9 +69,9 @@ def parse_scoring(option_value: str | None, limits: Bounds) -> Scoring:
     if option_value in set(ScoringStrategy) - {ScoringStrategy.REQUESTED_TO_CAPACITY_RATIO}:
         return Scoring(ScoringStrategy(option_value))
     try:
-        (document,) = documents(option_value, limits)
+        (document,) = read_documents(option_value, limits)
         config = msgspec.json.decode(to_json(document.root, limits.expanded), type=_ScoringConfig)
-    except (Fault, ValueError) as error:
+    except (DocumentError, ValueError) as error:
         raise UsageError(f"--scoring {option_value}: {error}; {_SYNTAX}") from error
     weights = {resource.name: resource.weight for resource in config.resources}
     return Scoring(config.type, weights or DEFAULT_SCORING.weights, _parse_shape(option_value, config))
@@ -82,7 +81,7 @@ def _parse_shape(option_value: str, config: _ScoringConfig) -> tuple[tuple[int, 
     ratio = config.requested_to_capacity_ratio
     if (config.type is ScoringStrategy.REQUESTED_TO_CAPACITY_RATIO) is (ratio is None):
         raise UsageError(
-            f"--scoring {option_value}: requestedToCapacityRatio, with a shape, goes with the type of that name"
+            f"--scoring {option_value}: requestedToCapacityRatio, with a shape, belongs to the type of that name"
         )
     points = tuple((point.utilization, point.score) for point in ratio.shape) if ratio else tuple(DEFAULT_SCORING.shape)
     utilizations = [utilization for utilization, _ in points]
@@ -98,13 +97,13 @@ def _parse_shape(option_value: str, config: _ScoringConfig) -> tuple[tuple[int, 
     examples=(
         (
             "tallygate predict pod/train-0 --namespace team-a",
-            "why a pod is Pending, who is in the way, what would help",
+            "why a pod is Pending, which pods use the resources, what would help",
         ),
-        ("tallygate predict -f deploy/ -v", "will all of these run, in this order? And what each node says"),
-        ("tallygate predict -f train.yaml -n 12", "would twelve of it?"),
+        ("tallygate predict -f deploy/ -v", "will all of these run, in this order? With a line for each node"),
+        ("tallygate predict -f train.yaml -n 12", "would twelve copies run?"),
         ('tallygate predict -f train.yaml --add "4 x {cpu: 8, nvidia.com/gpu: 2}"', "... with four more nodes?"),
-        ("tallygate predict -f train.yaml --snapshot now.json -o json", "of a snapshot, for a program"),
-        ("tallygate predict -f train.yaml -v --scoring MostAllocated", "by a scheduler that fills nodes up"),
+        ("tallygate predict -f train.yaml --snapshot now.json -o json", "on a snapshot, for a program"),
+        ("tallygate predict -f train.yaml -v --scoring MostAllocated", "with a scheduler that fills nodes"),
     ),
 )
 @click.argument("named", metavar="[pod/NAME]", required=False)
@@ -115,23 +114,27 @@ def _parse_shape(option_value: str, config: _ScoringConfig) -> tuple[tuple[int, 
     metavar="FILE",
     multiple=True,
     type=click.Path(allow_dash=True),
-    help="Manifests, a folder of them, or - for stdin; may be given several times. Pods and whatever makes pods are "
-    "placed one after the other, each beside those before it.",
+    help="Manifests, a folder of them, or - for stdin; may be given several times. Pods and workloads are placed one "
+    "after the other, each with the earlier ones in place.",
 )
 @click.option(
     "-n",
     "--replicas",
     metavar="NUMBER",
     type=click.IntRange(0, 100_000),
-    help="So many of each, instead of what the manifests say.",
+    help="The number of copies of each, instead of the number in the manifests.",
 )
 @click.option(
-    "--namespace", metavar="NAME", default="default", show_default=True, help="Of objects that do not say, and of NAME."
+    "--namespace",
+    metavar="NAME",
+    default="default",
+    show_default=True,
+    help="For NAME, and for objects without a namespace.",
 )
 @connection_options
 @snapshot_option(
-    "Not a cluster, but what `tallygate snapshot` wrote of one, or `kubectl get "
-    "nodes,pods,namespaces,pvc,pv,sc,priorityclasses,pdb -A` with -o json or -o yaml."
+    "A file of `tallygate snapshot`, or of `kubectl get nodes,pods,namespaces,pvc,pv,sc,priorityclasses,pdb -A` with "
+    "-o json or -o yaml, instead of a cluster."
 )
 @click.option(
     "--what-if",
@@ -139,24 +142,24 @@ def _parse_shape(option_value: str, config: _ScoringConfig) -> tuple[tuple[int, 
     metavar="FILE",
     multiple=True,
     type=click.Path(path_type=Path, allow_dash=True),
-    help="As if these nodes were there too, or were as they are written here.",
+    help="Add these nodes, or replace existing nodes of the same names.",
 )
 @click.option(
     "--add",
     "added",
     metavar='"N x {…}"',
     multiple=True,
-    help='As if so many nodes more were there, each with this allocatable, as in "4 x {cpu: 8, nvidia.com/gpu: 2}".',
+    help='Add N nodes, each with this allocatable, as in "4 x {cpu: 8, nvidia.com/gpu: 2}".',
 )
 @click.option(
     "--scoring",
     metavar="STRATEGY",
-    help="How the scheduler likes nodes by their resources: LeastAllocated (the default), MostAllocated, or what "
-    "stands behind scoringStrategy in its configuration, as in "
+    help="The scheduler's strategy for scoring nodes by their resources: LeastAllocated (the default), MostAllocated, "
+    "or a scoringStrategy of its configuration, as in "
     '"{type: RequestedToCapacityRatio, resources: [{name: nvidia.com/gpu, weight: 5}], requestedToCapacityRatio: '
     '{shape: [{utilization: 0, score: 0}, {utilization: 100, score: 10}]}}".',
 )
-@click.option("-v", "--verbose", is_flag=True, help="Node by node: its answer, its scores, how full it is, and why.")
+@click.option("-v", "--verbose", is_flag=True, help="List every node: its answer, scores, utilization and reasons.")
 @click.option("-o", "--output", type=click.Choice(DATA_FORMATS), default="table", help="How to print it.")
 @click.pass_context
 def predict(  # noqa: PLR0913 -- one argument for each option
@@ -176,22 +179,22 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     verbose: bool,
     output: str,
 ) -> None:
-    """Say whether pods will find a node: `fits now`, `not now`, `never on these nodes`, or `unknown`.
+    """Predict whether pods will find a node: `fits now`, `not now`, `never on these nodes`, or `unknown`.
 
-    It asks what kube-scheduler 1.36 asks, in its order and in its words, and sends nothing anywhere. A pod that waits
-    for a node is named as pod/NAME; pods that are not there yet, and what makes pods, are read from files: a
-    Deployment's replicas, a Job's parallel pods, a DaemonSet's pod on each node that is to have it. Beneath a verdict
-    that is not good stand the scheduler's own sentence, what nodes lack and who holds it, and what would help: each
-    change was tried. With -o json or yaml nodes are listed one by one with -v, and when there is one object only.
+    The command applies the filters of kube-scheduler 1.36, in the same order and with the same messages, and changes
+    nothing. A pending pod is named as pod/NAME. Pods that do not exist yet, and workloads, are read from files: the
+    replicas of a Deployment, the parallel pods of a Job, the pod of a DaemonSet on each eligible node. Where pods do
+    not fit, the output has the scheduler's message, the shortfalls of nodes, the pods that use the resources, and
+    changes that would help; each of them was tried. With -o json or yaml, nodes are listed with -v, and for one object.
 
-    Needed rights: list on nodes, pods and namespaces; of what else it reads (as `tallygate snapshot` does) it says on
-    stderr what it may not list.
+    Needed rights: list on nodes, pods and namespaces. The command also reads what `tallygate snapshot` reads, and
+    reports on stderr what it may not list.
 
-    Exit codes: 0 all fit now, 1 something does not, or that is not known, 2 misuse, or the cluster cannot be read.
+    Exit codes: 0 all fit now, 1 something does not fit or is unknown, 2 a usage error, or the cluster cannot be read.
     """
     if bool(named) is bool(filenames):
-        raise UsageError("name one thing: a pod that waits, as pod/NAME, or manifests by -f FILE")
-    parsed_scoring = parse_scoring(scoring, DEFAULT)
+        raise UsageError("name one of both: a pending pod as pod/NAME, or manifests with -f FILE")
+    parsed_scoring = parse_scoring(scoring, DEFAULT_LIMITS)
     manifest_pods = read_pods_to_place(filenames, namespace, replicas) if filenames else []
     all_pods = [each for each in manifest_pods if not is_placed(each)]
     cluster_input = read_cluster_input(ClusterSource(kubeconfig, context, in_cluster, snapshot), nodes, added)

@@ -9,14 +9,13 @@ import msgspec
 
 from webhook.admission.kinds import ReplicaCount, count_replicas
 from webhook.cli.framework import UsageError
-from webhook.cli.manifest import nodes
-from webhook.cli.manifest.bounds import DEFAULT, Bounds
-from webhook.cli.manifest.fault import Fault
-from webhook.cli.manifest.objects import Manifest
 from webhook.cli.manifests.manifest_files import load_manifests
+from webhook.cli.manifests.manifest_objects import Manifest
 from webhook.cli.manifests.typed_objects import TypedObject, parse_object
 from webhook.cli.output.findings import FindingSubject
 from webhook.cli.progress import track_files
+from webhook.documents import syntax_tree
+from webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, Limits
 from webhook.objects.meta import ObjectMeta
 from webhook.objects.scheduling import PriorityClass, SchedulingPod, SchedulingPodSpec
 
@@ -62,12 +61,12 @@ class PodsToPlace:
 
 
 def create_pods_to_place(
-    manifests: Iterable[Manifest], namespace: str, count: int | None, limits: Bounds
+    manifests: Iterable[Manifest], namespace: str, count: int | None, limits: Limits
 ) -> Iterator[PodsToPlace]:
     """Yield the pods that the manifests create; `count` replaces the number of copies, if given.
 
     Raises:
-        Fault: if a field has another type than in the API, or aliases expand beyond the limits.
+        DocumentError: if a field has another type than in the API, or aliases expand beyond the limits.
     """
     for manifest in manifests:
         typed = parse_object(manifest, namespace, limits)
@@ -83,7 +82,7 @@ def create_pods_to_place(
 
 def _find_unmodelled(manifest: Manifest) -> Iterator[str]:
     spec = manifest.node.get("spec")
-    if isinstance(spec, nodes.Mapping) and spec.get("volumeClaimTemplates"):
+    if isinstance(spec, syntax_tree.Mapping) and spec.get("volumeClaimTemplates"):
         yield "volume claim templates: the claims are made with each pod"
 
 
@@ -108,7 +107,7 @@ def read_manifests(filenames: Sequence[str]) -> list[Manifest]:
     Raises:
         UsageError: if a file cannot be read.
     """
-    loaded = load_manifests(tuple(filenames), sys.stdin.buffer, DEFAULT, track_files)
+    loaded = load_manifests(tuple(filenames), sys.stdin.buffer, DEFAULT_LIMITS, track_files)
     if loaded.findings:
         raise UsageError("\n".join(f"{finding.location}: {finding.message}" for finding in loaded.findings))
     return loaded.manifests
@@ -122,19 +121,19 @@ def read_pods_to_place(filenames: Sequence[str], namespace: str, count: int | No
     """
     all_pods = list(_parse_manifests(read_manifests(filenames), namespace, count))
     if not all_pods:
-        raise UsageError(f"{', '.join(filenames)}: there is no pod in it, and nothing that holds a pod template")
+        raise UsageError(f"{', '.join(filenames)}: it contains neither a pod nor a pod template")
     return all_pods
 
 
 def _parse_manifests(manifests: Sequence[Manifest], namespace: str, count: int | None) -> Iterator[PodsToPlace]:
     for manifest in manifests:
         try:
-            yield from create_pods_to_place([manifest], namespace, count, DEFAULT)
-        except Fault as error:
-            location = f"{manifest.file}:{error.place.line}:{error.place.column}"
+            yield from create_pods_to_place([manifest], namespace, count, DEFAULT_LIMITS)
+        except DocumentError as error:
+            location = f"{manifest.file}:{error.position.line}:{error.position.column}"
             raise UsageError(f"{location}: {error.message}") from error
         except msgspec.ValidationError as error:
-            location = f"{manifest.file}:{manifest.node.place.line}:{manifest.node.place.column}"
+            location = f"{manifest.file}:{manifest.node.position.line}:{manifest.node.position.column}"
             raise UsageError(
                 f"{location}: {manifest.kind} {manifest.name}: {error}; the API server could not decode this"
             ) from error
@@ -146,5 +145,5 @@ def is_placed(pods: PodsToPlace) -> bool:
     node = spec.node_name if spec else None
     if not (meta and meta.uid and node):
         return False
-    click.echo(f"tallygate: {pods.subject} is on node {node} already, and is passed over", err=True)
+    click.echo(f"tallygate: {pods.subject} is on node {node} already, and is skipped", err=True)
     return True

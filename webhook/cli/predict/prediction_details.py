@@ -1,20 +1,23 @@
 """The details of predictions: for each, the closest nodes, the remedies and, on request, a line for each node."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.node_fit import Shortfall
-from webhook.accounting.scheduling.filters import Diagnosis, run_filters
-from webhook.accounting.scheduling.incoming_pod import IncomingPod, with_resolved_priority
+from webhook.accounting.scheduling.diagnosis import Diagnosis
+from webhook.accounting.scheduling.filters import run_filters
+from webhook.accounting.scheduling.incoming_pod import IncomingPod
 from webhook.accounting.scheduling.placement import PlacementSession
-from webhook.accounting.scheduling.plugins.node_resources_fit import measure_shortfall
+from webhook.accounting.scheduling.plugins.node_resources_fit import sort_by_shortfall
 from webhook.accounting.scheduling.prediction import (
     Feasibility,
     NodeDiagnosis,
     Prediction,
     diagnose_node,
+    find_unresolvable_nodes,
     predict_copies,
     predict_daemon_set,
     with_daemon_tolerations,
@@ -44,7 +47,7 @@ class NodeLine:
 
 @dataclass(frozen=True, slots=True)
 class PredictionDetails:
-    """The prediction for one object, and the number of nodes that were feasible before the first copy was placed.
+    """The prediction for one object, and the details that only the command shows.
 
     If a copy cannot run, the other fields describe the first such copy: `closest_nodes` are the nodes with the smallest
     shortfalls among those where evictions help, `evictions` and `remedies` the changes that would help, `preemption`
@@ -55,13 +58,17 @@ class PredictionDetails:
 
     pods: PodsToPlace
     prediction: Prediction
-    feasible_count: int
     closest_nodes: tuple[NodeDiagnosis, ...] = ()
     evictions: tuple[EvictionOption, ...] = ()
     remedies: tuple[Remedy, ...] = ()
     preemption: EvictionOption | None = None
     suggestions: Mapping[str, str] = field(default_factory=dict)
     node_lines: tuple[NodeLine, ...] = ()
+
+    @property
+    def feasible_count(self) -> int:
+        """The number of nodes that were feasible before the first copy was placed."""
+        return len(self.prediction.diagnosis.feasible)
 
     @property
     def copies_by_node(self) -> Mapping[str, int]:
@@ -78,24 +85,23 @@ def predict_pods(
         TallygateError: if the pod is not one that an API server would store.
     """
     pod = pods.pod if pods.count is not None else with_daemon_tolerations(pods.pod)
-    incoming = IncomingPod.from_pod(with_resolved_priority(pod, cluster.priority_classes))
-    first_diagnosis = run_filters(incoming, cluster)
-    lines = tuple(_create_node_lines(incoming, cluster, first_diagnosis, scoring)) if with_node_lines else ()
+    incoming = IncomingPod.from_pod(pod, cluster.priority_classes)
+    diagnosis = run_filters(incoming, cluster)
+    lines: tuple[NodeLine, ...] = ()
+    if with_node_lines:
+        unresolvable = find_unresolvable_nodes(incoming, cluster, diagnosis.nodes)
+        lines = _create_node_lines(incoming, cluster, diagnosis, unresolvable, scoring)
     if pods.count is None:
-        prediction = predict_daemon_set(pods.pod, cluster, session)
+        prediction = predict_daemon_set(incoming, cluster, diagnosis, session)
     else:
-        prediction = predict_copies(pods.pod, cluster, session, pods.count)
-    prediction = _add_unmodelled(prediction, pods.unmodelled)
-    details = PredictionDetails(
-        pods, prediction, len(first_diagnosis.feasible), node_lines=_count_copies(lines, prediction)
-    )
-    diagnosis = prediction.schedule_result.diagnosis if prediction.schedule_result else None
-    if diagnosis is None:
-        return details
-    lines = tuple(_create_node_lines(incoming, cluster, diagnosis, scoring)) if with_node_lines else ()
-    return replace(
-        _add_explanation(details, incoming, cluster, session, diagnosis), node_lines=_count_copies(lines, prediction)
-    )
+        prediction = predict_copies(incoming, cluster, session, pods.count, diagnosis)
+    details = PredictionDetails(pods, _add_unmodelled(prediction, pods.unmodelled))
+    next_diagnosis = prediction.next_result.diagnosis if prediction.next_result else None
+    if next_diagnosis is not None:
+        if with_node_lines and next_diagnosis is not diagnosis:
+            lines = _create_node_lines(incoming, cluster, next_diagnosis, prediction.unresolvable, scoring)
+        details = _add_explanation(details, incoming, cluster, session, next_diagnosis)
+    return replace(details, node_lines=_count_copies(lines, prediction))
 
 
 def _add_unmodelled(prediction: Prediction, unmodelled: tuple[str, ...]) -> Prediction:
@@ -109,15 +115,16 @@ def _add_explanation(
     details: PredictionDetails, pod: IncomingPod, cluster: Cluster, session: PlacementSession, diagnosis: Diagnosis
 ) -> PredictionDetails:
     """Return the details with the reasons and the remedies for the first copy that has no node."""
-    preemption = details.prediction.schedule_result.preemption if details.prediction.schedule_result else None
-    chosen = preemption.selected if preemption else None
+    prediction, chosen = details.prediction, details.prediction.candidate
+    nodes = [each for each in diagnosis.resolvable.tolist() if each not in prediction.unresolvable]
+    sorted_nodes = sort_by_shortfall(pod, cluster, nodes)
     return replace(
         details,
-        closest_nodes=tuple(_find_closest_nodes(pod, cluster, diagnosis)),
-        evictions=find_eviction_options(pod, cluster, diagnosis, {each.uid for each in session.placed_pods}),
+        closest_nodes=tuple(_find_closest_nodes(pod, cluster, diagnosis, sorted_nodes)),
+        evictions=find_eviction_options(pod, cluster, sorted_nodes, {each.uid for each in session.placed_pods}),
         remedies=find_remedies(pod, cluster, diagnosis.nodes),
-        preemption=EvictionOption(cluster.nodes.get_name(chosen.place), chosen.victims) if chosen else None,
-        suggestions=dict(_suggest_resources(details.prediction, cluster)),
+        preemption=EvictionOption(cluster.nodes.get_name(chosen.node_index), chosen.victims) if chosen else None,
+        suggestions=dict(_suggest_resources(prediction, cluster)),
     )
 
 
@@ -133,23 +140,12 @@ def _suggest_resources(prediction: Prediction, cluster: Cluster) -> Iterator[tup
             yield name, suggestion
 
 
-def _find_closest_nodes(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis) -> Iterator[NodeDiagnosis]:
-    """Yield the nodes with the smallest shortfalls, of those that could run the pod after evictions."""
-    resolvable = sorted(
-        diagnosis.resolvable.tolist(),
-        key=lambda node_index: (measure_shortfall(pod, cluster, node_index), cluster.nodes.get_name(node_index)),
-    )
-    node_diagnoses = (diagnose_node(pod, cluster, diagnosis, node_index) for node_index in resolvable)
-    for _, node_diagnosis in zip(
-        range(_MAX_CLOSEST_NODES),
-        (
-            node_diagnosis
-            for node_diagnosis in node_diagnoses
-            if node_diagnosis.can_ever_run and node_diagnosis.shortfalls
-        ),
-        strict=False,
-    ):
-        yield node_diagnosis
+def _find_closest_nodes(
+    pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis, nodes: Iterable[int]
+) -> Iterator[NodeDiagnosis]:
+    """Return the first nodes with shortfalls, of these nodes that could run the pod after evictions."""
+    diagnoses = (diagnose_node(pod, cluster, diagnosis, node_index, can_ever_run=True) for node_index in nodes)
+    return islice((each for each in diagnoses if each.shortfalls), _MAX_CLOSEST_NODES)
 
 
 def _count_copies(lines: tuple[NodeLine, ...], prediction: Prediction) -> tuple[NodeLine, ...]:
@@ -158,24 +154,25 @@ def _count_copies(lines: tuple[NodeLine, ...], prediction: Prediction) -> tuple[
 
 
 def _create_node_lines(
-    pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis, scoring: Scoring
-) -> Iterator[NodeLine]:
+    pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis, unresolvable: Collection[int], scoring: Scoring
+) -> tuple[NodeLine, ...]:
     """Return a line for each diagnosed node, ordered by name."""
     nodes = diagnosis.nodes
-    allocation_scores = score_allocation(pod, cluster, nodes, scoring).tolist()
-    balance_scores = score_balance(pod, cluster, nodes).tolist()
     lines = [
         NodeLine(
-            diagnose_node(pod, cluster, diagnosis, node_index),
+            diagnose_node(pod, cluster, diagnosis, node_index, can_ever_run=node_index not in unresolvable),
             allocation_score,
             balance_score,
             _find_tightest(pod, cluster, node_index),
         )
         for node_index, allocation_score, balance_score in zip(
-            nodes.tolist(), allocation_scores, balance_scores, strict=True
+            nodes.tolist(),
+            score_allocation(pod, cluster, nodes, scoring).tolist(),
+            score_balance(pod, cluster, nodes).tolist(),
+            strict=True,
         )
     ]
-    return iter(sorted(lines, key=lambda line: line.diagnosis.name))
+    return tuple(sorted(lines, key=lambda line: line.diagnosis.name))
 
 
 def _find_tightest(pod: IncomingPod, cluster: Cluster, node_index: int) -> Shortfall:

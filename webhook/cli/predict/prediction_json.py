@@ -36,7 +36,7 @@ def _capacity_to_dict(pods: PodsToPlace, capacity: RemainingCapacity) -> dict[st
 
 
 def _prediction_to_dict(details: PredictionDetails) -> dict[str, Any]:
-    prediction, result = details.prediction, details.prediction.schedule_result
+    prediction, result = details.prediction, details.prediction.next_result
     content = {
         "object": _object_to_dict(details.pods),
         "verdict": prediction.feasibility.value,
@@ -44,15 +44,15 @@ def _prediction_to_dict(details: PredictionDetails) -> dict[str, Any]:
         "placed": prediction.placed_count,
         "of": details.pods.noun,
         "on": [{"node": name, "copies": copies} for name, copies in details.copies_by_node.items()],
-        "fitting": details.feasible_count,
+        "feasibleNodes": details.feasible_count,
         "message": result.message if result else None,
         "nominated": list(result.nominated_nodes) if result else [],
         "preempts": _eviction_to_dict(details.preemption) if details.preemption else None,
         "largest": [_amount_to_dict(name, amount) for name, amount in prediction.largest_allocatable.items()],
-        "meant": [{"resource": name, "meant": meant} for name, meant in details.suggestions.items()],
+        "suggestions": [{"resource": name, "suggestion": known} for name, known in details.suggestions.items()],
         "unknown": list(prediction.unmodelled),
-        "nearest": [_diagnosis_to_dict(each) for each in details.closest_nodes],
-        "leaving": [_eviction_to_dict(each) for each in details.evictions],
+        "closestNodes": [_diagnosis_to_dict(each) for each in details.closest_nodes],
+        "evictions": [_eviction_to_dict(each) for each in details.evictions],
         "remedies": [{"change": each.change, "nodes": list(each.nodes)} for each in details.remedies],
     }
     return content | (
@@ -83,7 +83,7 @@ def _diagnosis_to_dict(diagnosis: NodeDiagnosis) -> dict[str, Any]:
         "ever": diagnosis.can_ever_run,
         "reasons": list(diagnosis.reasons),
         "shortfalls": [_shortfall_to_dict(each) for each in diagnosis.shortfalls],
-        "holders": [_consumer_to_dict(each) for each in diagnosis.consumers],
+        "consumers": [_consumer_to_dict(each) for each in diagnosis.consumers],
     }
 
 
@@ -91,7 +91,7 @@ def _shortfall_to_dict(shortfall: Shortfall) -> dict[str, Any]:
     return {
         "resource": shortfall.resource,
         "unit": "milli" if is_milli(shortfall.resource) else "whole",
-        "asks": shortfall.requested,
+        "requests": shortfall.requested,
         "allocatable": shortfall.allocatable,
         "used": shortfall.used,
         "free": shortfall.free,
@@ -100,7 +100,7 @@ def _shortfall_to_dict(shortfall: Shortfall) -> dict[str, Any]:
 
 
 def _consumer_to_dict(consumer: NodeConsumer) -> dict[str, Any]:
-    return _pod_to_dict(consumer.pod) | {"holds": _amounts_to_list(consumer.amounts)}
+    return _pod_to_dict(consumer.pod) | {"used": _amounts_to_list(consumer.amounts)}
 
 
 def _eviction_to_dict(eviction: EvictionOption) -> dict[str, Any]:

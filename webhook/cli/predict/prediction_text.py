@@ -44,33 +44,29 @@ def format_counts(details: PredictionDetails) -> str:
     count, pods = details.prediction.count, details.pods
     placed_on = f", {_format_nodes(details.copies_by_node)}" if details.copies_by_node else ""
     if pods.count is None:
-        return f": {details.prediction.placed_count} of {count} nodes that are to have it take one"
+        return f": {details.prediction.placed_count} of {count} eligible nodes are feasible"
     if pods.count == 1 and pods.noun == "pods":
-        feasible_nodes = f"; {details.feasible_count} node{'s' * (details.feasible_count != 1)} would take it"
+        feasible_nodes = f"; {details.feasible_count} feasible node{'s' * (details.feasible_count != 1)}"
         return f"{placed_on.replace(',', ':', 1)}{feasible_nodes}" if placed_on else ""
     return f": {details.prediction.placed_count} of {count} {pods.noun}{placed_on}"
 
 
 def format_details(details: PredictionDetails) -> Iterator[str]:
     """Yield the lines beneath a prediction."""
-    result = details.prediction.schedule_result
-    if result is not None:
-        yield result.message
+    if details.prediction.next_result is not None:
+        yield details.prediction.message
     yield from _format_gates(details.pods)
     yield from (format_shortfalls(each) for each in details.closest_nodes)
     yield from _format_largest(details.prediction.largest_allocatable, details.suggestions)
     if details.preemption:
-        yield (
-            f"the scheduler makes room on {details.preemption.node}, and asks to leave: "
-            f"{_format_pods(details.preemption.pods)}"
-        )
+        yield (f"the scheduler preempts pods on {details.preemption.node}: {_format_pods(details.preemption.pods)}")
     evictions = [
         each for each in details.evictions if details.preemption is None or each.node != details.preemption.node
     ]
-    yield from (f"would help: if these left {each.node}: {_format_pods(each.pods)}" for each in evictions)
+    yield from (f"would help: evict these from {each.node}: {_format_pods(each.pods)}" for each in evictions)
     for remedy in details.remedies[:_MAX_NAMES]:
         yield f"would help: {remedy.change} (then: {format_names(remedy.nodes)})"
-    yield from (f"not judged: {question}" for question in details.prediction.unmodelled)
+    yield from (f"not modelled: {question}" for question in details.prediction.unmodelled)
 
 
 def format_shortfalls(diagnosis: NodeDiagnosis) -> str:
@@ -82,14 +78,14 @@ def format_shortfalls(diagnosis: NodeDiagnosis) -> str:
         for consumer, pod_count in consumer_counts.items()
     ]
     note = ", among others," if len(diagnosis.consumers) >= MAX_CONSUMERS else ""
-    used_by = f"; held{note} by {format_names(consumers)}" if consumers else ""
+    used_by = f"; used{note} by {format_names(consumers)}" if consumers else ""
     return f"{diagnosis.name} lacks {shortfalls}{used_by}"
 
 
 def format_shortfall(shortfall: Shortfall) -> str:
     """Return a shortfall in numbers."""
     fields = (
-        ("asks", shortfall.requested),
+        ("requests", shortfall.requested),
         ("allocatable", shortfall.allocatable),
         ("used", shortfall.used),
         ("free", shortfall.free),
@@ -121,7 +117,7 @@ def _format_nodes(copies_by_node: Mapping[str, int]) -> str:
 def _format_largest(maximums: Mapping[str, int], suggestions: Mapping[str, str]) -> Iterator[str]:
     available = {name: amount for name, amount in maximums.items() if amount}
     if available:
-        yield f"the largest there is on any node: {format_amounts(available)}"
+        yield f"largest allocatable on any node: {format_amounts(available)}"
     for name in maximums:
         if name not in available:
             yield f"no node advertises {name}{f': did you mean {suggestions[name]}?' if name in suggestions else ''}"
@@ -138,10 +134,7 @@ def _format_consumer(consumer: NodeConsumer) -> str:
 def _format_gates(pods: PodsToPlace) -> Iterator[str]:
     gates = (pods.pod.spec.scheduling_gates if pods.pod.spec else None) or ()
     if gates:
-        yield (
-            "would help: whoever set its scheduling gates takes them away: "
-            f"{format_names([gate.name for gate in gates])}"
-        )
+        yield (f"would help: remove its scheduling gates: {format_names([gate.name for gate in gates])}")
 
 
 _WIDTH = 10

@@ -13,8 +13,8 @@ from webhook.cli.scenarios.scenario_files import load_scenarios
 @click.command(
     cls=Command,
     examples=(
-        ("tallygate test policies/examples/tests/", "every sequence in a folder, at any depth"),
-        ("tallygate test -v team-caps.yaml", "each step with its verdict, and what the caps hold then"),
+        ("tallygate test policies/examples/tests/", "every scenario in a folder, at any depth"),
+        ("tallygate test -v team-caps.yaml", "every step with its verdict, and the ledgers after it"),
         ("tallygate test -o json policies/tests/ > report.json", "everything for a program"),
     ),
 )
@@ -30,12 +30,12 @@ from webhook.cli.scenarios.scenario_files import load_scenarios
 )
 @click.pass_context
 def test(ctx: click.Context, sources: tuple[str, ...], output: str, *, verbose: bool) -> None:
-    """Test policies by sequences: who sends what in which order, and what is to come of it.
+    """Test policies with scenarios: requests in a given order, each with its expected result.
 
-    A sequence is a YAML document: its name, the policies, the namespaces with their labels, and steps (create, update,
-    resize, scale, delete, finish, fail, label, wait), each with what is expected: the verdict, codes, a part of the
-    message, warnings, what is filled in, and what the ledger of a cap holds, has promised and has free. It is played
-    without a cluster, by the very code of the gate, with a clock that only `wait` moves:
+    A scenario is a YAML document: its name, the policies, the namespaces with their labels, and steps (create, update,
+    resize, scale, delete, finish, fail, label, wait), each with the expected result: the verdict, codes, a part of the
+    message, warnings, filled-in fields, and the amounts that the ledger of a cap has as used, reserved and free. The
+    command runs the scenario without a cluster, with the code of the gate and a clock that only `wait` moves:
 
     \b
         name: a team has eight GPUs
@@ -48,14 +48,14 @@ def test(ctx: click.Context, sources: tuple[str, ...], output: str, *, verbose: 
         - finish: {pod: one}
         - create: {pod: two, resources: {nvidia.com/gpu: 4, memory: 8Gi}}
 
-    The first step of which something else comes ends its sequence; without `expect` a step is expected to be allowed.
+    The first step with an unexpected result ends its scenario; a step without `expect` must be allowed.
 
-    Exit codes: 0 all as expected, 1 some not, 2 something cannot be read.
+    Exit codes: 0 all results as expected, 1 an unexpected result, 2 a file cannot be read.
     """  # noqa: D301 -- \b keeps click from filling the example
     loaded = load_scenarios(sources)
     if loaded.findings:
         raise UsageError("\n".join(map(str, loaded.findings)))
-    results = [run_scenario(scenario) for scenario in track("playing sequences", loaded.scenarios)]
+    results = [run_scenario(scenario) for scenario in track("running scenarios", loaded.scenarios)]
     if output == "table":
         tables.print_content(scenario_report.render_report(results, verbose=verbose))
         click.echo(scenario_report.format_summary(results, loaded.files), err=True)

@@ -31,7 +31,7 @@ def find_differences(
     yield from _compare_warnings(expectation, result)
     yield from _compare_filled(expectation, result)
     for noun, expected_count, actual_count in (
-        ("made", expectation.pods_created, result.pods_created),
+        ("created", expectation.pods_created, result.pods_created),
         ("missing", expectation.pods_missing, result.pods_missing),
     ):
         if expected_count is not None and expected_count != actual_count:
@@ -92,22 +92,22 @@ def _compare_ledger(expectation: LedgerExpectation, cap_usages: Sequence[CapUsag
     cap_usage = next((each for each in usages_of_cap if each.namespace == expectation.namespace), None)
     title = f"ledger {expectation.cap} {expectation.namespace}".rstrip()
     if cap_usage is None:
-        yield Difference(title, "is there", f"cap {expectation.cap} does not count this namespace")
+        yield Difference(title, "exists", f"cap {expectation.cap} does not count this namespace")
         return
     for amount_kind, amounts in expectation.amounts.items():
         for written_name, quantity in amounts.items():
             name = written_name.removeprefix(REQUESTS_PREFIX)
             actual_amount, expected_amount = _get_amount(cap_usage, amount_kind, name), round_up_to_unit(name, quantity)
             if actual_amount != expected_amount:
-                actual_text = "nothing bounds it" if actual_amount is None else format_amount(name, actual_amount)
+                actual_text = "no limit" if actual_amount is None else format_amount(name, actual_amount)
                 yield Difference(f"{title}: {name} {amount_kind}", format_amount(name, expected_amount), actual_text)
 
 
 def _get_amount(cap_usage: CapUsage, amount_kind: str, name: str) -> int | None:
     match amount_kind:
-        case "held":
+        case "used":
             return cap_usage.ledger.used.get(name, 0)
-        case "promised":
+        case "reserved":
             return cap_usage.ledger.reserved.get(name, 0)
         case _:
             return cap_usage.get_free(name)

@@ -28,12 +28,13 @@ from webhook.cli.scenarios.scenario import (
     Update,
     Wait,
 )
-from webhook.cli.scenarios.step_objects import StepObjectError, convert_node, get_mapping, parse_count
+from webhook.cli.scenarios.step_objects import StepObjectError, get_mapping, parse_count
+from webhook.documents.syntax_tree import Mapping, Node, Scalar
+from webhook.documents.to_json import to_plain
 from webhook.policy.formats import quote_text
 from webhook.policy.lint_findings import LintFinding, Severity
 from webhook.policy.load import SHIPPED_POLICIES, load_policies
 from webhook.policy.model import NamespaceCap, PolicySet, SourceLocation
-from webhook.policy.nodes import Mapping, Node, Scalar
 from webhook.policy.policy_builder import Fields
 from webhook.policy.policy_codes import MISSING_FIELD, UNKNOWN_FIELD, UNKNOWN_VALUE
 from webhook.policy.suggest import format_suggestion
@@ -52,7 +53,7 @@ _KINDS: Final = {
 _AUTHENTICATED: Final = "system:authenticated"
 _DEVELOPER: Final = "developer"
 _DEFAULT: Final = "default"
-_AMOUNT_KINDS: Final = ("held", "promised", "free")
+_AMOUNT_KINDS: Final = ("used", "reserved", "free")
 
 
 def build_action(node: Node, source: SourceLocation) -> Action:
@@ -66,7 +67,7 @@ def build_action(node: Node, source: SourceLocation) -> Action:
     value = fields.get_node(names[0]) if len(names) == 1 else None
     if value is None:
         raise _create_error(source, *_describe_action_count(names))
-    return _ACTION_BUILDERS[names[0]](fields, names[0], SourceLocation(source.file, value.line, value.column))
+    return _ACTION_BUILDERS[names[0]](fields, names[0], SourceLocation(source.file, *value.position))
 
 
 def _describe_action_count(names: list[str]) -> tuple[str, str]:
@@ -146,16 +147,16 @@ class _ScenarioBuilder:
             namespaces,
             tuple(step for step in steps if step is not None),
             self._create_source(self.document),
-            {name: convert_node(node) for name, node in self._list_pairs("nodes")},
+            {name: to_plain(node) for name, node in self._list_pairs("nodes")},
         )
 
     def _list_pairs(self, name: str) -> Iterator[tuple[str, Node]]:
         node = self.fields.get_node(name)
-        for key, value in node.pairs if isinstance(node, Mapping) else ():
-            yield key.text, value
+        for entry in node.entries if isinstance(node, Mapping) else ():
+            yield entry.name, entry.value
 
     def _create_source(self, node: Node) -> SourceLocation:
-        return SourceLocation(self.file, node.line, node.column)
+        return SourceLocation(self.file, *node.position)
 
     def _read_policies(self) -> PolicySet:
         policy_nodes = self.fields.get_items("policies")
@@ -199,7 +200,7 @@ class _ScenarioBuilder:
             fields.get_text("message") if fields.get_node("message") else None,
             fields.get_texts("warnings") if fields.get_node("warnings") else None,
             dict(fields.get_fields("filled").get_pairs()) if fields.get_node("filled") else None,
-            parse_count(pods.get_node("made")),
+            parse_count(pods.get_node("created")),
             parse_count(pods.get_node("missing")),
             tuple(
                 self._build_ledger_expectation(item, policies, namespaces, namespace)
@@ -233,8 +234,9 @@ class _ScenarioBuilder:
         resources = sorted({*cap.hard, *cap.soft}) if cap is not None else []
         for kind in _AMOUNT_KINDS:
             value = fields.get_node(kind)
-            for key, _ in value.pairs if cap is not None and isinstance(value, Mapping) else ():
-                self._check_known(key, key.text.removeprefix(REQUESTS_PREFIX), resources, "name that the cap counts")
+            for entry in value.entries if cap is not None and isinstance(value, Mapping) else ():
+                name = entry.name.removeprefix(REQUESTS_PREFIX)
+                self._check_known(entry.key, name, resources, "name that the cap counts")
 
     def _check_known(self, node: Node, name: str, known_names: list[str], noun: str) -> None:
         if name not in known_names:

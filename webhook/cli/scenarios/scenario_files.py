@@ -14,17 +14,15 @@ from typing import Any, Final
 
 from jsonschema import FormatChecker
 
-from webhook.cli.manifest.files import find, printable
+from webhook.cli.manifests.manifest_files import find_files, format_file_name
 from webhook.cli.scenarios.scenario import MAX_PODS, Scenario
 from webhook.cli.scenarios.scenario_builder import build_scenario
-from webhook.policy.bounds import MAX_FILE_BYTES
-from webhook.policy.compose import compose
-from webhook.policy.decode import decoded
+from webhook.documents.scalars import Number
+from webhook.documents.syntax_tree import Mapping, Node, Scalar
 from webhook.policy.formats import FormatError, create_format_checker, quote_text
 from webhook.policy.lint_findings import LintFinding, Severity
 from webhook.policy.model import SourceLocation
-from webhook.policy.nodes import Mapping, Node, Number, Scalar
-from webhook.policy.parse import check_ambiguous_numbers
+from webhook.policy.parse import MAX_FILE_BYTES, check_ambiguous_numbers, read_policy_text
 from webhook.policy.policy_codes import BAD_LENGTH, BAD_QUANTITY, TOO_LARGE, UNREADABLE
 from webhook.policy.schema import DocumentSchema, check_shape
 from webhook.server.settings.value_types import DurationError, parse_duration
@@ -47,7 +45,7 @@ def get_scenario_language() -> DocumentSchema:
         schema,
         create_scenario_format_checker(),
         required_head="apiVersion: v1 and kind: Pod, say",
-        document_form="a sequence must be a mapping with name and steps; `tallygate test --help` shows one",
+        document_form="a scenario must be a mapping with name and steps; `tallygate test --help` shows one",
     )
 
 
@@ -104,29 +102,28 @@ class _LoadedScenarios:
 def load_scenarios(arguments: tuple[str, ...]) -> _LoadedScenarios:
     """Read every file; a broken file does not hide the problems of the others."""
     loaded = _LoadedScenarios()
-    for name in find(arguments):
+    for name in find_files(arguments):
         if len(loaded.scenarios) > MAX_SCENARIOS or len(loaded.findings) > MAX_FINDINGS:
             break
         loaded.files += 1
         _read_file(name, loaded)
     if len(loaded.scenarios) > MAX_SCENARIOS:
         loaded.findings.append(
-            _create_finding("", TOO_LARGE, f"more than {MAX_SCENARIOS:,} sequences; test them in parts")
+            _create_finding("", TOO_LARGE, f"more than {MAX_SCENARIOS:,} scenarios; test them in parts")
         )
     for argument in arguments if not loaded.files else ():
         loaded.findings.append(
-            _create_finding(argument, UNREADABLE, "no sequence here; put a file named *.yaml into it")
+            _create_finding(argument, UNREADABLE, "no scenario here; put a file named *.yaml into it")
         )
     return loaded
 
 
 def _read_file(name: str, loaded: _LoadedScenarios) -> None:
-    printable_name, content = printable(name), _read_bytes(name)
-    text = content if isinstance(content, LintFinding) else decoded(printable_name, content)
-    if isinstance(text, LintFinding):
-        loaded.findings.append(text)
+    printable_name, content = format_file_name(name), _read_bytes(name)
+    if isinstance(content, LintFinding):
+        loaded.findings.append(content)
         return
-    documents, findings = compose(printable_name, text)
+    documents, findings = read_policy_text(printable_name, content)
     loaded.findings += findings
     nonempty = [
         document_node
@@ -134,7 +131,7 @@ def _read_file(name: str, loaded: _LoadedScenarios) -> None:
         if not (isinstance(document_node, Scalar) and document_node.value is None)
     ]
     if not nonempty and not findings:
-        loaded.findings.append(_create_finding(name, UNREADABLE, "no sequence in it; write one with name and steps"))
+        loaded.findings.append(_create_finding(name, UNREADABLE, "no scenario in it; write one with name and steps"))
     reported = {(finding.line, finding.column) for finding in findings}
     for document in nonempty:
         _add_document(printable_name, document, reported, loaded)
@@ -156,7 +153,7 @@ def _add_document(name: str, document: Node, reported: set[tuple[int, int]], loa
 def _read_bytes(name: str) -> bytes | LintFinding:
     try:
         if not stat.S_ISREG(os.stat(name).st_mode):  # noqa: PTH116  # a name may be any bytes
-            return _create_finding(name, UNREADABLE, "not a regular file; sequences are files and folders of files")
+            return _create_finding(name, UNREADABLE, "not a regular file; scenarios are files and folders of files")
         with Path(name).open("rb") as file:
             return file.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
@@ -165,4 +162,4 @@ def _read_bytes(name: str) -> bytes | LintFinding:
 
 
 def _create_finding(name: str, code: str, message: str) -> LintFinding:
-    return LintFinding.create(SourceLocation(printable(name), 1, 1), code, Severity.ERROR, message)
+    return LintFinding.create(SourceLocation(format_file_name(name), 1, 1), code, Severity.ERROR, message)

@@ -77,7 +77,7 @@ def _format_cap_usage(cap_usage: CapUsage, name: str) -> str:
     used, reserved = cap_usage.ledger.used.get(name, 0), cap_usage.ledger.reserved.get(name, 0)
     free = cap_usage.get_free(name)
     free_text = "" if free is None else f", free {format_amount(name, free)}"
-    return f"{name} held {format_amount(name, used)}, promised {format_amount(name, reserved)}{free_text}"
+    return f"{name} used {format_amount(name, used)}, reserved {format_amount(name, reserved)}{free_text}"
 
 
 def render_report(results: Sequence[ScenarioResult], *, verbose: bool) -> RenderableType:
@@ -86,17 +86,17 @@ def render_report(results: Sequence[ScenarioResult], *, verbose: bool) -> Render
 
 
 def format_summary(results: Sequence[ScenarioResult], files: int) -> str:
-    """Return the counts as text, for example `3 sequences in 2 files: 2 ok, 1 failed`."""
+    """Return the counts as text, for example `3 scenarios in 2 files: 2 ok, 1 failed`."""
     failed = sum(result.failed_step is not None for result in results)
     parts = [f"{number} {word}" for number, word in ((len(results) - failed, "ok"), (failed, "failed")) if number]
-    return f"{_format_count(len(results), 'sequence')} in {_format_count(files, 'file')}: {', '.join(parts)}"
+    return f"{_format_count(len(results), 'scenario')} in {_format_count(files, 'file')}: {', '.join(parts)}"
 
 
 def convert_report(results: Sequence[ScenarioResult]) -> dict[str, Any]:
     """Convert the results to JSON values. A change of a key's meaning is a breaking change."""
     failed = sum(result.failed_step is not None for result in results)
-    counts = {"sequences": len(results), "ok": len(results) - failed, "failed": failed}
-    return {"sequences": [_convert_scenario(each) for each in results], "summary": counts}
+    counts = {"scenarios": len(results), "ok": len(results) - failed, "failed": failed}
+    return {"scenarios": [_convert_scenario(each) for each in results], "summary": counts}
 
 
 def _render_scenario(result: ScenarioResult, *, verbose: bool) -> Iterator[RenderableType]:
@@ -125,7 +125,7 @@ def _list_details(step_result: StepResult) -> Iterator[str]:
     yield from (f"warning: {each}" for each in result.warnings)
     yield from (f"filled in: {field}: {value}" for field, value in result.filled.items())
     if result.pods_created or result.pods_missing:
-        yield f"pods: {result.pods_created} made, {result.pods_missing} missing"
+        yield f"pods: {result.pods_created} created, {result.pods_missing} missing"
     yield from (f"event: {each}" for each in result.events)
     yield from (f"ledger {title}: {amounts}" for title, amounts in format_ledgers(step_result.cap_usages))
 
@@ -136,7 +136,7 @@ def _render_failure(result: ScenarioResult, step_result: StepResult) -> Renderab
     rows += [("event", each) for each in step_result.request_result.events]
     rows += [("ledger", f"{which}: {amounts}") for which, amounts in format_ledgers(step_result.cap_usages)]
     remaining = len(result.scenario.steps) - step_result.number
-    rows += [("then", f"{_format_count(remaining, 'step')} not played")] if remaining else []
+    rows += [("then", f"{_format_count(remaining, 'step')} not run")] if remaining else []
     failure_table = create_table(("", ""), rows)
     failure_table.show_header = False
     return Group(Text(escape_control(head), "bold", overflow="fold"), Padding(failure_table, (0, 0, 0, 2)))
@@ -164,7 +164,7 @@ def _convert_scenario(result: ScenarioResult) -> dict[str, Any]:
         "column": source.column,
         "ok": result.failed_step is None,
         "steps": [_convert_step(step_result) for step_result in result.steps],
-        "notPlayed": len(result.scenario.steps) - len(result.steps),
+        "notRun": len(result.scenario.steps) - len(result.steps),
     }
 
 
@@ -183,11 +183,11 @@ def _convert_step(step_result: StepResult) -> dict[str, Any]:
         "message": result.message,
         "warnings": list(result.warnings),
         "filled": dict(result.filled),
-        "pods": {"made": result.pods_created, "missing": result.pods_missing},
+        "pods": {"created": result.pods_created, "missing": result.pods_missing},
         "events": list(result.events),
         "ledgers": [_convert_cap_usage(cap_usage) for cap_usage in step_result.cap_usages],
         "differences": [
-            {"what": difference.subject, "expected": difference.expected, "happened": difference.actual}
+            {"subject": difference.subject, "expected": difference.expected, "happened": difference.actual}
             for difference in step_result.differences
         ],
     }
@@ -198,9 +198,9 @@ def _convert_cap_usage(cap_usage: CapUsage) -> dict[str, Any]:
     return {
         "cap": cap_usage.active_cap.definition.name,
         "namespace": cap_usage.namespace,
-        "open": not cap_usage.ledger.initializer,
-        "held": {name: cap_usage.ledger.used.get(name, 0) for name in names},
-        "promised": {name: cap_usage.ledger.reserved.get(name, 0) for name in names},
+        "active": not cap_usage.ledger.initializer,
+        "used": {name: cap_usage.ledger.used.get(name, 0) for name in names},
+        "reserved": {name: cap_usage.ledger.reserved.get(name, 0) for name in names},
         "free": {name: free for name in names if (free := cap_usage.get_free(name)) is not None},
     }
 

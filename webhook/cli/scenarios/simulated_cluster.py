@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -20,7 +21,7 @@ from webhook.cli.scenarios.workload_controllers import ControllerResult, Workloa
 from webhook.gate.charging import ReadTransition
 from webhook.gate.gate import Gate
 from webhook.gate.ledger_reconciler import IN_FLIGHT_BOUND_SECONDS, LedgerReconciler
-from webhook.gate.scheduling_snapshot import ClusterSnapshot
+from webhook.gate.schedulability import ClusterSnapshot, check_schedulability
 from webhook.gate.top_consumers import TopConsumers
 from webhook.gate.usage_lister import UsageLister
 from webhook.kube.resource_codec import Changed, Replaced, WatchEvent
@@ -84,7 +85,7 @@ class SimulatedCluster:
             nonce=self._create_nonce,
             usage_lister=self._usage_lister,
             top_consumers=top_consumers,
-            snapshots=self,
+            evaluate_node_rules=partial(check_schedulability, snapshots=self),
         )
         self._ledger_reconciler = LedgerReconciler(
             caps=self._gate.get_active_caps,
@@ -98,10 +99,6 @@ class SimulatedCluster:
         self.api = ApiServer(self._gate, self.store, self._read_clock)
         self.controllers = WorkloadControllers(self.api, self.store)
         self._create_initial_objects(scenario)
-
-    def is_available(self) -> bool:
-        """Return True: the watches of a simulated cluster are never late."""
-        return True
 
     @contextmanager
     def open_snapshot(self, *, pods: bool) -> Iterator[ClusterSnapshot | None]:

@@ -1,31 +1,24 @@
-"""The objects that steps send: in short form, as a manifest, or in a file beside the scenario.
-
-YAML nodes are converted to plain JSON values.
-"""
+"""The objects that steps send: in short form, as a manifest, or in a file beside the scenario."""
 
 import io
 import json
-import re
 from pathlib import Path
 from typing import Any, Final
 
-from webhook.cli.manifest.bounds import Bounds
-from webhook.cli.manifest.fault import Fault
-from webhook.cli.manifest.to_json import to_json
-from webhook.cli.manifests.manifest_files import load_manifests
+from webhook.cli.manifests.manifest_files import get_code, load_manifests
 from webhook.cli.scenarios.scenario import JsonObject
+from webhook.documents.syntax_tree import DocumentError, Limits, Node, Scalar
+from webhook.documents.to_json import to_json, to_plain
 from webhook.errors import TallygateError
 from webhook.policy.lint_findings import LintFinding, Severity
 from webhook.policy.model import SourceLocation
-from webhook.policy.nodes import Mapping, Node, Number, Scalar, Sequence
 from webhook.policy.policy_builder import Fields
 from webhook.policy.policy_codes import MISSING_FIELD, UNKNOWN_FIELD, UNREADABLE, WRONG_TYPE
 
-_INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
 WORKLOAD_KINDS: Final = {"deployment": ("apps/v1", "Deployment"), "statefulset": ("apps/v1", "StatefulSet")}
 SHORT_FORMS: Final = {"pod": ("v1", "Pod"), **WORKLOAD_KINDS, "job": ("batch/v1", "Job")}
 """The API version and kind of each short form."""
-_INPUT_LIMITS = Bounds(size=1 << 20, depth=40, documents=10, nodes=50_000, expanded=10_000)
+_INPUT_LIMITS = Limits(size=1 << 20, depth=40, documents=10, nodes=50_000, expanded=10_000)
 _MAX_DIGITS: Final = 18
 _SHORT_FIELDS: Final = (
     "replicas",
@@ -38,34 +31,15 @@ _SHORT_FIELDS: Final = (
 )
 
 
-def convert_node(node: Node | None) -> Any:
-    """Return the JSON value of a node; a number that is not an integer stays a string, which can be a quantity."""
-    match node:
-        case Mapping():
-            return {key.text: convert_node(value) for key, value in node.pairs}
-        case Sequence():
-            return [convert_node(item) for item in node.items]
-        case Scalar():
-            return _convert_scalar(node)
-        case None:
-            return None
-
-
 def get_mapping(fields: Fields, name: str) -> dict[str, Any]:
     """Return the value of a mapping field; empty if the field is absent."""
-    value = convert_node(fields.get_node(name))
+    value = to_plain(fields.get_node(name))
     return value if isinstance(value, dict) else {}
 
 
 def parse_count(node: Node | None) -> int | None:
     """Return the value of a field that the schema has validated as a number of pods."""
     return int(node.text) if isinstance(node, Scalar) else None
-
-
-def _convert_scalar(node: Scalar) -> Any:
-    if not isinstance(node.value, Number):
-        return node.value
-    return int(node.text) if _INTEGER.fullmatch(node.text) else node.text
 
 
 class StepObjectError(TallygateError):
@@ -93,7 +67,7 @@ def build_object(fields: Fields, source: SourceLocation) -> JsonObject:
     extra = [name for name in _SHORT_FIELDS if fields.get_node(name) is not None]
     if form not in SHORT_FORMS and extra:
         raise _create_error(
-            source, f"{extra[0]} stands beside {form}, which says all of the object; write it there", UNKNOWN_FIELD
+            source, f"{extra[0]} is given beside {form}, which is the whole object; write it there", UNKNOWN_FIELD
         )
     if form == "pod" and fields.get_node("replicas") is not None:
         raise _create_error(
@@ -117,7 +91,7 @@ def _build_short_form(form: str, fields: Fields) -> JsonObject:
     head = {"apiVersion": version, "kind": kind}
     if kind == "Pod":
         return {**head, "metadata": {"name": name, "labels": labels}, "spec": spec}
-    replicas = convert_node(fields.get_node("replicas"))
+    replicas = to_plain(fields.get_node("replicas"))
     template = {"metadata": {"labels": {**labels, "app": name}}, "spec": spec}
     replica_fields = {} if replicas is None else {"parallelism" if kind == "Job" else "replicas": replicas}
     if kind == "Job":
@@ -145,19 +119,21 @@ def _read_object(path: str, source: SourceLocation) -> JsonObject:
             LintFinding(finding.file, finding.line, finding.column, finding.code, Severity.ERROR, finding.message),
         )
     if len(intake.manifests) != 1:
-        raise _create_error(source, f"{full_path} holds {len(intake.manifests)} objects; a step sends one", UNREADABLE)
+        raise _create_error(
+            source, f"{full_path} contains {len(intake.manifests)} objects; a step sends one", UNREADABLE
+        )
     (manifest,) = intake.manifests
     try:
         body: Any = json.loads(
             to_json(manifest.node, _INPUT_LIMITS.expanded), parse_float=str, parse_int=_parse_integer
         )
-    except Fault as error:
-        position = SourceLocation(full_path, error.place.line, error.place.column)
-        raise _create_error(position, error.message, error.code) from error
+    except DocumentError as error:
+        position = SourceLocation(full_path, *error.position)
+        raise _create_error(position, error.message, get_code(error)) from error
     typed_body: JsonObject = {**body, "apiVersion": manifest.api_version, "kind": manifest.kind}
     metadata = typed_body.get("metadata")
     if not isinstance(metadata, dict | None):
-        position = SourceLocation(full_path, manifest.node.place.line, manifest.node.place.column)
+        position = SourceLocation(full_path, *manifest.node.position)
         raise _create_error(position, "metadata: must be a mapping", WRONG_TYPE)
     return typed_body
 

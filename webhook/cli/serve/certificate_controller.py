@@ -1,19 +1,18 @@
-"""The controller of `serve --tls-secret`: a thread that reconciles the certificates of a Secret for the server.
+"""The controller of `serve --tls-secret`: a worker that reconciles the certificates of a Secret for the server.
 
 It reconciles at intervals and soon after a change, and reports metrics. It stands in the command line because the
 packages `certs` and `server` do not import each other.
 """
 
-import random
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from threading import Event, Thread
 from traceback import extract_tb
 from typing import Final
 
@@ -29,22 +28,20 @@ from certs.secret_store import CertificateWatch, KubernetesCertificateStore
 from certs.served_files import ServedFiles
 from webhook.admission.webhook_configuration import CONFIGURATION_NAME
 from webhook.errors import TallygateError
-from webhook.server.interfaces import ReadinessStatus, ServerSetup
+from webhook.server.interfaces import ServerSetup
 from webhook.server.lifecycle import ServeError
 from webhook.server.settings.table import Settings
+from webhook.server.telemetry.json_log import FailureLog
 from webhook.server.telemetry.metrics import Telemetry
+from webhook.server.worker import Worker, WorkerPace, WorkerTask
 
 _RESULTS: Final = ("success", "failure")
-DEBOUNCE_SECONDS: Final = 0.05
-"""Seconds from the first notification to the reconciliation: both webhook configurations change together."""
-PROMPT_CHANGES: Final = 8
-"""The number of successive changes with the short delay; a registration causes about five."""
-_MAX_DOUBLINGS: Final = 16
+_DEBOUNCE_SECONDS: Final = 0.05  # from the first change to the reconciliation: both configurations change together
+_JITTER: Final = 0.2
 _RECONCILE_SECONDS: Final = 10.0  # between two reconciliations
 _MIN_RECONCILE_SECONDS: Final = 0.5  # while an action is pending
 _RECONCILES_PER_DELAY: Final = 20  # reconciliations in one propagation delay
 _START_TIMEOUT_SECONDS: Final = 60.0  # until the first certificate is available
-_JOIN_TIMEOUT_SECONDS: Final = 5.0
 _WARNING_DAYS: Final = 14
 _MAX_ACTIONS: Final = 6  # in one reconciliation: another controller may revert each of them
 
@@ -86,45 +83,6 @@ class CertificateMetrics:
             self._last_success.set_to_current_time()
 
 
-class ChangeDebouncer:
-    """The debouncer of one waiting thread; `notify` may be called by any thread.
-
-    `sleep` waits for the given seconds, or less when the controller stops.
-    """
-
-    def __init__(self, sleep: Callable[[float], object]) -> None:
-        self._sleep = sleep
-        self._changed = Event()
-        self._change_count = 0
-
-    def notify(self) -> None:
-        """Report a change or a stop."""
-        self._changed.set()
-
-    def wait(self, interval: float) -> None:
-        """Wait for the interval in seconds, or until soon after a change.
-
-        The time is random within ±20 %, so that mostly one replica finishes an action before the next one reconciles.
-        After `PROMPT_CHANGES` successive changes the delay doubles with each one: another controller may revert the
-        changes of this one again and again.
-        """
-        interval, started_at = interval * _draw_jitter(), time.monotonic()
-        if not self._changed.wait(interval):
-            self._change_count = 0
-            return
-        remaining = interval - (time.monotonic() - started_at)
-        delay = (
-            DEBOUNCE_SECONDS * 2 ** min(max(self._change_count - PROMPT_CHANGES, 0), _MAX_DOUBLINGS) * _draw_jitter()
-        )
-        self._sleep(max(0.0, min(remaining, delay)))
-        self._change_count += 1
-        self._changed.clear()
-
-
-def _draw_jitter() -> float:
-    return random.uniform(0.8, 1.2)  # noqa: S311  nothing secret about it
-
-
 @contextmanager
 def run_certificate_controller(settings: Settings, telemetry: Telemetry) -> Iterator[ServerSetup]:
     """Reconcile the certificates of `tls_secret` and yield the server's settings and readiness check.
@@ -138,9 +96,9 @@ def run_certificate_controller(settings: Settings, telemetry: Telemetry) -> Iter
         controller = _CertificateController(settings, folder, telemetry)
         controller.start()
         try:
-            yield ServerSetup(replace(settings, tls_cert=folder.chain, tls_key=folder.key), [controller.get_status])
+            yield ServerSetup(replace(settings, tls_cert=folder.chain, tls_key=folder.key), [controller.worker.check])
         finally:
-            controller.stop()
+            controller.worker.stop()
 
 
 @contextmanager
@@ -159,56 +117,52 @@ def _open_folder(path: Path | None) -> Iterator[ServedFiles]:
 
 
 class _CertificateController:
-    """The thread, its log events, metrics and readiness status."""
+    """The worker, its log, metrics and readiness details; the server's own check covers the served certificate."""
 
     def __init__(self, settings: Settings, folder: ServedFiles, telemetry: Telemetry) -> None:
         self._settings = settings
         self._folder = folder
         self._log = telemetry.log
         self._metrics = CertificateMetrics(telemetry.metrics.registry)
-        self._failure = ""
-        self._request_error = ""
-        self._stop = Event()
-        self._debouncer = ChangeDebouncer(self._stop.wait)
-        self._thread = Thread(target=self._run, name="certificates", daemon=True)
+        self._failure_log = FailureLog(self._log_failure, partial(self._log.info, "certificate-rotation-recovered"))
+        self._request_errors = FailureLog(partial(self._log.warning, "certificate-request-rejected"))
         self._reconciler, self._watches = self._create_reconciler()
+        task = WorkerTask(
+            name="certificate-rotation",
+            run=self._reconcile,
+            failure_log=self._failure_log,
+            describe=self._describe,
+            interrupt=self._watches.stop,
+        )
+        pace = WorkerPace(interval=self._choose_interval, wake_delay=_DEBOUNCE_SECONDS, jitter=_JITTER)
+        self.worker = Worker(task, pace)
 
     def start(self) -> None:
-        """Wait for a certificate, then start the thread.
+        """Wait for a certificate, then start the worker.
 
         Raises:
             ServeError: if no certificate is available within a minute.
         """
         deadline = time.monotonic() + _START_TIMEOUT_SECONDS
-        self._reconcile()
+        self.worker.run_once()
         while self._reconciler.served is None:
             if time.monotonic() > deadline:
-                raise ServeError(f"nothing to serve with from the Secret {self._settings.tls_secret}: {self._failure}")
-            self._stop.wait(_MIN_RECONCILE_SECONDS)
-            self._reconcile()
-        self._thread.start()
+                secret, failure = self._settings.tls_secret, self._failure_log.failure
+                raise ServeError(f"nothing to serve with from the Secret {secret}: {failure}")
+            self.worker.wait(_MIN_RECONCILE_SECONDS)
+            self.worker.run_once()
+        self.worker.start()
         self._watches.start()
 
-    def stop(self) -> None:
-        """Stop the thread; a running call is not awaited for more than 5 s."""
-        self._stop.set()
-        self._debouncer.notify()
-        self._watches.stop()
-        self._thread.join(_JOIN_TIMEOUT_SECONDS)
-
-    def get_status(self) -> ReadinessStatus:
-        """Return the status, which is always ready; it includes the last failures.
-
-        The server's own check covers the served certificate.
-        """
+    def _describe(self) -> dict[str, object]:
         served = self._reconciler.served
-        detail: dict[str, object] = {"secret": self._settings.tls_secret}
-        if served:
-            detail["handedOver"] = compute_fingerprint(served.certificate)
-        problems = {"failure": self._failure, "complaint": self._request_error, "unwatched": self._watches.failure}
-        return ReadinessStatus(
-            "certificate-rotation", ready=True, detail=detail | {name: text for name, text in problems.items() if text}
-        )
+        detail = {
+            "secret": self._settings.tls_secret,
+            "handedOver": compute_fingerprint(served.certificate) if served else "",
+            "complaint": self._request_errors.failure,
+            "unwatched": self._watches.failure,
+        }
+        return {name: text for name, text in detail.items() if text}
 
     def _create_reconciler(self) -> tuple[CertificateReconciler, CertificateWatch]:
         namespace, slash, name = self._settings.tls_secret.partition("/")
@@ -230,7 +184,7 @@ class _CertificateController:
             timing,
             served,
         )
-        return reconciler, CertificateWatch(client, (namespace, name), CONFIGURATION_NAME, self._debouncer.notify)
+        return reconciler, CertificateWatch(client, (namespace, name), CONFIGURATION_NAME, self._wake)
 
     def _install(self, serving_certificate: ServingCertificate) -> None:
         self._folder.write(serving_certificate)
@@ -240,38 +194,31 @@ class _CertificateController:
             not_after=serving_certificate.certificate.not_valid_after_utc.isoformat(),
         )
 
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            self._debouncer.wait(self._choose_interval())
-            if not self._stop.is_set():
-                self._reconcile()
+    def _wake(self) -> None:
+        self.worker.wake()
 
     def _choose_interval(self) -> float:
         seconds = _RECONCILE_SECONDS
-        if self._reconciler.is_pending and not self._failure:
-            seconds = min(
-                seconds, max(_MIN_RECONCILE_SECONDS, self._settings.ca_propagation_delay / _RECONCILES_PER_DELAY)
-            )
+        if self._reconciler.is_pending and not self._failure_log.failure:
+            pending_seconds = self._settings.ca_propagation_delay / _RECONCILES_PER_DELAY
+            seconds = min(seconds, max(_MIN_RECONCILE_SECONDS, pending_seconds))
         return seconds
 
-    def _reconcile(self) -> None:
-        """Run the pending actions, at most 6, and report a failure."""
+    def _reconcile(self) -> bool:
+        """Run the pending actions, at most 6, and count the result."""
         try:
             for step in islice(iter(self._reconciler.reconcile, None), _MAX_ACTIONS):
                 self._report_action(step)
         except ChangedError as error:
             self._log.info("certificate-conflict", message=str(error))
-        except (CertsError, TallygateError) as error:
-            self._set_failure(str(error))
-        except Exception as crash:  # noqa: BLE001  # a fault of ours must not leave certificates unrenewed for good
-            last_frame = extract_tb(crash.__traceback__)[-1]  # the exception's text may contain secret input
-            self._set_failure(
-                f"a fault of tallygate: {type(crash).__name__} in {last_frame.name}, line {last_frame.lineno}"
-            )
-        else:
-            self._metrics.count_reconcile(success=True)
-            self._set_failure("")
-        self._set_request_error(self._reconciler.request_error)
+            return False
+        except Exception as error:  # noqa: BLE001  # `_format_failure` tells a crash from the others
+            self._metrics.count_reconcile(success=False)
+            raise ServeError(_format_failure(error)) from None
+        finally:
+            self._request_errors.update(self._reconciler.request_error)
+        self._metrics.count_reconcile(success=True)
+        return True
 
     def _report_action(self, step: RotationStep) -> None:
         self._metrics.count_action(step.action)
@@ -279,23 +226,19 @@ class _CertificateController:
         extra_fields = {"authorities": fingerprints} if fingerprints else {}
         self._log.info("certificate-rotated", step=step.action, message=step.reason, **extra_fields)
 
-    def _set_failure(self, failure: str) -> None:
-        """Store the failure, which is empty after a success; log it when it changes."""
-        if failure:
-            self._metrics.count_reconcile(success=False)
-        if failure and failure != self._failure:
-            served = self._reconciler.served
-            days_left = (served.certificate.not_valid_after_utc - datetime.now(UTC)).days if served else None
-            log = self._log.warning if days_left is not None and days_left > _WARNING_DAYS else self._log.error
-            log("certificate-rotation-failed", message=failure, days_left=days_left)
-        elif self._failure and not failure:
-            self._log.info("certificate-rotation-recovered")
-        self._failure = failure
+    def _log_failure(self, *, message: str) -> None:
+        served = self._reconciler.served
+        days_left = (served.certificate.not_valid_after_utc - datetime.now(UTC)).days if served else None
+        log = self._log.warning if days_left is not None and days_left > _WARNING_DAYS else self._log.error
+        log("certificate-rotation-failed", message=message, days_left=days_left)
 
-    def _set_request_error(self, request_error: str) -> None:
-        if request_error and request_error != self._request_error:
-            self._log.warning("certificate-request-rejected", message=request_error)
-        self._request_error = request_error
+
+def _format_failure(error: Exception) -> str:
+    """Return the text of an expected error, and the location of a crash, whose text may contain secret input."""
+    if isinstance(error, (CertsError, TallygateError)):
+        return str(error)
+    frame = extract_tb(error.__traceback__)[-1]
+    return f"a fault of tallygate: {type(error).__name__} in {frame.name}, line {frame.lineno}"
 
 
 def _choose_source(settings: Settings) -> KubeconfigSource:

@@ -23,18 +23,18 @@ from webhook.server.settings.sources import load_settings
             "in a cluster, with certificates that it keeps",
         ),
         ("TALLYGATE_LISTEN=127.0.0.1:8443 tallygate serve --config settings.yaml", "settings from elsewhere"),
-        ("curl --cacert tls/ca.crt https://localhost:8443/readyz", "is it ready, and what is in force?"),
+        ("curl --cacert tls/ca.crt https://localhost:8443/readyz", "is it ready, and which policies are active?"),
     ),
 )
 @server_options()
 def serve(config: Path | None, **flags: Any) -> None:
-    """Serve the gate over TLS until it is told to stop (SIGTERM, or Ctrl-C).
+    """Serve the gate over TLS until it is stopped (SIGTERM, or Ctrl-C).
 
     Every setting can be given as a flag, as the environment variable in brackets, or in a settings file; flags win over
-    variables, and variables over the file. Policy files and certificates are watched, and taken up when they change.
-    With --tls-secret it makes its certificates itself, renews them, and tells the API server whom to trust.
+    variables, and variables over the file. Policy files and certificates are watched, and reloaded when they change.
+    With --tls-secret the gate issues and renews its certificates, and publishes their CA to the API server.
 
-    Exit codes: 0 stopped, 1 stopped but requests had to be given up, 2 it could not start.
+    Exit codes: 0 stopped, 1 stopped with unfinished requests, 2 it could not start.
     """
     settings = load_settings(flags, os.environ, config)
     if not settings.tls_secret:

@@ -76,7 +76,7 @@ def create_ledger_record(item: msgspec.Raw) -> CapLedgerRecord:
     except StoreUnavailableError as error:
         return CapLedgerRecord(*identity, None, None, str(error))
     if metadata.name != cap_ledger.get_object_name(key):
-        message = f"capledger {metadata.namespace}/{metadata.name} has a name that no gate gives, and is passed over"
+        message = f"capledger {metadata.namespace}/{metadata.name} has a name that no gate gives, and is skipped"
         return CapLedgerRecord(*identity, None, None, message)
     return CapLedgerRecord(*identity, decoded.ledger, partial.status.summary.counted_at)
 
@@ -97,7 +97,7 @@ def create_ledger_list(records: Iterable[CapLedgerRecord]) -> CapLedgerList:
     missing_reason = (
         ""
         if records_by_key or problems
-        else "there are no CapLedgers: the gate keeps its ledgers in memory, or there is none"
+        else "there are no CapLedgers: the gate keeps its ledgers in memory, or no gate runs"
     )
     return CapLedgerList(MappingProxyType(records_by_key), missing_reason, problems=tuple(problems))
 

@@ -154,7 +154,7 @@ def list_cap_ledgers(transport: Transport, server: str) -> CapLedgerList:
         return create_ledger_list(list_all(transport, LEDGER_RECORD_CODEC, server, LEDGER_PAGE_SIZE).items)
     except UnknownResourceError:
         return _create_unavailable(
-            "the cluster has no CapLedgers: the gate keeps its ledgers in memory, or there is none"
+            "the cluster has no CapLedgers: the gate keeps its ledgers in memory, or no gate runs"
         )
     except ListError as error:
         if error.cause.reason is not ApiErrorReason.FORBIDDEN:
@@ -216,7 +216,7 @@ def observe_snapshot(path: Path) -> ObservedCluster:
     handler = _SnapshotHandler()
     list_revision = read_items(path, handler)
     if not handler.namespaces:
-        raise SnapshotError(f"{path}: it holds no namespaces, and caps speak of namespaces; {SNAPSHOT_HINT}")
+        raise SnapshotError(f"{path}: it contains no namespaces, which caps need; {SNAPSHOT_HINT}")
     try:
         revision = handler.get_revision(list_revision)
     except ValueError as error:

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from webhook.accounting.quantity_parser import QuantityError
-from webhook.cli.manifest.bounds import Bounds
-from webhook.cli.manifest.documents import documents
-from webhook.cli.manifest.fault import Fault
-from webhook.cli.manifest.to_json import to_json
+from webhook.documents.reader import read_documents
+from webhook.documents.syntax_tree import DocumentError, Limits
+from webhook.documents.to_json import to_json
 from webhook.errors import TallygateError
 from webhook.objects.core import Namespace, Pod
 from webhook.objects.meta import PartialObjectMetadata
@@ -22,7 +21,7 @@ from webhook.objects.meta import PartialObjectMetadata
 if TYPE_CHECKING:
     from webhook.accounting.cluster.cluster import Cluster
 
-SNAPSHOT_LIMITS = Bounds(size=512 * 1024 * 1024, nodes=50_000_000, expanded=50_000_000)
+SNAPSHOT_LIMITS = Limits(size=512 * 1024 * 1024, nodes=50_000_000, expanded=50_000_000)
 SNAPSHOT_HINT = "write it with `tallygate snapshot`, or `kubectl get nodes,pods,namespaces -A -o json`"
 _LIST = "List"
 
@@ -82,9 +81,9 @@ def read_items(path: Path, handle: ItemHandler) -> str:
         raise SnapshotError(f"{path}: {error}; {SNAPSHOT_HINT}") from error
     except OSError as error:
         raise SnapshotError(f"{path}: cannot be read: {error.strerror}") from error
-    except Fault as error:
+    except DocumentError as error:
         raise SnapshotError(
-            f"{path}:{error.place.line}:{error.place.column}: {error.message}; {SNAPSHOT_HINT}"
+            f"{path}:{error.position.line}:{error.position.column}: {error.message}; {SNAPSHOT_HINT}"
         ) from error
     except (ValueError, RecursionError) as error:  # msgspec's and unicode's errors are ValueErrors
         raise SnapshotError(f"{path}: no snapshot: {error}; {SNAPSHOT_HINT}") from error
@@ -115,7 +114,7 @@ def _handle_items(data: bytes, handle: ItemHandler) -> str:
             item_count += 1
             accepted_count += handle(msgspec.json.decode(item, type=PartialObjectMetadata).kind or kind, item)
     if item_count and not accepted_count:
-        raise SnapshotError("it holds neither pods nor namespaces nor nodes")
+        raise SnapshotError("it contains neither pods nor namespaces nor nodes")
     return revision
 
 
@@ -124,7 +123,7 @@ def _iterate_documents(data: bytes) -> Iterator[bytes]:
     if data.lstrip()[:1] == b"{":
         yield data
         return
-    for document in documents(data.decode(), SNAPSHOT_LIMITS):
+    for document in read_documents(data.decode(), SNAPSHOT_LIMITS):
         yield to_json(document.root, SNAPSHOT_LIMITS.expanded)
 
 

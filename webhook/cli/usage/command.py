@@ -55,7 +55,8 @@ class _UsageView(Generic[T]):
 
 def _compute_usage(query: UsageQuery, cluster: ObservedCluster) -> UsageReport:
     if not query.caps and cluster.ledgers.missing_reason:
-        raise UsageError(f"no caps are known: name their policy files by --policies ({cluster.ledgers.missing_reason})")
+        reason = cluster.ledgers.missing_reason
+        raise UsageError(f"no caps are known: name their policy files with --policies ({reason})")
     return compute_usage(cluster, query.caps, query.choice)
 
 
@@ -179,7 +180,7 @@ def _find_drift_once(query: UsageQuery) -> tuple[list[Drift], int]:
 def _choose_ledgers(query: UsageQuery, cluster: ObservedCluster) -> list[ChosenLedger]:
     chosen = list(query.choice.list_ledgers(cluster, query.caps))
     if not chosen:
-        scope = f"namespace {query.choice.namespace}" if query.choice.namespace else "any namespace that is there"
+        scope = f"namespace {query.choice.namespace}" if query.choice.namespace else "any existing namespace"
         raise UsageError(f"{f'cap {query.choice.cap} does not count' if query.choice.cap else 'no cap counts'} {scope}")
     return chosen
 
@@ -188,10 +189,13 @@ def _choose_ledgers(query: UsageQuery, cluster: ObservedCluster) -> list[ChosenL
     cls=Command,
     examples=(
         ("tallygate usage --policies policies/", "every cap of these policies, in the cluster of your kubeconfig"),
-        ("tallygate usage --policies policies/ --namespace team-a --watch", "one namespace's, and again as it changes"),
-        ("tallygate usage --policies policies/ --explain gpus team-a", "the pods behind a number"),
-        ("tallygate usage --policies policies/ --verify", "do the ledgers say what the pods hold?"),
-        ("tallygate usage --policies policies/ --snapshot now.json -o json", "of a snapshot, for a program"),
+        (
+            "tallygate usage --policies policies/ --namespace team-a --watch",
+            "one namespace, and again after each change",
+        ),
+        ("tallygate usage --policies policies/ --explain gpus team-a", "the pods behind an amount"),
+        ("tallygate usage --policies policies/ --verify", "do the ledgers agree with the pods?"),
+        ("tallygate usage --policies policies/ --snapshot now.json -o json", "a snapshot, for a program"),
     ),
 )
 @click.argument("explained", metavar="[NAMESPACE]", required=False)
@@ -200,17 +204,17 @@ def _choose_ledgers(query: UsageQuery, cluster: ObservedCluster) -> list[ChosenL
     metavar="PATH",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="A policy file with caps, or a folder of them; may be given several times. Without it, what the CapLedgers "
-    "of the cluster say is shown.",
+    help="A policy file with caps, or a folder of them; may be given several times. Without it, the CapLedgers of "
+    "the cluster are shown.",
 )
 @click.option("--cap", metavar="NAME", help="Only this cap.")
 @click.option("--namespace", metavar="NAME", help="Only the caps over this namespace.")
-@click.option("--explain", metavar="CAP", help="List the pods behind this cap's numbers, in NAMESPACE or everywhere.")
+@click.option("--explain", metavar="CAP", help="List the pods behind the amounts of this cap, in NAMESPACE or all.")
 @click.option("--verify", is_flag=True, help="Compare the ledgers with the pods; exit code 1 when they differ.")
 @click.option("--watch", is_flag=True, help="Print again when something changes, until Ctrl-C.")
 @connection_options
 @snapshot_option(
-    "Not a cluster, but what `tallygate snapshot` wrote of one, or `kubectl get nodes,pods,namespaces -A -o json`."
+    "A file of `tallygate snapshot`, or of `kubectl get nodes,pods,namespaces -A -o json`, instead of a cluster."
 )
 @click.option("-o", "--output", type=click.Choice(DATA_FORMATS), default="table", help="How to print it.")
 @click.pass_context
@@ -230,17 +234,17 @@ def usage(  # noqa: PLR0913 -- one argument for each option
     snapshot: Path | None,
     output: str,
 ) -> None:
-    """Show each cap's bounds, what pods hold of them, what is promised to pods to come, and what is free.
+    """Show the limits of every cap and the amounts that are used, reserved and free.
 
-    What is held and promised is what the gate's CapLedgers say, and SINCE when they were counted last. Without them, in
-    a snapshot or beside a gate that keeps its ledgers in memory, what is held is counted from the pods, and what is
-    promised is not known. Pods that are being deleted hold what they have until they are gone. Needed rights: list on
-    pods, namespaces and CapLedgers; with --watch also watch.
+    The gate's CapLedgers give the used and reserved amounts; COUNTED is the time of their last recount. Where they are
+    missing, as in a snapshot or beside a gate with ledgers in memory, the used amounts are counted from the pods, and
+    the reserved amounts are unknown. Terminating pods count until they are deleted. Needed rights: list on pods,
+    namespaces and CapLedgers; with --watch also watch.
 
-    Exit codes: 0 shown, 1 --verify found ledgers that are wrong, 2 misuse, or the cluster cannot be read.
+    Exit codes: 0 shown, 1 --verify found wrong ledgers, 2 a usage error, or the cluster cannot be read.
     """
     if explained and not explain:
-        raise UsageError(f"{explained}: a namespace is named by --namespace {explained}, or behind --explain CAP")
+        raise UsageError(f"{explained}: name a namespace with --namespace {explained}, or after --explain CAP")
     modes = {"--explain": bool(explain), "--verify": verify, "--watch": watch}
     _check_options(modes, policies=bool(policies), cap=bool(cap), snapshot=bool(snapshot))
     query = UsageQuery(
@@ -265,11 +269,11 @@ def _check_options(modes: Mapping[str, bool], *, policies: bool, cap: bool, snap
         UsageError: if options contradict each other, or a required one is missing.
     """
     if modes["--verify"] and (modes["--explain"] or modes["--watch"]):
-        raise UsageError("--verify goes with neither --explain nor --watch")
+        raise UsageError("--verify cannot be combined with --explain or --watch")
     if modes["--explain"] and cap:
-        raise UsageError("--explain names the cap itself: leave --cap out")
+        raise UsageError("--explain already names the cap: remove --cap")
     if modes["--watch"] and snapshot:
-        raise UsageError("--watch goes with a cluster: a snapshot does not change")
+        raise UsageError("--watch needs a cluster: a snapshot does not change")
     for option in ("--explain", "--verify"):
         if modes[option] and not policies:
-            raise UsageError(f"{option} needs to know what the caps count: name their policy files by --policies")
+            raise UsageError(f"{option} needs caps: name their policy files with --policies")

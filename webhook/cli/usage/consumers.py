@@ -31,7 +31,7 @@ class _PodShare(NamedTuple):
     node: str
     state: str
     amount: int
-    how: str
+    calculation: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class ResourceConsumers:
         return sum(consumer.amount for consumer in self.consumers if consumer.state != _RESERVED)
 
 
-_USED, _TERMINATING, _RESERVED = "held", "terminating", "promised"
+_USED, _TERMINATING, _RESERVED = "counted", "terminating", "reserved"
 
 
 def list_consumers(cluster: ObservedCluster, chosen: ChosenLedger) -> Iterator[ResourceConsumers]:
@@ -71,9 +71,9 @@ def format_title(consumers: ResourceConsumers) -> str:
     ledger_text = (
         ""
         if consumers.ledger_used is None
-        else (f", by the ledger {format_amount(consumers.name, consumers.ledger_used)}")
+        else (f", in the ledger {format_amount(consumers.name, consumers.ledger_used)}")
     )
-    used_text = f"held {format_amount(consumers.name, consumers.used)}{ledger_text}"
+    used_text = f"used {format_amount(consumers.name, consumers.used)}{ledger_text}"
     return escape_control(
         f"{consumers.cap}  {format_scope(consumers.namespace, consumers.members)}  {consumers.name}: {used_text}"
     )
@@ -87,11 +87,11 @@ def format_rows(consumers: ResourceConsumers) -> list[str]:
             share.node,
             share.state,
             format_amount(consumers.name, share.amount),
-            share.how,
+            share.calculation,
         )
         for share in consumers.consumers
     ]
-    return align_rows(("POD", "NODE", "STATE", "AMOUNT", "HOW"), cells) if cells else ["no pod"]
+    return align_rows(("POD", "NODE", "STATE", "AMOUNT", "CALCULATION"), cells) if cells else ["no pod"]
 
 
 def convert_consumers(consumers: ResourceConsumers) -> dict[str, Any]:
@@ -101,8 +101,8 @@ def convert_consumers(consumers: ResourceConsumers) -> dict[str, Any]:
         "namespace": consumers.namespace or None,
         "namespaces": consumers.members,
         "resource": consumers.name,
-        "held": consumers.used,
-        "tally": consumers.ledger_used,
+        "used": consumers.used,
+        "ledgerUsed": consumers.ledger_used,
         "pods": [share._asdict() for share in consumers.consumers],
     }
 

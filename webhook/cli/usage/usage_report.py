@@ -59,7 +59,7 @@ class LedgerChoice:
 
 
 _NO_AMOUNTS = Amounts()
-_INITIALIZING = "converging: promises nothing yet"
+_INITIALIZING = "initializing: reserves nothing yet"
 
 
 class ExceededLimit(StrEnum):
@@ -128,18 +128,18 @@ def compute_usage(cluster: ObservedCluster, caps: CapIndex, choice: LedgerChoice
     if not caps:
         return UsageReport(tuple(_list_lines_without_caps(cluster, choice)), tuple(notes))
     if cluster.ledgers.missing_reason:
-        notes.append(f"held is counted from pods, and promised is not known: {cluster.ledgers.missing_reason}")
+        notes.append(
+            f"used amounts are counted from pods, and reserved amounts are unknown: {cluster.ledgers.missing_reason}"
+        )
     unknown_caps = sorted({get_cap_name(key) for key in cluster.list_unknown_ledgers(caps)})
     if unknown_caps:
         notes.append(
-            "the ledgers of caps that these policies do not have, or not so, are not shown: "
+            "ledgers of caps that are missing from these policies, or differ there, are not shown: "
             f"{_format_first_names(unknown_caps)}"
         )
     deleted_namespaces = [] if choice.cap or choice.namespace else cluster.list_deleted_namespaces(caps)
     if deleted_namespaces:
-        notes.append(
-            f"the ledgers of namespaces that are gone are not shown: {_format_first_names(deleted_namespaces)}"
-        )
+        notes.append(f"ledgers of deleted namespaces are not shown: {_format_first_names(deleted_namespaces)}")
     lines = tuple(line for chosen in choice.list_ledgers(cluster, caps) for line in _list_lines(cluster, chosen))
     return UsageReport(lines, tuple(notes))
 
@@ -195,12 +195,11 @@ def _list_remarks(
             yield "the ledger does not count it yet: counted from pods"
         ledger_limit, policy_limit = ledger.hard.get(name), chosen.active_cap.hard.get(name)
         if ledger_limit is not None and policy_limit is not None and ledger_limit != policy_limit:
-            yield (
-                f"the policies say {format_amount(name, policy_limit)}, the ledger {format_amount(name, ledger_limit)}"
-            )
+            policy_text, ledger_text = format_amount(name, policy_limit), format_amount(name, ledger_limit)
+            yield f"hard is {policy_text} in the policies, {ledger_text} in the ledger"
     if count.invalid:
         yield (
-            "counted with nothing for a quantity that is none: "
+            "counted as 0 because of an invalid quantity: "
             f"{_format_first_names(_list_pod_names(cluster, count.invalid))}"
         )
 

@@ -12,7 +12,7 @@ from webhook.cli.output.tables import align_rows, escape_control
 from webhook.cli.usage.usage_report import ExceededLimit, UsageLine, UsageReport
 
 _UNKNOWN = "-"
-_HEAD = ("RESOURCE", "HARD", "SOFT", "HELD", "PROMISED", "FREE", "USED")
+_HEAD = ("RESOURCE", "HARD", "SOFT", "USED", "RESERVED", "FREE", "UTILIZATION")
 _BAR_WIDTH = 10
 """The width of a bar in characters."""
 _STYLES = {ExceededLimit.NONE: "", ExceededLimit.SOFT: "yellow", ExceededLimit.HARD: "bold red"}
@@ -20,7 +20,7 @@ _STYLES = {ExceededLimit.NONE: "", ExceededLimit.SOFT: "yellow", ExceededLimit.H
 
 def format_rows(lines: Sequence[UsageLine]) -> list[str]:
     """Return one row per line, for pipes."""
-    header = ("CAP", "NAMESPACE", "RESOURCE", "HARD", "SOFT", "HELD", "PROMISED", "FREE", "SINCE", "NOTE")
+    header = ("CAP", "NAMESPACE", "RESOURCE", "HARD", "SOFT", "USED", "RESERVED", "FREE", "COUNTED", "NOTE")
     return align_rows(header, [_format_row(line) for line in lines])
 
 
@@ -114,12 +114,12 @@ def _convert_line(line: UsageLine) -> dict[str, Any]:
         "unit": "milli" if is_milli(line.name) else "whole",
         "hard": line.hard,
         "soft": line.soft,
-        "held": line.used,
-        "promised": line.reserved,
+        "used": line.used,
+        "reserved": line.reserved,
         "free": line.free,
         "terminating": line.terminating,
-        "since": None if line.counted_at is None else _format_time(line.counted_at),
+        "countedAt": None if line.counted_at is None else _format_time(line.counted_at),
         "over": line.exceeded_limit.value or None,
-        "converging": line.is_initializing,
+        "initializing": line.is_initializing,
         "remarks": list(line.remarks),
     }

@@ -88,7 +88,7 @@ def find_drift(cluster: ObservedCluster, chosen: ChosenLedger) -> Iterator[Drift
 
 def format_drift(drifts: list[Drift]) -> list[str]:
     """Return the drifts as an aligned table."""
-    header = ("CAP", "NAMESPACE", "RESOURCE", "POD", "LEDGER", "PODS", "WHAT")
+    header = ("CAP", "NAMESPACE", "RESOURCE", "POD", "LEDGER", "PODS", "REASON")
     return align_rows(
         header,
         [
@@ -96,7 +96,7 @@ def format_drift(drifts: list[Drift]) -> list[str]:
                 drift.cap,
                 format_scope(drift.namespace, drift.members),
                 drift.name,
-                drift.pod or "(tally)",
+                drift.pod or "(used)",
                 format_amount(drift.name, drift.ledger),
                 format_amount(drift.name, drift.pods),
                 drift.reason,
@@ -116,7 +116,7 @@ def convert_drift(drift: Drift) -> dict[str, Any]:
         "pod": drift.pod or None,
         "ledger": drift.ledger,
         "pods": drift.pods,
-        "why": drift.reason,
+        "reason": drift.reason,
     }
 
 
@@ -124,10 +124,10 @@ def _compare_used(chosen: ChosenLedger, ledger: Ledger, counted: _CountedAmounts
     for name in names:
         ledger_used, minimum, margin = ledger.used.get(name, 0), counted.certain[name], counted.uncertain[name]
         if ledger_used < minimum:
-            reason = f"{format_amount(name, minimum - ledger_used)} less than pods hold that must have been counted"
+            reason = f"{format_amount(name, minimum - ledger_used)} less than the pods use that must have been counted"
             yield _create_drift(chosen, "", name, ledger_used, minimum, reason)
         elif ledger_used > minimum + margin:
-            excess_text = f"{format_amount(name, ledger_used - minimum - margin)} more than pods hold"
+            excess_text = f"{format_amount(name, ledger_used - minimum - margin)} more than the pods use"
             reason = f"{excess_text}; pods may have been deleted while no gate counts"
             yield _create_drift(chosen, "", name, ledger_used, minimum + margin, reason)
 
@@ -146,10 +146,10 @@ def _compare_reservations(
                 reservation.requested.get(name, 0),
             )
             if reservation.operation is Operation.CREATE and requested > counted:
-                reason = "a promise to create a pod that is counted already: it is charged twice"
+                reason = "a reservation to create a pod that is already counted: the pod is charged twice"
                 yield _create_drift(chosen, pod, name, requested, used, reason)
             elif reservation.operation is Operation.UPDATE and counted != used:
-                reason = "a promise to change a pod that is counted with another amount than it holds"
+                reason = "a reservation to update a pod that is counted with another amount than the pod uses"
                 yield _create_drift(chosen, pod, name, counted, used, reason)
 
 

@@ -1,10 +1,10 @@
-"""The thread that audits: at once when this replica becomes the leader, and then at a fixed interval."""
+"""The controller that audits: at once when this replica becomes the leader, and then at a fixed interval."""
 
 import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from threading import Event, Thread
+from functools import partial
 from typing import Final
 
 from webhook.admission.rule_index import RuleIndex
@@ -16,16 +16,15 @@ from webhook.kube.client import PooledTransport
 from webhook.kube.config import ClientConfig
 from webhook.policy.model import PolicySet
 from webhook.server.controllers.informers import GateInformers
-from webhook.server.interfaces import ReadinessStatus
 from webhook.server.telemetry.controller_metrics import AuditMetrics, LastAudit, log_audit
-from webhook.server.telemetry.json_log import Logger
+from webhook.server.telemetry.json_log import FailureLog, Logger
+from webhook.server.worker import Worker, WorkerPace, WorkerTask
 
 _PAGE_SIZE: Final = 50  # objects: decoding a page delays the threads that answer reviews by a millisecond or two
 _REST_RATIO: Final = 9.0  # rest time / work time
 _MAX_BURST_SECONDS: Final = 0.001  # the longest delay of the threads that answer reviews
 _WRITE_INTERVAL_SECONDS: Final = 0.1
 _POLL_SECONDS: Final = 1.0
-_JOIN_SECONDS: Final = 5.0
 _EXCLUDED_NAMESPACE: Final = "kube-system"
 
 
@@ -47,7 +46,7 @@ class AuditSchedule:
 
 
 class AuditController:
-    """A thread that audits a watched cluster: pods and namespaces from the stores, all other objects in small pages."""
+    """The worker that audits a cluster: pods and namespaces from the stores, all other objects in small pages."""
 
     def __init__(
         self,
@@ -65,59 +64,47 @@ class AuditController:
         self._pages = PageReader(self._transport, client_config.server, _PAGE_SIZE, self._wait)
         self._reports = ReportWriter(client_config, time.time, self._wait, _WRITE_INTERVAL_SECONDS)
         self._work_started_at = 0.0
-        self._failures: dict[str, str] = {}
-        self._stop = Event()
-        self._thread = Thread(target=self._run, name="audit", daemon=True)
+        self._due_at = -math.inf
+        self._report_failures = FailureLog(partial(log.warning, "audit-reports-not-written"))
+        task = WorkerTask(
+            name="audit",
+            run=self._run_if_due,
+            failure_log=FailureLog(partial(log.warning, "audit-failed")),
+            describe=self._describe,
+            interrupt=self._transport.close,  # an aborted audit leaves nothing half done
+        )
+        self.worker = Worker(task, WorkerPace(interval=lambda: _POLL_SECONDS))
 
-    def start(self) -> None:
-        """Start the thread; call once only."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop at once, since an aborted audit leaves nothing half done; wait for at most 5 s."""
-        self._stop.set()
-        self._transport.close()
-        if self._thread.is_alive():
-            self._thread.join(_JOIN_SECONDS)
-
-    def check(self) -> ReadinessStatus:
-        """Return a status that is always ready, since reviews do not need audits.
-
-        The detail has the end of the last audit and the current failures.
-        """
+    def _describe(self) -> dict[str, object]:
+        """Return whether this replica audits, the end of the last audit, and why no reports are written."""
         last = self._metrics.last_audit
         detail: dict[str, object] = {"audits": self._schedule.is_leader()}
         if last is not None:
             detail["endedAt"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(last.ended_at))
-        return ReadinessStatus("audit", ready=True, detail=detail | self._failures)
+        if self._report_failures.failure:
+            detail["reports"] = self._report_failures.failure
+        return detail
 
-    def _run(self) -> None:
-        due_at = -math.inf
-        while not self._stop.wait(_POLL_SECONDS):
-            if not self._schedule.is_leader():
-                due_at = -math.inf
-            elif time.monotonic() >= due_at and self._informers.check().ready:
-                due_at = time.monotonic() + self._schedule.interval
-                self._metrics.count_run(self._run_once())
-
-    def _run_once(self) -> str:
-        """Audit once, and return the result as one of `RUN_RESULTS`."""
+    def _run_if_due(self) -> bool:
+        """Audit if an audit is due here; count it as one of `RUN_RESULTS`."""
+        if not self._schedule.is_leader():
+            self._due_at = -math.inf
+            return False
+        if time.monotonic() < self._due_at or not self._informers.check().ready:
+            return False
+        self._due_at = time.monotonic() + self._schedule.interval
+        result = "failed"
         try:
             self._run_audit()
-        except _AbortedError:
-            return "aborted"
-        except TallygateError as error:
-            return self._record_failure(str(error))
-        except Exception as crash:  # noqa: BLE001  # a fault of ours must not end audits for good
-            return self._record_failure(f"{type(crash).__name__}: {crash}")
-        self._set_failure("failure", "", "audit-failed")
-        return "completed"
-
-    def _record_failure(self, reason: str) -> str:
-        if self._stop.is_set():
-            return "aborted"
-        self._set_failure("failure", reason, "audit-failed")
-        return "failed"
+            result = "completed"
+        except Exception as error:
+            if isinstance(error, _AbortedError) or self.worker.is_stopping:
+                result = "aborted"
+                return False
+            raise
+        finally:
+            self._metrics.count_run(result)
+        return True
 
     def _run_audit(self) -> None:
         started_at = time.monotonic()
@@ -144,15 +131,15 @@ class AuditController:
         """
         try:
             api = self._reports.find_api()
-            if api is None:
-                self._set_failure("reports", NO_REPORT_API, "audit-reports-not-written")
-                return None
-            report_counts = self._reports.write_reports(api, outcome.findings, None)
+            report_counts = None if api is None else self._reports.write_reports(api, outcome.findings, None)
         except TallygateError as error:
-            self._set_failure("reports", str(error), "audit-reports-not-written")
+            self._report_failures.update(str(error))
+            return None
+        if report_counts is None:
+            self._report_failures.update(NO_REPORT_API)
             return None
         self._metrics.count_reports(report_counts)
-        self._set_failure("reports", "; ".join(report_counts.failures), "audit-reports-not-written")
+        self._report_failures.update("; ".join(report_counts.failures))
         return report_counts
 
     def _rest_if_due(self, _: int) -> None:
@@ -163,15 +150,5 @@ class AuditController:
             self._work_started_at = time.thread_time()
 
     def _wait(self, seconds: float) -> None:
-        if self._stop.wait(seconds) or not self._schedule.is_leader():
+        if self.worker.wait(seconds) or not self._schedule.is_leader():
             raise _AbortedError
-
-    def _set_failure(self, key: str, reason: str, event: str) -> None:
-        """Store the failure of a key, or drop it if `reason` is ""; log a failure that differs from the last one."""
-        previous = self._failures.get(key, "")
-        if reason:
-            self._failures = {**self._failures, key: reason}
-        else:
-            self._failures = {name: text for name, text in self._failures.items() if name != key}
-        if reason and reason != previous:
-            self._log.warning(event, message=reason)

@@ -1,17 +1,141 @@
-"""The informers and listers of a server, built from its settings."""
+"""The informers of a server, and the gate's listers on their stores: namespaces, ResourceQuotas, and snapshots.
+
+A user who creates a namespace and at once a pod in it is ahead of the watch, so the namespace lister waits. The quotas
+serve the forecast of a workload, which the gate gives when the workload is applied. The snapshots of nodes and pods
+serve rules that ask whether a pod fits on a node.
+"""
 
 import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from threading import Condition
+from typing import Final
 
+from webhook.gate.schedulability import ClusterSnapshot
 from webhook.gate.usage_lister import UsageLister
-from webhook.kube.client import PooledTransport
+from webhook.kube.client import ApiEndpoint, PooledTransport
 from webhook.kube.config import ClientConfig, load_in_cluster_config, load_kubeconfig
 from webhook.kube.informer import Informer, InformerStatus
-from webhook.server.controllers.listers import InformerQuotaLister, InformerSnapshotProvider
+from webhook.objects.core import ResourceQuota
 from webhook.server.interfaces import ReadinessStatus
 from webhook.server.settings.table import Settings
-from webhook.server.telemetry.json_log import Logger
+from webhook.server.telemetry.json_log import FailureLog, Logger
 from webhook.state.informers.cluster_informers import ClusterInformers, LiveReader
-from webhook.state.informers.named_stores import DEVICE_CLASS_CODEC
+from webhook.state.informers.named_stores import DEVICE_CLASS_CODEC, QUOTA_CODEC, NamespaceStore, QuotaStore
+from webhook.state.informers.scheduler_cache import SchedulerCache
+
+_NAMESPACE_TIMEOUT_SECONDS: Final = 2.0  # a watch that works is some milliseconds behind
+
+
+class WaitingNamespaceLister:
+    """A `NamespaceLister` that waits up to `timeout` seconds for a namespace that its store does not have yet.
+
+    The API server sends no review for a namespace that does not exist, so the watch is about to deliver an unknown one.
+    """
+
+    def __init__(self, store: NamespaceStore, timeout: float = _NAMESPACE_TIMEOUT_SECONDS) -> None:
+        self._store = store
+        self._timeout = timeout
+        self._changed = Condition()
+        store.add_listener(self._notify)
+
+    def labels(self, namespace: str) -> Mapping[str, str] | None:
+        """Return the namespace's labels, or None if the watch does not deliver the namespace in time."""
+        labels = self._store.labels(namespace)
+        return labels if labels is not None else self._wait_for_labels(namespace)
+
+    def _wait_for_labels(self, namespace: str) -> Mapping[str, str] | None:
+        deadline = time.monotonic() + self._timeout
+        with self._changed:
+            while (labels := self._store.labels(namespace)) is None:
+                if not self._changed.wait(deadline - time.monotonic()):
+                    return self._store.labels(namespace)
+        return labels
+
+    def _notify(self, _: Collection[str]) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+
+class InformerQuotaLister:
+    """An informer of the ResourceQuotas of a cluster. While it is stale it returns none, and logs that once."""
+
+    def __init__(self, access: ApiEndpoint, log: Logger) -> None:
+        self._store = QuotaStore()
+        again = "workloads are told again what ResourceQuota will say to their pods"
+        self._unsynced_log = FailureLog(
+            partial(log.warning, "quotas-not-evaluated"),
+            partial(log.info, "quotas-evaluated", message=again),
+            each_change=False,
+        )
+        self._informer = Informer(QUOTA_CODEC, access, self._store.apply, self._store.__len__)
+        self.start, self.stop = self._informer.start, self._informer.stop
+
+    def get_status(self) -> InformerStatus:
+        """Return the status of the informer."""
+        return self._informer.get_status()
+
+    def list_quotas(self, namespace: str) -> Sequence[ResourceQuota] | None:
+        """Return the quotas of a namespace, or None while the store is stale or not synced."""
+        stale = self._informer.get_status().stale
+        self._unsynced_log.update(f"workloads are not told of ResourceQuotas: {stale}" if stale else "")
+        return None if stale else self._store.list_quotas(namespace)
+
+
+_SNAPSHOT_TIMEOUT_SECONDS: Final = 0.2  # to wait for other threads that use the cache; no review waits longer
+
+
+class InformerSnapshotProvider:
+    """A `SnapshotProvider` on the watched cluster. While nodes or pods are stale it yields None, and logs that."""
+
+    def __init__(
+        self, scheduler_cache: SchedulerCache, list_statuses: Callable[[], Sequence[InformerStatus]], log: Logger
+    ) -> None:
+        self._scheduler_cache = scheduler_cache
+        self._list_statuses = list_statuses
+        log_unsynced, log_synced = partial(log.warning, "placing-not-evaluated"), partial(log.info, "placing-evaluated")
+        again = partial(log_synced, message="advertised and schedulable are judged again")
+        self._unsynced_logs = {pods: FailureLog(log_unsynced, again, each_change=False) for pods in (False, True)}
+        self._devices_unsynced_log = FailureLog(
+            partial(log.warning, "device-classes-not-evaluated"),
+            partial(log.info, "device-classes-evaluated", message="names that no node has are judged again"),
+            each_change=False,
+        )
+
+    @contextmanager
+    def open_snapshot(self, *, pods: bool) -> Iterator[ClusterSnapshot | None]:
+        """Yield the cluster, or None while it is stale, not synced, or used by other threads for more than 0.2 s."""
+        statuses = self._list_statuses()
+        stale, age = _find_staleness(statuses, pods=pods)
+        self._unsynced_logs[pods].update(stale and f"advertised and schedulable are not judged: {stale}")
+        if stale:
+            yield None
+            return
+        has_devices = self._has_devices(statuses)
+        with self._scheduler_cache.acquire(_SNAPSHOT_TIMEOUT_SECONDS) as cluster:
+            yield (
+                ClusterSnapshot(cluster, age, self._scheduler_cache.has_pods, has_devices)
+                if cluster is not None
+                else None
+            )
+
+    def _has_devices(self, statuses: Sequence[InformerStatus]) -> bool:
+        """Return whether the store of device classes is synced; an empty one may be."""
+        stale = next(
+            (each.stale or "" for each in statuses if each.name == DEVICE_CLASS_CODEC.name), "nobody tells of them"
+        )
+        self._devices_unsynced_log.update(stale and f"names that no node has are not judged: {stale}")
+        return not stale
+
+
+def _find_staleness(statuses: Sequence[InformerStatus], *, pods: bool) -> tuple[str, float]:
+    """Return why nodes, and pods if asked for, are stale ("" if they are not), and their largest age in seconds."""
+    resources = {"nodes", "pods"} if pods else {"nodes"}
+    needed_statuses = [each for each in statuses if each.name in resources]
+    age = max((each.age for each in needed_statuses if each.age is not None), default=0.0)
+    return "; ".join(each.stale for each in needed_statuses if each.stale), age
+
 
 _CAP_RESOURCES = ("namespaces", "pods")
 

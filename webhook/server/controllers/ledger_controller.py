@@ -1,4 +1,4 @@
-"""The threads that reconcile ledgers and renew leases.
+"""The controllers that reconcile ledgers and renew leases, each with a worker.
 
 `LedgerController` reconciles a ledger soon after pods or namespaces under it change, and repeatedly while it has
 reservations or is initializing. `ReconcileSchedule` spreads a full pass over all ledgers evenly over its period.
@@ -8,7 +8,8 @@ reservations or is initializing. `ReconcileSchedule` spreads a full pass over al
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from threading import Event, Lock, Thread
+from functools import partial
+from threading import Lock
 from typing import Final
 
 from webhook.admission.cap_index import ActiveCap, CapIndex
@@ -16,9 +17,9 @@ from webhook.errors import TallygateError
 from webhook.gate.leader_election import RETRY_PERIOD_SECONDS, LeaderElector
 from webhook.gate.ledger_reconciler import LedgerReconciler
 from webhook.server.controllers.informers import GateInformers
-from webhook.server.interfaces import ReadinessStatus
 from webhook.server.telemetry.controller_metrics import LedgerControllerMetrics
-from webhook.server.telemetry.json_log import Logger
+from webhook.server.telemetry.json_log import FailureLog, Logger
+from webhook.server.worker import Worker, WorkerPace, WorkerTask
 from webhook.state.ports import LedgerKey
 
 
@@ -46,11 +47,10 @@ class ReconcileSchedule:
 _BATCH_SECONDS: Final = 0.2  # changes within this time lead to one reconciliation
 _RETRY_SECONDS: Final = 1.0  # for ledgers that are pending, or whose reconciliation failed
 _FULL_PERIOD_SECONDS: Final = 300.0  # every ledger is reconciled once in it, even if this process sees no change
-_LEDGER_JOIN_SECONDS: Final = 5.0
 
 
 class LedgerController:
-    """A thread that calls a `LedgerReconciler`; after a change of the active `caps` it reconciles every ledger."""
+    """The worker of a `LedgerReconciler`; after a change of the active `caps` it reconciles every ledger."""
 
     def __init__(
         self,
@@ -63,40 +63,23 @@ class LedgerController:
         self._informers = informers
         self._reconciler = reconciler
         self._caps = caps
-        self._log = log
         self._metrics = metrics
         self._lock = Lock()
         self._changed_namespaces: set[str] = set()
         self._all_changed = True
         self._last_leadership = (False, 0)  # at the last pass: is leader, number of lost replicas
         self._last_caps: CapIndex | None = None
-        self._wake, self._stop = Event(), Event()
         self._schedule = ReconcileSchedule(_FULL_PERIOD_SECONDS)
-        self._failure = ""
-        self._thread = Thread(target=self._run, name="keep-ledgers", daemon=True)
+        # A ledger that is not reconciled reserves less, never more.
+        task = WorkerTask(
+            name="ledgers",
+            run=self._reconcile_due,
+            failure_log=FailureLog(partial(log.error, "ledger-reconcile-failed")),
+            describe=lambda: {"unsettled": len(reconciler.list_pending())},
+        )
+        self.worker = Worker(task, WorkerPace(interval=lambda: _RETRY_SECONDS, rest=_BATCH_SECONDS))
         informers.pod_store.add_listener(self._mark_pods_changed)
         informers.namespace_store.add_listener(self._mark_namespaces_changed)
-
-    def start(self) -> None:
-        """Start the thread; call once only."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop after the current reconciliation; wait for at most 5 s."""
-        self._stop.set()
-        self._wake.set()
-        if self._thread.is_alive():
-            self._thread.join(_LEDGER_JOIN_SECONDS)
-
-    def check(self) -> ReadinessStatus:
-        """Return a status that is always ready, with the last failure in its detail.
-
-        A ledger that is not reconciled reserves less, never more.
-        """
-        detail: dict[str, object] = {"unsettled": len(self._reconciler.list_pending())}
-        if self._failure:
-            detail["failure"] = self._failure
-        return ReadinessStatus("ledgers", ready=True, detail=detail)
 
     def _mark_pods_changed(self, namespace: str | None) -> None:
         with self._lock:
@@ -104,30 +87,20 @@ class LedgerController:
                 self._all_changed = True
             else:
                 self._changed_namespaces.add(namespace)
-        self._wake.set()
+        self.worker.wake()
 
     def _mark_namespaces_changed(self, names: frozenset[str]) -> None:
         with self._lock:
             self._changed_namespaces |= names
             # A namespace that left a shared cap no longer leads to the cap's ledger; the other members do.
             self._all_changed |= any(active_cap.definition.shared for active_cap in self._caps().list_caps())
-        self._wake.set()
+        self.worker.wake()
 
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            self._wake.wait(_RETRY_SECONDS)
-            self._wake.clear()
-            try:
-                self._reconcile_due()
-            except Exception as crash:  # noqa: BLE001  # a fault of ours must not leave ledgers unkept for good
-                self._set_failure(f"{type(crash).__name__}: {crash}")
-            self._stop.wait(_BATCH_SECONDS)
-
-    def _reconcile_due(self) -> None:
+    def _reconcile_due(self) -> bool:
         failure = ""
         for key, active_cap in self._find_due().items():
-            if self._stop.is_set():
-                return
+            if self.worker.is_stopping:
+                return False
             try:
                 result = self._reconciler.reconcile(key, active_cap)
             except TallygateError as error:
@@ -138,8 +111,10 @@ class LedgerController:
                 self._metrics.count_reconcile("written" if result.is_written else "unchanged")
                 self._metrics.count_expired(result.expired)
                 if result.ledger is not None:
-                    self._metrics.record_ledger(key, result.ledger)
-        self._set_failure(failure)
+                    self._metrics.observed_ledgers.record(key, result.ledger)
+        if failure:
+            raise TallygateError(failure)
+        return True
 
     def _find_due(self) -> dict[LedgerKey, ActiveCap]:
         """Return the ledgers to reconcile now: pending, changed, or due by the schedule."""
@@ -147,7 +122,7 @@ class LedgerController:
         active_caps = {active_cap.key: active_cap for active_cap in caps.list_caps()}
         due: dict[LedgerKey, ActiveCap] = {}
         # The reservation of a pod that is never stored causes no watch event: only the replica that wrote it knows it.
-        for key in {*self._reconciler.list_pending(), *self._metrics.list_pending()}:
+        for key in {*self._reconciler.list_pending(), *self._metrics.observed_ledgers.list_pending()}:
             if key.cap in active_caps:
                 due[key] = active_caps[key.cap]
             else:
@@ -185,69 +160,39 @@ class LedgerController:
     def _list_namespaces(self) -> list[str]:
         return [namespace.name for namespace in self._informers.namespace_store.list_records()]
 
-    def _set_failure(self, failure: str) -> None:
-        """Store a failure, or "" after a success; log a failure that differs from the previous one."""
-        if failure and failure != self._failure:
-            self._log.error("ledger-reconcile-failed", message=failure)
-        self._failure = failure
-
-
-_LEASE_JOIN_SECONDS: Final = 6.0  # a call in progress takes at most five
-
 
 class LeaseController:
-    """A thread that runs a `LeaderElector` and releases its leases at the end."""
+    """The worker that runs a `LeaderElector`, and releases the leases at its end: another replica leads at once.
+
+    Without leases every replica reconciles, and work is only repeated.
+    """
 
     def __init__(self, elector: LeaderElector, log: Logger) -> None:
         self._elector = elector
         self._log = log
-        self._stop = Event()
         self._was_leader = False
-        self._failure = ""
-        self._thread = Thread(target=self._run, name="leases", daemon=True)
+        task = WorkerTask(
+            name="leader-election",
+            run=self._renew,
+            failure_log=FailureLog(partial(log.error, "lease-renew-failed")),
+            describe=lambda: {"leader": elector.is_leader()},
+            finish=self._release,
+        )
+        self.worker = Worker(task, WorkerPace(interval=lambda: RETRY_PERIOD_SECONDS))
+        self.worker.wake()  # the first run is at once
 
-    def start(self) -> None:
-        """Start the thread; call once only."""
-        self._thread.start()
+    def _renew(self) -> bool:
+        try:
+            self._elector.run_once()
+        finally:
+            is_leader = self._elector.is_leader()
+            if is_leader != self._was_leader:
+                self._log.info("leading-started" if is_leader else "leading-stopped")
+            self._was_leader = is_leader
+        return True
 
-    def stop(self) -> None:
-        """Stop the thread and release the leases, so that another replica can lead at once; wait for at most 6 s."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(_LEASE_JOIN_SECONDS)
-
-    def check(self) -> ReadinessStatus:
-        """Return a status that is always ready: without leases every replica reconciles, and work is only repeated."""
-        detail: dict[str, object] = {"leader": self._elector.is_leader()}
-        if self._failure:
-            detail["failure"] = self._failure
-        return ReadinessStatus("leader-election", ready=True, detail=detail)
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            try:
-                self._elector.run_once()
-            except TallygateError as error:
-                self._set_failure(str(error))
-            except Exception as crash:  # noqa: BLE001  # a fault of ours must not leave leases unrenewed for good
-                self._set_failure(f"{type(crash).__name__}: {crash}")
-            else:
-                self._set_failure("")
-            self._log_leadership()
-            self._stop.wait(RETRY_PERIOD_SECONDS)
+    def _release(self) -> None:
         try:
             self._elector.release()
         except TallygateError as error:
             self._log.info("lease-release-failed", message=str(error))
-
-    def _log_leadership(self) -> None:
-        is_leader = self._elector.is_leader()
-        if is_leader != self._was_leader:
-            self._log.info("leading-started" if is_leader else "leading-stopped")
-        self._was_leader = is_leader
-
-    def _set_failure(self, failure: str) -> None:
-        """Store a failure, or "" after a success; log a failure that differs from the previous one."""
-        if failure and failure != self._failure:
-            self._log.error("lease-renew-failed", message=failure)
-        self._failure = failure

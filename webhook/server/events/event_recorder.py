@@ -1,4 +1,4 @@
-"""The recorder of events on the owners of pods: it wraps the gate's `admit` and writes events in a thread of its own.
+"""The recorder of events on the owners of pods: it wraps the gate's `admit` and writes events in a worker.
 
 Events are objects of core/v1. The writer uses PUT, which creates a missing event and updates the count of an existing
 one: events are the kind for which that is allowed without a resourceVersion (AllowCreateOnUpdate and
@@ -8,11 +8,11 @@ series could not change with the amounts in it (ValidateEventUpdate in pkg/apis/
 
 import queue
 import time
-from contextlib import suppress
+from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
-from threading import Event as Signal
-from threading import Lock, Thread
-from typing import Any, Final, Protocol
+from threading import Lock
+from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
@@ -23,8 +23,9 @@ from webhook.errors import TallygateError
 from webhook.gate.decisions import Decision
 from webhook.server.events.event_correlator import Event, EventCorrelator
 from webhook.server.events.event_message import create_event_message
-from webhook.server.interfaces import Admit, ReadinessStatus
-from webhook.server.telemetry.json_log import Logger
+from webhook.server.interfaces import Admit
+from webhook.server.telemetry.json_log import FailureLog, Logger
+from webhook.server.worker import Worker, WorkerPace, WorkerTask
 from webhook.state.exchange import HttpResponse
 from webhook.state.kubernetes.ledger_store import Http1Client, Http1ClientConfig, Http1Request
 
@@ -42,7 +43,7 @@ class EventError(TallygateError):
 
 
 class KubernetesEventWriter:
-    """An `EventWriter` for a cluster; `replica` is the name of this replica, for users to read."""
+    """A writer of events to a cluster; `replica` is the name of this replica, for users to read."""
 
     def __init__(self, client_config: Http1ClientConfig, replica: str) -> None:
         self._caller = Http1Client(client_config)
@@ -99,40 +100,32 @@ def _format_time(seconds: float) -> str:
 RESULTS: Final = ("written", "terminating", "failed", "limited", "full", "crashed")
 
 _MAX_QUEUED: Final = 256
-_JOIN_SECONDS: Final = 6.0  # a call in progress takes at most five
-
-
-class EventWriter(Protocol):
-    """A port that writes events."""
-
-    def write(self, event: Event) -> bool:
-        """Write the event; return False if its namespace is deleted or terminating.
-
-        Raises:
-            EventError: if the event is not written.
-        """
-        ...
+_IDLE_SECONDS: Final = 60.0  # each event wakes the worker
 
 
 class EventRecorder:
-    """A recorder that writes denials and warnings as events on the owners of pods, in a thread of its own.
+    """A recorder that writes denials and warnings as events on the owners of pods, in a worker.
 
-    `process_name` is a name that no other process has.
+    Events are no condition of readiness: a user who applies a pod gets every message in the response too.
+    `write` is `KubernetesEventWriter.write`; `process_name` is a name that no other process has.
     """
 
-    def __init__(self, writer: EventWriter, process_name: str, registry: CollectorRegistry, log: Logger) -> None:
-        self._writer = writer
+    def __init__(
+        self, write: Callable[[Event], bool], process_name: str, registry: CollectorRegistry, log: Logger
+    ) -> None:
+        self._write = write
         self._log = log
         self._correlator = EventCorrelator(process_name)
         self._lock = Lock()
-        self._queue: queue.Queue[Event | None] = queue.Queue(_MAX_QUEUED)
-        self._stop = Signal()
-        self._failure = ""
+        self._queue: queue.Queue[Event] = queue.Queue(_MAX_QUEUED)
         events = Counter(
             "tallygate_events", "Events on owners of pods, by what came of each.", ("result",), registry=registry
         )
         self._counters = {result: events.labels(result) for result in RESULTS}
-        self._thread = Thread(target=self._run, name="events", daemon=True)
+        # The text of a failure names the event, so only the first failure after a success is logged.
+        failure_log = FailureLog(partial(log.warning, "event-write-failed"), each_change=False)
+        task = WorkerTask(name="events", run=self._write_next, failure_log=failure_log)
+        self.worker = Worker(task, WorkerPace(interval=lambda: _IDLE_SECONDS))
 
     def wrap_admit(self, admit: Admit) -> Admit:
         """Return an `admit` that also records every decision with codes or warnings."""
@@ -157,42 +150,27 @@ class EventRecorder:
                 self._counters["limited"].inc()
             else:
                 self._queue.put_nowait(event)
+                self.worker.wake()
         except queue.Full:
             self._counters["full"].inc()
         except Exception as crash:  # noqa: BLE001  # the answer stands, whatever is wrong with us
             self._counters["crashed"].inc()
             self._log.error("event-crashed", exc_info=crash)
 
-    def start(self) -> None:
-        """Start the thread; call once only."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop the thread and drop the queued events; wait for at most 6 s."""
-        self._stop.set()
-        if self._thread.is_alive():
-            with suppress(queue.Full):  # a full queue wakes the thread anyway
-                self._queue.put_nowait(None)
-            self._thread.join(_JOIN_SECONDS)
-
-    def check(self) -> ReadinessStatus:
-        """Return a status that is always ready: a user who applies a pod gets every message in the response too."""
-        return ReadinessStatus("events", ready=True, detail={"failure": self._failure} if self._failure else {})
-
-    def _run(self) -> None:
-        while (event := self._queue.get()) is not None and not self._stop.is_set():
-            try:
-                is_written = self._writer.write(event)
-            except EventError as error:
-                self._count_result("failed", str(error))
-            except Exception as crash:  # noqa: BLE001  # a fault of ours must not silence events for good
-                self._count_result("crashed", f"{type(crash).__name__}: {crash}")
-            else:
-                self._count_result("written" if is_written else "terminating", "")
-
-    def _count_result(self, result: str, failure: str) -> None:
-        """Count the result of one event; log a failure if the previous event had none."""
-        self._counters[result].inc()
-        if failure and not self._failure:
-            self._log.warning("event-write-failed", message=failure)
-        self._failure = failure
+    def _write_next(self) -> bool:
+        """Write one queued event and count the result; wake the worker again if more are queued."""
+        try:
+            event = self._queue.get_nowait()
+        except queue.Empty:
+            return False
+        if not self._queue.empty():
+            self.worker.wake()
+        result = "crashed"
+        try:
+            result = "written" if self._write(event) else "terminating"
+        except EventError:
+            result = "failed"
+            raise
+        finally:
+            self._counters[result].inc()
+        return True

@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from watchfiles import watch
@@ -15,7 +16,7 @@ from webhook.errors import TallygateError
 from webhook.server.https.granian_worker import HttpsStartError
 from webhook.server.https.tls_files import CertificateError, ServingCertificates
 from webhook.server.interfaces import ReadinessStatus
-from webhook.server.telemetry.json_log import Logger
+from webhook.server.telemetry.json_log import FailureLog, Logger
 from webhook.server.telemetry.metrics import ServerMetrics
 
 _TOKEN_PATTERN = re.compile(rb"[A-Za-z0-9._~-]{16,256}")
@@ -51,12 +52,12 @@ def read_tokens(path: Path) -> tuple[bytes, ...]:
 _POLL_SECONDS = 60
 
 
-def watch_files(paths: Sequence[Path], reload: Callable[[], None], stop: threading.Event) -> threading.Thread:
+def watch_files(paths: Sequence[Path], reload: Callable[[], None], stop: threading.Event) -> None:
     """Call `reload` now, after every change in the folders of these files, and once a minute, until `stop` is set.
 
     The thread watches folders, not files: the kubelet updates a Secret by replacing a symlink beside the files. It also
     calls `reload` every minute, since some file systems notify of no change. `reload` itself finds out whether a file
-    has changed, and does not raise. Return the started thread.
+    has changed, and does not raise.
     """
     folders = sorted({path.absolute().parent for path in paths})
 
@@ -66,9 +67,7 @@ def watch_files(paths: Sequence[Path], reload: Callable[[], None], stop: threadi
             for _ in _iterate_changes(folders, stop):
                 reload()
 
-    thread = threading.Thread(target=run, name="watch-files", daemon=True)
-    thread.start()
-    return thread
+    threading.Thread(target=run, name="watch-files", daemon=True).start()
 
 
 def _iterate_changes(folders: Sequence[Path], stop: threading.Event) -> Iterator[object]:
@@ -112,7 +111,7 @@ class CertificateReloader:
         self._metrics = metrics
         self._now = now
         self._current: ServingCertificates | None = None
-        self._error = ""
+        self._failure_log = FailureLog(self._log_failure)
 
     def start(self) -> None:
         """Install the certificates for the first time.
@@ -128,14 +127,11 @@ class CertificateReloader:
         try:
             certificates = self._read()
             if self._current and certificates.digest == self._current.digest:
-                self._error = ""
+                self._failure_log.update("")
                 return
             self._install_and_record(certificates)
         except (CertificateError, HttpsStartError) as error:
-            if str(error) != self._error:
-                self._metrics.count_certificate_reload(success=False)
-                self._log.error("certificate-reload-failed", message=str(error))
-            self._error = str(error)
+            self._failure_log.update(str(error))
         else:
             self._metrics.count_certificate_reload(success=True)
             fields = {
@@ -154,15 +150,19 @@ class CertificateReloader:
             "fingerprint": self._current.fingerprint,
             "notAfter": self._current.not_after.isoformat(),
         }
-        if self._error:
-            detail["error"] = self._error
+        if self._failure_log.failure:
+            detail["error"] = self._failure_log.failure
         return ReadinessStatus("certificate", self._now() < self._current.not_after, detail)
 
     def _install_and_record(self, certificates: ServingCertificates) -> None:
         self._install(certificates)
         self._current = certificates
-        self._error = ""
+        self._failure_log.update("")
         self._metrics.certificate_not_after.set(certificates.not_after.timestamp())
+
+    def _log_failure(self, *, message: str) -> None:
+        self._metrics.count_certificate_reload(success=False)
+        self._log.error("certificate-reload-failed", message=message)
 
 
 class TokenReloader:
@@ -176,7 +176,7 @@ class TokenReloader:
         self._path = path
         self._log = log
         self._tokens = read_tokens(path) if path else ()
-        self._error = ""
+        self._failure_log = FailureLog(partial(log.error, "tokens-reload-failed"))
 
     def get_tokens(self) -> tuple[bytes, ...]:
         """Return the tokens that are valid now."""
@@ -189,11 +189,9 @@ class TokenReloader:
         try:
             tokens = read_tokens(self._path)
         except TokenError as error:
-            if str(error) != self._error:
-                self._log.error("tokens-reload-failed", message=str(error))
-            self._error = str(error)
+            self._failure_log.update(str(error))
             return
-        self._error = ""
+        self._failure_log.update("")
         if tokens != self._tokens:
             self._tokens = tokens
             self._log.info("tokens-reloaded", number=len(tokens))

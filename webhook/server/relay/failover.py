@@ -3,12 +3,13 @@
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final, Literal
+from functools import partial
+from typing import Final, Literal, get_args
 
-from prometheus_client import CollectorRegistry, Counter
+from prometheus_client import Counter
 
 from webhook.errors import TallygateError
-from webhook.server.telemetry.json_log import Logger
+from webhook.server.telemetry.json_log import FailureLog, Logger
 from webhook.server.telemetry.metrics import Telemetry
 
 RELAY_HEADER: Final = "Tallygate-Relayed"
@@ -49,14 +50,6 @@ class UpstreamTimeout:
 
     seconds: float
     allows_unready: bool = False
-
-    @property
-    def announced_seconds(self) -> float:
-        """The timeout in the request: less than the relay waits, so that a gate that is too busy can still answer 429.
-
-        Otherwise the relay would take it for hanging, and ask its peers in its place.
-        """
-        return max(self.seconds - 0.1, self.seconds / 2)
 
 
 SendToUpstream = Callable[[RelayRequest, UpstreamTimeout], RelayResponse]
@@ -118,7 +111,13 @@ class Relay:
         self._name = name
         self._clock = clock or RelayClock()
         self._local_health = LocalHealth(telemetry.log, self._clock.monotonic)
-        self._counters = _create_counters(telemetry.metrics.registry)
+        counter = Counter(
+            "tallygate_relay_requests",
+            "Reviews that a relay forwarded, by the upstream that answered.",
+            ("upstream",),
+            registry=telemetry.metrics.registry,
+        )
+        self._counters = {upstream: counter.labels(upstream) for upstream in get_args(UpstreamKind)}
 
     def forward(self, request: RelayRequest, deadline: float) -> RelayResponse:
         """Return the first response of a gate before the monotonic `deadline`.
@@ -183,9 +182,10 @@ class LocalHealth:
     """The reachability of the local gate; a change is logged."""
 
     def __init__(self, log: Logger, monotonic: Callable[[], float]) -> None:
-        self._log = log
+        self._failure_log = FailureLog(
+            partial(log.warning, "upstream-unreachable"), partial(log.info, "upstream-reachable"), each_change=False
+        )
         self._monotonic = monotonic
-        self._is_reachable = True
         self._backoff_until = 0.0
         self._is_late = False  # at the last request: to ask a deleted gate costs nothing, to ask a hanging one seconds
 
@@ -201,24 +201,9 @@ class LocalHealth:
         """Record that it did not answer."""
         self._is_late = isinstance(error, SlowUpstreamError)
         self._backoff_until = self._monotonic() + _LATE_BACKOFF_SECONDS
-        if self._is_reachable:
-            self._is_reachable = False
-            self._log.warning("upstream-unreachable", message=str(error))
+        self._failure_log.update(str(error))
 
     def mark_reachable(self) -> None:
         """Record that it answered."""
         self._is_late = False
-        if not self._is_reachable:
-            self._is_reachable = True
-            self._log.info("upstream-reachable")
-
-
-def _create_counters(registry: CollectorRegistry) -> dict[UpstreamKind, Counter]:
-    counter = Counter(
-        "tallygate_relay_requests",
-        "Reviews that a relay forwarded, by the upstream that answered.",
-        ("upstream",),
-        registry=registry,
-    )
-    upstreams: tuple[UpstreamKind, ...] = ("local", "peer", "none")
-    return {upstream: counter.labels(upstream) for upstream in upstreams}
+        self._failure_log.update("")

@@ -4,11 +4,12 @@ import socket
 import ssl
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
@@ -26,7 +27,8 @@ from webhook.server.relay.failover import (
 from webhook.server.settings.value_types import Address
 from webhook.state.exchange import ExchangeResult, exchange
 
-_CONNECT_SECONDS: Final = 1.0  # within a cluster it takes a millisecond
+_CONNECT_SECONDS: Final = 1.0  # for the name, all its addresses and TLS; within a cluster it takes a millisecond
+_RESOLVERS: Final = ThreadPoolExecutor(8, "resolve")
 
 UpstreamAddress = Address | PeerService
 
@@ -53,7 +55,7 @@ class UpstreamConnection:
 
     def __init__(self, address: UpstreamAddress, context: ssl.SSLContext, deadline: float) -> None:
         connect_deadline = min(deadline, time.monotonic() + _CONNECT_SECONDS)
-        tcp_socket = socket.create_connection((address.host, address.port), _remaining_seconds(connect_deadline))
+        tcp_socket = _connect(address, connect_deadline)
         try:
             tcp_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             tcp_socket.settimeout(_remaining_seconds(connect_deadline))  # for the TLS handshake
@@ -89,7 +91,7 @@ class UpstreamConnection:
             OSError: if the connection fails.
             ValueError: if the response is not HTTP, or is a 503.
         """
-        announced_seconds = UpstreamTimeout(_remaining_seconds(deadline)).announced_seconds
+        announced_seconds = compute_announced_seconds(_remaining_seconds(deadline))
         target = f"{quote(relay_request.path)}?timeout={max(1, int(announced_seconds * 1000))}ms"
         content_headers = f"Content-Type: application/json\r\nContent-Length: {len(relay_request.body)}\r\n"
         request = (
@@ -112,9 +114,53 @@ class UpstreamConnection:
         return RelayResponse(exchanged.response.status, exchanged.response.body)
 
 
-def _remaining_seconds(deadline: float) -> float:
-    """Return the seconds until the deadline, at least 1 ms: a socket with a timeout of 0 does not block at all."""
-    return max(deadline - time.monotonic(), 0.001)
+def _connect(address: UpstreamAddress, deadline: float) -> socket.socket:
+    """Return a TCP connection to the first address of a host that accepts one; each has an equal share of the time.
+
+    Raises:
+        OSError: if no address accepts a connection before the deadline; it is the error of the last address.
+    """
+    targets = _resolve(address, deadline)
+    for attempts_left, (family, kind, protocol, _, target) in zip(range(len(targets), 0, -1), targets, strict=True):
+        tcp_socket = socket.socket(family, kind, protocol)
+        try:
+            tcp_socket.settimeout(_remaining_seconds(deadline, attempts_left))
+            tcp_socket.connect(target)
+        except OSError:
+            tcp_socket.close()
+            if attempts_left == 1:
+                raise
+        else:
+            return tcp_socket
+    raise OSError("the name has no address")
+
+
+def _resolve(address: UpstreamAddress, deadline: float) -> Sequence[tuple[Any, ...]]:
+    """Return the results of `getaddrinfo`; a name is looked up in another thread, since the resolver has no timeout.
+
+    Raises:
+        OSError: if the name is unknown, or is not resolved before the deadline.
+    """
+    if isinstance(address, Address):
+        return socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+    lookup = _RESOLVERS.submit(socket.getaddrinfo, address.host, address.port, type=socket.SOCK_STREAM)
+    try:
+        return lookup.result(_remaining_seconds(deadline))
+    finally:
+        lookup.cancel()  # if no thread has begun it
+
+
+def _remaining_seconds(deadline: float, shares: int = 1) -> float:
+    """Return the seconds until the deadline divided by `shares`, at least 1 ms: a timeout of 0 would not block."""
+    return max((deadline - time.monotonic()) / shares, 0.001)
+
+
+def compute_announced_seconds(seconds: float) -> float:
+    """Return the timeout in a request: less than the relay waits, so that a gate that is too busy can still answer 429.
+
+    Otherwise the relay would take the gate for hanging, and ask its peers in its place.
+    """
+    return max(seconds - 0.1, seconds / 2)
 
 
 @contextmanager

@@ -5,17 +5,17 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-
+from webhook.documents.composer import compose_policies
+from webhook.documents.syntax_tree import Limits
+from webhook.documents.to_json import to_plain
 from webhook.errors import TallygateError
 from webhook.server.settings.table import CONFIG_VARIABLE, ENVIRONMENT_PREFIX, OPTIONS, Option, Settings
 
 _MAX_FILE_BYTES = 1 << 20
+_LIMITS = Limits(depth=10, nodes=1_000, expanded=1_000)
 SERVICE_LINK = re.compile(
     r"TALLYGATE_(?:\w+_)?(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT(?:_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)?)"
 )
@@ -109,7 +109,7 @@ def _read_environment(environment: Mapping[str, str], errors: list[str]) -> list
 def _read_file(path: Path, errors: list[str]) -> list[_RawSetting]:
     try:
         content = _parse_file(path)
-    except (OSError, ValueError, YAMLError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         errors.append(f"{path}: {_format_error(error)}")
         return []
     if not isinstance(content, dict):
@@ -128,8 +128,17 @@ def _parse_file(path: Path) -> Any:
     if path.suffix == ".toml":
         return tomllib.loads(content.decode())
     if path.suffix in {".yaml", ".yml", ".json"}:
-        return YAML(typ="safe", pure=True).load(BytesIO(content))
+        return _parse_yaml(content.decode("utf-8-sig"))
     raise ValueError("name it .toml, .yaml, .yml or .json, so that it is known how to read it")
+
+
+def _parse_yaml(text: str) -> Any:
+    documents, errors = compose_policies(text, _LIMITS)
+    for error in errors:
+        raise ValueError(f"line {error.position.line}, column {error.position.column}: {error.message}")
+    if len(documents) > 1:
+        raise ValueError(f"line {documents[1].position.line}: a second document; write all settings in one")
+    return to_plain(documents[0]) if documents else None
 
 
 def _format_error(error: BaseException) -> str:

@@ -99,10 +99,7 @@ def _parse_count(value: Any) -> int:
 def _parse_duration_value(value: Any) -> float:
     if not isinstance(value, str):
         raise ValueError(f"{value!r} is not a duration; write a number and a unit, such as 10s or 1m30s")  # noqa: TRY004 - see Kind.read
-    try:
-        return parse_duration(value)
-    except DurationError as error:
-        raise ValueError(str(error)) from None
+    return parse_duration(value)
 
 
 def _parse_size(value: Any) -> int:

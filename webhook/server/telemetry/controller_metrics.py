@@ -1,7 +1,7 @@
 """Metrics of the controllers: watches, reconciliations of ledgers, and audits."""
 
 from collections import Counter as Sums
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,15 +16,13 @@ from webhook.kube.informer import InformerStatus
 from webhook.server.telemetry.json_log import Logger
 from webhook.server.telemetry.labels import OTHER
 from webhook.server.telemetry.ledger_metrics import ObservedLedgers
-from webhook.state.ledger.ledger import Ledger
-from webhook.state.ports import LedgerKey
 
 
 class LedgerControllerMetrics(Collector):
     """The metrics of the ledger controller and of the watches.
 
-    It counts reconciliations and passes the reconciled ledgers to `observed_ledgers`. It calls `list_statuses` whenever
-    metrics are collected. `is_leader` returns whether this replica reconciles the ledgers.
+    It counts reconciliations, and the controller records the ledgers in `observed_ledgers`. It calls `list_statuses`
+    whenever metrics are collected. `is_leader` returns whether this replica reconciles the ledgers.
     """
 
     def __init__(
@@ -35,7 +33,7 @@ class LedgerControllerMetrics(Collector):
         is_leader: Callable[[], bool],
     ) -> None:
         self._list_statuses = list_statuses
-        self._observed_ledgers = observed_ledgers
+        self.observed_ledgers = observed_ledgers
         self._is_leader = is_leader
         self._reconciles = Counter(
             "tallygate_ledger_reconcile",
@@ -57,14 +55,6 @@ class LedgerControllerMetrics(Collector):
     def count_expired(self, count: int) -> None:
         """Count expired reservations."""
         self._expired.inc(count)
-
-    def record_ledger(self, key: LedgerKey, ledger: Ledger) -> None:
-        """Store a ledger as observed now."""
-        self._observed_ledgers.record(key, ledger)
-
-    def list_pending(self) -> Collection[LedgerKey]:
-        """Return the keys of the observed ledgers that have reservations or are initializing."""
-        return self._observed_ledgers.list_pending()
 
     def collect(self) -> Iterator[Metric]:
         """Yield the state of the watches by resource, and whether this replica is the leader."""

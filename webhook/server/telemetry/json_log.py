@@ -107,6 +107,33 @@ def create_logger(
     return logger.bind()
 
 
+class FailureLog:
+    """The failure of one part, "" while it works. A new failure is logged, and so is the end of the last one.
+
+    With `each_change` false, a failure that follows another one is not logged: its text may name another object.
+    """
+
+    def __init__(
+        self,
+        log_failure: Callable[..., object],
+        log_end: Callable[[], object] = lambda: None,
+        *,
+        each_change: bool = True,
+    ) -> None:
+        self._log_failure, self._log_end, self._each_change = log_failure, log_end, each_change
+        self._lock = threading.Lock()
+        self.failure = ""
+
+    def update(self, failure: str) -> None:
+        """Store the failure, "" after a success; log a change, with the failure as `message`."""
+        with self._lock:
+            previous, self.failure = self.failure, failure
+        if failure and failure != previous and (self._each_change or not previous):
+            self._log_failure(message=failure)
+        elif previous and not failure:
+            self._log_end()
+
+
 class _LibraryLogHandler(logging.Handler):
     """A handler that passes the log records of libraries to a `Logger`."""
 

@@ -46,18 +46,14 @@ _DURATION_BUCKETS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class BuildInfo:
-    """The version of the running build."""
-
-    version: str
-
-
 class ServerMetrics:
-    """All metrics of one server, in one registry. Children are cached, so that a request costs dictionary lookups."""
+    """All metrics of one server, in one registry. Children are cached, so that a request costs dictionary lookups.
 
-    def __init__(self, build: BuildInfo) -> None:
-        disable_created_metrics()  # type: ignore[no-untyped-call]  # otherwise every counter has a second series with its creation time
+    `build_version` is the version of the running build.
+    """
+
+    def __init__(self, build_version: str) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # else every counter is told twice: when it was made
         self.registry = CollectorRegistry()
         counter = partial(Counter, registry=self.registry)
         gauge = partial(Gauge, registry=self.registry)
@@ -96,8 +92,8 @@ class ServerMetrics:
         self.certificate_not_after = gauge(
             "tallygate_certificate_not_after_timestamp_seconds", "Expiry of the serving certificate (Unix time)."
         )
-        gauge("tallygate_build_info", "The running version.", ("version", "python")).labels(
-            build.version, python_version()
+        gauge("tallygate_build_info", "What is running.", ("version", "python")).labels(
+            build_version, python_version()
         ).set(1)
         ProcessCollector(registry=self.registry)
         GCCollector(registry=self.registry)
@@ -162,7 +158,7 @@ def start_telemetry(level: str) -> Iterator[Telemetry]:
     """Yield telemetry that logs to stderr from `level` on; flush the log on exit."""
     line_writer = LineWriter(sys.stderr.buffer)
     try:
-        yield Telemetry(create_logger(level, line_writer=line_writer), ServerMetrics(BuildInfo(_get_version())))
+        yield Telemetry(create_logger(level, line_writer=line_writer), ServerMetrics(_get_version()))
     finally:
         line_writer.flush()
 

@@ -1,45 +1,17 @@
-"""The Flask applications of both ports: the gate with its admission middleware, and the monitor.
-
-`/healthz` and `/readyz` are a blueprint, so that both ports serve them.
-"""
+"""The Flask applications of both ports: the gate with its admission middleware, and the monitor."""
 
 from collections.abc import Callable, Sequence
 
 import msgspec
-from flask import Blueprint, Flask, Response
+from flask import Flask, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from werkzeug.exceptions import HTTPException
 
-from webhook.server.interfaces import Admit, ReadinessCheck, ReadinessStatus
+from webhook.server.interfaces import Admit, ReadinessCheck
 from webhook.server.telemetry.metrics import ServerMetrics
 from webhook.server.web.admission_middleware import AdmissionMiddleware, RequestLimits, TokenSource
 from webhook.server.web.http_errors import HttpError, status_body
 from webhook.server.web.request_log import RequestLog
-
-
-def create_health_views(checks: Sequence[ReadinessCheck]) -> Blueprint:
-    """Return a blueprint with `/healthz` (always 200) and `/readyz` (503 unless every check is ready; with details)."""
-    views = Blueprint("health", __name__)
-
-    @views.get("/healthz")
-    def healthz() -> Response:
-        return _create_json_response({"status": "ok"}, 200)
-
-    @views.get("/readyz")
-    def readyz() -> Response:
-        statuses = [check() for check in checks]
-        is_ready = all(status.ready for status in statuses)
-        body = {
-            "status": "ready" if is_ready else "not ready",
-            "checks": {status.name: _format_status(status) for status in statuses},
-        }
-        return _create_json_response(body, 200 if is_ready else 503)
-
-    return views
-
-
-def _format_status(status: ReadinessStatus) -> dict[str, object]:
-    return {"ready": status.ready, **status.detail}
 
 
 def _create_json_response(body: object, code: int) -> Response:
@@ -93,9 +65,22 @@ def create_monitor_app(metrics: ServerMetrics, request_log: RequestLog, checks: 
 
 
 def create_base_app(name: str, checks: Sequence[ReadinessCheck], request_log: RequestLog) -> Flask:
-    """Return an application with `/healthz`, `/readyz`, and JSON for every error."""
+    """Return an application: JSON for every error, `/healthz` (always 200), `/readyz` (503 unless all is ready)."""
     app = Flask(name, static_folder=None)
-    app.register_blueprint(create_health_views(checks))
+
+    @app.get("/healthz")
+    def healthz() -> Response:
+        return _create_json_response({"status": "ok"}, 200)
+
+    @app.get("/readyz")
+    def readyz() -> Response:
+        statuses = [check() for check in checks]
+        is_ready = all(status.ready for status in statuses)
+        body = {
+            "status": "ready" if is_ready else "not ready",
+            "checks": {status.name: {"ready": status.ready, **status.detail} for status in statuses},
+        }
+        return _create_json_response(body, 200 if is_ready else 503)
 
     @app.errorhandler(HTTPException)
     def send_http_error(error: HTTPException) -> Response:

@@ -3,7 +3,7 @@
 Source: fitsRequest in plugins/noderesources/fit.go and plugins/nodeports/node_ports.go, v1.36.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.columns import Mask, NodeIndices
 from webhook.accounting.cluster.pod_info import HostPort
 from webhook.accounting.node_fit import Shortfall
-from webhook.accounting.scheduling.filter_status import FilterStatus, mark_unschedulable
+from webhook.accounting.scheduling.diagnosis import FilterStatus, mark_unschedulable
 from webhook.accounting.scheduling.incoming_pod import IncomingPod
 
 _PODS = "pods"
@@ -71,6 +71,14 @@ def find_shortfalls(pod: IncomingPod, cluster: Cluster, node_index: int) -> tupl
 def measure_shortfall(pod: IncomingPod, cluster: Cluster, node_index: int) -> float:
     """Return the sum of the shortfalls as parts of the requests; 0 if the pod fits. Use it only to sort nodes."""
     return sum(each.short / each.requested for each in find_shortfalls(pod, cluster, node_index))
+
+
+def sort_by_shortfall(pod: IncomingPod, cluster: Cluster, nodes: Iterable[int]) -> list[int]:
+    """Return the indices of nodes, the smallest shortfall first; nodes with the same one are ordered by name."""
+    return sorted(
+        nodes,
+        key=lambda node_index: (measure_shortfall(pod, cluster, node_index), cluster.nodes.get_name(node_index)),
+    )
 
 
 def filter_node_ports(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:

@@ -17,7 +17,7 @@ import numpy as np
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.columns import NodeIndices
 from webhook.accounting.cluster.storage_index import StorageIndex, get_claim_class
-from webhook.accounting.scheduling.filter_status import FilterStatus, mark_unresolvable, mark_unschedulable
+from webhook.accounting.scheduling.diagnosis import FilterStatus, mark_unresolvable, mark_unschedulable
 from webhook.accounting.scheduling.incoming_pod import IncomingPod
 from webhook.accounting.scheduling.plugins.pod_claims import (
     ClaimRef,

@@ -27,9 +27,9 @@ from webhook.accounting.cluster.node_columns import NodeColumns
 from webhook.accounting.cluster.storage_index import StorageIndex, get_claim_class, get_volume_class
 from webhook.accounting.pod_resources import parse_resource_list
 from webhook.accounting.quantity import Quantity
-from webhook.accounting.scheduling.filter_status import FilterStatus, mark_unresolvable
+from webhook.accounting.scheduling.diagnosis import FilterStatus, mark_unresolvable
 from webhook.accounting.scheduling.incoming_pod import IncomingPod
-from webhook.accounting.scheduling.plugins.node_affinity import is_valid_field, match_selector
+from webhook.accounting.scheduling.plugins.node_eligibility import is_valid_field, match_selector
 from webhook.accounting.scheduling.plugins.pod_claims import (
     get_claim_meta,
     get_claim_spec,

@@ -12,7 +12,7 @@ import numpy as np
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.columns import Mask, NodeIndices
 from webhook.accounting.cluster.node_columns import NodeColumns
-from webhook.accounting.scheduling.filter_status import FilterStatus, mark_unresolvable
+from webhook.accounting.scheduling.diagnosis import FilterStatus, mark_unresolvable
 from webhook.accounting.scheduling.incoming_pod import IncomingPod
 from webhook.accounting.scheduling.plugins.pod_claims import format_not_found, get_claim_spec, list_claim_refs
 from webhook.objects.meta import ObjectMeta

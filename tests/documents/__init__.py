@@ -1,0 +1,1 @@
+"""Tests of documents: positions, scalars, limits and errors of both dialects."""

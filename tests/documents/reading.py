@@ -1,0 +1,30 @@
+"""Manifests in tests: their documents as Python values, or their error."""
+
+from typing import Any
+
+import msgspec
+
+from webhook.documents.reader import read_documents
+from webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, ErrorKind, Limits
+from webhook.documents.to_json import to_json
+
+
+def values(text: str, limits: Limits = DEFAULT_LIMITS) -> list[Any]:
+    """Return the values of the documents of a text."""
+    return [msgspec.json.decode(to_json(found.root, limits.expanded)) for found in read_documents(text, limits)]
+
+
+def describe_error(text: str, limits: Limits = DEFAULT_LIMITS) -> tuple[ErrorKind, int, int, str]:
+    """Return kind, line, column and message of the error of a text."""
+    error = find_error(text, limits)
+    assert error is not None
+    return error.kind, *error.position, error.message
+
+
+def find_error(text: str, limits: Limits) -> DocumentError | None:
+    """Return the error of a text, None if it can be read."""
+    try:
+        values(text, limits)
+    except DocumentError as error:
+        return error
+    return None
