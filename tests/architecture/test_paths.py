@@ -4,7 +4,7 @@ import pytest
 
 from tests.paths.runs import RUNS, run_cold
 
-_MAX_MODULES = {"create": 55, "predict": 59, "policy-edit": 26, "ledger-write": 13}
+_MAX_MODULES = {"create": 52, "predict": 58, "policy-edit": 26, "ledger-write": 12}
 
 
 @pytest.mark.parametrize("name", RUNS)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.state.watch.test_placing import Followed as Views
+from tests.state.informers.test_scheduler_cache import Followed as Views
 from webhook.kube.informer import InformerStatus
 from webhook.server.controllers.informers import InformerSnapshotProvider
 from webhook.server.serve import NoSnapshotProvider
