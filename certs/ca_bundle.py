@@ -16,10 +16,12 @@ from urllib.parse import quote
 
 from cryptography.hazmat.primitives import serialization
 
-from certs.api import ApiClient, ApiError
 from certs.cert_files import CA_FILE, CHAIN_FILE, read_ca_certificates, read_chain
 from certs.certificate_status import find_chain_problem
+from certs.cluster_access import create_certs_error, patch_object, read_object
 from certs.errors import CertsError
+from webhook.kube.api_errors import ApiError
+from webhook.kube.client import ApiClient
 
 CONFIGURATION_KINDS: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
@@ -36,7 +38,7 @@ def read_configuration(client: ApiClient, kind: str, name: str) -> Any:
         ApiError: if it cannot be read; status 404: it does not exist.
         CertsError: if the response does not come from an API server.
     """
-    return client.read(_get_configuration_path(kind, name), kind, name)
+    return read_object(client, _get_configuration_path(kind, name), kind, name)
 
 
 def patch_trust(client: ApiClient, name: str, configuration: Any, encoded_bundle: str) -> bool:
@@ -47,7 +49,7 @@ def patch_trust(client: ApiClient, name: str, configuration: Any, encoded_bundle
     """
     operations = _create_operations(configuration, encoded_bundle)
     if operations:
-        client.patch(_get_configuration_path(configuration["kind"], name), operations)
+        patch_object(client, _get_configuration_path(configuration["kind"], name), operations)
     return bool(operations)
 
 
@@ -133,7 +135,7 @@ def publish_bundle(client: ApiClient, name: str, bundle: bytes) -> Iterator[Publ
         try:
             outcome = _publish_to_configuration(client, kind, name, base64.b64encode(bundle).decode("ascii"))
         except ApiError as error:
-            raise error.to_certs_error(f"read and patch the {kind} {name}") from None
+            raise create_certs_error(client, error, f"read and patch the {kind} {name}") from None
         outcomes.append(outcome)
         yield PublishResult(kind, name, outcome)
     if set(outcomes) == {PublishOutcome.MISSING}:

@@ -9,19 +9,16 @@ import base64
 import binascii
 import random
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from http import HTTPStatus
 from threading import Event, Lock, Thread
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
-from urllib3 import BaseHTTPResponse
-from urllib3.exceptions import HTTPError
-
-from certs.api import ApiClient, ApiError
 from certs.ca_bundle import CONFIGURATION_KINDS, get_collection_path, patch_trust, read_configuration
 from certs.certificate_names import CertificateNames, create_service_names, parse_names
 from certs.certificate_reconciler import ChangedError, StoredSecret, WebhookTrust
+from certs.cluster_access import create_certs_error, create_object, read_object, replace_object
 from certs.errors import CertsError
 from certs.secret_state import (
     RENEW_ANNOTATION,
@@ -31,6 +28,10 @@ from certs.secret_state import (
     encode_data,
     parse_secret_state,
 )
+from webhook.kube.api_errors import ApiError
+from webhook.kube.client import ApiClient
+from webhook.kube.resource_codec import create_response_error
+from webhook.kube.transport import Response, WatchStream
 
 _CONFLICT_STATUSES = (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND)  # the object was changed, or deleted
 _SECRET_TYPE = "kubernetes.io/tls"  # noqa: S105  # a type, no password
@@ -57,7 +58,7 @@ class KubernetesCertificateStore:
         """
         webhook_trust = []
         for kind in CONFIGURATION_KINDS:
-            with _convert_errors(f"read the {kind} {self._configuration_name}"):
+            with self._convert_errors(f"read the {kind} {self._configuration_name}"):
                 try:
                     self._objects[kind] = read_configuration(self._client, kind, self._configuration_name)
                 except ApiError as error:
@@ -73,9 +74,9 @@ class KubernetesCertificateStore:
         Raises:
             CertsError: if the Secret cannot be read, or cert-manager manages it.
         """
-        with _convert_errors(f"read the Secret {self._secret_name}"):
+        with self._convert_errors(f"read the Secret {self._secret_name}"):
             try:
-                secret = self._objects["Secret"] = self._client.read(self._path, "Secret", self._secret_name)
+                secret = self._objects["Secret"] = read_object(self._client, self._path, "Secret", self._secret_name)
             except ApiError as error:
                 if error.status != HTTPStatus.NOT_FOUND:
                     raise
@@ -100,14 +101,14 @@ class KubernetesCertificateStore:
             CertsError: if the Secret cannot be written.
         """
         data = {name: base64.b64encode(value).decode("ascii") for name, value in encode_data(state).items()}
-        with _convert_errors(f"{'update' if expected else 'create'} the Secret {self._secret_name}"):
+        with self._convert_errors(f"{'update' if expected else 'create'} the Secret {self._secret_name}"):
             if expected is None:
                 body: Any = {"apiVersion": "v1", "kind": "Secret", "type": _SECRET_TYPE, "data": data}
                 body["metadata"] = {"name": self._name, "labels": _LABELS, "annotations": encode_annotations(state)}
-                self._client.create(get_secrets_path(self._namespace), body)
+                create_object(self._client, get_secrets_path(self._namespace), body)
             else:
                 body = _merge_secret(self._objects["Secret"], data, encode_annotations(state), expected.version)
-                self._client.replace(self._path, body)
+                replace_object(self._client, self._path, body)
 
     def publish_bundle(self, expected: WebhookTrust, bundle: bytes) -> None:
         """Write the CA bundle into all webhooks of a configuration.
@@ -117,27 +118,26 @@ class KubernetesCertificateStore:
             CertsError: if the configuration cannot be written.
         """
         encoded_bundle = base64.b64encode(bundle).decode("ascii")
-        with _convert_errors(f"patch the {expected.kind} {self._configuration_name}"):
+        with self._convert_errors(f"patch the {expected.kind} {self._configuration_name}"):
             patch_trust(self._client, self._configuration_name, self._objects[expected.kind], encoded_bundle)
 
     @property
     def _secret_name(self) -> str:
         return f"{self._namespace}/{self._name}"
 
+    @contextmanager
+    def _convert_errors(self, operation: str) -> Iterator[None]:
+        try:
+            yield
+        except ApiError as error:
+            if error.status in _CONFLICT_STATUSES and not _is_namespace_missing(error):
+                raise ChangedError(f"somebody else was quicker to {operation}") from None
+            raise create_certs_error(self._client, error, operation) from None
+
 
 def get_secrets_path(namespace: str) -> str:
     """Return the path of all Secrets of a namespace."""
     return f"/api/v1/namespaces/{quote(namespace, safe='')}/secrets"
-
-
-@contextmanager
-def _convert_errors(operation: str) -> Iterator[None]:
-    try:
-        yield
-    except ApiError as error:
-        if error.status in _CONFLICT_STATUSES and not _is_namespace_missing(error):
-            raise ChangedError(f"somebody else was quicker to {operation}") from None
-        raise error.to_certs_error(operation) from None
 
 
 def _is_namespace_missing(error: ApiError) -> bool:
@@ -189,12 +189,11 @@ def _decode_base64(text: str) -> bytes:
 
 
 _WATCH_SECONDS: Final = 300  # seconds; the API server ends a watch then
-_IDLE_TIMEOUT_SECONDS: Final = _WATCH_SECONDS + 60.0  # seconds until a silent connection is closed
 _RESTART_DELAY_SECONDS: Final = (
     1.0  # seconds after a watch has ended; the next watch begins with the present objects, so no change is lost
 )
 _RETRY_DELAY_SECONDS: Final = 10.0  # seconds after a watch that was refused or broke off
-_CHUNK_BYTES: Final = 1 << 16
+_POLL_SECONDS: Final = 5.0
 _JOIN_TIMEOUT_SECONDS: Final = 1.0
 
 
@@ -211,7 +210,7 @@ class CertificateWatch:
         self._notify = notify
         self._stop = Event()
         self._lock = Lock()
-        self._responses: set[BaseHTTPResponse] = set()
+        self._streams: set[WatchStream] = set()
         self._failures: dict[str, str] = {}
         namespace, name = secret
         targets = [(f"Secret {namespace}/{name}", get_secrets_path(namespace), name)]
@@ -233,8 +232,9 @@ class CertificateWatch:
         """Break off open watches; do not wait for a connection that is being made."""
         self._stop.set()
         with self._lock:
-            for response in self._responses:
-                _shut_down(response)
+            streams = list(self._streams)
+        for stream in streams:
+            stream.close()
         for thread in self._threads:
             thread.join(_JOIN_TIMEOUT_SECONDS)
 
@@ -250,9 +250,7 @@ class CertificateWatch:
             try:
                 self._read_watch(description, path, name)
             except ApiError as error:
-                failure = str(error.to_certs_error(f"watch the {description}"))
-            except HTTPError as error:
-                failure = str(self._client.convert_error(error).to_certs_error(f"watch the {description}"))
+                failure = str(create_certs_error(self._client, error, f"watch the {description}"))
             except Exception as error:  # noqa: BLE001  # any error: the watch ends with its thread
                 failure = f"the {description} cannot be watched: {type(error).__name__}"
             if failure:
@@ -260,26 +258,29 @@ class CertificateWatch:
             self._stop.wait((_RETRY_DELAY_SECONDS if failure else _RESTART_DELAY_SECONDS) * random.uniform(0.8, 1.2))  # noqa: S311  not secret
 
     def _read_watch(self, description: str, path: str, name: str) -> None:
-        """Notify of each piece of the response: one event, or several."""
-        response = self._client.watch(path, name, _WATCH_SECONDS, _IDLE_TIMEOUT_SECONDS)
+        """Notify of each piece of the response: one event, or several.
+
+        A client that may read an object by name may watch it with a selector of that name alone (k8s.io/apiserver,
+        pkg/endpoints/request/requestinfo.go, v1.36).
+        """
+        query = {"watch": "true", "fieldSelector": f"metadata.name={name}", "timeoutSeconds": f"{_WATCH_SECONDS}"}
+        stream = self._client.watch(path, query)
+        if isinstance(stream, Response):
+            raise create_response_error(stream)
         with self._lock:
-            self._responses.add(response)
+            self._streams.add(stream)
         self._set_failure(description, "")
         try:
-            while not self._stop.is_set() and response.read1(_CHUNK_BYTES):
-                self._notify()
+            while not self._stop.is_set() and (piece := stream.read(_POLL_SECONDS)) != b"":
+                if piece:
+                    self._notify()
         finally:
             with self._lock:
-                self._responses.discard(response)
-            response.close()
+                self._streams.discard(stream)
+            stream.close()
 
     def _set_failure(self, description: str, failure: str) -> None:
         with self._lock:
             self._failures.pop(description, None)
             if failure and not self._stop.is_set():
                 self._failures[description] = failure
-
-
-def _shut_down(response: BaseHTTPResponse) -> None:
-    with suppress(OSError, ValueError, RuntimeError):  # the response has just ended by itself
-        response.shutdown()

@@ -87,7 +87,7 @@ class Api:
         """Nothing is asked yet.
 
         Raises:
-            ConnectError: the kubeconfig leads to no cluster.
+            ClientConfigError: the kubeconfig leads to no cluster.
         """
         self._access = load_kubeconfig(kubeconfig)
         self._kinds: dict[str, dict[str, Object]] = {}
@@ -222,6 +222,6 @@ def api(kubeconfig: Path) -> Api:
     """The API as the user of a kubeconfig, which is not written anew meanwhile.
 
     Raises:
-        ConnectError: the kubeconfig leads to no cluster.
+        ClientConfigError: the kubeconfig leads to no cluster.
     """
     return Api(kubeconfig)

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from certs.ca_bundle import publish_bundle as publish_trust
 from certs.ca_bundle import read_ca_bundle
-from certs.cluster_access import KubeconfigSource, create_client
+from certs.cluster_access import create_client
 from certs.errors import CertsError
 from e2e.api import JSON, api
 from e2e.errors import ClusterError
@@ -17,6 +17,7 @@ from e2e.ports import Cluster, Gate
 from e2e.waiting import until
 from webhook.admission.request import Phase
 from webhook.admission.webhook_configuration import CONFIGURATION_NAME, create_webhook_configurations
+from webhook.kube.config import load_kubeconfig
 
 CONFIGURATIONS = {
     kind: f"/apis/admissionregistration.k8s.io/v1/{kind.lower()}s/{CONFIGURATION_NAME}"
@@ -79,7 +80,7 @@ def publish(cluster: Cluster, gate: Gate) -> None:
         ClusterError: that cannot be done.
     """
     try:
-        with closing(create_client(KubeconfigSource(cluster.kubeconfig))) as client:
+        with closing(create_client(load_kubeconfig(cluster.kubeconfig))) as client:
             for _ in publish_trust(client, CONFIGURATION_NAME, read_ca_bundle(gate.certificates, datetime.now(UTC))):
                 pass
     except CertsError as error:

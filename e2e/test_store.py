@@ -22,11 +22,12 @@ from tests.state.contract import LedgersContract, Opened, soon
 from webhook.accounting.amounts import Amounts
 from webhook.admission.cap_index import CapIndex
 from webhook.gate.charging import CapCharge, ChargedPod, ChargeResult, charge_pod
-from webhook.kube.config import ClientConfig, load_kubeconfig
+from webhook.kube.client import ApiClient, ClientConfig
+from webhook.kube.config import load_kubeconfig
 from webhook.policy.parse import parse
 from webhook.state.batched_ledgers import BatchedLedgers
 from webhook.state.kubernetes.cap_ledger import MAX_OBJECT_BYTES, StoredVersion, encode_ledger, get_object_name
-from webhook.state.kubernetes.ledger_store import Http1Client, Http1Request, KubernetesLedgerStore
+from webhook.state.kubernetes.ledger_store import KubernetesLedgerStore
 from webhook.state.ledger.ledger import Ledger, Operation, Reservation
 from webhook.state.ports import LedgerKey, RetryLaterError, StoreUnavailableError
 
@@ -291,9 +292,9 @@ def test_a_field_that_the_definition_lacks_is_told_and_not_dropped(cluster: Clus
     key = _key()
     body = json.loads(encode_ledger(key, room(4), namespace, None, datetime.now(UTC)).body)
     body["status"]["lease"] = "x"
-    path = f"/apis/tallygate.dev/v1alpha1/namespaces/{namespace}/capledgers?fieldValidation=Strict"
-    request = Http1Request("POST", path, "application/json", json.dumps(body).encode())
-    answer = Http1Client(load_kubeconfig(cluster.kubeconfig)).send(request, 30.0)
+    path = f"/apis/tallygate.dev/v1alpha1/namespaces/{namespace}/capledgers"
+    client = ApiClient(load_kubeconfig(cluster.kubeconfig))
+    answer = client.create(path, json.dumps(body).encode(), {"fieldValidation": "Strict"}, timeout=30.0)
     assert answer.status == 400
     assert b'unknown field \\"status.lease\\"' in answer.body
 

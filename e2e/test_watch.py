@@ -18,7 +18,7 @@ from e2e.ports import Cluster, NotHereError
 from e2e.service_account import as_service_account
 from e2e.waiting import until
 from webhook.kube.api_errors import ApiErrorReason
-from webhook.kube.client import PooledTransport
+from webhook.kube.client import ApiClient
 from webhook.kube.config import load_kubeconfig
 from webhook.kube.informer import InformerStatus
 from webhook.kube.reflector import Reflector, WatchTimeouts
@@ -46,9 +46,9 @@ class _Clock:
 
 
 @pytest.fixture
-def transport(cluster: Cluster) -> Iterator[PooledTransport]:
+def transport(cluster: Cluster) -> Iterator[ApiClient]:
     """The way to the API server, as its administrator."""
-    transport = PooledTransport(load_kubeconfig(cluster.kubeconfig))
+    transport = ApiClient(load_kubeconfig(cluster.kubeconfig))
     yield transport
     transport.close()
 
@@ -189,16 +189,14 @@ def test_a_view_of_what_nothing_happens_to_is_known_to_be_current(cluster: Clust
     assert now.lists == before.lists
 
 
-def test_a_short_watch_gets_a_bookmark_before_its_end_that_says_all(
-    cluster: Cluster, transport: PooledTransport
-) -> None:
+def test_a_short_watch_gets_a_bookmark_before_its_end_that_says_all(cluster: Cluster, transport: ApiClient) -> None:
     path = "/api/v1/persistentvolumes"  # there are none
     before = _revision(transport.get(path, {"limit": "1"}))
     _beat(cluster)
     now = _revision(transport.get(path, {"limit": "1"}))
     assert now > before
     query = {"watch": "1", "allowWatchBookmarks": "true", "resourceVersion": str(before), "timeoutSeconds": "5"}
-    lines = next(filter(None, (_lines(transport.open(path, query)) for _ in range(20))))  # one may come too late
+    lines = next(filter(None, (_lines(transport.watch(path, query)) for _ in range(20))))  # one may come too late
     assert {line["type"] for line in lines} == {"BOOKMARK"}
     assert int(lines[-1]["object"]["metadata"]["resourceVersion"]) >= now
 
@@ -231,7 +229,7 @@ def test_an_api_server_that_restarts_is_followed_on(cluster: Cluster, namespace:
 
 
 def test_what_was_deleted_in_a_gap_is_absent_and_not_seen_to_be_deleted(
-    cluster: Cluster, namespace: str, transport: PooledTransport
+    cluster: Cluster, namespace: str, transport: ApiClient
 ) -> None:
     gone, stays = _pod(cluster, namespace, "gone"), _pod(cluster, namespace, "stays")
     view = PodStore()
@@ -260,7 +258,7 @@ def _next(events: Generator[WatchEvent[PodRecord] | None], view: PodStore) -> Wa
 class _Meddling:
     """A transport with pages of one pod; something happens before the first page but one."""
 
-    def __init__(self, transport: PooledTransport, happens: Callable[[], None]) -> None:
+    def __init__(self, transport: ApiClient, happens: Callable[[], None]) -> None:
         self._transport = transport
         self._happens: Callable[[], None] | None = happens
         self.pages: list[Response] = []
@@ -275,13 +273,13 @@ class _Meddling:
         self.pages.append(self._transport.get(path, {**query, "limit": "1"}))
         return self.pages[-1]
 
-    def open(self, path: str, query: Mapping[str, str]) -> WatchStream | Response:
+    def watch(self, path: str, query: Mapping[str, str]) -> WatchStream | Response:
         """A watch."""
-        return self._transport.open(path, query)
+        return self._transport.watch(path, query)
 
 
 def test_a_list_whose_continuation_is_gone_is_begun_anew(
-    cluster: Cluster, namespace: str, transport: PooledTransport
+    cluster: Cluster, namespace: str, transport: ApiClient
 ) -> None:
     uids = {_pod(cluster, namespace, f"pod-{number}") for number in range(3)}
     meddling = _Meddling(transport, lambda: _forget_history(cluster))
@@ -332,4 +330,4 @@ def test_a_proxy_in_the_environment_does_not_stand_before_this_machine(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(os.environ, "HTTPS_PROXY", "http://127.0.0.1:1")
-    assert PooledTransport(load_kubeconfig(cluster.kubeconfig)).get("/readyz", {}).body == b"ok"
+    assert ApiClient(load_kubeconfig(cluster.kubeconfig)).get("/readyz", {}).body == b"ok"

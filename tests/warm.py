@@ -32,7 +32,7 @@ _IMPORTED = (
     "webhook.cli.serve.certificate_controller",
     "webhook.cli.serve.command",
     "webhook.server.serve_with_cluster",
-    "webhook.kube.config_loader",
+    "webhook.kube.config",
 )
 _ROOT = Path(__file__).parents[1]
 _MOST = 1 << 17  # bytes of a wish: arguments and an environment

@@ -1,5 +1,6 @@
 """Pages of a list: to their end, over an expired token, past what passes, and not for ever."""
 
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -7,7 +8,7 @@ import pytest
 
 from tests.state.kubernetes.server import Play, hang_up, says, sends, server
 from webhook.audit.listing import AuditError, PageReader
-from webhook.kube.client import PooledTransport
+from webhook.kube.client import ApiClient
 
 PATH = "/apis/apps/v1/deployments"
 
@@ -26,7 +27,7 @@ def listed(*plays: Play) -> tuple[list[list[str]], list[str], list[float]]:
     """The names in each page, what was asked for, and how long was waited."""
     waits: list[float] = []
     with server(*plays) as played:
-        pages = PageReader(PooledTransport(played), "https://there", 2, waits.append)
+        pages = PageReader(ApiClient(played.client_config), 2, waits.append)
         found = [names(items) for items in pages.list_pages(PATH)]
     return found, [asked.path for asked in played.asked], waits
 
@@ -40,7 +41,7 @@ def failure(*plays: Play) -> str:
     """Why a list cannot be had."""
     with pytest.raises(AuditError) as caught:
         listed(*plays)
-    return str(caught.value)
+    return re.sub(r"http://127.0.0.1:\d+", "SERVER", str(caught.value))
 
 
 def test_a_list_is_read_page_by_page() -> None:
@@ -59,7 +60,7 @@ def test_an_expired_list_is_carried_on_by_the_token_that_is_offered() -> None:
 
 def test_an_expired_list_without_an_offer_is_given_up() -> None:
     said = failure(page("a", more="old"), status(410, "too old"))
-    assert said == f"{PATH} cannot be listed at https://there: the API server says 410: too old"
+    assert said == f"{PATH} cannot be listed at SERVER: the API server says 410: too old"
 
 
 def test_a_kind_that_is_not_served_has_no_objects() -> None:
@@ -93,7 +94,7 @@ def test_a_list_that_may_not_be_read_says_which_right_is_missing() -> None:
     [says(200), says(200, items=3, metadata={}), sends(200, b"<html>"), sends(200, b'{"metadata":{},"items":[')],
 )
 def test_what_is_no_list_is_said(broken: Play) -> None:
-    assert f"{PATH} cannot be listed at https://there: no list came: " in failure(broken)
+    assert f"{PATH} cannot be listed at SERVER: no list came: " in failure(broken)
 
 
 def test_a_list_without_an_end_ends() -> None:

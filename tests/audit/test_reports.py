@@ -48,14 +48,14 @@ def kept(*names: str) -> AuditFindings:
 def bring(plays: Sequence[Play], found: AuditFindings) -> tuple[ReportCounts, list[tuple[str, str]], Scripted]:
     """What becomes of the reports of team-a, and what was asked."""
     with server(*plays) as played:
-        written = ReportWriter(played, lambda: 5.0, lambda _: None).write_reports(OLDER, found, TEAM)
+        written = ReportWriter(played.client_config, lambda: 5.0, lambda _: None).write_reports(OLDER, found, TEAM)
     return written, [(asked.method, asked.path.partition("?")[0]) for asked in played.asked], played
 
 
 def installed(*plays: Play) -> ReportApi | None:
     """Which API there is."""
     with server(*plays) as played:
-        return ReportWriter(played, lambda: 5.0, lambda _: None).find_api()
+        return ReportWriter(played.client_config, lambda: 5.0, lambda _: None).find_api()
 
 
 OURS = "/apis/wgpolicyk8s.io/v1alpha2/namespaces/team-a/policyreports"
@@ -127,7 +127,7 @@ def test_an_api_server_that_takes_up_a_definition_is_waited_for() -> None:
     waits: list[float] = []
     busy = refused(429, "storage is (re)initializing")
     with server(busy, busy, there()) as played:
-        ReportWriter(played, lambda: 5.0, waits.append).write_reports(OLDER, kept(), TEAM)
+        ReportWriter(played.client_config, lambda: 5.0, waits.append).write_reports(OLDER, kept(), TEAM)
     assert waits == [1.0, 4.0]
 
 
@@ -138,7 +138,9 @@ def test_few_failures_are_told_and_all_are_counted() -> None:
         found.add(finding("a", home=name))
     empty = [says(200, metadata={}, items=[]) for _ in names]
     with server(*empty, *[refused(403, "no")] * 8) as played:
-        written = ReportWriter(played, lambda: 5.0, lambda _: None).write_reports(OLDER, found, frozenset(names))
+        written = ReportWriter(played.client_config, lambda: 5.0, lambda _: None).write_reports(
+            OLDER, found, frozenset(names)
+        )
     assert (written.failed, len(written.failures)) == (8, 5)
 
 
@@ -158,7 +160,7 @@ def test_the_whole_cluster_has_reports_of_namespaces_and_its_own() -> None:
     found.add(finding("n1", home=""))
     own = says(200, metadata={}, items=[])
     with server(there("other", more="next"), says(200), there(), own, says(201)) as played:
-        written = ReportWriter(played, lambda: 5.0, lambda _: None).write_reports(NEWER, found, None)
+        written = ReportWriter(played.client_config, lambda: 5.0, lambda _: None).write_reports(NEWER, found, None)
     assert (written.removed, written.written) == (1, 1)
     base = "/apis/openreports.io/v1alpha1"
     assert [(asked.method, asked.path.partition("?")[0]) for asked in played.asked] == [

@@ -103,6 +103,16 @@ def test_a_certificate_of_a_ca_that_is_not_published_is_never_served_in_place_of
     assert replica.installed == []
 
 
+@pytest.mark.parametrize("bundles", [(), ((),), ((), ())], ids=["no configuration", "one empty", "both empty"])
+def test_while_no_webhook_exists_a_new_replica_serves_by_the_secret(bundles: tuple[tuple[bytes, ...], ...]) -> None:
+    replica = Replica(SlowWorld(bundles=bundles))
+    replica.reconciler.served = None
+    leaf = _leaf(NEW)
+    replica.world.store_leaf(leaf)
+    replica.read(0.0)
+    assert replica.installed == [leaf]
+
+
 def test_the_propagation_delay_begins_again_when_a_ca_was_not_published_for_a_while() -> None:
     replica = Replica(SlowWorld(bundles=((BOTH,),)))
     new = _leaf(NEW)

@@ -11,11 +11,12 @@ import pytest
 from certs.authority import create_ca, create_serving_certificate
 from certs.certificate_names import parse_names
 from certs.certificate_reconciler import ChangedError
-from certs.cluster_access import KubeconfigSource, create_client
+from certs.cluster_access import create_client
 from certs.errors import CertsError
 from certs.secret_state import SecretState, convert_key_pair
 from certs.secret_store import KubernetesCertificateStore
 from tests.certs.api_server import Api, serving
+from webhook.kube.config import load_kubeconfig
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 AUTHORITY = create_ca(NOW)
@@ -40,7 +41,7 @@ def api() -> Api:
 def cluster(api: Api, tmp_path: Path) -> Iterator[KubernetesCertificateStore]:
     """It, as the keeper sees it."""
     with serving(api, tmp_path / "server") as path:
-        yield KubernetesCertificateStore(create_client(KubeconfigSource(path)), ("own", "tls"), "tallygate")
+        yield KubernetesCertificateStore(create_client(load_kubeconfig(path)), ("own", "tls"), "tallygate")
 
 
 def test_a_secret_that_is_made_is_read_as_it_was_meant(api: Api, cluster: KubernetesCertificateStore) -> None:

@@ -11,10 +11,11 @@ from threading import Event
 import pytest
 
 from certs import secret_store
-from certs.cluster_access import KubeconfigSource, create_client
+from certs.cluster_access import create_client
 from certs.secret_store import CertificateWatch
 from tests.certs.api_server import Api, serving
 from tests.server.process import eventually
+from webhook.kube.config import load_kubeconfig
 
 _CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/"
 SECRET = "/api/v1/namespaces/own/secrets/tls"  # noqa: S105  a path
@@ -26,7 +27,7 @@ ALL = (SECRET, MUTATING, VALIDATING)
 
 @contextmanager
 def _watching(path: Path, changed: Callable[[], None]) -> Iterator[CertificateWatch]:
-    made = CertificateWatch(create_client(KubeconfigSource(path)), ("own", "tls"), "tallygate", changed)
+    made = CertificateWatch(create_client(load_kubeconfig(path)), ("own", "tls"), "tallygate", changed)
     made.start()
     try:
         yield made

@@ -240,8 +240,8 @@ def test_who_cannot_write_the_folder_says_so(place: Place, tmp_path: Path, monke
         ({"tls_secret": "tls"}, "tls_secret 'tls': write NAMESPACE/NAME, as in tallygate-system/tallygate-tls"),
         ({"tls_secret": "a/b/c"}, "write NAMESPACE/NAME"),
         ({"tls_secret": "A_b/c"}, "is neither a DNS name nor an IP address"),
-        ({"kubeconfig": Path("nowhere")}, "nowhere: leads to no cluster"),
-        ({"kubeconfig": None}, "--in-cluster: leads to no cluster"),
+        ({"kubeconfig": Path("nowhere")}, "kubeconfig nowhere does not say where the API server is"),
+        ({"kubeconfig": None}, "this is not a pod with a ServiceAccount token"),
     ],
 )
 def test_what_cannot_be_meant_is_told_at_once(place: Place, changed: dict[str, object], told: str) -> None:

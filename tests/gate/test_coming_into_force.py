@@ -5,7 +5,7 @@ from dataclasses import replace
 from tests.admission.case import policies
 from tests.gate.world import opened
 from tests.state.attempts import Put
-from tests.state.watch.pods import page
+from tests.state.informers.pods import page
 from webhook.accounting.amounts import Amounts
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey

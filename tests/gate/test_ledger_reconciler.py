@@ -4,7 +4,7 @@ import pytest
 
 from tests.gate.scene import CAP, SHARED
 from tests.gate.world import BOUND, World, opened
-from tests.state.watch.pods import pod as stored_pod
+from tests.state.informers.pods import pod as stored_pod
 from webhook.accounting.amounts import Amounts
 from webhook.state.ports import LedgerKey
 

@@ -7,7 +7,7 @@ import pytest
 from tests.admission.case import policies
 from tests.gate.scene import CAP, Scene, pod, response
 from tests.gate.world import BOUND, World
-from tests.state.watch.pods import pod as stored_pod
+from tests.state.informers.pods import pod as stored_pod
 from webhook.state.informers.pod_store import PodStore
 
 SHARED = CAP.replace("hard:", "shared: true\n  hard:")

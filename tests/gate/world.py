@@ -7,8 +7,8 @@ from typing import Any
 
 from tests.gate.scene import CAP, GPU, Scene
 from tests.state.attempts import Look
-from tests.state.watch.pods import line, page
-from tests.state.watch.pods import pod as stored_pod
+from tests.state.informers.pods import line, page
+from tests.state.informers.pods import pod as stored_pod
 from webhook.admission.cap_index import CapIndex
 from webhook.gate.gate import Gate
 from webhook.gate.ledger_reconciler import LedgerReconciler

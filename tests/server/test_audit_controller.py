@@ -8,10 +8,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from tests.cli.usage.clusters import GPU, namespace, pod
+from tests.kube.kubeconfig import kubeconfig
 from tests.server.building import Log
 from tests.server.process import eventually
 from tests.server.small_cluster import SmallCluster, small_cluster
-from tests.state.watch.test_pool import kubeconfig
 from webhook.cli.sources.options import load_usable_policies
 from webhook.kube.config import load_kubeconfig
 from webhook.server.controllers import audit_controller

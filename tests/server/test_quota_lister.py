@@ -5,10 +5,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.state.watch.raw import HEAD, RawServer, chunk, raw_server, whole
-from tests.state.watch.test_pool import connected
-from tests.state.watch.test_quotas import item
-from tests.state.watch.test_runner import until
+from tests.kube.kubeconfig import connected
+from tests.kube.raw_server import HEAD, RawServer, chunk, raw_server, whole
+from tests.kube.test_informer import until
+from tests.state.informers.test_quota_store import item
 from webhook.server.controllers.informers import InformerQuotaLister
 from webhook.server.telemetry.json_log import LineWriter, create_logger
 

@@ -1,6 +1,6 @@
 """Ledgers in turn."""
 
-from tests.state.watch.pods import GPUS
+from tests.state.informers.pods import GPUS
 from webhook.admission.cap_index import ActiveCap
 from webhook.server.controllers.ledger_controller import ReconcileSchedule
 from webhook.state.ports import LedgerKey

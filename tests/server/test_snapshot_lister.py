@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.state.watch.test_placing import Followed as Views
+from tests.state.informers.test_scheduler_cache import Followed as Views
 from webhook.admission.request import decode_review
 from webhook.admission.rule_index import RuleSelection
 from webhook.admission.verdict import ALLOWED

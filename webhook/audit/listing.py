@@ -1,14 +1,12 @@
 """The lists of an audit: the audited kinds in their order, the pages of their lists, and the nodes of the cluster.
 
-One page is in memory at a time. Unlike the list before a watch, the pages of a list need not be of one revision: if the
-revision of the first page has expired (410), the API server offers a token to continue at the present one
-(k8s.io/apiserver pkg/storage/etcd3/errors.go, v1.36), and the reader uses it. No object is listed twice then, since
-pages are ordered by name; the next audit sees an object that was created meanwhile with a name before the next page.
+One page is in memory at a time. Unlike the list before a watch, the pages of a list need not be of one revision: the
+next audit sees an object that was created meanwhile with a name before the next page.
 
 The nodes are listed for one audit, so the audit does not block the readers of the watched nodes.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -19,9 +17,9 @@ from webhook.accounting.quantity_parser import QuantityError
 from webhook.admission.kinds import REVIEW_TARGETS
 from webhook.errors import TallygateError
 from webhook.gate.schedulability import FixedSnapshot
-from webhook.kube.api_errors import ApiErrorReason, WatchError
-from webhook.kube.resource_codec import create_response_error
-from webhook.kube.transport import Response, Transport
+from webhook.kube.api_errors import ApiError, ApiErrorReason
+from webhook.kube.client import ApiClient
+from webhook.kube.pagination import WaitFunction, list_raw_pages
 
 POD: Final = ("", "Pod")
 NODE: Final = ("", "Node")
@@ -51,26 +49,6 @@ def create_list_path(key: tuple[str, str], namespace: str = "") -> str:
     return f"{f'/apis/{group}/v1' if group else '/api/v1'}{namespace_path}/{REVIEW_TARGETS[key].plural}"
 
 
-_OK: Final = 200
-_NOT_FOUND: Final = 404
-_EXPIRED: Final = 410
-_RETRY_PAUSES: Final = (1.0, 4.0, 15.0)
-_MAX_PAUSE: Final = 60.0
-_TRANSIENT_REASONS: Final = frozenset(
-    {
-        ApiErrorReason.BUSY,
-        ApiErrorReason.TIMEOUT,
-        ApiErrorReason.RESET,
-        ApiErrorReason.TRUNCATED,
-        ApiErrorReason.SERVER_ERROR,
-    }
-)
-_MAX_CONTINUED: Final = 1000  # continuations of one list: a server that always offers another is broken
-
-WaitFunction = Callable[[float], None]
-"""Waits for a number of seconds; may raise, to end the caller's work."""
-
-
 class AuditError(TallygateError):
     """A failure of the audit; the text names the object, the reason and the remedy."""
 
@@ -79,32 +57,11 @@ class ListForbiddenError(AuditError):
     """A failure of the audit because the API server forbids a list."""
 
 
-class _ListMeta(msgspec.Struct, rename="camel", frozen=True):
-    continue_: str = msgspec.field(name="continue", default="")
-
-
-class _ListPage(msgspec.Struct, frozen=True):
-    metadata: _ListMeta
-    items: list[msgspec.Raw] | None = None
-
-
-class _ExpiredStatus(msgspec.Struct, frozen=True):
-    metadata: _ListMeta = _ListMeta()
-
-
-_LIST_DECODER = msgspec.json.Decoder(_ListPage)
-_STATUS_DECODER = msgspec.json.Decoder(_ExpiredStatus)
-
-
 class PageReader:
-    """A reader of lists, `size` objects at a time; it retries transient failures, such as those of a busy API server.
+    """A reader of lists, `size` objects at a time; `wait` waits between retries of transient failures."""
 
-    `server` is the name of the API server in errors.
-    """
-
-    def __init__(self, transport: Transport, server: str, size: int, wait: WaitFunction) -> None:
-        self._transport = transport
-        self._server = server
+    def __init__(self, client: ApiClient, size: int, wait: WaitFunction) -> None:
+        self._client = client
         self._size = size
         self._wait = wait
 
@@ -115,65 +72,13 @@ class PageReader:
             ListForbiddenError: if the API server forbids the list.
             AuditError: if the list fails in another way.
         """
-        continue_token, continued = "", 0
-        while True:
-            response = self._get_with_retry(
-                path, {"limit": f"{self._size}", **({"continue": continue_token} if continue_token else {})}
-            )
-            if response.status == _NOT_FOUND:
-                return
-            if (
-                response.status == _EXPIRED
-                and continue_token
-                and (new_token := _read_continue_token(response))
-                and continued < _MAX_CONTINUED
-            ):
-                continue_token, continued = new_token, continued + 1
-                continue
-            if response.status != _OK:
-                raise self._create_error(path, create_response_error(response))
-            page = self._decode_page(path, response)
-            yield page.items or []
-            if not page.metadata.continue_:
-                return
-            if page.metadata.continue_ == continue_token:
-                raise AuditError(f"{path} cannot be listed at {self._server}: its list does not end")
-            continue_token = page.metadata.continue_
-
-    def _get_with_retry(self, path: str, query: dict[str, str]) -> Response:
-        pauses = iter(_RETRY_PAUSES)
-        while True:
-            try:
-                response = self._transport.get(path, query)
-                failure = None if response.status in {_OK, _NOT_FOUND, _EXPIRED} else create_response_error(response)
-            except WatchError as error:
-                failure = error
-            if failure is None:
-                return response
-            pause = next(pauses, None)
-            if pause is None or failure.reason not in _TRANSIENT_REASONS:
-                raise self._create_error(path, failure)
-            self._wait(pause if failure.retry_after is None else min(failure.retry_after, _MAX_PAUSE))
-
-    def _decode_page(self, path: str, response: Response) -> _ListPage:
         try:
-            return _LIST_DECODER.decode(response.body)
-        except (ValueError, RecursionError) as error:
-            raise AuditError(f"{path} cannot be listed at {self._server}: no list came: {error}") from None
-
-    def _create_error(self, path: str, failure: WatchError) -> AuditError:
-        message = f"{path} cannot be listed at {self._server}: {failure}"
-        if failure.reason is ApiErrorReason.FORBIDDEN:
-            return ListForbiddenError(f"{message}; the audit must be allowed to list it")
-        return AuditError(message)
-
-
-def _read_continue_token(response: Response) -> str:
-    """Return the token that continues an expired list, empty if the API server offers none."""
-    try:
-        return _STATUS_DECODER.decode(response.body).metadata.continue_
-    except (ValueError, RecursionError):
-        return ""
+            yield from list_raw_pages(self._client, path, self._size, self._wait)
+        except ApiError as failure:
+            message = f"{path} cannot be listed at {self._client.server}: {failure}"
+            if failure.reason is ApiErrorReason.FORBIDDEN:
+                raise ListForbiddenError(f"{message}; the audit must be allowed to list it") from failure
+            raise AuditError(message) from failure
 
 
 DEVICE_CLASS: Final = "DeviceClass"

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from typing import Final
-from urllib.parse import quote
 
 import msgspec
 
 from webhook.audit.audit_findings import AuditFindings
-from webhook.audit.listing import AuditError, WaitFunction
+from webhook.audit.listing import AuditError
 from webhook.audit.policy_report import (
     DIGEST_ANNOTATION,
     MANAGED_BY_LABEL,
@@ -22,18 +22,17 @@ from webhook.audit.policy_report import (
     create_result_key,
 )
 from webhook.errors import TallygateError
-from webhook.state.exchange import HttpResponse
-from webhook.state.kubernetes.ledger_store import Http1Client, Http1ClientConfig, Http1Request
-from webhook.state.ports import StoreUnavailableError
+from webhook.kube.api_errors import ApiError
+from webhook.kube.client import METADATA_LIST, OBJECT_LIMITS, ApiClient, ClientConfig
+from webhook.kube.pagination import WaitFunction
+from webhook.kube.transport import Response
 
-_JSON_TYPE: Final = "application/json"
-_METADATA_TYPE: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _TIMEOUT_SECONDS: Final = 15.0
 _RETRY_PAUSES: Final = (1.0, 4.0, 15.0)
 _PAGE_SIZE: Final = 500
 _MAX_MESSAGE_LENGTH: Final = 500  # characters of a message of the API server
 _MAX_FAILURES: Final = 5
-_LABEL_SELECTOR: Final = quote("=".join(MANAGED_BY_LABEL), safe="")
+_LABEL_SELECTOR: Final = "=".join(MANAGED_BY_LABEL)
 _NAMESPACE_TERMINATING: Final = "being terminated"
 
 NO_REPORT_API: Final = (
@@ -103,12 +102,12 @@ class ReportWriter:
 
     def __init__(
         self,
-        client_config: Http1ClientConfig,
+        client_config: ClientConfig,
         now: Callable[[], float],
         wait: WaitFunction,
         write_interval: float = 0.0,
     ) -> None:
-        self._client = Http1Client(client_config)
+        self._client = ApiClient(client_config, OBJECT_LIMITS)
         self._now = now
         self._wait = wait
         self._write_interval = write_interval
@@ -120,7 +119,7 @@ class ReportWriter:
             ReportsError: if the API server cannot be reached or returns another error.
         """
         for api in REPORT_APIS:
-            response = self._call_with_retry(Http1Request("GET", api.path, _JSON_TYPE))
+            response = self._call_with_retry(partial(self._client.get, api.path))
             if response.status == HTTPStatus.OK:
                 return api
             if response.status != HTTPStatus.NOT_FOUND:
@@ -158,12 +157,10 @@ class ReportWriter:
         """Yield the metadata of tallygate's reports: of one namespace, of all (None), or cluster-scoped (empty)."""
         continue_token = ""
         while True:
-            query = f"?labelSelector={_LABEL_SELECTOR}&limit={_PAGE_SIZE}" + (
-                f"&continue={quote(continue_token, safe='')}" if continue_token else ""
-            )
-            response = self._call_with_retry(
-                Http1Request("GET", _create_collection_path(api, namespace) + query, _METADATA_TYPE)
-            )
+            query = {"labelSelector": _LABEL_SELECTOR, "limit": f"{_PAGE_SIZE}"}
+            query |= {"continue": continue_token} if continue_token else {}
+            path = _create_collection_path(api, namespace)
+            response = self._call_with_retry(partial(self._client.get, path, query, accept=METADATA_LIST))
             if response.status != HTTPStatus.OK:
                 raise ReportsError(
                     f"reports ({api.name}) cannot be listed: "
@@ -197,7 +194,7 @@ class ReportWriter:
     ) -> None:
         """Replace a report at the revision that was read: a writer that has changed it since evaluated later."""
         path = f"{_create_collection_path(api, namespace)}/{REPORT_NAME}"
-        response = self._call_with_retry(Http1Request("GET", path, _JSON_TYPE))
+        response = self._call_with_retry(partial(self._client.get, path))
         if response.status == HTTPStatus.OK:
             try:
                 stored = _REPORT_DECODER.decode(response.body)
@@ -208,7 +205,7 @@ class ReportWriter:
             report = create_report(api, namespace, content, timestamps, int(self._now()))
             report["metadata"]["resourceVersion"] = stored.metadata.resource_version
             self._wait(self._write_interval)
-            response = self._call_with_retry(Http1Request("PUT", path, _JSON_TYPE, _WRITE_ENCODER.encode(report)))
+            response = self._call_with_retry(partial(self._client.replace, path, _WRITE_ENCODER.encode(report)))
         self._count_response(response, _describe_report(api, namespace), "update", report_counts)
 
     def _create_report(
@@ -216,9 +213,7 @@ class ReportWriter:
     ) -> None:
         self._wait(self._write_interval)
         encoded = _WRITE_ENCODER.encode(create_report(api, namespace, content, {}, int(self._now())))
-        response = self._call_with_retry(
-            Http1Request("POST", _create_collection_path(api, namespace), _JSON_TYPE, encoded)
-        )
+        response = self._call_with_retry(partial(self._client.create, _create_collection_path(api, namespace), encoded))
         if response.status == HTTPStatus.CONFLICT:
             label = "=".join(MANAGED_BY_LABEL)
             report_counts.add_failure(
@@ -232,13 +227,13 @@ class ReportWriter:
         self._wait(self._write_interval)
         options = _WRITE_ENCODER.encode({"preconditions": {"resourceVersion": metadata.resource_version}})
         path = f"{_create_collection_path(api, metadata.namespace)}/{REPORT_NAME}"
-        response = self._call_with_retry(Http1Request("DELETE", path, _JSON_TYPE, options))
+        response = self._call_with_retry(partial(self._client.delete, path, options))
         if response.status in (HTTPStatus.OK, HTTPStatus.ACCEPTED, HTTPStatus.NOT_FOUND):
             report_counts.removed += 1
             return
         self._count_response(response, _describe_report(api, metadata.namespace), "delete", report_counts)
 
-    def _count_response(self, response: HttpResponse, report_text: str, verb: str, report_counts: ReportCounts) -> None:
+    def _count_response(self, response: Response, report_text: str, verb: str, report_counts: ReportCounts) -> None:
         """Count the result of a write; a namespace that is being deleted needs no report."""
         message = _describe_response(response)
         if response.status in (HTTPStatus.OK, HTTPStatus.CREATED):
@@ -246,16 +241,16 @@ class ReportWriter:
         elif response.status != HTTPStatus.NOT_FOUND and _NAMESPACE_TERMINATING not in message:
             report_counts.add_failure(f"{report_text}: {verb}: {message}{_describe_permission(response, verb)}")
 
-    def _call_with_retry(self, request: Http1Request) -> HttpResponse:
+    def _call_with_retry(self, send: Callable[..., Response]) -> Response:
         """Return a response, after retries while the API server answers 429, as it does for a new definition."""
         try:
             for pause in _RETRY_PAUSES:
-                response = self._client.send(request, _TIMEOUT_SECONDS)
+                response = send(timeout=_TIMEOUT_SECONDS)
                 if response.status != HTTPStatus.TOO_MANY_REQUESTS:
                     return response
                 self._wait(pause)
-            return self._client.send(request, _TIMEOUT_SECONDS)
-        except StoreUnavailableError as error:
+            return send(timeout=_TIMEOUT_SECONDS)
+        except ApiError as error:
             raise ReportsError(f"reports: {error}") from error
 
 
@@ -282,7 +277,7 @@ def _describe_report(api: ReportApi, namespace: str) -> str:
     return f"{api.kind} {namespace}/{REPORT_NAME}" if namespace else f"Cluster{api.kind} {REPORT_NAME}"
 
 
-def _describe_response(response: HttpResponse) -> str:
+def _describe_response(response: Response) -> str:
     try:
         message = _ERROR_DECODER.decode(response.body).message
     except (ValueError, RecursionError):
@@ -290,5 +285,5 @@ def _describe_response(response: HttpResponse) -> str:
     return f"the API server says {response.status}: {message[:_MAX_MESSAGE_LENGTH]}"
 
 
-def _describe_permission(response: HttpResponse, verb: str) -> str:
+def _describe_permission(response: Response, verb: str) -> str:
     return f"; the audit must be allowed to {verb} it" if response.status == HTTPStatus.FORBIDDEN else ""

@@ -15,10 +15,10 @@ from webhook.cli.sources import snapshot_items
 from webhook.cli.sources.cap_ledger_list import LEDGER_PAGE_SIZE
 from webhook.cli.sources.cluster_source import ClusterSource
 from webhook.cli.sources.options import connection_options
-from webhook.cli.sources.pagination import ListError, UnknownResourceError, list_all
+from webhook.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
 from webhook.cli.sources.snapshot_items import SchedulingObject, SnapshotItem
 from webhook.kube.api_errors import ApiErrorReason
-from webhook.kube.client import ApiEndpoint, PooledTransport
+from webhook.kube.client import ApiClient, ClientConfig
 from webhook.kube.resource_codec import ResourceCodec
 
 _STDOUT = "-"
@@ -59,29 +59,29 @@ def snapshot(output: str, kubeconfig: Path | None, context: str | None, *, in_cl
     _write_output(output, [_HEADER, *_join(items), f'\n],"metadata":{{"resourceVersion":"{revision}"}}}}\n'.encode()])
 
 
-def _list_objects(access: ApiEndpoint) -> tuple[list[SnapshotItem], int]:
+def _list_objects(client_config: ClientConfig) -> tuple[list[SnapshotItem], int]:
     """Return every object and the revision of the pods.
 
     The pods are listed last, so that they are no older than the pods that any ledger counted.
     """
-    transport = PooledTransport(access)
+    client = ApiClient(client_config)
     try:
-        items = [item for item in _list_cap_ledgers(transport, access.server) if item.content]
-        items += list_all(transport, snapshot_items.NAMESPACE_CODEC, access.server).items
-        items += list_all(transport, snapshot_items.NODE_CODEC, access.server).items
-        items += _list_volume_objects(transport, access.server)
+        items = [item for item in _list_cap_ledgers(client) if item.content]
+        items += list_resource(client, snapshot_items.NAMESPACE_CODEC).items
+        items += list_resource(client, snapshot_items.NODE_CODEC).items
+        items += _list_volume_objects(client)
         for codec in snapshot_items.SCHEDULING_CODECS:
-            items += _list_if_allowed(transport, codec, access.server) or ()
-        pods = list_all(transport, snapshot_items.POD_CODEC, access.server)
+            items += _list_if_allowed(client, codec) or ()
+        pods = list_resource(client, snapshot_items.POD_CODEC)
         return items + list(pods.items), pods.revision
     finally:
-        transport.close()
+        client.close()
 
 
-def _list_cap_ledgers(transport: PooledTransport, server: str) -> Iterator[SnapshotItem]:
+def _list_cap_ledgers(client: ApiClient) -> Iterator[SnapshotItem]:
     """Yield the CapLedgers, if the cluster has any and permits the list; report omitted ones on stderr."""
     try:
-        items = list_all(transport, snapshot_items.LEDGER_CODEC, server, LEDGER_PAGE_SIZE).items
+        items = list_resource(client, snapshot_items.LEDGER_CODEC, LEDGER_PAGE_SIZE).items
     except UnknownResourceError:
         return
     except ListError as error:
@@ -96,9 +96,9 @@ def _list_cap_ledgers(transport: PooledTransport, server: str) -> Iterator[Snaps
         yield item
 
 
-def _list_volume_objects(transport: PooledTransport, server: str) -> Iterator[SnapshotItem]:
+def _list_volume_objects(client: ApiClient) -> Iterator[SnapshotItem]:
     """Yield the volume objects if all of them may be listed, else none."""
-    lists = [_list_if_allowed(transport, codec, server) for codec in snapshot_items.VOLUME_CODECS]
+    lists = [_list_if_allowed(client, codec) for codec in snapshot_items.VOLUME_CODECS]
     if None not in lists:
         yield from chain.from_iterable(filter(None, lists))
         yield snapshot_items.VOLUMES_LISTED_ITEM
@@ -107,11 +107,11 @@ def _list_volume_objects(transport: PooledTransport, server: str) -> Iterator[Sn
 
 
 def _list_if_allowed(
-    transport: PooledTransport, codec: ResourceCodec[SchedulingObject, SnapshotItem], server: str
+    client: ApiClient, codec: ResourceCodec[SchedulingObject, SnapshotItem]
 ) -> Sequence[SnapshotItem] | None:
     """Return the list: empty if the resource is unknown, None with a message on stderr if it is forbidden."""
     try:
-        return list_all(transport, codec, server).items
+        return list_resource(client, codec).items
     except UnknownResourceError:
         return ()
     except ListError as error:

@@ -1,4 +1,4 @@
-"""Errors of lists and watches: a reason for metrics, a sentence for people."""
+"""Errors of requests to an API server: a reason for metrics, a sentence for people."""
 
 from enum import StrEnum
 
@@ -6,7 +6,10 @@ from webhook.errors import TallygateError
 
 
 class ApiErrorReason(StrEnum):
-    """Reason for the restart of a list or a watch. `ENDED` is the ordinary end of a watch; all others are failures."""
+    """Reason of a failed request, or of the restart of a list or a watch.
+
+    `ENDED` is the ordinary end of a watch; all others are failures.
+    """
 
     ENDED = "ended"
     SHORT = "short"
@@ -42,10 +45,28 @@ RELIST_REASONS = frozenset(
 """Reasons for a new list: no watch can start at the last revision. After all others, the next watch loses nothing."""
 
 
-class WatchError(TallygateError):
-    """The failure of a list or a watch. `retry_after`: the wait in seconds that the server asks for."""
+class ApiError(TallygateError):
+    """The failure of a request, a list or a watch.
 
-    def __init__(self, reason: ApiErrorReason, text: str, retry_after: float | None = None) -> None:
-        super().__init__(text)
+    `status`: the status of the response, 0 without a response. `retry_after`: the wait in seconds that the server asks
+    for. `may_be_applied`: whether the API server may have received the request. `detail`: the cause without a sentence
+    around it.
+    """
+
+    def __init__(  # noqa: PLR0913  # each is a fact about the failure
+        self,
+        reason: ApiErrorReason,
+        message: str,
+        retry_after: float | None = None,
+        *,
+        status: int = 0,
+        may_be_applied: bool = True,
+        detail: str = "",
+    ) -> None:
+        super().__init__(message)
         self.reason = reason
+        self.message = message
         self.retry_after = retry_after
+        self.status = status
+        self.may_be_applied = may_be_applied
+        self.detail = detail or message

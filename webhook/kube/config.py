@@ -1,38 +1,43 @@
 """Client configurations: from a kubeconfig, as kubectl reads it, or from the ServiceAccount of a pod.
 
-The official client reads them (`config_loader`). Only a gate with a cluster imports it: the import takes a quarter of
-the start time of a gate without a cluster.
+The official client reads kubeconfigs, renews tokens and configures TLS. Its import takes a quarter of the start time of
+a gate without a cluster: only a process that uses a cluster imports this module.
+
+The client reads its environment variables as usual, with one exception: a proxy from the environment is never used for
+a server on this machine, as in kubectl (Go's http.ProxyFromEnvironment).
 """
 
-from collections.abc import Callable
+import math
+import os
+import time
+from ipaddress import ip_address
 from pathlib import Path
+from threading import Lock
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
-import urllib3
+from kubernetes.client import Configuration
+from kubernetes.client.rest import RESTClientObject
+from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
 
 from webhook.errors import TallygateError
+from webhook.kube.api_errors import ApiError, ApiErrorReason
+from webhook.kube.client import ClientConfig
+
+_TOKEN_CACHE_SECONDS = 1.0
 
 
 class ClientConfigError(TallygateError):
     """The failure to find a configuration with an API server."""
 
 
-class ClientConfig:
-    """The configuration for one API server: `server` is its URL, `pool` its connection pool."""
+def load_client_config(kubeconfig: Path | None, context: str | None, *, in_cluster: bool) -> ClientConfig:
+    """Load the configuration that the options of a command name.
 
-    def __init__(self, server: str, pool: urllib3.PoolManager, get_authorization: Callable[[], str]) -> None:
-        """Store the configuration. `get_authorization` returns a valid `Authorization` header, or an empty string."""
-        self.server = server
-        self.pool = pool
-        self._get_authorization = get_authorization
-
-    def get_headers(self) -> dict[str, str]:
-        """Return the headers that authenticate the gate, after the renewal of a token that is about to expire.
-
-        Raises:
-            WatchError: if the token cannot be renewed.
-        """
-        authorization = self._get_authorization()
-        return {"Authorization": authorization} if authorization else {}
+    Raises:
+        ClientConfigError: if there is no such configuration, or it cannot be read.
+    """
+    return load_in_cluster_config() if in_cluster else load_kubeconfig(kubeconfig, context)
 
 
 def load_kubeconfig(kubeconfig: Path | None = None, context: str | None = None) -> ClientConfig:
@@ -41,9 +46,21 @@ def load_kubeconfig(kubeconfig: Path | None = None, context: str | None = None) 
     Raises:
         ClientConfigError: if the file or the context is missing or cannot be read.
     """
-    from webhook.kube.config_loader import read_kubeconfig  # noqa: PLC0415  see the module's docstring
-
-    return read_kubeconfig(kubeconfig, context)
+    configuration = Configuration()
+    paths = str(kubeconfig or os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config")
+    try:
+        load_kube_config(paths, context, client_configuration=configuration, persist_config=False)
+        server = urlsplit(configuration.host)
+        if server.scheme not in {"https", "http"} or not server.hostname:
+            raise ValueError(f"its server is {configuration.host!r}; write https://HOST:PORT")  # noqa: TRY301  # one message
+        return _create_client_config(configuration)
+    except Exception as error:  # noqa: BLE001  # a broken file makes the client raise any error
+        context_text = f", context {context}," if context else ""
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ClientConfigError(
+            f"kubeconfig {paths}{context_text} does not say where the API server is: {reason}; "
+            "see `kubectl config get-contexts`, or name another by --kubeconfig and --context"
+        ) from None
 
 
 def load_in_cluster_config() -> ClientConfig:
@@ -52,6 +69,67 @@ def load_in_cluster_config() -> ClientConfig:
     Raises:
         ClientConfigError: if the process does not run in a pod, or the pod has no token.
     """
-    from webhook.kube.config_loader import read_in_cluster_config  # noqa: PLC0415  see the module's docstring
+    configuration = Configuration()
+    try:
+        load_incluster_config(client_configuration=configuration)
+    except (ConfigException, OSError) as error:
+        raise ClientConfigError(
+            f"this is not a pod with a ServiceAccount token: {error}; outside a cluster name a kubeconfig"
+        ) from None
+    return _create_client_config(configuration)
 
-    return read_in_cluster_config()
+
+def _create_client_config(configuration: Configuration) -> ClientConfig:
+    _disable_loopback_proxy(configuration)
+    pool = RESTClientObject(configuration).pool_manager
+    return ClientConfig(configuration.host.rstrip("/"), pool, _Authorization(configuration))
+
+
+class _Authorization:
+    """The token of a configuration, requested by one thread at a time.
+
+    A request to the client takes 0.1 ms, because the client configures itself again each time. The client renews a
+    token minutes before it expires. So the token is cached for `_TOKEN_CACHE_SECONDS`.
+    """
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._configuration = configuration
+        self._renew_lock = Lock()
+        self._cached_token = ("", -math.inf)
+
+    def __call__(self) -> str:
+        token, requested_at = self._cached_token
+        now = time.monotonic()
+        if now - requested_at > _TOKEN_CACHE_SECONDS:
+            token = self._request_token()
+            self._cached_token = token, now
+        return token
+
+    def _request_token(self) -> str:
+        try:
+            with self._renew_lock:
+                token = self._configuration.get_api_key_with_prefix("BearerToken", alias="authorization") or ""
+        except Exception as error:  # noqa: BLE001  # any error of the renewal: a file, a program, a server
+            raise _create_token_error(f"the token cannot be renewed: {' '.join(str(error).split())}") from None
+        token = token.strip()
+        if not (token.isascii() and token.isprintable()):  # http.client's error would show the token
+            raise _create_token_error("the token has characters that no header may have")
+        return token
+
+
+def _create_token_error(message: str) -> ApiError:
+    return ApiError(ApiErrorReason.UNAUTHORIZED, message, may_be_applied=False)
+
+
+def _disable_loopback_proxy(configuration: Configuration) -> None:
+    """Remove a proxy of the environment for a server on this machine; keep a proxy that the kubeconfig names."""
+    host = urlsplit(configuration.host).hostname or ""
+    if _is_loopback(host) and configuration.proxy in getproxies().values():
+        configuration.proxy = None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")

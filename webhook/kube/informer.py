@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from webhook.kube.api_errors import ApiErrorReason
-from webhook.kube.client import ApiEndpoint, PooledTransport
+from webhook.kube.client import ApiClient, ClientConfig
 from webhook.kube.reflector import Reflector, WatchTimeouts
 from webhook.kube.resource_codec import ResourceCodec, ResourceRecord, WatchEvent
 
@@ -61,7 +61,7 @@ class Informer(Generic[W, R]):
     def __init__(
         self,
         codec: ResourceCodec[W, R],
-        endpoint: ApiEndpoint,
+        client_config: ClientConfig,
         apply: Callable[[WatchEvent[R]], None],
         count_objects: Callable[[], int],
         timeouts: WatchTimeouts | None = None,
@@ -69,9 +69,9 @@ class Informer(Generic[W, R]):
         self._apply = apply
         self._count_objects = count_objects
         self._stop_flag = Flag()
-        self._transport = PooledTransport(endpoint)
+        self._client = ApiClient(client_config)
         random_float = random.SystemRandom().random
-        self._reflector = Reflector(codec, self._transport, RunningClock(self._stop_flag), random_float, timeouts)
+        self._reflector = Reflector(codec, self._client, RunningClock(self._stop_flag), random_float, timeouts)
         self._crash: str | None = None
         self._thread = Thread(target=self._run, name=f"watch-{codec.name}", daemon=True)
 
@@ -82,7 +82,7 @@ class Informer(Generic[W, R]):
     def stop(self) -> None:
         """Stop the thread within a second; the store keeps its last state."""
         self._stop_flag.set()
-        self._transport.close()
+        self._client.close()
         if self._thread.is_alive():
             self._thread.join(_JOIN_SECONDS)
 

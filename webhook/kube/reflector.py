@@ -26,7 +26,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from webhook.kube.api_errors import RELIST_REASONS, ApiErrorReason, WatchError
+from webhook.kube.api_errors import RELIST_REASONS, ApiError, ApiErrorReason
 from webhook.kube.freshness import Freshness
 from webhook.kube.resource_codec import Page, Replaced, ResourceCodec, ResourceRecord, WatchEvent, create_response_error
 from webhook.kube.transport import Clock, LineSplitter, Response, Transport, WatchStream
@@ -125,7 +125,7 @@ class Reflector(Generic[W, R]):
         self._backoff = Backoff(random_float)
         self._freshness = Freshness()
         self._restarts: Counter[ApiErrorReason] = Counter()
-        self._last_failure: WatchError | None = None
+        self._last_failure: ApiError | None = None
         self._expired_lists = 0
         self._list_count = 0
         self._next_watch_seconds: float | None = None
@@ -150,7 +150,7 @@ class Reflector(Generic[W, R]):
                     yield from self._list()
                     is_listed = True
                 yield from self._watch()
-            except WatchError as failure:
+            except ApiError as failure:
                 if failure.reason is ApiErrorReason.ABSENT and self._codec.is_optional:
                     yield from self._replace_by_nothing()
                 self._record_failure(failure, is_listing=not is_listed)
@@ -175,7 +175,7 @@ class Reflector(Generic[W, R]):
         failure = self._last_failure
         return f"{self._codec.name}: {since}" + (f"; last trouble ({failure.reason}): {failure}" if failure else "")
 
-    def _record_failure(self, failure: WatchError, *, is_listing: bool) -> None:
+    def _record_failure(self, failure: ApiError, *, is_listing: bool) -> None:
         self._restarts[failure.reason] += 1
         self._last_failure = failure
         self._next_watch_seconds = self._timeouts.short_watch if failure.reason is ApiErrorReason.SILENT else None
@@ -198,11 +198,11 @@ class Reflector(Generic[W, R]):
             token = page.continue_token
             page = self._request_page({"limit": str(limit), "continue": token})
             if page.revision != revision:
-                raise WatchError(
+                raise ApiError(
                     ApiErrorReason.INCONSISTENT, f"a list went on at revision {page.revision} instead of {revision}"
                 )
             if page.continue_token == token or len(items) + len(page.items) > _MAX_ITEMS:
-                raise WatchError(ApiErrorReason.UNREADABLE, f"a list of {self._codec.name} that does not end")
+                raise ApiError(ApiErrorReason.UNREADABLE, f"a list of {self._codec.name} that does not end")
             items += page.items
         yield Replaced(items, revision)
         self._freshness.record_list(revision, started_at)
@@ -229,7 +229,7 @@ class Reflector(Generic[W, R]):
         """Watch once, from the last revision, until the server ends the watch.
 
         Raises:
-            WatchError: if the watch ends in another way.
+            ApiError: if the watch ends in another way.
         """
         seconds = self._next_watch_seconds or self._timeouts.watch * (1 + self._random_float())
         self._next_watch_seconds = None
@@ -262,16 +262,16 @@ class Reflector(Generic[W, R]):
             "resourceVersion": str(self._freshness.revision),
             "timeoutSeconds": str(max(1, int(seconds))),
         }
-        response = self._transport.open(self._codec.path, query)
+        response = self._transport.watch(self._codec.path, query)
         if isinstance(response, Response):
             raise create_response_error(response)
         return response
 
     def _check_end(self, opened_at: float, *, has_events: bool, is_truncated: bool) -> None:
         if is_truncated:
-            raise WatchError(ApiErrorReason.TRUNCATED, f"a watch of {self._codec.name} ended within an event")
+            raise ApiError(ApiErrorReason.TRUNCATED, f"a watch of {self._codec.name} ended within an event")
         if not has_events and self._clock.now() - opened_at < 1.0:
-            raise WatchError(ApiErrorReason.SHORT, f"a watch of {self._codec.name} ended as soon as it had begun")
+            raise ApiError(ApiErrorReason.SHORT, f"a watch of {self._codec.name} ended as soon as it had begun")
         self._restarts[ApiErrorReason.ENDED] += 1
         self._record_success()
 
@@ -283,7 +283,7 @@ class Reflector(Generic[W, R]):
             self._next_request_at = now + self._timeouts.progress_interval
             self._request_revision(now)
         if now > opened_at + seconds + self._timeouts.overdue_after:
-            raise WatchError(ApiErrorReason.OVERDUE, f"a watch of {self._codec.name} did not end when it should have")
+            raise ApiError(ApiErrorReason.OVERDUE, f"a watch of {self._codec.name} did not end when it should have")
 
     def _check_silence(self, opened_at: float) -> None:
         """Raise an error when a silent watch is behind the revision of the cluster.
@@ -292,7 +292,7 @@ class Reflector(Generic[W, R]):
         relists only after `_MAX_SILENT_WATCHES` later watches were silent too.
 
         Raises:
-            WatchError: if the watch, or several watches in a row, did not reach the revision in time.
+            ApiError: if the watch, or several watches in a row, did not reach the revision in time.
         """
         now, since = self._clock.now(), self._freshness.get_pending_since()
         if since is None:
@@ -302,12 +302,10 @@ class Reflector(Generic[W, R]):
             self._silent_watches >= _MAX_SILENT_WATCHES
             and (self._freshness.compute_age(now) or 0.0) > self._timeouts.relist_after
         ):
-            raise WatchError(ApiErrorReason.BEHIND, f"watches of {self._codec.name} do not get to where the cluster is")
+            raise ApiError(ApiErrorReason.BEHIND, f"watches of {self._codec.name} do not get to where the cluster is")
         if now - max(since, opened_at) > self._timeouts.progress_timeout:
             self._silent_watches += 1
-            raise WatchError(
-                ApiErrorReason.SILENT, f"a watch of {self._codec.name} did not get to where the cluster is"
-            )
+            raise ApiError(ApiErrorReason.SILENT, f"a watch of {self._codec.name} did not get to where the cluster is")
 
     def _start_urgent_watch(self) -> None:
         """Request the revision now, and make the next watch short: its bookmark soon confirms that revision."""
@@ -319,15 +317,15 @@ class Reflector(Generic[W, R]):
         """Request the revision of the cluster; a failed request does not end the watch.
 
         Raises:
-            WatchError: if the cluster is at an earlier revision than the store.
+            ApiError: if the cluster is at an earlier revision than the store.
         """
         try:
             revision = self._request_page({"limit": "1"}).revision
-        except WatchError as failure:
+        except ApiError as failure:
             self._last_failure = failure
             return
         if self._freshness.revision is not None and revision < self._freshness.revision:
-            raise WatchError(
+            raise ApiError(
                 ApiErrorReason.REWOUND, f"the cluster is at revision {revision}, after {self._freshness.revision}"
             )
         self._freshness.record_cluster_revision(revision, now)

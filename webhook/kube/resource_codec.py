@@ -4,11 +4,12 @@ The codec converts each object to a record as soon as its page is decoded: at mo
 """
 
 from collections.abc import Callable, Sequence
+from http import HTTPStatus
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from webhook.kube.api_errors import ApiErrorReason, WatchError
+from webhook.kube.api_errors import ApiError, ApiErrorReason
 from webhook.kube.transport import Response
 
 
@@ -82,6 +83,7 @@ _REASON_BY_STATUS = {
     429: ApiErrorReason.BUSY,
 }
 _SERVER_ERROR = 500
+_PHRASES = {each.value: each.phrase for each in HTTPStatus}
 
 
 class _ListMeta(msgspec.Struct, rename="camel", frozen=True):
@@ -146,20 +148,20 @@ class ResourceCodec(Generic[W, R]):
         """Decode a page.
 
         Raises:
-            WatchError: if the body is not a page of this resource.
+            ApiError: if the body is not a page of this resource.
         """
         try:
             page: _List[W] = self._page_decoder.decode(body)
             items = [self._create_record(item) for item in page.items or ()]
             return Page(items, parse_revision(page.metadata.resource_version), page.metadata.continue_)
         except (ValueError, RecursionError) as error:
-            raise WatchError(ApiErrorReason.UNREADABLE, f"a page that is no list of {self.name}: {error}") from None
+            raise ApiError(ApiErrorReason.UNREADABLE, f"a page that is no list of {self.name}: {error}") from None
 
     def decode_event(self, line: bytes) -> Changed[R] | Deleted[R] | Bookmark:
         """Decode one line of a watch.
 
         Raises:
-            WatchError: if the line is not an event, or is an event that ends the watch.
+            ApiError: if the line is not an event, or is an event that ends the watch.
         """
         try:
             event = _EVENT_DECODER.decode(line)
@@ -169,12 +171,12 @@ class ResourceCodec(Generic[W, R]):
                 return Bookmark(parse_revision(_BOOKMARK_DECODER.decode(event.object).metadata.resource_version))
             record = self._create_record(self._object_decoder.decode(event.object))
         except (ValueError, RecursionError) as error:
-            raise WatchError(ApiErrorReason.UNREADABLE, f"a line that is no event of {self.name}: {error}") from None
+            raise ApiError(ApiErrorReason.UNREADABLE, f"a line that is no event of {self.name}: {error}") from None
         if event.type in ("ADDED", "MODIFIED"):
             return Changed(record, record.revision)
         if event.type == "DELETED":
             return Deleted(record, record.revision)
-        raise WatchError(ApiErrorReason.UNREADABLE, f"an event of type {event.type[:40]!r}, which is none of a watch")
+        raise ApiError(ApiErrorReason.UNREADABLE, f"an event of type {event.type[:40]!r}, which is none of a watch")
 
 
 _EVENT_DECODER = msgspec.json.Decoder(_Event)
@@ -193,7 +195,7 @@ def parse_revision(text: str) -> int:
     return int(text)
 
 
-def create_response_error(response: Response) -> WatchError:
+def create_response_error(response: Response) -> ApiError:
     """Create the error for a response other than 200, with the message of the server if the response has one."""
     try:
         status = _STATUS_DECODER.decode(response.body)
@@ -202,7 +204,7 @@ def create_response_error(response: Response) -> WatchError:
     return create_status_error(msgspec.structs.replace(status, code=response.status), response.retry_after)
 
 
-def create_status_error(status: _Status, retry_after: float | None = None) -> WatchError:
+def create_status_error(status: _Status, retry_after: float | None = None) -> ApiError:
     """Create the error for a Status."""
     reason = (
         ApiErrorReason.SERVER_ERROR
@@ -211,5 +213,12 @@ def create_status_error(status: _Status, retry_after: float | None = None) -> Wa
     )
     if retry_after is None and status.details is not None:
         retry_after = status.details.retry_after_seconds
-    text = (status.message or "no reason given")[:_MAX_MESSAGE_CHARACTERS]
-    return WatchError(reason, f"the API server says {status.code}: {text}", retry_after)
+    text = (status.message or _PHRASES.get(status.code) or "no reason given")[:_MAX_MESSAGE_CHARACTERS]
+    return ApiError(
+        reason,
+        f"the API server says {status.code}: {text}",
+        retry_after,
+        status=status.code,
+        may_be_applied=status.code >= _SERVER_ERROR,
+        detail=text,
+    )

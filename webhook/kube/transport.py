@@ -5,18 +5,31 @@ Chunks of a stream may end anywhere, also within a character.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import Protocol
 
-from webhook.kube.api_errors import ApiErrorReason, WatchError
+from webhook.kube.api_errors import ApiError, ApiErrorReason
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A complete response: status, body, and the wait in seconds that the server asks for (`Retry-After`), if any."""
+    """A complete response of any status.
+
+    `retry_after`: the wait in seconds that the server asks for. `date`: the header `Date`.
+    """
 
     status: int
     body: bytes
     retry_after: float | None = None
+    date: str = ""
+
+    @property
+    def server_time(self) -> float | None:
+        """The Unix time at which the server made the response, cut to the second; None if it is unknown."""
+        try:
+            return parsedate_to_datetime(self.date).timestamp()
+        except (ValueError, TypeError):
+            return None
 
 
 class WatchStream(Protocol):
@@ -26,7 +39,7 @@ class WatchStream(Protocol):
         """Return the next bytes, `b""` at the end, or None when no byte arrived for `timeout` seconds.
 
         Raises:
-            WatchError: if the connection broke.
+            ApiError: if the connection broke.
         """
         ...
 
@@ -42,15 +55,15 @@ class Transport(Protocol):
         """Return one response of any status.
 
         Raises:
-            WatchError: if no response arrives, or it is too large.
+            ApiError: if no response arrives, or it is too large.
         """
         ...
 
-    def open(self, path: str, query: Mapping[str, str]) -> WatchStream | Response:
+    def watch(self, path: str, query: Mapping[str, str]) -> WatchStream | Response:
         """Return the stream of a watch, or the response that refuses it.
 
         Raises:
-            WatchError: if neither arrives.
+            ApiError: if neither arrives.
         """
         ...
 
@@ -79,7 +92,7 @@ class LineSplitter:
         """Yield the lines that are complete now, without their ends; skip empty lines.
 
         Raises:
-            WatchError: if a line is longer than `max_bytes`.
+            ApiError: if a line is longer than `max_bytes`.
         """
         *ends, rest = chunk.split(b"\n")
         for end in ends:
@@ -99,6 +112,6 @@ class LineSplitter:
     def _append(self, part: bytes) -> None:
         self._length += len(part)
         if self._length > self._max_bytes:
-            raise WatchError(ApiErrorReason.TOO_LARGE, f"an event of more than {self._max_bytes} bytes")
+            raise ApiError(ApiErrorReason.TOO_LARGE, f"an event of more than {self._max_bytes} bytes")
         if part:
             self._parts.append(part)

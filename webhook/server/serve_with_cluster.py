@@ -11,7 +11,7 @@ from webhook.gate.leader_election import LeaderElector
 from webhook.gate.ledger_reconciler import LedgerReconciler
 from webhook.gate.schedulability import check_schedulability
 from webhook.gate.top_consumers import TopConsumers
-from webhook.kube.config import ClientConfig
+from webhook.kube.client import ClientConfig
 from webhook.server.controllers.audit_controller import AuditController, AuditSchedule
 from webhook.server.controllers.informers import GateInformers, WaitingNamespaceLister, load_client_config
 from webhook.server.controllers.ledger_controller import LeaseController, LedgerController
@@ -39,7 +39,7 @@ def create_cluster_gate(
     """Return the parts of a gate with the cluster of the settings.
 
     Raises:
-        ConnectError: if the address of the API server is unknown.
+        ClientConfigError: if the address of the API server is unknown.
     """
     client_config = load_client_config(settings)
     informers = GateInformers(client_config, telemetry.log)

@@ -124,7 +124,7 @@ def test_the_gate_tries_preemption_on_a_node_once(monkeypatch: pytest.MonkeyPatc
         each["metadata"]["namespace"] = "team-a"
     scene = gate.scene(cluster_of(_NODES, [*high, *low]), gate.NOT_NOW, "warn")
     (warning,) = told(scene, pod("new", priority=5, **_APART) | {"kind": "Pod"}, **gate.POD)
-    assert "no node has room for this pod now" in warning
+    assert "no node is feasible for this pod now" in warning
     assert sorted(tried) == [0, 1]
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from kubernetes import client, config
 
 from tests.bench.cluster import made_up
-from tests.state.watch.pods import GPU, cap
+from tests.state.informers.pods import GPU, cap
 from webhook.kube.config import load_kubeconfig
 from webhook.kube.reflector import WatchTimeouts
 from webhook.state.informers.cluster_informers import ClusterInformers

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.cli.usage.clusters import GPU, Object, namespace, pod, written
+from tests.kube.kubeconfig import kubeconfig
 from tests.server.small_cluster import SmallCluster, small_cluster
-from tests.state.watch.test_pool import kubeconfig
 from webhook.cli.app import root
 
 DEPLOYMENTS = "/apis/apps/v1/deployments"

@@ -21,6 +21,7 @@ from webhook.admission.webhook_configuration import ServiceTarget, create_webhoo
 from webhook.cli.app import root
 from webhook.cli.doctor import doctor_client
 from webhook.cli.doctor.command import CHECKS
+from webhook.kube.client import ResponseLimits
 from webhook.state.kubernetes.crd import create_crd
 
 _VERSION = Said(200, b"{}")
@@ -89,7 +90,7 @@ def test_an_answer_without_end_is_given_up(tmp_path: Path) -> None:
 
 
 def test_an_answer_that_trickles_for_ever_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor_client, "_TOTAL_TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr(doctor_client, "_LIMITS", ResponseLimits(1.0, 1.0, 0.3, 1 << 24))
     trickle = Said(200, b"", is_endless=True)
     with serving(tmp_path, lambda _, path: trickle if "webhookconf" in path else _VERSION) as kubeconfig:
         assert "does not answer: " in found(kubeconfig)["registered"]["reason"]

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.cli.usage.clusters import GPU, Object, namespace, pod
+from tests.kube.kubeconfig import kubeconfig
 from tests.state.kubernetes.server import Play, says, server
-from tests.state.watch.test_pool import kubeconfig
 from webhook.cli.app import root
 from webhook.cli.sources import snapshot_items
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tests.gate.simulation.replica import Seen
 from tests.gate.simulation.truth import Pod, Truth, membership, under
-from tests.state.watch.pods import GPU
+from tests.state.informers.pods import GPU
 from webhook.admission.cap_index import CapIndex, get_cap_name
 from webhook.gate.charging import ChargedPod
 from webhook.state.ledger.ledger import Ledger

@@ -3,8 +3,8 @@
 from tests.gate.simulation.caps import WITH
 from tests.gate.simulation.replica import BOUND, Replica
 from tests.gate.simulation.world import World
+from tests.state.informers.pods import GPU
 from tests.state.simulation.violation import ViolationError
-from tests.state.watch.pods import GPU
 from webhook.state.ledger.ledger import Ledger
 
 _VISITS = 4

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tests.gate.simulation.store import Store
 from tests.gate.simulation.tasks import Tasks
 from tests.gate.simulation.truth import Namespace, Truth
-from tests.state.watch.pods import line, page
+from tests.state.informers.pods import line, page
 from webhook.accounting.amounts import Amounts
 from webhook.admission.cap_index import ActiveCap, CapIndex
 from webhook.gate.charging import CapCharge, ChargedPod, charge_pod

@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from tests.gate.simulation.caps import NAMES
-from tests.state.watch.pods import pod as stored_pod
+from tests.state.informers.pods import pod as stored_pod
 from webhook.admission.cap_index import get_cap_name
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey

@@ -15,7 +15,7 @@ _EVENT = Event("web-1.abc", _SAID, 3, 1000.0, 1060.5)
 
 def test_an_event_is_put_as_core_v1_has_it() -> None:
     with server(says(201)) as scripted:
-        assert KubernetesEventWriter(scripted, "gate-0").write(_EVENT)
+        assert KubernetesEventWriter(scripted.client_config, "gate-0").write(_EVENT)
     (asked,) = scripted.asked
     assert (asked.method, asked.path) == ("PUT", "/api/v1/namespaces/team-a/events/web-1.abc")
     sent = json.loads(asked.body)
@@ -38,7 +38,7 @@ def test_an_event_is_put_as_core_v1_has_it() -> None:
 def test_a_namespace_that_is_gone_or_going_is_no_failure() -> None:
     cause = {"reason": "NamespaceTerminating", "message": "it is being terminated"}
     with server(says(404), says(403, details={"causes": [cause]})) as scripted:
-        events = KubernetesEventWriter(scripted, "gate-0")
+        events = KubernetesEventWriter(scripted.client_config, "gate-0")
         assert not events.write(_EVENT)
         assert not events.write(_EVENT)
 
@@ -48,9 +48,9 @@ def test_a_gate_without_the_right_says_which_it_needs() -> None:
         server(says(403, message="events is forbidden")) as scripted,
         pytest.raises(EventError, match=r"says 403: .*is forbidden.*; the gate must be allowed to create and update"),
     ):
-        KubernetesEventWriter(scripted, "gate-0").write(_EVENT)
+        KubernetesEventWriter(scripted.client_config, "gate-0").write(_EVENT)
 
 
 def test_an_answer_that_never_comes_is_a_failure_that_is_told() -> None:
     with server(hang_up) as scripted, pytest.raises(EventError, match="the connection to the API server broke"):
-        KubernetesEventWriter(scripted, "gate-0").write(_EVENT)
+        KubernetesEventWriter(scripted.client_config, "gate-0").write(_EVENT)

@@ -19,6 +19,7 @@ from certs.renewal import issue
 from tests.server.building import MUTATE, review
 from tests.server.process import NAMES, ServerProcess, eventually
 from webhook.server.relay import upstreams
+from webhook.server.relay.exchange import ExchangeResult, exchange
 from webhook.server.relay.failover import (
     PeerService,
     RelayRequest,
@@ -28,7 +29,6 @@ from webhook.server.relay.failover import (
 )
 from webhook.server.relay.upstreams import LocalUpstream, PeerUpstream, UpstreamConnection
 from webhook.server.settings.value_types import Address
-from webhook.state.exchange import ExchangeResult, exchange
 
 RELAY = "tests.server.relay.real"
 REVIEW = RelayRequest(MUTATE, review())

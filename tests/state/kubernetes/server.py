@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import urllib3
 
-from webhook.errors import TallygateError
+from webhook.kube.api_errors import ApiError, ApiErrorReason
+from webhook.kube.client import ClientConfig
 
 Play = Callable[["Handler"], None]
 
@@ -38,11 +39,15 @@ class Scripted:
     pool: urllib3.PoolManager = field(default_factory=urllib3.PoolManager)
     anonymous: bool = False
 
-    def get_headers(self) -> dict[str, str]:
-        """Who asks."""
+    @property
+    def client_config(self) -> ClientConfig:
+        """The configuration that leads there."""
+        return ClientConfig(self.server, self.pool, self._authorize)
+
+    def _authorize(self) -> str:
         if self.anonymous:
-            raise TallygateError("the token cannot be renewed")
-        return {"Authorization": "Bearer t"}
+            raise ApiError(ApiErrorReason.UNAUTHORIZED, "the token cannot be renewed", may_be_applied=False)
+        return "Bearer t"
 
 
 class Handler(BaseHTTPRequestHandler):

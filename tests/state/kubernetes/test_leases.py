@@ -18,7 +18,7 @@ HELD = Lease("tallygate-leader", "one", 15.0, "7", frozenset({"b", "a"}), 2, "20
 
 def store(scripted: Scripted) -> KubernetesLeaseStore:
     """The store on this server."""
-    return KubernetesLeaseStore(scripted, "here", lambda: NOW)
+    return KubernetesLeaseStore(scripted.client_config, "here", lambda: NOW)
 
 
 def stored(spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:

@@ -31,7 +31,7 @@ SOON = 10.0
 
 def store(scripted: Scripted) -> KubernetesLedgerStore:
     """The store on this server."""
-    return KubernetesLedgerStore(scripted, "here", lambda: NOW)
+    return KubernetesLedgerStore(scripted.client_config, "here", lambda: NOW)
 
 
 def refusal(status: int, message: str = "no", **details: str) -> Play:
@@ -146,7 +146,10 @@ def test_a_proxy_is_asked_where_one_is_configured() -> None:
         scripted.server = "http://api.invalid/prefix"
         assert put(scripted)
     (asked,) = scripted.asked
-    assert (asked.path, asked.headers["Host"]) == (f"/prefix{PATH}?fieldValidation=Strict", "api.invalid")
+    assert (asked.path, asked.headers["Host"]) == (
+        f"http://api.invalid/prefix{PATH}?fieldValidation=Strict",
+        "api.invalid",
+    )
 
 
 def test_a_connection_that_the_server_has_closed_is_not_used_for_a_write() -> None:
@@ -216,8 +219,8 @@ def test_a_ledger_that_the_server_finds_too_large_is_full() -> None:
         (sends(404, b"404 page not found"), "there must be a namespace here and this version's Custom"),
         (refusal(404, name="here"), "there must be a namespace here"),
         (refusal(503, "x" * 5000), "503: xxx"),
-        (sends(500, b"\xff"), "500: no reason given"),
-        (sends(500, b"[" * 100_000), "500: no reason given"),
+        (sends(500, b"\xff"), "500: Internal Server Error"),
+        (sends(500, b"[" * 100_000), "500: Internal Server Error"),
         (sends(200, b"{}"), "cannot be read, and is left as it is"),
         (sends(200, b" " * (8 * 1024 * 1024 + 1)), "more than 8388608 bytes"),
     ],

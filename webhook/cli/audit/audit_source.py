@@ -14,27 +14,22 @@ from webhook.audit.listing import (
     GROUPS_BY_KIND,
     POD,
     PageReader,
-    WaitFunction,
     create_list_path,
     ingest_objects,
     list_nodes,
 )
 from webhook.cli.framework import UsageError
 from webhook.cli.sources.observed_cluster import ClusterStores
-from webhook.cli.sources.pagination import list_all
+from webhook.cli.sources.resource_lists import list_resource
 from webhook.cli.sources.snapshot_reader import SNAPSHOT_HINT, SnapshotError, read_items
 from webhook.gate.schedulability import FixedSnapshot, SnapshotProvider
-from webhook.kube.client import PooledTransport
-from webhook.kube.config import ClientConfig
+from webhook.kube.client import ApiClient, ClientConfig
+from webhook.kube.pagination import PAGE_SIZE, WaitFunction
 from webhook.kube.resource_codec import Replaced, ResourceCodec
-from webhook.kube.transport import Transport
 from webhook.objects.core import Namespace, Pod
 from webhook.state.informers import named_stores as namespaces_read
 from webhook.state.informers.named_stores import NAMESPACE_CODEC, NamespaceRecord
 from webhook.state.informers.pod_records import PodRecord
-
-PAGE_SIZE = 500
-"""The number of objects in each page of a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,28 +48,26 @@ def read_cluster(connection: ClientConfig, scope: AuditScope, sleep: WaitFunctio
         UsageError: if a requested namespace does not exist.
         AuditError, ListError: if the cluster cannot be listed.
     """
-    transport = PooledTransport(connection)
-    stores, pages = ClusterStores(), PageReader(transport, connection.server, PAGE_SIZE, sleep)
-    stores.namespaces.apply(list_all(transport, NAMESPACE_CODEC, connection.server))
+    client = ApiClient(connection)
+    stores, pages = ClusterStores(), PageReader(client, PAGE_SIZE, sleep)
+    stores.namespaces.apply(list_resource(client, NAMESPACE_CODEC))
     for name in sorted(scope.included_namespaces or ()):
         if stores.namespaces.find(name) is None:
             raise UsageError(f"namespace {name} does not exist at {connection.server}")
-    stores.pods.apply(_list_pods(transport, connection.server, stores, scope))
+    stores.pods.apply(_list_pods(client, stores, scope))
     remarks = (_NODES_NOT_CHECKED,) if check_nodes and scope.included_namespaces is not None else ()
     snapshots = list_nodes(pages) if check_nodes and scope.included_namespaces is None else None
     return AuditSource(_create_audit_input(stores, snapshots), list_objects(pages, scope), remarks)
 
 
-def _list_pods(transport: Transport, server: str, stores: ClusterStores, scope: AuditScope) -> Replaced[PodRecord]:
+def _list_pods(client: ApiClient, stores: ClusterStores, scope: AuditScope) -> Replaced[PodRecord]:
     """Return the records of the pods, which share the fields that pods of one group have in common."""
     records: list[PodRecord] = []
     revision = 1
     for name in sorted(scope.included_namespaces) if scope.included_namespaces is not None else [""]:
-        page = list_all(
-            transport,
+        page = list_resource(
+            client,
             ResourceCodec("pods", create_list_path(POD, name), Pod, stores.create_pod_record),
-            server,
-            PAGE_SIZE,
         )
         records += page.items
         revision = max(revision, page.revision)

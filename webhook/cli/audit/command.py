@@ -17,7 +17,7 @@ from webhook.cli.framework import EXIT_FINDINGS, EXIT_USAGE_ERROR, Command, Usag
 from webhook.cli.progress import display_progress
 from webhook.cli.sources.cluster_source import ClusterSource
 from webhook.cli.sources.options import connection_options, load_usable_policies, snapshot_option
-from webhook.kube.config import ClientConfig
+from webhook.kube.client import ClientConfig
 from webhook.policy.model import Enforcement, PolicySet
 
 _PROGRESS_INTERVAL = 100  # objects: no user could read more frequent updates

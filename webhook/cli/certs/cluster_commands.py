@@ -14,7 +14,7 @@ from rich.text import Text
 
 from certs.ca_bundle import publish_bundle, read_ca_bundle
 from certs.certificate_status import SecretStatus, create_status
-from certs.cluster_access import KubeconfigSource, create_client
+from certs.cluster_access import create_client
 from certs.secret_store import KubernetesCertificateStore
 from webhook.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
 from webhook.cli.certs.command import FOLDER_ARGUMENT, convert_errors, convert_facts, format_facts
@@ -22,6 +22,7 @@ from webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageErr
 from webhook.cli.output import tables
 from webhook.cli.output.tables import create_table
 from webhook.cli.sources.options import connection_options, require_one_source
+from webhook.kube.config import load_client_config
 
 _DEFAULT_SECRET = f"{DEFAULT_NAMESPACE}/{CONFIGURATION_NAME}-tls"
 
@@ -64,7 +65,9 @@ def status(  # noqa: PLR0913, PLR0917  # each is an option
         raise UsageError(f"--secret {secret}: write NAMESPACE/NAME, as in {_DEFAULT_SECRET}")
     with convert_errors():
         cluster = KubernetesCertificateStore(
-            create_client(KubeconfigSource(kubeconfig, context, in_cluster)), (namespace, secret_name), name
+            create_client(load_client_config(kubeconfig, context, in_cluster=in_cluster)),
+            (namespace, secret_name),
+            name,
         )
         registered, stored = cluster.read_webhook_trust(), cluster.read_secret()
     secret_status = create_status(stored.state if stored else None, registered, datetime.now(UTC))
@@ -137,5 +140,6 @@ def publish(folder: Path, name: str, kubeconfig: Path | None, context: str | Non
     require_one_source(kubeconfig, context, in_cluster=in_cluster)
     with convert_errors():
         ca_bundle = read_ca_bundle(folder, datetime.now(UTC))
-        for result in publish_bundle(create_client(KubeconfigSource(kubeconfig, context, in_cluster)), name, ca_bundle):
+        client = create_client(load_client_config(kubeconfig, context, in_cluster=in_cluster))
+        for result in publish_bundle(client, name, ca_bundle):
             click.echo(f"{result.kind} {result.name}: {result.outcome}")

@@ -45,12 +45,10 @@ from webhook.cli.doctor.permissions import DEFAULT_SECRET, LEADER_LEASE_NAME, PE
 from webhook.cli.doctor.probe import choose_namespace, review_permissions, send_dry_runs
 from webhook.cli.progress import track
 from webhook.cli.sources.observed_cluster import PODS_PATH, list_cap_ledgers
-from webhook.cli.sources.pagination import ListError, UnknownResourceError, list_all
-from webhook.kube.api_errors import WatchError
-from webhook.kube.client import PooledTransport
-from webhook.kube.config import ClientConfig
+from webhook.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
+from webhook.kube.api_errors import ApiError
+from webhook.kube.client import ApiClient, ClientConfig
 from webhook.kube.resource_codec import ResourceCodec, parse_revision
-from webhook.kube.transport import Transport
 from webhook.objects.core import Namespace, Node, ResourceQuota
 from webhook.objects.meta import ObjectMeta, StringMap
 from webhook.policy.model import PodFilter
@@ -106,9 +104,8 @@ class _Pod(msgspec.Struct, frozen=True):
 class PagedLists:
     """A reader of long lists. A list that cannot be read is `Unavailable` with the API server's message."""
 
-    def __init__(self, transport: PooledTransport, server: str) -> None:
-        self._transport: Transport = transport
-        self._server = server
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
 
     def list_namespaces(self) -> tuple[LabelledNamespace, ...] | Unavailable:
         """Return every namespace."""
@@ -145,8 +142,8 @@ class PagedLists:
 
     def _list_limits_by_ledgers(self) -> tuple[CapLimits, ...] | Unavailable:
         try:
-            ledger_list = list_cap_ledgers(self._transport, self._server)
-        except (ListError, WatchError) as error:
+            ledger_list = list_cap_ledgers(self._client)
+        except (ListError, ApiError) as error:
             return Unavailable(str(error))
         if ledger_list.unavailable_reason:
             return Unavailable(f"{ledger_list.unavailable_reason}; name the policy files by --policies")
@@ -160,10 +157,10 @@ class PagedLists:
         self, codec: ResourceCodec[T, _ListedRecord], convert: Callable[[list[_ListedRecord]], tuple[R, ...]]
     ) -> tuple[R, ...] | Unavailable:
         try:
-            return convert(list(list_all(self._transport, codec, self._server).items))
+            return convert(list(list_resource(self._client, codec).items))
         except UnknownResourceError:
             return ()
-        except (ListError, WatchError) as error:
+        except (ListError, ApiError) as error:
             return Unavailable(str(error))
 
 
@@ -242,12 +239,12 @@ def gather_facts(connection: ClientConfig, request: DoctorRequest) -> GateFacts:
     Raises:
         UsageError: if the API server cannot be reached.
     """
-    api, transport = DoctorClient(connection), PooledTransport(connection)
+    api, client = DoctorClient(connection), ApiClient(connection)
     clock_offset = api.check_reachable().clock_offset
     try:
-        return _Gatherer(api, PagedLists(transport, api.server), request).gather(clock_offset)
+        return _Gatherer(api, PagedLists(client), request).gather(clock_offset)
     finally:
-        transport.close()
+        client.close()
 
 
 class _Gatherer:

@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
-import urllib3
 from prometheus_client.parser import text_string_to_metric_families
 
 from webhook.accounting.names import OPAQUE_PREFIX
 from webhook.cli.doctor.api_types import GatePod, LabelledNamespace, WebhookConfiguration
-from webhook.cli.doctor.doctor_client import ApiResponse, DoctorClient, send_request
+from webhook.cli.doctor.doctor_client import ApiResponse, DoctorClient
 from webhook.cli.doctor.facts import (
     DryRun,
     MetricSample,
@@ -31,6 +30,7 @@ from webhook.cli.doctor.facts import (
 from webhook.cli.doctor.permissions import Permission
 from webhook.cli.doctor.webhook_match import CREATE_POD, is_called_for, is_namespace_selected
 from webhook.cli.progress import track
+from webhook.kube.client import create_anonymous_config
 
 _AUTHORIZATION_API = "/apis/authorization.k8s.io/v1"
 _CREATED = 201
@@ -198,13 +198,8 @@ def probe_pods(api: DoctorClient, pods: Iterable[GatePod]) -> Iterator[Replica]:
 
 def probe_monitors(monitors: tuple[str, ...]) -> Iterator[Replica]:
     """Yield the replicas at these URLs."""
-    pool = urllib3.PoolManager()
     for url in monitors:
-
-        def send(path: str, url: str = url) -> ApiResponse | Unavailable:
-            return send_request(pool, "GET", f"{url.rstrip('/')}{path}", {"User-Agent": "tallygate-doctor"})
-
-        yield _probe_replica(url, send)
+        yield _probe_replica(url, DoctorClient(create_anonymous_config(url)).get)
 
 
 def _find_monitor_port(pod: GatePod) -> int:

@@ -25,7 +25,7 @@ from webhook.cli.predict.pods_to_place import PodsToPlace, read_manifests
 from webhook.cli.sources import snapshot_items
 from webhook.cli.sources.cluster_source import ClusterSource
 from webhook.cli.sources.observed_cluster import PODS_PATH
-from webhook.cli.sources.pagination import ListError, UnknownResourceError, list_all
+from webhook.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
 from webhook.cli.sources.snapshot_items import SchedulingObject, SnapshotItem
 from webhook.cli.sources.snapshot_reader import SnapshotError, read_items
 from webhook.documents.reader import read_documents
@@ -33,7 +33,7 @@ from webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, Limits
 from webhook.documents.to_json import to_json
 from webhook.errors import TallygateError
 from webhook.kube.api_errors import ApiErrorReason
-from webhook.kube.client import ApiEndpoint, PooledTransport
+from webhook.kube.client import ApiClient, ClientConfig
 from webhook.kube.resource_codec import ResourceCodec, parse_revision
 from webhook.objects.core import ResourceList
 from webhook.objects.meta import ObjectMeta
@@ -142,7 +142,7 @@ def read_cluster(source: ClusterSource) -> ClusterInput:
     """Return the cluster at present, or at the time of the snapshot.
 
     Raises:
-        ConnectError: if the API server is not configured.
+        ClientConfigError: if the API server is not configured.
         ListError: if a required resource cannot be listed.
         SnapshotError: if the snapshot cannot be read.
         ClusterInputError: if an object is not as a cluster stores it.
@@ -171,38 +171,35 @@ def _read_snapshot(path: Path) -> ClusterInput:
     return cluster_input
 
 
-def _list_cluster(access: ApiEndpoint) -> ClusterInput:
-    cluster_input, transport = ClusterInput(), PooledTransport(access)
+def _list_cluster(client_config: ClientConfig) -> ClusterInput:
+    cluster_input, client = ClusterInput(), ApiClient(client_config)
     pods = ResourceCodec("pods", PODS_PATH, SchedulingPod, lambda pod: _create_record(cluster_input.cluster, pod))
     try:
-        _ingest_all(cluster_input, list_all(transport, snapshot_items.NAMESPACE_CODEC, access.server).items)
-        _ingest_all(cluster_input, list_all(transport, snapshot_items.NODE_CODEC, access.server).items)
-        volumes = [
-            _list_if_allowed(cluster_input, transport, codec, access.server) for codec in snapshot_items.VOLUME_CODECS
-        ]
+        _ingest_all(cluster_input, list_resource(client, snapshot_items.NAMESPACE_CODEC).items)
+        _ingest_all(cluster_input, list_resource(client, snapshot_items.NODE_CODEC).items)
+        volumes = [_list_if_allowed(cluster_input, client, codec) for codec in snapshot_items.VOLUME_CODECS]
         if None not in volumes:
             cluster_input.cluster.storage = StorageIndex()
             _ingest_all(cluster_input, chain.from_iterable(filter(None, volumes)))
         for codec in snapshot_items.SCHEDULING_CODECS:
-            _ingest_all(cluster_input, _list_if_allowed(cluster_input, transport, codec, access.server) or ())
-        for record in list_all(transport, pods, access.server).items:
+            _ingest_all(cluster_input, _list_if_allowed(cluster_input, client, codec) or ())
+        for record in list_resource(client, pods).items:
             _add_pod(cluster_input, record)
     except QuantityError as error:
-        raise ClusterInputError(f"{access.server} has stored an invalid quantity: {error}") from error
+        raise ClusterInputError(f"{client_config.server} has stored an invalid quantity: {error}") from error
     finally:
-        transport.close()
+        client.close()
     return cluster_input
 
 
 def _list_if_allowed(
     cluster_input: ClusterInput,
-    transport: PooledTransport,
+    client: ApiClient,
     codec: ResourceCodec[SchedulingObject, SnapshotItem],
-    server: str,
 ) -> Sequence[SnapshotItem] | None:
     """Return the items of a resource, none if the API server does not serve it, None if the list is forbidden."""
     try:
-        return list_all(transport, codec, server).items
+        return list_resource(client, codec).items
     except UnknownResourceError:
         return ()
     except ListError as error:

@@ -21,13 +21,15 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from certs.ca_rotation import RotationAction, RotationStep
 from certs.certificate_names import create_service_names
 from certs.certificate_reconciler import CertificateReconciler, ChangedError, Timing
-from certs.cluster_access import KubeconfigSource, create_client
+from certs.cluster_access import create_client
 from certs.errors import CertsError
 from certs.secret_state import ServingCertificate, compute_fingerprint
 from certs.secret_store import CertificateWatch, KubernetesCertificateStore
 from certs.served_files import ServedFiles
 from webhook.admission.webhook_configuration import CONFIGURATION_NAME
 from webhook.errors import TallygateError
+from webhook.kube.client import ClientConfig
+from webhook.kube.config import ClientConfigError, load_in_cluster_config, load_kubeconfig
 from webhook.server.interfaces import ServerSetup
 from webhook.server.lifecycle import ServeError
 from webhook.server.settings.table import Settings
@@ -171,9 +173,9 @@ class _CertificateController:
                 f"tls_secret {self._settings.tls_secret!r}: write NAMESPACE/NAME, as in tallygate-system/tallygate-tls"
             )
         try:
-            client = create_client(_choose_source(self._settings))
+            client = create_client(_load_client_config(self._settings))
             names = create_service_names(CONFIGURATION_NAME, namespace)
-        except CertsError as error:
+        except (CertsError, ClientConfigError) as error:
             raise ServeError(str(error)) from None
         timing = Timing(lambda: datetime.now(UTC), time.monotonic, self._settings.ca_propagation_delay)
         served = self._folder.read(datetime.now(UTC))
@@ -241,8 +243,12 @@ def _format_failure(error: Exception) -> str:
     return f"a fault of tallygate: {type(error).__name__} in {frame.name}, line {frame.lineno}"
 
 
-def _choose_source(settings: Settings) -> KubeconfigSource:
-    """Return the watched cluster; without one the cluster of the given kubeconfig, else the one of this pod."""
+def _load_client_config(settings: Settings) -> ClientConfig:
+    """Load the watched cluster; without one the cluster of the given kubeconfig, else the one of this pod.
+
+    Raises:
+        ClientConfigError: if the address of the API server is unknown.
+    """
     if settings.cluster == "kubeconfig" or (settings.cluster == "none" and settings.kubeconfig):
-        return KubeconfigSource(settings.kubeconfig, settings.context or None)
-    return KubeconfigSource(in_cluster=True)
+        return load_kubeconfig(settings.kubeconfig, settings.context or None)
+    return load_in_cluster_config()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from webhook.cli.sources.observed_cluster import ObservedCluster, observe_api_server, observe_snapshot
 from webhook.cli.sources.options import require_one_source
-from webhook.kube.config import ClientConfig, load_in_cluster_config, load_kubeconfig
+from webhook.kube.client import ClientConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +29,17 @@ class ClusterSource:
         """Return the connection to the API server.
 
         Raises:
-            ConnectError: if the API server is not configured.
+            ClientConfigError: if the API server is not configured.
         """
-        return load_in_cluster_config() if self.in_cluster else load_kubeconfig(self.kubeconfig, self.context)
+        from webhook.kube.config import load_client_config  # noqa: PLC0415  its import is slow
+
+        return load_client_config(self.kubeconfig, self.context, in_cluster=self.in_cluster)
 
     def read(self) -> ObservedCluster:
         """Return the cluster at present, or at the time of the snapshot.
 
         Raises:
-            ConnectError: if the API server is not configured.
+            ClientConfigError: if the API server is not configured.
             ListError: if the pods or namespaces cannot be listed.
             SnapshotError: if the snapshot cannot be read.
         """

@@ -21,14 +21,13 @@ from webhook.cli.sources.cap_ledger_list import (
     CapLedgerRecord,
     create_ledger_list,
 )
-from webhook.cli.sources.pagination import ListError, UnknownResourceError, list_all
+from webhook.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
 from webhook.cli.sources.snapshot_reader import SNAPSHOT_HINT, SnapshotError, read_items
 from webhook.gate.usage_lister import Membership, UsageLister, get_ledger_key
 from webhook.kube.api_errors import ApiErrorReason
-from webhook.kube.client import ApiEndpoint, PooledTransport
+from webhook.kube.client import ApiClient, ClientConfig
 from webhook.kube.informer import Informer
 from webhook.kube.resource_codec import Changed, Deleted, Replaced, ResourceCodec, WatchEvent, parse_revision
-from webhook.kube.transport import Transport
 from webhook.objects.core import Namespace, Pod
 from webhook.state.informers.named_stores import (
     NAMESPACE_CODEC,
@@ -126,32 +125,30 @@ class ObservedCluster:
         return uids_by_namespace
 
 
-def observe_api_server(access: ApiEndpoint) -> ObservedCluster:
+def observe_api_server(client_config: ClientConfig) -> ObservedCluster:
     """List a cluster. Ledgers are read first, so that the pods are not older than those that a ledger counted.
 
     Raises:
         ListError: if pods or namespaces cannot be listed.
     """
-    transport = PooledTransport(access)
+    client = ApiClient(client_config)
     try:
-        stores, ledgers = ClusterStores(), list_cap_ledgers(transport, access.server)
-        stores.namespaces.apply(list_all(transport, NAMESPACE_CODEC, access.server))
-        stores.pods.apply(
-            list_all(transport, ResourceCodec("pods", PODS_PATH, Pod, stores.create_pod_record), access.server)
-        )
+        stores, ledgers = ClusterStores(), list_cap_ledgers(client)
+        stores.namespaces.apply(list_resource(client, NAMESPACE_CODEC))
+        stores.pods.apply(list_resource(client, ResourceCodec("pods", PODS_PATH, Pod, stores.create_pod_record)))
         return ObservedCluster(stores, ledgers, time.time())
     finally:
-        transport.close()
+        client.close()
 
 
-def list_cap_ledgers(transport: Transport, server: str) -> CapLedgerList:
+def list_cap_ledgers(client: ApiClient) -> CapLedgerList:
     """Return the CapLedgers of a cluster, or the reason why they cannot be read.
 
     Raises:
         ListError: if the list fails for another reason than a missing resource or permission.
     """
     try:
-        return create_ledger_list(list_all(transport, LEDGER_RECORD_CODEC, server, LEDGER_PAGE_SIZE).items)
+        return create_ledger_list(list_resource(client, LEDGER_RECORD_CODEC, LEDGER_PAGE_SIZE).items)
     except UnknownResourceError:
         return _create_unavailable(
             "the cluster has no CapLedgers: the gate keeps its ledgers in memory, or no gate runs"
@@ -266,17 +263,17 @@ class CapLedgerStore:
 class WatchedCluster:
     """The watches of pods, namespaces and, unless `unavailable_reason` is set, CapLedgers."""
 
-    def __init__(self, access: ApiEndpoint, unavailable_reason: str) -> None:
+    def __init__(self, client_config: ClientConfig, unavailable_reason: str) -> None:
         self._unavailable_reason = unavailable_reason
         self._stores, self._ledger_store = ClusterStores(), CapLedgerStore()
         namespaces, pods = self._stores.namespaces, self._stores.pods
         self._informers: list[Informer[Any, Any]] = [
-            Informer(NAMESPACE_CODEC, access, namespaces.apply, namespaces.__len__),
-            Informer(pods.codec, access, pods.apply, pods.__len__),
+            Informer(NAMESPACE_CODEC, client_config, namespaces.apply, namespaces.__len__),
+            Informer(pods.codec, client_config, pods.apply, pods.__len__),
         ]
         if not unavailable_reason:
             self._informers.append(
-                Informer(LEDGER_RECORD_CODEC, access, self._ledger_store.apply, self._ledger_store.__len__)
+                Informer(LEDGER_RECORD_CODEC, client_config, self._ledger_store.apply, self._ledger_store.__len__)
             )
 
     def start(self) -> None:
@@ -313,9 +310,9 @@ class WatchedCluster:
 
 
 @contextmanager
-def watch_cluster(access: ApiEndpoint, unavailable_reason: str) -> Iterator[WatchedCluster]:
+def watch_cluster(client_config: ClientConfig, unavailable_reason: str) -> Iterator[WatchedCluster]:
     """Yield a cluster that is watched while the block runs."""
-    cluster = WatchedCluster(access, unavailable_reason)
+    cluster = WatchedCluster(client_config, unavailable_reason)
     cluster.start()
     try:
         yield cluster

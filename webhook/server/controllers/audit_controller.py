@@ -12,8 +12,7 @@ from webhook.audit.audit import Audit, AuditInput, AuditResult, AuditScope, list
 from webhook.audit.listing import PageReader, list_nodes
 from webhook.audit.report_writer import NO_REPORT_API, ReportCounts, ReportWriter
 from webhook.errors import TallygateError
-from webhook.kube.client import PooledTransport
-from webhook.kube.config import ClientConfig
+from webhook.kube.client import ApiClient, ClientConfig
 from webhook.policy.model import PolicySet
 from webhook.server.controllers.informers import GateInformers
 from webhook.server.telemetry.controller_metrics import AuditMetrics, LastAudit, log_audit
@@ -60,8 +59,8 @@ class AuditController:
         self._schedule = schedule
         self._log = log
         self._metrics = metrics
-        self._transport = PooledTransport(client_config)
-        self._pages = PageReader(self._transport, client_config.server, _PAGE_SIZE, self._wait)
+        self._client = ApiClient(client_config)
+        self._pages = PageReader(self._client, _PAGE_SIZE, self._wait)
         self._reports = ReportWriter(client_config, time.time, self._wait, _WRITE_INTERVAL_SECONDS)
         self._work_started_at = 0.0
         self._due_at = -math.inf
@@ -71,7 +70,7 @@ class AuditController:
             run=self._run_if_due,
             failure_log=FailureLog(partial(log.warning, "audit-failed")),
             describe=self._describe,
-            interrupt=self._transport.close,  # an aborted audit leaves nothing half done
+            interrupt=self._client.close,  # an aborted audit leaves nothing half done
         )
         self.worker = Worker(task, WorkerPace(interval=lambda: _POLL_SECONDS))
 

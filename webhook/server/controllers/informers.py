@@ -14,8 +14,8 @@ from typing import Final
 
 from webhook.gate.schedulability import ClusterSnapshot
 from webhook.gate.usage_lister import UsageLister
-from webhook.kube.client import ApiEndpoint, PooledTransport
-from webhook.kube.config import ClientConfig, load_in_cluster_config, load_kubeconfig
+from webhook.kube.client import ApiClient, ClientConfig
+from webhook.kube.config import load_in_cluster_config, load_kubeconfig
 from webhook.kube.informer import Informer, InformerStatus
 from webhook.objects.core import ResourceQuota
 from webhook.server.interfaces import ReadinessStatus
@@ -61,7 +61,7 @@ class WaitingNamespaceLister:
 class InformerQuotaLister:
     """An informer of the ResourceQuotas of a cluster. While it is stale it returns none, and logs that once."""
 
-    def __init__(self, access: ApiEndpoint, log: Logger) -> None:
+    def __init__(self, client_config: ClientConfig, log: Logger) -> None:
         self._store = QuotaStore()
         again = "workloads are told again what ResourceQuota will say to their pods"
         self._unsynced_log = FailureLog(
@@ -69,7 +69,7 @@ class InformerQuotaLister:
             partial(log.info, "quotas-evaluated", message=again),
             each_change=False,
         )
-        self._informer = Informer(QUOTA_CODEC, access, self._store.apply, self._store.__len__)
+        self._informer = Informer(QUOTA_CODEC, client_config, self._store.apply, self._store.__len__)
         self.start, self.stop = self._informer.start, self._informer.stop
 
     def get_status(self) -> InformerStatus:
@@ -144,7 +144,7 @@ def load_client_config(settings: Settings) -> ClientConfig:
     """Return the client configuration for the API server that the settings name.
 
     Raises:
-        ConnectError: if the address of the API server is unknown.
+        ClientConfigError: if the address of the API server is unknown.
     """
     if settings.cluster == "in-cluster":
         return load_in_cluster_config()
@@ -164,10 +164,10 @@ class GateInformers:
             lambda: (*self._informers.list_statuses(), self._device_informer.get_status()),
             log,
         )
-        self._transport = PooledTransport(client_config)
+        self._client = ApiClient(client_config)
         self.namespace_store = self._informers.namespaces
         self.pod_store = self._informers.pods
-        self.live_reader = LiveReader(self._transport)
+        self.live_reader = LiveReader(self._client)
         self.usage_lister = UsageLister(
             self.pod_store, self.namespace_store, time.monotonic, self._get_synced_at, self._informers.request_progress
         )
@@ -180,7 +180,7 @@ class GateInformers:
 
     def stop(self) -> None:
         """Stop all watches, within about a second."""
-        self._transport.close()
+        self._client.close()
         self._informers.stop()
         self.quotas.stop()
         self._device_informer.stop()

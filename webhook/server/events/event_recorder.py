@@ -21,17 +21,17 @@ from prometheus_client import CollectorRegistry, Counter
 from webhook.admission.request import Phase
 from webhook.errors import TallygateError
 from webhook.gate.decisions import Decision
+from webhook.kube.api_errors import ApiError
+from webhook.kube.client import OBJECT_LIMITS, ApiClient, ClientConfig
+from webhook.kube.transport import Response
 from webhook.server.events.event_correlator import Event, EventCorrelator
 from webhook.server.events.event_message import create_event_message
 from webhook.server.interfaces import Admit
 from webhook.server.telemetry.json_log import FailureLog, Logger
 from webhook.server.worker import Worker, WorkerPace, WorkerTask
-from webhook.state.exchange import HttpResponse
-from webhook.state.kubernetes.ledger_store import Http1Client, Http1ClientConfig, Http1Request
 
 REPORTER = "tallygate"
 
-_CONTENT_TYPE = "application/json"
 _TIMEOUT_SECONDS = 5.0
 _MAX_ERROR_LENGTH = 500  # characters of a server's answer
 _TERMINATING_CAUSE = b'"NamespaceTerminating"'  # a cause; k8s.io/api/core/v1, NamespaceTerminatingCause
@@ -45,8 +45,8 @@ class EventError(TallygateError):
 class KubernetesEventWriter:
     """A writer of events to a cluster; `replica` is the name of this replica, for users to read."""
 
-    def __init__(self, client_config: Http1ClientConfig, replica: str) -> None:
-        self._caller = Http1Client(client_config)
+    def __init__(self, client_config: ClientConfig, replica: str) -> None:
+        self._client = ApiClient(client_config, OBJECT_LIMITS)
         self._replica = replica
 
     def write(self, event: Event) -> bool:
@@ -58,8 +58,8 @@ class KubernetesEventWriter:
         path = f"/api/v1/namespaces/{quote(event.message.namespace, safe='')}/events/{quote(event.name, safe='')}"
         body = _ENCODER.encode(self._create_object(event))
         try:
-            response = self._caller.send(Http1Request("PUT", path, _CONTENT_TYPE, body), _TIMEOUT_SECONDS)
-        except TallygateError as error:
+            response = self._client.replace(path, body, timeout=_TIMEOUT_SECONDS)
+        except ApiError as error:
             raise EventError(str(error)) from error
         if response.status in (HTTPStatus.OK, HTTPStatus.CREATED):
             return True
@@ -86,7 +86,7 @@ class KubernetesEventWriter:
         }
 
 
-def _create_error(response: HttpResponse) -> EventError:
+def _create_error(response: Response) -> EventError:
     text = f"the API server says {response.status}: {response.body[:_MAX_ERROR_LENGTH].decode(errors='replace')}"
     if response.status == HTTPStatus.FORBIDDEN:
         return EventError(f"{text}; the gate must be allowed to create and update events")

@@ -15,6 +15,7 @@ from urllib.parse import quote
 import msgspec
 
 from webhook.server.interfaces import SERVING
+from webhook.server.relay.exchange import ExchangeResult, exchange
 from webhook.server.relay.failover import (
     RELAY_HEADER,
     PeerService,
@@ -25,7 +26,6 @@ from webhook.server.relay.failover import (
     UpstreamTimeout,
 )
 from webhook.server.settings.value_types import Address
-from webhook.state.exchange import ExchangeResult, exchange
 
 _CONNECT_SECONDS: Final = 1.0  # for the name, all its addresses and TLS; within a cluster it takes a millisecond
 _RESOLVERS: Final = ThreadPoolExecutor(8, "resolve")

@@ -11,8 +11,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from webhook.kube.api_errors import ApiErrorReason, WatchError
-from webhook.kube.client import ApiEndpoint
+from webhook.kube.api_errors import ApiError, ApiErrorReason
+from webhook.kube.client import ClientConfig
 from webhook.kube.informer import Informer, InformerStatus
 from webhook.kube.reflector import WatchTimeouts
 from webhook.kube.resource_codec import WatchEvent, parse_revision
@@ -30,21 +30,21 @@ class ClusterInformers:
     `scheduler_cache` is the same cluster in the representation of a scheduler.
     """
 
-    def __init__(self, endpoint: ApiEndpoint, timeouts: WatchTimeouts | None = None) -> None:
+    def __init__(self, client_config: ClientConfig, timeouts: WatchTimeouts | None = None) -> None:
         self.pods = PodStore()
         self.namespaces = NamespaceStore()
         self.nodes = NodeStore()
         self.scheduler_cache = SchedulerCache(self.nodes, self.namespaces)
         self._informers = (
-            Informer(NAMESPACE_CODEC, endpoint, self.namespaces.apply, self.namespaces.__len__, timeouts),
+            Informer(NAMESPACE_CODEC, client_config, self.namespaces.apply, self.namespaces.__len__, timeouts),
             Informer(
                 self.scheduler_cache.create_pod_codec(self.pods),
-                endpoint,
+                client_config,
                 self._apply_pod_event,
                 self.pods.__len__,
                 timeouts,
             ),
-            Informer(NODE_CODEC, endpoint, self.nodes.apply, self.nodes.__len__, timeouts),
+            Informer(NODE_CODEC, client_config, self.nodes.apply, self.nodes.__len__, timeouts),
         )
 
     def _apply_pod_event(self, event: WatchEvent[PodRecord]) -> None:
@@ -89,25 +89,25 @@ class LiveReader:
         """Read the resourceVersion of a pod; None if no pod has this name and UID.
 
         Raises:
-            WatchError: if the pod cannot be read.
+            ApiError: if the pod cannot be read.
         """
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
         response = self._transport.get(path, {})
         if response.status == _NOT_FOUND:
             return None
         if response.status != _OK:
-            raise WatchError(ApiErrorReason.REFUSED, f"pod {namespace}/{name} cannot be read: HTTP {response.status}")
+            raise ApiError(ApiErrorReason.REFUSED, f"pod {namespace}/{name} cannot be read: HTTP {response.status}")
         try:
             meta = _METADATA_DECODER.decode(response.body).metadata
             return None if meta is None or meta.uid != uid else parse_revision(meta.resource_version or "")
         except ValueError as error:
-            raise WatchError(ApiErrorReason.UNREADABLE, f"pod {namespace}/{name} cannot be read: {error}") from None
+            raise ApiError(ApiErrorReason.UNREADABLE, f"pod {namespace}/{name} cannot be read: {error}") from None
 
     def read_workload(self, resource: tuple[str, str], namespace: str, name: str) -> bytes | None:
         """Read the JSON of an object of this group and plural, version v1; None if it does not exist.
 
         Raises:
-            WatchError: if the object cannot be read.
+            ApiError: if the object cannot be read.
         """
         group, plural = resource
         base = f"/apis/{group}/v1" if group else "/api/v1"
@@ -117,7 +117,7 @@ class LiveReader:
         if response.status == _NOT_FOUND:
             return None
         if response.status != _OK:
-            raise WatchError(
+            raise ApiError(
                 ApiErrorReason.REFUSED, f"{plural} {namespace}/{name} cannot be read: HTTP {response.status}"
             )
         return response.body

@@ -1,22 +1,22 @@
 """Leases of the gate's replicas in its own namespace (coordination.k8s.io/v1)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from http import HTTPStatus
-from urllib.parse import quote
 
 import msgspec
 
-from webhook.state.exchange import HttpResponse
-from webhook.state.kubernetes.ledger_store import Http1Client, Http1ClientConfig, Http1Request
+from webhook.kube.api_errors import ApiError
+from webhook.kube.client import OBJECT_LIMITS, ApiClient, ClientConfig
+from webhook.kube.transport import Response
 from webhook.state.ports import Lease, RetryLaterError, StoreUnavailableError
 
 CAPS_ANNOTATION = "tallygate.dev/caps"
 """The annotation in which a replica lists its active caps."""
 
 _LABELS = {"app.kubernetes.io/name": "tallygate", "app.kubernetes.io/component": "gate"}
-_SELECTOR = quote(",".join(f"{name}={value}" for name, value in _LABELS.items()), safe="")
-_JSON = "application/json"
+_SELECTOR = ",".join(f"{name}={value}" for name, value in _LABELS.items())
 _TIMEOUT_SECONDS = 5.0
 _MAX_MESSAGE_BYTES = 500  # characters of a server's answer
 
@@ -55,8 +55,8 @@ _ENCODER = msgspec.json.Encoder()
 class KubernetesLeaseStore:
     """A `LeaseStore` in one namespace of a cluster; `now` returns the wall clock time, for people to read."""
 
-    def __init__(self, client_config: Http1ClientConfig, namespace: str, now: Callable[[], datetime]) -> None:
-        self._client = Http1Client(client_config)
+    def __init__(self, client_config: ClientConfig, namespace: str, now: Callable[[], datetime]) -> None:
+        self._client = ApiClient(client_config, OBJECT_LIMITS)
         self._now = now
         self._path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
 
@@ -66,9 +66,8 @@ class KubernetesLeaseStore:
         Raises:
             RetryLaterError, StoreUnavailableError: if they cannot be read.
         """
-        response = self._client.send(
-            Http1Request("GET", f"{self._path}?labelSelector={_SELECTOR}", _JSON), _TIMEOUT_SECONDS
-        )
+        with _convert_errors():
+            response = self._client.get(self._path, {"labelSelector": _SELECTOR}, timeout=_TIMEOUT_SECONDS)
         if response.status != HTTPStatus.OK:
             raise _create_error(response)
         try:
@@ -83,11 +82,11 @@ class KubernetesLeaseStore:
             RetryLaterError, StoreUnavailableError: if it is not stored, or the outcome is unknown.
         """
         body = _ENCODER.encode(self._encode_lease(lease))
-        if lease.version:
-            request = Http1Request("PUT", f"{self._path}/{lease.name}", _JSON, body)
-        else:
-            request = Http1Request("POST", self._path, _JSON, body)
-        response = self._client.send(request, _TIMEOUT_SECONDS)
+        with _convert_errors():
+            if lease.version:
+                response = self._client.replace(f"{self._path}/{lease.name}", body, timeout=_TIMEOUT_SECONDS)
+            else:
+                response = self._client.create(self._path, body, timeout=_TIMEOUT_SECONDS)
         if response.status in (HTTPStatus.OK, HTTPStatus.CREATED):
             return True
         if response.status == HTTPStatus.CONFLICT or (response.status == HTTPStatus.NOT_FOUND and lease.version):
@@ -101,9 +100,8 @@ class KubernetesLeaseStore:
             RetryLaterError, StoreUnavailableError: if it is not deleted, or the outcome is unknown.
         """
         body = _ENCODER.encode({"preconditions": {"resourceVersion": lease.version}})
-        response = self._client.send(
-            Http1Request("DELETE", f"{self._path}/{lease.name}", _JSON, body), _TIMEOUT_SECONDS
-        )
+        with _convert_errors():
+            response = self._client.delete(f"{self._path}/{lease.name}", body, timeout=_TIMEOUT_SECONDS)
         if response.status not in (HTTPStatus.OK, HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND):
             raise _create_error(response)
 
@@ -132,7 +130,16 @@ def _decode_lease(stored: _Lease) -> Lease:
     )
 
 
-def _create_error(response: HttpResponse) -> RetryLaterError | StoreUnavailableError:
+@contextmanager
+def _convert_errors() -> Iterator[None]:
+    """Raise the error of the store for a request without a complete response."""
+    try:
+        yield
+    except ApiError as error:
+        raise StoreUnavailableError(str(error)) from error
+
+
+def _create_error(response: Response) -> RetryLaterError | StoreUnavailableError:
     message = (
         f"leases: the API server says {response.status}: {response.body[:_MAX_MESSAGE_BYTES].decode(errors='replace')}"
     )

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.state.watch.script import RARITIES, SILENCE, STREAM_RESET, follow, listed, refusal, row, thing, told
-from webhook.kube.api_errors import ApiErrorReason, WatchError
+from tests.kube.scripted_server import RARITIES, SILENCE, STREAM_RESET, follow, listed, refusal, row, thing, told
+from webhook.kube.api_errors import ApiError, ApiErrorReason
 from webhook.kube.resource_codec import Replaced
 from webhook.kube.transport import Response
 
@@ -28,7 +28,7 @@ def test_how_long_to_wait_may_stand_in_the_status() -> None:
 
 def test_waits_grow_up_to_a_bound_and_begin_anew_after_success() -> None:
     f = follow(
-        *[WatchError(ApiErrorReason.UNREACHABLE, "connection refused")] * 9, listed(7), [STREAM_RESET], [SILENCE], at=7
+        *[ApiError(ApiErrorReason.UNREACHABLE, "connection refused")] * 9, listed(7), [STREAM_RESET], [SILENCE], at=7
     )
     f.next()
     f.until(1)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from webhook.kube.api_errors import ApiErrorReason, WatchError
+from webhook.kube.api_errors import ApiError, ApiErrorReason
 from webhook.kube.reflector import Reflector, WatchTimeouts
 from webhook.kube.resource_codec import ResourceCodec, WatchEvent, parse_revision
 from webhook.kube.transport import Response, WatchStream
@@ -16,7 +16,7 @@ from webhook.objects.core import Namespace
 SILENCE = None
 """In a stream: nothing comes for as long as anybody waits."""
 
-STREAM_RESET = WatchError(ApiErrorReason.RESET, "connection reset by peer")
+STREAM_RESET = ApiError(ApiErrorReason.RESET, "connection reset by peer")
 """In a stream: it breaks off here."""
 
 
@@ -59,7 +59,7 @@ class FakeClock:
         self.time += seconds
 
 
-Told = bytes | WatchError | None
+Told = bytes | ApiError | None
 
 
 class Played:
@@ -80,7 +80,7 @@ class Played:
             self._clock.time += timeout
             return None
         self._script.pop(0)
-        if isinstance(told, WatchError):
+        if isinstance(told, ApiError):
             raise told
         return told
 
@@ -93,7 +93,7 @@ class Played:
         self.closed = True
 
 
-Reply = Response | WatchError | Sequence[Told]
+Reply = Response | ApiError | Sequence[Told]
 
 
 @dataclass
@@ -105,7 +105,7 @@ class Server:
 
     clock: FakeClock
     script: list[Reply]
-    at: int | WatchError | None = None
+    at: int | ApiError | None = None
     otherwise: Sequence[Told] | None = None
     slow: float = 0.0
     asked: list[dict[str, str]] = field(default_factory=list)
@@ -118,7 +118,7 @@ class Server:
         self.clock.time += self.slow
         if query == {"limit": "1"}:
             self.questions += 1
-            if isinstance(self.at, WatchError):
+            if isinstance(self.at, ApiError):
                 raise self.at
             assert self.at is not None
             return listed(self.at)
@@ -126,7 +126,7 @@ class Server:
         assert isinstance(reply, Response)
         return reply
 
-    def open(self, path: str, query: Mapping[str, str]) -> WatchStream | Response:
+    def watch(self, path: str, query: Mapping[str, str]) -> WatchStream | Response:
         """A watch."""
         assert path == "/api/v1/things"
         assert query["allowWatchBookmarks"] == "true"
@@ -144,7 +144,7 @@ class Server:
         self.asked.append(dict(query))
         assert self.script, f"nobody expected {query}"
         reply = self.script.pop(0)
-        if isinstance(reply, WatchError):
+        if isinstance(reply, ApiError):
             raise reply
         return reply
 

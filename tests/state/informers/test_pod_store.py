@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.state.watch.pods import BATCH, GPU, GPUS, cap, line, page, pod
+from tests.state.informers.pods import BATCH, GPU, GPUS, cap, line, page, pod
 from webhook.accounting.amounts import Amounts
 from webhook.accounting.charge import Charge
-from webhook.kube.api_errors import WatchError
+from webhook.kube.api_errors import ApiError
 from webhook.kube.resource_codec import Bookmark, Changed, Deleted, Replaced, WatchEvent
 from webhook.objects.core import Pod, PodCondition
 from webhook.objects.meta import OwnerReference
@@ -191,7 +191,7 @@ def test_room_that_pods_leave_is_used_again() -> None:
 
 
 def test_a_pod_without_a_uid_makes_its_page_none() -> None:
-    with pytest.raises(WatchError, match="a pod without uid"):
+    with pytest.raises(ApiError, match="a pod without uid"):
         page(7, pod("", 5))
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, NamedTuple
 
-from tests.state.watch.pods import pod
-from tests.state.watch.script import FakeClock, refusal, status
-from webhook.kube.api_errors import ApiErrorReason, WatchError
+from tests.kube.scripted_server import FakeClock, refusal, status
+from tests.state.informers.pods import pod
+from webhook.kube.api_errors import ApiError, ApiErrorReason
 from webhook.kube.transport import Response, WatchStream
 
 _PAGE = 3
@@ -107,7 +107,7 @@ class Simulated:
         self.cluster.live(0.3)  # an answer is on its way for a while, and the cluster goes on
         return Response(200, body)
 
-    def open(self, path: str, query: Mapping[str, str]) -> WatchStream | Response:
+    def watch(self, path: str, query: Mapping[str, str]) -> WatchStream | Response:
         """A watch."""
         assert path == "/api/v1/pods"
         self.cluster.live(0.05)
@@ -143,9 +143,9 @@ class Simulated:
             return None
         if self._bad(0.4):
             self.cluster.live(10.0)
-            raise WatchError(ApiErrorReason.TIMEOUT, "no answer")
+            raise ApiError(ApiErrorReason.TIMEOUT, "no answer")
         if self._bad(0.3):
-            raise WatchError(ApiErrorReason.RESET, "reset")
+            raise ApiError(ApiErrorReason.RESET, "reset")
         return self.cluster.chance.choice(
             [refusal(429, retry_after=3), refusal(503), refusal(403), Response(200, b"<html>"), refusal(401)]
         )
@@ -181,7 +181,7 @@ class Watched:
         if self._server.bad(0.02):
             self._is_dead = True
         if self._server.bad(0.05):
-            raise WatchError(ApiErrorReason.RESET, "reset")
+            raise ApiError(ApiErrorReason.RESET, "reset")
         if self._server.bad(0.05):
             return b""
         if self._ready:

@@ -9,11 +9,11 @@ import pytest
 import urllib3
 from kubernetes.config import incluster_config
 
-from tests.state.watch.raw import raw_server, whole
-from tests.state.watch.test_pool import connected, kubeconfig
-from webhook.kube import config_loader
-from webhook.kube.api_errors import WatchError
-from webhook.kube.client import PooledTransport
+from tests.kube.kubeconfig import connected, kubeconfig
+from tests.kube.raw_server import raw_server, whole
+from webhook.kube import config
+from webhook.kube.api_errors import ApiError
+from webhook.kube.client import ApiClient
 from webhook.kube.config import ClientConfigError, load_in_cluster_config, load_kubeconfig
 
 
@@ -40,12 +40,32 @@ def test_without_anything_the_users_own_file_counts(tmp_path: Path, monkeypatch:
     assert load_kubeconfig().server == "https://home.example"
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{", "a: [", "current-context: x", "\x00", '{"clusters": 1}', "- - -"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "[]",
+        "{",
+        "a: [",
+        "current-context: x",
+        "\x00",
+        '{"clusters": 1}',
+        "- - -",
+        "{current-context: x, contexts: [], clusters: [], users: []}",
+        "{current-context: x, contexts: {}, clusters: 1, users: []}",
+    ],
+)
 def test_a_file_that_is_no_kubeconfig_is_named(tmp_path: Path, content: str) -> None:
     path = tmp_path / "broken"
     path.write_text(content)
     with pytest.raises(ClientConfigError, match=r"broken does not say where .*--kubeconfig"):
         load_kubeconfig(path)
+
+
+@pytest.mark.parametrize("server", ["https://[::1", "", "nonsense", "https://", "ftp://x"])
+def test_a_server_without_an_address_is_named(tmp_path: Path, server: str) -> None:
+    with pytest.raises(ClientConfigError, match="does not say where"):
+        load_kubeconfig(kubeconfig(tmp_path, server))
 
 
 def test_a_missing_file_and_a_missing_context_are_named(tmp_path: Path) -> None:
@@ -80,7 +100,7 @@ def test_in_a_pod_its_account_counts_and_a_new_token_is_taken_up(
     assert connection.get_headers() == {"Authorization": "bearer two"}
     token.unlink()
     _expire(monkeypatch)
-    with pytest.raises(WatchError, match="token cannot be renewed"):
+    with pytest.raises(ApiError, match="token cannot be renewed"):
         connection.get_headers()
 
 
@@ -93,7 +113,17 @@ def _expire(monkeypatch: pytest.MonkeyPatch) -> None:
             return super().now(tz) + dt.timedelta(hours=1)
 
     monkeypatch.setattr(dt, "datetime", Later)
-    monkeypatch.setattr(config_loader, "_TOKEN_CACHE_SECONDS", -1.0)
+    monkeypatch.setattr(config, "_TOKEN_CACHE_SECONDS", -1.0)
+
+
+@pytest.mark.parametrize("token", ["a\nb", "ä", "a\x00"])
+def test_a_token_that_no_header_may_have_is_not_shown(tmp_path: Path, token: str) -> None:
+    with raw_server() as server:
+        config = load_kubeconfig(kubeconfig(tmp_path, f"http://127.0.0.1:{server.port}", token=token))
+    with pytest.raises(ApiError) as caught:
+        ApiClient(config).get("/api", {})
+    assert str(caught.value) == "the token has characters that no header may have"
+    assert not caught.value.may_be_applied
 
 
 PROXY = "http://127.0.0.1:1"
@@ -105,7 +135,7 @@ def test_no_proxy_of_the_environment_is_used_for_this_machine(
 ) -> None:
     monkeypatch.setenv(name, PROXY)
     with raw_server([whole(b"{}")]) as server:
-        answer = PooledTransport(connected(server, tmp_path)).get("/api", {})
+        answer = ApiClient(connected(server, tmp_path)).get("/api", {})
     assert (answer.status, answer.body) == (200, b"{}")
 
 
@@ -134,5 +164,5 @@ def test_a_proxy_that_the_kubeconfig_names_is_meant(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace('"server":', '"proxy-url": "http://127.0.0.1:1", "server":'))
     connection = load_kubeconfig(path)
     assert isinstance(connection.pool, urllib3.ProxyManager)
-    with pytest.raises(WatchError, match="the proxy in front of the API server cannot be reached"):
-        PooledTransport(connection).get("/api", {})
+    with pytest.raises(ApiError, match="the proxy in front of the API server cannot be reached"):
+        ApiClient(connection).get("/api", {})

@@ -8,14 +8,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kubernetes.client import Configuration
+from urllib3 import PoolManager
 
-from certs.api import ApiClient, ApiError
-from certs.cluster_access import KubeconfigSource, create_client
+from certs import cluster_access
+from certs.cluster_access import (
+    create_client,
+    create_object,
+    patch_object,
+    read_object,
+    replace_object,
+)
 from certs.errors import CertsError
 from certs.secret_store import KubernetesCertificateStore
 from tests.certs import api_server
 from tests.server.process import eventually
+from webhook.kube.api_errors import ApiError, ApiErrorReason
+from webhook.kube.client import ApiClient, ClientConfig, ResponseLimits
+from webhook.kube.config import load_kubeconfig
 
 PATH = "/api/v1/namespaces/own/secrets"
 MOST = 4 << 20
@@ -33,14 +42,14 @@ def there() -> api_server.Api:
 def api(there: api_server.Api, tmp_path: Path) -> Iterator[ApiClient]:
     """It, as it is asked."""
     with api_server.serving(there, tmp_path) as kubeconfig:
-        made = create_client(KubeconfigSource(kubeconfig))
+        made = create_client(load_kubeconfig(kubeconfig))
         yield made
         made.close()
 
 
 def test_who_asks_and_what_with_is_said_each_time(there: api_server.Api, api: ApiClient) -> None:
-    api.read(f"{PATH}/tls", "Secret", "own/tls")
-    api.create(PATH, {"metadata": {"name": "other"}})
+    read_object(api, f"{PATH}/tls", "Secret", "own/tls")
+    create_object(api, PATH, {"metadata": {"name": "other"}})
     assert [path for path, _ in there.asked] == [f"{PATH}/tls", f"{PATH}?fieldManager=tallygate-certs"]
     for _, headers in there.asked:
         assert headers["Authorization"] == "Bearer t"
@@ -49,40 +58,28 @@ def test_who_asks_and_what_with_is_said_each_time(there: api_server.Api, api: Ap
 
 def test_a_patch_is_known_for_one(there: api_server.Api, api: ApiClient) -> None:
     there.refusal = (200, b"{}")
-    api.patch(f"{PATH}/tls", [])
-    api.replace(f"{PATH}/tls", SECRET)
+    patch_object(api, f"{PATH}/tls", [])
+    replace_object(api, f"{PATH}/tls", SECRET)
     types = [headers["Content-Type"] for _, headers in there.asked]
     assert types == ["application/json-patch+json", "application/json"]
 
 
-def test_a_new_token_is_taken_up(there: api_server.Api, api: ApiClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    def renew(configuration: Configuration) -> None:
-        configuration.api_key["BearerToken"] = "Bearer new"
+def test_a_token_that_cannot_be_renewed_is_told(there: api_server.Api, api: ApiClient) -> None:
+    def fail() -> str:
+        raise ApiError(ApiErrorReason.UNAUTHORIZED, "the token cannot be renewed: no such program")
 
-    monkeypatch.setattr(api.configuration, "refresh_api_key_hook", renew)
-    api.read(f"{PATH}/tls", "Secret", "own/tls")
-    assert there.asked[-1][1]["Authorization"] == "Bearer new"
-
-
-def test_a_token_that_cannot_be_renewed_is_told(
-    there: api_server.Api, api: ApiClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(_: Configuration) -> None:
-        raise OSError("no such\nprogram")
-
-    monkeypatch.setattr(api.configuration, "refresh_api_key_hook", fail)
-    with pytest.raises(ApiError) as caught:
-        api.read(f"{PATH}/tls", "Secret", "own/tls")
-    told = "the API server at https://127.0.0.1:"
-    assert str(caught.value.to_certs_error("read it")).startswith(told)
-    assert str(caught.value.to_certs_error("read it")).endswith("the token cannot be renewed: no such program")
+    nobody = create_client(ClientConfig(api.server, PoolManager(), fail))
+    with pytest.raises(CertsError) as caught:
+        KubernetesCertificateStore(nobody, ("own", "tls"), "tallygate").read_secret()
+    told = f"the API server at {api.server} cannot be reached: the token cannot be renewed: no such program"
+    assert str(caught.value) == told
     assert not there.asked
 
 
 def test_an_answer_that_breaks_off_is_told(there: api_server.Api, api: ApiClient) -> None:
     there.withheld = 5
     with pytest.raises(ApiError, match="IncompleteRead") as caught:
-        api.read(f"{PATH}/tls", "Secret", "own/tls")
+        read_object(api, f"{PATH}/tls", "Secret", "own/tls")
     assert caught.value.status == 0
 
 
@@ -102,7 +99,7 @@ def test_an_answer_without_an_end_is_not_read_to_its_end(
     there.headers, there.flood, there.refusal = headers, flood, (code, b"")
     with pytest.raises(CertsError) as caught:
         KubernetesCertificateStore(api, ("own", "tls"), "tallygate").read_secret()
-    host = api.configuration.host
+    host = api.server
     assert str(caught.value) == (
         f"cannot read the Secret own/tls: the API server at {host} answers {code}: its answer is longer than 4 MiB, "
         "and no object is: something else answers there"
@@ -112,19 +109,21 @@ def test_an_answer_without_an_end_is_not_read_to_its_end(
 
 
 def test_an_answer_that_comes_a_byte_at_a_time_is_not_waited_for_for_ever(
-    there: api_server.Api, api: ApiClient, monkeypatch: pytest.MonkeyPatch
+    there: api_server.Api, api: ApiClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("certs.api._BODY_TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr(cluster_access, "_LIMITS", ResponseLimits(5.0, 30.0, 0.1, MOST))
+    hurried = create_client(load_kubeconfig(tmp_path / "kubeconfig"))
+    assert hurried.server == api.server
     there.flood = b" "
-    with pytest.raises(ApiError, match="its answer is not whole after 0 s"):
-        api.read(f"{PATH}/tls", "Secret", "own/tls")
+    with pytest.raises(CertsError, match="answers 200: its answer is not whole after 0 s"):
+        KubernetesCertificateStore(hurried, ("own", "tls"), "tallygate").read_secret()
     assert there.flooded < PIECE  # which takes a second and more
     assert eventually(lambda: not there.flooding)
 
 
 def test_a_connection_is_kept_for_the_next_request(there: api_server.Api, api: ApiClient) -> None:
     for _ in range(3):
-        api.read(f"{PATH}/tls", "Secret", "own/tls")
+        read_object(api, f"{PATH}/tls", "Secret", "own/tls")
     assert (len(there.asked), there.connections) == (3, 1)
 
 
@@ -133,16 +132,16 @@ def test_an_answer_may_be_as_long_as_an_object_and_more(there: api_server.Api, a
     text = json.dumps(SECRET).encode()
     there.refusal = (200, text + b" " * (MOST + over - len(text)))
     if over:
-        with pytest.raises(ApiError, match="longer than 4 MiB"):
-            api.read(f"{PATH}/tls", "Secret", "own/tls")
+        with pytest.raises(ApiError, match="more than 4194304 bytes"):
+            read_object(api, f"{PATH}/tls", "Secret", "own/tls")
     else:
-        assert api.read(f"{PATH}/tls", "Secret", "own/tls") == SECRET
+        assert read_object(api, f"{PATH}/tls", "Secret", "own/tls") == SECRET
 
 
 def test_what_is_packed_though_nobody_asked_for_that_is_not_unpacked(there: api_server.Api, api: ApiClient) -> None:
     there.headers, there.refusal = {"Content-Encoding": "gzip"}, (200, gzip.compress(json.dumps(SECRET).encode()))
     with pytest.raises(CertsError, match="is no API server"):
-        api.read(f"{PATH}/tls", "Secret", "own/tls")
+        read_object(api, f"{PATH}/tls", "Secret", "own/tls")
 
 
 @pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
@@ -153,8 +152,11 @@ def test_nobody_is_followed_elsewhere_with_a_token_and_a_key(
     (tmp_path / "other").mkdir()
     with api_server.serving(other, tmp_path / "other") as kubeconfig:
         there.refusal = (code, b"")
-        there.headers = {"Location": create_client(KubeconfigSource(kubeconfig)).configuration.host + f"{PATH}/tls"}
-        for ask in (lambda: api.read(f"{PATH}/tls", "Secret", "own/tls"), lambda: api.replace(f"{PATH}/tls", SECRET)):
+        there.headers = {"Location": create_client(load_kubeconfig(kubeconfig)).server + f"{PATH}/tls"}
+        for ask in (
+            lambda: read_object(api, f"{PATH}/tls", "Secret", "own/tls"),
+            lambda: replace_object(api, f"{PATH}/tls", SECRET),
+        ):
             with pytest.raises(ApiError) as caught:
                 ask()
             assert caught.value.status == code

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from tests.state.watch.script import FakeClock
-from tests.state.watch.simulated import Cluster, Simulated
+from tests.kube.scripted_server import FakeClock
+from tests.state.informers.simulated_cluster import Cluster, Simulated
 from webhook.kube.api_errors import ApiErrorReason
 from webhook.kube.reflector import Reflector, ReflectorStatus, WatchTimeouts
 from webhook.kube.resource_codec import Deleted

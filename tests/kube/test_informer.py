@@ -7,9 +7,9 @@ from threading import enumerate as threads
 
 import pytest
 
-from tests.state.watch.raw import HEAD, RawServer, chunk, raw_server, whole
-from tests.state.watch.script import listed, thing, told
-from tests.state.watch.test_pool import connected
+from tests.kube.kubeconfig import connected
+from tests.kube.raw_server import HEAD, RawServer, chunk, raw_server, whole
+from tests.kube.scripted_server import listed, thing, told
 from webhook.kube.api_errors import ApiErrorReason
 from webhook.kube.informer import Informer
 from webhook.kube.resource_codec import Changed, WatchEvent

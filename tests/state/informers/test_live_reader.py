@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from webhook.kube.api_errors import ApiErrorReason, WatchError
+from webhook.kube.api_errors import ApiError, ApiErrorReason
 from webhook.kube.transport import Response, WatchStream
 from webhook.state.informers.cluster_informers import LiveReader
 
@@ -23,7 +23,7 @@ class Server:
         self.asked.append((path, query))
         return self._answer
 
-    def open(self, path: str, query: Mapping[str, str]) -> WatchStream | Response:
+    def watch(self, path: str, query: Mapping[str, str]) -> WatchStream | Response:
         """Nobody watches here."""
         raise AssertionError((path, query))
 
@@ -55,7 +55,7 @@ def test_no_pod_or_another_one_is_none(server: Server) -> None:
     ],
 )
 def test_what_cannot_be_told_is_no_answer(server: Server, reason: ApiErrorReason) -> None:
-    with pytest.raises(WatchError, match="pod team-a/p cannot be read") as caught:
+    with pytest.raises(ApiError, match="pod team-a/p cannot be read") as caught:
         read(server)
     assert caught.value.reason is reason
 
@@ -82,6 +82,6 @@ def test_a_workload_is_given_as_it_is_written(resource: tuple[str, str], path: s
 def test_no_workload_is_none_and_one_that_may_not_be_read_is_no_answer() -> None:
     resource = ("apps", "statefulsets")
     assert LiveReader(Server(404)).read_workload(resource, "team-a", "w") is None
-    with pytest.raises(WatchError, match="statefulsets team-a/w cannot be read: HTTP 403") as caught:
+    with pytest.raises(ApiError, match="statefulsets team-a/w cannot be read: HTTP 403") as caught:
         LiveReader(Server(403)).read_workload(resource, "team-a", "w")
     assert caught.value.reason is ApiErrorReason.REFUSED

@@ -5,7 +5,7 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.state.watch.script import SILENCE, bookmark, follow, listed, row, thing, told
+from tests.kube.scripted_server import SILENCE, bookmark, follow, listed, row, thing, told
 from webhook.kube.resource_codec import Bookmark, Changed, Deleted, Replaced
 from webhook.kube.transport import Response
 

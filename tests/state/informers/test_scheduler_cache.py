@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.state.watch.pods import GPU, pod
+from tests.state.informers.pods import GPU, pod
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.ingest import ingest
 from webhook.kube.resource_codec import Replaced, WatchEvent

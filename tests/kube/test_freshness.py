@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.state.watch.script import SILENCE, Following, bookmark, follow, listed, restarted, row, thing, told
-from webhook.kube.api_errors import ApiErrorReason, WatchError
+from tests.kube.scripted_server import SILENCE, Following, bookmark, follow, listed, restarted, row, thing, told
+from webhook.kube.api_errors import ApiError, ApiErrorReason
 from webhook.kube.resource_codec import Bookmark, Deleted, Replaced
 
 
@@ -109,7 +109,7 @@ def test_a_view_that_nobody_can_confirm_grows_old_and_says_why() -> None:
     f.next()
     f.server.at = 7
     f.until(1)
-    f.server.at = WatchError(ApiErrorReason.TIMEOUT, "no answer within 10 s")
+    f.server.at = ApiError(ApiErrorReason.TIMEOUT, "no answer within 10 s")
     f.until(130)
     now = f.reflector.get_status()
     assert now.stale is not None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.state.watch.script import (
+from tests.kube.scripted_server import (
     SILENCE,
     STREAM_RESET,
     Reply,

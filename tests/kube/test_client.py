@@ -8,40 +8,23 @@ from threading import Event, Timer
 
 import pytest
 
-from tests.state.watch.raw import END, HEAD, Part, RawServer, chunk, raw_server, reset, whole
-from tests.state.watch.script import THINGS, Thing, bookmark, listed, row, thing, told
+from tests.kube.kubeconfig import connected
+from tests.kube.raw_server import END, HEAD, Part, chunk, raw_server, reset, whole
+from tests.kube.scripted_server import THINGS, Thing, bookmark, listed, row, thing, told
 from webhook.kube import resource_codec as told_of
-from webhook.kube.api_errors import ApiErrorReason, WatchError
-from webhook.kube.client import PooledTransport
-from webhook.kube.config import ClientConfig, load_kubeconfig
+from webhook.kube.api_errors import ApiError, ApiErrorReason
+from webhook.kube.client import LIST_LIMITS, ApiClient
 from webhook.kube.reflector import Reflector
 from webhook.kube.resource_codec import Bookmark, Changed, Replaced
 from webhook.kube.transport import Response
 
 LIST = [whole(listed(7, thing("a", 3)).body)]
 LINE = json.dumps({"type": "ADDED", "object": thing("ä-\N{BANANA}", 8)}, ensure_ascii=False).encode() + b"\n"
+IMPATIENT = LIST_LIMITS._replace(silence=0.05)
 AFTER = [HEAD, chunk(told("ADDED", thing("z", 9))), END]
 
 # After this answer the connection ends, and the client knows that before it asks again.
 LAST = HEAD.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
-
-
-def kubeconfig(folder: Path, server: str, **user: str) -> Path:
-    """A kubeconfig for a server."""
-    content = {
-        "current-context": "here",
-        "clusters": [{"name": "c", "cluster": {"server": server}}],
-        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
-        "users": [{"name": "u", "user": user}],
-    }
-    path = folder / "kubeconfig"
-    path.write_text(json.dumps(content))
-    return path
-
-
-def connected(server: RawServer, folder: Path) -> ClientConfig:
-    """A connection to it."""
-    return load_kubeconfig(kubeconfig(folder, f"http://127.0.0.1:{server.port}", token="t0ken"))  # noqa: S106  # nobody's
 
 
 class RealClock:
@@ -62,7 +45,7 @@ class RealClock:
 def heard(folder: Path, plays: Sequence[Sequence[Part]], events: int) -> tuple[list[object], dict[ApiErrorReason, int]]:
     """The first events that come of these, and why anything was begun again."""
     with raw_server(*plays) as server:
-        reflector = Reflector(THINGS, PooledTransport(connected(server, folder)), RealClock(), lambda: 0.0)
+        reflector = Reflector(THINGS, ApiClient(connected(server, folder)), RealClock(), lambda: 0.0)
         run = reflector.events()
         found: list[told_of.WatchEvent[Thing]] = []
         while len(found) < events:
@@ -75,7 +58,7 @@ def heard(folder: Path, plays: Sequence[Sequence[Part]], events: int) -> tuple[l
 
 def test_a_list_and_a_watch_come_as_they_were_sent(tmp_path: Path) -> None:
     with raw_server(LIST, [HEAD, chunk(LINE), chunk(bookmark(20)), END]) as server:
-        reflector = Reflector(THINGS, PooledTransport(connected(server, tmp_path)), RealClock(), lambda: 0.0)
+        reflector = Reflector(THINGS, ApiClient(connected(server, tmp_path)), RealClock(), lambda: 0.0)
         run = reflector.events()
         found = [event for event in (next(run) for _ in range(3)) if event is not None]
         run.close()
@@ -95,7 +78,7 @@ def test_chunks_may_end_within_a_character(tmp_path: Path, size: int) -> None:
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
-        ([HEAD, chunk(LINE), chunk(LINE[:20]), END], ApiErrorReason.TRUNCATED),
+        ([LAST, chunk(LINE), chunk(LINE[:20]), END], ApiErrorReason.TRUNCATED),
         ([HEAD, chunk(LINE), chunk(LINE[:20])], ApiErrorReason.RESET),
         ([HEAD, chunk(LINE), chunk(LINE)[:20]], ApiErrorReason.RESET),
         ([HEAD, chunk(LINE), b"zz\r\n"], ApiErrorReason.RESET),
@@ -137,38 +120,34 @@ def test_a_list_that_breaks_is_asked_for_again(tmp_path: Path, broken: Sequence[
     assert restarts == {reason: 1}
 
 
-def test_an_answer_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webhook.kube.client._MAX_RESPONSE_BYTES", 1000)
+def test_an_answer_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     with raw_server([whole(b"x" * 1001)], [whole(b"x" * 1000)]) as server:
-        transport = PooledTransport(connected(server, tmp_path))
-        with pytest.raises(WatchError, match="more than 1000 bytes"):
+        transport = ApiClient(connected(server, tmp_path), LIST_LIMITS._replace(max_bytes=1000))
+        with pytest.raises(ApiError, match="more than 1000 bytes"):
             transport.get("/api/v1/things", {})
         assert transport.get("/api/v1/things", {}) == Response(200, b"x" * 1000)
 
 
-def test_a_server_that_does_not_answer_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webhook.kube.client._READ_TIMEOUT_SECONDS", 0.05)
+def test_a_server_that_does_not_answer_is_not_waited_for(tmp_path: Path) -> None:
     with raw_server([]) as server:
         server.plays = [[server.stall]]
-        with pytest.raises(WatchError) as caught:
-            PooledTransport(connected(server, tmp_path)).get("/api/v1/things", {})
+        with pytest.raises(ApiError) as caught:
+            ApiClient(connected(server, tmp_path), IMPATIENT).get("/api/v1/things", {})
     assert caught.value.reason is ApiErrorReason.TIMEOUT
 
 
-def test_a_watch_that_does_not_begin_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webhook.kube.client._READ_TIMEOUT_SECONDS", 0.05)
+def test_a_watch_that_does_not_begin_is_not_waited_for(tmp_path: Path) -> None:
     with raw_server([]) as server:
         server.plays = [[server.stall]]
-        with pytest.raises(WatchError) as caught:
-            PooledTransport(connected(server, tmp_path)).open("/api/v1/things", {"timeoutSeconds": "300"})
+        with pytest.raises(ApiError) as caught:
+            ApiClient(connected(server, tmp_path), IMPATIENT).watch("/api/v1/things", {"timeoutSeconds": "300"})
     assert caught.value.reason is ApiErrorReason.TIMEOUT
 
 
-def test_a_watch_that_has_begun_may_be_silent_for_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webhook.kube.client._READ_TIMEOUT_SECONDS", 0.05)
+def test_a_watch_that_has_begun_may_be_silent_for_longer(tmp_path: Path) -> None:
     goes_on = Event()
     with raw_server([HEAD, lambda _: goes_on.wait(10), chunk(LINE), END]) as server:
-        stream = PooledTransport(connected(server, tmp_path)).open("/api/v1/things", {"timeoutSeconds": "300"})
+        stream = ApiClient(connected(server, tmp_path), IMPATIENT).watch("/api/v1/things", {"timeoutSeconds": "300"})
         assert not isinstance(stream, Response)
         assert stream.read(0.15) is None
         goes_on.set()
@@ -177,25 +156,24 @@ def test_a_watch_that_has_begun_may_be_silent_for_longer(tmp_path: Path, monkeyp
         stream.close()
 
 
-def test_an_answer_that_drips_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webhook.kube.client._TOTAL_TIMEOUT_SECONDS", -1.0)
-    with raw_server([whole(b"x" * 10)]) as server, pytest.raises(WatchError) as caught:
-        PooledTransport(connected(server, tmp_path)).get("/api/v1/things", {})
+def test_an_answer_that_drips_is_given_up(tmp_path: Path) -> None:
+    with raw_server([whole(b"x" * 10)]) as server, pytest.raises(ApiError) as caught:
+        ApiClient(connected(server, tmp_path), LIST_LIMITS._replace(total=-1.0)).get("/api/v1/things", {})
     assert caught.value.reason is ApiErrorReason.TIMEOUT
 
 
 def test_nobody_there_is_called_so(tmp_path: Path) -> None:
     with raw_server() as server:
         connection = connected(server, tmp_path)
-    with pytest.raises(WatchError, match="cannot be reached") as caught:
-        PooledTransport(connection).get("/api/v1/things", {})
+    with pytest.raises(ApiError, match="cannot be reached") as caught:
+        ApiClient(connection).get("/api/v1/things", {})
     assert caught.value.reason is ApiErrorReason.UNREACHABLE
 
 
 def test_a_silent_stream_says_so_and_can_be_closed_at_once(tmp_path: Path) -> None:
     with raw_server([]) as server:
         server.plays = [[HEAD, chunk(LINE), server.stall]]
-        stream = PooledTransport(connected(server, tmp_path)).open("/api/v1/things", {"timeoutSeconds": "300"})
+        stream = ApiClient(connected(server, tmp_path)).watch("/api/v1/things", {"timeoutSeconds": "300"})
         assert not isinstance(stream, Response)
         assert stream.read(5) == LINE
         assert stream.read(0.01) is None
@@ -208,11 +186,11 @@ def test_a_silent_stream_says_so_and_can_be_closed_at_once(tmp_path: Path) -> No
 def test_whoever_closes_the_transport_breaks_what_is_under_way(tmp_path: Path) -> None:
     with raw_server([]) as server:
         server.plays = [[HEAD, chunk(b"x"), server.stall]] * 2
-        transport = PooledTransport(connected(server, tmp_path))
+        transport = ApiClient(connected(server, tmp_path))
         Timer(0.1, transport.close).start()
         begun = time.monotonic()
-        with pytest.raises(WatchError):
+        with pytest.raises(ApiError):
             transport.get("/api/v1/things", {})
         assert time.monotonic() - begun < 2
-        with pytest.raises(WatchError, match="closed"):
+        with pytest.raises(ApiError, match="closed"):
             transport.get("/api/v1/things", {})

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.effort import examples
-from tests.state.watch.pods import BATCH, GPUS, line, page, pod
+from tests.state.informers.pods import BATCH, GPUS, line, page, pod
 from webhook.accounting.amounts import Amounts
 from webhook.kube.resource_codec import Bookmark
 from webhook.objects.core import Pod

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from webhook.kube.api_errors import WatchError
+from webhook.kube.api_errors import ApiError
 from webhook.kube.resource_codec import Bookmark, Replaced, WatchEvent
 from webhook.objects.core import ResourceQuota
 from webhook.state.informers.named_stores import QUOTA_CODEC, QuotaRecord, QuotaStore
@@ -87,5 +87,5 @@ def test_before_the_first_list_nothing_is_taken_up() -> None:
 def test_what_lacks_what_every_stored_quota_has_is_no_quota(lacking: str) -> None:
     broken = item("q", 3)
     del broken["metadata"][lacking]
-    with pytest.raises(WatchError, match="no event of resourcequotas"):
+    with pytest.raises(ApiError, match="no event of resourcequotas"):
         event("ADDED", broken)

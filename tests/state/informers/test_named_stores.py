@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from webhook.kube.api_errors import WatchError
+from webhook.kube.api_errors import ApiError
 from webhook.kube.resource_codec import Bookmark, Replaced, WatchEvent
 from webhook.state.informers.named_stores import (
     NAMESPACE_CODEC,
@@ -114,7 +114,7 @@ def test_labels_handed_out_cannot_be_changed() -> None:
 
 @pytest.mark.parametrize("reading", [NAMESPACE_CODEC, NODE_CODEC])
 def test_an_object_without_a_name_makes_its_page_none(reading: Any) -> None:
-    with pytest.raises(WatchError, match="without uid or name"):
+    with pytest.raises(ApiError, match="without uid or name"):
         reading.decode_page(b'{"metadata":{"resourceVersion":"7"},"items":[{"metadata":{"uid":"u"}}]}')
 
 

@@ -1,1 +1,0 @@
-"""Following a cluster by lists and watches."""
