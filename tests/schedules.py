@@ -17,6 +17,7 @@ Step = tuple[str, int, int, int]
 
 _CAPS_PAGE = Path(__file__).parents[1] / "docs" / "caps.md"
 _MAX_SCHEDULES = 10_000
+_TITLES = ("mutant", "rule", "behaviour")
 _ENDS = (0, 1, 2, 3, 6, 0xFFF0, 0xFFFF)
 """Ways in which a cut-down schedule may end: all writes in flight are stored, some of them, none."""
 
@@ -96,28 +97,31 @@ class Simulation:
         return None
 
 
-class Mutant(Protocol):
-    """A wrong implementation of a rule, with a seed that shows it."""
+@dataclass(frozen=True)
+class Mutant:
+    """A wrong implementation of a rule of docs/caps.md, and a seed whose schedule fails with it.
 
-    @property
-    def rule(self) -> int:
-        """The number of the rule in docs/caps.md."""
-        ...
+    `description` is its behaviour as a verb phrase; `product` plays the same schedules without it.
+    """
 
-    @property
-    def description(self) -> str:
-        """The behaviour of the mutant, as a verb phrase."""
-        ...
+    rule: int
+    description: str
+    simulation: Simulation
+    product: Simulation
+    seed: int
 
-    @property
-    def seed(self) -> int:
-        """The seed of a schedule that fails with the mutant."""
-        ...
+    def check(self, max_schedules: int) -> None:
+        """Play the schedule of its seed, or else others, with the mutant and with the product.
 
-    @property
-    def simulation(self) -> Simulation:
-        """The simulation that plays with the mutant."""
-        ...
+        Raises:
+            ViolationError: if no schedule fails with the mutant, or the same one fails with the product.
+        """
+        for seed in (self.seed, *range(max_schedules)):
+            if self.simulation.play_seed(seed):
+                if self.product.play_seed(seed):
+                    raise ViolationError(f"the product fails with seed {seed} too")
+                return
+        raise ViolationError(f"no failure in {max_schedules} schedules")
 
 
 @dataclass(frozen=True)
@@ -222,15 +226,6 @@ class Program:
 
     def _start_row(self, name: str, mutant: Mutant) -> list[str]:
         return [f"{self.marks[0]}{name}{self.marks[1]}", str(mutant.rule), mutant.description]
-
-
-_TITLES = ("mutant", "rule", "behaviour")
-
-
-def find_failing_seed(mutant: Mutant, max_schedules: int) -> int | None:
-    """Return a seed that fails with a mutant: its own one, or else the first."""
-    simulation = mutant.simulation
-    return next((seed for seed in (mutant.seed, *range(max_schedules)) if simulation.play_seed(seed)), None)
 
 
 def _format_row(cells: Iterable[str]) -> str:

@@ -4,16 +4,15 @@
 """
 # ruff: noqa: SLF001  # the replaced functions are private to the classes of the product
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 from unittest.mock import patch
 
 from msgspec.structs import replace
 
 from tests.gate.simulation.runner import MIXES, simulate
-from tests.schedules import Failure, Program, Simulation, Step
+from tests.schedules import Failure, Mutant, Program, Simulation, Step
 from webhook.admission.cap_index import ActiveCap
 from webhook.gate import charging, ledger_reconciler
 from webhook.gate.charging import ReserveTransition
@@ -23,36 +22,6 @@ from webhook.state.batched_ledgers import BatchedLedgers, CachedLedger
 from webhook.state.ledger.expire import ReservationAges
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey
-
-
-@dataclass(frozen=True)
-class PartMutant:
-    """A wrong replacement of `owner.name`, and the mix and seed that show it."""
-
-    rule: int
-    description: str
-    owner: object
-    name: str
-    replacement: object
-    mix: str = "storms"
-    seed: int = 0
-
-    @property
-    def simulation(self) -> Simulation:
-        """The simulation of the mix with the replacement."""
-        product = simulate(self.mix)
-
-        def play(steps: Sequence[Step], end: int) -> Failure | None:
-            with self._patch():
-                return product.play(steps, end)
-
-        return Simulation(product.draw, play)
-
-    @contextmanager
-    def _patch(self) -> Iterator[None]:
-        with patch.object(self.owner, self.name, self.replacement):
-            yield
-
 
 _find_membership = UsageLister.find_membership
 _write = BatchedLedgers._write
@@ -105,91 +74,90 @@ def _may_lack_namespaces_only(_transition: ReserveTransition, ledger: Ledger, me
     return ledger.namespaces_revision < membership.last_change
 
 
-MUTANTS: Mapping[str, PartMutant] = {
-    "silence_is_success": PartMutant(
-        1, "takes a write without an answer for done", BatchedLedgers, "_write", _accept_unanswered, seed=2
+def _mutant(
+    rule: int, description: str, replacement: AbstractContextManager[Any], mix: str = "storms", seed: int = 0
+) -> Mutant:
+    product = simulate(mix)
+
+    def play(steps: Sequence[Step], end: int) -> Failure | None:
+        with replacement:
+            return product.play(steps, end)
+
+    return Mutant(rule, description, Simulation(product.draw, play), product, seed)
+
+
+MUTANTS: Mapping[str, Mutant] = {
+    "silence_is_success": _mutant(
+        1,
+        "takes a write without an answer for done",
+        patch.object(BatchedLedgers, "_write", _accept_unanswered),
+        seed=2,
     ),
-    "wins_every_race": PartMutant(
-        1, "takes a write that met a conflict for done", BatchedLedgers, "_write", _ignore_conflict
+    "wins_every_race": _mutant(
+        1, "takes a write that met a conflict for done", patch.object(BatchedLedgers, "_write", _ignore_conflict)
     ),
-    "tells_before_it_writes": PartMutant(
-        1, "completes the waiting calls before their write is done", BatchedLedgers, "_write", _complete_before_write
+    "tells_before_it_writes": _mutant(
+        1,
+        "completes the waiting calls before their write is done",
+        patch.object(BatchedLedgers, "_write", _complete_before_write),
     ),
-    "lands_by_uid": PartMutant(
+    "lands_by_uid": _mutant(
         1,
         "takes any reservation of the pod for its own after an unknown outcome",
-        ReserveTransition,
-        "is_stored_in",
-        _is_stored_for_uid,
+        patch.object(ReserveTransition, "is_stored_in", _is_stored_for_uid),
         seed=25,
     ),
-    "withdraws_by_uid": PartMutant(
+    "withdraws_by_uid": _mutant(
         3,
         "releases the reservation of its pod, whichever attempt wrote it",
-        charging,
-        "release",
-        _release_by_uid,
+        patch.object(charging, "release", _release_by_uid),
         seed=3,
     ),
-    "counts_torn": PartMutant(
+    "counts_torn": _mutant(
         4,
         "recounts without the pods of a namespace that was deleted and created again, the latter unseen",
-        UsageLister,
-        "_is_inconsistent",
-        lambda _lister, _cap, _key: False,
+        patch.object(UsageLister, "_is_inconsistent", lambda _lister, _cap, _key: False),
         mix="short-lived namespaces",
         seed=750,
     ),
-    "never_left": PartMutant(
+    "never_left": _mutant(
         5,
         "reserves by a count from before a namespace left its cap and returned",
-        UsageLister,
-        "find_membership",
-        _find_unchanged_membership,
+        patch.object(UsageLister, "find_membership", _find_unchanged_membership),
         mix="relabelled namespaces",
         seed=31,
     ),
-    "ignores_newer_pods": PartMutant(
+    "ignores_newer_pods": _mutant(
         5,
         "reserves by a count of the current namespaces and of pods from before one of them returned",
-        ReserveTransition,
-        "_may_lack_pods",
-        _may_lack_namespaces_only,
+        patch.object(ReserveTransition, "_may_lack_pods", _may_lack_namespaces_only),
         mix="relabelled namespaces",
         seed=58,
     ),
-    "marks_unwritten": PartMutant(
+    "marks_unwritten": _mutant(
         6,
         "takes a reconciliation that wrote nothing for a write",
-        LedgerReconciler,
-        "_cache_result",
-        _confirm_without_write,
+        patch.object(LedgerReconciler, "_cache_result", _confirm_without_write),
         mix="old reservations",
         seed=52,
     ),
-    "has_no_past": PartMutant(
+    "has_no_past": _mutant(
         7,
         "takes a missing ledger for one that never existed",
-        UsageLister,
-        "is_new_ledger",
-        lambda _lister, _key: True,
+        patch.object(UsageLister, "is_new_ledger", lambda _lister, _key: True),
         seed=20,
     ),
-    "takes_promising": PartMutant(
+    "takes_promising": _mutant(
         7,
         "deletes the ledger of a deleted namespace although it has reservations",
-        ledger_reconciler,
-        "_is_empty",
-        _is_empty_but_for_reservations,
+        patch.object(ledger_reconciler, "_is_empty", _is_empty_but_for_reservations),
         mix="short-lived namespaces",
         seed=1311,
     ),
-    "puts_back": PartMutant(
+    "puts_back": _mutant(
         8,
         "charges a restored cap by the earlier count of its ledger",
-        UsageLister,
-        "get_required_revision",
-        lambda _lister, _cap: 0,
+        patch.object(UsageLister, "get_required_revision", lambda _lister, _cap: 0),
         seed=1,
     ),
 }

@@ -4,7 +4,7 @@ import pytest
 
 from tests.schedules import ViolationError
 from tests.state.ledger.ledgers import GPU, IPS, empty, gpus, granted, recounted, view, wants
-from tests.state.simulation.mutants import MUTANTS
+from tests.state.simulation.mutant_rules import replace_remaining
 from tests.state.simulation.rules import PRODUCT, Rules
 from tests.state.simulation.scenario import SCENARIOS, Scenario
 from tests.state.simulation.world import World
@@ -58,8 +58,8 @@ def test_where_policies_and_labels_stay_no_schedule_shows_drift(name: str) -> No
 
 
 def test_rules_that_lose_reservations_show_drift() -> None:
-    mutant = MUTANTS["settle_on_sight"]
-    assert any(_drifts(mutant.scenario, seed, mutant.rules) for seed in range(mutant.seed, mutant.seed + 40))
+    rules = replace_remaining(lambda _reservation, _used: None)
+    assert any(_drifts(SCENARIOS["resizes"], seed, rules) for seed in range(40))
 
 
 def _drifts(scenario: Scenario, seed: int, rules: Rules = PRODUCT) -> list[str]:

@@ -4,36 +4,19 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from tests.schedules import Program, Simulation
+from tests.schedules import Mutant, Program
 from tests.state.simulation import mutant_rules as wrong
 from tests.state.simulation.rules import PRODUCT, Rules
 from tests.state.simulation.runner import simulate
 from tests.state.simulation.scenario import SCENARIOS, Cap, Scenario
 
 
-@dataclass(frozen=True)
-class RuleMutant:
-    """A set of rules with a wrong one, and the scenario and seed that show it."""
-
-    rule: int
-    description: str
-    scenario: Scenario
-    seed: int
-    rules: Rules
-
-    @property
-    def simulation(self) -> Simulation:
-        """The simulation of the scenario under the wrong rule."""
-        return simulate(self.scenario, self.rules)
-
-
-def _mutant(
-    rule: int, description: str, scenario: Scenario, seed: int, rules: Rules = PRODUCT, **wrong: Any
-) -> RuleMutant:
-    return RuleMutant(rule, description, scenario, seed, replace(rules, **wrong))
+def _mutant(rule: int, description: str, scenario: Scenario, seed: int, rules: Rules = PRODUCT, **wrong: Any) -> Mutant:
+    mutant = simulate(scenario, replace(rules, **wrong))
+    return Mutant(rule, description, mutant, simulate(scenario), seed)
 
 
 _RESIZES = Scenario(pods=((0, 1), (0, 3)), caps=(Cap(7),), weights={"create": 0.7, "change": 8, "delete": 0.3})
@@ -60,7 +43,7 @@ _UNWATCHED = Scenario(weights={"delete_ledger": 1, "tick": 9, "expire": 16, "wat
 _AGES = Scenario(weights={"tick": 9, "expire": 20, "freeze": 0.1, "change": 5})
 _LABELS, _POLICIES = SCENARIOS["labels change"], SCENARIOS["policies change"]
 
-MUTANTS: Mapping[str, RuleMutant] = {
+MUTANTS: Mapping[str, Mutant] = {
     "no_compare": _mutant(1, "writes without comparing the version", _ONE, 1, compares=False),
     "lost_answer_is_success": _mutant(
         1, "takes an unknown outcome for a success", _ONE, 0, is_stored=wrong.is_always_stored
