@@ -66,7 +66,7 @@ fuzz: install ## hostile bytes for a bounded time: make fuzz SECONDS=300
 	@$(PIP) --editable '.[fuzz]'
 	@$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60)
 
-simulate: install ## the ledgers' rules, and what plays by them, under new schedules: make simulate SECONDS=600 (each)
+simulate: install ## the rules of ledgers and their callers under new schedules: make simulate SECONDS=600 (each)
 	@$(BIN)/python -m tests.state.simulation walk --seconds $(or $(SECONDS),60) --first $(or $(FIRST),0)
 	@$(BIN)/python -m tests.gate.simulation walk --seconds $(or $(SECONDS),60) --first $(or $(FIRST),0)
 

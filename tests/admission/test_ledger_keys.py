@@ -31,7 +31,8 @@ def _key(spec: str) -> str:
             id="labels of namespaces",
         ),
         pytest.param(
-            f"{{hard: {{a/c: 8}}, pods: {{priorityClasses: [hi], nodeSelector: {{pool: x}}, objects: {_SELECTOR}}}}}",
+            "{hard: {a/c: 8}, pods: {priorityClasses: [hi], nodeSelector: {pool: x}, "
+            f"objectSelector: {_SELECTOR}}}}}",
             "gpus-a536ca9fdf",
             id="a filter of pods",
         ),

@@ -122,7 +122,7 @@ class _Unavailable(MemoryLedgers):
 def test_a_cap_that_rejects_the_pod_decides_though_the_ledger_of_another_is_unavailable() -> None:
     scene = Scene(TWO, ledgers=_Unavailable())
     assert response(scene.create(5))["status"]["code"] == 403
-    with pytest.raises(UndecidedError, match="the ledgers are out of reach: connection refused") as raised:
+    with pytest.raises(UndecidedError, match="the ledgers are unreachable: connection refused") as raised:
         scene.create(4)
     assert [obstacle.cap for obstacle in raised.value.obstacles] == ["b-second"]
     assert scene.promised("a-first") == {}

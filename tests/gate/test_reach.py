@@ -34,5 +34,5 @@ def test_a_cap_by_label_holds_the_namespaces_that_carry_it() -> None:
 
 
 def test_a_cap_that_hangs_on_labels_nobody_knows_is_undecided() -> None:
-    with pytest.raises(UndecidedError, match="the labels of namespace team-a are not known"):
+    with pytest.raises(UndecidedError, match="the labels of namespace team-a are unknown here"):
         Scene(BY_LABEL).create(1)

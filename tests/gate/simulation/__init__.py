@@ -1,11 +1,10 @@
-"""Replicas of the product's own parts under seeded schedules: its charging, its keeper, its batches and its views.
+"""A seeded simulation of replicas that are put together from the product's own parts.
 
-The rule of this room: nothing here promises, counts or batches; that is `webhook.gate` and `webhook.state`. What they
-stand on is simulated: threads of which one at a time runs (`tasks`), a store with an etcd that stalls and answers that
-get lost (`store`), watches that are behind and clocks that are apart (`replica`), an API server that calls again
-(`api_server`). `world` has every step: of people (`users`), of the API server, of what befalls etcd (`etcd`) and of
-replicas (`processes`), over what all of them find (`ground`).
-`looking` says what must hold after every step, `running` plays schedules, `variants` has wrong parts to be found.
+This package reserves, counts and batches nothing itself: `webhook.gate` and `webhook.state` do. Their environment is
+simulated: threads of which one runs at a time (`tasks`), a ledger store with unknown outcomes over an etcd that stalls
+(`store`), watches that lag and clocks that differ (`replica`). `environment` has the shared objects, `ground_truth`
+the stored pods, namespaces and ledgers, `actors` the steps of users, API server, etcd and replicas. `invariants` are
+checked after every write, `convergence` at the end. `mutants` replace parts of the product by wrong ones.
 
-`tests.state.simulation` plays far more schedules over the pure transitions; this plays what calls them.
+`tests.state.simulation` plays far more schedules over the pure transitions; this package plays their callers.
 """

@@ -1,13 +1,13 @@
-"""A replica: the product's views, sight, batches and keeper, put together as `webhook.server.serve` does."""
+"""A replica: stores, lister, batches and reconciler of the product, put together as `webhook.server.serve` does."""
 
 import json
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tests.gate.simulation.ground_truth import GroundTruth, Namespace
 from tests.gate.simulation.store import Store
 from tests.gate.simulation.tasks import Tasks
-from tests.gate.simulation.truth import Namespace, Truth
 from tests.state.informers.pods import line, page
 from webhook.accounting.amounts import Amounts
 from webhook.admission.cap_index import ActiveCap, CapIndex
@@ -22,192 +22,192 @@ from webhook.state.informers.pod_store import PodStore
 from webhook.state.ports import LedgerKey, RetryLaterError
 
 BOUND = 8.0
-"""B in seconds of this world."""
-_PATIENCE = 4.0
+"""The in-flight bound in seconds."""
+_CHARGE_SECONDS = 4.0
 _DAY = 86_400.0
 
 
-class Seen(NamedTuple):
-    """The revisions up to which the views of a replica show pods and namespaces."""
+class SeenRevisions(NamedTuple):
+    """The revisions up to which a replica has seen pods and namespaces."""
 
     pods: int
     namespaces: int
 
 
 class Replica:
-    """One process. A crash makes another in its place: nothing is remembered, and everything is listed anew."""
+    """One process. A crash replaces it by a new one, which remembers nothing and lists everything again."""
 
-    def __init__(self, number: int, truth: Truth, tasks: Tasks, store: Store, caps: CapIndex) -> None:
+    def __init__(self, number: int, truth: GroundTruth, tasks: Tasks, store: Store, caps: CapIndex) -> None:
         self.number = number
-        self.frozen = False
-        self.leading = number == 0
+        self.is_frozen = False
+        self.leads = number == 0
         self.caps = caps
         self._truth = truth
         self._tasks = tasks
-        self._born = number * 7 * _DAY - truth.now
-        self._fresh, self._fresh_namespaces = Freshness(), Freshness()
-        self._position = self._namespace_position = 0
+        self._clock_offset = number * 7 * _DAY - truth.now
+        self._pod_freshness, self._namespace_freshness = Freshness(), Freshness()
+        self._pod_position = self._namespace_position = 0
         self.pods, self.namespaces = PodStore(), NamespaceStore()
-        self.sight = UsageLister(self.pods, self.namespaces, self.clock, self._current_at)
+        self._usage_lister = UsageLister(self.pods, self.namespaces, self.clock, self._find_confirmed_at)
         self._ledgers = BatchedLedgers(store, self.clock)
-        self.keeper = LedgerReconciler(
+        self.reconciler = LedgerReconciler(
             caps=lambda: self.caps,
-            usage_lister=self.sight,
+            usage_lister=self._usage_lister,
             ledgers=self._ledgers,
             reader=store,
             monotonic=self.clock,
-            nonce=self.nonce,
+            nonce=self.create_nonce,
             in_flight_bound=BOUND,
             leadership=self,
         )
         self.loaded: dict[str, int] = {}
+        """For each active cap, the revision of the cluster at which this replica activated it."""
         self.load(caps)
         self._list_namespaces()
         self.relist()
 
     def clock(self) -> float:
-        """Its own monotonic clock, which began at another time than others'."""
-        return self._truth.clock() + self._born
+        """Return the time of its own monotonic clock, which began at another time than those of other replicas."""
+        return self._truth.clock() + self._clock_offset
 
-    def nonce(self) -> str:
-        """What no other attempt has."""
+    def create_nonce(self) -> str:
+        """Return a nonce that no other attempt has."""
         self._truth.nonces += 1
         return f"r{self.number}-{self._truth.nonces}"
 
     def is_leader(self) -> bool:
-        """Whether it takes itself for the leader; two may, or none."""
-        return self.leading
+        """Return whether it believes that it leads; two replicas may, or none."""
+        return self.leads
 
     def count_lost_replicas(self) -> int:
-        """Who goes comes back here, and keeps what it promised in mind no longer than another would."""
+        """Return 0: every crashed replica is replaced at once."""
         return 0
 
     def get_loaded_everywhere_since(self, _: str) -> float:
-        """Caps come into force at different times here, and ledgers open all the same."""
+        """Return a time before every list: no new ledger waits for other replicas to load its cap."""
         return -math.inf
 
     def load(self, caps: CapIndex) -> None:
-        """Other policies."""
+        """Load a policy; a new cap is active since the current revision of the cluster."""
         self.caps = caps
         self.loaded = {each.key: self.loaded.get(each.key, self._truth.revision) for each in caps.list_caps()}
-        self.sight.set_active_caps([counted.key for counted in caps.list_caps()])
+        self._usage_lister.set_active_caps([cap.key for cap in caps.list_caps()])
 
-    def knows(self, namespace: str) -> bool:
-        """Whether a pod of this namespace is not sent away at once."""
+    def knows_namespace(self, namespace: str) -> bool:
+        """Return whether it has seen a namespace; it rejects pods of others at once."""
         return self.namespaces.find(namespace) is not None
 
-    def charge(self, who: ChargedPod, old: int, new: int) -> tuple[bool, Sequence[LedgerKey]]:
-        """One attempt of the product's own; whether it was granted, and by which ledgers.
+    def charge(self, pod: ChargedPod, old_size: int, size: int) -> tuple[bool, Sequence[LedgerKey]]:
+        """Charge a pod with the product's own code; return whether no cap is exceeded, and the ledgers.
 
         Raises:
-            BusyError: nothing is decided, or the namespace is not known any more.
-            StoreUnavailableError: the ledgers are out of reach.
+            RetryLaterError: if there is no decision, or the namespace was deleted.
+            StoreUnavailableError: if a ledger cannot be read or written.
         """
-        labels = self.namespaces.labels(who.namespace)
+        labels = self.namespaces.labels(pod.namespace)
         if labels is None:
-            raise RetryLaterError(f"namespace {who.namespace} is not known here")
-        asked = [
-            CapCharge(counted, current=_gpus(counted, old), requested=_gpus(counted, new), may_exceed=False)
-            for counted in self.caps.find_matching(who.namespace, labels).caps
+            raise RetryLaterError(f"namespace {pod.namespace} is not known here")
+        charges = [
+            CapCharge(cap, current=_to_amounts(cap, old_size), requested=_to_amounts(cap, size), may_exceed=False)
+            for cap in self.caps.find_matching(pod.namespace, labels).caps
         ]
-        outcome = charge_pod(self._ledgers, who, asked, self.clock() + _PATIENCE, self.sight)
-        if outcome.obstacles and not outcome.exceeded:
-            raise RetryLaterError(f"{outcome.obstacles}")
-        return not outcome.exceeded, [get_ledger_key(each.cap, who.namespace) for each in asked]
+        result = charge_pod(self._ledgers, pod, charges, self.clock() + _CHARGE_SECONDS, self._usage_lister)
+        if result.obstacles and not result.exceeded:
+            raise RetryLaterError(f"{result.obstacles}")
+        return not result.exceeded, [get_ledger_key(each.cap, pod.namespace) for each in charges]
 
-    def keys(self) -> list[tuple[LedgerKey, ActiveCap]]:
-        """Return the ledgers that it keeps, last those without member namespaces: a visit may take these out."""
-        by_cap = {counted.key: counted for counted in self.caps.list_caps()}
-        open_ = {key: by_cap[key.cap] for key in self.keeper.list_pending() if key.cap in by_cap}
-        names = {told.name for told in self._truth.told_namespaces}
-        keys = open_ | dict(self.keeper.list_ledgers(sorted(names)))
-        return sorted(keys.items(), key=lambda each: (self._is_idle(*each), each[0].namespace, each[0].cap))
+    def list_ledgers(self) -> list[tuple[LedgerKey, ActiveCap]]:
+        """Return the ledgers that it reconciles, last those without member namespaces, which it may delete."""
+        by_cap = {cap.key: cap for cap in self.caps.list_caps()}
+        pending = {key: by_cap[key.cap] for key in self.reconciler.list_pending() if key.cap in by_cap}
+        names = {event.name for event in self._truth.namespace_events}
+        ledgers = pending | dict(self.reconciler.list_ledgers(sorted(names)))
+        return sorted(ledgers.items(), key=lambda each: (self._has_no_members(*each), each[0].namespace, each[0].cap))
 
-    def _is_idle(self, key: LedgerKey, counted: ActiveCap) -> bool:
-        members = self.sight.find_membership(counted, key)
-        return members is not None and not members.names
+    def _has_no_members(self, key: LedgerKey, cap: ActiveCap) -> bool:
+        membership = self._usage_lister.find_membership(cap, key)
+        return membership is not None and not membership.names
 
-    # What it sees
+    # Watches
 
-    def seen(self) -> Seen:
-        """Return how far its views go."""
-        return Seen(self.pods.revision or 0, self.namespaces.revision or 0)
+    def list_seen_revisions(self) -> SeenRevisions:
+        """Return the revisions up to which it has seen pods and namespaces."""
+        return SeenRevisions(self.pods.revision or 0, self.namespaces.revision or 0)
 
     def relist(self) -> None:
-        """List pods by quorum, as after a 410."""
-        begun = self.clock()
-        self.pods.apply(page(self._truth.revision, *(pod.body() for pod in self._truth.pods.values())))
-        self._position = len(self._truth.told)
-        self._fresh.record_list(self._truth.revision, begun)
+        """List pods by a quorum read, as after a 410."""
+        started_at = self.clock()
+        self.pods.apply(page(self._truth.revision, *(pod.to_object() for pod in self._truth.pods.values())))
+        self._pod_position = len(self._truth.pod_events)
+        self._pod_freshness.record_list(self._truth.revision, started_at)
 
     def watch(self, events: int) -> bool:
-        """See some more events of pods; whether there were any."""
-        told = self._truth.told[self._position : self._position + events]
-        for each in told:
-            event = line(each.kind, each.pod.body())
+        """Receive the next events of pods; return whether there were any."""
+        received = self._truth.pod_events[self._pod_position : self._pod_position + events]
+        for each in received:
+            event = line(each.kind, each.pod.to_object())
             assert isinstance(event, Changed | Deleted)
             self.pods.apply(event)
-            self._fresh.record_event(each.revision)
-        self._position += len(told)
-        return bool(told)
+            self._pod_freshness.record_event(each.revision)
+        self._pod_position += len(received)
+        return bool(received)
 
     def watch_namespaces(self) -> bool:
-        """See the next namespace, or a bookmark."""
-        if self._namespace_position == len(self._truth.told_namespaces):
+        """Receive the next event of a namespace, or a bookmark; return whether there was an event."""
+        if self._namespace_position == len(self._truth.namespace_events):
             self.namespaces.apply(Bookmark(self._truth.revision))
-            self._fresh_namespaces.record_cluster_revision(self._truth.revision, self.clock())
-            self._fresh_namespaces.record_event(self._truth.revision)
+            self._namespace_freshness.record_cluster_revision(self._truth.revision, self.clock())
+            self._namespace_freshness.record_event(self._truth.revision)
             return False
-        told = self._truth.told_namespaces[self._namespace_position]
-        event = Deleted if told.gone else Changed
-        self.namespaces.apply(event(_namespace(told), told.revision))
-        self._fresh_namespaces.record_event(told.revision)
+        received = self._truth.namespace_events[self._namespace_position]
+        event = Deleted if received.is_deleted else Changed
+        self.namespaces.apply(event(_to_record(received), received.revision))
+        self._namespace_freshness.record_event(received.revision)
         self._namespace_position += 1
         return True
 
-    def ask(self) -> None:
-        """Ask which revision the cluster is at."""
-        self._fresh.record_cluster_revision(self._truth.revision, self.clock())
+    def request_progress(self) -> None:
+        """Request the current revision of the cluster."""
+        self._pod_freshness.record_cluster_revision(self._truth.revision, self.clock())
 
-    def bookmark(self) -> bool:
-        """Be told how far the watch is, where it has told everything."""
-        if self._position < len(self._truth.told):
+    def receive_bookmark(self) -> bool:
+        """Receive a bookmark of pods if there are no more events; return whether it did."""
+        if self._pod_position < len(self._truth.pod_events):
             return False
         self.pods.apply(Bookmark(self._truth.revision))
-        self._fresh.record_event(self._truth.revision)
+        self._pod_freshness.record_event(self._truth.revision)
         return True
 
     def catch_up(self) -> None:
-        """See everything, and know that."""
-        self.ask()
-        self.watch(len(self._truth.told))
-        self.bookmark()
+        """Receive every event, and the proof that there are no more."""
+        self.request_progress()
+        self.watch(len(self._truth.pod_events))
+        self.receive_bookmark()
         while self.watch_namespaces():
             pass
         self.watch_namespaces()
 
     def _list_namespaces(self) -> None:
-        begun = self.clock()
-        rows = [_namespace(each) for each in self._truth.namespaces.values()]
-        self.namespaces.apply(Replaced(rows, self._truth.revision))
-        self._namespace_position = len(self._truth.told_namespaces)
-        self._fresh_namespaces.record_list(self._truth.revision, begun)
+        started_at = self.clock()
+        records = [_to_record(each) for each in self._truth.namespaces.values()]
+        self.namespaces.apply(Replaced(records, self._truth.revision))
+        self._namespace_position = len(self._truth.namespace_events)
+        self._namespace_freshness.record_list(self._truth.revision, started_at)
 
-    def _current_at(self) -> float | None:
-        self._tasks.pause("looks how old its view is")
-        both = (self._fresh.confirmed_at, self._fresh_namespaces.confirmed_at)
-        known = [at for at in both if at is not None]
-        return min(known) if len(known) == len(both) else None
-
-
-def _gpus(counted: ActiveCap, size: int) -> Amounts:
-    return Amounts(dict.fromkeys(counted.resources, size)) if size else Amounts()
+    def _find_confirmed_at(self) -> float | None:
+        self._tasks.pause("computes the age of its stores")
+        pods_at, namespaces_at = self._pod_freshness.confirmed_at, self._namespace_freshness.confirmed_at
+        return None if pods_at is None or namespaces_at is None else min(pods_at, namespaces_at)
 
 
-def _namespace(told: Namespace) -> NamespaceRecord:
-    meta = {"name": told.name, "uid": told.uid, "resourceVersion": str(told.revision)}
-    body = {"metadata": meta | {"labels": dict.fromkeys(told.caps, "yes")}}
+def _to_amounts(cap: ActiveCap, size: int) -> Amounts:
+    return Amounts(dict.fromkeys(cap.resources, size)) if size else Amounts()
+
+
+def _to_record(namespace: Namespace) -> NamespaceRecord:
+    meta = {"name": namespace.name, "uid": namespace.uid, "resourceVersion": str(namespace.revision)}
+    body = {"metadata": meta | {"labels": dict.fromkeys(namespace.caps, "yes")}}
     event = NAMESPACE_CODEC.decode_event(json.dumps({"type": "ADDED", "object": body}).encode())
     assert isinstance(event, Changed)
-    row: NamespaceRecord = event.item
-    return row
+    record: NamespaceRecord = event.item
+    return record

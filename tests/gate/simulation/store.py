@@ -1,97 +1,97 @@
-"""A `LedgerStore` and a `PodReader` over the truth, whose calls take time, get lost, come late, or hear no answer."""
+"""A `LedgerStore` and a `PodReader` over the ground truth. Calls take time; they may be lost, late or unanswered."""
 
 from collections.abc import Callable
 
+from tests.gate.simulation.ground_truth import GroundTruth
 from tests.gate.simulation.tasks import Tasks
-from tests.gate.simulation.truth import Truth
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey, StoreUnavailableError, UnknownOutcomeError, VersionedLedger
 
-_LOST, _LATE, _DEAF = 0, 1, 2
-"""What becomes of a call, by the order of the schedule: of so many (`_OF`), one each."""
-_OF = 24
+_LOST, _LATE, _UNANSWERED = 0, 1, 2
+"""The faults of a call; the number of the schedule, modulo `_FATES`, chooses one or none."""
+_FATES = 24
 
 
 class Store:
-    """One replica's way to the ledgers; `written` is told of every ledger that is stored."""
+    """The connection of a replica to the ledgers; `check` is called with the key of every stored ledger."""
 
-    def __init__(self, truth: Truth, tasks: Tasks, written: Callable[[LedgerKey], None]) -> None:
+    def __init__(self, truth: GroundTruth, tasks: Tasks, check: Callable[[LedgerKey], None]) -> None:
         self._truth = truth
         self._tasks = tasks
-        self._written = written
+        self._check = check
 
-    def read(self, key: LedgerKey, patience: float) -> VersionedLedger | None:  # noqa: ARG002  # an order says when it ends
-        """The ledger as it is at some moment of this call; reads go on where writes stall.
+    def read(self, key: LedgerKey, patience: float) -> VersionedLedger | None:  # noqa: ARG002  # the schedule ends it
+        """Return the ledger at some moment of this call; reads are answered while etcd stalls.
 
         Raises:
-            StoreUnavailableError: no answer.
+            StoreUnavailableError: if there is no answer.
         """
-        fate = self._tasks.pause(f"reads {key.namespace or 'the shared ledger'}") % _OF
-        found = self._truth.books.get(key)
-        if self._tasks.pause("has read") % _OF == _DEAF or fate in {_LOST, _LATE}:
+        fate = self._tasks.pause(f"reads {key.namespace or 'the shared ledger'}") % _FATES
+        stored = self._truth.ledgers.get(key)
+        if self._tasks.pause("has read") % _FATES == _UNANSWERED or fate in {_LOST, _LATE}:
             raise StoreUnavailableError("no answer")
-        return VersionedLedger(found[0], str(found[1])) if found else None
+        return VersionedLedger(stored[0], str(stored[1])) if stored else None
 
     def write(self, key: LedgerKey, ledger: Ledger, version: str | None, patience: float) -> str | None:
-        """Compare and swap, sooner or later.
+        """Compare and swap, now or later.
 
         Raises:
-            LostAnswerError: it may have been stored, or may yet be.
+            UnknownOutcomeError: if the ledger may have been stored, or may yet be.
         """
 
-        def stored(revision: int) -> None:
-            self._truth.books[key] = ledger, revision
+        def store(revision: int) -> None:
+            self._truth.ledgers[key] = ledger, revision
 
-        return self._changed(key, version, f"writes {key.namespace or 'the shared ledger'}", stored, patience)
+        return self._change(key, version, f"writes {key.namespace or 'the shared ledger'}", store, patience)
 
     def remove(self, key: LedgerKey, found: VersionedLedger, patience: float) -> bool:
-        """Compare and delete, sooner or later.
+        """Compare and delete, now or later.
 
         Raises:
-            LostAnswerError: it may have gone, or may yet go.
+            UnknownOutcomeError: if the ledger may have been deleted, or may yet be.
         """
-        told = f"takes the ledger of {key.namespace} away"
-        return self._changed(key, found.version, told, lambda _: self._truth.books.pop(key), patience) is not None
+        name = f"deletes the ledger of {key.namespace}"
+        return self._change(key, found.version, name, lambda _: self._truth.ledgers.pop(key), patience) is not None
 
-    def _changed(
-        self, key: LedgerKey, version: str | None, told: str, change: Callable[[int], object], patience: float
+    def _change(
+        self, key: LedgerKey, version: str | None, name: str, change: Callable[[int], object], patience: float
     ) -> str | None:
-        won = list[str]()
+        outcomes = list[str]()
 
         def transaction() -> None:
-            found = self._truth.books.get(key)
-            if (str(found[1]) if found else None) == version:
+            stored = self._truth.ledgers.get(key)
+            if (str(stored[1]) if stored else None) == version:
                 self._truth.revision += 1
                 change(self._truth.revision)
-                won.append(str(self._truth.revision))
-                self._written(key)
-            elif not won:
-                won.append("")
+                outcomes.append(str(self._truth.revision))
+                self._check(key)
+            elif not outcomes:
+                outcomes.append("")
 
-        fate = self._tasks.pause(told) % _OF
+        fate = self._tasks.pause(name) % _FATES
         if fate == _LOST:
-            raise UnknownOutcomeError("lost on its way")
+            raise UnknownOutcomeError("lost")
         if fate == _LATE:
             self._truth.late.append(transaction)
-            raise UnknownOutcomeError("late on its way")
+            raise UnknownOutcomeError("late")
         self._truth.commit(transaction)
-        until = self._truth.clock() + patience
-        while self._tasks.pause("has written") % _OF != _DEAF:
-            if won:
-                return won[0] or None
-            if self._truth.clock() > until:
+        deadline = self._truth.clock() + patience
+        while self._tasks.pause("has written") % _FATES != _UNANSWERED:
+            if outcomes:
+                return outcomes[0] or None
+            if self._truth.clock() > deadline:
                 break
         raise UnknownOutcomeError("no answer")
 
     def read_pod_revision(self, namespace: str, name: str, uid: str) -> int | None:
-        """The revision of a pod, by a quorum read.
+        """Return the revision of a pod by a quorum read, or None if it is not stored.
 
         Raises:
-            StoreUnavailableError: no answer.
+            StoreUnavailableError: if there is no answer.
         """
-        fate = self._tasks.pause("reads a pod") % _OF
-        found = self._truth.pods.get(uid)
-        assert found is None or (found.namespace, f"pod-{found.uid}") == (namespace, name)
-        if self._tasks.pause("has read a pod") % _OF == _DEAF or fate in {_LOST, _LATE}:
+        fate = self._tasks.pause("reads a pod") % _FATES
+        pod = self._truth.pods.get(uid)
+        assert pod is None or (pod.namespace, f"pod-{pod.uid}") == (namespace, name)
+        if self._tasks.pause("has read a pod") % _FATES == _UNANSWERED or fate in {_LOST, _LATE}:
             raise StoreUnavailableError("no answer")
-        return found.revision if found else None
+        return pod.revision if pod else None

@@ -1,46 +1,56 @@
-"""The world: every step that a schedule can take. What a step chooses, it chooses by its numbers."""
+"""The world: every step that a schedule can take. A step chooses by its numbers alone."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from unittest.mock import patch
 
-from tests.gate.simulation.api_server import ApiServer
-from tests.gate.simulation.etcd import Etcd
-from tests.gate.simulation.ground import Act, Ground
-from tests.gate.simulation.processes import Processes
-from tests.gate.simulation.users import Users
-from tests.state.simulation.violation import ViolationError
+from tests.gate.simulation.actors import ApiServer, Etcd, Replicas, Users
+from tests.gate.simulation.environment import Environment, StepFunction
+from tests.gate.simulation.tasks import Signal
+from tests.schedules import ViolationError
+from webhook.state import batched_ledgers
 
 
-class World(Ground):
-    """Everything there is, and everybody who acts in it."""
+class World(Environment):
+    """The environment and the actors in it; `story` has a line for each step that did something."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._acts: Mapping[str, Act] = {
-            **Users(self).acts,
-            **ApiServer(self).acts,
-            **Etcd(self).acts,
-            **Processes(self).acts,
+        self.story: list[str] = []
+        self._steps: Mapping[str, StepFunction] = {
+            **Users(self).steps,
+            **ApiServer(self).steps,
+            **Etcd(self).steps,
+            **Replicas(self).steps,
             "tick": self._tick,
         }
 
     def step(self, op: str, a: int, b: int, token: int) -> str:
-        """Take a step; says what happened, or nothing when nothing could.
+        """Take a step; return its line of the story, which is empty if nothing could be done.
 
         Raises:
-            ViolationError: something does not hold any more.
+            ViolationError: if an invariant no longer holds.
         """
         self.token = token
-        did = self._acts[op](a, b)
-        if self.looking.violation:
-            raise ViolationError(self.looking.violation)
-        return did
-
-    def end(self) -> None:
-        """Leave no thread behind."""
-        for task in self.under_way:
-            task.kill()
-        self.under_way.clear()
+        line = self._steps[op](a, b)
+        if self.invariants.violation:
+            raise ViolationError(self.invariants.violation)
+        if line:
+            self.story.append(line)
+        return line
 
     def _tick(self, _a: int, _b: int) -> str:
         self.truth.now += 1.0
         return f"time {self.truth.now:.0f}"
+
+
+@contextmanager
+def open_world() -> Iterator[World]:
+    """Yield a world whose wait queues use its clock; end its threads on exit."""
+    world = World()
+    signal = type("WorldSignal", (Signal,), {"tasks": world.tasks, "now": staticmethod(world.truth.clock)})
+    with patch.object(batched_ledgers, "Event", signal):
+        try:
+            yield world
+        finally:
+            world.end()

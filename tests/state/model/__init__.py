@@ -1,8 +1,8 @@
-"""The rules of docs/caps.md as a model so small that everything that can happen in it is tried.
+"""The rules of docs/caps.md as a model so small that every order of its steps can be searched.
 
-The rule of this room: whole numbers instead of amounts, none of the product's code, and no chance. `searching` tries
-every order of steps, the shortest first; `rules` are the transitions, with the wrong ones that somebody may write;
-`world`, `entering`, `returning` and `stalling` are worlds in which they are played, `scenarios` who acts in them.
-`tests/state/simulation` plays the product's own transitions, by chance and in a larger world; whoever wants to change a
-rule changes it here first, and looks whether it still holds.
+The model uses whole numbers instead of amounts, none of the product's code, and no chance. `search` tries every order
+of steps, the shortest first. `rules` has the transitions, with their mutants; `world`, `entering`, `returning` and
+`stalling` are the worlds, `scenarios` the requests in them. `tests.state.simulation` plays the product's own
+transitions, by chance and in a larger world. A change of a rule begins here: change the model, and search for
+violations.
 """

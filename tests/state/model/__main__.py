@@ -1,40 +1,40 @@
-"""`python -m tests.state.model [SCENARIO]`: everything that can happen, as far as it can be tried; minutes."""
+"""`python -m tests.state.model [SCENARIO]`: search every scenario, or one, with the rules and with each mutant."""
 
 import sys
 import time
 
-from tests.state.model.scenarios import SCENARIOS, every
-from tests.state.model.searching import Searched
+from tests.state.model.scenarios import SCENARIOS, list_searches
+from tests.state.model.search import SearchResult
 
-_MOST = 2_000_000  # states; some 300 bytes each
+_MAX_STATES = 2_000_000  # some 300 bytes each
 
 
-def _say(line: str) -> None:
+def _print(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 def main() -> None:
-    """Search every scenario, or one, with the rules as they are and with each wrong one; 1 if one is not so."""
-    only, wanted = sys.argv[1:], True
-    _say("| scenario | variant | states | s | what breaks | steps |")
-    _say("| --- | --- | ---: | ---: | --- | ---: |")
-    for name, wrong in every():
+    """Search for minutes; exit with 1 if a mutant violates nothing, or the rules violate an invariant."""
+    only, is_expected = sys.argv[1:], True
+    _print("| scenario | mutant | states | s | violation | steps |")
+    _print("| --- | --- | ---: | ---: | --- | ---: |")
+    for name, mutant in list_searches():
         if only and name not in only:
             continue
-        begun = time.monotonic()
-        found = SCENARIOS[name].searched(_MOST, *filter(None, [wrong]))
-        wanted &= bool(found.broken) is bool(wrong)
-        _say(_row(name, wrong, found, time.monotonic() - begun))
-        if only and found.broken:
-            _say("\n".join(f"{number:3}. {told}" for number, told in enumerate(found.steps, 1)))
-    sys.exit(not wanted)
+        started_at = time.monotonic()
+        result = SCENARIOS[name].search(_MAX_STATES, *filter(None, [mutant]))
+        is_expected &= bool(result.violation) is bool(mutant)
+        _print(_format_row(name, mutant, result, time.monotonic() - started_at))
+        if only and result.violation:
+            _print("\n".join(f"{number:3}. {line}" for number, line in enumerate(result.story, 1)))
+    sys.exit(not is_expected)
 
 
-def _row(name: str, wrong: str, found: Searched, seconds: float) -> str:
-    states = f"{found.states:,}{'' if found.whole or found.broken else ' and more'}"
-    broken = found.broken.partition(":")[0] or "nothing"
-    return f"| {name} | {wrong} | {states} | {seconds:.0f} | {broken} | {len(found.steps) or ''} |"
+def _format_row(name: str, mutant: str, result: SearchResult, seconds: float) -> str:
+    states = f"{result.states:,}{'' if result.is_complete or result.violation else ' and more'}"
+    violation = result.violation.partition(":")[0] or "nothing"
+    return f"| {name} | {mutant} | {states} | {seconds:.0f} | {violation} | {len(result.story) or ''} |"
 
 
 if __name__ == "__main__":

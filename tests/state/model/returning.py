@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tests.state.model.rules import Wrong
+from tests.state.model.rules import Mutants
 
 _MAX_WRITES = 2
 _HARD = 1
@@ -57,17 +57,17 @@ Step = tuple[str, State]
 class Returning:
     """Two replicas, one of which may be behind in pods, in namespaces or in both."""
 
-    wrong: Wrong = frozenset()
+    mutants: Mutants = frozenset()
 
-    def begin(self) -> State:
+    def start(self) -> State:
         """Return the state in which the namespace is away and has no pod."""
         return State()
 
-    def broken(self, state: State) -> str:
+    def find_violation(self, state: State) -> str:
         """Return the invariant that does not hold: no reservation ignores a pod that its writer has seen return."""
         return "unseen: pod 1 is reserved by a count from before pod 0 returned" if state.has_ignored_pod else ""
 
-    def steps(self, state: State) -> Iterator[Step]:
+    def list_steps(self, state: State) -> Iterator[Step]:
         """Yield every next step and the state after it."""
         revision = state.revision + 1
         if not state.created_at and not state.returned_at:
@@ -124,7 +124,7 @@ class Returning:
         """Return whether the ledger may lack pods that this replica sees."""
         if ledger.namespaces_revision != replica.namespaces_revision:
             return True
-        if "no_pods_guard" in self.wrong:
+        if "no_pods_guard" in self.mutants:
             return False
         return ledger.pods_revision < replica.namespaces_revision and ledger.pods_revision < replica.pods_revision
 

@@ -1,135 +1,143 @@
-"""The ledger of one name, and its transitions; `wrong` names variants that stand in the place of a rule."""
+"""The ledger of one resource and its transitions; `mutants` names the rules that are replaced by wrong ones."""
 
 from collections.abc import Collection, Mapping
 from enum import Enum, auto
 from typing import NamedTuple
 
-Wrong = frozenset[str]
+Mutants = frozenset[str]
 Attempt = tuple[int, int]
-"""Which request, and its how manieth attempt."""
+"""The number of a request and the number of its attempt."""
 
 
-class Row(NamedTuple):
-    """A promise. `born` is when every observer has met it: earlier than any real one, which is the worst."""
+class Reservation(NamedTuple):
+    """A reservation. `first_seen` is the same for every observer, as early as possible, which is the worst case."""
 
     uid: str
-    base: int
-    to: int
-    by: Attempt
-    sole: bool
+    counted: int
+    requested: int
+    attempt: Attempt
+    single_attempt: bool
     creates: bool
-    born: int
+    first_seen: int
 
 
 class Ledger(NamedTuple):
-    """What is counted, as of which revision, and what is promised; rows by UID."""
+    """The used amount as of a revision of pods, and the reservations by UID."""
 
-    tally: int
-    as_of: int
-    rows: tuple[Row, ...] = ()
+    used: int
+    pods_revision: int
+    reservations: tuple[Reservation, ...] = ()
 
     @property
     def charged(self) -> int:
-        """What counts against the cap."""
-        return self.tally + sum(max(0, row.to - row.base) for row in self.rows)
+        """The amount that is compared with the cap."""
+        return self.used + sum(max(0, each.requested - each.counted) for each in self.reservations)
 
-    def row(self, uid: str) -> Row | None:
-        """A pod's promise."""
-        return next((row for row in self.rows if row.uid == uid), None)
+    def find_reservation(self, uid: str) -> Reservation | None:
+        """Return the reservation of a pod."""
+        return next((each for each in self.reservations if each.uid == uid), None)
 
-    def without(self, uid: str) -> "Ledger":
-        """The same, with no promise to a pod."""
-        return self._replace(rows=tuple(row for row in self.rows if row.uid != uid))
+    def without_reservation(self, uid: str) -> "Ledger":
+        """Return the ledger without the reservation of a pod."""
+        return self._replace(reservations=tuple(each for each in self.reservations if each.uid != uid))
 
-    def having(self, row: Row) -> "Ledger":
-        """The same, with this promise in the place of the pod's."""
-        return self._replace(rows=tuple(sorted([*self.without(row.uid).rows, row])))
-
-
-class Answer(Enum):
-    """What is said to an attempt."""
-
-    FREE = auto()
-    WRITE = auto()
-    REFUSE = auto()
+    def with_reservation(self, reservation: Reservation) -> "Ledger":
+        """Return the ledger with a reservation instead of the pod's earlier one."""
+        others = self.without_reservation(reservation.uid).reservations
+        return self._replace(reservations=tuple(sorted([*others, reservation])))
 
 
-class Ask(NamedTuple):
-    """What one attempt wants."""
+class Outcome(Enum):
+    """The result of the transition reserve."""
+
+    NEEDS_NO_WRITE = auto()
+    RESERVED = auto()
+    EXCEEDED = auto()
+
+
+class ReservationRequest(NamedTuple):
+    """The amounts of the stored and of the requested pod, and the attempt."""
 
     uid: str
-    old: int
-    new: int
-    by: Attempt
+    current: int
+    requested: int
+    attempt: Attempt
     creates: bool
 
 
-def reserve(ledger: Ledger, ask: Ask, hard: int, now: int, wrong: Wrong) -> tuple[Answer, Ledger]:
-    """Rule 2."""
-    row = ledger.row(ask.uid)
-    if row is None and ask.new <= ask.old:
-        return Answer.FREE, ledger
-    if row is not None and _is_thought_done(row, ask, wrong):
-        return Answer.FREE, ledger
-    after = ledger.having(_written(row, ask, now, wrong))
-    looks = after.charged > ledger.charged if "guards_growth" in wrong else ask.new > ask.old
-    if looks and after.charged > hard:
-        return Answer.REFUSE, ledger
-    return Answer.WRITE, after
+def reserve(
+    ledger: Ledger, request: ReservationRequest, hard: int, now: int, mutants: Mutants
+) -> tuple[Outcome, Ledger]:
+    """Reserve the requested amount (rule 2)."""
+    earlier = ledger.find_reservation(request.uid)
+    if earlier is None and request.requested <= request.current:
+        return Outcome.NEEDS_NO_WRITE, ledger
+    if earlier is not None and _is_taken_for_done(earlier, request, mutants):
+        return Outcome.NEEDS_NO_WRITE, ledger
+    after = ledger.with_reservation(_merge(earlier, request, now, mutants))
+    grows = after.charged > ledger.charged if "guards_growth" in mutants else request.requested > request.current
+    if grows and after.charged > hard:
+        return Outcome.EXCEEDED, ledger
+    return Outcome.RESERVED, after
 
 
-def _is_thought_done(row: Row, ask: Ask, wrong: Wrong) -> bool:
-    if "retry_without_write" in wrong and row.to >= ask.new:
+def _is_taken_for_done(earlier: Reservation, request: ReservationRequest, mutants: Mutants) -> bool:
+    if "retry_without_write" in mutants and earlier.requested >= request.requested:
         return True
-    return "change_first_wins" in wrong and not ask.creates
+    return "change_first_wins" in mutants and not request.creates
 
 
-def _written(row: Row | None, ask: Ask, now: int, wrong: Wrong) -> Row:
-    if row is None or ("change_replaces" in wrong and not ask.creates):
-        return Row(ask.uid, ask.old, ask.new, ask.by, sole=True, creates=ask.creates, born=now)
-    return Row(
-        ask.uid,
-        row.base if "merge_keeps_base" in wrong else min(row.base, ask.old),
-        max(row.to, ask.new),
-        ask.by,
-        sole="release_by_last" in wrong,
-        creates=row.creates and ask.creates,
-        born=row.born if "age_by_uid" in wrong else now,
+def _merge(earlier: Reservation | None, request: ReservationRequest, now: int, mutants: Mutants) -> Reservation:
+    uid, current, requested, attempt, creates = request
+    if earlier is None or ("change_replaces" in mutants and not creates):
+        return Reservation(uid, current, requested, attempt, single_attempt=True, creates=creates, first_seen=now)
+    return Reservation(
+        uid,
+        earlier.counted if "merge_keeps_base" in mutants else min(earlier.counted, current),
+        max(earlier.requested, requested),
+        attempt,
+        single_attempt="release_by_last" in mutants,
+        creates=earlier.creates and creates,
+        first_seen=earlier.first_seen if "age_by_uid" in mutants else now,
     )
 
 
-def release(ledger: Ledger, uid: str, by: Attempt, wrong: Wrong) -> Ledger:
-    """Rule 3."""
-    row = ledger.row(uid)
-    if row is None:
+def release(ledger: Ledger, uid: str, attempt: Attempt, mutants: Mutants) -> Ledger:
+    """Release the reservation of an attempt (rule 3)."""
+    reservation = ledger.find_reservation(uid)
+    if reservation is None:
         return ledger
-    mine = "release_by_uid" in wrong or (row.by == by and row.sole)
-    return ledger.without(uid) if mine else ledger
+    is_own = "release_by_uid" in mutants or (reservation.attempt == attempt and reservation.single_attempt)
+    return ledger.without_reservation(uid) if is_own else ledger
 
 
-class View(NamedTuple):
-    """What a watch shows: what each pod that is there holds, and whose deletion it has seen."""
+class UsageSnapshot(NamedTuple):
+    """The state of a watch: the amount of each stored pod, and the pods whose deletion it has seen."""
 
-    revision: int
-    held: Mapping[str, int]
-    gone: Collection[str] = ()
+    pods_revision: int
+    used_by_pod: Mapping[str, int]
+    deleted: Collection[str] = ()
 
 
-def recount(ledger: Ledger, view: View, wrong: Wrong) -> Ledger:
-    """Rule 4."""
-    if view.revision < ledger.as_of and "no_as_of" not in wrong:
+def recount(ledger: Ledger, snapshot: UsageSnapshot, mutants: Mutants) -> Ledger:
+    """Recount from a snapshot (rule 4)."""
+    if snapshot.pods_revision < ledger.pods_revision and "no_as_of" not in mutants:
         return ledger
-    rows = tuple(kept for row in ledger.rows if (kept := _kept(row, view, wrong)) is not None)
-    as_of = view.revision if "no_as_of" in wrong else max(view.revision, ledger.as_of)
-    return Ledger(sum(view.held.values()), as_of, rows)
+    remaining = (_count(each, snapshot, mutants) for each in ledger.reservations)
+    revision = snapshot.pods_revision
+    if "no_as_of" not in mutants:
+        revision = max(revision, ledger.pods_revision)
+    used = sum(snapshot.used_by_pod.values())
+    return Ledger(used, revision, tuple(each for each in remaining if each is not None))
 
 
-def _kept(row: Row, view: View, wrong: Wrong) -> Row | None:
-    if row.uid in view.gone:
+def _count(reservation: Reservation, snapshot: UsageSnapshot, mutants: Mutants) -> Reservation | None:
+    if reservation.uid in snapshot.deleted:
         return None
-    held = view.held.get(row.uid)
-    if held is None:
-        return row._replace(base=0)
-    if row.creates or "settle_on_sight" in wrong or ("settle_by_size" in wrong and held >= row.to):
+    used = snapshot.used_by_pod.get(reservation.uid)
+    if used is None:
+        return reservation._replace(counted=0)
+    is_settled = "settle_on_sight" in mutants or ("settle_by_size" in mutants and used >= reservation.requested)
+    if reservation.creates or is_settled:
         return None
-    return row if "no_rebase" in wrong else row._replace(base=held)
+    return reservation if "no_rebase" in mutants else reservation._replace(counted=used)

@@ -1,4 +1,4 @@
-"""Who acts in which world, and the wrong variants that it shows."""
+"""The worlds of the model, the requests in them, and the mutants that each one shows."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -6,37 +6,37 @@ from typing import Any
 
 from tests.state.model.entering import Entering
 from tests.state.model.returning import Returning
-from tests.state.model.rules import Wrong
-from tests.state.model.searching import Searched, search
+from tests.state.model.rules import Mutants
+from tests.state.model.search import SearchResult, search
 from tests.state.model.stalling import Stalling
 from tests.state.model.world import Requests, Spec
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A world, made for wrong rules or none, those that break it, and whether it is small enough for every run."""
+    """A world, the mutants that it shows, and whether it is small enough for every test run."""
 
-    says: str
-    world: Callable[[Wrong], Any]
-    variants: tuple[str, ...] = ()
-    quick: bool = False
+    description: str
+    create_world: Callable[[Mutants], Any]
+    mutants: tuple[str, ...] = ()
+    is_small: bool = False
 
-    def searched(self, most: int, *wrong: str) -> Searched:
-        """What is found in at most so many states."""
-        return search(self.world(frozenset(wrong)), most)
-
-
-def _requests(*specs: Spec, **more: Any) -> Callable[[Wrong], Requests]:
-    world = Requests(specs=specs, **more)
-    return lambda wrong: replace(world, wrong=wrong)
+    def search(self, max_states: int, *mutants: str) -> SearchResult:
+        """Search the world with the rules, or with mutants of them."""
+        return search(self.create_world(frozenset(mutants)), max_states)
 
 
-def _create(uid: str, to: int, *caps: int) -> Spec:
-    return Spec(uid, creates=True, to=to, caps=caps or (0,))
+def _requests(*specs: Spec, **settings: Any) -> Callable[[Mutants], Requests]:
+    world = Requests(specs=specs, **settings)
+    return lambda mutants: replace(world, mutants=mutants)
 
 
-def _change(uid: str, to: int, *caps: int) -> Spec:
-    return Spec(uid, creates=False, to=to, caps=caps or (0,))
+def _create(uid: str, requested: int, *caps: int) -> Spec:
+    return Spec(uid, creates=True, requested=requested, caps=caps or (0,))
+
+
+def _change(uid: str, requested: int, *caps: int) -> Spec:
+    return Spec(uid, creates=False, requested=requested, caps=caps or (0,))
 
 
 _ONE = (("+", "p", 1),)
@@ -45,7 +45,7 @@ _THREE = (("+", "p", 3),)
 
 SCENARIOS: Mapping[str, Scenario] = {
     "create": Scenario(
-        "two pods are created where one fits; two observers, one of which lists anew",
+        "two pods are created where one fits; two observers, one of which lists again",
         _requests(_create("u", 1), _create("w", 1), hard=(1,), ticks=4, observers=2, ends=1, restarts=1, crashes=True),
         ("no_as_of", "no_live_read", "short_bound", "settle_one_by_one"),
     ),
@@ -69,13 +69,13 @@ SCENARIOS: Mapping[str, Scenario] = {
         ("change_first_wins", "change_replaces"),
     ),
     "shrunk": Scenario(
-        "a pod that was large becomes small, and is then to become large after all, while another is created",
+        "a large pod is made small, and an earlier request makes it large again, while another is created",
         _requests(_change("p", 1), _change("p", 3), _create("w", 1), hard=(3,), ticks=0, before=_TWO),
         ("guards_growth",),
-        quick=True,
+        is_small=True,
     ),
-    "old promise": Scenario(
-        "two changes of one pod, of which the first may come to nothing",
+    "old reservation": Scenario(
+        "two changes of one pod, the first of which may never be stored",
         _requests(_change("p", 3), _change("p", 2), _create("w", 1), hard=(3,), ticks=5, before=_ONE, attempts=1),
         ("age_by_uid", "expire_change_by_get"),
     ),
@@ -94,14 +94,20 @@ SCENARIOS: Mapping[str, Scenario] = {
         ("release_by_last", "release_by_uid"),
     ),
     "each pod": Scenario(
-        "two changes of one pod under two caps; each pod's charge is looked at",
+        "two changes of one pod under two caps; each pod's charge is checked",
         _requests(
-            _change("p", 3, 0, 1), _change("p", 2, 0, 1), hard=(9, 9), ends=1, before=_ONE, strict=True, crashes=True
+            _change("p", 3, 0, 1),
+            _change("p", 2, 0, 1),
+            hard=(9, 9),
+            ends=1,
+            before=_ONE,
+            checks_pods=True,
+            crashes=True,
         ),
         ("release_by_last",),
     ),
     "created and changed": Scenario(
-        "a pod is created and changed twice; each pod's charge is looked at",
+        "a pod is created and changed twice; each pod's charge is checked",
         _requests(
             _create("u", 2),
             _change("u", 3),
@@ -111,26 +117,29 @@ SCENARIOS: Mapping[str, Scenario] = {
             observers=2,
             ends=1,
             restarts=1,
-            strict=True,
+            checks_pods=True,
         ),
         ("change_replaces", "settle_on_sight"),
     ),
     "base": Scenario(
-        "a pod is to grow and to shrink; each pod's charge is looked at",
-        _requests(_change("p", 4), _change("p", 1), hard=(9,), ticks=2, before=_THREE, strict=True),
+        "a pod is made larger and smaller; each pod's charge is checked",
+        _requests(_change("p", 4), _change("p", 1), hard=(9,), ticks=2, before=_THREE, checks_pods=True),
         ("merge_keeps_base",),
-        quick=True,
+        is_small=True,
     ),
-    "entering": Scenario("a namespace comes under a shared cap", Entering, ("no_ns_guard",), quick=True),
+    "entering": Scenario("a namespace enters a shared cap", Entering, ("no_ns_guard",), is_small=True),
     "returning": Scenario(
-        "a namespace returns to a shared cap with a pod that no cap counted", Returning, ("no_pods_guard",), quick=True
+        "a namespace returns to a shared cap with a pod that no cap counted",
+        Returning,
+        ("no_pods_guard",),
+        is_small=True,
     ),
-    "stalling": Scenario("etcd stalls for longer than the bound", Stalling, ("read_then_drop",), quick=True),
+    "stalling": Scenario("etcd stalls for longer than the bound", Stalling, ("read_then_drop",), is_small=True),
 }
 
 
-def every() -> Iterator[tuple[str, str]]:
-    """Each scenario, with the rules as they are (empty), and with each wrong one that it shows."""
+def list_searches() -> Iterator[tuple[str, str]]:
+    """Yield each scenario with the rules (an empty text) and with each mutant that it shows."""
     for name, scenario in SCENARIOS.items():
-        for wrong in ("", *scenario.variants):
-            yield name, wrong
+        for mutant in ("", *scenario.mutants):
+            yield name, mutant

@@ -1,10 +1,9 @@
 """A seeded, deterministic simulation of replicas that share ledgers, over the product's own transitions.
 
-The rule of this room: nothing here decides what a ledger says; that is `webhook.state.ledger`, called through `rules`,
-so that a wrong variant can stand in its place. A schedule is a list of numbers drawn from a seed; what they do is
-decided by the state of the world alone, so that any part of a schedule is a schedule: that is what shrinking needs.
+This package computes no ledger itself: it calls the transitions of `webhook.state.ledger` through `rules`, so that a
+mutant can replace one of them. `tests.schedules` draws the schedules and cuts down those that fail.
 
-`cluster` is the truth (API server and etcd), `handling` one admission attempt, `observing` what a replica knows and
-`upkeep` what it does of its own, `world` all steps, `invariants` what must hold after each, `quiet` what must hold in
-the end. `python -m tests.state.simulation --help` runs more of it than the suite does.
+`ground_truth` is the storage of the API server, `replica` the watches and memory of a replica, `handlers` one admission
+request in it, `replica_steps` its background work, `world` every step, `invariants` the checks after each step,
+`convergence` the checks at the end. `python -m tests.state.simulation --help` plays more schedules than the tests do.
 """

@@ -1,124 +1,120 @@
-"""What must hold after every step.
+"""The invariants, which are checked after every step.
 
-Pod by pod: what a ledger charges a UID is never less than what it holds, or may yet come to hold by an attempt that was
-promised room. In all: where policies and labels stay, what is held or may come to be never exceeds a cap.
+The claim of a pod is its size, or the larger size that an attempt with a reservation may still store. A ledger never
+charges a pod less than its claim. If policies and labels never change, the sum of all claims never exceeds a cap.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from tests.state.simulation.cluster import Cluster, Key, size_under
-from tests.state.simulation.handling import Phase, Request, State
-from tests.state.simulation.scenario import B, X, Y
-from tests.state.simulation.violation import ViolationError
+from tests.schedules import ViolationError
+from tests.state.simulation.ground_truth import GroundTruth, Key
+from tests.state.simulation.handlers import Phase, Request, RequestState
+from tests.state.simulation.scenario import UNITS, B, X, Y
 from webhook.accounting.amounts import Amounts
 from webhook.state.ledger.ledger import Operation
 
-_UNITS = {X: 1, Y: 2}
-
 
 class Invariants:
-    """Looks at what a step may have touched, and no further.
+    """Checks of the pods and ledgers that a step may have changed.
 
-    What came under a cap without having been charged to it is `foreign`: brought by a label, or stored under another
-    policy, so that the gate has not admitted under this cap. It is excused until a recount that must have seen it.
+    A pod is `foreign` to a cap if it was not charged to it: its namespace entered the cap by a label, or it was stored
+    under another policy. It is excused until a recount that must have counted it.
     """
 
-    def __init__(self, cluster: Cluster, requests: Mapping[str, list[Request]]) -> None:
-        self._cluster = cluster
+    def __init__(self, truth: GroundTruth, requests: Mapping[str, list[Request]]) -> None:
+        self._truth = truth
         self._requests = requests
         self._foreign: dict[Key, dict[tuple[str, str], tuple[int, int]]] = defaultdict(dict)
 
-    def may_hold(self, key: Key, uid: str, name: str) -> int:
-        """What a pod holds under a cap, or may come to hold by an attempt that was promised room for this name."""
-        cluster = self._cluster
-        pod = cluster.pods.get(uid)
-        most = size_under(cluster.scenario, cluster.labels, key, pod)
+    def compute_claim(self, key: Key, uid: str, name: str) -> int:
+        """Return the claim of a pod on a resource under a cap."""
+        truth = self._truth
+        claim = truth.size_under(key, truth.pods.get(uid))
         for request in self._requests.get(uid, ()):
-            under = key.cap in cluster.labels[request.namespace]
-            promised = name in request.names and key in _promised(request)
-            if under and promised and self._may_be_stored(request):
-                most = max(most, request.held(cluster, key)[1])
-        return most * _UNITS[name]
+            is_member = key.cap in truth.labels[request.namespace]
+            is_reserved = name in request.resources and key in _list_reserved(request)
+            if is_member and is_reserved and self._may_be_stored(request):
+                claim = max(claim, request.list_sizes(truth, key)[1])
+        return claim * UNITS[name]
 
     def _may_be_stored(self, request: Request) -> bool:
-        pod = self._cluster.pods.get(request.uid)
-        if request.state is not State.SENT and self._cluster.now - request.arrived >= B:
+        pod = self._truth.pods.get(request.uid)
+        if request.state is not RequestState.SENT and self._truth.now - request.arrived_at >= B:
             return False
-        if request.kind is Operation.CREATE:
+        if request.operation is Operation.CREATE:
             return pod is None
-        return pod is not None and pod.revision == request.seen
+        return pod is not None and pod.revision == request.old_revision
 
-    def pod(self, key: Key, uid: str) -> None:
-        """Look at one pod under one cap."""
-        book = self._cluster.books[key]
-        if book.ledger is None or book.ledger.initializer:
+    def check_pod(self, key: Key, uid: str) -> None:
+        """Check that a ledger charges a pod at least its claim."""
+        stored = self._truth.ledgers[key]
+        if stored.ledger is None or stored.ledger.initializer:
             return
-        row, counted = book.ledger.reservations.get(uid), book.counted.get(uid, Amounts())
-        promised = row.compute_reserved() if row else Amounts()
-        for name in book.ledger.resources:
-            claim = self.may_hold(key, uid, name)
-            charged = counted.get(name, 0) + promised.get(name, 0)
+        reservation, used = stored.ledger.reservations.get(uid), stored.used_by_pod.get(uid, Amounts())
+        reserved = reservation.compute_reserved() if reservation else Amounts()
+        for name in stored.ledger.resources:
+            claim = self.compute_claim(key, uid, name)
+            charged = used.get(name, 0) + reserved.get(name, 0)
             if charged < claim and (uid, name) not in self._foreign[key]:
-                raise ViolationError(f"undercount: {key} charges {uid} {charged} {name}; it holds or may hold {claim}")
+                raise ViolationError(f"undercount: {key} charges {uid} {charged} {name}; its claim is {claim}")
 
-    def ledger(self, key: Key, *, counts: bool) -> None:
-        """Look at every pod of a ledger that has just been written, `counts` says whether anew."""
-        book, cluster = self._cluster.books[key], self._cluster
-        if book.ledger is None:
+    def check_ledger(self, key: Key, *, is_recount: bool) -> None:
+        """Check every pod of a ledger that has just been written, and more if the write was a recount."""
+        ledger, truth = self._truth.ledgers[key].ledger, self._truth
+        if ledger is None:
             return
-        self._pardon(key)
-        uids = {*cluster.pods, *self._requests}
+        self._end_excuses(key)
+        uids = {*truth.pods, *self._requests}
         for uid in uids:
-            self.pod(key, uid)
-        if not book.ledger.initializer:
-            self.total(key, uids)
-        if counts:
-            self.tight(key)
+            self.check_pod(key, uid)
+        if not ledger.initializer:
+            self._check_total(key, uids)
+        if is_recount:
+            self._check_recount(key)
 
-    def tight(self, key: Key) -> None:
-        """Look that a recount has left nobody charged for more than is held or was promised."""
-        book = self._cluster.books[key]
-        for uid, row in book.ledger.reservations.items() if book.ledger else ():
-            counted, promised = book.counted.get(uid, Amounts()), row.compute_reserved()
-            for name in row.requested:
-                charged = counted.get(name, 0) + promised.get(name, 0)
-                if charged > max(counted.get(name, 0), row.requested[name]):
+    def _check_recount(self, key: Key) -> None:
+        """Check that a recount charges no pod more than the larger of its used and its requested amounts."""
+        stored = self._truth.ledgers[key]
+        for uid, reservation in stored.ledger.reservations.items() if stored.ledger else ():
+            used, reserved = stored.used_by_pod.get(uid, Amounts()), reservation.compute_reserved()
+            for name in reservation.requested:
+                charged = used.get(name, 0) + reserved.get(name, 0)
+                if charged > max(used.get(name, 0), reservation.requested[name]):
                     raise ViolationError(f"overcharge: {key} charges {uid} {charged} {name} right after a recount")
 
-    def total(self, key: Key, uids: Iterable[str]) -> None:
-        """Look at a cap in all."""
-        hard = self._cluster.cap(key).hard
-        if self._cluster.scenario.fixed:
-            most = sum(self.may_hold(key, uid, X) for uid in uids)
-            if most > hard:
-                raise ViolationError(f"over: {key} allows {hard}; {most} are held or promised")
+    def _check_total(self, key: Key, uids: Iterable[str]) -> None:
+        """Check that the sum of all claims does not exceed a cap."""
+        hard = self._truth.cap(key).hard
+        if self._truth.scenario.is_fixed:
+            claims = sum(self.compute_claim(key, uid, X) for uid in uids)
+            if claims > hard:
+                raise ViolationError(f"over: {key} allows {hard}; the claims are {claims}")
 
-    def store(self, uid: str, request: Request) -> None:
-        """Look at a pod that has just been stored, and note the caps that it was not charged to."""
-        cluster = self._cluster
-        pod = cluster.pods[uid]
-        for key in cluster.books:
-            if size_under(cluster.scenario, cluster.labels, key, pod):
+    def check_stored_pod(self, uid: str, request: Request) -> None:
+        """Check a pod that has just been stored, and excuse it under the caps to which it was not charged."""
+        truth = self._truth
+        pod = truth.pods[uid]
+        for key in truth.ledgers:
+            if truth.size_under(key, pod):
                 for name in (X, Y):
-                    if key not in request.judged or name not in request.names or self._moved(key, request):
+                    if key not in request.charged or name not in request.resources or self._has_entered(key, request):
                         self.excuse(key, uid, name)
-            self.pod(key, uid)
-            held = sum(size_under(cluster.scenario, cluster.labels, key, each) for each in cluster.pods.values())
-            if cluster.scenario.fixed and held > cluster.cap(key).hard:
-                raise ViolationError(f"over: {key} allows {cluster.cap(key).hard}; {held} are held")
+            self.check_pod(key, uid)
+            used = sum(truth.size_under(key, each) for each in truth.pods.values())
+            if truth.scenario.is_fixed and used > truth.cap(key).hard:
+                raise ViolationError(f"over: {key} allows {truth.cap(key).hard}; {used} are used")
 
-    def _moved(self, key: Key, request: Request) -> bool:
-        """Whether the namespace has come into the cap by a label since this request was judged."""
-        return self._cluster.entered.get((request.namespace, key.cap), 0) > request.label_revision
+    def _has_entered(self, key: Key, request: Request) -> bool:
+        """Return whether the namespace has entered the cap by a label since the handler evaluated the request."""
+        return self._truth.entered.get((request.namespace, key.cap), 0) > request.labels_revision
 
     def excuse(self, key: Key, uid: str, name: str) -> None:
-        """Hold nobody to what a ledger says of this pod until it must have been counted."""
-        cluster = self._cluster
-        self._foreign[key][uid, name] = cluster.pods[uid].revision, cluster.label_log[-1][0]
+        """Let a ledger charge less than the claim of a pod until the ledger must have counted it."""
+        self._foreign[key][uid, name] = self._truth.pods[uid].revision, self._truth.label_log[-1][0]
 
-    def _pardon(self, key: Key) -> None:
-        ledger = self._cluster.books[key].ledger
+    def _end_excuses(self, key: Key) -> None:
+        ledger = self._truth.ledgers[key].ledger
         foreign = self._foreign[key]
         if ledger is None or not foreign:
             return
@@ -127,11 +123,10 @@ class Invariants:
                 del foreign[uid, name]
 
 
-def _promised(request: Request) -> Iterable[Key]:
-    """The ledgers that have promised room to what the API server may store of this request."""
-    if request.state in {State.ALLOWED, State.SENT}:
-        return request.promised
+def _list_reserved(request: Request) -> Iterable[Key]:
+    """Return the ledgers with a reservation for a request that the API server may store."""
+    if request.state in {RequestState.ALLOWED, RequestState.SENT}:
+        return request.reserved
     handler = request.handler
-    if request.state is State.CALLING and handler is not None and handler.phase not in {Phase.BACK, Phase.OVER}:
-        return handler.confirmed
-    return ()
+    is_running = handler is not None and handler.phase not in {Phase.RELEASE, Phase.OVER}
+    return handler.confirmed if handler and is_running and request.state is RequestState.CALLING else ()

@@ -1,4 +1,4 @@
-"""The transitions under test: the product's own, unless a variant puts something else in their place."""
+"""The transitions under test: those of the product, unless a mutant replaces one."""
 
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
@@ -13,54 +13,53 @@ from webhook.state.ledger.reserve import Deferred, Exceeded, ReservationRequest,
 
 Pods = Mapping[str, Any]
 
-Counted = dict[str, Amounts]
-"""What a ledger's tally says of each pod, by UID: kept beside it, so that invariants can look at single pods."""
+UsedByPod = dict[str, Amounts]
+"""The part of each pod, by UID, in the used amounts of a ledger, for the invariants of single pods."""
 
 
-def landed(ledger: Ledger, uid: str, by: str) -> bool:
-    """Rule 1: a write whose answer was lost succeeded only if the row's `by` is this attempt's."""
-    row = ledger.reservations.get(uid)
-    return row is not None and row.attempt == by
+def _is_stored(ledger: Ledger, uid: str, attempt: str) -> bool:
+    """Rule 1: return whether a write with an unknown outcome succeeded: the reservation must be of this attempt."""
+    reservation = ledger.reservations.get(uid)
+    return reservation is not None and reservation.attempt == attempt
 
 
-def made(hard: Amounts, by: str) -> Ledger:
-    """Rule 7: a ledger whose past is not known."""
-    return Ledger(hard, initializer=by)
+def _initialize(hard: Amounts, initializer: str) -> Ledger:
+    """Rule 7: return a ledger whose past is unknown."""
+    return Ledger(hard, initializer=initializer)
 
 
-def tallied(_before: Counted, _ledger: Ledger, view: UsageSnapshot) -> Counted:
-    """After a recount the tally is the view's."""
-    return {uid: amounts for uid, amounts in view.used_by_pod.items() if amounts}
+def _split_used(_before: UsedByPod, _ledger: Ledger, snapshot: UsageSnapshot) -> UsedByPod:
+    """Return the part of each pod in the used amounts after a recount: that of the snapshot."""
+    return {uid: amounts for uid, amounts in snapshot.used_by_pod.items() if amounts}
 
 
-def gone(deleted: AbstractSet[str], _seen: AbstractSet[str]) -> AbstractSet[str]:
-    """Rule 4: what a view calls gone is what its watch has shown deleted, and nothing else that it sees."""
+def _select_deleted(deleted: AbstractSet[str], _other_pods: AbstractSet[str]) -> AbstractSet[str]:
+    """Rule 4: return the pods that a snapshot calls deleted: those whose deletion the watch has reported."""
     return deleted
 
 
-def listed(_before: Pods, now: Pods) -> Pods:
-    """Rule 4: a list is one state of one moment."""
+def _relist(_before: Pods, now: Pods) -> Pods:
+    """Rule 4: return the pods of a list, which are those of one moment."""
     return now
 
 
 @dataclass(frozen=True)
 class Rules:
-    """Every rule by its place."""
+    """The implementation of every rule; without `compares` the store swaps and does not compare."""
 
     reserve: Callable[[Ledger, ReservationRequest], Reserved | Exceeded | Deferred] = reserve
-    withdraw: Callable[[Ledger, str, str], Ledger] = release
+    release: Callable[[Ledger, str, str], Ledger] = release
     recount: Callable[[Ledger, UsageSnapshot], Ledger | StaleSnapshot] = recount
     expire: Callable[[Ledger, ReservationAges, LiveRead], Ledger] = expire
-    reopen: Callable[[Ledger, ReservationAges, UsageSnapshot, float], Ledger | StaleSnapshot | NotDue] = activate
-    govern: Callable[[Ledger, Amounts, frozenset[str]], Ledger] = apply_limits
+    activate: Callable[[Ledger, ReservationAges, UsageSnapshot, float], Ledger | StaleSnapshot | NotDue] = activate
+    apply_limits: Callable[[Ledger, Amounts, frozenset[str]], Ledger] = apply_limits
     ages: Callable[[float], ReservationAges] = ReservationAges
-    landed: Callable[[Ledger, str, str], bool] = landed
-    made: Callable[[Amounts, str], Ledger] = made
-    tallied: Callable[[Counted, Ledger, UsageSnapshot], Counted] = tallied
-    gone: Callable[[AbstractSet[str], AbstractSet[str]], AbstractSet[str]] = gone
-    listed: Callable[[Pods, Pods], Pods] = listed
+    is_stored: Callable[[Ledger, str, str], bool] = _is_stored
+    initialize: Callable[[Amounts, str], Ledger] = _initialize
+    split_used: Callable[[UsedByPod, Ledger, UsageSnapshot], UsedByPod] = _split_used
+    select_deleted: Callable[[AbstractSet[str], AbstractSet[str]], AbstractSet[str]] = _select_deleted
+    relist: Callable[[Pods, Pods], Pods] = _relist
     compares: bool = True
-    """Whether the store compares before it swaps; a variant shows what follows when it does not."""
 
 
 PRODUCT = Rules()

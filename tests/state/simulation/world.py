@@ -1,385 +1,389 @@
-"""The world: every step that a schedule can take, and what it does to whom.
+"""The world: every step that a schedule can take.
 
-A step that has nothing to act on does nothing and says so; everything that a step chooses, it chooses by its numbers.
+A step chooses by its numbers alone. If it can do nothing it returns an empty line.
 """
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import replace
 
-from tests.state.simulation.cluster import Book, Cluster, Key, Pod, Write, amounts, is_under, keys_of, members
-from tests.state.simulation.handling import Handler, Phase, Policy, Request, State
+from tests.schedules import Step, pick
+from tests.state.simulation.ground_truth import (
+    GroundTruth,
+    Key,
+    Pod,
+    StoredLedger,
+    Write,
+    amounts,
+    hash_members,
+    is_under,
+    list_keys,
+)
+from tests.state.simulation.handlers import Handler, Phase, Policy, Request, RequestState
 from tests.state.simulation.invariants import Invariants
-from tests.state.simulation.observing import Replica
-from tests.state.simulation.picking import pick
+from tests.state.simulation.replica import Replica
+from tests.state.simulation.replica_steps import ReplicaSteps, StepFunction
 from tests.state.simulation.rules import PRODUCT, Rules
-from tests.state.simulation.scenario import B, Scenario, Step, X, Y
-from tests.state.simulation.upkeep import Upkeep
+from tests.state.simulation.scenario import B, Scenario, X, Y
 from webhook.state.ledger.ledger import Ledger, Operation
 
-_MOST_REQUESTS = 5
-_MOST_HANDLERS = 6
-_MOST_WRITES = 6
+_MAX_REQUESTS = 5
+_MAX_HANDLERS = 6
+_MAX_WRITES = 6
 _NAMES = 2
-
-Act = Callable[[int, int, int], str]
 
 
 class World:
-    """Everything there is, from the first step on. `told` collects what happened, when somebody wants to read it."""
+    """The ground truth, the requests and the replicas; `story` has a line for each step that did something."""
 
     def __init__(self, scenario: Scenario, rules: Rules = PRODUCT) -> None:
         self.scenario = scenario
         self.rules = rules
-        self.cluster = Cluster(scenario)
-        labels = scenario.labels or (frozenset(range(len(scenario.caps))),) * scenario.namespaces
-        self.cluster.label_log.append((1, labels))
-        every = frozenset(range(len(scenario.caps)))
-        self.policies = [Policy(tuple(cap.hard for cap in scenario.caps), frozenset({X}), every)]
+        self.truth = GroundTruth(scenario)
+        all_caps = frozenset(range(len(scenario.caps)))
+        self.truth.label_log.append((1, scenario.labels or (all_caps,) * scenario.namespaces))
+        self.policies = [Policy(tuple(cap.hard for cap in scenario.caps), frozenset({X}), all_caps)]
         self.requests: list[Request] = []
-        self.by_uid: dict[str, list[Request]] = defaultdict(list)
+        self.requests_by_uid: dict[str, list[Request]] = defaultdict(list)
         self.handlers: list[Handler] = []
         self.writes: list[Write] = []
-        self.invariants = Invariants(self.cluster, self.by_uid)
-        self.told: list[str] = []
+        self.invariants = Invariants(self.truth, self.requests_by_uid)
+        self.story: list[str] = []
         self._token = 0
         self._uids = 0
         self._nonces = 0
         self._populate()
-        self.replicas = [Replica(number, self.cluster, rules) for number in range(scenario.replicas)]
+        self.replicas = [Replica(number, self.truth, rules) for number in range(scenario.replicas)]
         for replica in self.replicas:
-            replica.load(0, every)
-        upkeep = Upkeep(self.cluster, rules, self.replicas, self.policies, self.handlers, self._send)
-        self._acts = self._all_acts(upkeep)
-
-    def step(self, step: Step) -> str:
-        """Take a step; says what happened, or nothing when nothing could."""
-        op, a, b, c = step
-        self._token = c
-        return self._acts[op](a, b, c)
-
-    def _all_acts(self, upkeep: Upkeep) -> dict[str, Act]:
-        """What each operation of a schedule does."""
-        return {
+            replica.load(0, all_caps)
+        replica_steps = ReplicaSteps(self.truth, rules, self.replicas, self.policies, self.handlers, self._send)
+        self._steps: Mapping[str, StepFunction] = {
+            **replica_steps.list_steps(),
             "create": self._create,
             "change": self._change,
             "delete": self._delete,
             "end": self._end,
             "touch": self._touch,
             "call": self._call,
-            "go": self._go,
+            "proceed": self._proceed,
             "give_up": self._give_up,
             "store": self._store,
-            "land": self._land,
+            "arrive": self._arrive,
             "lose": self._lose,
             "stall": self._stall,
             "commit": self._commit,
-            "forget": self._forget,
+            "delete_ledger": self._delete_ledger,
             "tick": self._tick,
             "relabel": self._relabel,
             "publish": self._publish,
-            "retire": self._retire,
-            "watch": upkeep.watch,
-            "watch_namespaces": upkeep.watch_namespaces,
-            "relist": upkeep.relist,
-            "count": upkeep.count,
-            "tend": upkeep.tend,
-            "lead": upkeep.lead,
-            "load": upkeep.load,
-            "crash": upkeep.crash,
-            "freeze": upkeep.freeze,
-            "thaw": upkeep.thaw,
+            "toggle_cap": self._toggle_cap,
         }
+
+    def step(self, step: Step) -> str:
+        """Take a step; return its line of the story, which is empty if nothing could be done."""
+        op, a, b, c = step
+        self._token = c
+        line = self._steps[op](a, b, c)
+        if line:
+            self.story.append(line)
+        return line
 
     def _populate(self) -> None:
         for namespace, size in self.scenario.pods:
-            uid = self._uid()
+            uid = self._create_uid()
             token = self._uids * 9973 & 0xFFFF
-            self.cluster.put(Pod(uid, namespace, uid, size, classed=True, ended=False, revision=0, token=token))
-        labels = self.cluster.labels
+            self.truth.put(Pod(uid, namespace, uid, size, classed=True, ended=False, revision=0, token=token))
         for number, cap in enumerate(self.scenario.caps):
-            for namespace in (-1,) if cap.shared else range(self.scenario.namespaces):
-                self._open(Key(number, namespace), labels)
+            for namespace in (-1,) if cap.is_shared else range(self.scenario.namespaces):
+                self._create_ledger(Key(number, namespace))
 
-    def _open(self, key: Key, labels: tuple[frozenset[int], ...]) -> None:
-        """The ledger of a cap over the pods that are there from the start."""
-        names = self.policies[0].names
-        counted = {
-            uid: amounts(pod.size, names)
-            for uid, pod in self.cluster.pods.items()
+    def _create_ledger(self, key: Key) -> None:
+        """Store the ledger of a cap, with the pods that exist at the start."""
+        labels, resources = self.truth.labels, self.policies[0].resources
+        used_by_pod = {
+            uid: amounts(pod.size, resources)
+            for uid, pod in self.truth.pods.items()
             if is_under(self.scenario, labels, key, pod)
         }
         ledger = Ledger(
-            self.policies[0].bounds(key),
-            amounts(sum(each[X] for each in counted.values()), names),
-            resources=names,
-            pods_revision=self.cluster.revision,
+            self.policies[0].list_limits(key),
+            amounts(sum(used[X] for used in used_by_pod.values()), resources),
+            resources=resources,
+            pods_revision=self.truth.revision,
             namespaces_revision=1,
-            namespaces_hash=members(self.scenario, labels, key),
+            namespaces_hash=hash_members(self.scenario, labels, key),
         )
-        self.cluster.books[key] = Book(ledger, self.cluster.revision, counted)
+        self.truth.ledgers[key] = StoredLedger(ledger, self.truth.revision, used_by_pod)
 
-    def _uid(self) -> str:
+    def _create_uid(self) -> str:
         self._uids += 1
         return f"u{self._uids}"
 
-    def _size(self, number: int) -> int:
-        least, most = self.scenario.sizes
-        return least + number % (most - least + 1)
+    def _choose_size(self, number: int) -> int:
+        smallest, largest = self.scenario.sizes
+        return smallest + number % (largest - smallest + 1)
 
-    # Users, and what becomes of pods
+    # Users and kubelets
 
     def _create(self, a: int, b: int, c: int) -> str:
-        if len(self.requests) >= _MOST_REQUESTS:
+        if len(self.requests) >= _MAX_REQUESTS:
             return ""
         namespace, name = a % self.scenario.namespaces, f"p{b % _NAMES}"
-        request = Request(
-            self._uid(), Operation.CREATE, namespace, name, self._size(c), (c >> 8) % 3 > 0, self.cluster.now
-        )
-        return self._arrives(request)
+        size, classed = self._choose_size(c), (c >> 8) % 3 > 0
+        uid = self._create_uid()
+        return self._accept(Request(uid, Operation.CREATE, namespace, name, size, classed, self.truth.now))
 
     def _change(self, a: int, b: int, c: int) -> str:
-        pod = pick([pod for pod in self.cluster.pods.values() if not pod.ended], a)
-        if pod is None or len(self.requests) >= _MOST_REQUESTS:
+        pod = self._pick_running_pod(a)
+        if pod is None or len(self.requests) >= _MAX_REQUESTS:
             return ""
-        size = self._size(b)
-        classed = pod.classed if c % 3 else not pod.classed
-        request = Request(pod.uid, Operation.UPDATE, pod.namespace, pod.name, size, classed, self.cluster.now)
+        size, classed = self._choose_size(b), pod.classed if c % 3 else not pod.classed
+        request = Request(pod.uid, Operation.UPDATE, pod.namespace, pod.name, size, classed, self.truth.now)
         self._refresh(request, pod)
-        return self._arrives(request)
+        return self._accept(request)
 
-    def _arrives(self, request: Request) -> str:
+    def _accept(self, request: Request) -> str:
         request.token = self._token
         self.requests.append(request)
-        self.by_uid[request.uid].append(request)
-        asked = f"{request.kind} {request.uid} (namespace {request.namespace}) with {request.size}"
-        return f"{asked}{'' if request.classed else ', unclassed'} arrives; it has {request.old_size}"
+        self.requests_by_uid[request.uid].append(request)
+        line = f"{request.operation} {request.uid} (namespace {request.namespace}) with {request.size}"
+        return f"{line}{'' if request.classed else ', unclassed'} arrives; it has {request.old_size}"
 
     def _refresh(self, request: Request, pod: Pod) -> None:
-        request.seen, request.old_size, request.old_classed = pod.revision, pod.size, pod.classed
-        request.state, request.handler = State.CALLING, None
+        """Call the webhook again, for the pod as it is stored now."""
+        request.old_revision, request.old_size, request.old_classed = pod.revision, pod.size, pod.classed
+        request.state, request.handler = RequestState.CALLING, None
 
-    def _over(self, request: Request) -> None:
-        request.state = State.OVER
+    def _close(self, request: Request) -> None:
+        request.state = RequestState.OVER
         self.requests.remove(request)
-        of_pod = self.by_uid[request.uid]
+        of_pod = self.requests_by_uid[request.uid]
         of_pod.remove(request)
         if not of_pod:
-            del self.by_uid[request.uid]
+            del self.requests_by_uid[request.uid]
 
     def _delete(self, a: int, _b: int, _c: int) -> str:
-        pod = pick(list(self.cluster.pods.values()), a)
-        if pod is None or self.cluster.stalled:
+        pod = pick(list(self.truth.pods.values()), a)
+        if pod is None or self.truth.is_stalled:
             return ""
-        self.cluster.remove(pod.uid)
-        return f"{pod.uid} is deleted (revision {self.cluster.revision})"
+        self.truth.delete(pod.uid)
+        return f"{pod.uid} is deleted (revision {self.truth.revision})"
 
     def _end(self, a: int, _b: int, _c: int) -> str:
-        return self._update(a, "ends", ended=True)
+        return self._update_status(a, "ends", ended=True)
 
     def _touch(self, a: int, _b: int, _c: int) -> str:
-        return self._update(a, "has another status", ended=False)
+        return self._update_status(a, "has another status", ended=False)
 
-    def _update(self, a: int, what: str, *, ended: bool) -> str:
-        pod = pick([pod for pod in self.cluster.pods.values() if not pod.ended], a)
-        if pod is None or self.cluster.stalled:
+    def _update_status(self, a: int, change: str, *, ended: bool) -> str:
+        pod = self._pick_running_pod(a)
+        if pod is None or self.truth.is_stalled:
             return ""
-        self.cluster.put(pod._replace(ended=ended))
-        return f"{pod.uid} {what} (revision {self.cluster.revision})"
+        self.truth.put(pod._replace(ended=ended))
+        return f"{pod.uid} {change} (revision {self.truth.revision})"
 
-    # The API server
+    def _pick_running_pod(self, number: int) -> Pod | None:
+        return pick([pod for pod in self.truth.pods.values() if not pod.ended], number)
+
+    # The API server and its webhook calls
 
     def _call(self, a: int, b: int, _c: int) -> str:
-        """Call the webhook: for the first time, or again while the call before may still be at work."""
-        request = pick([each for each in self.requests if each.state is State.CALLING], a)
+        """Call the webhook: the first time, or again while the previous handler may still run."""
+        request = pick([each for each in self.requests if each.state is RequestState.CALLING], a)
         replica = self.replicas[b % len(self.replicas)]
-        if request is None or len(self.handlers) >= _MOST_HANDLERS:
+        if request is None or len(self.handlers) >= _MAX_HANDLERS:
             return ""
-        if self.cluster.now - request.arrived >= B:
-            self._over(request)
-            return f"{request.kind} {request.uid} has run out of time"
-        again = request.handler is not None
-        if again and a % 5:
+        if self._has_timed_out(request):
+            return f"{request.operation} {request.uid} has timed out"
+        is_repeated = request.handler is not None
+        if is_repeated and a % 5:
             return ""
         self._nonces += 1
         policy = self.policies[replica.policy]
-        by = f"n{self._nonces}@{replica.clock():.0f}"
-        request.names = policy.names
-        request.handler = Handler(by, request, replica, policy, self.cluster, self.rules, self._send)
+        attempt = f"n{self._nonces}@{replica.clock():.0f}"
+        request.resources = policy.resources
+        request.handler = Handler(attempt, request, replica, policy, self.truth, self.rules, self._send)
         request.handler.token = self._token
         self.handlers.append(request.handler)
-        return (
-            f"replica {replica.number} is called{' again' if again else ''} for {request.uid}: attempt n{self._nonces}"
-        )
+        again = " again" if is_repeated else ""
+        return f"replica {replica.number} is called{again} for {request.uid}: attempt n{self._nonces}"
 
-    def _go(self, a: int, b: int, c: int) -> str:
-        """An attempt goes on."""
-        handler = pick([each for each in self.handlers if not each.replica.frozen], a)
+    def _has_timed_out(self, request: Request) -> bool:
+        """Return whether the in-flight bound of a request is over, and close it then."""
+        if self.truth.now - request.arrived_at < B:
+            return False
+        self._close(request)
+        return True
+
+    def _proceed(self, a: int, b: int, c: int) -> str:
+        """Let a handler take its next step."""
+        handler = self._pick_handler(a)
         if handler is None:
             return ""
-        did = handler.step(b)
+        line = handler.step(b)
         if handler.phase is Phase.OVER:
             self.handlers.remove(handler)
-            return f"{handler.name} {did}{self._reply(handler, lost=c % 16 == 0)}"
+            return f"{handler.name} {line}{self._respond(handler, is_lost=c % 16 == 0)}"
         for key in handler.confirmed:
-            self.invariants.pod(key, handler.request.uid)
-        return f"{handler.name} {did}" if did else ""
+            self.invariants.check_pod(key, handler.request.uid)
+        return f"{handler.name} {line}" if line else ""
 
-    def _reply(self, handler: Handler, *, lost: bool) -> str:
+    def _respond(self, handler: Handler, *, is_lost: bool) -> str:
         request = handler.request
-        if request.handler is not handler or request.state is not State.CALLING:
-            return "; nobody waits for it"
-        if lost:
+        if request.handler is not handler or request.state is not RequestState.CALLING:
+            return "; the API server no longer waits for it"
+        if is_lost:
             request.handler = None
-            return "; the answer is lost"
-        if not handler.allows:
-            self._over(request)
-            return "; the request is refused, or sent away"
-        request.state = State.ALLOWED
-        request.promised, request.judged = frozenset(handler.confirmed), frozenset(handler.keys)
-        request.names, request.label_revision = handler.policy.names, handler.label_revision
+            return "; the response is lost"
+        if not handler.is_allowed:
+            self._close(request)
+            return "; the request is rejected"
+        request.state = RequestState.ALLOWED
+        request.reserved, request.charged = frozenset(handler.confirmed), frozenset(handler.keys)
+        request.resources, request.labels_revision = handler.policy.resources, handler.labels_revision
         return ""
 
     def _give_up(self, a: int, _b: int, _c: int) -> str:
-        handler = pick([each for each in self.handlers if not each.replica.frozen], a)
-        did = handler.give_up() if handler else ""
-        return f"{handler.name} {did}" if handler and did else ""
+        handler = self._pick_handler(a)
+        line = handler.give_up() if handler else ""
+        return f"{handler.name} {line}" if handler and line else ""
+
+    def _pick_handler(self, number: int) -> Handler | None:
+        return pick([each for each in self.handlers if not each.replica.is_frozen], number)
 
     def _store(self, a: int, _b: int, _c: int) -> str:
-        """Hand an allowed request to etcd, in time."""
-        request = pick([each for each in self.requests if each.state is State.ALLOWED], a)
+        """Send an allowed request to etcd, before its in-flight bound is over."""
+        request = pick([each for each in self.requests if each.state is RequestState.ALLOWED], a)
         if request is None:
             return ""
-        if self.cluster.now - request.arrived >= B:
-            self._over(request)
-            return f"{request.kind} {request.uid} has run out of time"
-        request.state = State.SENT
-        self.cluster.commit(lambda: self._stored(request))
-        return f"{request.kind} {request.uid} is sent to etcd" + (
-            "" if self.cluster.waiting else f" and stored (revision {self.cluster.revision})"
+        if self._has_timed_out(request):
+            return f"{request.operation} {request.uid} has timed out"
+        request.state = RequestState.SENT
+        self.truth.commit(lambda: self._commit_pod(request))
+        return f"{request.operation} {request.uid} is sent to etcd" + (
+            "" if self.truth.waiting else f" and stored (revision {self.truth.revision})"
         )
 
-    def _stored(self, request: Request) -> None:
-        cluster, pod = self.cluster, self.cluster.pods.get(request.uid)
-        if request.kind is Operation.CREATE and (request.namespace, request.name) not in cluster.names:
-            new = Pod(
-                request.uid, request.namespace, request.name, request.size, request.classed, ended=False, revision=0
-            )
-        elif request.kind is Operation.UPDATE and pod is not None and pod.revision == request.seen:
-            new = pod._replace(size=request.size, classed=request.classed)
-        elif request.kind is Operation.UPDATE and pod is not None and not pod.ended:
-            self._refresh(request, pod)  # the object changed meanwhile: admission runs again
+    def _commit_pod(self, request: Request) -> None:
+        truth, pod = self.truth, self.truth.pods.get(request.uid)
+        operation, size, classed = request.operation, request.size, request.classed
+        if operation is Operation.CREATE and (request.namespace, request.name) not in truth.names:
+            new = Pod(request.uid, request.namespace, request.name, size, classed, ended=False, revision=0)
+        elif operation is Operation.UPDATE and pod is not None and pod.revision == request.old_revision:
+            new = pod._replace(size=size, classed=classed)
+        elif operation is Operation.UPDATE and pod is not None and not pod.ended:
+            self._refresh(request, pod)  # the stored pod has changed: admission runs again
             return
         else:
-            self._over(request)
+            self._close(request)
             return
-        cluster.put(new if new.token else new._replace(token=request.token))
-        self._over(request)
-        self.invariants.store(request.uid, request)
+        truth.put(new if new.token else new._replace(token=request.token))
+        self._close(request)
+        self.invariants.check_stored_pod(request.uid, request)
 
-    # Writes on their way, and etcd
+    # Writes of ledgers, and etcd
 
     def _send(self, write: Write) -> bool:
-        if len(self.writes) >= _MOST_WRITES:
+        if len(self.writes) >= _MAX_WRITES:
             return False
         write.token = self._token
         self.writes.append(write)
         return True
 
-    def _land(self, a: int, b: int, _c: int) -> str:
-        """A write reaches etcd, sooner or later than others; its answer may get lost, and it may come twice."""
+    def _arrive(self, a: int, b: int, _c: int) -> str:
+        """Let a write arrive in etcd, in any order; its answer may be lost, and it may arrive twice."""
         write = pick(self.writes, a)
         if write is None:
             return ""
-        twice, lost = b % 16 == 1, b % 5 == 0
-        if not twice:
+        is_repeated, is_lost = b % 16 == 1, b % 5 == 0
+        if not is_repeated:
             self.writes.remove(write)
-        self.cluster.commit(lambda: self._written(write, lost=lost))
+        self.truth.commit(lambda: self._commit_ledger(write, is_lost=is_lost))
         return (
-            f"{write.what} reaches etcd for {write.key} on version {write.version}"
-            f"{', and will come again' if twice else ''}{'; its answer gets lost' if lost else ''}"
+            f"{write.name} arrives in etcd for {write.key} on version {write.version}"
+            f"{', and will arrive again' if is_repeated else ''}{'; its answer is lost' if is_lost else ''}"
         )
 
-    def _written(self, write: Write, *, lost: bool) -> None:
-        cluster = self.cluster
-        won = cluster.books[write.key].version == write.version or not self.rules.compares
-        if won:
-            cluster.revision += 1
-            cluster.books[write.key] = Book(write.ledger, cluster.revision, write.counted)
-            self.invariants.ledger(write.key, counts=write.counts)
-        if not lost:
-            write.answer(won)
+    def _commit_ledger(self, write: Write, *, is_lost: bool) -> None:
+        truth = self.truth
+        is_stored = truth.ledgers[write.key].version == write.version or not self.rules.compares
+        if is_stored:
+            truth.revision += 1
+            truth.ledgers[write.key] = StoredLedger(write.ledger, truth.revision, write.used_by_pod)
+            self.invariants.check_ledger(write.key, is_recount=write.is_recount)
+        if not is_lost:
+            write.answer(is_stored)
 
     def _lose(self, a: int, _b: int, _c: int) -> str:
         write = pick(self.writes, a)
         if write is None:
             return ""
         self.writes.remove(write)
-        return f"{write.what} for {write.key} is lost on its way"
+        return f"{write.name} for {write.key} is lost"
 
     def _stall(self, _a: int, _b: int, _c: int) -> str:
-        if self.cluster.stalled:
+        if self.truth.is_stalled:
             return ""
-        self.cluster.stalled = True
+        self.truth.is_stalled = True
         return "etcd stalls"
 
     def _commit(self, a: int, _b: int, _c: int) -> str:
-        """Go on inside etcd, and commit what waits there, in the order in which it came."""
-        if self.cluster.stalled:
+        """End a stall of etcd, or commit its first waiting transaction."""
+        if self.truth.is_stalled:
             if a % 4:
                 return ""
-            self.cluster.stalled = False
-            return "etcd goes on"
-        if not self.cluster.waiting:
+            self.truth.is_stalled = False
+            return "etcd continues"
+        if not self.truth.waiting:
             return ""
-        self.cluster.waiting.pop(0)()
-        return f"etcd commits the first of what waits (revision {self.cluster.revision})"
+        self.truth.waiting.pop(0)()
+        return f"etcd commits the first waiting transaction (revision {self.truth.revision})"
 
-    def _forget(self, a: int, _b: int, _c: int) -> str:
-        """A ledger is lost: a memory store's process restarted, or somebody removed the finalizer."""
-        key = self.cluster.key(a)
-        if self.cluster.books[key].ledger is None or self.cluster.waiting:
+    def _delete_ledger(self, a: int, _b: int, _c: int) -> str:
+        """Delete a ledger: the process with a store in memory restarted, or a user removed the finalizer."""
+        key = self.truth.pick_key(a)
+        if self.truth.ledgers[key].ledger is None or self.truth.waiting:
             return ""
-        self.cluster.revision += 1
-        self.cluster.books[key] = Book(None, self.cluster.revision, {})
-        return f"the ledger {key} is lost"
+        self.truth.revision += 1
+        self.truth.ledgers[key] = StoredLedger(None, self.truth.revision, {})
+        return f"the ledger {key} is deleted"
 
     # Time, labels and policies
 
     def _tick(self, _a: int, _b: int, _c: int) -> str:
-        self.cluster.now += 1
-        return f"time {self.cluster.now}"
+        self.truth.now += 1
+        return f"time {self.truth.now}"
 
     def _relabel(self, a: int, b: int, _c: int) -> str:
-        """A namespace goes into a cap, or out of it."""
+        """Let a namespace enter a cap or leave it."""
         namespace, cap = a % self.scenario.namespaces, b % len(self.scenario.caps)
-        labels = list(self.cluster.labels)
+        labels = list(self.truth.labels)
         labels[namespace] = labels[namespace] ^ {cap}
-        self.cluster.relabel(tuple(labels))
-        if cap in labels[namespace]:
-            self._excuse_all(namespace, cap)
-        going = "into" if cap in labels[namespace] else "out of"
-        return f"namespace {namespace} goes {going} cap {cap} (revision {self.cluster.revision})"
+        self.truth.relabel(tuple(labels))
+        enters = cap in labels[namespace]
+        if enters:
+            self._excuse_pods(namespace, cap)
+        return f"namespace {namespace} {'enters' if enters else 'leaves'} cap {cap} (revision {self.truth.revision})"
 
-    def _excuse_all(self, namespace: int, cap: int) -> None:
-        keys = [key for key in keys_of(self.scenario, self.cluster.labels, namespace) if key.cap == cap]
-        for uid, pod in self.cluster.pods.items():
+    def _excuse_pods(self, namespace: int, cap: int) -> None:
+        keys = [key for key in list_keys(self.scenario, self.truth.labels, namespace) if key.cap == cap]
+        for uid, pod in self.truth.pods.items():
             if pod.namespace == namespace:
                 for key in keys:
                     for name in (X, Y):
                         self.invariants.excuse(key, uid, name)
 
     def _publish(self, a: int, b: int, c: int) -> str:
-        """Another policy: another bound, or other names."""
+        """Publish a policy with another limit or other resources."""
         last = self.policies[-1]
         hard = list(last.hard)
         hard[a % len(hard)] = 1 + b % 8
-        names = frozenset({X, Y}) if Y not in last.names else frozenset({X})
-        self.policies.append(replace(last, hard=tuple(hard)) if c % 3 else replace(last, names=names))
-        return f"policy {len(self.policies) - 1} is published: {hard if c % 3 else sorted(names)}"
+        resources = frozenset({X, Y}) if Y not in last.resources else frozenset({X})
+        self.policies.append(replace(last, hard=tuple(hard)) if c % 3 else replace(last, resources=resources))
+        return f"policy {len(self.policies) - 1} is published: {hard if c % 3 else sorted(resources)}"
 
-    def _retire(self, a: int, _b: int, _c: int) -> str:
-        """Another policy without a cap, or with it again as it was."""
+    def _toggle_cap(self, a: int, _b: int, _c: int) -> str:
+        """Publish a policy without a cap, or with it again."""
         cap = a % len(self.scenario.caps)
         caps = self.policies[-1].caps ^ {cap}
         self.policies.append(replace(self.policies[-1], caps=caps))

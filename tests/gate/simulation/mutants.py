@@ -1,0 +1,167 @@
+"""The mutants: each replaces one part of the product by a wrong one, a few lines that look reasonable.
+
+`python -m tests.gate.simulation mutants` prints how each one fails; docs/caps.md has the table.
+"""
+# ruff: noqa: SLF001  # the replaced functions are private to the classes of the product
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+from unittest.mock import patch
+
+from msgspec.structs import replace
+
+from tests.gate.simulation.runner import MIXES, simulate
+from tests.schedules import Failure, Mutant, Program, Simulation, Step
+from webhook.admission.cap_index import ActiveCap
+from webhook.gate import charging, ledger_reconciler
+from webhook.gate.charging import ReserveTransition
+from webhook.gate.ledger_reconciler import LedgerReconciler, ReconcileResult
+from webhook.gate.usage_lister import Membership, UsageLister
+from webhook.state.batched_ledgers import BatchedLedgers, CachedLedger
+from webhook.state.ledger.expire import ReservationAges
+from webhook.state.ledger.ledger import Ledger
+from webhook.state.ports import LedgerKey
+
+_find_membership = UsageLister.find_membership
+_write = BatchedLedgers._write
+_cache_result = LedgerReconciler._cache_result
+
+
+def _is_stored_for_uid(transition: ReserveTransition, ledger: Ledger) -> bool:
+    return transition.pod.uid in ledger.reservations
+
+
+def _accept_unanswered(
+    ledgers: BatchedLedgers, key: LedgerKey, cached: CachedLedger, batch: Any, deadline: float
+) -> bool:
+    return _write(ledgers, key, cached, batch, deadline) or any(waiter.sent_result for waiter, _ in batch.results)
+
+
+def _ignore_conflict(*args: Any) -> bool:
+    return _write(*args) or True
+
+
+def _complete_before_write(
+    ledgers: BatchedLedgers, key: LedgerKey, cached: CachedLedger, batch: Any, deadline: float
+) -> bool:
+    for waiter, result in batch.results:
+        cached.queue.complete(waiter, result)
+    return _write(ledgers, key, cached, batch, deadline)
+
+
+def _release_by_uid(ledger: Ledger, uid: str, _attempt: str) -> Ledger:
+    return ledger.with_reservation(uid, None)
+
+
+def _confirm_without_write(
+    reconciler: LedgerReconciler, key: LedgerKey, ages: ReservationAges, result: ReconcileResult, started_at: float
+) -> None:
+    written = ReconcileResult(result.ledger, result.expired, is_written=True)
+    _cache_result(reconciler, key, ages, written, started_at)
+
+
+def _is_empty_but_for_reservations(ledger: Ledger) -> bool:
+    return not (ledger.used or ledger.initializer)
+
+
+def _find_unchanged_membership(lister: UsageLister, cap: ActiveCap, key: LedgerKey) -> Membership | None:
+    membership = _find_membership(lister, cap, key)
+    return membership and replace(membership, last_change=0)
+
+
+def _may_lack_namespaces_only(_transition: ReserveTransition, ledger: Ledger, membership: Membership) -> bool:
+    return ledger.namespaces_revision < membership.last_change
+
+
+def _mutant(
+    rule: int, description: str, replacement: AbstractContextManager[Any], mix: str = "storms", seed: int = 0
+) -> Mutant:
+    product = simulate(mix)
+
+    def play(steps: Sequence[Step], end: int) -> Failure | None:
+        with replacement:
+            return product.play(steps, end)
+
+    return Mutant(rule, description, Simulation(product.draw, play), product, seed)
+
+
+MUTANTS: Mapping[str, Mutant] = {
+    "silence_is_success": _mutant(
+        1,
+        "takes a write without an answer for done",
+        patch.object(BatchedLedgers, "_write", _accept_unanswered),
+        seed=2,
+    ),
+    "wins_every_race": _mutant(
+        1, "takes a write that met a conflict for done", patch.object(BatchedLedgers, "_write", _ignore_conflict)
+    ),
+    "tells_before_it_writes": _mutant(
+        1,
+        "completes the waiting calls before their write is done",
+        patch.object(BatchedLedgers, "_write", _complete_before_write),
+    ),
+    "lands_by_uid": _mutant(
+        1,
+        "takes any reservation of the pod for its own after an unknown outcome",
+        patch.object(ReserveTransition, "is_stored_in", _is_stored_for_uid),
+        seed=25,
+    ),
+    "withdraws_by_uid": _mutant(
+        3,
+        "releases the reservation of its pod, whichever attempt wrote it",
+        patch.object(charging, "release", _release_by_uid),
+        seed=3,
+    ),
+    "counts_torn": _mutant(
+        4,
+        "recounts without the pods of a namespace that was deleted and created again, the latter unseen",
+        patch.object(UsageLister, "_is_inconsistent", lambda _lister, _cap, _key: False),
+        mix="short-lived namespaces",
+        seed=750,
+    ),
+    "never_left": _mutant(
+        5,
+        "reserves by a count from before a namespace left its cap and returned",
+        patch.object(UsageLister, "find_membership", _find_unchanged_membership),
+        mix="relabelled namespaces",
+        seed=31,
+    ),
+    "ignores_newer_pods": _mutant(
+        5,
+        "reserves by a count of the current namespaces and of pods from before one of them returned",
+        patch.object(ReserveTransition, "_may_lack_pods", _may_lack_namespaces_only),
+        mix="relabelled namespaces",
+        seed=58,
+    ),
+    "marks_unwritten": _mutant(
+        6,
+        "takes a reconciliation that wrote nothing for a write",
+        patch.object(LedgerReconciler, "_cache_result", _confirm_without_write),
+        mix="old reservations",
+        seed=52,
+    ),
+    "has_no_past": _mutant(
+        7,
+        "takes a missing ledger for one that never existed",
+        patch.object(UsageLister, "is_new_ledger", lambda _lister, _key: True),
+        seed=20,
+    ),
+    "takes_promising": _mutant(
+        7,
+        "deletes the ledger of a deleted namespace although it has reservations",
+        patch.object(ledger_reconciler, "_is_empty", _is_empty_but_for_reservations),
+        mix="short-lived namespaces",
+        seed=1311,
+    ),
+    "puts_back": _mutant(
+        8,
+        "charges a restored cap by the earlier count of its ledger",
+        patch.object(UsageLister, "get_required_revision", lambda _lister, _cap: 0),
+        seed=1,
+    ),
+}
+
+PROGRAM = Program(
+    "tests.gate.simulation", {mix: simulate(mix) for mix in MIXES}, MUTANTS, marks=("_`", "`_"), cuts_down=False
+)

@@ -1,0 +1,67 @@
+"""No schedule of some hundred violates an invariant, and each mutant does; `make simulate` plays more schedules."""
+
+import itertools
+import re
+
+import pytest
+
+from tests.gate.simulation.mutants import MUTANTS, PROGRAM
+from tests.gate.simulation.runner import MIXES, simulate
+from tests.gate.simulation.world import open_world
+
+_SCHEDULES = 40
+_MAX_SCHEDULES = 1000
+"""The number of schedules to try if the seed of a mutant no longer fails."""
+
+
+@pytest.mark.parametrize("mix", MIXES)
+def test_no_schedule_violates_an_invariant(mix: str) -> None:
+    PROGRAM.check(mix, range(_SCHEDULES))
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_mutant_fails_and_the_product_passes_the_same_schedule(name: str) -> None:
+    MUTANTS[name].check(_MAX_SCHEDULES)
+
+
+def test_the_document_lists_every_mutant_and_no_other() -> None:
+    assert PROGRAM.read_table_rows() == PROGRAM.list_table_rows()
+
+
+def test_a_seed_has_the_same_story_every_time() -> None:
+    story = _play("storms", 7)
+    assert _play("storms", 7) == story
+    assert len(story) > 200
+
+
+def test_pods_and_ledgers_are_stored_and_expired_reservations_are_read() -> None:
+    """Schedules without these steps would violate nothing either."""
+    missing = {
+        "create u# is sent to etcd",
+        "update u# is sent to etcd",
+        "replica # writes team-a",
+        "a late write arrives",
+        "replica # reads a pod",
+        "replica # waits in the queue",
+        "replica # crashes and starts again",
+    }
+    for seed, mix in itertools.product(range(30), MIXES):
+        missing -= {re.sub(r"\d+", "#", line) for line in _play(mix, seed)}
+        if not missing:
+            break
+    assert not missing
+
+
+def test_every_kind_of_step_does_something() -> None:
+    useful: set[str] = set()
+    for seed, mix in itertools.product(range(12), ("storms", "relabelled namespaces")):
+        with open_world() as world:
+            useful |= {step[0] for step in simulate(mix).draw(seed) if world.step(*step)}
+    assert useful == {step for weights in MIXES.values() for step, weight in weights.items() if weight}
+
+
+def _play(mix: str, seed: int) -> list[str]:
+    with open_world() as world:
+        for step in simulate(mix).draw(seed):
+            world.step(*step)
+        return world.story

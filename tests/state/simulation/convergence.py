@@ -1,0 +1,131 @@
+"""Convergence: the end of a schedule, after which every ledger must be exact.
+
+Requests end, one replica goes on, the others stay frozen. After the in-flight bound and a few writes of that replica
+the charged amounts of every ledger must equal the used ones; a recount must free the amounts of a deleted pod.
+"""
+
+from dataclasses import replace
+
+from tests.schedules import ViolationError
+from tests.state.simulation.ground_truth import Key, is_under
+from tests.state.simulation.handlers import RequestState
+from tests.state.simulation.replica import Replica
+from tests.state.simulation.scenario import UNITS, B
+from tests.state.simulation.world import World
+from webhook.state.ledger.ledger import Ledger, Operation
+
+_EXPIRY_ROUNDS = 3
+"""Write, read and expire: a third round finds nothing to do."""
+
+
+class Convergence:
+    """The end of a world. `choice` decides about the writes and requests in flight, and picks the replica."""
+
+    def __init__(self, world: World, choice: int) -> None:
+        self._world = world
+        self._truth = world.truth
+        self._choice = choice
+        self._replica: Replica = world.replicas[choice % len(world.replicas)]
+
+    def check(self) -> None:
+        """Let the world converge.
+
+        Raises:
+            ViolationError: if a ledger charges more than is used, or an invariant does not hold.
+        """
+        self._end_requests()
+        self._recount_all()
+        self._check_creations()
+        for _ in range(B):
+            self._step("tick")
+        self._recount_all()
+        for number, key in enumerate(list(self._truth.ledgers)):
+            self._expire(number, key)
+        self._check_exact("after the bound")
+        if self._truth.pods:
+            self._step("delete", self._choice)
+            self._recount_all()
+            self._check_exact("after a deletion and one recount")
+
+    def _end_requests(self) -> None:
+        """Store or lose the writes and the allowed requests, end all handlers, freeze the other replicas."""
+        world, bits = self._world, self._choice
+        while world.writes:
+            self._step("lose" if bits & 1 else "arrive")
+            bits >>= 1
+        while self._truth.is_stalled or self._truth.waiting:
+            self._step("commit")
+        for _ in range(len(world.requests)):
+            if bits & 1 and any(each.state is RequestState.ALLOWED for each in world.requests):
+                self._step("store")
+            bits >>= 1
+        world.handlers.clear()
+        for replica in world.replicas:
+            replica.is_frozen = replica is not self._replica
+        world.policies.append(replace(world.policies[-1], caps=frozenset(range(len(world.scenario.caps)))))
+        self._replica.load(len(world.policies) - 1, world.policies[-1].caps)
+
+    def _recount_all(self) -> None:
+        """Let the replica see every event, apply the limits, and recount every ledger."""
+        self._replica.catch_up()
+        for number, key in enumerate(list(self._truth.ledgers)):
+            if self._truth.ledgers[key].ledger is None:
+                self._initialize(key)
+            self._step("lead", self._replica.number, number)
+            self._store_writes()
+            self._step("recount", self._replica.number, number)
+            self._store_writes()
+            self._replica.observe(key)
+
+    def _initialize(self, key: Key) -> None:
+        world = self._world
+        ledger = world.rules.initialize(world.policies[-1].list_limits(key), "convergence")
+        stored = self._truth.ledgers[key]
+        self._truth.ledgers[key] = stored._replace(ledger=ledger, version=self._truth.revision)
+
+    def _expire(self, number: int, key: Key) -> None:
+        for _ in range(_EXPIRY_ROUNDS):
+            self._step("expire", self._replica.number, number, 1)
+            self._store_writes()
+            if self._find_ledger(key).initializer:
+                self._step("relist", self._replica.number)
+                self._replica.catch_up()
+            self._step("expire", self._replica.number, number, 0)
+            self._store_writes()
+
+    def _check_creations(self) -> None:
+        """Check that one recount has removed the reservation of every created pod that is stored."""
+        truth = self._truth
+        for key in truth.ledgers:
+            for uid, reservation in self._find_ledger(key).reservations.items():
+                pod = truth.pods.get(uid)
+                is_stored = pod is not None and is_under(truth.scenario, truth.labels, key, pod)
+                if is_stored and reservation.operation is Operation.CREATE:
+                    raise ViolationError(f"not freed: after a recount {key} still reserves for {uid}, which is stored")
+
+    def _check_exact(self, moment: str) -> None:
+        truth = self._truth
+        for key in truth.ledgers:
+            units = sum(truth.size_under(key, pod) for pod in truth.pods.values())
+            ledger = self._find_ledger(key)
+            charged = ledger.compute_charged()
+            for name in ledger.resources:
+                if ledger.initializer or charged.get(name, 0) != units * UNITS[name]:
+                    raise ViolationError(
+                        f"not freed: {moment} {key} charges {charged.get(name, 0)} {name}, and pods use "
+                        f"{units * UNITS[name]}{' (initializing)' if ledger.initializer else ''}"
+                    )
+
+    def _find_ledger(self, key: Key) -> Ledger:
+        ledger = self._truth.ledgers[key].ledger
+        assert ledger is not None
+        return ledger
+
+    def _store_writes(self) -> None:
+        while self._world.writes:
+            self._step("arrive", 0, 2)
+
+    def _step(self, op: str, a: int = 0, b: int = 0, c: int = 0) -> None:
+        line = self._world.step((op, a, b, c))
+        if line:
+            self._world.story[-1] = f"convergence: {line}"

@@ -1,0 +1,155 @@
+"""The ground truth: the stored pods and labels, the transactions that wait inside etcd, and the ledgers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import NamedTuple
+
+from tests.state.simulation.rules import UsedByPod
+from tests.state.simulation.scenario import UNITS, Cap, Scenario
+from webhook.accounting.amounts import Amounts
+from webhook.state.ledger.ledger import Ledger
+
+Labels = tuple[frozenset[int], ...]
+"""For each namespace, the caps that select it by its labels."""
+
+
+class Key(NamedTuple):
+    """The key of a ledger: a cap and a namespace, which is -1 if the cap is shared."""
+
+    cap: int
+    namespace: int
+
+
+class Pod(NamedTuple):
+    """A stored pod of `size` units; filtered caps count it if it is `classed`."""
+
+    uid: str
+    namespace: int
+    name: str
+    size: int
+    classed: bool
+    ended: bool
+    revision: int
+    token: int = 0
+
+
+class StoredLedger(NamedTuple):
+    """A ledger in etcd, or none, with its version and the part of each pod in its used amounts."""
+
+    ledger: Ledger | None
+    version: int
+    used_by_pod: UsedByPod
+
+
+@dataclass(eq=False)
+class Write:
+    """A write of a ledger in flight: computed from one version, without effect on any other."""
+
+    key: Key
+    ledger: Ledger
+    used_by_pod: UsedByPod
+    version: int
+    name: str
+    is_recount: bool = False
+    token: int = 0
+    answer: Callable[[bool], None] = lambda _: None
+
+
+@cache
+def amounts(size: int, resources: frozenset[str]) -> Amounts:
+    """Return the amounts of these resources for a size in units, without zeros."""
+    return Amounts({name: size * UNITS[name] for name in resources if size})
+
+
+@dataclass
+class GroundTruth:
+    """API server and etcd, with the one revision counter of etcd.
+
+    `entered` has the revision at which a namespace last entered a cap by its labels. etcd commits `waiting`
+    transactions in their order, whether or not their senders still wait.
+    """
+
+    scenario: Scenario
+    now: int = 0
+    revision: int = 1
+    is_stalled: bool = False
+    pods: dict[str, Pod] = field(default_factory=dict)
+    log: list[tuple[int, str, Pod | None]] = field(default_factory=list)
+    names: dict[tuple[int, str], str] = field(default_factory=dict)
+    label_log: list[tuple[int, Labels]] = field(default_factory=list)
+    entered: dict[tuple[int, int], int] = field(default_factory=dict)
+    ledgers: dict[Key, StoredLedger] = field(default_factory=dict)
+    waiting: list[Callable[[], None]] = field(default_factory=list)
+
+    @property
+    def labels(self) -> Labels:
+        """The current labels of the namespaces."""
+        return self.label_log[-1][1]
+
+    def cap(self, key: Key) -> Cap:
+        """Return the cap of a ledger."""
+        return self.scenario.caps[key.cap]
+
+    def pick_key(self, number: int) -> Key:
+        """Return the key of a ledger by its number."""
+        return list(self.ledgers)[number % len(self.ledgers)]
+
+    def commit(self, transaction: Callable[[], None]) -> None:
+        """Commit a transaction now, or after those that wait."""
+        if self.is_stalled or self.waiting:
+            self.waiting.append(transaction)
+        else:
+            transaction()
+
+    def put(self, pod: Pod) -> None:
+        """Store a pod at the next revision."""
+        self.revision += 1
+        stored = pod._replace(revision=self.revision)
+        self.pods[pod.uid] = stored
+        self.names[pod.namespace, pod.name] = pod.uid
+        self.log.append((self.revision, pod.uid, stored))
+
+    def delete(self, uid: str) -> None:
+        """Delete a pod at the next revision."""
+        self.revision += 1
+        pod = self.pods.pop(uid)
+        del self.names[pod.namespace, pod.name]
+        self.log.append((self.revision, uid, None))
+
+    def relabel(self, labels: Labels) -> None:
+        """Replace the labels of the namespaces at the next revision."""
+        self.revision += 1
+        before = self.labels
+        self.label_log.append((self.revision, labels))
+        for namespace, caps in enumerate(labels):
+            self.entered |= {(namespace, cap): self.revision for cap in caps - before[namespace]}
+
+    def size_under(self, key: Key, pod: Pod | None) -> int:
+        """Return the units of a pod that a cap must count under the current labels."""
+        if pod is None or pod.ended or not is_under(self.scenario, self.labels, key, pod):
+            return 0
+        return pod.size
+
+
+def list_keys(scenario: Scenario, labels: Labels, namespace: int) -> list[Key]:
+    """Return the ledgers of a namespace under these labels, in the order of their writes."""
+    return [
+        Key(number, -1 if cap.is_shared else namespace)
+        for number, cap in enumerate(scenario.caps)
+        if number in labels[namespace]
+    ]
+
+
+def hash_members(scenario: Scenario, labels: Labels, key: Key) -> str:
+    """Return a stand-in for the hash of the member namespaces of a ledger under these labels."""
+    if scenario.caps[key.cap].is_shared:
+        return ",".join(str(number) for number, caps in enumerate(labels) if key.cap in caps)
+    return str(key.namespace) if key.cap in labels[key.namespace] else ""
+
+
+def is_under(scenario: Scenario, labels: Labels, key: Key, pod: Pod) -> bool:
+    """Return whether the cap of a ledger counts a pod under these labels: by its namespace and by the cap's filter."""
+    if key.cap not in labels[pod.namespace] or key.namespace not in {-1, pod.namespace}:
+        return False
+    return pod.classed or not scenario.caps[key.cap].is_filtered

@@ -1,0 +1,288 @@
+"""One admission request in a replica, from the call of the API server to the response, in the steps of the gate.
+
+Any other step of the world may come between two steps of a handler; a handler without steps is slow or frozen. It goes
+on if the API server no longer waits for its response.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from tests.schedules import ViolationError
+from tests.state.simulation.ground_truth import GroundTruth, Key, Write, amounts, hash_members, list_keys
+from tests.state.simulation.replica import Replica
+from tests.state.simulation.rules import Rules
+from tests.state.simulation.scenario import X
+from webhook.accounting.amounts import Amounts
+from webhook.state.ledger.ledger import Ledger, Operation
+from webhook.state.ledger.recount import StaleSnapshot
+from webhook.state.ledger.reserve import Deferred, Exceeded, Prerequisite, ReservationRequest, Reserved
+
+
+@dataclass
+class Policy:
+    """A policy file: the limit of each cap in units, the counted resources, and the active caps."""
+
+    hard: tuple[int, ...]
+    resources: frozenset[str]
+    caps: frozenset[int]
+
+    def list_limits(self, key: Key) -> Amounts:
+        """Return the hard limits of a ledger's cap."""
+        return amounts(self.hard[key.cap], self.resources)
+
+
+class RequestState(StrEnum):
+    """The progress of a request in the API server."""
+
+    CALLING = "calling"
+    ALLOWED = "allowed"
+    SENT = "sent"
+    OVER = "over"
+
+
+@dataclass
+class Request:
+    """A creation or an update in the API server; `old_revision` is that of the pod which it replaces.
+
+    `reserved` are the ledgers that have a reservation for it, `charged` those that its handler has evaluated, by the
+    `resources` of its policy and the labels as of `labels_revision`.
+    """
+
+    uid: str
+    operation: Operation
+    namespace: int
+    name: str
+    size: int
+    classed: bool
+    arrived_at: int
+    old_revision: int = 0
+    old_size: int = 0
+    old_classed: bool = False
+    state: RequestState = RequestState.CALLING
+    handler: "Handler | None" = None
+    reserved: frozenset[Key] = frozenset()
+    charged: frozenset[Key] = frozenset()
+    resources: frozenset[str] = frozenset()
+    labels_revision: int = 0
+    token: int = 0
+
+    def list_sizes(self, truth: GroundTruth, key: Key) -> tuple[int, int]:
+        """Return the units of the stored and of the requested pod that a cap counts."""
+        is_filtered = truth.cap(key).is_filtered
+        old = self.old_size if self.old_classed or not is_filtered else 0
+        return old, self.size if self.classed or not is_filtered else 0
+
+
+class Phase(StrEnum):
+    """The next work of a handler."""
+
+    CHECK = "check"
+    RESERVE = "reserve"
+    WAIT = "wait"
+    RELEASE = "release"
+    OVER = "over"
+
+
+@dataclass
+class Handler:
+    """One attempt: a call of the webhook, in one replica, under one policy."""
+
+    attempt: str
+    request: Request
+    replica: Replica
+    policy: Policy
+    truth: GroundTruth
+    rules: Rules
+    send: Callable[[Write], bool]
+    confirmed: dict[Key, None] = field(default_factory=dict)
+    tried: dict[Key, None] = field(default_factory=dict)
+    outcome: bool | None = None
+    token: int = 0
+    is_allowed: bool = False
+    _in_flight: Write | None = None
+    _is_releasing: bool = False
+
+    def __post_init__(self) -> None:
+        self._start()
+
+    @property
+    def name(self) -> str:
+        """The attempt's nonce without the time of the replica's clock, which no rule may use."""
+        return self.attempt.partition("@")[0]
+
+    def _start(self) -> None:
+        self.labels, self.labels_revision = self.replica.labels, self.replica.labels_revision
+        keys = list_keys(self.truth.scenario, self.labels, self.request.namespace)
+        self.keys = [key for key in keys if key.cap in self.policy.caps]
+        self.position = 0
+        self.phase = Phase.CHECK if len(self.keys) > 1 else Phase.RESERVE
+
+    def step(self, choice: int) -> str:
+        """Proceed up to the next point at which another step may come between; return a line of the story, or none."""
+        match self.phase:
+            case Phase.CHECK:
+                return self._check()
+            case Phase.RESERVE:
+                return self._reserve(recounts=choice % 4 == 0)
+            case Phase.WAIT:
+                return self._wait(reads=choice % 3 == 0)
+            case Phase.RELEASE:
+                return self._release(reads=choice % 3 == 0)
+            case _:
+                return ""
+
+    def give_up(self) -> str:
+        """Reach the deadline of the attempt."""
+        if self.phase in {Phase.RELEASE, Phase.OVER}:
+            return ""
+        self.phase = Phase.RELEASE
+        return "reaches its deadline"
+
+    def _check(self) -> str:
+        for key in self.keys:
+            ledger = self.truth.ledgers[key].ledger
+            if ledger is not None and isinstance(self.rules.reserve(ledger, self._create_request(key)), Exceeded):
+                self.phase = Phase.RELEASE
+                return f"exceeds {key} before any write"
+        self.phase = Phase.RESERVE
+        return "exceeds no cap yet"
+
+    def _reserve(self, *, recounts: bool) -> str:
+        if self.position == len(self.keys):
+            self.is_allowed, self.phase = True, Phase.OVER
+            return "allows"
+        key = self.keys[self.position]
+        if key in self.confirmed:
+            self.position += 1
+            return f"has {key} already"
+        stored = self.truth.ledgers[key]
+        if stored.ledger is None:
+            ledger = self.rules.initialize(self.policy.list_limits(key), self.attempt)
+            self._send(Write(key, ledger, {}, stored.version, "the new ledger"))
+            self.phase = Phase.RELEASE
+            return f"finds no ledger {key} and creates it"
+        ledger, used_by_pod = stored.ledger, stored.used_by_pod
+        result = self.rules.reserve(ledger, self._create_request(key))
+        needs_recount = isinstance(result, Deferred) and result.prerequisite not in {
+            Prerequisite.ACTIVATE,
+            Prerequisite.CATCH_UP,
+        }
+        if needs_recount or recounts:
+            snapshot = self.replica.take_snapshot(key, self.policy.resources | ledger.resources)
+            after = self.rules.recount(ledger, snapshot)
+            if isinstance(after, StaleSnapshot):
+                return ""
+            ledger, used_by_pod = after, self.rules.split_used(used_by_pod, after, snapshot)
+            result = self.rules.reserve(ledger, self._create_request(key))
+        write = Write(key, ledger, used_by_pod, stored.version, f"the reservation of {self.request.uid}")
+        return self._apply(result, write)
+
+    def _apply(self, result: Reserved | Exceeded | Deferred, write: Write) -> str:
+        key = write.key
+        if isinstance(result, Exceeded):
+            self.phase = Phase.RELEASE
+            return f"exceeds {key}"
+        if isinstance(result, Reserved) and result.needs_no_write:
+            self.position += 1
+            return f"needs no reservation in {key}"
+        if isinstance(result, Reserved):
+            self._check_limits(write.ledger, result.ledger, key)
+            self._check_old_pods(write)
+            write.ledger = result.ledger
+            if not self._send(write):
+                return ""
+            self.tried[key] = None
+            self.phase = Phase.WAIT
+            return f"sends its reservation to {key}, on version {write.version}"
+        if result.prerequisite is Prerequisite.ACTIVATE:
+            self.phase = Phase.RELEASE
+            return f"finds {key} initializing"
+        if self.replica.labels_revision == self.labels_revision:
+            return ""
+        self._start()
+        return f"starts again with newer namespaces ({result.prerequisite})"
+
+    def _check_limits(self, before: Ledger, after: Ledger, key: Key) -> None:
+        """Check a reservation that is to be written, by plain arithmetic."""
+        hard, request = self.policy.list_limits(key), self._create_request(key)
+        for name, amount in request.requested.items():
+            charged, will_charge = before.compute_charged().get(name, 0), after.compute_charged().get(name, 0)
+            if amount > request.current.get(name, 0) and will_charge > charged:
+                if will_charge > min(hard[name], before.hard.get(name, will_charge)):
+                    raise ViolationError(f"over: {key} would charge {will_charge} {name}, above the smaller limit")
+                if name not in before.resources:
+                    raise ViolationError(f"uncounted: {key} would reserve {name} and does not count its use")
+
+    def _check_old_pods(self, write: Write) -> None:
+        """Check that a reservation counts every pod that was accepted before the cap was active in this replica."""
+        truth, key = self.truth, write.key
+        for uid, pod in truth.pods.items():
+            used = write.used_by_pod.get(uid, Amounts()).get(X, 0)
+            if truth.size_under(key, pod) > used and pod.revision <= self.replica.loaded.get(key.cap, 0):
+                reservation = write.ledger.reservations.get(uid)
+                if reservation is None and not truth.scenario.relabels:
+                    raise ViolationError(f"unseen: {key} reserves what {uid} used before the cap was active")
+
+    def _wait(self, *, reads: bool) -> str:
+        key = self.keys[self.position]
+        if self.outcome is None and not reads:
+            return ""
+        is_stored = self.outcome
+        if is_stored is None:
+            ledger = self.truth.ledgers[key].ledger
+            is_stored = ledger is not None and self.rules.is_stored(ledger, self.request.uid, self.attempt)
+        self.outcome = self._in_flight = None
+        if is_stored:
+            self.confirmed[key] = None
+            self.position += 1
+        self.phase = Phase.RESERVE
+        return f"{'has its reservation' if is_stored else 'was not stored'} in {key}"
+
+    def _release(self, *, reads: bool) -> str:
+        if not self.tried:
+            self.phase = Phase.OVER
+            return "is done"
+        key = next(iter(self.tried))
+        if self._in_flight is not None and self.outcome is None and not reads:
+            return ""
+        is_released = self._in_flight is not None and self.outcome is not False and self._is_releasing
+        self.outcome = self._in_flight = None
+        stored = self.truth.ledgers[key]
+        after = stored.ledger and self.rules.release(stored.ledger, self.request.uid, self.attempt)
+        if is_released or after is None or after is stored.ledger:
+            del self.tried[key]
+            self._is_releasing = False
+            return f"leaves {key}"
+        self._is_releasing = True
+        name = f"the release of {self.request.uid}"
+        self._send(Write(key, after, stored.used_by_pod, stored.version, name))
+        return f"sends the release of its reservation to {key}"
+
+    def _send(self, write: Write) -> bool:
+        self._in_flight = write
+
+        def answer(is_stored: bool) -> None:  # noqa: FBT001  # a callback with one argument
+            if self._in_flight is write:
+                self.outcome = is_stored
+
+        write.answer = answer
+        return self.send(write)
+
+    def _create_request(self, key: Key) -> ReservationRequest:
+        request = self.request
+        old_size, size = request.list_sizes(self.truth, key)
+        return ReservationRequest(
+            request.uid,
+            str(request.namespace),
+            request.name,
+            amounts(old_size, self.policy.resources),
+            amounts(size, self.policy.resources),
+            self.attempt,
+            request.operation,
+            self.policy.list_limits(key),
+            namespaces_revision=self.labels_revision,
+            namespaces_hash=hash_members(self.truth.scenario, self.labels, key),
+            is_shared=self.truth.cap(key).is_shared,
+            min_pods_revision=self.replica.loaded.get(key.cap, 0),
+        )

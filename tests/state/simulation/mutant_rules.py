@@ -1,0 +1,307 @@
+"""The wrong implementations of rules in the mutants: a few lines each, which look reasonable."""
+
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import msgspec
+
+from tests.state.simulation.rules import PRODUCT, Pods, Rules, UsedByPod
+from tests.state.simulation.scenario import Y
+from webhook.accounting.amounts import Amounts
+from webhook.state.ledger.expire import LiveRead, NotDue, ReservationAge, ReservationAges, activate, expire
+from webhook.state.ledger.ledger import Ledger, Operation, Reservation
+from webhook.state.ledger.recount import StaleSnapshot, UsageSnapshot, recount
+from webhook.state.ledger.reserve import Deferred, Exceeded, Prerequisite, ReservationRequest, Reserved, reserve
+
+Result = Reserved | Exceeded | Deferred
+
+
+# Rule 1: every write is one compare-and-swap
+
+
+def is_always_stored(_ledger: Ledger, _uid: str, _attempt: str) -> bool:
+    return True
+
+
+def is_stored_for_uid(ledger: Ledger, uid: str, _attempt: str) -> bool:
+    return uid in ledger.reservations
+
+
+# Rule 2: reserve
+
+
+def retry_without_write(ledger: Ledger, request: ReservationRequest) -> Result:
+    reservation = ledger.reservations.get(request.uid)
+    if reservation is not None and not request.requested.find_shortfall(reservation.requested):
+        return Reserved(ledger, needs_no_write=True)
+    return reserve(ledger, request)
+
+
+def replace_merge(merge: Callable[[Reservation, Reservation], Reservation]) -> Rules:
+    """Return rules in which `merge` turns the earlier reservation and the correct new one into the stored one."""
+
+    def wrong(ledger: Ledger, request: ReservationRequest) -> Result:
+        result = reserve(ledger, request)
+        before = ledger.reservations.get(request.uid)
+        if before is None or not isinstance(result, Reserved):
+            return result
+        return Reserved(
+            ledger.with_reservation(request.uid, merge(before, result.ledger.reservations[request.uid])),
+            needs_no_write=False,
+        )
+
+    return replace(PRODUCT, reserve=wrong)
+
+
+def keep_first_change(ledger: Ledger, request: ReservationRequest) -> Result:
+    if request.operation is Operation.UPDATE and request.uid in ledger.reservations:
+        return Reserved(ledger, needs_no_write=True)
+    return reserve(ledger, request)
+
+
+def replace_by_change(ledger: Ledger, request: ReservationRequest) -> Result:
+    if request.operation is Operation.UPDATE:
+        return reserve(ledger.with_reservation(request.uid, None), request)
+    return reserve(ledger, request)
+
+
+def ignore_ledger_limit(ledger: Ledger, request: ReservationRequest) -> Result:
+    result = reserve(replace(ledger, hard=Amounts()), request)
+    return (
+        Reserved(replace(result.ledger, hard=ledger.hard), result.needs_no_write)
+        if isinstance(result, Reserved)
+        else result
+    )
+
+
+def ignore_limits(ledger: Ledger, request: ReservationRequest) -> Result:
+    return reserve(ledger, replace(request, may_exceed=True))
+
+
+def check_growth_only(ledger: Ledger, request: ReservationRequest) -> Result:
+    result = reserve(ledger, request)
+    if isinstance(result, Exceeded):
+        after = reserve(ledger, replace(request, may_exceed=True))
+        if isinstance(after, Reserved) and not after.ledger.reserved.find_shortfall(ledger.reserved):
+            return after
+    return result
+
+
+# Rule 3: release
+
+
+def release_by_uid(ledger: Ledger, uid: str, _attempt: str) -> Ledger:
+    return ledger.with_reservation(uid, None)
+
+
+def release_by_last(ledger: Ledger, uid: str, attempt: str) -> Ledger:
+    reservation = ledger.reservations.get(uid)
+    is_own = reservation is not None and reservation.attempt == attempt
+    return ledger.with_reservation(uid, None) if is_own else ledger
+
+
+# Rule 4: recount
+
+
+def accept_older_snapshot(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
+    return recount(replace(ledger, pods_revision=0), snapshot)
+
+
+def reject_same_snapshot(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
+    return ledger if snapshot.pods_revision == ledger.pods_revision else recount(ledger, snapshot)
+
+
+def replace_remaining(select: Callable[[Reservation, Amounts], Reservation | None]) -> Rules:
+    """Return rules in which `select` turns the reservation of a stored pod and its used amounts into the rest."""
+
+    def wrong(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
+        after = recount(ledger, snapshot)
+        if isinstance(after, StaleSnapshot):
+            return after
+        for uid, reservation in ledger.reservations.items():
+            if uid in after.reservations and uid in snapshot.used_by_pod:
+                after = after.with_reservation(uid, select(reservation, snapshot.used_by_pod[uid]))
+        return after
+
+    return replace(PRODUCT, recount=wrong)
+
+
+def settle_by_size(reservation: Reservation, used: Amounts) -> Reservation | None:
+    return replace(reservation, counted=used) if reservation.requested.find_shortfall(used) else None
+
+
+def settle_one(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
+    """Turn the reservation of one stored pod into used amounts, and count nothing."""
+    for uid, reservation in ledger.reservations.items():
+        if uid in snapshot.used_by_pod:
+            used = ledger.used + snapshot.used_by_pod[uid] - reservation.counted
+            return replace(ledger.with_reservation(uid, None), used=used)
+    return ledger
+
+
+def split_settled(before: UsedByPod, after: Ledger, snapshot: UsageSnapshot) -> UsedByPod:
+    missing = after.used - sum(before.values(), Amounts())
+    used_by_pod = snapshot.used_by_pod.items()
+    changed = {uid: used for uid, used in used_by_pod if used == before.get(uid, Amounts()) + missing}
+    return {**before, **dict(list(changed.items())[:1])}
+
+
+def select_deleted_and_others(deleted: AbstractSet[str], other_pods: AbstractSet[str]) -> AbstractSet[str]:
+    """Return also the stored pods that this cap does not count."""
+    return deleted | other_pods
+
+
+def list_two_moments(before: Pods, now: Pods) -> Pods:
+    """Return pods of which the first page is of one moment and the second of another."""
+    second = sorted(now.keys() | before.keys())[1::2]
+    return {uid: pod for uid, pod in now.items() if uid not in second} | {
+        uid: before[uid] for uid in second if uid in before
+    }
+
+
+def _without_y(amounts: Amounts) -> Amounts:
+    return Amounts({name: amount for name, amount in amounts.items() if name != Y})
+
+
+def recount_fewer_names(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
+    return recount(ledger, msgspec.structs.replace(snapshot, used=_without_y(snapshot.used)))
+
+
+def split_fewer_names(_before: UsedByPod, _ledger: Ledger, snapshot: UsageSnapshot) -> UsedByPod:
+    return {uid: _without_y(used) for uid, used in snapshot.used_by_pod.items()}
+
+
+# Rule 5: membership
+
+
+def accept_any_namespaces(ledger: Ledger, request: ReservationRequest) -> Result:
+    return reserve(
+        ledger, replace(request, namespaces_revision=ledger.namespaces_revision, namespaces_hash=ledger.namespaces_hash)
+    )
+
+
+def recount_old_namespaces(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
+    return recount(replace(ledger, namespaces_revision=0), snapshot)
+
+
+# Rule 6: expire
+
+
+class ShortAges(ReservationAges):
+    """Ages with a shorter in-flight bound."""
+
+    def __init__(
+        self, in_flight_bound: float, by_attempt: Mapping[tuple[str, str], ReservationAge] | None = None
+    ) -> None:
+        super().__init__(min(in_flight_bound, 1.0), MappingProxyType(dict(by_attempt or {})))
+
+
+@dataclass(frozen=True)
+class AgesByUid(ReservationAges):
+    """Ages that begin with the first attempt of a pod."""
+
+    def observe(self, ledger: Ledger, now: float) -> ReservationAges:
+        """Return ages in which a new attempt has the age of the pod's earlier ones."""
+        after = super().observe(ledger, now)
+        first = {uid: each for (uid, _), each in self.by_attempt.items()}
+        return replace(
+            after, by_attempt=MappingProxyType({key: first.get(key[0], each) for key, each in after.by_attempt.items()})
+        )
+
+
+@dataclass(frozen=True)
+class AgesByStamp(ReservationAges):
+    """Ages by the clock of the replica that wrote the reservation."""
+
+    def observe(self, ledger: Ledger, now: float) -> ReservationAges:
+        """Return ages that begin at the time in the nonce, if there is one."""
+        after = super().observe(ledger, now)
+        ages = {
+            key: replace(each, first_seen=float(key[1].partition("@")[2] or now))
+            for key, each in after.by_attempt.items()
+        }
+        return replace(after, by_attempt=MappingProxyType(ages))
+
+
+@dataclass(frozen=True)
+class UnconfirmedAges(ReservationAges):
+    """Ages that need no confirmed write."""
+
+    def observe(self, ledger: Ledger, now: float) -> ReservationAges:
+        """Return ages in which a write is confirmed for every attempt that is old enough."""
+        after = super().observe(ledger, now)
+        ages = {
+            key: replace(each, confirmed_at=now)
+            if each.confirmed_at is None and now >= each.first_seen + self.in_flight_bound
+            else each
+            for key, each in after.by_attempt.items()
+        }
+        return replace(after, by_attempt=MappingProxyType(ages))
+
+
+@dataclass(frozen=True)
+class EarlyWriteAges(ReservationAges):
+    """Ages that accept a write which was sent before the bound was over."""
+
+    def confirm_write(self, started_at: float, now: float) -> ReservationAges:
+        """Return ages as if the write had been sent when its commit was known."""
+        return super().confirm_write(max(started_at, now), now)
+
+
+@dataclass(frozen=True)
+class EarlyReadAges(ReservationAges):
+    """Ages that accept a read which began before the write was committed."""
+
+    def list_confirmed(self) -> list[str]:
+        """Return all pods, with a confirmed write or without."""
+        return [uid for uid, _ in self.by_attempt if uid]
+
+    def is_conclusive(self, uid: str, attempt: str, started_at: float) -> bool:
+        """Return whether a read that began long afterwards is conclusive."""
+        return super().is_conclusive(uid, attempt, started_at + 1e9)
+
+
+def expire_without_read(ledger: Ledger, ages: ReservationAges, live_read: LiveRead) -> Ledger:
+    return expire(ledger, ages, replace(live_read, revision=None))
+
+
+def expire_uncounted(ledger: Ledger, ages: ReservationAges, live_read: LiveRead) -> Ledger:
+    return replace(expire(replace(ledger, pods_revision=10**9), ages, live_read), pods_revision=ledger.pods_revision)
+
+
+def expire_absent_only(ledger: Ledger, ages: ReservationAges, live_read: LiveRead) -> Ledger:
+    return expire(ledger, ages, live_read) if live_read.revision is None else ledger
+
+
+# Rule 7: lost ledgers
+
+
+def activate_at_once(
+    ledger: Ledger, _ages: ReservationAges, snapshot: UsageSnapshot, _listed_at: float
+) -> Ledger | StaleSnapshot | NotDue:
+    after = recount(ledger, snapshot)
+    return after if isinstance(after, StaleSnapshot) else replace(after, initializer="")
+
+
+def activate_by_old_list(
+    ledger: Ledger, ages: ReservationAges, snapshot: UsageSnapshot, _listed_at: float
+) -> Ledger | StaleSnapshot | NotDue:
+    return activate(ledger, ages, snapshot, 1e12)
+
+
+# Rule 8: policies
+
+
+def accept_any_count(ledger: Ledger, request: ReservationRequest) -> Result:
+    return reserve(ledger, replace(request, min_pods_revision=0))
+
+
+def reserve_uncounted(ledger: Ledger, request: ReservationRequest) -> Result:
+    result = reserve(ledger, request)
+    if isinstance(result, Deferred) and result.prerequisite is Prerequisite.COUNT_RESOURCES:
+        return reserve(
+            replace(ledger, resources=ledger.resources | request.requested.keys() | request.current.keys()), request
+        )
+    return result

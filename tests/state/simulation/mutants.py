@@ -1,0 +1,218 @@
+"""The mutants of the rules: each replaces one rule by a wrong one that a developer may well write.
+
+`python -m tests.state.simulation mutants` prints how each one fails; docs/caps.md has the table.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tests.schedules import Mutant, Program
+from tests.state.simulation import mutant_rules as wrong
+from tests.state.simulation.rules import PRODUCT, Rules
+from tests.state.simulation.runner import simulate
+from tests.state.simulation.scenario import SCENARIOS, Cap, Scenario
+
+
+def _mutant(rule: int, description: str, scenario: Scenario, seed: int, rules: Rules = PRODUCT, **wrong: Any) -> Mutant:
+    mutant = simulate(scenario, replace(rules, **wrong))
+    return Mutant(rule, description, mutant, simulate(scenario), seed)
+
+
+_RESIZES = Scenario(pods=((0, 1), (0, 3)), caps=(Cap(7),), weights={"create": 0.7, "change": 8, "delete": 0.3})
+_TWO = Scenario(caps=(Cap(5), Cap(3)), weights={"give_up": 3, "call": 12})
+_ONE = SCENARIOS["one cap"]
+_NO_BOOKMARKS = Scenario(bookmarks=False, weights={"watch": 14, "relist": 0, "crash": 0, "call": 14, "delete": 0.3})
+_SHRINKS = Scenario(
+    pods=((0, 3), (0, 3)), caps=(Cap(12),), sizes=(1, 4), weights={"create": 0, "change": 9, "delete": 0}
+)
+_REPEATED_CHANGES = Scenario(
+    pods=((0, 1),), caps=(Cap(12),), replicas=1, sizes=(1, 4),
+    weights={"create": 0.5, "change": 5, "delete": 0, "tick": 12, "expire": 40, "arrive": 30, "crash": 0, "freeze": 0},
+    steps=300,
+)  # fmt: skip
+_SLOW = Scenario(
+    replicas=1, steps=300, sizes=(1, 1),
+    weights={
+        "stall": 4, "commit": 7, "recount": 12, "tick": 12, "expire": 25, "arrive": 25, "store": 15, "watch": 1,
+        "create": 2, "change": 0, "freeze": 0, "crash": 0, "give_up": 0, "relist": 0, "delete": 0, "end": 0, "touch": 0,
+    },
+)  # fmt: skip
+_FILTERED = Scenario(caps=(Cap(9, is_filtered=True),), pods=((0, 1), (0, 2)), weights={"create": 0.5, "change": 8})
+_UNWATCHED = Scenario(weights={"delete_ledger": 1, "tick": 9, "expire": 16, "watch": 1, "relist": 0.2}, steps=300)
+_AGES = Scenario(weights={"tick": 9, "expire": 20, "freeze": 0.1, "change": 5})
+_LABELS, _POLICIES = SCENARIOS["labels change"], SCENARIOS["policies change"]
+
+MUTANTS: Mapping[str, Mutant] = {
+    "no_compare": _mutant(1, "writes without comparing the version", _ONE, 1, compares=False),
+    "lost_answer_is_success": _mutant(
+        1, "takes an unknown outcome for a success", _ONE, 0, is_stored=wrong.is_always_stored
+    ),
+    "landed_by_uid": _mutant(
+        1,
+        "takes any reservation of the pod for its own after an unknown outcome",
+        _TWO,
+        76,
+        is_stored=wrong.is_stored_for_uid,
+    ),
+    "retry_without_write": _mutant(
+        2, "allows a retry without a write if a reservation exists", _TWO, 38, reserve=wrong.retry_without_write
+    ),
+    "change_first_wins": _mutant(
+        2, "takes a second change for a retry of the first", _RESIZES, 17, reserve=wrong.keep_first_change
+    ),
+    "change_replaces": _mutant(
+        2, "replaces the earlier reservation by that of a change", _RESIZES, 20, reserve=wrong.replace_by_change
+    ),
+    "merge_keeps_base": _mutant(
+        2,
+        "keeps the counted amounts of the earlier reservation",
+        _SHRINKS,
+        1786,
+        wrong.replace_merge(lambda before, after: replace(after, counted=before.counted)),
+    ),
+    "merge_keeps_create": _mutant(
+        2,
+        "keeps the reservation of a creation as such when a change follows",
+        _RESIZES,
+        269,
+        wrong.replace_merge(lambda before, after: replace(after, operation=before.operation)),
+    ),
+    "no_guard": _mutant(2, "reserves without checking the limits", _ONE, 2, reserve=wrong.ignore_limits),
+    "guards_growth": _mutant(
+        2,
+        "checks the limits only if this attempt increases the charge",
+        SCENARIOS["resizes under a full cap"],
+        5,
+        reserve=wrong.check_growth_only,
+    ),
+    "release_by_uid": _mutant(
+        3, "releases the reservation of its pod, whichever attempt wrote it", _TWO, 86, release=wrong.release_by_uid
+    ),
+    "release_by_last": _mutant(
+        3, "releases its reservation although other attempts wrote it too", _TWO, 270, release=wrong.release_by_last
+    ),
+    "no_as_of": _mutant(
+        4, "recounts from snapshots older than the last", _ONE, 127, recount=wrong.accept_older_snapshot
+    ),
+    "as_of_strict": _mutant(
+        4,
+        "recounts only from newer snapshots, not from the same",
+        _NO_BOOKMARKS,
+        454,
+        recount=wrong.reject_same_snapshot,
+    ),
+    "settle_on_sight": _mutant(
+        4,
+        "removes the reservation of a change once its pod is seen",
+        _RESIZES,
+        1,
+        wrong.replace_remaining(lambda _reservation, _used: None),
+    ),
+    "settle_by_size": _mutant(
+        4,
+        "removes the reservation of a change once its pod is as large",
+        _RESIZES,
+        1629,
+        wrong.replace_remaining(wrong.settle_by_size),
+    ),
+    "no_rebase": _mutant(
+        4,
+        "keeps the counted amounts of a change that a recount has counted",
+        _RESIZES,
+        1,
+        wrong.replace_remaining(lambda reservation, _used: reservation),
+    ),
+    "settle_one_by_one": _mutant(
+        4,
+        "turns reservations into used amounts pod by pod",
+        _ONE,
+        2,
+        recount=wrong.settle_one,
+        split_used=wrong.split_settled,
+    ),
+    "gone_elsewhere": _mutant(
+        4,
+        "removes the reservation of a stored pod that this cap does not count",
+        _FILTERED,
+        255,
+        select_deleted=wrong.select_deleted_and_others,
+    ),
+    "torn_list": _mutant(4, "recounts from a list of two moments", _ONE, 13, relist=wrong.list_two_moments),
+    "no_ns_guard": _mutant(
+        5,
+        "charges by any member namespaces that the writer knows",
+        _LABELS,
+        837,
+        reserve=wrong.accept_any_namespaces,
+        recount=wrong.recount_old_namespaces,
+    ),
+    "age_by_uid": _mutant(
+        6,
+        "counts the age of a reservation from the first attempt of its pod",
+        _REPEATED_CHANGES,
+        80,
+        ages=wrong.AgesByUid,
+    ),
+    "age_by_stamp": _mutant(
+        6, "counts the age of a reservation by the clock of its writer", _AGES, 4, ages=wrong.AgesByStamp
+    ),
+    "short_bound": _mutant(6, "waits for less than the in-flight bound", _AGES, 21, ages=wrong.ShortAges),
+    "no_live_read": _mutant(
+        6, "expires old reservations without a live read", _AGES, 13, expire=wrong.expire_without_read
+    ),
+    "expire_needs_absence": _mutant(
+        6, "keeps old reservations whose pod is stored", _RESIZES, 4, expire=wrong.expire_absent_only
+    ),
+    "expire_change_by_get": _mutant(
+        6,
+        "expires an old reservation of a stored pod whether or not its revision is counted",
+        _AGES,
+        13,
+        expire=wrong.expire_uncounted,
+    ),
+    "read_then_drop": _mutant(
+        6, "reads without a write before it", SCENARIOS["etcd stalls"], 21, ages=wrong.UnconfirmedAges
+    ),
+    "mark_sent_early": _mutant(
+        6, "accepts a write that was sent before the bound was over", _SLOW, 609, ages=wrong.EarlyWriteAges
+    ),
+    "early_read": _mutant(
+        6, "accepts a read that began before the write was committed", _SLOW, 1414, ages=wrong.EarlyReadAges
+    ),
+    "opens_at_once": _mutant(
+        7, "activates a lost ledger at once", SCENARIOS["lost ledgers"], 56, activate=wrong.activate_at_once
+    ),
+    "list_then_wait": _mutant(
+        7, "lists, waits, and activates by that list", _UNWATCHED, 314, activate=wrong.activate_by_old_list
+    ),
+    "own_bound_only": _mutant(
+        8, "uses its own limit if that of the ledger is smaller", _POLICIES, 91, reserve=wrong.ignore_ledger_limit
+    ),
+    "follows_on": _mutant(
+        8,
+        "charges a restored cap by the earlier count of its ledger",
+        SCENARIOS["caps are removed and restored"],
+        2,
+        reserve=wrong.accept_any_count,
+    ),
+    "uncounted_name": _mutant(
+        8, "charges a resource that was never counted", _POLICIES, 30, reserve=wrong.reserve_uncounted
+    ),
+    "fewer_names": _mutant(
+        8,
+        "counts the resources of the old policy and records those of the new one",
+        _POLICIES,
+        40,
+        recount=wrong.recount_fewer_names,
+        split_used=wrong.split_fewer_names,
+    ),
+}
+
+PROGRAM = Program(
+    "tests.state.simulation",
+    {name: simulate(scenario) for name, scenario in SCENARIOS.items()},
+    MUTANTS,
+    marks=("`", "`"),
+    cuts_down=True,
+)
