@@ -35,11 +35,11 @@ class RotationAction(StrEnum):
     """The kinds of rotation step."""
 
     REBUILD = "rebuild"
-    ADOPT = "take-over"
+    ADOPT = "adopt"
     PUBLISH = "publish"
-    ISSUE = "certificate"
-    ROTATE_CA = "authority"
-    RETIRE_CA = "forget"
+    ISSUE = "issue"
+    ROTATE_CA = "rotate-ca"
+    RETIRE_CA = "retire-ca"
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,7 +186,9 @@ def _find_problems(state: SecretState, webhook_trust: Sequence[WebhookTrust], no
     elif not state.serving.is_trusted_by(state.ca_certificates, now):
         problems.append("the serving certificate has expired, or nothing in ca.crt has signed it")
     elif state.serving.certificate.not_valid_after_utc - now < _LATE_MARGIN:
-        problems.append("the serving certificate should have been renewed: see the gate's log, certificates-not-kept")
+        problems.append(
+            "the serving certificate should have been renewed: see the gate's log, certificate-rotation-failed"
+        )
     problems += [request_error] if (request_error := find_request_error(state)) else []
     return problems + [text for each in webhook_trust if (text := _find_trust_problem(state, each, now))]
 

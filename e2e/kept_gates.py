@@ -25,8 +25,8 @@ class KeptGate(GateProcess):
         """Not started yet."""
         arguments = (
             f"--tls-secret={OWN}/{SECRET}",
-            f"--tls-folder={folder / 'served'}",
-            f"--tls-settling={settling}s",
+            f"--tls-dir={folder / 'served'}",
+            f"--ca-propagation-delay={settling}s",
             f"--kubeconfig={kubeconfig}",
         )
         super().__init__(folder, arguments=arguments)

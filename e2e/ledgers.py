@@ -7,7 +7,7 @@ from e2e.ports import Cluster
 from e2e.said import said
 from e2e.waiting import until
 
-_DEFINITION = Path(__file__).parents[1] / "deploy" / "kustomize" / "components" / "followed" / "crd.yaml"
+_DEFINITION = Path(__file__).parents[1] / "deploy" / "kustomize" / "components" / "cluster-access" / "crd.yaml"
 _DEFINED = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/capledgers.tallygate.dev"
 _WITHIN = 240.0  # seconds
 

@@ -115,5 +115,5 @@ class _Stage:
         """Whether no ledger of the gate that follows the cluster has a promise (docs/metrics.md)."""
         if not isinstance(self._gate, GateProcess):
             raise ClusterError("promises are settled by a gate that follows the cluster only")
-        rows = re.findall(r"^tallygate_cap_rows\{.*\} (.+)$", self._gate.metrics(), re.MULTILINE)
+        rows = re.findall(r"^tallygate_cap_reservations\{.*\} (.+)$", self._gate.metrics(), re.MULTILINE)
         return bool(rows) and not any(float(each) for each in rows)

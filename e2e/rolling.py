@@ -108,7 +108,7 @@ def let_leases_go(cluster: Cluster, own: str) -> None:
     api(cluster.kubeconfig).delete(f"/apis/coordination.k8s.io/v1/namespaces/{own}/leases")
 
 
-def keeper(replicas: Replicas) -> GateProcess:
+def leader(replicas: Replicas) -> GateProcess:
     """The one that keeps the ledgers; after a restart none does for a moment.
 
     Raises:
@@ -117,7 +117,7 @@ def keeper(replicas: Replicas) -> GateProcess:
     found: list[GateProcess] = []
 
     def is_one() -> bool:
-        found[:] = replicas.keepers()
+        found[:] = replicas.leaders()
         return len(found) == 1
 
     until("one of them keeps", is_one, WITHIN)

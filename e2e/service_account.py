@@ -17,7 +17,7 @@ from webhook.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_
 _KUSTOMIZE = Path(__file__).parents[1] / "deploy" / "kustomize"
 _WITHIN = 240.0  # seconds
 _LAST = {
-    "followed": {"verb": "watch", "group": "", "resource": "pods"},
+    "cluster-access": {"verb": "watch", "group": "", "resource": "pods"},
     "audit": {"verb": "list", "group": "batch", "resource": "cronjobs"},
     "self-signed": {
         "verb": "patch",

@@ -245,8 +245,8 @@ def test_a_report_of_somebody_else_is_not_touched(cluster: Cluster, audit: Run, 
 
 @pytest.fixture
 def auditor(cluster: Cluster, tmp_path: Path) -> Path:
-    """A kubeconfig with the rights of the components `followed` and `audit`, and no others."""
-    return gates_account(cluster, tmp_path, "followed", "audit")
+    """A kubeconfig with the rights of the components `cluster-access` and `audit`, and no others."""
+    return gates_account(cluster, tmp_path, "cluster-access", "audit")
 
 
 @pytest.mark.usefixtures("openreports")
@@ -296,7 +296,7 @@ def test_the_rights_to_the_older_reports_are_those_to_the_newer_ones() -> None:
 
 
 def _auditing(kubeconfig: Path) -> tuple[str, ...]:
-    return "--cluster=kubeconfig", f"--kubeconfig={kubeconfig}", "--audit-every=1s"
+    return "--cluster=kubeconfig", f"--kubeconfig={kubeconfig}", "--audit-interval=1s"
 
 
 def _given() -> frozenset[Right]:
@@ -326,5 +326,5 @@ def _rules(cluster: Cluster, namespace: str) -> set[str]:
 
 
 def _whole(gate: GateProcess) -> int:
-    found = re.search(r'^tallygate_audit_rounds_total\{result="whole"\} (\d+)', gate.metrics(), re.MULTILINE)
+    found = re.search(r'^tallygate_audit_runs_total\{result="completed"\} (\d+)', gate.metrics(), re.MULTILINE)
     return int(found[1]) if found else 0

@@ -26,7 +26,7 @@ from e2e.said import said
 from e2e.service_account import gates_account
 from e2e.waiting import until
 
-_COMPONENTS = ("followed", "audit")
+_COMPONENTS = ("cluster-access", "audit")
 _WITHIN = 240.0  # seconds
 _NODES = "/api/v1/nodes"
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -104,7 +104,7 @@ def auditing(local: LocalCluster, tmp_path: Path) -> Iterator[GateProcess]:
     """A gate with the rights of its components, which audits all the time; it does not run yet, and nobody asks it."""
     account = gates_account(local, tmp_path, *_COMPONENTS)
     gate = GateProcess(
-        tmp_path / "gate", arguments=("--cluster=kubeconfig", f"--kubeconfig={account}", "--audit-every=1s")
+        tmp_path / "gate", arguments=("--cluster=kubeconfig", f"--kubeconfig={account}", "--audit-interval=1s")
     )
     gate.write_policies({"keys.yaml": _RULE})
     yield gate

@@ -137,7 +137,7 @@ def test_the_cap_that_is_kept_in_the_cluster_is_charged_there_and_free_again_whe
 def _held(made: Ground) -> int:
     """What the ledger of the cap in the cluster says that its pods hold."""
     (ledger,) = (each for each in _ledgers(made) if each["spec"].get("namespace") == KEPT.namespace)
-    return int(ledger["status"].get("tally", {}).get("nvidia.com/gpu", "0"))
+    return int(ledger["status"].get("used", {}).get("nvidia.com/gpu", "0"))
 
 
 def _ledgers(made: Ground) -> list[dict[str, Any]]:

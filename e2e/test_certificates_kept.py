@@ -191,7 +191,7 @@ def test_who_is_started_anew_while_no_api_server_answers_serves_with_what_it_had
     with _led_nowhere(behind.kubeconfig):
         one.start()
         assert one.serves() == serves
-        assert "cannot be reached" in one.readiness()["checks"]["certificates"]["failure"]
+        assert "cannot be reached" in one.readiness()["checks"]["certificate-rotation"]["failure"]
         one.stop()
     one.start()
 

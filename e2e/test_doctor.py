@@ -45,7 +45,7 @@ spec:
   namespaces: {selector: {matchLabels: {doctor: looks}}}
   hard: {example.com/dongle: 4}
 """
-_OTHERS = frozenset({"opaque-names", "quotas", "passed-over"})
+_OTHERS = frozenset({"opaque-names", "quotas", "excluded-namespaces"})
 """What other cases may have left something for."""
 
 Found = dict[str, dict[str, Any]]
@@ -103,9 +103,9 @@ class Doctor:
         """What other cases may have left something for, unless this one is about it."""
         return _OTHERS - wanted.keys()
 
-    def mend(self, check: str) -> None:
+    def fix(self, check: str) -> None:
         """Type what it says that mends this."""
-        commands = self.found[check]["mend"]
+        commands = self.found[check]["fix"]
         assert commands, check
         for command in commands:
             program, *arguments = shlex.split(command)
@@ -134,7 +134,7 @@ def doctor(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doc
     if not isinstance(site.gate, GateProcess):
         pytest.skip("it is about a gate of its own, beside the one of the site")
     define_ledgers(cluster)
-    kubeconfig = gates_account(cluster, folder, "followed")
+    kubeconfig = gates_account(cluster, folder, "cluster-access")
     leases = f"/apis/coordination.k8s.io/v1/namespaces/{_OWN}/leases"
     api(cluster.kubeconfig).delete(leases)  # of gates that others have killed
     arguments = ("--cluster=kubeconfig", f"--kubeconfig={kubeconfig}", "--ledgers=kubernetes", "--in-flight-bound=2s")
@@ -184,7 +184,7 @@ _BREAKS: dict[str, tuple[Break, dict[str, str]]] = {
             "namespaceSelector/matchExpressions/0/values",
             ["kube-system", _OWN, "kube-public"],
         ),
-        {"passed-over": "WARN"},
+        {"excluded-namespaces": "WARN"},
     ),
     "what changes in kube-system waits for the gate": (
         lambda doctor: doctor.set(_VALIDATING, "updates.validate.tallygate.dev", "namespaceSelector", {}),
@@ -228,7 +228,7 @@ def test_what_is_wrong_with_the_registration_is_found_and_mended_by_what_is_prin
     breaks, expected = _BREAKS[broken]
     breaks(doctor)
     doctor.until_wrong(**{name.replace("-", "_"): level for name, level in expected.items()})
-    doctor.mend(next(iter(expected)))
+    doctor.fix(next(iter(expected)))
     doctor.until_wrong()
 
 
@@ -251,11 +251,11 @@ def test_who_mutates_pods_after_the_gate_is_seen(doctor: Doctor) -> None:
     try:
         assert (
             "zz-later may change pods after the gate, which is then asked again"
-            in doctor.look()["mutated-after"]["reason"]
+            in doctor.look()["reinvocation"]["reason"]
         )
         doctor.set(_MUTATING, "mutate.tallygate.dev", "reinvocationPolicy", "Never")
         doctor.until_wrong(mutated_after="WARN")
-        doctor.mend("mutated-after")
+        doctor.fix("reinvocation")
         doctor.until_wrong()
     finally:
         ours.delete(f"{configurations}/zz-later")
@@ -265,7 +265,7 @@ def test_a_registration_that_is_gone_is_told(doctor: Doctor) -> None:
     unregister(doctor.cluster)
     found = doctor.look()
     assert (found["registered"]["result"], found["reachable"]["result"]) == ("FAIL", "UNKNOWN")
-    assert found["registered"]["mend"] == ["kubectl apply -k deploy/kustomize/mine"]
+    assert found["registered"]["fix"] == ["kubectl apply -k deploy/kustomize/mine"]
     register(doctor.cluster, doctor.gate)
     doctor.until_wrong()
 
@@ -290,17 +290,17 @@ def test_a_right_that_was_taken_away_is_named(doctor: Doctor) -> None:
     fewer = [each for each in verbs if each != "delete"]
     doctor.patch(_ROLE, {"op": "replace", "path": f"/rules/{index}/verbs", "value": fewer})
     doctor.until_wrong(rights="FAIL")
-    assert "delete leases.coordination.k8s.io" in doctor.found["rights"]["reason"]
-    doctor.mend("rights")
+    assert "delete leases.coordination.k8s.io" in doctor.found["permissions"]["reason"]
+    doctor.fix("permissions")
     doctor.until_wrong()
 
 
 def test_a_definition_of_an_older_version_is_found_and_mended(doctor: Doctor) -> None:
-    path = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties/shown/properties/countedAt"
+    path = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties/summary/properties/countedAt"
     doctor.patch(_DEFINITION, {"op": "remove", "path": path})
     doctor.until_wrong(ledger_definition="FAIL")
-    assert "status.shown.countedAt" in doctor.found["ledger-definition"]["reason"]
-    doctor.mend("ledger-definition")
+    assert "status.summary.countedAt" in doctor.found["crd"]["reason"]
+    doctor.fix("crd")
     doctor.until_wrong()
 
 
@@ -312,7 +312,7 @@ def test_a_quota_that_contradicts_a_cap_is_found_and_mended(
     with _quota(doctor.cluster, namespace, {"requests.example.com/dongle": dongles, "pods": "50"}):
         doctor.until_wrong(quotas="WARN")
         assert who in doctor.found["quotas"]["reason"]
-        doctor.mend("quotas")
+        doctor.fix("quotas")
         doctor.until_wrong(quotas="PASS")
 
 
@@ -322,7 +322,7 @@ def test_a_node_with_an_opaque_name_is_found_and_mended(site: Site, doctor: Doct
     try:
         doctor.until_wrong(opaque_names="WARN")
         assert site.node in doctor.found["opaque-names"]["reason"]
-        commands = [each for each in doctor.found["opaque-names"]["mend"] if site.node in each]
+        commands = [each for each in doctor.found["opaque-names"]["fix"] if site.node in each]
         assert len(commands) == 1
         said(site.cluster, *shlex.split(commands[0])[1:])
         assert advertised(site.cluster, site.node) == before
@@ -345,8 +345,8 @@ def test_a_certificate_that_ends_soon_is_found_and_mended(doctor: Doctor) -> Non
     )
     doctor.gate.take_up_certificate()
     doctor.until_wrong(certificate="WARN")
-    assert "tallygate certs renew certs.d/" in doctor.found["certificate"]["mend"]
-    doctor.mend("certificate")
+    assert "tallygate certs renew certs.d/" in doctor.found["certificate"]["fix"]
+    doctor.fix("certificate")
     doctor.gate.take_up_certificate()
     doctor.until_wrong()
 
@@ -362,7 +362,7 @@ def test_a_certificate_that_has_ended_is_found_and_mended(doctor: Doctor) -> Non
     until("it has ended", lambda: datetime.now(UTC) > end, _WITHIN)
     wanted = {"certificate": "FAIL", "trusted": "FAIL", "replicas": "FAIL"}
     until("it is found", lambda: wanted.items() <= doctor.wrong().items(), _WITHIN, lambda: str(doctor.wrong()))
-    doctor.mend("certificate")
+    doctor.fix("certificate")
     doctor.gate.take_up_certificate()
     doctor.until_wrong()
 
@@ -374,7 +374,7 @@ def test_who_may_not_look_is_told_what_he_could_not_see(doctor: Doctor, tmp_path
         found = doctor.look()
     finally:
         doctor.kubeconfig = doctor.cluster.kubeconfig
-    assert found["rights"]["result"] == "PASS"
+    assert found["permissions"]["result"] == "PASS"
     assert found["registered"]["result"] == "UNKNOWN"
     assert "forbidden" in found["registered"]["reason"]
     assert not [name for name, each in found.items() if each["result"] in {"FAIL", "WARN"} and name not in _OTHERS]

@@ -35,7 +35,7 @@ def telling(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ga
     see_that_gates_are_processes(site)
     define_ledgers(site.cluster)
     folder = tmp_path_factory.mktemp("telling")
-    kubeconfig = gates_account(site.cluster, folder, "followed")
+    kubeconfig = gates_account(site.cluster, folder, "cluster-access")
     policies = {"dongles.yaml": _CAP}
     arguments = ("--in-flight-bound=2s",)
     with following_gate(site, folder / "gate", policies, arguments=arguments, kubeconfig=kubeconfig) as gate:

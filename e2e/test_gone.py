@@ -35,7 +35,7 @@ def following(site: Site, tmp_path: Path) -> Iterator[GateProcess]:
     cluster = site.cluster
     see_that_gates_are_processes(site)
     define_ledgers(cluster)
-    kubeconfig = gates_account(cluster, tmp_path, "followed")
+    kubeconfig = gates_account(cluster, tmp_path, "cluster-access")
     api(cluster.kubeconfig).delete(_LEASES)  # of gates that others have killed
     with keeping_gate(site, tmp_path / "gate", {"passing.yaml": _CAP}, _OWN, kubeconfig) as gate:
         yield gate

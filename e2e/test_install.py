@@ -90,7 +90,7 @@ def test_the_api_server_does_not_take_what_it_does_not_know(ground: Cluster) -> 
 def test_helm_and_the_api_server_agree_on_the_chart(ground: Cluster, certificates: str) -> None:
     """Helm asks the API server for what it knows, and lets it try every object."""
     extras = ",".join(f"{name}=true" for name in ("monitoring", "dashboard", "relay"))
-    values = (f"--set={extras}", f"--set=certificates={certificates}", "--set=auditEvery=1h")
+    values = (f"--set={extras}", f"--set=certificates={certificates}", "--set=auditInterval=1h")
     said = run_helm(ground, "install", "gate", str(CHART), f"--namespace={_OWN}", "--dry-run=server", *values)
     assert "kind: Deployment" in said
     (chart,) = said.split("MANIFEST:\n")[1:]

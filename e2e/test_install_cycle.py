@@ -240,7 +240,7 @@ def _upgrade(cluster: Cluster, gate: InstalledGate) -> list[Object]:
     policies = {"default.yaml": _shipped(), "cap.yaml": _CAP, "rule.yaml": _RULE}
     objects = _overlay(cluster, policies, tag="2")
     (definition,) = (each for each in objects if each["kind"] == "CustomResourceDefinition")
-    column = {"name": "AsOf", "type": "string", "jsonPath": ".status.asOf", "priority": 1}
+    column = {"name": "PodsResourceVersion", "type": "string", "jsonPath": ".status.podsResourceVersion", "priority": 1}
     definition["spec"]["versions"][0]["additionalPrinterColumns"].append(column)
     _apply(cluster, objects, "app.kubernetes.io/component=gate")
     _done(cluster, "rollout", "status", "deployment/tallygate", f"--namespace={_OWN}", "--timeout=120s")

@@ -34,10 +34,10 @@ from e2e.said import said
 
 _OWN = "tallygate-system"
 _WAYS: tuple[Way, ...] = (
-    Kustomized("single"),
-    Kustomized("followed"),
+    Kustomized("standalone"),
+    Kustomized("cluster"),
     Kustomized("ha"),
-    Charted("single"),
+    Charted("standalone"),
     Charted("ha"),
 )
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.installation.desk import Desk
-from e2e.installation.going import delete, hold_up, kill, while_the_keeper_goes
+from e2e.installation.going import delete, hold_up, kill, while_the_leader_goes
 from e2e.installation.pages import written
 from e2e.installation.tried import cap, fill, until_it_refuses
 from e2e.installation.vacated import Vacant, vacated
@@ -43,16 +43,16 @@ def relayed(site: Site, vacant: Vacant, tmp_path_factory: pytest.TempPathFactory
         way.uninstall(desk)
 
 
-def test_while_the_keepers_process_is_killed_no_create_fails(site: Site, relayed: str) -> None:
-    heard = while_the_keeper_goes(site, relayed, kill(site.cluster))
+def test_while_the_leaders_process_is_killed_no_create_fails(site: Site, relayed: str) -> None:
+    heard = while_the_leader_goes(site, relayed, kill(site.cluster))
     assert failed([*heard.meanwhile, *heard.afterwards]) == []
 
 
-def test_while_the_keepers_process_hangs_no_create_fails(site: Site, relayed: str) -> None:
-    heard = while_the_keeper_goes(site, relayed, hold_up(site.cluster))
+def test_while_the_leaders_process_hangs_no_create_fails(site: Site, relayed: str) -> None:
+    heard = while_the_leader_goes(site, relayed, hold_up(site.cluster))
     assert failed([*heard.meanwhile, *heard.afterwards]) == []
 
 
-def test_while_the_keeper_is_deleted_no_create_fails(site: Site, relayed: str) -> None:
-    heard = while_the_keeper_goes(site, relayed, delete(site.cluster))
+def test_while_the_leader_is_deleted_no_create_fails(site: Site, relayed: str) -> None:
+    heard = while_the_leader_goes(site, relayed, delete(site.cluster))
     assert failed([*heard.meanwhile, *heard.afterwards]) == []

@@ -9,7 +9,7 @@ from http import HTTPStatus
 import pytest
 
 from e2e.installation.desk import Desk
-from e2e.installation.going import Heard, delete, kill, until_whole, while_the_keeper_goes
+from e2e.installation.going import Heard, delete, kill, until_whole, while_the_leader_goes
 from e2e.installation.pages import commands
 from e2e.installation.tried import cap, fill, pods, refuses, until_it_refuses
 from e2e.installation.vacated import Vacant, vacated
@@ -65,19 +65,19 @@ def test_a_replica_that_is_deleted_leaves_another_that_refuses(site: Site, ha: H
     assert all(refuses(site.cluster) for _ in range(20))
 
 
-def test_while_the_keeper_is_deleted_no_create_fails(site: Site, ha: Ha) -> None:
-    assert _lost(site, ha, while_the_keeper_goes(site, ha.namespace, delete(site.cluster))) == []
+def test_while_the_leader_is_deleted_no_create_fails(site: Site, ha: Ha) -> None:
+    assert _lost(site, ha, while_the_leader_goes(site, ha.namespace, delete(site.cluster))) == []
 
 
-def test_a_keeper_that_is_deleted_by_force_takes_along_no_more_than_what_it_was_just_asked(site: Site, ha: Ha) -> None:
+def test_a_leader_that_is_deleted_by_force_takes_along_no_more_than_what_it_was_just_asked(site: Site, ha: Ha) -> None:
     """It still hears of its end, and has a second or two for what it was asked."""
     forced = delete(site.cluster, "--force", "--grace-period=0")
-    assert len(_lost(site, ha, while_the_keeper_goes(site, ha.namespace, forced))) <= CLIENTS
+    assert len(_lost(site, ha, while_the_leader_goes(site, ha.namespace, forced))) <= CLIENTS
 
 
-def test_a_keeper_that_is_killed_loses_who_is_sent_to_it_until_the_kubelet_has_seen_it(site: Site, ha: Ha) -> None:
+def test_a_leader_that_is_killed_loses_who_is_sent_to_it_until_the_kubelet_has_seen_it(site: Site, ha: Ha) -> None:
     """As by the kernel, for want of memory. Until then the Service leads there; the other serves on."""
-    _lost(site, ha, while_the_keeper_goes(site, ha.namespace, kill(site.cluster)))
+    _lost(site, ha, while_the_leader_goes(site, ha.namespace, kill(site.cluster)))
 
 
 def test_the_runbook_shows_the_readiness_of_every_replica(site: Site, ha: Ha) -> None:
@@ -86,4 +86,4 @@ def test_the_runbook_shows_the_readiness_of_every_replica(site: Site, ha: Ha) ->
     said_of = dict(re.findall(r"^pod/(\S+)\n(\{.*\})$", ha.desk.type(command), re.MULTILINE))
     assert sorted(said_of) == pods(site.cluster)
     checks = [json.loads(text)["checks"] for text in said_of.values()]
-    assert [each["leases"]["keeps"] for each in checks].count(True) == 1
+    assert [each["leader-election"]["leader"] for each in checks].count(True) == 1

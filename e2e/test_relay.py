@@ -24,7 +24,7 @@ from e2e.rolling import (
     clients_under,
     dongles,
     failed,
-    keeper,
+    leader,
     let_leases_go,
     renew_certificates,
     restart_each,
@@ -68,7 +68,7 @@ def module_gates(site: Site, own: str, tmp_path_factory: pytest.TempPathFactory)
 def relayed(site: Site, own: str, module_gates: Replicas) -> Replicas:
     """Those, all of which run, and one of which keeps the ledgers."""
     start_those_that_ended(site.cluster, own, module_gates)
-    keeper(module_gates)
+    leader(module_gates)
     return module_gates
 
 
@@ -100,38 +100,38 @@ def _until_each_is_counted_once(site: Site, gate: GateProcess, namespace: str) -
 
 def _passed_on(replicas: Replicas) -> int:
     """How many reviews relays had answered by a gate that is not beside them."""
-    return sum(gate.relay.answered_by("another") for gate in replicas.relayed)
+    return sum(gate.relay.answered_by("peer") for gate in replicas.relayed)
 
 
-def _kill_the_keeper(site: Site, own: str, replicas: Replicas, meanwhile: Callable[[], None]) -> None:
+def _kill_the_leader(site: Site, own: str, replicas: Replicas, meanwhile: Callable[[], None]) -> None:
     """Kill it, and start it again once another keeps the ledgers."""
-    killed = keeper(replicas)
+    killed = leader(replicas)
     meanwhile()
     killed.kill()
     meanwhile()
     let_leases_go(site.cluster, own)
-    keeper(replicas)
+    leader(replicas)
     killed.start()
     meanwhile()
 
 
-def test_while_the_keeper_is_killed_again_and_again_no_create_fails_and_each_is_counted_once(
+def test_while_the_leader_is_killed_again_and_again_no_create_fails_and_each_is_counted_once(
     site: Site, own: str, namespace: str, relayed: Replicas, capped: Clients
 ) -> None:
     before = _passed_on(relayed)
     with capped.creating(dongles(site), _PAUSE) as answers:
         for _ in range(_TIMES):
-            _kill_the_keeper(site, own, relayed, lambda: until_more(answers, MEANWHILE))
+            _kill_the_leader(site, own, relayed, lambda: until_more(answers, MEANWHILE))
     assert failed(answers) == []
     assert _passed_on(relayed) > before
     _until_each_is_counted_once(site, relayed.each[0], namespace)
 
 
-def test_a_cap_that_fills_while_the_keeper_is_killed_is_never_passed_and_loses_no_room(
+def test_a_cap_that_fills_while_the_leader_is_killed_is_never_passed_and_loses_no_room(
     site: Site, namespace: str, relayed: Replicas
 ) -> None:
     with clients_under(site, namespace, "few") as clients:
-        killed = keeper(relayed)
+        killed = leader(relayed)
         with clients.creating(dongles(site), _PAUSE) as answers:
             until_more(answers, FEW // 3)
             killed.kill()
@@ -158,7 +158,7 @@ def test_while_a_gate_hangs_for_longer_than_the_api_server_waits_no_create_fails
 ) -> None:
     with capped.creating(dongles(site)) as answers:
         until_more(answers, MEANWHILE)
-        with keeper(relayed).frozen():
+        with leader(relayed).frozen():
             begun = time.monotonic()
             until("it hangs for longer", lambda: time.monotonic() - begun > _LONGER, WITHIN)
             until_more(answers, MEANWHILE)

@@ -71,7 +71,7 @@ def test_while_a_gate_alone_is_killed_and_started_again_no_create_fails(
             alone.start()
         until_more(answers, MEANWHILE)
     assert failed(answers) == []
-    assert alone.relay.answered_by("nobody") == 0
+    assert alone.relay.answered_by("none") == 0
 
 
 def test_while_a_gate_alone_stays_away_kubectl_says_that_none_answered(

@@ -42,7 +42,7 @@ def following(site: Site, folder: Path) -> Iterator[GateProcess]:
     if not isinstance(site.gate, GateProcess):
         pytest.skip("it is about a gate of its own, beside the one of the site")
     define_ledgers(cluster)
-    kubeconfig = gates_account(cluster, folder, "followed")
+    kubeconfig = gates_account(cluster, folder, "cluster-access")
     api(cluster.kubeconfig).delete(_LEASES)  # of gates that others have killed
     with keeping_gate(site, folder / "gate", {"dongles.yaml": _CAP}, _OWN, kubeconfig) as gate:
         yield gate
@@ -65,8 +65,8 @@ def test_caps_hold_settle_and_outlive_a_restart_with_the_rights_of_the_service_a
     assert stored(site, namespace) == {"second", "third"}
     assert any(each["spec"]["namespace"] == namespace for each in ledgers_of(cluster, _OWN))
     assert "forbidden" not in following.log().lower()
-    until("it keeps the ledgers", lambda: _leases_check(following) == {"ready": True, "keeps": True}, _WITHIN)
-    followed = following.readiness()["checks"]["cluster"]
+    until("it keeps the ledgers", lambda: _leases_check(following) == {"ready": True, "leader": True}, _WITHIN)
+    followed = following.readiness()["checks"]["watches"]
     names = ("pods", "namespaces", "nodes", "resourcequotas", "deviceclasses")
     assert all("stale" not in followed[name] for name in names)
 
@@ -75,7 +75,7 @@ def test_of_two_replicas_one_keeps_the_ledgers_and_the_other_takes_over_when_it_
     following: GateProcess, folder: Path, site: Site
 ) -> None:
     def keeps(gate: GateProcess) -> bool:
-        return bool(_leases_check(gate)["keeps"])
+        return bool(_leases_check(gate)["leader"])
 
     until("the first keeps", lambda: keeps(following), _WITHIN)
     arguments = ("--cluster=kubeconfig", f"--kubeconfig={folder / 'kubeconfig'}", "--ledgers=kubernetes")
@@ -96,7 +96,7 @@ def test_of_two_replicas_one_keeps_the_ledgers_and_the_other_takes_over_when_it_
 
 
 def _leases_check(gate: GateProcess) -> dict[str, Any]:
-    found: dict[str, Any] = gate.readiness()["checks"]["leases"]
+    found: dict[str, Any] = gate.readiness()["checks"]["leader-election"]
     return found
 
 

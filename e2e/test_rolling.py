@@ -15,7 +15,7 @@ from e2e.rolling import (
     clients_under,
     dongles,
     failed,
-    keeper,
+    leader,
     policies,
     renew_certificates,
     restart_each,
@@ -46,7 +46,7 @@ def capped(site: Site, namespace: str, own: str, behind_one_address: Replicas) -
     """Clients of a namespace under a cap whose ledger is open, while one of the gates keeps it, and all run."""
     start_those_that_ended(site.cluster, own, behind_one_address)
     with clients_under(site, namespace, "many") as clients:
-        keeper(behind_one_address)
+        leader(behind_one_address)
         yield clients
 
 
@@ -56,10 +56,10 @@ def _edit_policies(replicas: Replicas, meanwhile: Callable[[], None]) -> None:
         meanwhile()
 
 
-def _end_the_keeper(replicas: Replicas, meanwhile: Callable[[], None]) -> None:
-    kept = keeper(replicas)
+def _end_the_leader(replicas: Replicas, meanwhile: Callable[[], None]) -> None:
+    kept = leader(replicas)
     kept.stop()
-    until("another keeps", lambda: len(replicas.keepers()) == 1, WITHIN)
+    until("another keeps", lambda: len(replicas.leaders()) == 1, WITHIN)
     meanwhile()
     kept.start()
     meanwhile()
@@ -68,7 +68,7 @@ def _end_the_keeper(replicas: Replicas, meanwhile: Callable[[], None]) -> None:
 def test_while_gates_are_rolled_renewed_edited_and_led_by_others_no_create_fails(
     site: Site, capped: Clients, behind_one_address: Replicas
 ) -> None:
-    steps = (restart_each, renew_certificates, _edit_policies, _end_the_keeper)
+    steps = (restart_each, renew_certificates, _edit_policies, _end_the_leader)
     lost: dict[str, list[Answer]] = {}
     with capped.creating(dongles(site)) as answers:
         for step in steps:
@@ -78,11 +78,11 @@ def test_while_gates_are_rolled_renewed_edited_and_led_by_others_no_create_fails
     assert lost == {step.__name__: [] for step in steps}
 
 
-def test_a_keeper_that_is_killed_takes_along_no_more_than_what_it_was_just_asked(
+def test_a_leader_that_is_killed_takes_along_no_more_than_what_it_was_just_asked(
     site: Site, capped: Clients, behind_one_address: Replicas
 ) -> None:
     """Nobody can drain then. The API server asks nobody else; who asked it may ask again, and is served."""
-    killed = keeper(behind_one_address)
+    killed = leader(behind_one_address)
     with capped.creating(dongles(site)) as answers:
         until_more(answers, MEANWHILE)
         killed.kill()
@@ -93,11 +93,11 @@ def test_a_keeper_that_is_killed_takes_along_no_more_than_what_it_was_just_asked
     assert {capped.create_one(each.pod).status for each in lost} <= {STORED}
 
 
-def test_a_keeper_that_is_killed_while_nobody_asks_it_takes_nothing_along(
+def test_a_leader_that_is_killed_while_nobody_asks_it_takes_nothing_along(
     site: Site, capped: Clients, behind_one_address: Replicas
 ) -> None:
     """Who keeps ledgers is not needed for an answer: the other goes on, also before it keeps them itself."""
-    killed = keeper(behind_one_address)
+    killed = leader(behind_one_address)
     (other,) = (gate for gate in behind_one_address.each if gate is not killed)
     register(site.cluster, other)
     with capped.creating(dongles(site)) as answers:

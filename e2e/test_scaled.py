@@ -38,7 +38,7 @@ def following(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """A gate that follows the cluster as its ServiceAccount, with a cap of four dongles."""
     see_that_gates_are_processes(site)
     folder = tmp_path_factory.mktemp("scaled")
-    kubeconfig = gates_account(site.cluster, folder, "followed")
+    kubeconfig = gates_account(site.cluster, folder, "cluster-access")
     gate = GateProcess(folder / "gate", arguments=("--cluster=kubeconfig", f"--kubeconfig={kubeconfig}"))
     gate.start()
     register(site.cluster, gate)

@@ -31,7 +31,7 @@ from webhook.state.kubernetes.ledger_store import KubernetesLedgerStore
 from webhook.state.ledger.ledger import Ledger, Operation, Reservation
 from webhook.state.ports import LedgerKey, RetryLaterError, StoreUnavailableError
 
-_DEFINITION = Path(__file__).parents[1] / "deploy" / "kustomize" / "components" / "followed" / "crd.yaml"
+_DEFINITION = Path(__file__).parents[1] / "deploy" / "kustomize" / "components" / "cluster-access" / "crd.yaml"
 _CAP = """
 apiVersion: tallygate.dev/v1alpha1
 kind: NamespaceCap
@@ -228,7 +228,7 @@ def test_a_ledger_shows_what_people_want_to_know(
     assert ledgers.transact(LedgerKey("gpus-0123456789", "team-a"), Take("u1", 2), soon())
     _open(ledgers, LedgerKey("all-0123456789", ""), Ledger(Amounts({"pods": 50}), initializer="m1"))
     printed = cluster.kubectl("get", "capledgers", "-n", namespace, "-o", "wide")
-    names = "CAP NAMESPACE HARD HELD PROMISED ROWS COUNTED CONVERGING"
+    names = "CAP NAMESPACE HARD USED RESERVED RESERVATIONS COUNTED INITIALIZING"
     head, shared, own = (re.split(r"\s{2,}", line) for line in printed.stdout.splitlines())
     assert head[1:] == names.split()
     assert shared[1:] == ["all-0123456789", "50 pods", "0", "0", "0", "m1"]

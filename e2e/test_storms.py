@@ -11,7 +11,7 @@ from e2e.storm.crowds import Gates, Size, crowd
 from e2e.storm.faults import KILLED
 from e2e.storm.filling import in_namespace
 from e2e.storm.ground import Ground, ground
-from e2e.storm.led import keeper_killed
+from e2e.storm.led import leader_killed
 from e2e.storm.objects import creates
 from e2e.storm.unwatched import watch_cut
 from e2e.storm.watcher import Watcher
@@ -45,10 +45,10 @@ def test_no_more_are_stored_while_the_gates_watches_are_cut_and_held_up(storms: 
     assert (found.most, found.unmet) == (size.hard, [])
 
 
-def test_another_takes_over_whose_keeper_is_killed_and_promises_that_came_to_nothing_leave_their_room(
+def test_another_takes_over_whose_leader_is_killed_and_promises_that_came_to_nothing_leave_their_room(
     storms: Ground,
 ) -> None:
-    found = keeper_killed(storms, _SMALL)
+    found = leader_killed(storms, _SMALL)
     assert (found.most, found.unmet) == (_SMALL.hard, [])
 
 

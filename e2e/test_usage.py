@@ -98,7 +98,7 @@ def _ledger(cluster: Cluster, own: str, namespace: str) -> dict[str, Any]:
 
 def _falsify(cluster: Cluster, own: str, namespace: str, tally: int) -> None:
     path = f"{ledgers_in(own)}/{_ledger(cluster, own, namespace)['metadata']['name']}"
-    api(cluster.kubeconfig).patch(path, {"status": {"tally": {DONGLE: f"{tally}"}}})
+    api(cluster.kubeconfig).patch(path, {"status": {"used": {DONGLE: f"{tally}"}}})
 
 
 def test_usage_says_what_pods_hold_and_verify_finds_the_ledgers_right(tallygate: Run, three: str) -> None:
@@ -159,8 +159,10 @@ def test_a_tally_is_to_the_unit_what_pods_held_at_the_revision_that_the_ledger_n
     for number in range(3):
         ours.delete(f"{pods}/pod-{number}")
         ledger = _ledger(site.cluster, own, three)
-        listed = ours.items(pods, resourceVersion=f"{ledger['status']['asOf']}", resourceVersionMatch="Exact")
-        assert len(listed) == int(ledger["status"]["tally"].get(DONGLE, 0))
+        listed = ours.items(
+            pods, resourceVersion=f"{ledger['status']['podsResourceVersion']}", resourceVersionMatch="Exact"
+        )
+        assert len(listed) == int(ledger["status"]["used"].get(DONGLE, 0))
         _until_created(site, three, f"other-{number}")
 
 

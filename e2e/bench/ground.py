@@ -48,7 +48,7 @@ _CREATED = 201
 _FORBIDDEN = 403
 _CONFIGURATIONS = ("mutatingwebhookconfiguration,validatingwebhookconfiguration", "--ignore-not-found")
 _OWN = "bench-gate"
-_FOLLOWED = Path(__file__).parents[2] / "deploy" / "kustomize" / "components" / "followed"
+_FOLLOWED = Path(__file__).parents[2] / "deploy" / "kustomize" / "components" / "cluster-access"
 _CAPS = {KEPT: "kept", OPEN: "kept-open"}
 """The caps that one gate keeps in the cluster: it follows all pods, and two gates would do so twice."""
 

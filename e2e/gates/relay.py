@@ -38,7 +38,7 @@ class RelayProcess(RunningGate):
             f"--monitor={LOOPBACK}:{monitor}",
             f"--tls-cert={certificates / CHAIN_FILE}",
             f"--tls-key={certificates / KEY_FILE}",
-            f"--gate={LOOPBACK}:{gate}",
+            f"--upstream={LOOPBACK}:{gate}",
             _RELAYS_DELAY,
             _AS_LONG_AS_ASKED,
         )
@@ -49,12 +49,12 @@ class RelayProcess(RunningGate):
         Raises:
             ClusterError: it ends, or is not ready in time.
         """
-        more = (f"--others={others}", f"--others-ca={self._certificates / CA_FILE}") if others else ()
+        more = (f"--peers={others}", f"--peers-ca-file={self._certificates / CA_FILE}") if others else ()
         self.run((*self._command, *more), {}, forked)
 
     def answered_by(self, who: str) -> int:
-        """How many reviews had their answer from its `own` gate, from `another`, or from `nobody`."""
-        found = re.search(rf'^tallygate_relayed_total\{{by="{who}"\}} (\d+)', self.metrics(), re.MULTILINE)
+        """How many reviews had their answer from its `local` gate, from a `peer`, or from `none`."""
+        found = re.search(rf'^tallygate_relay_requests_total\{{upstream="{who}"\}} (\d+)', self.metrics(), re.MULTILINE)
         return int(found[1]) if found else 0
 
     def take_up_certificate(self) -> None:

@@ -35,10 +35,10 @@ def until_whole(cluster: Cluster) -> None:
         ClusterError: it is not so in time; the text has what the gate's pods say.
     """
     whole = [False, True]
-    until("one of two keeps", lambda: sorted(_keepers(cluster)) == whole, WITHIN, partial(logged, cluster))
+    until("one of two keeps", lambda: sorted(_leaders(cluster)) == whole, WITHIN, partial(logged, cluster))
 
 
-def while_the_keeper_goes(site: Site, namespace: str, go: Callable[[str], object]) -> Heard:
+def while_the_leader_goes(site: Site, namespace: str, go: Callable[[str], object]) -> Heard:
     """What clients hear while `go` ends it, by its name, until two are ready again, and some time longer.
 
     Raises:
@@ -46,10 +46,10 @@ def while_the_keeper_goes(site: Site, namespace: str, go: Callable[[str], object
     """
     cluster = site.cluster
     until_whole(cluster)
-    keeper = _keeper(cluster)
+    leader = _leader(cluster)
     with Clients(cluster, namespace) as clients, clients.creating(partial(_pod, site)) as answers:
         until_more(answers, _MEANWHILE)
-        go(keeper)
+        go(leader)
         until_more(answers, _MEANWHILE)
         until_whole(cluster)
         begun = len(answers)
@@ -110,15 +110,15 @@ def _kill(cluster: KindCluster, name: str) -> None:
     _until_ready(cluster, name, "True")
 
 
-def _keepers(cluster: Cluster) -> list[bool]:
+def _leaders(cluster: Cluster) -> list[bool]:
     """Of each replica that is ready, whether it keeps the ledgers, as it says itself: a Lease outlives a process."""
     checks = (readiness(cluster, name) for name in pods(cluster))
-    return [each["leases"]["keeps"] for each in checks if each]
+    return [each["leader-election"]["leader"] for each in checks if each]
 
 
-def _keeper(cluster: Cluster) -> str:
+def _leader(cluster: Cluster) -> str:
     """The pod that keeps the ledgers."""
-    (name,) = (name for name in pods(cluster) if readiness(cluster, name)["leases"]["keeps"])
+    (name,) = (name for name in pods(cluster) if readiness(cluster, name)["leader-election"]["leader"])
     return name
 
 

@@ -56,7 +56,7 @@ class InstalledGate(RunningGate):
         variables = {"TALLYGATE_NAMESPACE": self._namespace}
         self.run(self._gate(containers["tallygate"], self._behind if relay else self.port), variables)
         if relay:
-            own = (f"--gate={LOOPBACK}:{self._behind}", *self._addresses(self.port, self._relay))
+            own = (f"--upstream={LOOPBACK}:{self._behind}", *self._addresses(self.port, self._relay))
             self._relay.run((*TALLYGATE, *self._arguments(relay), *own), variables)
 
     def stop(self) -> None:

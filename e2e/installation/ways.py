@@ -32,8 +32,10 @@ class Size:
 
 _ALONE: Final = {"failure-policy": "WARN"}  # with one replica no pod can be created while it restarts
 _SIZES: Final = {
-    "single": Size(keeps=False, replicas=1, warned={**_ALONE, "quotas": "UNKNOWN"}),  # nobody sees caps in its memory
-    "followed": Size(keeps=True, replicas=1, by_hand=True, warned=_ALONE),
+    "standalone": Size(
+        keeps=False, replicas=1, warned={**_ALONE, "quotas": "UNKNOWN"}
+    ),  # nobody sees caps in its memory
+    "cluster": Size(keeps=True, replicas=1, by_hand=True, warned=_ALONE),
     "ha": Size(keeps=True, replicas=2),
     "cert-manager": Size(keeps=True, replicas=2),
 }

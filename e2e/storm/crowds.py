@@ -13,7 +13,7 @@ from e2e.storm.watcher import Watcher
 BOUND = 40.0
 """Seconds of the in-flight bound, as in production."""
 
-_VISITS = 3.0  # seconds, for the keepers to come by after that
+_VISITS = 3.0  # seconds, for the leaders to come by after that
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from e2e.policy_files import SHIPPED_FILES
 from e2e.registering import register, unregister
 from e2e.storm.replicas import Replicas
 
-_DEFINITION = Path(__file__).parents[2] / "deploy" / "kustomize" / "components" / "followed" / "crd.yaml"
+_DEFINITION = Path(__file__).parents[2] / "deploy" / "kustomize" / "components" / "cluster-access" / "crd.yaml"
 _HOME = "tallygate-system"
 
 

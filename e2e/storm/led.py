@@ -20,7 +20,7 @@ _ALL_KNOW = 30.0  # seconds until each of those that start has seen the others
 _QUOTA_SHARE = 4
 
 
-def keeper_killed(ground: Ground, size: Size) -> Outcome:
+def leader_killed(ground: Ground, size: Size) -> Outcome:
     """A quota refuses most of what the gates promise; the one that keeps the ledgers is killed, and not started again.
 
     Raises:
@@ -32,20 +32,20 @@ def keeper_killed(ground: Ground, size: Size) -> Outcome:
         ground.namespaces(1, quota(stored)) as (namespace,),
     ):
         holding = in_namespace(namespace, size.hard)
-        keeper = _keeper(replicas)
+        leader = _leader(replicas)
         with Watcher(ground.access, [holding]) as watcher:
             requests = creates(namespace, (f"pod-{number}" for number in range(size.pods)))
             with Storm(ground.access, size.clients, requests) as storm:
                 storm.until_final(size.pods // 5)
-                keeper.kill()
+                leader.kill()
                 killed = time.monotonic()
-                until("another keeps", lambda: len(replicas.keepers()) == 1, _LEASE + SLACK)
+                until("another keeps", lambda: len(replicas.leaders()) == 1, _LEASE + SLACK)
                 another = time.monotonic() - killed
             last = max(each.ended for each in storm.attempts)
             ground.kubectl("delete", "resourcequota", "gpus", f"--namespace={namespace}")
             watcher.until_current()
             title = f"{size.pods:,} creates by {size.clients} clients, {_GATES} replicas, all but {stored} refused by a"
-            found = outcome(f"{title} quota after the gate, the keeper of ledgers killed", storm.attempts, holding)
+            found = outcome(f"{title} quota after the gate, the leader killed", storm.attempts, holding)
             filled_up(ground, namespace, holding, _BOUND + _LEASE + SLACK)
             promises = time.monotonic() - last
             emptied(ground, namespace, holding, size.hard // 10)
@@ -57,7 +57,7 @@ def keeper_killed(ground: Ground, size: Size) -> Outcome:
     )
 
 
-def _keeper(replicas: Replicas) -> GateProcess:
+def _leader(replicas: Replicas) -> GateProcess:
     """The one that keeps, once no other does."""
-    until("one of them keeps", lambda: len(replicas.keepers()) == 1, _ALL_KNOW)
-    return replicas.keepers()[0]
+    until("one of them keeps", lambda: len(replicas.leaders()) == 1, _ALL_KNOW)
+    return replicas.leaders()[0]

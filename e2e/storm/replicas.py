@@ -88,9 +88,9 @@ class Replicas:
         for gate in self.each:
             gate.take_up_certificate()
 
-    def keepers(self) -> list[GateProcess]:
+    def leaders(self) -> list[GateProcess]:
         """Those that run and keep ledgers, as they say themselves."""
-        return [gate for gate in self.each if gate.runs and gate.readiness()["checks"]["leases"].get("keeps")]
+        return [gate for gate in self.each if gate.runs and gate.readiness()["checks"]["leader-election"].get("leader")]
 
     def readiness(self) -> dict[str, Any]:
         """What the first one's `/readyz` says."""

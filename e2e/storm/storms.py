@@ -7,7 +7,7 @@ from e2e.storm.changes import ledger_deleted, lowered, put_back, relabelled, res
 from e2e.storm.crowds import Gates, Size, crowd, quota_crowd
 from e2e.storm.faults import API_SERVER, ETCD_KILLED, ETCD_STOPPED, KILLED, frozen
 from e2e.storm.ground import Ground
-from e2e.storm.led import keeper_killed
+from e2e.storm.led import leader_killed
 from e2e.storm.outcome import Outcome
 from e2e.storm.retried import retried
 from e2e.storm.several import refused_after_us, two_caps
@@ -28,7 +28,7 @@ STORMS: Mapping[str, Callable[[Ground], Outcome]] = {
     "frozen": partial(crowd, size=_LONG, gates=Gates(bound=_SHORT, fault=frozen(_SHORT + 2))),
     "watch-cut": partial(watch_cut, size=_LONG),
     "watch-silent": watch_silent,
-    "keeper-killed": partial(keeper_killed, size=Size(pods=1200, hard=400, clients=16)),
+    "leader-killed": partial(leader_killed, size=Size(pods=1200, hard=400, clients=16)),
     "lowered": lowered,
     "put-back": put_back,
     "resized": resized,

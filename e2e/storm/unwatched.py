@@ -17,7 +17,7 @@ from e2e.storm.watcher import Watcher
 
 _BOUND = 8.0  # seconds
 _GATES = 3
-_VISITS = 3.0  # seconds, for the keepers to come by
+_VISITS = 3.0  # seconds, for the leaders to come by
 _QUIET = 0.5  # seconds in which who writes and reads ledgers under a storm says something, and who watches does not
 _EACH, _HELD_UP = 0.4, 3.0  # seconds between two cuts, and for which nothing comes
 _CUTS = 4  # for each time that they are held up

@@ -55,8 +55,8 @@ class Place:
 
     def serves(self) -> str:
         """What the server would find in the folder."""
-        assert self.settings.tls_folder
-        leaf = ServedFiles(self.settings.tls_folder).read(datetime.now(UTC))
+        assert self.settings.tls_dir
+        leaf = ServedFiles(self.settings.tls_dir).read(datetime.now(UTC))
         return compute_fingerprint(leaf.certificate) if leaf else ""
 
     def counted(self, series: str) -> float:
@@ -87,7 +87,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     with serving(api, tmp_path / "server") as path:
         yield Place(
             api,
-            Settings(tls_secret=SECRET, tls_folder=tmp_path / "served", tls_settling=0.1, kubeconfig=path),
+            Settings(tls_secret=SECRET, tls_dir=tmp_path / "served", ca_propagation_delay=0.1, kubeconfig=path),
         )
 
 
@@ -100,7 +100,7 @@ def _said(beside: ServerSetup) -> dict[str, Any]:
 
 def test_from_nothing_there_is_a_secret_that_is_published_and_served(place: Place) -> None:
     with place.keeping() as beside:
-        folder = place.settings.tls_folder
+        folder = place.settings.tls_dir
         assert folder
         assert (beside.settings.tls_cert, beside.settings.tls_key) == (folder / "tls.crt", folder / "tls.key")
         data = {name: base64.b64decode(text) for name, text in place.api.objects[PATH]["data"].items()}
@@ -112,7 +112,7 @@ def test_from_nothing_there_is_a_secret_that_is_published_and_served(place: Plac
                 assert base64.b64decode(found["webhooks"][0]["clientConfig"]["caBundle"]) == encode_pem(
                     kept.ca_certificates
                 )
-        assert [line["step"] for line in place.events("certificates-kept")] == ["rebuild", "publish"]
+        assert [line["step"] for line in place.events("certificate-rotated")] == ["rebuild", "publish"]
         assert place.counted('tallygate_certificate_steps_total{step="publish"}') == 1
     assert not (folder / "ca.key").exists()
     for key in (data["tls.key"], data["ca.key"]):
@@ -120,7 +120,7 @@ def test_from_nothing_there_is_a_secret_that_is_published_and_served(place: Plac
 
 
 def test_the_folder_is_gone_in_the_end_when_none_is_named(place: Place) -> None:
-    with place.keeping(tls_folder=None) as beside:
+    with place.keeping(tls_dir=None) as beside:
         folder = beside.settings.tls_cert
         assert folder
         assert folder.exists()
@@ -132,8 +132,8 @@ def test_where_no_file_can_be_written_a_folder_is_asked_for(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
     with (
-        pytest.raises(ServeError, match=r"no temporary folder .*; name one by tls_folder"),
-        place.keeping(tls_folder=None),
+        pytest.raises(ServeError, match=r"no temporary folder .*; name one by tls_dir"),
+        place.keeping(tls_dir=None),
     ):
         pass
 
@@ -144,7 +144,7 @@ def test_what_is_asked_for_is_done_while_serving(place: Place, what: str) -> Non
         before = place.serves()
         place.ask(what)
         assert eventually(lambda: place.serves() != before)
-        assert eventually(lambda: place.events("certificate-taken")[-1]["certificate"] == place.serves())
+        assert eventually(lambda: place.events("certificate-installed")[-1]["certificate"] == place.serves())
         assert "tallygate.dev/renew" not in place.api.objects[PATH]["metadata"]["annotations"]
 
 
@@ -180,9 +180,9 @@ def test_what_cannot_be_asked_for_is_told_once(place: Place) -> None:
     with place.keeping() as beside:
         place.ask("everything")
         assert eventually(lambda: "complaint" in _said(beside))
-        seen = place.counted('tallygate_certificate_looks_total{result="success"}')
-        assert eventually(lambda: place.counted('tallygate_certificate_looks_total{result="success"}') > seen + 2)
-    (line,) = place.events("certificates-asked-in-vain")
+        seen = place.counted('tallygate_certificate_reconcile_total{result="success"}')
+        assert eventually(lambda: place.counted('tallygate_certificate_reconcile_total{result="success"}') > seen + 2)
+    (line,) = place.events("certificate-request-rejected")
     assert line["message"] == "the annotation tallygate.dev/renew is 'everything'; write certificate or authority"
 
 
@@ -190,14 +190,14 @@ def test_a_refusal_while_serving_is_told_once_and_so_is_its_end(place: Place) ->
     with place.keeping() as beside:
         before = place.serves()
         place.api.refusal = (403, b'{"message": "gate may not"}')
-        assert eventually(lambda: place.counted('tallygate_certificate_looks_total{result="failure"}') > 2)
+        assert eventually(lambda: place.counted('tallygate_certificate_reconcile_total{result="failure"}') > 2)
         assert "403: gate may not" in _said(beside)["failure"]
         place.api.refusal = None
         assert eventually(lambda: "failure" not in _said(beside))
         assert place.serves() == before
-    (line,) = place.events("certificates-not-kept")
+    (line,) = place.events("certificate-rotation-failed")
     assert (line["level"], line["days_left"]) == ("warning", 89)
-    assert len(place.events("certificates-kept-again")) == 1
+    assert len(place.events("certificate-rotation-recovered")) == 1
 
 
 def test_with_what_the_folder_has_it_serves_while_no_api_server_answers(place: Place) -> None:
@@ -227,7 +227,7 @@ def test_who_cannot_write_the_folder_says_so(place: Place, tmp_path: Path, monke
     monkeypatch.setattr(certificate_controller, "_START_TIMEOUT_SECONDS", 0.1)
     (tmp_path / "file").write_text("")
     with pytest.raises(ServeError, match=r"file: cannot be written: .*; it must be a volume in memory"):
-        _begin(lambda: place.keeping(tls_folder=tmp_path / "file"))
+        _begin(lambda: place.keeping(tls_dir=tmp_path / "file"))
 
 
 @pytest.mark.parametrize(

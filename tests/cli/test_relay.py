@@ -22,13 +22,13 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        pytest.param(["--gate", "10.0.0.1:8444"], "'10.0.0.1:8444' is not of this pod", id="gate-elsewhere"),
-        pytest.param(["--gate", "localhost:8444"], "is not an IP address and a port", id="gate-by-name"),
-        pytest.param(["--others", "tallygate"], "is not a name and a port, such as", id="others-without-port"),
-        pytest.param(["--others", "tallygate:0"], "is not a name and a port", id="others-port-0"),
-        pytest.param(["--others", "tallygate:99999999999"], "is not a name and a port", id="others-port-too-large"),
-        pytest.param(["--others", "tallygate:443"], "--others and --others-ca go together", id="others-unvouched"),
-        pytest.param(["--others-ca", "ca.crt"], "--others and --others-ca go together", id="vouched-for-nobody"),
+        pytest.param(["--upstream", "10.0.0.1:8444"], "'10.0.0.1:8444' is not of this pod", id="gate-elsewhere"),
+        pytest.param(["--upstream", "localhost:8444"], "is not an IP address and a port", id="gate-by-name"),
+        pytest.param(["--peers", "tallygate"], "is not a name and a port, such as", id="others-without-port"),
+        pytest.param(["--peers", "tallygate:0"], "is not a name and a port", id="others-port-0"),
+        pytest.param(["--peers", "tallygate:99999999999"], "is not a name and a port", id="others-port-too-large"),
+        pytest.param(["--peers", "tallygate:443"], "--peers and --peers-ca-file go together", id="others-unvouched"),
+        pytest.param(["--peers-ca-file", "ca.crt"], "--peers and --peers-ca-file go together", id="vouched-for-nobody"),
         pytest.param([], "name a certificate and its key", id="no-certificate"),
         pytest.param(["--listen", "nowhere"], "--listen: 'nowhere' is not an IP address", id="setting"),
     ],
@@ -47,7 +47,12 @@ def test_what_only_a_gate_has_is_no_option() -> None:
 def test_it_relays_until_it_is_told_to_stop(tmp_path: Path) -> None:
     with ServerProcess(tmp_path) as gate:
         files = [f"--tls-cert={tmp_path / 'tls.crt'}", f"--tls-key={tmp_path / 'tls.key'}"]
-        ports = [f"--gate=127.0.0.1:{gate.port}", "--listen=127.0.0.1:0", "--monitor=127.0.0.1:0", "--drain-delay=0"]
+        ports = [
+            f"--upstream=127.0.0.1:{gate.port}",
+            "--listen=127.0.0.1:0",
+            "--monitor=127.0.0.1:0",
+            "--drain-delay=0",
+        ]
         heard = tmp_path / "relay.log"
         with heard.open("wb") as log:
             relay = warm.Program("webhook.cli", ["relay", *ports, *files], stderr=log.fileno())

@@ -28,8 +28,8 @@ _POLICIES = f"{_MADE}the original is policies/default.yaml."
 _ORIGINALS: Final = {
     "quota": BASE / "quota.yaml",
     "service": BASE / "service.yaml",
-    "crd": COMPONENTS / "followed" / "crd.yaml",
-    "followed-rbac": COMPONENTS / "followed" / "rbac.yaml",
+    "crd": COMPONENTS / "cluster-access" / "crd.yaml",
+    "cluster-access-rbac": COMPONENTS / "cluster-access" / "rbac.yaml",
     "disruption": COMPONENTS / "ha" / "disruption.yaml",
     "self-signed-rbac": COMPONENTS / "self-signed" / "rbac.yaml",
     "audit-rbac": COMPONENTS / "audit" / "rbac.yaml",

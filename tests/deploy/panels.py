@@ -36,15 +36,15 @@ ROWS: Final = (
                 "reqps",
             ),
             Panel(
-                "Time to an answer, p99",
-                "From a request's arrival to its answer.",
-                {"{{phase}}": "phase:tallygate_admission_seconds:p99_5m"},
+                "Duration of a review, p99",
+                "From the arrival of a request to its response.",
+                {"{{phase}}": "phase:tallygate_admission_duration_seconds:p99_5m"},
                 "s",
             ),
             Panel(
-                "Not decided, and why",
+                "Not decided, by reason",
                 "undecided and crash are the gate's own fault; the cluster's failurePolicy decides then.",
-                {"{{why}}": "sum by (why) (rate(tallygate_admission_failures_total[5m]))"},
+                {"{{reason}}": "sum by (reason) (rate(tallygate_admission_failures_total[5m]))"},
                 "reqps",
             ),
         ),
@@ -54,7 +54,7 @@ ROWS: Final = (
         (
             Panel(
                 "How full caps are",
-                "Held and promised, of what all ledgers of a cap allow together. 1 is full.",
+                "Used and reserved, divided by the hard limits of all ledgers of a cap. 1 is full.",
                 {"{{cap}} {{resource}}": f"cap_resource:tallygate_cap_charged:ratio{_CHOSEN}"},
                 "percentunit",
             ),
@@ -63,35 +63,35 @@ ROWS: Final = (
                 "Of each cap the fullest few; without a namespace where it is shared.",
                 {
                     "{{cap}} {{cap_namespace}} {{resource}}": "max by (cap, cap_namespace, resource) "
-                    f"(tallygate_cap_fullest_ratio{_CHOSEN})",
+                    f"(tallygate_cap_utilization_ratio{_CHOSEN})",
                 },
                 "percentunit",
             ),
             Panel(
-                "Held, promised, hard",
-                "Promised falls back within seconds; what stays is refused by somebody behind the gate.",
+                "Used, reserved, hard",
+                "Reserved falls back within seconds; if it stays, something behind the gate rejects the pods.",
                 {
                     "{{cap}} {{resource}} " + part: f"cap_resource:tallygate_cap_{part}:max{_CHOSEN}"
-                    for part in ("held", "promised", "hard")
+                    for part in ("used", "reserved", "hard")
                 },
             ),
             Panel(
-                "Refusals, and why",
-                "excess is what caps are for. What is none of excess, no-limit and workload asks for somebody to look.",
-                {"{{cap}} {{reason}}": 'cap_reason:tallygate_cap_refusals:rate5m{cap=~"$cap"}'},
+                "Rejections, by reason",
+                "excess, no-limit and workload are what caps are for. Every other reason needs attention.",
+                {"{{cap}} {{reason}}": 'cap_reason:tallygate_cap_rejections:rate5m{cap=~"$cap"}'},
                 "reqps",
             ),
             Panel(
-                "Ledgers without room",
-                "Full, over what is allowed, or promising nothing yet.",
-                {"{{cap}} {{state}}": 'cap_state:tallygate_cap_ledgers:max{cap=~"$cap",state!="room"}'},
+                "Ledgers that are not available",
+                "Full, exceeded, or reserving nothing yet.",
+                {"{{cap}} {{state}}": 'cap_state:tallygate_cap_ledgers:max{cap=~"$cap",state!="available"}'},
             ),
             Panel(
-                "Over a cap by privilege, past the gate",
-                "Pods of who may exceed a cap; and recounts that found pods nobody was asked about.",
+                "Caps exceeded by privilege, and drift",
+                "Pods of privileged users that exceed a cap; and recounts that found pods that bypassed the gate.",
                 {
                     "{{cap}} exceeded": 'sum by (cap) (increase(tallygate_cap_exceeded_total{cap=~"$cap"}[15m]))',
-                    "{{cap}} drift": 'sum by (cap) (increase(tallygate_ledger_drifts_total{cap=~"$cap"}[15m]))',
+                    "{{cap}} drift": 'sum by (cap) (increase(tallygate_ledger_drift_total{cap=~"$cap"}[15m]))',
                 },
             ),
         ),
@@ -100,15 +100,15 @@ ROWS: Final = (
         "Ledgers",
         (
             Panel(
-                "Time of a write, p99",
-                "By how it ended. Every create under a cap in the cluster waits for one.",
-                {"{{end}}": "end:tallygate_ledger_write_seconds:p99_5m"},
+                "Duration of a write, p99",
+                "By result. Every create under a cap in the cluster waits for one.",
+                {"{{result}}": "result:tallygate_ledger_write_duration_seconds:p99_5m"},
                 "s",
             ),
             Panel(
-                "Writes, and how they end",
+                "Writes, by result",
                 "conflict: another replica had written, and it is tried again.",
-                {"{{end}}": "end:tallygate_ledger_writes:rate5m"},
+                {"{{result}}": "result:tallygate_ledger_writes:rate5m"},
                 "wps",
             ),
             Panel(
@@ -117,26 +117,26 @@ ROWS: Final = (
                 {"mean": "tallygate_ledger_batch_size:mean5m"},
             ),
             Panel(
-                "Promises",
-                "Rows of the ledger that has most, and how many came to nothing.",
+                "Reservations",
+                "Of the ledger that has the most; and the number that expired.",
                 {
-                    "{{cap}} most in a ledger": 'max by (cap) (tallygate_cap_rows_most{cap=~"$cap"})',
-                    "came to nothing, an hour": "sum(increase(tallygate_promises_expired_total[1h]))",
+                    "{{cap}} most in a ledger": 'max by (cap) (tallygate_cap_reservations_max{cap=~"$cap"})',
+                    "expired, an hour": "sum(increase(tallygate_reservations_expired_total[1h]))",
                 },
             ),
             Panel(
-                "Visits by the keeper",
-                "failed: /readyz says why.",
+                "Reconciliations by the leader",
+                "failed: /readyz has the reason.",
                 {
-                    "{{result}}": "sum by (result) (rate(tallygate_ledger_visits_total[5m]))",
-                    "replicas that keep": "sum(tallygate_ledger_keeper)",
+                    "{{result}}": "sum by (result) (rate(tallygate_ledger_reconcile_total[5m]))",
+                    "leaders": "sum(tallygate_leader)",
                 },
                 "ops",
             ),
             Panel(
-                "Looked at last",
-                "Of each cap the ledger not looked at for the longest; every one should be within 300 s.",
-                {"{{cap}}": 'min by (cap) (tallygate_cap_age_seconds{cap=~"$cap"})'},
+                "Observed last",
+                "Of each cap the ledger that was not observed for the longest; it should be within 300 s.",
+                {"{{cap}}": 'min by (cap) (tallygate_cap_sync_age_seconds{cap=~"$cap"})'},
                 "s",
             ),
         ),
@@ -145,7 +145,7 @@ ROWS: Final = (
         "What is stored (with audits on a schedule)",
         (
             Panel(
-                "Found by the last audit",
+                "Findings of the last audit",
                 "By policy and by how strictly it is enforced: work for the owners of what was found.",
                 {
                     "{{policy}} {{enforcement}}": "max by (policy, enforcement) (tallygate_audit_findings)",
@@ -153,41 +153,41 @@ ROWS: Final = (
             ),
             Panel(
                 "Age of the last audit",
-                "Above twice the interval, TallygateAuditOld fires after an hour.",
+                "Above twice the interval, TallygateAuditStale fires after an hour.",
                 {
                     "age": "time() - max(tallygate_audit_last_success_timestamp_seconds)",
                     "interval": "max(tallygate_audit_interval_seconds)",
-                    "took": "max(tallygate_audit_seconds)",
+                    "took": "max(tallygate_audit_duration_seconds)",
                 },
                 "s",
             ),
             Panel(
                 "Audits, reports",
-                "In an hour. failed: the check audit of /readyz says why.",
+                "In an hour. failed: the check audit of /readyz has the reason.",
                 {
-                    "audits {{result}}": "sum by (result) (increase(tallygate_audit_rounds_total[1h]))",
+                    "audits {{result}}": "sum by (result) (increase(tallygate_audit_runs_total[1h]))",
                     "reports {{result}}": "sum by (result) (increase(tallygate_audit_reports_total[1h]))",
                 },
             ),
         ),
     ),
     Row(
-        "The cluster as it is watched, and the process",
+        "Watches, and the process",
         (
             Panel(
-                "Age of what is watched",
+                "Age of the stores",
                 "From 120 s on it is stale.",
                 {"{{instance}} {{resource}}": "tallygate_watch_age_seconds"},
                 "s",
             ),
             Panel(
-                "Watches begun again",
+                "Restarts of watches",
                 "ended is ordinary.",
-                {"{{resource}} {{why}}": "sum by (resource, why) (rate(tallygate_watch_restarts_total[5m]))"},
+                {"{{resource}} {{reason}}": "sum by (resource, reason) (rate(tallygate_watch_restarts_total[5m]))"},
                 "ops",
             ),
             Panel(
-                "Objects known",
+                "Objects in the stores",
                 "Memory goes by pods.",
                 {"{{resource}}": "max by (resource) (tallygate_watch_objects)"},
             ),

@@ -18,9 +18,9 @@ class Relaying(NamedTuple):
     """What a relay runs with: settings that a gate has too, whom it asks, and the file of who vouches for others."""
 
     settings: Settings
-    gate: Address
-    others: PeerService
-    others_ca: str
+    upstream: Address
+    peers: PeerService
+    peers_ca_file: str
 
 
 def pod(objects: Objects) -> Object:
@@ -44,9 +44,9 @@ def gate_settings(objects: Objects) -> Settings:
 def relay_settings(objects: Objects) -> Relaying:
     """What the relay would."""
     params = _params(container(objects, "relay"), relay)
-    gate, others, others_ca = (params.pop(name) for name in ("gate", "others", "others_ca"))
+    upstream, peers, peers_ca_file = (params.pop(name) for name in ("upstream", "peers", "peers_ca_file"))
     return Relaying(
-        load_settings(params, {_VARIABLE: DEFAULT_NAMESPACE}, params.pop("config")), gate, others, str(others_ca)
+        load_settings(params, {_VARIABLE: DEFAULT_NAMESPACE}, params.pop("config")), upstream, peers, str(peers_ca_file)
     )
 
 

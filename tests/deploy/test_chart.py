@@ -14,13 +14,13 @@ NAMESPACE = (
     "Namespace",
     "tallygate-system",
 )  # Helm's user names it: no chart can have the one that it is installed into
-SIZES = {"single": [], "followed": ["followed"], "ha": ["ha"]}
+SIZES = {"standalone": [], "cluster": ["cluster-access"], "ha": ["ha"]}
 CERTIFICATES = {"by-hand": [], "self-signed": ["self-signed"], "cert-manager": ["cert-manager"]}
 EXTRAS = {"network": "network", "flowControl": "flow-control", "monitoring": "monitoring", "dashboard": "dashboard"}
 BARE: dict[str, Any] = dict.fromkeys(EXTRAS, False)
 OVERLAYS: dict[str, dict[str, Any]] = {
-    "single": BARE | {"size": "single"},
-    "followed": BARE | {"size": "followed", "certificates": "by-hand"},
+    "standalone": BARE | {"size": "standalone"},
+    "cluster": BARE | {"size": "cluster", "certificates": "by-hand"},
     "ha": {},
     "cert-manager": {"certificates": "cert-manager"},
 }
@@ -60,13 +60,13 @@ def test_a_relay_combines_with_each_of_them_and_with_what_leads_to_it(size: str,
 
 @pytest.mark.parametrize("extra", EXTRAS)
 def test_an_extra_is_the_component_of_its_name(extra: str) -> None:
-    chart = charted(BARE | {"size": "single", "certificates": "by-hand", extra: True})
+    chart = charted(BARE | {"size": "standalone", "certificates": "by-hand", extra: True})
     same(chart, composed(EXTRAS[extra]))
 
 
 def test_an_audit_is_the_component_of_its_name_on_top_of_a_cluster_that_is_followed() -> None:
-    chart = charted(BARE | {"size": "followed", "certificates": "by-hand", "auditEvery": "1h"})
-    same(chart, composed("followed", "audit"))
+    chart = charted(BARE | {"size": "cluster", "certificates": "by-hand", "auditInterval": "1h"})
+    same(chart, composed("cluster-access", "audit"))
 
 
 def test_a_token_stands_in_the_paths_and_in_its_secret() -> None:
@@ -97,7 +97,7 @@ def test_a_token_stands_in_the_paths_and_in_its_secret() -> None:
         },
     }
     overlay = overlaid({"components": ["token"], "secretGenerator": [secret], "patches": patches})
-    same(charted(BARE | {"size": "single", "certificates": "by-hand", "token": TOKEN}), overlay)
+    same(charted(BARE | {"size": "standalone", "certificates": "by-hand", "token": TOKEN}), overlay)
 
 
 def test_in_another_namespace_nothing_speaks_of_the_usual_one() -> None:
@@ -158,8 +158,8 @@ def test_what_is_not_registered_is_not_there() -> None:
         ({"size": "large"}, "size"),
         ({"certificates": "none"}, "certificates"),
         ({"replicas": -1}, "replicas"),
-        ({"size": "single", "auditEvery": "1h"}, "auditEvery"),
-        ({"auditEvery": "hourly"}, "auditEvery"),
+        ({"size": "standalone", "auditInterval": "1h"}, "auditInterval"),
+        ({"auditInterval": "hourly"}, "auditInterval"),
         ({"token": "short"}, "token"),
         ({"relay": "yes"}, "relay"),
         ({"exempt": ["Not_A_Name"]}, "exempt"),

@@ -15,8 +15,8 @@ from webhook.state.kubernetes import cap_ledger
 OVERLAYS = sorted(path.name for path in (KUSTOMIZE / "overlays").iterdir())
 FOLDERS = sorted(path for folder in ("components", "overlays") for path in (KUSTOMIZE / folder).iterdir())
 CERTIFICATES = ("", "self-signed", "cert-manager")
-SIZES = ("", "followed", "ha")
-RIGHTS = [COMPONENTS / name / "rbac.yaml" for name in ("followed", "self-signed", "audit")]
+SIZES = ("", "cluster-access", "ha")
+RIGHTS = [COMPONENTS / name / "rbac.yaml" for name in ("cluster-access", "self-signed", "audit")]
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
@@ -38,7 +38,7 @@ def test_the_arguments_are_settings_of_the_server(size: str, certificates: str) 
 
 
 def test_an_audit_is_asked_for_of_a_gate_that_follows_and_a_token_is_read_from_its_secret() -> None:
-    assert gate_settings(composed("ha", "audit")).audit_every == 3600
+    assert gate_settings(composed("ha", "audit")).audit_interval == 3600
     assert gate_settings(composed("token")).token_file == Path("/etc/tallygate/token/token")
 
 
@@ -149,7 +149,7 @@ def test_what_is_written_is_the_gates_own() -> None:
 
 
 def test_the_ledgers_are_kept_in_its_own_namespace() -> None:
-    rules = composed("followed")["Role", "tallygate"]["rules"]
+    rules = composed("cluster-access")["Role", "tallygate"]["rules"]
     assert any((each["apiGroups"], each["resources"]) == ([cap_ledger.GROUP], [cap_ledger.PLURAL]) for each in rules)
 
 

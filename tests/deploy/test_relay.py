@@ -13,7 +13,7 @@ from tests.deploy.rendered import Objects, composed, overlaid
 from tests.deploy.started import container, gate_settings, pod, relay_settings
 from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
 
-SIZES = ("", "followed", "ha")
+SIZES = ("", "cluster-access", "ha")
 CERTIFICATES = ("", "self-signed", "cert-manager")
 EXTRAS = ("audit", "token", "network", "flow-control", "monitoring", "dashboard")
 END_SECONDS = 5  # of the grace that is left when the drains are over
@@ -43,7 +43,7 @@ def objects(request: pytest.FixtureRequest) -> Objects:
 
 def test_with_every_size_and_every_certificate_the_relay_asks_the_gate_beside_it(objects: Objects) -> None:
     gate, relay = gate_settings(objects), relay_settings(objects)
-    assert relay.gate == gate.listen
+    assert relay.upstream == gate.listen
     assert gate.listen.host == "127.0.0.1"
     ports = {gate.listen.port, gate.monitor.port, relay.settings.listen.port, relay.settings.monitor.port}
     assert len(ports) == 4  # they share one network
@@ -51,7 +51,7 @@ def test_with_every_size_and_every_certificate_the_relay_asks_the_gate_beside_it
 
 def test_the_relay_reads_what_the_gate_serves_with_and_cannot_write_it(objects: Objects) -> None:
     gate, relay = gate_settings(objects), relay_settings(objects).settings
-    written = ServedFiles(gate.tls_folder) if gate.tls_folder else None
+    written = ServedFiles(gate.tls_dir) if gate.tls_dir else None
     for own, name, theirs in (
         (relay.tls_cert, CHAIN_FILE, written.chain if written else gate.tls_cert),
         (relay.tls_key, KEY_FILE, written.key if written else gate.tls_key),
@@ -74,10 +74,10 @@ def test_another_replica_is_asked_by_the_name_in_its_certificate_and_known_by_wh
     objects: Objects,
 ) -> None:
     relay = relay_settings(objects)
-    assert relay.others.host in create_service_names("tallygate", DEFAULT_NAMESPACE).dns
+    assert relay.peers.host in create_service_names("tallygate", DEFAULT_NAMESPACE).dns
     (offered,) = objects["Service", "tallygate"]["spec"]["ports"]
-    assert relay.others.port == offered["port"]
-    found, rest = volume(objects, "relay", relay.others_ca)
+    assert relay.peers.port == offered["port"]
+    found, rest = volume(objects, "relay", relay.peers_ca_file)
     assert rest == CA_FILE
     assert found == {
         "name": "authority",
@@ -146,7 +146,7 @@ def test_with_a_network_policy_it_reaches_names_and_other_replicas_and_its_metri
         "to": [{"podSelector": policy["podSelector"]}],
     }
     assert names == {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]}
-    assert relay_settings(objects).others.port in [each["port"] for each in kept["ports"]]
+    assert relay_settings(objects).peers.port in [each["port"] for each in kept["ports"]]
 
 
 def test_what_is_not_chosen_is_passed_over() -> None:

@@ -36,9 +36,9 @@ def test_a_rule_is_made_from_what_there_is(rule: dict[str, Any]) -> None:
 
 
 def test_what_there_is_not_is_found() -> None:
-    told = 'rate(tallygate_cap_refusals_total{cap="a", why="b"}[5m]) / tallygate_gone / a:tallygate_gone:sum'
+    told = 'rate(tallygate_cap_rejections_total{cap="a", why="b"}[5m]) / tallygate_gone / a:tallygate_gone:sum'
     assert [each.name for each in unknown(told)] == [
-        "tallygate_cap_refusals_total",
+        "tallygate_cap_rejections_total",
         "tallygate_gone",
         "a:tallygate_gone:sum",
     ]
@@ -48,6 +48,7 @@ def test_the_reasons_that_rules_choose_by_are_reasons() -> None:
     chosen = {
         each
         for rule in EVERY
+        if "tallygate_cap_rejections" in rule["expr"]
         for text in re.findall(r'reason[=!]~?"([^"]*)"', rule["expr"])
         for each in text.split("|")
     }

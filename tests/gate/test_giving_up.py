@@ -49,7 +49,7 @@ def test_a_ledger_that_stays_busy_sends_the_client_away_with_nothing_promised(wr
     answer = scene.create(1)
     assert response(answer)["status"]["code"] == 429
     assert response(answer)["status"]["details"]["retryAfterSeconds"] == 1
-    assert answer.record.verdict == "busy"
+    assert answer.record.verdict == "retry"
     assert scene.promised() == {}
 
 

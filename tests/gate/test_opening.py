@@ -29,8 +29,7 @@ def test_after_a_start_nothing_is_promised_until_what_was_in_flight_is_counted()
 def test_who_is_told_to_come_again_hears_of_which_cap_and_why() -> None:
     answer = World().admit(pod("u1", 1))
     assert response(answer)["status"]["message"] == (
-        "cap gpus: the ledger was made anew, and what is in flight is not known yet; "
-        "nothing was decided: try again in 1 s"
+        "cap gpus: the ledger was created again, and what is in flight is not known yet; no decision: retry in 1 s"
     )
 
 

@@ -37,7 +37,7 @@ class Cluster:
             content["metadata"] |= {"uid": f"uid-{name}", "resourceVersion": f"{self._revision}"}
             if content["kind"] == KIND:
                 self.ledgers[name] = content
-                if not content["status"].get("converging"):
+                if not content["status"].get("initializing"):
                     self.has_active_ledger.set()
             return content
 

@@ -73,7 +73,7 @@ FAILURES = {
     "nested too deep": (b"[" * 100_000, 400, "review", "the body is no review"),
     "nested too deep where nobody looks": (b'{"x":' + b"[" * 100_000, 400, "review", "the body is no review"),
     "a gate that cannot decide": (review("undecided"), 500, "undecided", "the ledger did not answer"),
-    "a gate that crashes": (review("crash"), 500, "crash", "its log says how"),
+    "a gate that crashes": (review("crash"), 500, "crash", "its log has the cause"),
 }
 
 
@@ -85,7 +85,7 @@ def test_what_cannot_be_decided_is_a_status_and_never_a_denial(case: str) -> Non
     status = answer.get_json()
     assert (answer.status_code, status["kind"], status["code"]) == (code, "Status", code)
     assert words in status["message"]
-    assert built.count("tallygate_admission_failures_total", why=why) == 1
+    assert built.count("tallygate_admission_failures_total", reason=why) == 1
     assert "Retry-After" not in answer.headers
 
 
@@ -94,7 +94,7 @@ def test_a_crash_tells_the_log_everything_and_the_caller_nothing() -> None:
     answer = built.client.post(MUTATE, data=review("crash"))
     assert "secret" not in answer.text
     (line,) = built.log.lines
-    assert (line["level"], line["event"], line["why"]) == ("error", "undecided", "crash")
+    assert (line["level"], line["event"], line["reason"]) == ("error", "undecided", "crash")
     assert "RuntimeError: the secret of the crash" in line["exception"]
 
 
@@ -120,7 +120,7 @@ def test_a_body_that_says_it_is_too_large_is_refused_unread(length: str) -> None
     built = Built(limits=RequestLimits(max_body_bytes=1024))
     answer = built.client.post(MUTATE, environ_overrides={"CONTENT_LENGTH": length, "wsgi.input": Untouchable()})
     assert answer.status_code == 413
-    assert built.count("tallygate_admission_failures_total", why="too-large") == 1
+    assert built.count("tallygate_admission_failures_total", reason="too-large") == 1
 
 
 LENGTHS = {"-1": 400, "1e3": 400, "0x10": 400, "٣": 400, "10 ": 400, "+5": 400}

@@ -59,7 +59,7 @@ class Replica:
 
     def ended(self, result: str) -> float:
         """How many audits ended so."""
-        return self.registry.get_sample_value("tallygate_audit_rounds_total", {"result": result}) or 0.0
+        return self.registry.get_sample_value("tallygate_audit_runs_total", {"result": result}) or 0.0
 
     def events(self) -> list[str]:
         """What was logged of audits."""
@@ -82,7 +82,7 @@ def halves() -> Iterator[SmallCluster]:
 
 def test_the_replica_that_leads_audits_again_and_again(halves: SmallCluster, tmp_path: Path) -> None:
     with Replica(halves, tmp_path, 0.1).running() as replica:
-        assert eventually(lambda: replica.ended("whole") >= 2)
+        assert eventually(lambda: replica.ended("completed") >= 2)
         last = replica.figures.last_audit
         assert last is not None
         assert last.outcome.findings.list_namespaces() == ["team-a"]
@@ -106,7 +106,7 @@ def test_one_that_does_not_lead_audits_nothing_until_it_does(halves: SmallCluste
         assert eventually(lambda: replica.looks >= 2)
         assert DEPLOYMENTS not in halves.asked
         replica.leads = True
-        assert eventually(lambda: replica.ended("whole") == 1)
+        assert eventually(lambda: replica.ended("completed") == 1)
 
 
 def test_one_that_leads_no_more_breaks_off(halves: SmallCluster, tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_one_that_leads_no_more_breaks_off(halves: SmallCluster, tmp_path: Path)
     with Replica(halves, tmp_path, 3600.0).running() as replica:
         assert eventually(lambda: DEPLOYMENTS in halves.asked)
         replica.leads = False
-        assert eventually(lambda: replica.ended("broken-off") == 1)
+        assert eventually(lambda: replica.ended("aborted") == 1)
         assert replica.figures.last_audit is None
         assert replica.events() == []
 
@@ -127,7 +127,7 @@ def test_a_right_that_is_missing_is_said_once_and_mended(halves: SmallCluster, t
         assert "the audit must be allowed to list it" in str(replica.audits.worker.check().detail["failure"])
         assert replica.audits.worker.check().ready
         del halves.refused[DEPLOYMENTS]
-        assert eventually(lambda: replica.ended("whole") >= 1)
+        assert eventually(lambda: replica.ended("completed") >= 1)
         assert eventually(lambda: "failure" not in replica.audits.worker.check().detail)
 
 
@@ -137,4 +137,4 @@ def test_one_that_was_never_started_can_be_stopped(halves: SmallCluster, tmp_pat
 
 def test_without_a_cluster_there_is_nothing_to_audit() -> None:
     with pytest.raises(ServeError, match="what is stored can be audited only where there is a cluster"):
-        serve(Settings(audit_every=60.0))
+        serve(Settings(audit_interval=60.0))

@@ -17,7 +17,7 @@ def test_what_was_found_is_told_by_policy() -> None:
     assert {
         'tallygate_audit_findings{by="rule",enforcement="deny",policy="rule-0"} 1.0',
         'tallygate_audit_objects{kind="Pod"} 7.0',
-        "tallygate_audit_seconds 2.5",
+        "tallygate_audit_duration_seconds 2.5",
         "tallygate_audit_last_success_timestamp_seconds 1.7e+09",
     } <= shown(registry)
 
@@ -44,11 +44,11 @@ def test_policies_beyond_the_bound_go_together() -> None:
 def test_rounds_and_reports_are_counted_from_nothing_on() -> None:
     registry = CollectorRegistry()
     told = AuditMetrics(registry, lambda: True, 3600.0)
-    assert 'tallygate_audit_rounds_total{result="failed"} 0.0' in shown(registry)
+    assert 'tallygate_audit_runs_total{result="failed"} 0.0' in shown(registry)
     told.count_run("failed")
     told.count_reports(ReportCounts("openreports.io/v1alpha1", written=2, removed=1))
     assert {
-        'tallygate_audit_rounds_total{result="failed"} 1.0',
+        'tallygate_audit_runs_total{result="failed"} 1.0',
         'tallygate_audit_reports_total{result="written"} 2.0',
         'tallygate_audit_reports_total{result="removed"} 1.0',
         'tallygate_audit_reports_total{result="unchanged"} 0.0',

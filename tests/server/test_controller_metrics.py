@@ -28,7 +28,7 @@ def test_what_is_followed_is_told_by_resource() -> None:
     assert {
         'tallygate_watch_objects{resource="pods"} 7.0',
         'tallygate_watch_age_seconds{resource="pods"} 2.5',
-        'tallygate_watch_restarts_total{resource="pods",why="reset"} 3.0',
+        'tallygate_watch_restarts_total{reason="reset",resource="pods"} 3.0',
         'tallygate_watch_objects{resource="nodes"} 0.0',
     } <= lines
     assert not any("age" in line and "nodes" in line for line in lines)
@@ -40,14 +40,14 @@ def test_visits_and_promises_that_came_to_nothing_are_counted() -> None:
     figures.count_reconcile("written")
     figures.count_expired(2)
     assert {
-        'tallygate_ledger_visits_total{result="written"} 1.0',
-        "tallygate_promises_expired_total 2.0",
+        'tallygate_ledger_reconcile_total{result="written"} 1.0',
+        "tallygate_reservations_expired_total 2.0",
     } <= shown(registry)
 
 
 def test_which_replica_keeps_ledgers_is_told_as_it_is_now() -> None:
     registry, leads = CollectorRegistry(), [False, True]
     LedgerControllerMetrics(registry, tuple, seen(), lambda: leads[0])
-    assert "tallygate_ledger_keeper 0.0" in shown(registry)
+    assert "tallygate_leader 0.0" in shown(registry)
     leads.pop(0)
-    assert "tallygate_ledger_keeper 1.0" in shown(registry)
+    assert "tallygate_leader 1.0" in shown(registry)

@@ -192,7 +192,7 @@ def test_tokens_that_cannot_be_read_leave_the_old_in_force_and_are_told_once(tmp
     path.unlink()
     tokens.reload_if_changed()
     tokens.reload_if_changed()
-    assert (tokens.get_tokens(), [line["event"] for line in log.lines]) == ((TOKEN.encode(),), ["tokens-not-renewed"])
+    assert (tokens.get_tokens(), [line["event"] for line in log.lines]) == ((TOKEN.encode(),), ["tokens-reload-failed"])
     path.write_text(TOKEN + "2")
     tokens.reload_if_changed()
     assert tokens.get_tokens() == (TOKEN.encode() + b"2",)

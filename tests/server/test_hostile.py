@@ -90,7 +90,7 @@ def test_a_hundred_megabytes_are_not_read(tiny: ServerProcess, chunked: bool) ->
         assert connection.getresponse().status == 413
     connection.close()
     assert sent < 100
-    assert eventually(lambda: any(line["why"] == "too-large" for line in tiny.logged("refused")))
+    assert eventually(lambda: any(line["reason"] == "too-large" for line in tiny.logged("request-rejected")))
 
 
 CUT = b""

@@ -80,7 +80,7 @@ def test_ten_rotations_under_load_fail_no_request(tmp_path: Path) -> None:
                 assert eventually(lambda: sum(count for what, count in seen.items() if what != "answers") >= enough)  # noqa: B023 - called at once
                 if number < ROTATIONS:
                     issue(tmp_path, NAMES, datetime.now(UTC))
-                    assert eventually(lambda: len(server.logged("certificate-renewed")) == number + 1)  # noqa: B023 - likewise
+                    assert eventually(lambda: len(server.logged("certificate-reloaded")) == number + 1)  # noqa: B023 - likewise
         certificates = [count for what, count in seen.items() if what != "answers"]
         assert certificates == [CLIENTS] * (ROTATIONS + 1)
         assert server.counted("tallygate_admission_requests_total") == seen["answers"]
@@ -92,7 +92,7 @@ def test_a_connection_that_stands_idle_over_a_rotation_is_still_good(tmp_path: P
         client = KeepAlive(server, Counter())
         client.post()
         issue(tmp_path, NAMES, datetime.now(UTC))
-        assert eventually(lambda: bool(server.logged("certificate-renewed")))
+        assert eventually(lambda: bool(server.logged("certificate-reloaded")))
         client.post()
         client.post()
         client.close()
@@ -103,7 +103,7 @@ def test_an_old_generation_ends_when_idle_connections_have_been_given_up(tmp_pat
         threads = server.status("Threads")
         for number in range(3):
             issue(tmp_path, NAMES, datetime.now(UTC))
-            assert eventually(lambda: len(server.logged("certificate-renewed")) == number + 1)  # noqa: B023 - called at once
+            assert eventually(lambda: len(server.logged("certificate-reloaded")) == number + 1)  # noqa: B023 - called at once
         assert eventually(lambda: server.status("Threads") <= threads)
 
 
@@ -114,7 +114,7 @@ def test_beyond_four_old_generations_the_oldest_ends_although_its_connections_ar
             clients.append(KeepAlive(server, Counter()))
             clients[number].post()
             issue(tmp_path, NAMES, datetime.now(UTC))
-            assert eventually(lambda: len(server.logged("certificate-renewed")) == number + 1)  # noqa: B023 - called at once
+            assert eventually(lambda: len(server.logged("certificate-reloaded")) == number + 1)  # noqa: B023 - called at once
         oldest, others = clients[:2], clients[2:]
         assert eventually(lambda: all(client.is_cut() for client in oldest))
         assert remains(lambda: not any(client.is_cut() for client in others))
@@ -131,7 +131,7 @@ def test_certificates_are_tried_out_at_each_exchange_but_not_at_the_start(tmp_pa
         for number in range(2):
             before = server.page_faults_of_children()
             issue(tmp_path, NAMES, datetime.now(UTC))
-            assert eventually(lambda: len(server.logged("certificate-renewed")) == number + 1)  # noqa: B023 - called at once
+            assert eventually(lambda: len(server.logged("certificate-reloaded")) == number + 1)  # noqa: B023 - called at once
             assert server.page_faults_of_children() > before
 
 
@@ -139,8 +139,8 @@ def test_files_that_do_not_belong_together_change_nothing(tmp_path: Path) -> Non
     with ServerProcess(tmp_path) as server, server.client() as client:
         key = (tmp_path / "tls.key").read_bytes()
         replace_file(tmp_path / "tls.key", (tmp_path / "ca.key").read_bytes())
-        assert eventually(lambda: bool(server.logged("certificate-not-renewed")))
-        assert "is not the unencrypted key of" in server.logged("certificate-not-renewed")[0]["message"]
+        assert eventually(lambda: bool(server.logged("certificate-reload-failed")))
+        assert "is not the unencrypted key of" in server.logged("certificate-reload-failed")[0]["message"]
         assert "error" in server.monitor("/readyz").json()["checks"]["certificate"]
         assert client.post(MUTATE, content=review()).status_code == 200
         replace_file(tmp_path / "tls.key", key)
@@ -153,11 +153,11 @@ def test_files_that_would_end_the_server_change_nothing(tmp_path: Path) -> None:
     with ServerProcess(tmp_path, client_ca_file=tmp_path / "ca.crt") as server:
         good = (tmp_path / "ca.crt").read_bytes()
         replace_file(tmp_path / "ca.crt", good + b"-----BEGIN CERTIFICATE-----\n!!!\n-----END CERTIFICATE-----\n")
-        assert eventually(lambda: bool(server.logged("certificate-not-renewed")))
+        assert eventually(lambda: bool(server.logged("certificate-reload-failed")))
         assert server.monitor("/readyz").status_code == 200
         replace_file(tmp_path / "ca.crt", good)
         issue(tmp_path, NAMES, datetime.now(UTC))
-        assert eventually(lambda: bool(server.logged("certificate-renewed")))
+        assert eventually(lambda: bool(server.logged("certificate-reloaded")))
 
 
 def unusable() -> tuple[bytes, bytes]:
@@ -193,7 +193,7 @@ def test_a_connection_of_http2_goes_on_and_a_new_one_meets_the_new_certificate(t
     with ServerProcess(tmp_path) as server, server.client(http2=True, http1=False) as client:
         first = client.post(MUTATE, content=review())
         issue(tmp_path, NAMES, datetime.now(UTC))
-        assert eventually(lambda: bool(server.logged("certificate-renewed")))
+        assert eventually(lambda: bool(server.logged("certificate-reloaded")))
         later = [client.post(MUTATE, content=review()) for _ in range(20)]
         with server.client(http2=True, http1=False) as newcomer:
             new = newcomer.post(MUTATE, content=review())

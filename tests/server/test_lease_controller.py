@@ -18,7 +18,7 @@ def test_it_keeps_ledgers_as_long_as_it_runs_and_lets_go_of_its_leases() -> None
     leases = Leases()
     leading = thread(leases)
     leading.worker.start()
-    assert eventually(lambda: leading.worker.check().detail == {"keeps": True})
+    assert eventually(lambda: leading.worker.check().detail == {"leader": True})
     assert leases.stored[LEADER_LEASE].holder == "one"
     leading.worker.stop()
     assert {name: lease.holder for name, lease in leases.stored.items()} == {LEADER_LEASE: ""}

@@ -197,10 +197,10 @@ def test_nothing_of_a_review_is_logged_that_has_something_of_another_type(
     ],
 )
 def test_nothing_of_a_body_is_logged_that_is_no_review(body: bytes, server: ServerProcess) -> None:
-    before = len(server.logged("refused"))
+    before = len(server.logged("request-rejected"))
     with server.client() as client:
         _post(client, body)
-    assert eventually(lambda: len(server.logged("refused")) == before + 2)
+    assert eventually(lambda: len(server.logged("request-rejected")) == before + 2)
     assert _SECRET not in server.log
 
 
@@ -220,9 +220,9 @@ def test_a_path_that_is_nearly_right_is_not_logged_with_its_token(server: Server
 
 
 def test_a_text_of_a_megabyte_makes_no_long_line(server: ServerProcess) -> None:
-    before, long = len(server.logged("refused")), "x" * 1_000_000
+    before, long = len(server.logged("request-rejected")), "x" * 1_000_000
     review = _review("CREATE", {"nvidia.com/gpu": "1"}) | {"kind": long, "apiVersion": long}
     with server.client() as client:
         _post(client, json.dumps(review).encode())
-    assert eventually(lambda: len(server.logged("refused")) == before + 2)
+    assert eventually(lambda: len(server.logged("request-rejected")) == before + 2)
     assert max(map(len, server.log.splitlines())) < 2000

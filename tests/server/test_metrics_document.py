@@ -60,4 +60,4 @@ def test_every_state_of_a_ledger_and_every_end_of_a_write_is_explained() -> None
 def test_the_bounds_are_those_of_the_code() -> None:
     assert f"up to {MAX_CAPS} caps have series of their own" in PAGE
     assert f"the fullest: {MAX_FULLEST_EACH} of each cap and resource, and {MAX_FULLEST_TOTAL} in all" in PAGE
-    assert f"one ledger takes: {MAX_RESERVATIONS:,};" in PAGE
+    assert f"in one ledger: {MAX_RESERVATIONS:,};" in PAGE

@@ -48,8 +48,8 @@ def test_quotas_are_known_as_the_watch_tells_and_unknown_before(tmp_path: Path) 
         quotas.stop()
     assert b"GET /api/v1/resourcequotas?" in server.requests[0]
     assert [(line["level"], line["event"]) for line in followed.log()] == [
-        ("warning", "quotas-not-known"),
-        ("info", "quotas-known"),
+        ("warning", "quotas-not-evaluated"),
+        ("info", "quotas-evaluated"),
     ]
 
 

@@ -104,7 +104,7 @@ def test_a_refusal_is_a_warning_without_a_traceback() -> None:
     built = Built()
     built.observer.log_error(HttpError(413, "too-large", "too large"))
     (line,) = built.log.lines
-    assert (line["level"], line["why"], line["code"], "exception" in line) == ("warning", "too-large", 413, False)
+    assert (line["level"], line["reason"], line["code"], "exception" in line) == ("warning", "too-large", 413, False)
 
 
 @pytest.mark.parametrize(("level", "lines"), [("debug", 1), ("info", 1), ("warning", 0), ("error", 0)])

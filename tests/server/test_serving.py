@@ -181,7 +181,7 @@ def test_a_token_in_the_path_is_needed_and_can_be_changed(tmp_path: Path) -> Non
         assert eventually(lambda: code("second-second-second-sec") == 200)
         assert code("first-first-first-first") == 200
         replace_file(tokens, b"short\n")
-        assert eventually(lambda: bool(server.logged("tokens-not-renewed")))
+        assert eventually(lambda: bool(server.logged("tokens-reload-failed")))
         assert code("second-second-second-sec") == 200
         assert "second" not in server.log
 

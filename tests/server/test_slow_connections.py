@@ -93,7 +93,9 @@ def test_two_hundred_of_them_hold_up_nobody(tmp_path: Path) -> None:
         assert server.status("VmRSS") - before < 100 * 1024
         for connection in slow:
             connection.close()
-        assert eventually(lambda: len([line for line in server.logged("refused") if line["why"] == "truncated"]) == 200)
+        assert eventually(
+            lambda: len([line for line in server.logged("request-rejected") if line["reason"] == "truncated"]) == 200
+        )
 
 
 def test_a_request_that_takes_its_time_within_bounds_is_answered(tmp_path: Path) -> None:

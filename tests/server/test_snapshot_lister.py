@@ -62,12 +62,12 @@ def test_what_is_old_is_not_gone_by_and_the_log_says_so_once() -> None:
     for _ in range(2):
         with placing.open_snapshot(pods=True) as seen:
             assert seen is None
-    assert log.events() == [("warning", "placing-not-judged")]
+    assert log.events() == [("warning", "placing-not-evaluated")]
     goes[1] = followed("pods", 1.0)
     with placing.open_snapshot(pods=True) as seen:
         assert seen is not None
         assert not seen.has_pods
-    assert log.events()[1:] == [("info", "placing-judged")]
+    assert log.events()[1:] == [("info", "placing-evaluated")]
 
 
 @pytest.mark.parametrize(("stale", "known"), [(None, True), ("deviceclasses: not listed yet", False)])
@@ -78,7 +78,7 @@ def test_device_classes_that_are_not_known_hold_nothing_up(*, stale: str | None,
     with placing.open_snapshot(pods=False) as seen:
         assert seen is not None
         assert seen.has_devices is known
-    assert log.events() == ([] if known else [("warning", "device-classes-not-judged")])
+    assert log.events() == ([] if known else [("warning", "device-classes-not-evaluated")])
 
 
 def test_nobody_waits_long_behind_others() -> None:
@@ -96,4 +96,4 @@ def test_without_a_cluster_every_request_is_allowed_and_the_log_says_so_once() -
     decoded = decode_review(json.dumps(review).encode())
     evaluate = SkippedNodeRules(log.logger)
     assert [evaluate(decoded, RuleSelection((), ())) for _ in range(2)] == [ALLOWED, ALLOWED]
-    assert log.events() == [("warning", "placing-not-judged")]
+    assert log.events() == [("warning", "placing-not-evaluated")]

@@ -138,7 +138,7 @@ def create_retry_status(request: AdmissionRequest, retry_after_seconds: int, rea
         "status": "Failure",
         "code": TOO_MANY_REQUESTS,
         "reason": "TooManyRequests",
-        "message": f"{reason}; nothing was decided: try again in {retry_after_seconds} s",
+        "message": f"{reason}; no decision: retry in {retry_after_seconds} s",
         "details": {
             "name": request.name,
             "group": request.group,

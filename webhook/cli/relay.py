@@ -44,7 +44,7 @@ def _parse_loopback_address(_: click.Context, __: click.Parameter, text: str) ->
     if not ipaddress.ip_address(address.host).is_loopback:
         raise click.BadParameter(
             f"{text!r} is not of this pod; its certificate would not be verified. Write 127.0.0.1:PORT here, and name "
-            "others by --others"
+            "peers by --peers"
         )
     return address
 
@@ -65,46 +65,48 @@ def _parse_peer_service(_: click.Context, __: click.Parameter, text: str | None)
         ("tallygate relay --tls-cert tls.crt --tls-key tls.key", "... a relay on port 8443"),
         (
             "tallygate relay --tls-cert tls.crt --tls-key tls.key"  # noqa: ISC004  one command
-            " --others tallygate.tallygate-system.svc:443 --others-ca ca.crt",
+            " --peers tallygate.tallygate-system.svc:443 --peers-ca-file ca.crt",
             "... and another replica",
         ),
     ),
 )
 @click.option(
-    "--gate",
+    "--upstream",
     metavar="IP:PORT",
     default="127.0.0.1:8444",
     show_default=True,
     callback=_parse_loopback_address,
-    help="The gate beside the relay, on the loopback interface. Its certificate is not verified.",
+    help="The address of the gate in the same pod, on the loopback interface. Its certificate is not verified.",
 )
 @click.option(
-    "--others",
+    "--peers",
     metavar="HOST:PORT",
     callback=_parse_peer_service,
-    help="Where another replica answers, such as the Service. Its certificate must be for that name.",
+    help="The address of the other replicas, such as that of the Service. Their certificate must have that name.",
 )
 @click.option(
-    "--others-ca",
+    "--peers-ca-file",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="The authorities of that certificate, PEM. Read when another is asked, so it may come later, and may change.",
+    help="The CAs of that certificate, PEM. It is read before each connection to a peer, so it may change.",
 )
 @server_options(_SETTING_NAMES)
-def relay(config: Path | None, gate: Address, others: PeerService | None, others_ca: Path | None, **flags: Any) -> None:
-    """Hold the API server's connections, and pass each review on to a gate that lives.
+def relay(
+    config: Path | None, upstream: Address, peers: PeerService | None, peers_ca_file: Path | None, **flags: Any
+) -> None:
+    """Accept the API server's connections, and forward each review to a gate that answers.
 
-    The API server sends no review twice: when a gate is killed while it is asked (for want of memory, say), a create
-    fails. A relay in a container of its own asks the gate beside it; when that one is silent it asks another replica,
-    and both again, until the API server's own time is over. It judges nothing, and needs no right.
+    The API server sends no review twice: if a gate is killed during a review (by a memory limit, for example), a create
+    fails. A relay in a container of its own sends the review to the gate in its pod; if that gate is unreachable, it
+    sends the review to another replica, and retries both until the API server's timeout. It evaluates nothing, and
+    needs no permission.
 
-    It waits a minute for its certificate to be there. Settings are those of `tallygate serve`, as far as they are its
-    own.
+    It waits a minute for its certificate. Its settings are a part of those of `tallygate serve`.
 
-    Exit codes: 0 stopped, 1 stopped but requests had to be given up, 2 it could not start.
+    Exit codes: 0 stopped, 1 stopped before all requests were answered, 2 it could not start.
     """
-    if (others is None) != (others_ca is None):
-        raise click.UsageError("--others and --others-ca go together: a name, and who vouches for it")
+    if (peers is None) != (peers_ca_file is None):
+        raise click.UsageError("--peers and --peers-ca-file go together: a name, and the CAs of its certificate")
     settings = load_settings(flags, os.environ, config)
-    peer = (others, others_ca) if others and others_ca else None
-    exit_process(run_relay(settings, Upstreams(gate, peer)))
+    peer = (peers, peers_ca_file) if peers and peers_ca_file else None
+    exit_process(run_relay(settings, Upstreams(upstream, peer)))

@@ -22,7 +22,7 @@ _RETRY_AFTER_SECONDS = 1
 class DecisionRecord(msgspec.Struct, frozen=True):
     """The record of one decision for logs and metrics: names and codes, never the object.
 
-    `verdict` is `allow`, `deny` or `busy`; `rules` are the rules that denied, `exceeded` the caps that a privileged
+    `verdict` is `allow`, `deny` or `retry`; `rules` are the rules that denied, `exceeded` the caps that a privileged
     user exceeded, `obstacles` the caps that gave no result.
     """
 
@@ -88,7 +88,7 @@ def retry_later(context: ReviewContext, reason: str, obstacles: tuple[CapObstacl
     """Return a response without a decision that requests a retry, for this reason."""
     status = response.create_retry_status(context.request, _RETRY_AFTER_SECONDS, reason)
     body = response.encode_response(_create_message_context(context), Verdict(), context.phase, status)
-    return Decision(body, replace(_create_record(context, "busy"), obstacles=obstacles))
+    return Decision(body, replace(_create_record(context, "retry"), obstacles=obstacles))
 
 
 def deny_by_caps(

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from webhook.state.ports import Lease, LeaseStore
 
-LEADER_LEASE = "tallygate-keeper"
+LEADER_LEASE = "tallygate-leader"
 """The name of the leader's lease."""
 
 REPLICA_LEASE_PREFIX = "tallygate-replica-"

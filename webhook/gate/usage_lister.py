@@ -207,7 +207,7 @@ class UsageLister:
         """Request a fresh revision if no watch has reported for 20 s.
 
         Call it after a rejection: deletions that are not seen yet may have freed the requested amounts. A watch with a
-        broken connection is as silent as one without changes (docs/watching.md).
+        broken connection is as silent as one without changes (docs/watches.md).
         """
         synced_at = self.synced_at()
         if synced_at is None or self._monotonic() - synced_at > _SILENT_SECONDS:

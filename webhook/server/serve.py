@@ -29,7 +29,7 @@ class SkippedNodeRules:
     """A `NodeRuleEvaluator` without a cluster: it allows every request, and logs that once."""
 
     def __init__(self, log: Logger) -> None:
-        self._log = FailureLog(partial(log.warning, "placing-not-judged"))
+        self._log = FailureLog(partial(log.warning, "placing-not-evaluated"))
 
     def __call__(self, _request: AdmissionRequest, _selection: RuleSelection) -> Verdict:
         """Return that the request is allowed, and log the reason at the first call."""
@@ -48,7 +48,7 @@ def create_standalone_gate(
     """
     if settings.ledgers == "kubernetes":
         raise ServeError("ledgers can be kept in a cluster only where there is one: name it by --cluster")
-    if settings.audit_every:
+    if settings.audit_interval:
         raise ServeError("what is stored can be audited only where there is a cluster: name it by --cluster")
     path = settings.namespaces_file
     gate = Gate(

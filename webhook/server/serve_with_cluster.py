@@ -107,12 +107,12 @@ def _create_audit_controller(  # noqa: PLR0913, PLR0917  # what it judges, by wh
     telemetry: Telemetry,
 ) -> AuditController | None:
     """Return the controller that audits stored objects, or None if the settings disable audits."""
-    if not settings.audit_every:
+    if not settings.audit_interval:
         return None
     schedule = AuditSchedule(
-        settings.audit_every, policy_reloader.store.get_policies, reconciler.is_leader, settings.namespace
+        settings.audit_interval, policy_reloader.store.get_policies, reconciler.is_leader, settings.namespace
     )
-    audit_metrics = AuditMetrics(telemetry.metrics.registry, reconciler.is_leader, settings.audit_every)
+    audit_metrics = AuditMetrics(telemetry.metrics.registry, reconciler.is_leader, settings.audit_interval)
     return AuditController(client_config, informers, schedule, telemetry.log, audit_metrics)
 
 

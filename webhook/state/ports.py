@@ -135,7 +135,7 @@ class WriteResult(StrEnum):
 
     STORED = "stored"
     CONFLICT = "conflict"
-    UNKNOWN = "lost"
+    UNKNOWN = "unknown"
     FAILED = "failed"
 
 

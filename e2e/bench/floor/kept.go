@@ -18,7 +18,7 @@ const (
 )
 
 // A revision stands behind each of these: that of the object, and that of the pods it was counted from.
-var opens, counted, closes = []byte(`"resourceVersion":"`), []byte(`"asOf":"`), []byte(`"`)
+var opens, counted, closes = []byte(`"resourceVersion":"`), []byte(`"podsResourceVersion":"`), []byte(`"`)
 
 // kept is an object in the cluster that is written anew and anew, each time over the state that was written before.
 //

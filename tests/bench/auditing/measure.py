@@ -31,7 +31,7 @@ def main(rounds: int = 15, seconds: int = 1) -> None:
         certificate(folder)
         with serving(["-m", "tests.bench.auditing.api", name]) as api:
             follows = [*serve_arguments(folder), "--cluster=kubeconfig", f"--kubeconfig={kubeconfig(folder, api.port)}"]
-            with serving([*follows, "--audit-every=1s"]) as audits, serving(follows) as plain:
+            with serving([*follows, "--audit-interval=1s"]) as audits, serving(follows) as plain:
                 asked = _asked(folder, api.port)
                 before = _begun(asked)
                 taken = {each: _taken(audits, plain, each, (rounds, seconds), folder) for each in _CONNECTIONS}

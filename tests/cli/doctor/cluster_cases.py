@@ -4,11 +4,11 @@ from tests.cli.doctor.changes import FAIL, UNKNOWN, UNSEEN, WARN, Cases, capped,
 from webhook.cli.doctor.facts import OpaqueNameUser
 
 CASES: Cases = {
-    "a right is missing": ({"permissions": without("delete leases.coordination.k8s.io")}, {"rights": FAIL}),
+    "a right is missing": ({"permissions": without("delete leases.coordination.k8s.io")}, {"permissions": FAIL}),
     "a right is missing that may not be needed": (
         {"permissions": without("delete leases.coordination.k8s.io"), "deployment": UNSEEN, "replicas": UNSEEN},
         {
-            "rights": WARN,
+            "permissions": WARN,
             "failure-policy": UNKNOWN,
             "replicas": UNKNOWN,
             "policies": UNKNOWN,
@@ -16,7 +16,7 @@ CASES: Cases = {
             "ledgers": UNKNOWN,
         },
     ),
-    "rights cannot be asked": ({"permissions": UNSEEN}, {"rights": UNKNOWN}),
+    "rights cannot be asked": ({"permissions": UNSEEN}, {"permissions": UNKNOWN}),
     "a quota below a cap": (
         {"quotas": (quota({"requests.nvidia.com/gpu": "2"}),), "cap_limits": capped()},
         {"quotas": WARN},

@@ -14,27 +14,27 @@ def schema(change: Callable[[Object], None]) -> dict[str, Any]:
 
 
 def _old(version: Object) -> None:
-    del version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["nsAsOf"]
+    del version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["namespacesResourceVersion"]
 
 
 CASES: Cases = {
-    "there is no definition": ({"ledger_definition": None}, {"ledger-definition": FAIL}),
-    "the definition cannot be read": ({"ledger_definition": UNSEEN}, {"ledger-definition": UNKNOWN}),
-    "the definition is old": (schema(_old), {"ledger-definition": FAIL}),
-    "our version is not served": (schema(lambda version: version.update(served=False)), {"ledger-definition": FAIL}),
-    "our version is not stored": (schema(lambda version: version.update(storage=False)), {"ledger-definition": FAIL}),
-    "our version is not there": (schema(lambda version: version.update(name="v1")), {"ledger-definition": FAIL}),
+    "there is no definition": ({"ledger_definition": None}, {"crd": FAIL}),
+    "the definition cannot be read": ({"ledger_definition": UNSEEN}, {"crd": UNKNOWN}),
+    "the definition is old": (schema(_old), {"crd": FAIL}),
+    "our version is not served": (schema(lambda version: version.update(served=False)), {"crd": FAIL}),
+    "our version is not stored": (schema(lambda version: version.update(storage=False)), {"crd": FAIL}),
+    "our version is not there": (schema(lambda version: version.update(name="v1")), {"crd": FAIL}),
     "the definition is not established": (
         {"ledger_definition": defined(lambda stored: stored["status"].update(conditions=[]))},
-        {"ledger-definition": FAIL},
+        {"crd": FAIL},
     ),
     "the definition was made just now": (
         {"ledger_definition": defined(lambda stored: stored["status"].update(conditions=None, storedVersions=None))},
-        {"ledger-definition": FAIL},
+        {"crd": FAIL},
     ),
     "older objects may be stored": (
         {"ledger_definition": defined(lambda stored: stored["status"].update(storedVersions=["v1alpha0", "v1alpha1"]))},
-        {"ledger-definition": WARN},
+        {"crd": WARN},
     ),
     "one replica keeps ledgers in memory": (
         {
@@ -48,23 +48,23 @@ CASES: Cases = {
     ),
     "two replicas keep ledgers in memory": (
         {"deployment": deployment(2, 2, ("serve",)), "lease": None, "ledger_definition": None},
-        {"keeper": FAIL},
+        {"leader": FAIL},
     ),
-    "nobody renews the Lease": ({"lease": lease(timedelta(minutes=-5))}, {"keeper": FAIL}),
-    "nobody holds the Lease": ({"lease": lease(holder="")}, {"keeper": WARN}),
-    "there is no Lease": ({"lease": None}, {"keeper": WARN}),
-    "the Lease cannot be read": ({"lease": UNSEEN}, {"keeper": UNKNOWN}),
-    "pods came past the gate": (only(told=metrics(ledger_drifts_total=[({"cap": "gpus"}, 2.0)])), {"ledgers": WARN}),
+    "nobody renews the Lease": ({"lease": lease(timedelta(minutes=-5))}, {"leader": FAIL}),
+    "nobody holds the Lease": ({"lease": lease(holder="")}, {"leader": WARN}),
+    "there is no Lease": ({"lease": None}, {"leader": WARN}),
+    "the Lease cannot be read": ({"lease": UNSEEN}, {"leader": UNKNOWN}),
+    "pods came past the gate": (only(told=metrics(ledger_drift_total=[({"cap": "gpus"}, 2.0)])), {"ledgers": WARN}),
     "a cap is over": (
-        only(told=metrics(cap_ledgers=[({"cap": "gpus", "state": "over"}, 1.0)])),
+        only(told=metrics(cap_ledgers=[({"cap": "gpus", "state": "exceeded"}, 1.0)])),
         {"ledgers": WARN},
     ),
     "a cap converges": (
-        only(told=metrics(cap_ledgers=[({"cap": "gpus", "state": "converging"}, 1.0)])),
+        only(told=metrics(cap_ledgers=[({"cap": "gpus", "state": "initializing"}, 1.0)])),
         {"ledgers": WARN},
     ),
     "ledgers cannot be visited": (
-        only(told=metrics(ledger_visits_total=[({"result": "failed"}, 3.0)])),
+        only(told=metrics(ledger_reconcile_total=[({"result": "failed"}, 3.0)])),
         {"ledgers": WARN},
     ),
 }

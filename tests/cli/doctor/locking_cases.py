@@ -47,11 +47,11 @@ CASES: Cases = {
     ),
     "a namespace is passed over": (
         changed("validate", VALIDATE, namespaceSelector={"matchLabels": {"kubernetes.io/metadata.name": "team-a"}}),
-        {"passed-over": WARN},
+        {"excluded-namespaces": WARN},
     ),
     "changes are passed over in a namespace": (
         changed("validate", CHANGES, namespaceSelector={"matchLabels": {"kubernetes.io/metadata.name": "team-a"}}),
-        {"passed-over": WARN},
+        {"excluded-namespaces": WARN},
     ),
-    "namespaces cannot be listed": ({"namespaces": UNSEEN}, {"passed-over": UNKNOWN}),
+    "namespaces cannot be listed": ({"namespaces": UNSEEN}, {"excluded-namespaces": UNKNOWN}),
 }

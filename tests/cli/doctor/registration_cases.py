@@ -10,28 +10,28 @@ _OF_THE_REGISTRATION = (
     "rules",
     "conditions",
     "timeouts",
-    "mutated-after",
+    "reinvocation",
     "reachable",
     "trusted",
     "failure-policy",
     "exempt",
     "lockout",
-    "passed-over",
+    "excluded-namespaces",
 )
 
 CASES: Cases = {
     "the validating configuration is missing": (
         {"validating": None},
-        {"registered": FAIL, "passed-over": UNKNOWN},
+        {"registered": FAIL, "excluded-namespaces": UNKNOWN},
     ),
     "it was taken out of the way": (
         {"mutating": None, "validating": None},
         {"registered": FAIL} | dict.fromkeys(_OF_THE_REGISTRATION, UNKNOWN),
     ),
-    "the mutating configuration is missing": ({"mutating": None}, {"registered": FAIL, "mutated-after": UNKNOWN}),
+    "the mutating configuration is missing": ({"mutating": None}, {"registered": FAIL, "reinvocation": UNKNOWN}),
     "a configuration speaks of no pods": (
         changed("validate", VALIDATE, rules=[]),
-        {"registered": FAIL, "rules": FAIL, "passed-over": WARN},
+        {"registered": FAIL, "rules": FAIL, "excluded-namespaces": WARN},
     ),
     "resize is not sent": (
         changed(
@@ -48,7 +48,7 @@ CASES: Cases = {
     ),
     "it was registered by a version that knew no webhook for updates": (
         registered(lambda _, validating: validating["webhooks"].remove(webhook(validating, CHANGES))),
-        {"rules": FAIL, "passed-over": WARN},
+        {"rules": FAIL, "excluded-namespaces": WARN},
     ),
     "labels of an object decide": (
         changed("mutate", MUTATE, objectSelector={"matchLabels": {"judge": "me"}}),
@@ -63,9 +63,9 @@ CASES: Cases = {
     "a timeout of half a minute": (changed("mutate", MUTATE, timeoutSeconds=30), {"timeouts": WARN}),
     "somebody mutates after us and we never look again": (
         changed("mutate", MUTATE, reinvocationPolicy="Never") | {"other_configurations": (later("zz"),)},
-        {"mutated-after": WARN},
+        {"reinvocation": WARN},
     ),
-    "other configurations cannot be read": ({"other_configurations": UNSEEN}, {"mutated-after": UNKNOWN}),
+    "other configurations cannot be read": ({"other_configurations": UNSEEN}, {"reinvocation": UNKNOWN}),
     "the API server cannot call": (
         {"dry_runs": (DryRun("p", "default", 500, f'failed calling webhook "{VALIDATE}": no endpoints'),)},
         {"reachable": FAIL},

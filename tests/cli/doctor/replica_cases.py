@@ -13,7 +13,7 @@ CASES: Cases = {
     ),
     "no replica runs, and none has left a Lease": (
         {"replicas": (), "lease": None},
-        {"replicas": FAIL, "policies": UNKNOWN, "watches": UNKNOWN, "ledgers": UNKNOWN, "keeper": UNKNOWN},
+        {"replicas": FAIL, "policies": UNKNOWN, "watches": UNKNOWN, "ledgers": UNKNOWN, "leader": UNKNOWN},
     ),
     "replicas cannot be asked": (
         {"replicas": UNSEEN},
@@ -43,15 +43,15 @@ CASES: Cases = {
         {"watches": FAIL},
     ),
     "pods were never listed": (
-        only(readiness=with_check("cluster", pods={"objects": 0, "revision": None, "stale": "forbidden"})),
+        only(readiness=with_check("watches", pods={"objects": 0, "revision": None, "stale": "forbidden"})),
         {"watches": FAIL},
     ),
     "nodes were never listed": (
-        only(readiness=with_check("cluster", nodes={"objects": 0, "revision": None})),
+        only(readiness=with_check("watches", nodes={"objects": 0, "revision": None})),
         {"watches": WARN},
     ),
     "the keeper of certificates complains": (
-        only(readiness=with_check("certificates", ready=True, complaint="the Secret was edited by hand")),
+        only(readiness=with_check("certificate-rotation", ready=True, complaint="the Secret was edited by hand")),
         {"replicas": WARN},
     ),
     "a replica's clock is ahead": (only(ahead=20.0), {"clocks": WARN}),

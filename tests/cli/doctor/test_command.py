@@ -128,7 +128,7 @@ def _deployment(labels: dict[str, str], spec: dict[str, Any]) -> dict[str, Any]:
 
 def _lease(now: datetime) -> dict[str, Any]:
     return {
-        "metadata": {"name": "tallygate-keeper"},
+        "metadata": {"name": "tallygate-leader"},
         "spec": {"holderIdentity": "a", "renewTime": now.isoformat()},
     }
 
@@ -166,7 +166,7 @@ class Cluster:
             "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/capledgers.tallygate.dev": one(
                 create_crd() | {"status": {"conditions": [{"type": "Established", "status": "True"}]}}
             ),
-            "/apis/coordination.k8s.io/v1/namespaces/tallygate-system/leases/tallygate-keeper": one(_lease(now)),
+            "/apis/coordination.k8s.io/v1/namespaces/tallygate-system/leases/tallygate-leader": one(_lease(now)),
             "/api/v1/resourcequotas": listed(),
             "/api/v1/nodes": listed(),
             "/api/v1/pods": listed(*pods),
@@ -188,15 +188,15 @@ class Cluster:
             return Said(201, b"{}")
         if path.endswith("9090/proxy/readyz"):
             watched = {"ready": True, "pods": {"revision": 7}, "namespaces": {"revision": 7}}
-            names = ("policies", "serving", "certificate", "ledgers", "leases")
-            checks = {name: {"ready": True} for name in names} | {"cluster": watched}
+            names = ("policies", "serving", "certificate", "ledgers", "leader-election")
+            checks = {name: {"ready": True} for name in names} | {"watches": watched}
             return one({"status": "ready", "checks": checks})
         if path.endswith("9090/proxy/metrics"):
             lines = (
                 f"tallygate_certificate_not_after_timestamp_seconds {self.ends}",
                 'tallygate_watch_age_seconds{resource="pods"} 1.5',
                 "tallygate_policy_rules 3",
-                'tallygate_ledger_drifts_total{cap="gpus"} 0',
+                'tallygate_ledger_drift_total{cap="gpus"} 0',
             )
             return Said(200, "".join(f"{line}\n" for line in lines).encode())
         return self.answers.get(path, _ABSENT)
@@ -246,8 +246,8 @@ def test_a_clock_of_a_replica_that_is_behind_is_told_by_its_date(cluster: Cluste
 
 def test_the_lease_is_read_before_what_may_take_long(cluster: Cluster, kubeconfig: Path) -> None:
     """It is renewed meanwhile, and a clock that was looked at before would seem to be behind."""
-    assert found(kubeconfig)["keeper"]["result"] == "PASS"
-    lease = next(number for number, path in enumerate(cluster.asked) if path.endswith("/leases/tallygate-keeper"))
+    assert found(kubeconfig)["leader"]["result"] == "PASS"
+    lease = next(number for number, path in enumerate(cluster.asked) if path.endswith("/leases/tallygate-leader"))
     slow = (number for number, path in enumerate(cluster.asked) if "/proxy/" in path or "dryRun" in path)
     assert lease < min(slow)
 
@@ -274,7 +274,7 @@ def test_what_fails_is_exit_code_1_and_its_command_is_a_line_to_copy(cluster: Cl
     (at,) = [number for number, line in enumerate(lines) if line.startswith("FAIL ")]
     assert lines[at + 1] == (
         f"         $ kubectl --kubeconfig={kubeconfig} apply --server-side --force-conflicts "
-        "--filename=deploy/kustomize/components/followed/crd.yaml"
+        "--filename=deploy/kustomize/components/cluster-access/crd.yaml"
     )
     assert len(lines) == len(CHECKS) + 1
 
@@ -284,6 +284,8 @@ def test_on_a_terminal_it_is_coloured_and_commands_are_not_folded(cluster: Clust
     arguments = ["doctor", f"--kubeconfig={kubeconfig}"]
     shown = printed(arguments, 60, kubeconfig.parent)
     (failing,) = [line for line in shown.splitlines() if "\x1b[1;31mFAIL" in line]
-    assert "ledger-definition" in failing
-    assert any(line.endswith("components/followed/crd.yaml") for line in shown.splitlines() if "$ kubectl" in line)
+    assert "crd" in failing
+    assert any(
+        line.endswith("components/cluster-access/crd.yaml") for line in shown.splitlines() if "$ kubectl" in line
+    )
     assert "\x1b[1;31m" not in printed(arguments, 60, kubeconfig.parent, NO_COLOR="1")

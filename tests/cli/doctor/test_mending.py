@@ -22,7 +22,7 @@ from tests.cli.doctor.world import (
 def test_rights_of_what_the_gate_was_not_started_for_are_not_asked_for() -> None:
     lacking = without("get secrets/tallygate-tls", "list openreports.io")
     arguments = (*ARGUMENTS, "--tls-secret=tallygate-system/tallygate-tls")
-    found = said("rights", well(permissions=lacking, deployment=deployment(arguments=arguments)))
+    found = said("permissions", well(permissions=lacking, deployment=deployment(arguments=arguments)))
     assert (found.status, found.fix_commands) == (
         FAIL,
         ("kubectl apply --filename=deploy/kustomize/components/self-signed/rbac.yaml",),

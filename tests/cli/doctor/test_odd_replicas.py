@@ -10,7 +10,7 @@ from webhook.cli.doctor.command import run_checks
 @pytest.mark.parametrize("odd", [float("nan"), float("inf"), float("-inf"), 1e300, -1.0])
 def test_what_a_replica_tells_may_be_anything(odd: float) -> None:
     told = {
-        name.removeprefix("tallygate_"): [({"cap": "a\nb", "state": "over", "result": "failed"}, odd)]
+        name.removeprefix("tallygate_"): [({"cap": "a\nb", "state": "exceeded", "result": "failed"}, odd)]
         for name in metrics().samples
     }
     for found in run_checks(well(replicas=(replica(told=metrics(**told)),))):
@@ -20,7 +20,7 @@ def test_what_a_replica_tells_may_be_anything(odd: float) -> None:
 def test_the_readiness_of_a_replica_may_be_anything() -> None:
     odds: tuple[Object, ...] = (
         {},
-        {"checks": {"policies": 3, "cluster": {"pods": "x"}}},
+        {"checks": {"policies": 3, "watches": {"pods": "x"}}},
         READY | {"status": 5},
         {"checks": []},
     )

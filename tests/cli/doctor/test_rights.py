@@ -61,7 +61,7 @@ def test_no_other_component_grants_the_gate_anything() -> None:
         (("--cluster=in-cluster", "--events=off"), {Feature.CLUSTER}),
         (("--cluster=kubeconfig", "--ledgers=kubernetes"), {Feature.CLUSTER, Feature.EVENTS, Feature.CLUSTER_LEDGERS}),
         (("--tls-secret=$(NAMESPACE)/tallygate-tls", "--threads", "4"), {Feature.CERTIFICATES}),
-        (("--cluster=in-cluster", "--events=off", "--audit-every=1h"), {Feature.CLUSTER, Feature.AUDIT}),
+        (("--cluster=in-cluster", "--events=off", "--audit-interval=1h"), {Feature.CLUSTER, Feature.AUDIT}),
     ],
 )
 def test_what_the_gate_is_started_with_says_what_it_needs(arguments: tuple[str, ...], expected: set[Feature]) -> None:

@@ -50,9 +50,9 @@ READY: dict[str, Any] = {
         "policies": POLICIES,
         "serving": {"ready": True, "state": "serving"},
         "certificate": {"ready": True},
-        "cluster": {"ready": True, "pods": WATCHED, "namespaces": WATCHED},
+        "watches": {"ready": True, "pods": WATCHED, "namespaces": WATCHED},
         "ledgers": {"ready": True, "unsettled": 0},
-        "leases": {"ready": True, "keeps": True},
+        "leader-election": {"ready": True, "leader": True},
     },
 }
 
@@ -136,7 +136,7 @@ def lease(renewed: timedelta = timedelta(seconds=-2), holder: str | None = "pod-
     """The keeper's."""
     when = f"{NOW + renewed:%Y-%m-%dT%H:%M:%S.%fZ}"
     return msgspec.convert(
-        {"metadata": {"name": "tallygate-keeper"}, "spec": {"holderIdentity": holder, "renewTime": when}}, LeaderLease
+        {"metadata": {"name": "tallygate-leader"}, "spec": {"holderIdentity": holder, "renewTime": when}}, LeaderLease
     )
 
 
@@ -155,8 +155,8 @@ def metrics(**series: float | list[tuple[dict[str, str], float]]) -> ReplicaMetr
         "certificate_not_after_timestamp_seconds": leaf().certificate.not_valid_after_utc.timestamp(),
         "build_info": [({"version": "1.0", "python": "3.11"}, 1.0)],
         "watch_age_seconds": [({"resource": "pods"}, 1.0), ({"resource": "namespaces"}, 1.0)],
-        "ledger_drifts_total": [({"cap": "gpus"}, 0.0)],
-        "cap_ledgers": [({"cap": "gpus", "state": "room"}, 4.0), ({"cap": "gpus", "state": "over"}, 0.0)],
+        "ledger_drift_total": [({"cap": "gpus"}, 0.0)],
+        "cap_ledgers": [({"cap": "gpus", "state": "available"}, 4.0), ({"cap": "gpus", "state": "exceeded"}, 0.0)],
     }
     samples = {
         f"tallygate_{name}": tuple(

@@ -39,7 +39,7 @@ steps:
   or when its workload or pods have changed. Rollouts are not simulated: pods of an old template stay.
 - **Time** passes in `wait` only. Ledgers are active when a scenario begins. The amounts of an allowed pod are
   *reserved*; after `wait: 1s` its ledger has counted it, and they are *used*. A new ledger of an older namespace
-  becomes active after some 40 seconds; until then pods must be sent again later (`verdict: busy`).
+  becomes active after some 40 seconds; until then pods must be sent again later (`verdict: retry`).
 - **The end.** The first step with an unexpected result ends a scenario.
 
 """

@@ -38,7 +38,7 @@ def test_pods_and_ledgers_are_stored_and_expired_reservations_are_read() -> None
     """Schedules without these steps would violate nothing either."""
     missing = {
         "create u# is sent to etcd",
-        "change u# is sent to etcd",
+        "update u# is sent to etcd",
         "replica # writes team-a",
         "a late write arrives",
         "replica # reads a pod",

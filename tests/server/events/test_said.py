@@ -38,7 +38,7 @@ def test_a_refusal_in_the_mutating_phase_is_said_since_there_is_no_other() -> No
         {"dry_run": True},
         {"kind": "Deployment"},
         {"operation": "UPDATE"},
-        {"verdict": "busy"},
+        {"verdict": "retry"},
         {"codes": ()},
         {"namespace": ""},
     ],

@@ -90,7 +90,7 @@ def test_a_failure_is_logged_once_until_it_is_over_and_shown_meanwhile() -> None
     told.hears(3)
     assert eventually(lambda: len(told.writer.written) == 3)
     assert eventually(lambda: told.events.worker.check().detail == {})
-    assert [line["event"] for line in told.log.lines] == ["events-not-written"]
+    assert [line["event"] for line in told.log.lines] == ["event-write-failed"]
     told.events.worker.stop()
 
 

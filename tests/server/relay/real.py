@@ -1,4 +1,4 @@
-"""A relay without the command line: `python -m tests.server.relay.real --gate IP:PORT [--FLAG VALUE …]`."""
+"""A relay without the command line: `python -m tests.server.relay.real --upstream IP:PORT [--FLAG VALUE …]`."""
 
 import sys
 from pathlib import Path
@@ -12,7 +12,7 @@ from webhook.server.settings.value_types import ADDRESS
 
 if __name__ == "__main__":
     flags = flags_of(sys.argv[1:])
-    gate = ADDRESS.parse(flags.pop("gate"))
-    others, authorities = flags.pop("others", None), flags.pop("others_ca", None)
+    gate = ADDRESS.parse(flags.pop("upstream"))
+    others, authorities = flags.pop("peers", None), flags.pop("peers_ca_file", None)
     named = (PeerService("localhost", int(str(others))), Path(str(authorities))) if others else None
     exit_process(serve_relay(load_settings(flags, {}), Upstreams(gate, named)))

@@ -65,7 +65,7 @@ class World:
     def counted(self) -> dict[str, float]:
         """How many reviews were answered by whom."""
         value = self._metrics.registry.get_sample_value
-        every = {by: value("tallygate_relayed_total", {"by": by}) for by in ("own", "another", "nobody")}
+        every = {by: value("tallygate_relay_requests_total", {"upstream": by}) for by in ("local", "peer", "none")}
         return {by: number for by, number in every.items() if number}
 
     def _pause(self, seconds: float) -> None:
@@ -78,36 +78,36 @@ def world() -> World:
 
 
 def test_the_own_gate_is_asked_and_nobody_else(world: World) -> None:
-    relay = world.relay(Gate(world, "own"), Gate(world, "another"))
-    assert relay.forward(REVIEW, 104.8).body == b"own"
-    assert (world.names, world.counted()) == (["own"], {"own": 1})
+    relay = world.relay(Gate(world, "local"), Gate(world, "peer"))
+    assert relay.forward(REVIEW, 104.8).body == b"local"
+    assert (world.names, world.counted()) == (["local"], {"local": 1})
 
 
 def test_another_is_asked_when_the_own_is_silent_which_is_asked_first_again(world: World) -> None:
-    relay = world.relay(Gate(world, "own", silent=2), Gate(world, "another"))
-    assert [relay.forward(REVIEW, 104.8).body for _ in range(3)] == [b"another", b"another", b"own"]
-    assert world.names == ["own", "another", "own", "another", "own"]
-    assert world.counted() == {"own": 1, "another": 2}
+    relay = world.relay(Gate(world, "local", silent=2), Gate(world, "peer"))
+    assert [relay.forward(REVIEW, 104.8).body for _ in range(3)] == [b"peer", b"peer", b"local"]
+    assert world.names == ["local", "peer", "local", "peer", "local"]
+    assert world.counted() == {"local": 1, "peer": 2}
 
 
 def test_silence_is_logged_once_and_its_end(world: World) -> None:
-    relay = world.relay(Gate(world, "own", silent=2), Gate(world, "another"))
+    relay = world.relay(Gate(world, "local", silent=2), Gate(world, "peer"))
     for _ in range(4):
         relay.forward(REVIEW, 104.8)
-    assert [line["event"] for line in world.log.lines] == ["gate-silent", "gate-answers"]
-    assert world.log.lines[0]["message"] == "own is silent at /v1/admit/mutate"
+    assert [line["event"] for line in world.log.lines] == ["upstream-unreachable", "upstream-reachable"]
+    assert world.log.lines[0]["message"] == "local is silent at /v1/admit/mutate"
 
 
 def test_one_that_was_late_is_spared_and_then_tried_by_one_review_every_five_seconds(world: World) -> None:
-    relay = world.relay(Gate(world, "own", silent=2, takes=60), Gate(world, "another"))
-    assert relay.forward(REVIEW, 104.8).body == b"another"  # it was 103.2 then
-    assert [relay.forward(REVIEW, 108.0).body for _ in range(3)] == [b"another"] * 3
+    relay = world.relay(Gate(world, "local", silent=2, takes=60), Gate(world, "peer"))
+    assert relay.forward(REVIEW, 104.8).body == b"peer"  # it was 103.2 then
+    assert [relay.forward(REVIEW, 108.0).body for _ in range(3)] == [b"peer"] * 3
     world.now = 108.4
-    assert relay.forward(REVIEW, 113.2).body == b"another"
-    assert relay.forward(REVIEW, 116.0).body == b"another"
+    assert relay.forward(REVIEW, 113.2).body == b"peer"
+    assert relay.forward(REVIEW, 116.0).body == b"peer"
     world.now = 120.0
-    assert [relay.forward(REVIEW, 124.8).body for _ in range(2)] == [b"own"] * 2
-    assert world.names == ["own", *["another"] * 4, "own", *["another"] * 2, "own", "own"]
+    assert [relay.forward(REVIEW, 124.8).body for _ in range(2)] == [b"local"] * 2
+    assert world.names == ["local", *["peer"] * 4, "local", *["peer"] * 2, "local", "local"]
 
 
 def test_while_one_review_finds_out_whether_it_is_still_held_up_others_do_not_wait_for_it(world: World) -> None:
@@ -119,25 +119,25 @@ def test_while_one_review_finds_out_whether_it_is_still_held_up_others_do_not_wa
 
 def test_one_that_is_spared_is_asked_all_the_same_when_there_is_no_other(world: World) -> None:
     """It may have been slow, not held up."""
-    relay = world.relay(Gate(world, "own", silent=1, takes=60), Gate(world, "another", silent=1000))
-    assert relay.forward(REVIEW, 104.8).body == b"own"
-    assert world.names == ["own", *["another"] * 12, "own"]
+    relay = world.relay(Gate(world, "local", silent=1, takes=60), Gate(world, "peer", silent=1000))
+    assert relay.forward(REVIEW, 104.8).body == b"local"
+    assert world.names == ["local", *["peer"] * 12, "local"]
 
 
 def test_both_are_asked_again_while_there_is_time(world: World) -> None:
-    relay = world.relay(Gate(world, "own", silent=9), Gate(world, "another", silent=17))
-    assert relay.forward(REVIEW, 104.8).body == b"another"
-    assert world.names == ["own", "another", "another"] * 9
+    relay = world.relay(Gate(world, "local", silent=9), Gate(world, "peer", silent=17))
+    assert relay.forward(REVIEW, 104.8).body == b"peer"
+    assert world.names == ["local", "peer", "peer"] * 9
     assert world.now == pytest.approx(100.18)
 
 
 def test_an_own_gate_alone_is_given_all_the_time_and_asked_until_it_is_over(world: World) -> None:
-    relay = world.relay(Gate(world, "own", silent=1000))
-    with pytest.raises(UnreachableError, match="own is silent at /v1/admit/mutate"):
+    relay = world.relay(Gate(world, "local", silent=1000))
+    with pytest.raises(UnreachableError, match="local is silent at /v1/admit/mutate"):
         relay.forward(REVIEW, 104.8)
-    assert world.asked[0] == ("own", 4.8)
+    assert world.asked[0] == ("local", 4.8)
     assert 104.7 < world.now <= 104.8
-    assert world.counted() == {"nobody": 1}
+    assert world.counted() == {"none": 1}
 
 
 @pytest.mark.parametrize(
@@ -152,9 +152,9 @@ def test_an_own_gate_alone_is_given_all_the_time_and_asked_until_it_is_over(worl
 def test_a_gate_that_takes_its_time_leaves_some_for_another(
     world: World, seconds: float, own: float, another: float
 ) -> None:
-    relay = world.relay(Gate(world, "own", silent=1, takes=60), Gate(world, "another"))
-    assert relay.forward(REVIEW, world.now + seconds).body == b"another"
-    assert world.asked == [("own", own), ("another", another)]
+    relay = world.relay(Gate(world, "local", silent=1, takes=60), Gate(world, "peer"))
+    assert relay.forward(REVIEW, world.now + seconds).body == b"peer"
+    assert world.asked == [("local", own), ("peer", another)]
 
 
 @pytest.mark.parametrize(("seconds", "told"), [(4.8, 4.7), (0.75, 0.65), (0.2, 0.1), (0.02, 0.01)])
@@ -165,30 +165,30 @@ def test_a_gate_is_told_less_than_is_waited_so_that_it_is_heard_when_it_was_too_
 
 
 def test_in_the_last_second_it_insists(world: World) -> None:
-    relay = world.relay(Gate(world, "own", silent=1000), Gate(world, "another", silent=1000))
+    relay = world.relay(Gate(world, "local", silent=1000), Gate(world, "peer", silent=1000))
     with pytest.raises(UnreachableError):
         relay.forward(REVIEW, 104.0)
     assert world.insisted == [104.0 - moment < 1 for moment in world.moments]
     asked = zip(world.names, world.insisted, strict=True)
-    assert {name for name, insisted in asked if insisted} == {"own", "another"}
+    assert {name for name, insisted in asked if insisted} == {"local", "peer"}
 
 
 def test_who_was_sent_by_a_relay_asks_the_own_gate_only_and_once(world: World) -> None:
-    relay = world.relay(Gate(world, "own", silent=1), Gate(world, "another"))
-    with pytest.raises(UnreachableError, match="own is silent"):
+    relay = world.relay(Gate(world, "local", silent=1), Gate(world, "peer"))
+    with pytest.raises(UnreachableError, match="local is silent"):
         relay.forward(TWICE, 104.8)
-    assert (world.names, world.now) == (["own"], 100.0)
+    assert (world.names, world.now) == (["local"], 100.0)
 
 
 def test_who_was_led_back_to_itself_asks_nobody(world: World) -> None:
     """As by a Service, by chance: else a gate that is held up would be waited for twice."""
-    relay = world.relay(Gate(world, "own"), Gate(world, "another"))
-    with pytest.raises(UnreachableError, match="there is none to ask"):
+    relay = world.relay(Gate(world, "local"), Gate(world, "peer"))
+    with pytest.raises(UnreachableError, match="there is no gate to ask"):
         relay.forward(RelayRequest("/v1/admit/mutate", b"{}", relayed_by="this"), 104.8)
     assert world.names == []
 
 
 def test_no_time_is_told_as_such(world: World) -> None:
     with pytest.raises(UnreachableError, match="or no time"):
-        world.relay(Gate(world, "own")).forward(REVIEW, 100.0)
-    assert world.counted() == {"nobody": 1}
+        world.relay(Gate(world, "local")).forward(REVIEW, 100.0)
+    assert world.counted() == {"none": 1}

@@ -38,12 +38,12 @@ def _folder(parent: Path, name: str) -> Path:
 
 def _before(gate: ServerProcess, name: str = "relay", **settings: object) -> ServerProcess:
     """A relay before this gate, with its certificates."""
-    return ServerProcess(_folder(gate.folder.parent, name), RELAY, gate=f"127.0.0.1:{gate.port}", **settings)
+    return ServerProcess(_folder(gate.folder.parent, name), RELAY, upstream=f"127.0.0.1:{gate.port}", **settings)
 
 
 def _others(another: ServerProcess, gate: ServerProcess) -> dict[str, Any]:
     """That another is asked, too, whom the gate's authority vouches for."""
-    return {"others": another.port, "others_ca": gate.folder / "ca.crt"}
+    return {"peers": another.port, "peers_ca_file": gate.folder / "ca.crt"}
 
 
 def _again(gate: ServerProcess) -> ServerProcess:
@@ -53,8 +53,8 @@ def _again(gate: ServerProcess) -> ServerProcess:
 
 def _heard(relay: ServerProcess) -> str:
     """Why its gate is silent."""
-    assert eventually(lambda: bool(relay.logged("gate-silent")))
-    return str(relay.logged("gate-silent")[0]["message"])
+    assert eventually(lambda: bool(relay.logged("upstream-unreachable")))
+    return str(relay.logged("upstream-unreachable")[0]["message"])
 
 
 def _end(server: ServerProcess) -> None:
@@ -84,13 +84,13 @@ def test_it_has_health_and_figures_of_its_own_and_passes_nothing_else_on(gate: S
         assert client.get(MUTATE).status_code == 405
         assert client.get("/metrics").status_code == 404
         assert sorted(client.get("/readyz").json()["checks"]) == ["certificate", "serving"]
-        assert relay.counted("tallygate_relayed_total") == 1
+        assert relay.counted("tallygate_relay_requests_total") == 1
 
 
 def test_a_body_that_is_too_large_is_not_passed_on(gate: ServerProcess) -> None:
     with _before(gate, body_limit="1Ki") as relay, relay.client() as client:
         assert client.post(MUTATE, content=b"x" * 1025).status_code == 413
-        assert relay.counted("tallygate_relayed_total") == 0
+        assert relay.counted("tallygate_relay_requests_total") == 0
 
 
 def test_a_review_outlives_the_gate_that_is_killed_while_it_judges_it(gate: ServerProcess) -> None:
@@ -117,11 +117,11 @@ def test_another_replica_answers_while_the_gate_is_gone_and_the_gate_once_it_is_
         with relay, relay.client() as client:
             _end(gate)
             assert client.post(MUTATE, content=review("deny")).json()["response"]["allowed"] is False
-            assert eventually(lambda: bool(relay.logged("gate-silent")))
+            assert eventually(lambda: bool(relay.logged("upstream-unreachable")))
             with _again(gate):
                 _end(another)
                 assert client.post(MUTATE, content=review()).status_code == 200
-                assert eventually(lambda: bool(relay.logged("gate-answers")))
+                assert eventually(lambda: bool(relay.logged("upstream-reachable")))
 
 
 def test_a_gate_that_is_not_ready_is_not_asked_while_another_is(tmp_path: Path, gate: ServerProcess) -> None:
@@ -130,12 +130,12 @@ def test_a_gate_that_is_not_ready_is_not_asked_while_another_is(tmp_path: Path, 
     issue(old, NAMES, datetime.now(UTC) - timedelta(days=365))
     folder = _folder(tmp_path, "first")
     with ServerProcess(old) as unready:
-        with ServerProcess(folder, RELAY, gate=f"127.0.0.1:{unready.port}", **_others(gate, gate)) as relay:
+        with ServerProcess(folder, RELAY, upstream=f"127.0.0.1:{unready.port}", **_others(gate, gate)) as relay:
             with relay.client() as client:
                 assert client.post(MUTATE, content=review()).status_code == 200
             assert "it is not ready: certificate" in _heard(relay)
         assert unready.counted("tallygate_admission_requests_total") == 0
-        alone = ServerProcess(_folder(tmp_path, "alone"), RELAY, gate=f"127.0.0.1:{unready.port}")
+        alone = ServerProcess(_folder(tmp_path, "alone"), RELAY, upstream=f"127.0.0.1:{unready.port}")
         with alone, alone.client() as client:
             assert client.post(f"{MUTATE}?timeout=1.4s", content=review()).status_code == 200  # better than no answer
             assert _heard(alone)
@@ -148,7 +148,7 @@ def test_a_gate_that_drains_is_asked_at_once(tmp_path: Path, gate: ServerProcess
         ending.process.send_signal(signal.SIGTERM)
         assert eventually(lambda: bool(ending.logged("draining")))
         assert [client.post(MUTATE, content=review()).status_code for _ in range(3)] == [200] * 3
-        assert relay.logged("gate-silent") == []
+        assert relay.logged("upstream-unreachable") == []
     assert gate.counted("tallygate_admission_requests_total") == 0
 
 
@@ -197,7 +197,7 @@ def test_two_relays_without_a_gate_do_not_ask_each_other_for_ever(gate: ServerPr
             answer = client.post(MUTATE, content=review())
         assert answer.status_code == 503
         assert answer.json()["message"].startswith("no gate answered: ")
-        assert 0 < far.counted("tallygate_relayed_total") < 100
+        assert 0 < far.counted("tallygate_relay_requests_total") < 100
 
 
 def test_the_end_of_the_time_that_is_given_is_not_waited_for(gate: ServerProcess) -> None:
@@ -221,7 +221,7 @@ def test_it_waits_for_certificates_that_are_about_to_be_written(tmp_path: Path, 
             (later / f".{name}").rename(later / name)
 
     files = {"tls_cert": later / "tls.crt", "tls_key": later / "tls.key"}
-    with every(1, write), ServerProcess(folder, RELAY, gate=f"127.0.0.1:{gate.port}", **files) as relay:
+    with every(1, write), ServerProcess(folder, RELAY, upstream=f"127.0.0.1:{gate.port}", **files) as relay:
         assert relay.logged("waiting")[0]["files"] == [str(each) for each in files.values()]
 
 

@@ -276,7 +276,7 @@ def lonely(tmp_path: Path) -> Iterator[ServerProcess]:
     with ServerProcess(tmp_path / "gone") as gone:
         pass
     folder = _copy(gone.folder, tmp_path / "lonely")
-    with ServerProcess(folder, RELAY, gate=f"127.0.0.1:{gone.port}", decision_timeout="400ms") as relay:
+    with ServerProcess(folder, RELAY, upstream=f"127.0.0.1:{gone.port}", decision_timeout="400ms") as relay:
         yield relay
 
 

@@ -26,7 +26,7 @@ class Told:
 
     def times(self) -> float | None:
         """How often."""
-        return self.registry.get_sample_value("tallygate_ledger_drifts_total", {"cap": "gpus"})
+        return self.registry.get_sample_value("tallygate_ledger_drift_total", {"cap": "gpus"})
 
     def last(self, resource: str) -> float | None:
         """How much, the last time."""

@@ -54,17 +54,17 @@ def test_ledgers_are_told_of_as_they_are_written() -> None:
     assert told.lines() >= {
         'tallygate_cap_hard{cap="gpus",resource="nvidia.com/gpu"} 8.0',
         'tallygate_cap_hard{cap="gpus",resource="cpu"} 5.0',
-        'tallygate_cap_held{cap="gpus",resource="nvidia.com/gpu"} 7.0',
-        'tallygate_cap_held{cap="gpus",resource="cpu"} 1.5',
-        'tallygate_cap_ledgers{cap="gpus",state="room"} 1.0',
+        'tallygate_cap_used{cap="gpus",resource="nvidia.com/gpu"} 7.0',
+        'tallygate_cap_used{cap="gpus",resource="cpu"} 1.5',
+        'tallygate_cap_ledgers{cap="gpus",state="available"} 1.0',
         'tallygate_cap_ledgers{cap="gpus",state="full"} 1.0',
-        'tallygate_cap_ledgers{cap="gpus",state="over"} 0.0',
-        'tallygate_cap_rows{cap="gpus"} 0.0',
-        'tallygate_cap_rows_most{cap="gpus"} 0.0',
-        "tallygate_cap_rows_limit 3000.0",
-        'tallygate_cap_age_seconds{cap="gpus"} 30.0',
-        'tallygate_cap_fullest_ratio{cap="gpus",cap_namespace="team-b",resource="nvidia.com/gpu"} 1.0',
-        'tallygate_cap_fullest_ratio{cap="gpus",cap_namespace="team-a",resource="nvidia.com/gpu"} 0.75',
+        'tallygate_cap_ledgers{cap="gpus",state="exceeded"} 0.0',
+        'tallygate_cap_reservations{cap="gpus"} 0.0',
+        'tallygate_cap_reservations_max{cap="gpus"} 0.0',
+        "tallygate_cap_reservations_limit 3000.0",
+        'tallygate_cap_sync_age_seconds{cap="gpus"} 30.0',
+        'tallygate_cap_utilization_ratio{cap="gpus",cap_namespace="team-b",resource="nvidia.com/gpu"} 1.0',
+        'tallygate_cap_utilization_ratio{cap="gpus",cap_namespace="team-a",resource="nvidia.com/gpu"} 0.75',
     }
 
 
@@ -72,7 +72,7 @@ def test_ledgers_of_caps_that_are_gone_are_not_told_of() -> None:
     told = Told()
     told.put(empty(used=gpus(3)))
     told.caps = CapIndex(policies(CAP.replace("team-*", "squad-*")))
-    assert told.lines() == {"tallygate_cap_rows_limit 3000.0"}
+    assert told.lines() == {"tallygate_cap_reservations_limit 3000.0"}
     assert told.metrics.observed_ledgers.list_all() == {}
 
 
@@ -80,7 +80,7 @@ def test_what_nobody_visits_has_no_age_and_what_nothing_settles_no_limit() -> No
     told = Told(alone=True)
     told.put(empty())
     assert not any("age" in line for line in told.lines())
-    assert "tallygate_cap_rows_limit +Inf" in told.lines()
+    assert "tallygate_cap_reservations_limit +Inf" in told.lines()
 
 
 def test_five_thousand_namespaces_make_no_more_series_than_five() -> None:
@@ -89,7 +89,7 @@ def test_five_thousand_namespaces_make_no_more_series_than_five() -> None:
         for number in range(namespaces):
             told.put(empty(used=gpus(number % 4 + 1)), f"team-{number}")
     assert len(many_.lines()) == len(few.lines())
-    assert sum("fullest" in line for line in many_.lines()) == MAX_FULLEST_EACH
+    assert sum("tallygate_cap_utilization_ratio{" in line for line in many_.lines()) == MAX_FULLEST_EACH
 
 
 def test_very_many_caps_share_a_name() -> None:
@@ -98,13 +98,13 @@ def test_very_many_caps_share_a_name() -> None:
         for namespace in range(MAX_FULLEST_EACH):
             told.put(empty(used=gpus(1)), f"team-{namespace}", number)
     lines = told.lines()
-    held = {line for line in lines if line.startswith("tallygate_cap_held")}
+    held = {line for line in lines if line.startswith("tallygate_cap_used")}
     assert len(held) == MAX_CAPS + 1
-    assert f'tallygate_cap_held{{cap="other",resource="{GPU}"}} 6.0' in held
-    assert sum("fullest" in line for line in lines) == MAX_FULLEST_TOTAL
+    assert f'tallygate_cap_used{{cap="other",resource="{GPU}"}} 6.0' in held
+    assert sum("tallygate_cap_utilization_ratio{" in line for line in lines) == MAX_FULLEST_TOTAL
 
 
 def test_drift_of_a_cap_in_force_is_told_from_nothing_on() -> None:
     told = Told()
     told.lines()
-    assert told.registry.get_sample_value("tallygate_ledger_drifts_total", {"cap": "gpus"}) == 0.0
+    assert told.registry.get_sample_value("tallygate_ledger_drift_total", {"cap": "gpus"}) == 0.0

@@ -84,7 +84,7 @@ class Told:
 
     def counts(self) -> dict[tuple[str, str], float]:
         """What was counted, by cap and reason."""
-        (family,) = (each for each in self.registry.collect() if each.name == "tallygate_cap_refusals")
+        (family,) = (each for each in self.registry.collect() if each.name == "tallygate_cap_rejections")
         return {
             (sample.labels["cap"], sample.labels["reason"]): sample.value
             for sample in family.samples
@@ -131,8 +131,8 @@ def test_a_dry_run_is_not_counted() -> None:
 
 def test_a_ledger_of_unknown_past_is_counted_as_converging() -> None:
     told = Told(ledgers=MemoryLedgers(is_standalone=False))
-    assert told.create(1).record.verdict == "busy"
-    assert told.counts() == {("gpus", "converging"): 1}
+    assert told.create(1).record.verdict == "retry"
+    assert told.counts() == {("gpus", "initializing"): 1}
 
 
 @pytest.mark.parametrize("first", Prerequisite)
@@ -145,11 +145,12 @@ def test_whatever_a_ledger_waits_for_has_a_reason_and_is_counted_once_for_each_c
 
 
 @pytest.mark.parametrize(
-    ("error", "reason"), [(RetryLaterError("too many requests"), "busy"), (LedgerFullError("too large"), "bytes-full")]
+    ("error", "reason"),
+    [(RetryLaterError("too many requests"), "contention"), (LedgerFullError("too large"), "object-too-large")],
 )
 def test_a_store_that_has_no_time_is_counted(error: Exception, reason: str) -> None:
     told = Told(f"{CAP}---{SECOND}", Failing(error))
-    assert told.create(1).record.verdict == "busy"
+    assert told.create(1).record.verdict == "retry"
     assert told.counts() == {("gpus", reason): 1}
 
 
@@ -162,7 +163,7 @@ def test_a_store_out_of_reach_is_counted_though_nothing_is_decided(error: Except
     metrics = ServerMetrics("1.0")
     RequestLog(Log().logger, metrics).log_error(HttpError(500, "undecided", "no decision"), raised.value)
     rejections = {"cap": "gpus", "reason": "unavailable"}
-    assert metrics.registry.get_sample_value("tallygate_cap_refusals_total", rejections) == 1
+    assert metrics.registry.get_sample_value("tallygate_cap_rejections_total", rejections) == 1
 
 
 def test_who_goes_over_a_cap_by_privilege_is_counted_apart() -> None:
@@ -197,5 +198,5 @@ def test_names_of_caps_are_bounded() -> None:
 def test_a_lost_promise_is_taken_back_through_them_and_that_is_no_refusal() -> None:
     told = Told(f"{CAP}---{SECOND}", Failing(RetryLaterError("busy"), "more-gpus-", [ChargeMode.RESERVE]))
     told.create(1)
-    assert told.counts() == {("more-gpus", "busy"): 1}
+    assert told.counts() == {("more-gpus", "contention"): 1}
     assert told.scene.promised() == {}

@@ -29,9 +29,9 @@ def test_the_ledgers_of_a_cap_are_added_up_over_their_namespaces() -> None:
     promised = granted(holds(1), wants(new=2))
     sums = sum_by_cap([told(promised, age=3.0), told(holds(3), "team-b", age=7.0), told(holds(1), cap="others")])
     found = sums["gpus"]
-    assert found.amounts == {"hard": {GPU: 8}, "held": {GPU: 4}, "promised": {GPU: 2}}
+    assert found.amounts == {"hard": {GPU: 8}, "used": {GPU: 4}, "reserved": {GPU: 2}}
     assert (found.reservations, found.max_reservations, found.max_age) == (1, 1, 7.0)
-    assert sums["others"].amounts["held"] == {GPU: 1}
+    assert sums["others"].amounts["used"] == {GPU: 1}
 
 
 def test_a_ledger_has_room_or_is_full_or_over_or_promises_nothing_yet() -> None:

@@ -20,10 +20,10 @@ def test_writes_are_told_by_how_they_ended_and_how_long_they_took() -> None:
     store = ScriptedStore(room(4), writes=[slow])
     assert BatchedLedgers(store, clock, metrics.cluster_observer).transact(KEY, Take("u1"), 10.0)
     value = registry.get_sample_value
-    assert value("tallygate_ledger_write_seconds_sum", {"end": "conflict"}) == 0.2
-    assert value("tallygate_ledger_write_seconds_count", {"end": "conflict"}) == 1
-    assert value("tallygate_ledger_write_seconds_count", {"end": "stored"}) == 1
-    assert value("tallygate_ledger_write_seconds_count", {"end": "lost"}) == 0
+    assert value("tallygate_ledger_write_duration_seconds_sum", {"result": "conflict"}) == 0.2
+    assert value("tallygate_ledger_write_duration_seconds_count", {"result": "conflict"}) == 1
+    assert value("tallygate_ledger_write_duration_seconds_count", {"result": "stored"}) == 1
+    assert value("tallygate_ledger_write_duration_seconds_count", {"result": "unknown"}) == 0
     assert value("tallygate_ledger_batch_size_bucket", {"le": "1.0"}) == 2
     assert value("tallygate_ledger_batch_size_count") == 2
     assert {key: seen.ledger for key, seen in metrics.observed_ledgers.list_all().items()} == {KEY: store.now}

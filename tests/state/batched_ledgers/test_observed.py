@@ -76,7 +76,7 @@ def test_a_race_that_is_lost_is_a_conflict_and_then_another_write() -> None:
     assert observed.ends() == [WriteResult.CONFLICT, WriteResult.STORED]
 
 
-@pytest.mark.parametrize(("happening", "ends"), [(done, ["lost"]), (lost, ["lost", "stored"])])
+@pytest.mark.parametrize(("happening", "ends"), [(done, ["unknown"]), (lost, ["unknown", "stored"])])
 def test_an_answer_that_is_lost_is_told_whether_it_was_done_or_not(happening: Happening, ends: list[str]) -> None:
     observed = Observed(happening)
     assert observed.ledgers.transact(KEY, Take("u1"), 10.0)

@@ -1,6 +1,6 @@
 """Hours with a server and a network at their worst: the view is never wrong, and never fresher than it says.
 
-And once things go well again, it is current within the times that docs/watching.md promises.
+And once things go well again, it is current within the times that docs/watches.md promises.
 """
 
 from random import Random

@@ -6,7 +6,7 @@ import yaml
 
 from webhook.state.kubernetes.crd import create_crd
 
-PATH = Path(__file__).parents[3] / "deploy" / "kustomize" / "components" / "followed" / "crd.yaml"
+PATH = Path(__file__).parents[3] / "deploy" / "kustomize" / "components" / "cluster-access" / "crd.yaml"
 _MADE = "# Made by `python -m tests.state.kubernetes.generate`; webhook/state/kubernetes/crd.py says why it is so.\n"
 
 

@@ -103,7 +103,7 @@ def test_a_count_from_newer_pods_is_stamped_and_any_other_write_keeps_the_stamp(
     assert encode_ledger(KEY, counted, "here", place, later).counted_at == first.counted_at
     recounted = dataclasses.replace(counted, pods_revision=6)
     assert encode_ledger(KEY, recounted, "here", place, later).counted_at == "2026-11-21T13:00:00+00:00"
-    assert written(counted, place=place)["status"]["shown"]["countedAt"] == "2026-11-21T12:00:00Z"
+    assert written(counted, place=place)["status"]["summary"]["countedAt"] == "2026-11-21T12:00:00Z"
 
 
 def test_people_read_amounts_as_they_write_them() -> None:
@@ -111,18 +111,18 @@ def test_people_read_amounts_as_they_write_them() -> None:
     row = Reservation(
         "team-a", "p", Amounts(), Amounts({GPU: 2}), "n1", single_attempt=True, operation=Operation.CREATE
     )
-    shown = written(Ledger(hard, used=Amounts({GPU: 3})).with_reservation("u", row))["status"]["shown"]
+    shown = written(Ledger(hard, used=Amounts({GPU: 3})).with_reservation("u", row))["status"]["summary"]
     assert shown == {
         "hard": "1500m cpu, 64Gi memory, 8 nvidia.com/gpu",
-        "held": "3 nvidia.com/gpu",
-        "promised": "2 nvidia.com/gpu",
-        "rows": 1,
+        "used": "3 nvidia.com/gpu",
+        "reserved": "2 nvidia.com/gpu",
+        "reservations": 1,
     }
 
 
 def test_people_read_nothing_as_0() -> None:
-    shown = written(room(4))["status"]["shown"]
-    assert shown == {"hard": "4 nvidia.com/gpu", "held": "0", "promised": "0", "rows": 0}
+    shown = written(room(4))["status"]["summary"]
+    assert shown == {"hard": "4 nvidia.com/gpu", "used": "0", "reserved": "0", "reservations": 0}
 
 
 def test_rows_are_lines_that_leave_out_what_goes_without_saying() -> None:
@@ -131,10 +131,10 @@ def test_rows_are_lines_that_leave_out_what_goes_without_saying() -> None:
     )
     changed = dataclasses.replace(row, namespace="b", counted=Amounts({"x": 1}), single_attempt=False)
     assert written(room(4).with_reservation("u1", row).with_reservation("u2", changed))["status"][
-        "rows"
+        "reservations"
     ].splitlines() == [
-        '{"uid":"u1","name":"p","to":{"nvidia.com/gpu":"2"},"by":"n1"}',
-        '{"uid":"u2","name":"p","to":{"nvidia.com/gpu":"2"},"by":"n1","namespace":"b","base":{"x":"1"},"sole":false}',
+        '{"uid":"u1","name":"p","requested":{"nvidia.com/gpu":"2"},"attempt":"n1"}',
+        '{"uid":"u2","name":"p","requested":{"nvidia.com/gpu":"2"},"attempt":"n1","namespace":"b","counted":{"x":"1"},"singleAttempt":false}',
     ]
 
 
@@ -145,7 +145,7 @@ def test_a_ledger_too_large_for_etcd_is_refused_before_it_is_sent() -> None:
     assert len(encode_ledger(KEY, fits, "here", PLACE, NOW).body) < MAX_OBJECT_BYTES
     full = room(4).with_reservations((f"u{each}", row) for each in range(400))
     with pytest.raises(
-        LedgerFullError, match=r"may have 1500000: it holds promises to 400 pods, of which some must be"
+        LedgerFullError, match=r"may have 1500000: it has reservations of 400 pods, of which some must be"
     ):
         encode_ledger(KEY, full, "here", PLACE, NOW)
 
@@ -169,26 +169,53 @@ def test_the_largest_number_of_rows_fits() -> None:
     ("change", "says"),
     [
         ({"format": 2}, "unknown field `format`"),
-        ({"rows": '{"uid":"u","name":"p","to":{},"by":"n","lease":"x"}\n'}, "unknown field `lease`"),
-        ({"rows": '{"uid":"u","name":"p","to":{},"by":"n","kind":"move"}\n'}, "Invalid enum value 'move'"),
-        ({"rows": '{"uid":"u"}\n'}, "missing required field `name`"),
-        ({"rows": '{"uid":"u","name":"p","to":{},"by":"n"}\n' * 2}, "two rows of one pod"),
-        ({"rows": "{" * 1000}, "malformed"),
-        ({"rows": "[" * 100_000}, "cannot be read"),
-        ({"rows": 5}, "Expected `str`"),
+        (
+            {"reservations": '{"uid":"u","name":"p","requested":{},"attempt":"n","lease":"x"}\n'},
+            "unknown field `lease`",
+        ),
+        (
+            {"reservations": '{"uid":"u","name":"p","requested":{},"attempt":"n","operation":"move"}\n'},
+            "Invalid enum value 'move'",
+        ),
+        ({"reservations": '{"uid":"u"}\n'}, "missing required field `name`"),
+        ({"reservations": '{"uid":"u","name":"p","requested":{},"attempt":"n"}\n' * 2}, "two reservations of one pod"),
+        ({"reservations": "{" * 1000}, "malformed"),
+        ({"reservations": "[" * 100_000}, "cannot be read"),
+        ({"reservations": 5}, "Expected `str`"),
         ({"hard": {"x": 1}}, "Expected `str`, got `int`"),
         ({"hard": {"x": "1.5"}}, "matching regex"),
         ({"hard": {"x": "1\n"}}, "matching regex"),
         ({"hard": {"x": "\N{ARABIC-INDIC DIGIT ONE}"}}, "matching regex"),
         ({"hard": {"x": "9" * 65}}, "matching regex"),
-        ({"asOf": "-1"}, "matching regex"),
-        ({"converging": None}, "Expected `str`"),
+        ({"podsResourceVersion": "-1"}, "matching regex"),
+        ({"initializing": None}, "Expected `str`"),
     ],
 )
 def test_what_this_version_would_not_have_written_is_not_touched(change: dict[str, Any], says: str) -> None:
     object_ = written(room(4))
     object_["status"] |= change
-    with pytest.raises(StoreUnavailableError, match="and so is not touched") as caught:
+    with pytest.raises(StoreUnavailableError, match="is left as it is") as caught:
+        read(object_)
+    assert says in str(caught.value)
+    assert get_object_name(KEY) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "says"),
+    [
+        (
+            {"tally": {GPU: "8"}, "counts": [GPU], "asOf": "100", "nsAsOf": "10", "shown": {"held": f"8 {GPU}"}},
+            "unknown field `tally`",
+        ),
+        ({"rows": '{"uid":"u","name":"p","to":{},"by":"n"}\n'}, "unknown field `rows`"),
+        ({"summary": {}, "reservations": '{"uid":"u","name":"p","to":{},"by":"n"}\n'}, "unknown field `to`"),
+        ({}, "missing required field `summary`"),
+    ],
+    ids=["fields", "rows", "one reservation", "fields that the API server has pruned"],
+)
+def test_a_ledger_in_the_old_form_is_refused_with_the_way_out(status: dict[str, Any], says: str) -> None:
+    object_ = written(room(4)) | {"status": {"hard": {GPU: "4"}, **status}}
+    with pytest.raises(StoreUnavailableError, match="remove the object's finalizer and delete it") as caught:
         read(object_)
     assert says in str(caught.value)
     assert get_object_name(KEY) in str(caught.value)
@@ -205,7 +232,7 @@ def test_no_bytes_are_more_than_unreadable(body: bytes) -> None:
 
 @pytest.mark.parametrize("key", [LedgerKey("other-0123456789", "team-a"), LedgerKey(KEY.cap, "")])
 def test_an_object_that_says_it_is_another_ledger_is_not_touched(key: LedgerKey) -> None:
-    with pytest.raises(StoreUnavailableError, match="somebody has made it by hand"):
+    with pytest.raises(StoreUnavailableError, match="a user created it"):
         read(written(room(4)), key)
 
 

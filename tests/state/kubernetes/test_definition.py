@@ -32,7 +32,7 @@ def test_every_field_that_is_written_is_described_and_no_other() -> None:
     for struct, described in (
         (cap_ledger.CapLedgerSpec, schema()["properties"]["spec"]),
         (cap_ledger.CapLedgerStatus, schema()["properties"]["status"]),
-        (cap_ledger.CapLedgerSummary, schema()["properties"]["status"]["properties"]["shown"]),
+        (cap_ledger.CapLedgerSummary, schema()["properties"]["status"]["properties"]["summary"]),
     ):
         assert {field.encode_name for field in msgspec.structs.fields(struct)} == described["properties"].keys()
 

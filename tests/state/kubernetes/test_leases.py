@@ -13,7 +13,7 @@ from webhook.state.ports import Lease, RetryLaterError, StoreUnavailableError
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/here/leases"
 NOW = datetime(2026, 11, 21, 12, 0, 0, 999, tzinfo=UTC)
-HELD = Lease("tallygate-keeper", "one", 15.0, "7", frozenset({"b", "a"}), 2, "2026-11-21T11:00:00.000000Z")
+HELD = Lease("tallygate-leader", "one", 15.0, "7", frozenset({"b", "a"}), 2, "2026-11-21T11:00:00.000000Z")
 
 
 def store(scripted: Scripted) -> KubernetesLeaseStore:
@@ -30,7 +30,7 @@ def test_a_lease_that_is_held_is_renewed_at_its_version() -> None:
     with server(says(200)) as scripted:
         assert store(scripted).write(HELD)
     (asked,) = scripted.asked
-    assert (asked.method, asked.path) == ("PUT", f"{PATH}/tallygate-keeper")
+    assert (asked.method, asked.path) == ("PUT", f"{PATH}/tallygate-leader")
     sent = json.loads(asked.body)
     assert (sent["apiVersion"], sent["kind"]) == ("coordination.k8s.io/v1", "Lease")
     assert sent["metadata"]["resourceVersion"] == "7"

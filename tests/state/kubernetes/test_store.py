@@ -221,7 +221,7 @@ def test_a_ledger_that_the_server_finds_too_large_is_full() -> None:
         (refusal(503, "x" * 5000), "503: xxx"),
         (sends(500, b"\xff"), "500: Internal Server Error"),
         (sends(500, b"[" * 100_000), "500: Internal Server Error"),
-        (sends(200, b"{}"), "cannot be read, and so is not touched"),
+        (sends(200, b"{}"), "cannot be read, and is left as it is"),
         (sends(200, b" " * (8 * 1024 * 1024 + 1)), "more than 8388608 bytes"),
     ],
 )
@@ -244,5 +244,5 @@ def test_a_read_is_not_asked_again_when_the_time_is_over() -> None:
 
 def test_another_kind_of_answer_is_no_ledger() -> None:
     other = encode_ledger(LedgerKey("other", "team-a"), room(4), "here", PLACE, NOW).body
-    with server(sends(200, other)) as scripted, pytest.raises(StoreUnavailableError, match="somebody has made it by"):
+    with server(sends(200, other)) as scripted, pytest.raises(StoreUnavailableError, match="a user created it"):
         store(scripted).read(KEY, SOON)

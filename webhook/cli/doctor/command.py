@@ -106,7 +106,7 @@ def convert_reports(reports: Sequence[CheckReport]) -> dict[str, Any]:
                 "title": result.title,
                 "result": str(result.result.status),
                 "reason": result.result.reason,
-                "mend": list(result.result.fix_commands),
+                "fix": list(result.result.fix_commands),
             }
             for result in reports
         ],

@@ -202,8 +202,8 @@ def detect_features(facts: GateFacts) -> frozenset[Feature] | None:
     if not any(check_names):
         return None
     features_by_check = {
-        "cluster": Feature.CLUSTER,
-        "leases": Feature.CLUSTER_LEDGERS,
+        "watches": Feature.CLUSTER,
+        "leader-election": Feature.CLUSTER_LEDGERS,
         "events": Feature.EVENTS,
         "audit": Feature.AUDIT,
     }

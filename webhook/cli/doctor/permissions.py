@@ -25,12 +25,12 @@ class Feature(StrEnum):
     CLUSTER_LEDGERS = "--ledgers"
     EVENTS = "--events"
     CERTIFICATES = "--tls-secret"
-    AUDIT = "--audit-every"
+    AUDIT = "--audit-interval"
 
     @property
     def manifest_path(self) -> str:
         """The manifest that grants the permissions of the feature."""
-        return f"deploy/kustomize/components/{_COMPONENTS.get(self, 'followed')}/rbac.yaml"
+        return f"deploy/kustomize/components/{_COMPONENTS.get(self, 'cluster-access')}/rbac.yaml"
 
 
 _COMPONENTS = {Feature.CERTIFICATES: "self-signed", Feature.AUDIT: "audit"}

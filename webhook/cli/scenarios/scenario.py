@@ -31,7 +31,7 @@ class ScenarioVerdict(StrEnum):
 
     ALLOWED = "allowed"
     DENIED = "denied"
-    RETRY = "busy"
+    RETRY = "retry"
 
 
 @dataclass(frozen=True, slots=True)

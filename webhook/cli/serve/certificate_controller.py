@@ -54,19 +54,19 @@ class CertificateMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._steps = Counter(
             "tallygate_certificate_steps",
-            "Steps that this replica has taken to keep the Secret's certificates.",
+            "Rotation steps of this replica on the Secret of certificates.",
             ("step",),
             registry=registry,
         )
         self._reconciles = Counter(
-            "tallygate_certificate_looks",
-            "Looks at the Secret of certificates and at what is published.",
+            "tallygate_certificate_reconcile",
+            "Reconciliations of the Secret of certificates and of the published CA bundle.",
             ("result",),
             registry=registry,
         )
         self._last_success = Gauge(
-            "tallygate_certificate_last_look_timestamp_seconds",
-            "When the Secret of certificates and what is published could last be looked at (Unix time).",
+            "tallygate_certificate_last_reconcile_timestamp_seconds",
+            "Last successful reconciliation of the Secret of certificates (Unix time).",
             registry=registry,
         )
         for result in _RESULTS:
@@ -94,7 +94,7 @@ def run_certificate_controller(settings: Settings, telemetry: Telemetry) -> Iter
     """
     if settings.tls_cert or settings.tls_key:
         raise ServeError("tls_secret takes the place of tls_cert and tls_key: give the one or the others")
-    with _open_folder(settings.tls_folder) as folder:
+    with _open_folder(settings.tls_dir) as folder:
         controller = _CertificateController(settings, folder, telemetry)
         controller.start()
         try:
@@ -112,7 +112,7 @@ def _open_folder(path: Path | None) -> Iterator[ServedFiles]:
         temporary_folder = tempfile.TemporaryDirectory(prefix="tallygate-")
     except OSError as error:
         raise ServeError(
-            f"no temporary folder to hand certificates over in: {error.strerror or error}; name one by tls_folder"
+            f"no temporary folder to hand certificates over in: {error.strerror or error}; name one by tls_dir"
         ) from None
     with temporary_folder as name:
         yield ServedFiles(Path(name))
@@ -126,11 +126,11 @@ class _CertificateController:
         self._folder = folder
         self._log = telemetry.log
         self._metrics = CertificateMetrics(telemetry.metrics.registry)
-        self._failure_log = FailureLog(self._log_failure, partial(self._log.info, "certificates-kept-again"))
-        self._request_errors = FailureLog(partial(self._log.warning, "certificates-asked-in-vain"))
+        self._failure_log = FailureLog(self._log_failure, partial(self._log.info, "certificate-rotation-recovered"))
+        self._request_errors = FailureLog(partial(self._log.warning, "certificate-request-rejected"))
         self._reconciler, self._watches = self._create_reconciler()
         task = WorkerTask(
-            name="certificates",
+            name="certificate-rotation",
             run=self._reconcile,
             failure_log=self._failure_log,
             describe=self._describe,
@@ -177,7 +177,7 @@ class _CertificateController:
             names = create_service_names(CONFIGURATION_NAME, namespace)
         except (CertsError, ClientConfigError) as error:
             raise ServeError(str(error)) from None
-        timing = Timing(lambda: datetime.now(UTC), time.monotonic, self._settings.tls_settling)
+        timing = Timing(lambda: datetime.now(UTC), time.monotonic, self._settings.ca_propagation_delay)
         served = self._folder.read(datetime.now(UTC))
         reconciler = CertificateReconciler(
             KubernetesCertificateStore(client, (namespace, name), CONFIGURATION_NAME),
@@ -191,7 +191,7 @@ class _CertificateController:
     def _install(self, serving_certificate: ServingCertificate) -> None:
         self._folder.write(serving_certificate)
         self._log.info(
-            "certificate-taken",
+            "certificate-installed",
             certificate=compute_fingerprint(serving_certificate.certificate),
             not_after=serving_certificate.certificate.not_valid_after_utc.isoformat(),
         )
@@ -202,7 +202,8 @@ class _CertificateController:
     def _choose_interval(self) -> float:
         seconds = _RECONCILE_SECONDS
         if self._reconciler.is_pending and not self._failure_log.failure:
-            seconds = min(seconds, max(_MIN_RECONCILE_SECONDS, self._settings.tls_settling / _RECONCILES_PER_DELAY))
+            pending_seconds = self._settings.ca_propagation_delay / _RECONCILES_PER_DELAY
+            seconds = min(seconds, max(_MIN_RECONCILE_SECONDS, pending_seconds))
         return seconds
 
     def _reconcile(self) -> bool:
@@ -211,7 +212,7 @@ class _CertificateController:
             for step in islice(iter(self._reconciler.reconcile, None), _MAX_ACTIONS):
                 self._report_action(step)
         except ChangedError as error:
-            self._log.info("certificates-changed-meanwhile", message=str(error))
+            self._log.info("certificate-conflict", message=str(error))
             return False
         except Exception as error:  # noqa: BLE001  # `_format_failure` tells a crash from the others
             self._metrics.count_reconcile(success=False)
@@ -225,13 +226,13 @@ class _CertificateController:
         self._metrics.count_action(step.action)
         fingerprints = [compute_fingerprint(ca) for ca in step.state.ca_certificates] if step.state else None
         extra_fields = {"authorities": fingerprints} if fingerprints else {}
-        self._log.info("certificates-kept", step=step.action, message=step.reason, **extra_fields)
+        self._log.info("certificate-rotated", step=step.action, message=step.reason, **extra_fields)
 
     def _log_failure(self, *, message: str) -> None:
         served = self._reconciler.served
         days_left = (served.certificate.not_valid_after_utc - datetime.now(UTC)).days if served else None
         log = self._log.warning if days_left is not None and days_left > _WARNING_DAYS else self._log.error
-        log("certificates-not-kept", message=message, days_left=days_left)
+        log("certificate-rotation-failed", message=message, days_left=days_left)
 
 
 def _format_failure(error: Exception) -> str:

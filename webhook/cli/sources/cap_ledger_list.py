@@ -25,7 +25,7 @@ class _Spec(msgspec.Struct, frozen=True):
 
 
 class _Status(msgspec.Struct, frozen=True):
-    shown: cap_ledger.CapLedgerSummary = cap_ledger.CapLedgerSummary()
+    summary: cap_ledger.CapLedgerSummary = cap_ledger.CapLedgerSummary()
 
 
 class _PartialCapLedger(msgspec.Struct, frozen=True):
@@ -78,7 +78,7 @@ def create_ledger_record(item: msgspec.Raw) -> CapLedgerRecord:
     if metadata.name != cap_ledger.get_object_name(key):
         message = f"capledger {metadata.namespace}/{metadata.name} has a name that no gate gives, and is skipped"
         return CapLedgerRecord(*identity, None, None, message)
-    return CapLedgerRecord(*identity, decoded.ledger, partial.status.shown.counted_at)
+    return CapLedgerRecord(*identity, decoded.ledger, partial.status.summary.counted_at)
 
 
 def create_ledger_list(records: Iterable[CapLedgerRecord]) -> CapLedgerList:

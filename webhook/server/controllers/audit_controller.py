@@ -95,10 +95,10 @@ class AuditController:
         result = "failed"
         try:
             self._run_audit()
-            result = "whole"
+            result = "completed"
         except Exception as error:
             if isinstance(error, _AbortedError) or self.worker.is_stopping:
-                result = "broken-off"
+                result = "aborted"
                 return False
             raise
         finally:

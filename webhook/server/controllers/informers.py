@@ -65,8 +65,8 @@ class InformerQuotaLister:
         self._store = QuotaStore()
         again = "workloads are told again what ResourceQuota will say to their pods"
         self._unsynced_log = FailureLog(
-            partial(log.warning, "quotas-not-known"),
-            partial(log.info, "quotas-known", message=again),
+            partial(log.warning, "quotas-not-evaluated"),
+            partial(log.info, "quotas-evaluated", message=again),
             each_change=False,
         )
         self._informer = Informer(QUOTA_CODEC, client_config, self._store.apply, self._store.__len__)
@@ -94,12 +94,12 @@ class InformerSnapshotProvider:
     ) -> None:
         self._scheduler_cache = scheduler_cache
         self._list_statuses = list_statuses
-        log_unsynced, log_synced = partial(log.warning, "placing-not-judged"), partial(log.info, "placing-judged")
+        log_unsynced, log_synced = partial(log.warning, "placing-not-evaluated"), partial(log.info, "placing-evaluated")
         again = partial(log_synced, message="advertised and schedulable are judged again")
         self._unsynced_logs = {pods: FailureLog(log_unsynced, again, each_change=False) for pods in (False, True)}
         self._devices_unsynced_log = FailureLog(
-            partial(log.warning, "device-classes-not-judged"),
-            partial(log.info, "device-classes-judged", message="names that no node has are judged again"),
+            partial(log.warning, "device-classes-not-evaluated"),
+            partial(log.info, "device-classes-evaluated", message="names that no node has are judged again"),
             each_change=False,
         )
 
@@ -196,7 +196,7 @@ class GateInformers:
         """
         statuses = self.list_statuses()
         is_ready = all(each.revision is not None for each in statuses if each.name in _CAP_RESOURCES)
-        return ReadinessStatus("cluster", is_ready, {each.name: _format_status(each) for each in statuses})
+        return ReadinessStatus("watches", is_ready, {each.name: _format_status(each) for each in statuses})
 
     def _get_synced_at(self) -> float | None:
         """Return the monotonic time at which pods and namespaces were both last known to be current.

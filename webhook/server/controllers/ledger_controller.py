@@ -74,7 +74,7 @@ class LedgerController:
         task = WorkerTask(
             name="ledgers",
             run=self._reconcile_due,
-            failure_log=FailureLog(partial(log.error, "ledgers-not-kept")),
+            failure_log=FailureLog(partial(log.error, "ledger-reconcile-failed")),
             describe=lambda: {"unsettled": len(reconciler.list_pending())},
         )
         self.worker = Worker(task, WorkerPace(interval=lambda: _RETRY_SECONDS, rest=_BATCH_SECONDS))
@@ -172,10 +172,10 @@ class LeaseController:
         self._log = log
         self._was_leader = False
         task = WorkerTask(
-            name="leases",
+            name="leader-election",
             run=self._renew,
-            failure_log=FailureLog(partial(log.error, "leases-not-renewed")),
-            describe=lambda: {"keeps": elector.is_leader()},
+            failure_log=FailureLog(partial(log.error, "lease-renew-failed")),
+            describe=lambda: {"leader": elector.is_leader()},
             finish=self._release,
         )
         self.worker = Worker(task, WorkerPace(interval=lambda: RETRY_PERIOD_SECONDS))
@@ -187,7 +187,7 @@ class LeaseController:
         finally:
             is_leader = self._elector.is_leader()
             if is_leader != self._was_leader:
-                self._log.info("keeps-ledgers" if is_leader else "keeps-ledgers-no-more")
+                self._log.info("leading-started" if is_leader else "leading-stopped")
             self._was_leader = is_leader
         return True
 
@@ -195,4 +195,4 @@ class LeaseController:
         try:
             self._elector.release()
         except TallygateError as error:
-            self._log.info("leases-kept", message=str(error))
+            self._log.info("lease-release-failed", message=str(error))

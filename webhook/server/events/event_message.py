@@ -75,7 +75,7 @@ def create_event_message(review: bytes, decision: Decision) -> EventMessage | No
     """Return the message for the owner of a new pod, or None without a code to report or without a controller.
 
     Denials are reported in both phases, since the first one ends the create. Warnings are reported in the validating
-    phase, which has all of them. The verdict `busy` is not reported: the controller retries.
+    phase, which has all of them. The verdict `retry` is not reported: the controller retries.
     """
     record = decision.record
     codes = _list_codes(record)

@@ -97,7 +97,7 @@ def _format_time(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
-RESULTS: Final = ("written", "gone", "failed", "limited", "full", "crashed")
+RESULTS: Final = ("written", "terminating", "failed", "limited", "full", "crashed")
 
 _MAX_QUEUED: Final = 256
 _IDLE_SECONDS: Final = 60.0  # each event wakes the worker
@@ -123,7 +123,7 @@ class EventRecorder:
         )
         self._counters = {result: events.labels(result) for result in RESULTS}
         # The text of a failure names the event, so only the first failure after a success is logged.
-        failure_log = FailureLog(partial(log.warning, "events-not-written"), each_change=False)
+        failure_log = FailureLog(partial(log.warning, "event-write-failed"), each_change=False)
         task = WorkerTask(name="events", run=self._write_next, failure_log=failure_log)
         self.worker = Worker(task, WorkerPace(interval=lambda: _IDLE_SECONDS))
 
@@ -167,7 +167,7 @@ class EventRecorder:
             self.worker.wake()
         result = "crashed"
         try:
-            result = "written" if self._write(event) else "gone"
+            result = "written" if self._write(event) else "terminating"
         except EventError:
             result = "failed"
             raise

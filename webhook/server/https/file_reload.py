@@ -139,7 +139,7 @@ class CertificateReloader:
                 "fingerprint": certificates.fingerprint,
                 "not_after": certificates.not_after.isoformat(),
             }
-            self._log.info("certificate-renewed", **fields)
+            self._log.info("certificate-reloaded", **fields)
 
     def check(self) -> ReadinessStatus:
         """Return a status that is ready while the current certificate has not expired."""
@@ -162,7 +162,7 @@ class CertificateReloader:
 
     def _log_failure(self, *, message: str) -> None:
         self._metrics.count_certificate_reload(success=False)
-        self._log.error("certificate-not-renewed", message=message)
+        self._log.error("certificate-reload-failed", message=message)
 
 
 class TokenReloader:
@@ -176,7 +176,7 @@ class TokenReloader:
         self._path = path
         self._log = log
         self._tokens = read_tokens(path) if path else ()
-        self._failure_log = FailureLog(partial(log.error, "tokens-not-renewed"))
+        self._failure_log = FailureLog(partial(log.error, "tokens-reload-failed"))
 
     def get_tokens(self) -> tuple[bytes, ...]:
         """Return the tokens that are valid now."""
@@ -194,4 +194,4 @@ class TokenReloader:
         self._failure_log.update("")
         if tokens != self._tokens:
             self._tokens = tokens
-            self._log.info("tokens-renewed", number=len(tokens))
+            self._log.info("tokens-reloaded", number=len(tokens))

@@ -76,7 +76,7 @@ _LAST_RESORT_SECONDS: Final = 1.0  # seconds before the end from which on a gate
 _MIN_SECONDS: Final = 0.02  # seconds in which it is worth asking
 _LATE_BACKOFF_SECONDS: Final = 5.0  # seconds in which a gate that was late is asked after another
 
-UpstreamKind = Literal["own", "another", "nobody"]
+UpstreamKind = Literal["local", "peer", "none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +112,9 @@ class Relay:
         self._clock = clock or RelayClock()
         self._local_health = LocalHealth(telemetry.log, self._clock.monotonic)
         counter = Counter(
-            "tallygate_relayed",
-            "Reviews that a relay passed on, by who answered.",
-            ("by",),
+            "tallygate_relay_requests",
+            "Reviews that a relay forwarded, by the upstream that answered.",
+            ("upstream",),
             registry=telemetry.metrics.registry,
         )
         self._counters = {upstream: counter.labels(upstream) for upstream in get_args(UpstreamKind)}
@@ -138,8 +138,8 @@ class Relay:
             else:
                 self._counters[upstream].inc()
                 return response
-        self._counters["nobody"].inc()
-        raise UnreachableError("; ".join(reasons.values()) or "there is none to ask, or no time")
+        self._counters["none"].inc()
+        raise UnreachableError("; ".join(reasons.values()) or "there is no gate to ask, or no time is left")
 
     def _schedule_attempts(self, request: RelayRequest, deadline: float) -> Iterator[tuple[UpstreamKind, float]]:
         """Yield the next upstream while there is time, and the seconds to leave for the one after it."""
@@ -155,19 +155,19 @@ class Relay:
     def _order_upstreams(self, request: RelayRequest) -> Iterator[tuple[UpstreamKind, float]]:
         """Yield upstreams without end; a review from another relay goes to the local gate only, never in a circle."""
         if request.relayed_by:
-            yield from () if request.relayed_by == self._name else (("own", 0.0),)
+            yield from () if request.relayed_by == self._name else (("local", 0.0),)
             return
         while True:
             if self._send_to_peer is None:
-                yield "own", 0.0
+                yield "local", 0.0
             elif self._local_health.is_preferred():
-                yield from (("own", _FALLBACK_SECONDS), ("another", _FALLBACK_SECONDS), ("another", _FALLBACK_SECONDS))
+                yield from (("local", _FALLBACK_SECONDS), ("peer", _FALLBACK_SECONDS), ("peer", _FALLBACK_SECONDS))
             else:
-                yield from (("another", _FALLBACK_SECONDS),) * _MAX_PEER_ATTEMPTS
-                yield "own", 0.0
+                yield from (("peer", _FALLBACK_SECONDS),) * _MAX_PEER_ATTEMPTS
+                yield "local", 0.0
 
     def _send(self, upstream: UpstreamKind, request: RelayRequest, timeout: UpstreamTimeout) -> RelayResponse:
-        if upstream == "another" and self._send_to_peer:
+        if upstream == "peer" and self._send_to_peer:
             return self._send_to_peer(request, timeout)
         try:
             response = self._send_to_local(request, timeout)
@@ -183,7 +183,7 @@ class LocalHealth:
 
     def __init__(self, log: Logger, monotonic: Callable[[], float]) -> None:
         self._failure_log = FailureLog(
-            partial(log.warning, "gate-silent"), partial(log.info, "gate-answers"), each_change=False
+            partial(log.warning, "upstream-unreachable"), partial(log.info, "upstream-reachable"), each_change=False
         )
         self._monotonic = monotonic
         self._backoff_until = 0.0

@@ -54,35 +54,35 @@ class Settings:
     """The settings of a server. Durations are in seconds, sizes in bytes."""
 
     policies: tuple[Path, ...] = _create_field(
-        PATHS, "", "Policy files, and folders of them. Without any, the shipped policies are in force.", unset_value=()
+        PATHS, "", "Policy files, and folders of them. Without any, the shipped policies are active.", unset_value=()
     )
     listen: Address = _create_field(ADDRESS, "0.0.0.0:8443", "Where the API server reaches the gate, by HTTPS.")
     monitor: Address = _create_field(
         ADDRESS, "0.0.0.0:9090", "Where metrics and health are served, by plain HTTP. Keep it inside the cluster."
     )
     tls_cert: Path | None = _create_field(
-        PATH, "", "The serving certificate and its chain, PEM. When the file changes, it is taken up without a restart."
+        PATH, "", "The serving certificate and its chain, PEM. The server reloads it when the file changes."
     )
     tls_key: Path | None = _create_field(PATH, "", "The private key of the serving certificate, PEM.")
     tls_secret: str = _create_field(
         TEXT,
         "",
-        "In place of both: a Secret, as NAMESPACE/NAME. The gate makes it where it is not there, serves with what is "
-        "in it, renews it in time, and tells API servers by caBundle whom to trust, in the cluster that is followed, "
-        "else in the one it runs in. Any number of replicas may do so (docs/certificates.md).",
+        "In place of both: a Secret, as NAMESPACE/NAME. The gate creates it if it is missing, serves its certificate, "
+        "renews it in time, and publishes its CAs in caBundle, in the cluster that it watches or else runs in. Any "
+        "number of replicas may do so (docs/certificates.md).",
         unset_value="",
     )
-    tls_folder: Path | None = _create_field(
+    tls_dir: Path | None = _create_field(
         PATH,
         "",
-        "Where what tls_secret holds is kept for the server: a volume in memory that outlives the container, so that "
-        "it can start while the API server is away. Without it, a folder that is gone when it ends.",
+        "The directory for the certificate and key of tls_secret: a volume in memory that outlives the container, so "
+        "that the server can start while the API server is away. Without it, a directory that is deleted at exit.",
     )
-    tls_settling: float = _create_field(
+    ca_propagation_delay: float = _create_field(
         DURATION,
         "1h",
-        "How long a new authority of tls_secret is published before it signs what is served: longer than any API "
-        "server may take to hear of it. Less is for tests only.",
+        "How long a new CA of tls_secret is published before it signs a serving certificate: longer than any API "
+        "server takes to learn of it. Less is for tests only.",
     )
     tls_min_version: str = _create_field(
         create_choice("1.2", "1.3"), "1.3", "The oldest version of TLS that is spoken."
@@ -91,7 +91,7 @@ class Settings:
         PATH,
         "",
         "Certificates of authorities, PEM. Only a client with a certificate from one of them is served. The name in it "
-        "cannot be checked, so use an authority that signs for nobody but the API server.",
+        "cannot be checked, so use a CA that signs for the API server only.",
     )
     token_file: Path | None = _create_field(
         PATH,
@@ -103,14 +103,14 @@ class Settings:
         PATH,
         "",
         "Namespaces with their labels (kubectl get namespaces -o json), for policies that select by label. Without it "
-        "labels are unknown, and what depends on them is said to be.",
+        "labels are unknown, and decisions that depend on them fail.",
     )
     cluster: str = _create_field(
         create_choice("none", "in-cluster", "kubeconfig"),
         "none",
-        "The cluster whose namespaces and pods are followed: none, that of the pod this runs in, or that of a "
-        "kubeconfig. With it labels are known, promises are settled against the pods that are there, and after a start "
-        "nothing is promised under a cap until in_flight_bound has passed.",
+        "The cluster whose namespaces and pods are watched: none, that of the pod this runs in, or that of a "
+        "kubeconfig. With it labels are known, stored pods are counted in place of their reservations, and after a "
+        "start nothing is reserved under a cap until in_flight_bound has passed.",
     )
     kubeconfig: Path | None = _create_field(
         PATH, "", "The kubeconfig of that cluster. Without it, the one that kubectl would use ($KUBECONFIG)."
@@ -132,8 +132,8 @@ class Settings:
     events: str = _create_field(
         create_choice("on", "off"),
         "on",
-        "Whether the owner of a pod that is refused, or let in with a warning, gets an Event that says so. Nothing "
-        "happens without a cluster that is followed.",
+        "Whether the gate writes an Event on the owner of a pod that is rejected, or admitted with a warning. It needs "
+        "a cluster.",
     )
     decision_timeout: float = _create_field(
         DURATION, "10s", "The longest that one decision may take. The API server's own ?timeout= counts when shorter."
@@ -157,11 +157,11 @@ class Settings:
         "The most requests answered at a time, slow ones included. Threads are started when they are needed, and a "
         "thread that waits costs little.",
     )
-    audit_every: float | None = _create_field(
+    audit_interval: float | None = _create_field(
         DURATION,
         "",
-        "How often to judge what is stored already, and to write policy reports where the cluster has them "
-        "(docs/audit.md). One of several replicas does it. Without it, or with 0, nothing is audited. It needs a "
+        "Time between two audits, which evaluate the stored objects, and write policy reports where the cluster has "
+        "them (docs/audit.md). One of several replicas audits. Without it, or with 0, nothing is audited. It needs a "
         "cluster.",
     )
     drain_delay: float = _create_field(

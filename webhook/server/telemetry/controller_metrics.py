@@ -36,13 +36,15 @@ class LedgerControllerMetrics(Collector):
         self.observed_ledgers = observed_ledgers
         self._is_leader = is_leader
         self._reconciles = Counter(
-            "tallygate_ledger_visits",
-            "Visits of ledgers by their keeper, by what came of it.",
+            "tallygate_ledger_reconcile",
+            "Reconciliations of ledgers, by result.",
             ("result",),
             registry=registry,
         )
         self._expired = Counter(
-            "tallygate_promises_expired", "Promises that were dropped because their pod never came.", registry=registry
+            "tallygate_reservations_expired",
+            "Reservations that expired because their pod was never stored.",
+            registry=registry,
         )
         registry.register(self)
 
@@ -56,12 +58,12 @@ class LedgerControllerMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the state of the watches by resource, and whether this replica is the leader."""
-        objects = GaugeMetricFamily("tallygate_watch_objects", "Objects that are known.", labels=["resource"])
+        objects = GaugeMetricFamily("tallygate_watch_objects", "Objects in the store.", labels=["resource"])
         age = GaugeMetricFamily(
-            "tallygate_watch_age_seconds", "Time since the view was last known to be current.", labels=["resource"]
+            "tallygate_watch_age_seconds", "Time since the store was last known to be current.", labels=["resource"]
         )
         restarts = CounterMetricFamily(
-            "tallygate_watch_restarts", "Lists and watches begun again, by the reason why.", labels=["resource", "why"]
+            "tallygate_watch_restarts", "Restarts of lists and watches, by reason.", labels=["resource", "reason"]
         )
         for status in self._list_statuses():
             objects.add_metric([status.name], status.objects)
@@ -69,7 +71,7 @@ class LedgerControllerMetrics(Collector):
                 age.add_metric([status.name], status.age)
             for reason, count in status.restarts.items():
                 restarts.add_metric([status.name, reason], count)
-        leader = GaugeMetricFamily("tallygate_ledger_keeper", "1 while this replica is the one that keeps ledgers.")
+        leader = GaugeMetricFamily("tallygate_leader", "1 while this replica is the leader.")
         leader.add_metric([], self._is_leader())
         yield from (objects, age, restarts, leader)
 
@@ -77,7 +79,7 @@ class LedgerControllerMetrics(Collector):
 MAX_POLICIES: Final = 200
 """Maximum number of policies with a series of their own, by number of findings; all others share the label `other`."""
 
-RUN_RESULTS: Final = ("whole", "failed", "broken-off")
+RUN_RESULTS: Final = ("completed", "failed", "aborted")
 REPORT_RESULTS: Final = ("written", "unchanged", "removed", "failed")
 
 
@@ -100,9 +102,9 @@ class AuditMetrics(Collector):
         self._is_leader = is_leader
         self._interval = interval
         self.last_audit: LastAudit | None = None
-        self._runs = Counter("tallygate_audit_rounds", "Audits, by how they ended.", ("result",), registry=registry)
+        self._runs = Counter("tallygate_audit_runs", "Audits, by result.", ("result",), registry=registry)
         self._reports = Counter(
-            "tallygate_audit_reports", "Policy reports, by what an audit did to them.", ("result",), registry=registry
+            "tallygate_audit_reports", "Policy reports of audits, by result.", ("result",), registry=registry
         )
         for result in RUN_RESULTS:
             self._runs.labels(result)
@@ -111,7 +113,7 @@ class AuditMetrics(Collector):
         registry.register(self)
 
     def count_run(self, result: str) -> None:
-        """Count an audit that was `whole`, `failed`, or `broken-off` since this replica stopped or lost its lease."""
+        """Count an audit that was `completed`, `failed`, or `aborted` since this replica stopped or lost its lease."""
         self._runs.labels(result).inc()
 
     def count_reports(self, report_counts: ReportCounts) -> None:
@@ -122,17 +124,19 @@ class AuditMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the interval, and the result of the last complete audit."""
         yield GaugeMetricFamily(
-            "tallygate_audit_interval_seconds", "From the beginning of one audit to that of the next.", self._interval
+            "tallygate_audit_interval_seconds", "Time between the starts of two audits.", self._interval
         )
         findings = GaugeMetricFamily(
             "tallygate_audit_findings",
-            "What the last audit found stored, by policy and by how strictly that is enforced.",
+            "Findings of the last audit, by policy and enforcement.",
             labels=["by", "policy", "enforcement"],
         )
-        objects = GaugeMetricFamily("tallygate_audit_objects", "Objects that the last audit judged.", labels=["kind"])
-        seconds = GaugeMetricFamily("tallygate_audit_seconds", "How long the last audit took, with its rests.")
+        objects = GaugeMetricFamily(
+            "tallygate_audit_objects", "Objects that the last audit evaluated.", labels=["kind"]
+        )
+        seconds = GaugeMetricFamily("tallygate_audit_duration_seconds", "Duration of the last audit, with its pauses.")
         ended = GaugeMetricFamily(
-            "tallygate_audit_last_success_timestamp_seconds", "When the last whole audit ended (Unix time)."
+            "tallygate_audit_last_success_timestamp_seconds", "End of the last complete audit (Unix time)."
         )
         last = self.last_audit if self._is_leader() else None
         if last is not None:

@@ -25,18 +25,18 @@ from webhook.state.ports import LedgerKey, LedgerWrite, WriteResult
 
 AMOUNT_GETTERS: Final[Mapping[str, Callable[[Ledger], Amounts]]] = {
     "hard": lambda ledger: ledger.hard,
-    "held": lambda ledger: ledger.used,
-    "promised": lambda ledger: ledger.reserved,
+    "used": lambda ledger: ledger.used,
+    "reserved": lambda ledger: ledger.reserved,
 }
 
 
 class LedgerState(StrEnum):
     """The state of one ledger: free amounts, a full resource, an exceeded resource, or initializing."""
 
-    AVAILABLE = "room"
+    AVAILABLE = "available"
     FULL = "full"
-    EXCEEDED = "over"
-    INITIALIZING = "converging"
+    EXCEEDED = "exceeded"
+    INITIALIZING = "initializing"
 
 
 class LabelledLedger(NamedTuple):
@@ -169,9 +169,9 @@ MAX_FULLEST_TOTAL: Final = 300
 """Maximum number of namespaces of all caps together with a series of their own."""
 
 _AMOUNT_HELP: Final[Mapping[str, str]] = {
-    "hard": "What the cap's ledgers allow together; cpu in cores.",
-    "held": "What the pods under them hold; cpu in cores.",
-    "promised": "What is promised to pods that are not counted yet; cpu in cores.",
+    "hard": "Sum of the hard limits of the cap's ledgers; cpu in cores.",
+    "used": "Sum of the amounts that counted pods use; cpu in cores.",
+    "reserved": "Sum of the amounts that are reserved for pods not counted yet; cpu in cores.",
 }
 
 LabelValues = tuple[str, ...]
@@ -206,7 +206,7 @@ class LedgerMetrics(Collector):
         states: dict[LabelValues, float] = {
             (cap, state): sum_.states[state] for cap, sum_ in sums.items() for state in LedgerState
         }
-        yield _create_family("ledgers", "Ledgers by whether they have room.", ("cap", "state"), states)
+        yield _create_family("ledgers", "Ledgers by their state.", ("cap", "state"), states)
         for name, help_text, count in self._list_counts():
             yield _create_family(name, help_text, ("cap",), {(cap,): count(sum_) for cap, sum_ in sums.items()})
         utilizations = find_fullest(
@@ -215,8 +215,8 @@ class LedgerMetrics(Collector):
         ratios: dict[LabelValues, float] = {
             (each.cap, each.resource, each.namespace): each.ratio for each in utilizations
         }
-        help_text = "How much of what they allow the fullest ledgers have charged: 1 is full."
-        yield _create_family("fullest_ratio", help_text, ("cap", "resource", "cap_namespace"), ratios)
+        help_text = "Charged amount of the fullest ledgers, divided by the hard limit: 1 is full."
+        yield _create_family("utilization_ratio", help_text, ("cap", "resource", "cap_namespace"), ratios)
 
     def _label_ledgers(self) -> list[LabelledLedger]:
         """Return every observed ledger of an active cap, with the label of the cap."""
@@ -233,11 +233,11 @@ class LedgerMetrics(Collector):
         ]
 
     def _list_counts(self) -> Iterator[tuple[str, str, Callable[[CapSum], float]]]:
-        yield "rows", "Promises in the cap's ledgers.", lambda sum_: sum_.reservations
-        yield "rows_most", "Promises in the ledger that has the most.", lambda sum_: sum_.max_reservations
+        yield "reservations", "Reservations in the cap's ledgers.", lambda sum_: sum_.reservations
+        yield "reservations_max", "Reservations in the ledger that has the most.", lambda sum_: sum_.max_reservations
         if self._has_age:
-            help_text = "Time since the ledger was looked at that was not looked at for the longest."
-            yield "age_seconds", help_text, lambda sum_: sum_.max_age
+            help_text = "Time since the last observation of the ledger that was not observed for the longest."
+            yield "sync_age_seconds", help_text, lambda sum_: sum_.max_age
 
 
 def _list_amounts(sums: Mapping[str, CapSum], amount_name: str) -> Mapping[LabelValues, float]:

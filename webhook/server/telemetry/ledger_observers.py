@@ -27,14 +27,14 @@ class DriftMetrics:
         self._log = log
         self._cap_labels = CapLabels()
         self._drifts = Counter(
-            "tallygate_ledger_drifts",
-            "Recounts that found more than was ever promised: pods that came past the gate.",
+            "tallygate_ledger_drift",
+            "Recounts that found more than was ever charged: pods that bypassed the gate.",
             ("cap",),
             registry=registry,
         )
         self._last_amounts = Gauge(
             "tallygate_ledger_drift_last",
-            "By how much the last such recount was over what was charged; cpu in cores.",
+            "Excess of the last such recount over the charged amount; cpu in cores.",
             ("cap", "resource"),
             registry=registry,
         )
@@ -67,13 +67,13 @@ class WriteMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         durations = Histogram(
-            "tallygate_ledger_write_seconds",
-            "Time that one write of a ledger took, in seconds, by how it ended.",
-            ("end",),
+            "tallygate_ledger_write_duration_seconds",
+            "Duration of one write of a ledger in seconds, by result.",
+            ("result",),
             registry=registry,
             buckets=_DURATION_BUCKETS,
         )
-        self._durations = {end: durations.labels(end.value) for end in WriteResult}
+        self._durations = {result: durations.labels(result.value) for result in WriteResult}
         self._batch_sizes = Histogram(
             "tallygate_ledger_batch_size",
             "Callers that shared one write of a ledger.",
@@ -122,5 +122,7 @@ class CapMetrics:
         self._registry.register(
             LedgerMetrics(self.observed_ledgers, caps, self._drifts.register_cap, has_age=not is_standalone)
         )
-        limit = Gauge("tallygate_cap_rows_limit", "Promises that one ledger takes.", registry=self._registry)
+        limit = Gauge(
+            "tallygate_cap_reservations_limit", "Maximum number of reservations in one ledger.", registry=self._registry
+        )
         limit.set(math.inf if is_standalone else MAX_RESERVATIONS)

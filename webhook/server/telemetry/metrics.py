@@ -26,7 +26,7 @@ from webhook.server.telemetry.labels import OTHER
 from webhook.server.telemetry.rejection_metrics import RejectionMetrics
 
 OPERATIONS: Final = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
-VERDICTS: Final = frozenset({"allow", "deny", "busy"})
+VERDICTS: Final = frozenset({"allow", "deny", "retry"})
 _MAX_CODES: Final = 256
 _DURATION_BUCKETS: Final = (
     0.00005,
@@ -64,32 +64,33 @@ class ServerMetrics:
         )
         self._problems = counter("tallygate_admission_problems", "Problems that denied a review, by code.", ("code",))
         self._failures = counter(
-            "tallygate_admission_failures", "Requests that were not decided, by the reason why.", ("why",)
+            "tallygate_admission_failures", "Requests that were not decided, by reason.", ("reason",)
         )
         self._durations = Histogram(
-            "tallygate_admission_seconds",
-            "Time from a request's arrival to its answer, in seconds.",
+            "tallygate_admission_duration_seconds",
+            "Time from the arrival of a request to its response, in seconds.",
             ("phase",),
             registry=self.registry,
             buckets=_DURATION_BUCKETS,
         )
         self.rejections = RejectionMetrics(self.registry)
         self._policy_reloads = counter(
-            "tallygate_policy_reloads", "Changes of the policy files that were taken up, or not.", ("result",)
+            "tallygate_policy_reloads", "Reloads of changed policy files, by result.", ("result",)
         )
         self.policy_loaded_at = gauge(
-            "tallygate_policy_last_success_timestamp_seconds", "When the policies in force were loaded (Unix time)."
+            "tallygate_policy_last_success_timestamp_seconds",
+            "Time at which the active policies were loaded (Unix time).",
         )
         self.policy_broken = gauge(
-            "tallygate_policy_broken", "1 while the policy files are broken and an earlier set is in force."
+            "tallygate_policy_broken", "1 while the policy files are broken and an earlier set is active."
         )
-        self.policy_rules = gauge("tallygate_policy_rules", "Rules in force.")
-        self.policy_caps = gauge("tallygate_policy_caps", "Caps in force.")
+        self.policy_rules = gauge("tallygate_policy_rules", "Active rules.")
+        self.policy_caps = gauge("tallygate_policy_caps", "Active caps.")
         self._certificate_reloads = counter(
-            "tallygate_certificate_reloads", "Changes of the certificate files that were taken up, or not.", ("result",)
+            "tallygate_certificate_reloads", "Reloads of changed certificate files, by result.", ("result",)
         )
         self.certificate_not_after = gauge(
-            "tallygate_certificate_not_after_timestamp_seconds", "When the serving certificate expires (Unix time)."
+            "tallygate_certificate_not_after_timestamp_seconds", "Expiry of the serving certificate (Unix time)."
         )
         gauge("tallygate_build_info", "What is running.", ("version", "python")).labels(
             build_version, python_version()

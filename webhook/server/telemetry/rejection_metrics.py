@@ -26,17 +26,17 @@ _REASON_BY_CODE: Final[Mapping[str, str]] = {
     WORKLOAD_ROLLOUT.number: "workload",
 }
 _REASON_BY_PREREQUISITE: Final[Mapping[Prerequisite, str]] = {
-    Prerequisite.ACTIVATE: "converging",
-    Prerequisite.CATCH_UP: "behind",
-    Prerequisite.COUNT_RESOURCES: "uncounted-names",
+    Prerequisite.ACTIVATE: "initializing",
+    Prerequisite.CATCH_UP: "stale-namespaces",
+    Prerequisite.COUNT_RESOURCES: "uncounted-resources",
     Prerequisite.COUNT_NAMESPACES: "uncounted-namespaces",
     Prerequisite.COUNT_PODS: "uncounted-pods",
     Prerequisite.SETTLE_NAMESPACE: "namespace-share",
-    Prerequisite.SETTLE_RESERVATIONS: "rows-full",
+    Prerequisite.SETTLE_RESERVATIONS: "too-many-reservations",
 }
 _REASON_BY_ERROR: Final = (
-    (LedgerFullError, "bytes-full"),
-    (RetryLaterError, "busy"),
+    (LedgerFullError, "object-too-large"),
+    (RetryLaterError, "contention"),
     (StoreUnavailableError, "unavailable"),
 )
 
@@ -52,13 +52,13 @@ class RejectionMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._cap_labels = CapLabels()
         self._rejections = Counter(
-            "tallygate_cap_refusals",
-            "Requests that a cap did not let through, by the reason why.",
+            "tallygate_cap_rejections",
+            "Requests that a cap rejected, by reason.",
             ("cap", "reason"),
             registry=registry,
         )
         self._exceeded = Counter(
-            "tallygate_cap_exceeded", "Pods with which a privileged user went over a cap.", ("cap",), registry=registry
+            "tallygate_cap_exceeded", "Pods with which a privileged user exceeded a cap.", ("cap",), registry=registry
         )
 
     def count_decision(self, record: DecisionRecord) -> None:

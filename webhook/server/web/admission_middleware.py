@@ -23,7 +23,7 @@ from webhook.server.web.request_log import RequestLog
 _PATHS = {f"{ADMIT_PATH_PREFIX}{phase}": phase for phase in Phase}
 JSON_HEADER = ("Content-Type", "application/json")
 _OK_LINE = STATUS_LINES[200]
-CRASH_ERROR = HttpError(500, "crash", "the gate failed and has decided nothing; its log says how")
+CRASH_ERROR = HttpError(500, "crash", "no decision could be made: the gate failed, and its log has the cause")
 METHOD_ERROR = HttpError(405, "method", "send an AdmissionReview by POST", {"Allow": "POST"})
 
 TokenSource = Callable[[], tuple[bytes, ...]]
@@ -83,7 +83,7 @@ class AdmissionMiddleware:
             return self._send_error(HttpError(400, "review", str(error)), start_response)
         except UndecidedError as error:
             return self._send_error(
-                HttpError(500, "undecided", f"the gate could not decide: {error}"), start_response, error
+                HttpError(500, "undecided", f"no decision could be made: {error}"), start_response, error
             )
         except Exception as error:  # noqa: BLE001 - the one place that turns a crash into an answer
             return self._send_error(CRASH_ERROR, start_response, error)

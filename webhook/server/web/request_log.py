@@ -49,11 +49,16 @@ class RequestLog:
             self._metrics.rejections.count_obstacles(error.obstacles)
         if error is None:
             self._log.warning(
-                "refused", why=http_error.reason, code=http_error.code, message=http_error.message[:_MAX_MESSAGE_LENGTH]
+                "request-rejected",
+                reason=http_error.reason,
+                code=http_error.code,
+                message=http_error.message[:_MAX_MESSAGE_LENGTH],
             )
         else:
             message = str(error)[:_MAX_MESSAGE_LENGTH]
-            self._log.error("undecided", why=http_error.reason, code=http_error.code, message=message, exc_info=error)
+            self._log.error(
+                "undecided", reason=http_error.reason, code=http_error.code, message=message, exc_info=error
+            )
 
 
 def _format_object(record: DecisionRecord) -> str:

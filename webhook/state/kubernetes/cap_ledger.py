@@ -1,6 +1,6 @@
 """Names of CapLedger objects: the group, the kind, and a unique object name for each ledger.
 
-JSON form of a CapLedger; `definition` describes the same fields to the API server, and to people.
+JSON form of a CapLedger; `crd` describes the same fields to the API server, and to people.
 
 Amounts are strings of decimal digits: a JSON number survives the API server only as an int64, and a sum of bytes or of
 thousandths of a CPU may be larger. All reservations are one string, a JSON object on each line. So the API server
@@ -60,36 +60,40 @@ class ReservationRecord(msgspec.Struct, rename="camel", omit_defaults=True, forb
 
     uid: str
     name: str
-    to: dict[str, Digits]
-    by: str
+    requested: dict[str, Digits]
+    attempt: str
     namespace: str | None = None
-    base: dict[str, Digits] = {}
-    sole: bool = True
-    kind: Operation = Operation.CREATE
+    counted: dict[str, Digits] = {}
+    single_attempt: bool = True
+    operation: Operation = Operation.CREATE
 
 
 class CapLedgerSummary(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
     """The columns of `kubectl get`; only written, never read."""
 
     hard: str = ""
-    held: str = ""
-    promised: str = ""
-    rows: int | None = None
+    used: str = ""
+    reserved: str = ""
+    reservations: int | None = None
     counted_at: datetime | None = None
 
 
 class CapLedgerStatus(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_fields=True, frozen=True):
-    """The content of the ledger."""
+    """The content of the ledger.
 
+    `summary` is required, though never read: the API server prunes the fields of an old form, and what remains of it
+    would look like an empty ledger.
+    """
+
+    summary: CapLedgerSummary
     hard: dict[str, Digits] = {}
-    tally: dict[str, Digits] = {}
-    counts: list[str] = []
-    as_of: Revision = "0"
-    ns_as_of: Revision = "0"
-    members: str = ""
-    converging: str = ""
-    rows: str = ""
-    shown: CapLedgerSummary = CapLedgerSummary()
+    used: dict[str, Digits] = {}
+    resources: list[str] = []
+    pods_resource_version: Revision = "0"
+    namespaces_resource_version: Revision = "0"
+    namespaces_hash: str = ""
+    initializing: str = ""
+    reservations: str = ""
 
 
 class CapLedgerSpec(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_fields=True, frozen=True):
@@ -151,12 +155,12 @@ class StoredVersion(NamedTuple):
 
     @staticmethod
     def parse(version: str) -> "StoredVersion":
-        """Parse a version that `text` has written."""
+        """Parse a version that `to_text` has written."""
         return StoredVersion(*version.split("/"))
 
 
 class EncodedLedger(NamedTuple):
-    """An object to be stored; `as_of` and `counted_at` are for its next version."""
+    """An object to be stored; `pods_revision` and `counted_at` are for its next version."""
 
     body: bytes
     pods_revision: str
@@ -172,9 +176,9 @@ def encode_ledger(  # noqa: PLR0913  # what an object is made of
     *,
     has_finalizer: bool = True,
 ) -> EncodedLedger:
-    """Return the object in `namespace`, to replace the one at `place` (None: no object), at this wall clock time.
+    """Return the object in `namespace` that replaces `stored_version` (None: no object), at the wall clock time `now`.
 
-    It has its finalizer if `keeps`: only a caller that is about to delete the object removes the finalizer.
+    It has its finalizer if `has_finalizer`: only a caller that is about to delete the object removes the finalizer.
 
     Raises:
         LedgerFullError: if it is too large for etcd.
@@ -201,7 +205,7 @@ def encode_ledger(  # noqa: PLR0913  # what an object is made of
     body = _ENCODER.encode(cap_ledger_object)
     if len(body) > MAX_OBJECT_BYTES:
         raise LedgerFullError(
-            f"ledger {name} would have {len(body)} bytes and may have {MAX_OBJECT_BYTES}: it holds promises to "
+            f"ledger {name} would have {len(body)} bytes and may have {MAX_OBJECT_BYTES}: it has reservations of "
             f"{len(ledger.reservations)} pods, of which some must be counted first"
         )
     return EncodedLedger(body, pods_revision, counted_at)
@@ -211,26 +215,30 @@ def decode_ledger(body: bytes, key: LedgerKey) -> VersionedLedger:
     """Return the ledger and its version.
 
     Raises:
-        StoreUnavailableError: if the object is not of this version of tallygate, or is another ledger's.
+        StoreUnavailableError: if another version of tallygate has written the object, or if it is another ledger.
     """
     name = get_object_name(key)
     try:
         cap_ledger_object = _DECODER.decode(body)
-        reservations = _decode_reservations(key, cap_ledger_object.status.rows)
+        reservations = _decode_reservations(key, cap_ledger_object.status.reservations)
     except (ValueError, RecursionError) as error:
         raise StoreUnavailableError(
-            f"capledger {name} cannot be read, and so is not touched ({error}): a newer tallygate may have written it"
+            f"capledger {name} cannot be read, and is left as it is: {error}. Another version of tallygate wrote it: "
+            "run that version; or, if it is an old one, remove the object's finalizer and delete it, and the gate "
+            "recounts it"
         ) from None
     if LedgerKey(cap_ledger_object.spec.cap, cap_ledger_object.spec.namespace) != key:
         raise StoreUnavailableError(
-            f"capledger {name} is not the ledger of cap {key.cap} and namespace {key.namespace!r}, but says that it is "
-            f"of cap {cap_ledger_object.spec.cap} and namespace {cap_ledger_object.spec.namespace!r}: somebody has "
-            "made it by hand"
+            f"capledger {name} is not the ledger of cap {key.cap} and namespace {key.namespace!r}, but of cap "
+            f"{cap_ledger_object.spec.cap} and namespace {cap_ledger_object.spec.namespace!r}: a user created it"
         )
     metadata, status = cap_ledger_object.metadata, cap_ledger_object.status
-    counted_at = status.shown.counted_at
+    counted_at = status.summary.counted_at
     stored_version = StoredVersion(
-        metadata.uid, metadata.resource_version, status.as_of, counted_at.isoformat() if counted_at else ""
+        metadata.uid,
+        metadata.resource_version,
+        status.pods_resource_version,
+        counted_at.isoformat() if counted_at else "",
     )
     return VersionedLedger(_decode_status(status).with_reservations(reservations.items()), stored_version.to_text())
 
@@ -238,20 +246,20 @@ def decode_ledger(body: bytes, key: LedgerKey) -> VersionedLedger:
 def _encode_status(key: LedgerKey, ledger: Ledger, counted_at: str) -> CapLedgerStatus:
     return CapLedgerStatus(
         hard=_encode_amounts(ledger.hard),
-        tally=_encode_amounts(ledger.used),
-        counts=sorted(ledger.resources),
-        as_of=f"{ledger.pods_revision}",
-        ns_as_of=f"{ledger.namespaces_revision}",
-        members=ledger.namespaces_hash,
-        converging=ledger.initializer,
-        rows=_ENCODER.encode_lines(
-            [_encode_reservation(key, uid, row) for uid, row in ledger.reservations.items()]
+        used=_encode_amounts(ledger.used),
+        resources=sorted(ledger.resources),
+        pods_resource_version=f"{ledger.pods_revision}",
+        namespaces_resource_version=f"{ledger.namespaces_revision}",
+        namespaces_hash=ledger.namespaces_hash,
+        initializing=ledger.initializer,
+        reservations=_ENCODER.encode_lines(
+            [_encode_reservation(key, uid, reservation) for uid, reservation in ledger.reservations.items()]
         ).decode(),
-        shown=CapLedgerSummary(
+        summary=CapLedgerSummary(
             hard=_format_amounts(ledger.hard),
-            held=_format_amounts(ledger.used),
-            promised=_format_amounts(ledger.reserved),
-            rows=len(ledger.reservations),
+            used=_format_amounts(ledger.used),
+            reserved=_format_amounts(ledger.reserved),
+            reservations=len(ledger.reservations),
             counted_at=datetime.fromisoformat(counted_at) if counted_at else None,
         ),
     )
@@ -275,12 +283,12 @@ def _decode_status(status: CapLedgerStatus) -> Ledger:
     """Return the ledger without its reservations."""
     return Ledger(
         hard=_decode_amounts(status.hard),
-        used=_decode_amounts(status.tally),
-        resources=frozenset(status.counts),
-        pods_revision=int(status.as_of),
-        namespaces_revision=int(status.ns_as_of),
-        namespaces_hash=status.members,
-        initializer=status.converging,
+        used=_decode_amounts(status.used),
+        resources=frozenset(status.resources),
+        pods_revision=int(status.pods_resource_version),
+        namespaces_revision=int(status.namespaces_resource_version),
+        namespaces_hash=status.namespaces_hash,
+        initializer=status.initializing,
     )
 
 
@@ -291,16 +299,18 @@ def _decode_reservations(key: LedgerKey, lines: str) -> dict[str, Reservation]:
         ValueError: if a line is invalid, or a pod has two.
     """
     records = _RESERVATION_DECODER.decode_lines(lines)
-    reservations = {promise.uid: _decode_reservation(key, promise) for promise in records}
+    reservations = {record.uid: _decode_reservation(key, record) for record in records}
     if len(reservations) != len(records):
-        raise ValueError("two rows of one pod")
+        raise ValueError("two reservations of one pod")
     return reservations
 
 
 def _decode_reservation(key: LedgerKey, record: ReservationRecord) -> Reservation:
     namespace = key.namespace if record.namespace is None else record.namespace
-    counted, requested = _decode_amounts(record.base), _decode_amounts(record.to)
-    return Reservation(namespace, record.name, counted, requested, record.by, record.sole, record.kind)
+    counted, requested = _decode_amounts(record.counted), _decode_amounts(record.requested)
+    return Reservation(
+        namespace, record.name, counted, requested, record.attempt, record.single_attempt, record.operation
+    )
 
 
 def _encode_amounts(amounts: Mapping[str, int]) -> dict[str, str]:

@@ -43,13 +43,13 @@ def create_crd() -> dict[str, Any]:
 def _create_columns() -> list[dict[str, Any]]:
     return [
         {"name": "Cap", "type": "string", "jsonPath": ".spec.cap"},
-        {"name": "Namespace", "type": "string", "jsonPath": ".spec.namespace", "description": "None: it is shared."},
-        {"name": "Hard", "type": "string", "jsonPath": ".status.shown.hard"},
-        {"name": "Held", "type": "string", "jsonPath": ".status.shown.held"},
-        {"name": "Promised", "type": "string", "jsonPath": ".status.shown.promised"},
-        {"name": "Rows", "type": "integer", "jsonPath": ".status.shown.rows"},
-        {"name": "Counted", "type": "date", "jsonPath": ".status.shown.countedAt"},
-        {"name": "Converging", "type": "string", "jsonPath": ".status.converging", "priority": 1},
+        {"name": "Namespace", "type": "string", "jsonPath": ".spec.namespace", "description": "Empty: it is shared."},
+        {"name": "Hard", "type": "string", "jsonPath": ".status.summary.hard"},
+        {"name": "Used", "type": "string", "jsonPath": ".status.summary.used"},
+        {"name": "Reserved", "type": "string", "jsonPath": ".status.summary.reserved"},
+        {"name": "Reservations", "type": "integer", "jsonPath": ".status.summary.reservations"},
+        {"name": "Counted", "type": "date", "jsonPath": ".status.summary.countedAt"},
+        {"name": "Initializing", "type": "string", "jsonPath": ".status.initializing", "priority": 1},
     ]
 
 
@@ -57,8 +57,9 @@ def _create_schema() -> dict[str, Any]:
     return {
         "type": "object",
         "description": (
-            "What the pods under one cap hold, and what is promised to pods that are not counted yet. The gate writes "
-            "it; a change by hand, or taking the finalizer off, lets more in than the cap allows, or less."
+            "The amounts that the pods under one cap use, and the reservations of pods that are not counted yet. The "
+            "gate writes it; after a change by hand, or a removal of the finalizer, the gate may admit more than the "
+            "cap allows, or less."
         ),
         "required": ["spec", "status"],
         "properties": {"spec": _create_spec_schema(), "status": _create_status_schema()},
@@ -68,11 +69,11 @@ def _create_schema() -> dict[str, Any]:
 def _create_spec_schema() -> dict[str, Any]:
     return {
         "type": "object",
-        "description": "Which ledger it is.",
+        "description": "The key of the ledger.",
         "required": ["cap"],
         "properties": {
             "cap": _TEXT | {"description": "The cap's name and a hash of what it counts."},
-            "namespace": _TEXT | {"description": "Whose it is; none for a cap that is shared."},
+            "namespace": _TEXT | {"description": "The namespace of the ledger; empty for a cap that is shared."},
         },
     }
 
@@ -81,17 +82,20 @@ def _create_status_schema() -> dict[str, Any]:
     names = {"type": "array", "items": _TEXT, "x-kubernetes-list-type": "atomic"}
     return {
         "type": "object",
-        "description": "The ledger. Amounts are in thousandths for cpu, in bytes for memory, in whole units else.",
+        "description": "The ledger. Amounts are in thousandths for cpu, in bytes for memory, otherwise in whole units.",
         "properties": {
-            "hard": _create_amounts_schema("What the cap allows, as the leader's policies say."),
-            "tally": _create_amounts_schema("What the pods hold that are counted."),
-            "counts": names | {"description": "The names that the tally counts."},
-            "asOf": _REVISION | {"description": "The resourceVersion of the pods that were counted."},
-            "nsAsOf": _REVISION | {"description": "The resourceVersion of the namespaces that were counted."},
-            "members": _TEXT | {"description": "A hash of the namespaces that the cap held then."},
-            "converging": _TEXT | {"description": "Who made the ledger, as long as it promises nothing yet."},
-            "rows": _TEXT | {"description": "What is promised to pods that are not counted yet: one on each line."},
-            "shown": _create_summary_schema(),
+            "hard": _create_amounts_schema("The hard limits of the cap, from the policies of the leader."),
+            "used": _create_amounts_schema("The amounts of the pods that are counted."),
+            "resources": names | {"description": "The names of the resources that are counted."},
+            "podsResourceVersion": _REVISION | {"description": "The resourceVersion of the pods that were counted."},
+            "namespacesResourceVersion": _REVISION
+            | {"description": "The resourceVersion of the namespaces that were counted."},
+            "namespacesHash": _TEXT | {"description": "A hash of the member namespaces at that resourceVersion."},
+            "initializing": _TEXT
+            | {"description": "The nonce of the creator, while the ledger reserves nothing; empty once active."},
+            "reservations": _TEXT
+            | {"description": "The reservations of pods that are not counted yet: a JSON object on each line."},
+            "summary": _create_summary_schema(),
         },
     }
 
@@ -99,14 +103,15 @@ def _create_status_schema() -> dict[str, Any]:
 def _create_summary_schema() -> dict[str, Any]:
     return {
         "type": "object",
-        "description": "The same for people. Nobody decides by it.",
+        "description": "The same in a form for people. No decision depends on it.",
         "x-kubernetes-map-type": "atomic",
         "properties": {
             "hard": _TEXT,
-            "held": _TEXT,
-            "promised": _TEXT,
-            "rows": {"type": "integer"},
-            "countedAt": _TEXT | {"format": "date-time", "description": "When it was counted from newer pods last."},
+            "used": _TEXT,
+            "reserved": _TEXT,
+            "reservations": {"type": "integer"},
+            "countedAt": _TEXT
+            | {"format": "date-time", "description": "The time of the last recount from newer pods."},
         },
     }
 

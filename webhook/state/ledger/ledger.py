@@ -14,10 +14,10 @@ _NO_AMOUNTS = Amounts()
 
 
 class Operation(StrEnum):
-    """The operation that a reservation is for: the creation of a pod, or a change of one."""
+    """The operation that a reservation is for: the creation of a pod, or an update of one."""
 
     CREATE = "create"
-    UPDATE = "change"
+    UPDATE = "update"
 
 
 @dataclass(slots=True, unsafe_hash=True)  # never changed, like a ledger; creating a frozen one takes five times as long

@@ -27,13 +27,13 @@ _NO_AMOUNTS = Amounts()
 class Prerequisite(StrEnum):
     """The step that must precede a reservation in a ledger."""
 
-    ACTIVATE = "the ledger was made anew, and what is in flight is not known yet"
+    ACTIVATE = "the ledger was created again, and what is in flight is not known yet"
     CATCH_UP = "the ledger was counted with other and newer namespaces than this writer has seen"
-    COUNT_RESOURCES = "the ledger does not count all that is asked for yet"
+    COUNT_RESOURCES = "the ledger does not count all requested resources yet"
     COUNT_NAMESPACES = "the ledger was counted with other namespaces"
-    COUNT_PODS = "the ledger was counted before its cap came into force here"
-    SETTLE_NAMESPACE = "too much is promised to pods of this namespace that are not counted yet"
-    SETTLE_RESERVATIONS = "too many pods are promised room and not counted yet"
+    COUNT_PODS = "the ledger was counted before its cap became active here"
+    SETTLE_NAMESPACE = "too much is reserved for pods of this namespace that are not counted yet"
+    SETTLE_RESERVATIONS = "too many pods have a reservation and are not counted yet"
 
 
 @dataclass(slots=True)  # never changed; creating a frozen one takes five times as long

@@ -1,12 +1,12 @@
 {{/* Which of the generated files of files/ belong to what was chosen: the same files as kustomize's components have. */}}
 {{- define "tallygate.parts" -}}
 {{- $parts := list "quota" "service" }}
-{{- if ne .Values.size "single" }}{{ $parts = concat $parts (list "crd" "followed-rbac") }}{{ end }}
+{{- if ne .Values.size "standalone" }}{{ $parts = concat $parts (list "crd" "cluster-access-rbac") }}{{ end }}
 {{- if eq .Values.size "ha" }}{{ $parts = append $parts "disruption" }}{{ end }}
 {{- if eq .Values.certificates "self-signed" }}{{ $parts = append $parts "self-signed-rbac" }}{{ end }}
 {{- if eq .Values.certificates "cert-manager" }}{{ $parts = append $parts "cert-manager" }}{{ end }}
-{{- if .Values.auditEvery }}
-{{- if eq .Values.size "single" }}{{ fail "auditEvery: only a gate that follows the cluster audits it; set size to followed or ha" }}{{ end }}
+{{- if .Values.auditInterval }}
+{{- if eq .Values.size "standalone" }}{{ fail "auditInterval: only a gate that follows the cluster audits it; set size to cluster or ha" }}{{ end }}
 {{- $parts = append $parts "audit-rbac" }}
 {{- end }}
 {{- if .Values.network }}{{ $parts = append $parts "network" }}{{ end }}
@@ -17,7 +17,7 @@
 
 {{/* Whether the gate calls the API server, and so has a token and rights. */}}
 {{- define "tallygate.calls" -}}
-{{- or (ne .Values.size "single") (eq .Values.certificates "self-signed") }}
+{{- or (ne .Values.size "standalone") (eq .Values.certificates "self-signed") }}
 {{- end }}
 
 {{- define "tallygate.labels" -}}

@@ -7,9 +7,9 @@
   - relay
   - --tls-cert=/etc/tallygate/tls/tls.crt
   - --tls-key=/etc/tallygate/tls/tls.key
-  - --gate=127.0.0.1:8444
-  - --others=tallygate.$(TALLYGATE_NAMESPACE).svc:443
-  - --others-ca=/etc/tallygate/authority/ca.crt
+  - --upstream=127.0.0.1:8444
+  - --peers=tallygate.$(TALLYGATE_NAMESPACE).svc:443
+  - --peers-ca-file=/etc/tallygate/authority/ca.crt
   - --monitor=0.0.0.0:9091
   - --drain-delay=5s # longer than the readiness probe takes to fail, so that nobody connects at the very end
   - --drain-timeout=10s # an API server waits for 5 s (timeoutSeconds)

@@ -29,8 +29,8 @@ from webhook.gate.leader_election import LEADER_LEASE, LEASE_DURATION_SECONDS
 from webhook.state.kubernetes import cap_ledger
 from webhook.state.kubernetes.crd import create_crd
 
-_IN_MEMORY = "ledgers are kept in the gate's memory"
-_CRD_FILE = "deploy/kustomize/components/followed/crd.yaml"
+_IN_MEMORY = "the ledgers are in the gate's memory"
+_CRD_FILE = "deploy/kustomize/components/cluster-access/crd.yaml"
 _CRD_NAME = f"{cap_ledger.PLURAL}.{cap_ledger.GROUP}"
 _MIN_REPLICAS = 2
 _MAX_LEASE_AGE_SECONDS = 4 * LEASE_DURATION_SECONDS
@@ -59,7 +59,7 @@ def _report_missing_definition(facts: GateFacts) -> CheckResult:
     match _has_cluster_ledgers(facts):
         case True:
             return create_failure(
-                f"{reason}, and the gate is to keep its ledgers in the cluster: no cap lets anything in",
+                f"{reason}, and the gate has its ledgers in the cluster: it rejects every request under a cap",
                 _format_apply(facts),
             )
         case False:
@@ -92,7 +92,7 @@ def _check_version(facts: GateFacts, stored_definition: CustomResourceDefinition
     )
     if missing_fields:
         yield create_failure(
-            f"{_CRD_NAME} is of an older version: what it does not know is lost on each write: "
+            f"{_CRD_NAME} is of an older version, so each write loses the fields that it does not have: "
             f"{format_names(missing_fields)}",
             _format_apply(facts),
         )
@@ -140,9 +140,9 @@ def _check_leader(facts: GateFacts) -> CheckResult:
     if lease is None:
         reason = f"there is no Lease {facts.location.namespace}/{LEADER_LEASE}"
         if _has_cluster_ledgers(facts) is None or not _has_running_replica(facts):
-            return create_unknown(f"{reason}: the gate keeps its ledgers in memory, or does not run")
+            return create_unknown(f"{reason}: the gate has its ledgers in memory, or does not run")
         return create_warning(
-            f"{reason}: every replica keeps ledgers, and each thing is done more than once",
+            f"{reason}: every replica reconciles ledgers, and work is repeated",
             *_list_permission_commands(facts),
         )
     return _check_lease_age(facts, lease)
@@ -155,7 +155,7 @@ def _check_standalone(facts: GateFacts) -> CheckResult:
     if max(desired, observed) < _MIN_REPLICAS:
         return create_pass(f"none is needed: {_IN_MEMORY}")
     reason = (
-        f"{max(desired, observed)} replicas keep ledgers in memory, each its own: each lets in all that a cap allows"
+        f"{max(desired, observed)} replicas have ledgers in memory, each its own: each admits all that a cap allows"
     )
     fix_commands = (
         ()
@@ -174,19 +174,23 @@ def _has_running_replica(facts: GateFacts) -> bool:
 def _check_lease_age(facts: GateFacts, lease: LeaderLease) -> CheckResult:
     renewed_at = parse_time(lease.spec.renew_time)
     if not lease.spec.holder_identity or renewed_at is None:
-        reason = f"nobody holds the Lease {LEADER_LEASE}, as for some seconds after a rollout: ask again"
+        reason = f"the Lease {LEADER_LEASE} has no holder, as for some seconds after a rollout: run this again"
         return create_warning(
-            f"{reason}; if nobody takes it, promises that came to nothing keep their room", *_list_log_commands(facts)
+            f"{reason}; without a leader, reservations of pods that never come do not expire",
+            *_list_log_commands(facts),
         )
     age_seconds = (facts.now + timedelta(seconds=facts.clock_offset or 0.0) - renewed_at).total_seconds()
     if age_seconds > _MAX_LEASE_AGE_SECONDS:
         reason = (
             f"{lease.spec.holder_identity} has not renewed the Lease {LEADER_LEASE} for {age_seconds:.0f} s, and "
-            "nobody "
-            "has taken it"
+            "no replica has acquired it"
         )
-        return create_failure(f"{reason}: promises that came to nothing keep their room", *_list_log_commands(facts))
-    return create_pass(f"{lease.spec.holder_identity} keeps the ledgers, and said so {max(age_seconds, 0):.0f} s ago")
+        return create_failure(
+            f"{reason}: reservations of pods that never come do not expire", *_list_log_commands(facts)
+        )
+    return create_pass(
+        f"{lease.spec.holder_identity} is the leader, and renewed the Lease {max(age_seconds, 0):.0f} s ago"
+    )
 
 
 def parse_time(text: str | None) -> datetime | None:
@@ -221,22 +225,22 @@ def _check_ledgers(facts: GateFacts) -> CheckResult:
         return create_unknown("no replica's metrics can be read")
     results = [each for name, metrics in readable for each in _check_ledger_metrics(facts, name, metrics)]
     cap_count = max((metrics.get_value("policy_caps") or 0.0 for _, metrics in readable), default=0.0)
-    return combine_results(results, create_pass(f"no drift was found since the start; caps in force: {cap_count:.0f}"))
+    return combine_results(results, create_pass(f"no drift was found since the start; active caps: {cap_count:.0f}"))
 
 
 def _check_ledger_metrics(facts: GateFacts, name: str, metrics: ReplicaMetrics) -> Iterator[CheckResult]:
     drifted_caps = [
         f"{sample.labels.get('cap')} ({sample.value:.0f})"
-        for sample in metrics.list_samples("ledger_drifts_total")
+        for sample in metrics.list_samples("ledger_drift_total")
         if sample.value
     ]
     if drifted_caps:
         reason = (
-            f"{name} has found pods that came past the gate, by cap and how often since its start: "
+            f"{name} has found pods that bypassed the gate, by cap and number of recounts since its start: "
             f"{format_names(drifted_caps)}"
         )
         yield create_warning(reason, format_tallygate(facts.location, "usage", "--verify", "--policies", "policies/"))
-    for state, meaning in (("converging", "promise nothing yet"), ("over", "hold more than they allow")):
+    for state, meaning in (("initializing", "reserve nothing yet"), ("exceeded", "use more than their limit")):
         caps = [
             f"{each.labels.get('cap')} ({each.value:.0f})"
             for each in metrics.list_samples("cap_ledgers")
@@ -248,33 +252,32 @@ def _check_ledger_metrics(facts: GateFacts, name: str, metrics: ReplicaMetrics) 
                 format_tallygate(facts.location, "usage", "--policies", "policies/"),
             )
     failures = sum(
-        each.value for each in metrics.list_samples("ledger_visits_total") if each.labels.get("result") == "failed"
+        each.value for each in metrics.list_samples("ledger_reconcile_total") if each.labels.get("result") == "failed"
     )
     if failures:
         yield create_warning(
-            f"{name} could not look at ledgers {failures:.0f} times since its start", *_list_log_commands(facts)
+            f"{name} could not reconcile ledgers {failures:.0f} times since its start", *_list_log_commands(facts)
         )
 
 
 CHECKS = (
     Check(
-        "ledger-definition",
+        "crd",
         "CapLedgers can be stored as this version writes them",
         "FAIL: the definition is missing though ledgers are in the cluster, does not store v1alpha1, or lacks a field",
         _check_definition,
     ),
     Check(
-        "keeper",
-        "Somebody keeps the ledgers",
-        f"FAIL: the Lease was not renewed for {_MAX_LEASE_AGE_SECONDS:.0f} s, or several replicas keep ledgers in "
-        "memory; "
-        "WARN: nobody holds it",
+        "leader",
+        "One replica is the leader, which reconciles the ledgers",
+        f"FAIL: the Lease was not renewed for {_MAX_LEASE_AGE_SECONDS:.0f} s, or several replicas have ledgers in "
+        "memory; WARN: the Lease has no holder",
         _check_leader,
     ),
     Check(
         "ledgers",
-        "Ledgers say what pods hold",
-        "WARN: pods came past the gate, a cap is over or converging, ledgers could not be looked at",
+        "Ledgers agree with the pods",
+        "WARN: pods bypassed the gate, a cap is exceeded or initializing, ledgers could not be reconciled",
         _check_ledgers,
     ),
 )

@@ -277,14 +277,15 @@ def _is_evaluated(pod_webhooks: Sequence[Webhook], namespace: LabelledNamespace)
 CHECKS = (
     Check(
         "failure-policy",
-        "What happens without the gate fits how it runs",
-        "FAIL: Fail, and nobody is ready; WARN: Ignore, one replica, no PodDisruptionBudget, one that lets nobody go",
+        "failurePolicy fits the number of replicas",
+        "FAIL: Fail, and no replica is ready; WARN: Ignore, one replica, no PodDisruptionBudget, or one that blocks "
+        "evictions",
         _check_failure_policy,
     ),
     Check(
         "exempt",
         "kube-system and the gate's own namespace do not wait for it",
-        "FAIL: Fail, and pods are judged there",
+        "FAIL: Fail, and pods there are sent to the gate",
         _check_exempt_namespaces,
     ),
     Check(
@@ -294,9 +295,9 @@ CHECKS = (
         _check_lockout,
     ),
     Check(
-        "passed-over",
-        "All other namespaces are judged",
-        "WARN: a namespaceSelector leaves some out",
+        "excluded-namespaces",
+        "No other namespace is excluded",
+        "WARN: a namespaceSelector excludes some",
         _check_excluded_namespaces,
     ),
 )

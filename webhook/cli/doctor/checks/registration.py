@@ -220,8 +220,8 @@ CHECKS = (
     ),
     Check(
         "rules",
-        "They speak of every kind of request that is judged, resize and status included",
-        "FAIL: something that is judged is not sent",
+        "They have every kind of request that the gate evaluates, resize and status included",
+        "FAIL: one kind is not sent",
         _check_rules,
     ),
     Check(
@@ -237,9 +237,9 @@ CHECKS = (
         _check_timeouts,
     ),
     Check(
-        "mutated-after",
-        "What others change after us we see again",
-        "WARN: others change pods after us, and reinvocationPolicy is Never",
+        "reinvocation",
+        "The gate is called again after a change by another webhook",
+        "WARN: other webhooks change pods after the gate, and reinvocationPolicy is Never",
         _check_reinvocation,
     ),
 )
@@ -256,13 +256,13 @@ def _check_permissions(facts: GateFacts) -> CheckResult:
     ]
     account = f"{facts.location.namespace}/tallygate"
     if not needed:
-        return create_pass(f"ServiceAccount {account} needs none: the gate follows no cluster")
+        return create_pass(f"ServiceAccount {account} needs none: the gate watches no cluster")
     missing = [str(each.permission) for each in needed if not each.allowed]
     if not missing:
-        return create_pass(f"ServiceAccount {account} has all {len(needed)} rights that it needs")
+        return create_pass(f"ServiceAccount {account} has all {len(needed)} permissions that it needs")
     create_result = create_warning if features is None else create_failure
     files = dict.fromkeys(each.permission.feature.manifest_path for each in needed if not each.allowed)
-    reason = f"ServiceAccount {account} lacks {len(missing)} of {len(needed)} rights: {format_names(missing)}"
+    reason = f"ServiceAccount {account} lacks {len(missing)} of {len(needed)} permissions: {format_names(missing)}"
     if facts.location.namespace != DEFAULT_NAMESPACE:  # only the user's overlay has this namespace
         return create_result(reason, format_kubectl(facts.location, "apply", "-k", _OVERLAY))
     return create_result(reason, *(format_kubectl(facts.location, "apply", f"--filename={file}") for file in files))
@@ -270,9 +270,9 @@ def _check_permissions(facts: GateFacts) -> CheckResult:
 
 PERMISSION_CHECKS = (
     Check(
-        "rights",
-        "The gate's ServiceAccount may do what it must",
-        "FAIL: it lacks a right; WARN: it lacks one, and whether the gate needs it cannot be seen",
+        "permissions",
+        "The gate's ServiceAccount has the permissions that it needs",
+        "FAIL: one is missing; WARN: one is missing, and it is unknown whether the gate needs it",
         _check_permissions,
     ),
 )

@@ -134,7 +134,8 @@ def _check_active_policies(facts: GateFacts, replica: Replica) -> Iterator[Check
     rules, caps = (_get_policy_count(replica, name) for name in ("rules", "caps"))
     if rules == 0 and caps == 0:
         yield create_warning(
-            f"{replica.name} has neither a rule nor a cap in force: nothing is refused", *_list_lint_commands(facts)
+            f"{replica.name} has neither an active rule nor an active cap: it denies nothing",
+            *_list_lint_commands(facts),
         )
 
 
@@ -159,7 +160,7 @@ def _check_watches(facts: GateFacts) -> CheckResult:
         return create_unknown(facts.replicas.reason)
     if not facts.replicas:
         return create_unknown(_NO_REPLICA)
-    watching = [replica for replica in facts.replicas if replica.find_check("cluster") is not None]
+    watching = [replica for replica in facts.replicas if replica.find_check("watches") is not None]
     if not watching and any(tuple(each.list_checks()) for each in facts.replicas):
         return create_pass(
             "the gate follows no cluster: caps are charged and never given back while it runs (docs/caps.md)"
@@ -169,7 +170,7 @@ def _check_watches(facts: GateFacts) -> CheckResult:
 
 
 def _check_watch_ages(facts: GateFacts, replica: Replica) -> Iterator[CheckResult]:
-    detail = replica.find_check("cluster")
+    detail = replica.find_check("watches")
     if isinstance(replica.metrics, Unavailable) and detail is None:
         yield create_unknown(f"{replica.name} cannot be asked: {replica.metrics.reason}")
         return
@@ -191,7 +192,7 @@ def _get_watch_ages(replica: Replica) -> dict[str, float]:
         return {
             each.labels.get("resource", ""): each.value for each in replica.metrics.list_samples("watch_age_seconds")
         }
-    statuses = (replica.find_check("cluster") or {}).items()
+    statuses = (replica.find_check("watches") or {}).items()
     ages = {name: each.get("ageSeconds") for name, each in statuses if isinstance(each, dict)}
     return {name: float(age) for name, age in ages.items() if isinstance(age, int | float)}
 
@@ -227,8 +228,8 @@ CHECKS = (
     ),
     Check(
         "policies",
-        "Every replica goes by the policies as they are written",
-        "FAIL: the files are broken and an earlier set is in force; WARN: different sets, or nothing in force",
+        "Every replica has the policies as they are written",
+        "FAIL: the files are broken and an earlier set is active; WARN: different sets, or an empty one",
         _check_policies,
     ),
     Check(
@@ -267,7 +268,7 @@ def _measure_leader_offset(facts: GateFacts, clock_offset: float) -> dict[str, f
     if not isinstance(facts.lease, LeaderLease) or (renewed_at := parse_time(facts.lease.spec.renew_time)) is None:
         return {}
     seconds = (renewed_at - facts.now).total_seconds() - clock_offset
-    return {"the keeper's": seconds} if seconds > WARN_OFFSET_SECONDS else {}
+    return {"the leader's": seconds} if seconds > WARN_OFFSET_SECONDS else {}
 
 
 def _create_result(owner: str, seconds: float) -> CheckResult:
