@@ -10,9 +10,8 @@ import yaml
 
 from webhook.accounting.problem import Problem
 from webhook.admission.evaluate import evaluate_request
-from webhook.admission.request import AdmissionRequest, Phase, UserInfo
+from webhook.admission.request import AdmissionRequest, Phase, UserInfo, Verdict
 from webhook.admission.rule_index import RuleIndex
-from webhook.admission.verdict import Verdict
 from webhook.policy.lint_findings import Severity
 from webhook.policy.model import PolicySet
 from webhook.policy.parse import parse

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from tests.admission.case import change, policies, said
 from tests.effort import examples
 from webhook.admission.evaluate import evaluate_request
-from webhook.admission.request import Phase, ReviewError
+from webhook.admission.request import Phase, ReviewError, Verdict
 from webhook.admission.rule_index import RuleIndex
-from webhook.admission.verdict import Verdict
 
 FILLING = RuleIndex(
     policies("""

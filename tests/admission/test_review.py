@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from tests.effort import examples
 from webhook.accounting.problem import Problem, Reason
-from webhook.admission.request import AdmissionRequest, Phase, ReviewError, decode_review
+from webhook.admission.request import ALLOWED, AdmissionRequest, Phase, ReviewError, Verdict, decode_review
 from webhook.admission.response import (
     ResponseSubject,
     create_denial_status,
@@ -20,7 +20,6 @@ from webhook.admission.response import (
     encode_review_response,
     encode_rule_response,
 )
-from webhook.admission.verdict import ALLOWED, Verdict
 
 POD = {"kind": "Pod", "metadata": {"name": "p"}}
 

@@ -14,9 +14,8 @@ from tests.admission.case import policies
 from tests.bench.placing import HOST, WORKLOADS, ZONE, broad, company, cuts, made_up, pod_json, spread, term
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.pod_info import PodInfo
-from webhook.admission.request import AdmissionRequest, decode_review
+from webhook.admission.request import AdmissionRequest, Verdict, decode_review
 from webhook.admission.rule_index import RuleIndex
-from webhook.admission.verdict import Verdict
 from webhook.gate.schedulability import FixedSnapshot, check_schedulability
 
 _REPEATS = 200

@@ -12,7 +12,7 @@ from tests.deploy.generate import ROOT
 from tests.deploy.prometheus import promtool
 from tests.deploy.promql import Series, series
 from tests.server.every_metric import every_metric
-from webhook.server.telemetry.rejection_metrics import REASONS
+from webhook.server.telemetry.metrics import REASONS
 
 RULES = ROOT / "deploy" / "prometheus" / "tallygate.yaml"
 PLAYED = Path(__file__).parent / "rules" / "alerts.yaml"

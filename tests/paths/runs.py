@@ -23,7 +23,7 @@ from webhook.server.controllers.informers import load_client_config
 from webhook.server.policy_reloader import PolicyReloader
 from webhook.server.serve_with_cluster import _create_ledgers, create_cluster_gate
 from webhook.server.settings.sources import load_settings
-from webhook.server.telemetry.ledger_observers import CapMetrics
+from webhook.server.telemetry.ledger_metrics import CapMetrics
 from webhook.server.telemetry.metrics import Telemetry, start_telemetry
 from webhook.server.web.flask_app import create_app
 from webhook.server.web.request_log import RequestLog

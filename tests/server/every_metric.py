@@ -17,7 +17,7 @@ from webhook.kube.informer import InformerStatus
 from webhook.server.events.event_recorder import EventRecorder
 from webhook.server.relay.failover import Relay, RelayRequest, RelayResponse, UpstreamTimeout
 from webhook.server.telemetry.controller_metrics import AuditMetrics, LedgerControllerMetrics
-from webhook.server.telemetry.ledger_observers import CapMetrics
+from webhook.server.telemetry.ledger_metrics import CapMetrics
 from webhook.server.telemetry.metrics import ServerMetrics, Telemetry
 from webhook.state.ports import LedgerKey, LedgerWrite, WriteResult
 

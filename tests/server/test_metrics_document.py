@@ -8,9 +8,8 @@ from prometheus_client import generate_latest
 
 from tests.deploy.prometheus import promtool
 from tests.server.every_metric import every_metric, everything
-from webhook.server.telemetry.labels import MAX_CAPS
 from webhook.server.telemetry.ledger_metrics import MAX_FULLEST_EACH, MAX_FULLEST_TOTAL, LedgerState
-from webhook.server.telemetry.rejection_metrics import REASONS
+from webhook.server.telemetry.metrics import MAX_CAPS, REASONS
 from webhook.state.ledger.reserve import MAX_RESERVATIONS
 from webhook.state.ports import WriteResult
 

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from tests.state.informers.test_scheduler_cache import Followed as Views
-from webhook.admission.request import decode_review
+from webhook.admission.request import ALLOWED, decode_review
 from webhook.admission.rule_index import RuleSelection
-from webhook.admission.verdict import ALLOWED
 from webhook.kube.informer import InformerStatus
 from webhook.server.controllers.informers import InformerSnapshotProvider
 from webhook.server.serve import SkippedNodeRules

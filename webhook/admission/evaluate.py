@@ -14,10 +14,9 @@ from webhook.accounting.name_rules import NameContext
 from webhook.accounting.problem import Problem
 from webhook.admission.kinds import DecodedObject, DecodedRequest, PodView, ReviewTarget, decode_object
 from webhook.admission.object_checks import RuleViolation, ViolationIdentity, check_object
-from webhook.admission.request import CREATE, AdmissionRequest, Phase
+from webhook.admission.request import ALLOWED, CREATE, AdmissionRequest, PatchOperation, Phase, Verdict
 from webhook.admission.resource_fields import ResourceField, list_resource_fields, strip_quota_prefix
 from webhook.admission.rule_index import Labels, RuleIndex, RuleSelection
-from webhook.admission.verdict import ALLOWED, PatchOperation, Verdict
 from webhook.objects.core import ResourceList
 from webhook.policy.model import Enforcement
 

@@ -1,4 +1,4 @@
-"""Admission requests, and their decoder from an AdmissionReview.
+"""Admission requests, their decoder from an AdmissionReview, and the verdict of the rules on a request.
 
 An `AdmissionRequest` is one write to one object, in the form that rules evaluate. The server decodes it from an
 AdmissionReview, the command line creates it from a manifest; the rules make no difference between them.
@@ -7,10 +7,13 @@ The decoder reads admission.k8s.io/v1 only (k8s.io/api/admission/v1/types.go). I
 of duplicate keys, and leaves `uid` unchanged for the response.
 """
 
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
+from webhook.accounting.problem import Problem
 from webhook.errors import TallygateError
 
 
@@ -141,3 +144,46 @@ def _create_request(review_request: _ReviewRequest) -> AdmissionRequest:
         dry_run=bool(review_request.dry_run),
         resource=(review_request.resource.group, review_request.resource.resource),
     )
+
+
+PatchOperation = dict[str, Any]
+"""One operation of a JSON Patch (RFC 6902)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The result of evaluating rules on a request.
+
+    `problems` deny (sorted by path; an empty tuple allows), `warnings` and `audits` come from rules with weaker
+    enforcement, `unknown` names the rules that were not evaluated and the reason, `patch` fills in missing entries
+    (mutating phase only), `exceeded` names the caps that a privileged user exceeded. `cluster_age_seconds` is the age
+    of the cluster data that the verdict depends on.
+    """
+
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    audits: tuple[Problem, ...] = ()
+    unknown: tuple[str, ...] = ()
+    patch: tuple[PatchOperation, ...] = ()
+    exceeded: tuple[str, ...] = ()
+    cluster_age_seconds: float | None = None
+
+    @property
+    def is_allowed(self) -> bool:
+        """True if no problem denies the request."""
+        return not self.problems
+
+    def merge(self, other: "Verdict") -> "Verdict":
+        """Return a verdict with the problems, warnings, audits and unknown rules of both."""
+        return replace(
+            self,
+            problems=(*self.problems, *other.problems),
+            warnings=(*self.warnings, *other.warnings),
+            audits=(*self.audits, *other.audits),
+            unknown=(*self.unknown, *other.unknown),
+            cluster_age_seconds=other.cluster_age_seconds,
+        )
+
+
+ALLOWED = Verdict()
+"""The verdict without problems, warnings or a patch."""

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from webhook.accounting.problem import Problem, Reason
-from webhook.admission.request import CREATE, REVIEW_API_VERSION, REVIEW_KIND, AdmissionRequest, Phase
-from webhook.admission.verdict import ALLOWED, Verdict
+from webhook.admission.request import ALLOWED, CREATE, REVIEW_API_VERSION, REVIEW_KIND, AdmissionRequest, Phase, Verdict
 from webhook.objects.meta import PartialObjectMetadata
 
 _ENCODER = msgspec.json.Encoder()

@@ -14,9 +14,8 @@ from webhook.accounting.quantity_parser import QuantityError
 from webhook.admission.cap_index import ActiveCap, CapIndex
 from webhook.admission.evaluate import evaluate_request
 from webhook.admission.kinds import REVIEW_TARGETS, decode_object
-from webhook.admission.request import CREATE, AdmissionRequest, Phase, ReviewError
+from webhook.admission.request import CREATE, AdmissionRequest, Phase, ReviewError, Verdict
 from webhook.admission.rule_index import Labels, RuleIndex
-from webhook.admission.verdict import Verdict
 from webhook.audit.audit_findings import AuditCoverage, AuditFinding, AuditFindings, ObjectRef
 from webhook.audit.listing import POD, format_api_version
 from webhook.audit.owners import (
@@ -27,7 +26,7 @@ from webhook.audit.owners import (
     create_problem_key,
     get_controller,
 )
-from webhook.gate.messages import create_missing_limit_problem
+from webhook.gate.decisions import create_missing_limit_problem
 from webhook.gate.schedulability import SnapshotProvider, check_schedulability
 from webhook.gate.workload_forecast import WORKLOAD_KINDS, create_workload, forecast_cap
 from webhook.objects.meta import ObjectMeta

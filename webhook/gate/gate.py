@@ -13,8 +13,7 @@ from webhook.accounting.result_cache import Fingerprint
 from webhook.admission.cap_index import ActiveCap, CapIndex
 from webhook.admission.evaluate import NodeRuleEvaluator, evaluate_decoded_request
 from webhook.admission.kinds import DecodedRequest, decode_object, find_review_target
-from webhook.admission.request import AdmissionRequest, Phase, ReviewError, decode_review
-from webhook.admission.verdict import ALLOWED
+from webhook.admission.request import ALLOWED, AdmissionRequest, Phase, ReviewError, decode_review
 from webhook.errors import TallygateError
 from webhook.gate.charging import CapCharge, CapObstacle, ChargedPod, ReadTransition, charge_pod
 from webhook.gate.decisions import (
@@ -22,12 +21,13 @@ from webhook.gate.decisions import (
     Decision,
     ReviewContext,
     allow_under_caps,
+    create_excess_problems,
+    create_missing_limit_problem,
     decide_by_rules,
     decide_with_warnings,
     deny_by_caps,
     retry_later,
 )
-from webhook.gate.messages import create_excess_problems, create_missing_limit_problem
 from webhook.gate.namespace_moves import check_namespace_move, is_namespace_update
 from webhook.gate.scale_requests import WorkloadReader, is_scale_request, resolve_scale
 from webhook.gate.top_consumers import TopConsumers

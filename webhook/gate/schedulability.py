@@ -37,10 +37,9 @@ from webhook.accounting.scheduling.victims import PreemptionCandidate
 from webhook.accounting.selectors import SelectorError
 from webhook.admission.evaluate import create_verdict
 from webhook.admission.object_checks import RuleViolation
-from webhook.admission.request import AdmissionRequest
+from webhook.admission.request import ALLOWED, AdmissionRequest, Verdict
 from webhook.admission.rule_codes import NEVER_SCHEDULABLE, NOT_ADVERTISED, NOT_SCHEDULABLE_NOW, PREEMPTS_OTHERS
 from webhook.admission.rule_index import RuleSelection
-from webhook.admission.verdict import ALLOWED, Verdict
 from webhook.gate.incoming_pods import IncomingPods, TooComplexError, find_incoming_pods
 from webhook.policy.matching import matches_resource
 from webhook.policy.model import Enforcement, ResourceRule, Schedulable

@@ -33,7 +33,7 @@ from webhook.admission.kinds import (
 )
 from webhook.admission.request import AdmissionRequest
 from webhook.admission.rule_codes import WORKLOAD_OVER_CAP, WORKLOAD_OVER_FREE, WORKLOAD_OVER_QUOTA, WORKLOAD_ROLLOUT
-from webhook.gate.messages import create_missing_limit_problem
+from webhook.gate.decisions import create_missing_limit_problem
 from webhook.objects.core import Pod, PodSpec, ResourceList, ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus
 from webhook.state.ledger.ledger import Ledger
 

@@ -8,7 +8,7 @@ concepts"; client-go tools/cache/reflector.go and apiserver storage/cacher, v1.3
 - A watch begins at the last revision of the store. Only an end with 410 loses events: after any other end, the next
   watch begins at the revision where the last one stopped.
 - The reflector cannot distinguish a silent watch from one that lost events. So it requests the revision of the server
-  at intervals (`freshness`). When a watch does not reach that revision in time, the reflector replaces it by a short
+  at intervals (`Freshness`). When a watch does not reach that revision in time, the reflector replaces it by a short
   watch, because that gets a bookmark two seconds before its end. When short watches do not help for long, it relists.
 - An event that the server cannot read from etcd ("event received with PrevKv=nil", storage/etcd3/event.go) ends every
   watch that reaches it. After `_MAX_SERVER_ERRORS` server errors in a row, the reflector relists. client-go relists
@@ -17,19 +17,75 @@ concepts"; client-go tools/cache/reflector.go and apiserver storage/cacher, v1.3
   is empty and synced.
 - When a server is at an earlier revision than before (etcd restored from a backup), a watch would wait for changes that
   are already past. The reflector relists.
+
+The age of a store is measured against the revision of the cluster. A watch sends events, but never states that they are
+complete. So the reflector requests the revision of the cluster with a list of one object, which is a quorum read. Once
+an event or a bookmark has reached that revision, the store was current at the time of the request. An idle resource
+gets no bookmark for the revision at which its watch began (kube-apiserver cache_watcher.go, process, v1.36), so silence
+alone proves nothing.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
 from webhook.kube.api_errors import RELIST_REASONS, ApiError, ApiErrorReason
-from webhook.kube.freshness import Freshness
 from webhook.kube.resource_codec import Page, Replaced, ResourceCodec, ResourceRecord, WatchEvent, create_response_error
 from webhook.kube.transport import Clock, LineSplitter, Response, Transport, WatchStream
+
+_MAX_MARKS = 64
+
+
+class _Mark(NamedTuple):
+    """A revision of the cluster. The cluster reached it at some time after `at`, in monotonic seconds."""
+
+    at: float
+    revision: int
+
+
+class Freshness:
+    """The revision of one store and the time of its last confirmation; all times are monotonic seconds."""
+
+    def __init__(self) -> None:
+        self.revision: int | None = None
+        self.confirmed_at: float | None = None
+        self._marks: deque[_Mark] = deque()
+
+    def record_list(self, revision: int, started_at: float) -> None:
+        """Record a complete list. It contains all writes before `started_at`."""
+        self.revision = revision
+        self.confirmed_at = started_at
+        self._marks.clear()
+
+    def record_event(self, revision: int) -> None:
+        """Record that the watch has sent all events up to `revision`."""
+        if self.revision is None or revision > self.revision:
+            self.revision = revision
+        self._confirm()
+
+    def record_cluster_revision(self, revision: int, at: float) -> None:
+        """Record the revision of the cluster, requested at `at`."""
+        if len(self._marks) < _MAX_MARKS:
+            self._marks.append(_Mark(at, revision))
+        self._confirm()
+
+    def get_pending_since(self) -> float | None:
+        """Return the time of the oldest request whose revision the store has not reached, or None."""
+        return self._marks[0].at if self._marks else None
+
+    def compute_age(self, now: float) -> float | None:
+        """Compute the seconds since the store was last known to be current; None before the first list."""
+        at = self.confirmed_at
+        return None if at is None else max(0.0, now - at)
+
+    def _confirm(self) -> None:
+        while self._marks and self.revision is not None and self._marks[0].revision <= self.revision:
+            at = self._marks.popleft().at
+            self.confirmed_at = at if self.confirmed_at is None else max(self.confirmed_at, at)
+
 
 _INITIAL_DELAY_SECONDS = 0.5
 _MAX_DELAY_SECONDS = 30.0  # as in client-go's reflector

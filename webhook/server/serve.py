@@ -9,16 +9,15 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
-from webhook.admission.request import AdmissionRequest
+from webhook.admission.request import ALLOWED, AdmissionRequest, Verdict
 from webhook.admission.rule_index import RuleSelection
-from webhook.admission.verdict import ALLOWED, Verdict
 from webhook.gate.gate import Gate
 from webhook.server.interfaces import GateParts, ServerSetup, create_nonce_source
 from webhook.server.lifecycle import Lifecycle, ServeError
 from webhook.server.policy_reloader import PolicyReloader
 from webhook.server.settings.table import Settings
 from webhook.server.telemetry.json_log import FailureLog, Logger, forward_library_logs
-from webhook.server.telemetry.ledger_observers import CapMetrics
+from webhook.server.telemetry.ledger_metrics import CapMetrics
 from webhook.server.telemetry.metrics import Telemetry, start_telemetry
 from webhook.server.web.flask_app import create_app
 from webhook.state import in_memory

@@ -21,7 +21,7 @@ from webhook.server.interfaces import BackgroundPart, GateParts, create_nonce_so
 from webhook.server.policy_reloader import PolicyReloader
 from webhook.server.settings.table import Settings
 from webhook.server.telemetry.controller_metrics import AuditMetrics, LedgerControllerMetrics
-from webhook.server.telemetry.ledger_observers import CapMetrics
+from webhook.server.telemetry.ledger_metrics import CapMetrics
 from webhook.server.telemetry.metrics import Telemetry
 from webhook.state.batched_ledgers import BatchedLedgers
 from webhook.state.in_memory import MemoryLedgers

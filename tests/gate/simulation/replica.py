@@ -14,7 +14,7 @@ from webhook.admission.cap_index import ActiveCap, CapIndex
 from webhook.gate.charging import CapCharge, ChargedPod, charge_pod
 from webhook.gate.ledger_reconciler import LedgerReconciler
 from webhook.gate.usage_lister import UsageLister, get_ledger_key
-from webhook.kube.freshness import Freshness
+from webhook.kube.reflector import Freshness
 from webhook.kube.resource_codec import Bookmark, Changed, Deleted, Replaced
 from webhook.state.batched_ledgers import BatchedLedgers
 from webhook.state.informers.named_stores import NAMESPACE_CODEC, NamespaceRecord, NamespaceStore

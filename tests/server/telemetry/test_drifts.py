@@ -5,7 +5,7 @@ from prometheus_client import CollectorRegistry
 from tests.server.building import Log
 from tests.state.ledger.ledgers import GPU, empty, gpus
 from webhook.accounting.amounts import Amounts
-from webhook.server.telemetry.ledger_observers import DriftMetrics
+from webhook.server.telemetry.ledger_metrics import DriftMetrics
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey, LedgerWrite, WriteResult
 

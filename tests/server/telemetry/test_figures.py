@@ -10,9 +10,8 @@ from tests.state.attempts import Put
 from tests.state.ledger.ledgers import empty, gpus
 from webhook.accounting.amounts import Amounts
 from webhook.admission.cap_index import CapIndex
-from webhook.server.telemetry.labels import MAX_CAPS
-from webhook.server.telemetry.ledger_metrics import MAX_FULLEST_EACH, MAX_FULLEST_TOTAL
-from webhook.server.telemetry.ledger_observers import CapMetrics
+from webhook.server.telemetry.ledger_metrics import MAX_FULLEST_EACH, MAX_FULLEST_TOTAL, CapMetrics
+from webhook.server.telemetry.metrics import MAX_CAPS
 from webhook.state.in_memory import MemoryLedgers
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey

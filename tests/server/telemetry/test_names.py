@@ -1,6 +1,6 @@
 """Names of caps as labels."""
 
-from webhook.server.telemetry.labels import CapLabels
+from webhook.server.telemetry.metrics import CapLabels
 
 
 def test_caps_keep_their_names_until_there_are_too_many() -> None:

@@ -13,9 +13,7 @@ from webhook.accounting.amounts import Amounts
 from webhook.gate.charging import ChargeMode
 from webhook.gate.decisions import Decision
 from webhook.gate.gate import UndecidedError
-from webhook.server.telemetry.labels import MAX_CAPS
-from webhook.server.telemetry.metrics import ServerMetrics
-from webhook.server.telemetry.rejection_metrics import REASONS, RejectionMetrics
+from webhook.server.telemetry.metrics import MAX_CAPS, REASONS, RejectionMetrics, ServerMetrics
 from webhook.server.web.http_errors import HttpError
 from webhook.server.web.request_log import RequestLog
 from webhook.state.in_memory import MemoryLedgers

@@ -5,7 +5,7 @@ from prometheus_client import CollectorRegistry
 from tests.server.building import Log
 from tests.state.attempts import Take, room
 from tests.state.batched_ledgers.script import KEY, Clock, ScriptedStore
-from webhook.server.telemetry.ledger_observers import CapMetrics
+from webhook.server.telemetry.ledger_metrics import CapMetrics
 from webhook.state.batched_ledgers import BatchedLedgers
 
 

@@ -18,7 +18,7 @@ from webhook.accounting.validation.node_and_quota import (
 )
 from webhook.accounting.validation.pods import check_pod_strictly, validate_pod
 from webhook.admission.kinds import DecodedObject, PodView
-from webhook.admission.verdict import PatchOperation
+from webhook.admission.request import PatchOperation
 from webhook.objects.core import LimitRange, Node, ResourceQuota
 
 _Fields = dict[str, msgspec.Raw]

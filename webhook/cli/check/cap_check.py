@@ -18,7 +18,7 @@ from webhook.cli.manifests.typed_objects import TypedObject
 from webhook.cli.output.findings import FindingSeverity
 from webhook.cli.sources.snapshot_reader import SnapshotContents, SnapshotError
 from webhook.gate.charging import CapCharge, ChargedPod, ReadTransition, charge_pod
-from webhook.gate.messages import create_excess_problems, create_missing_limit_problem, create_soft_limit_warnings
+from webhook.gate.decisions import create_excess_problems, create_missing_limit_problem, create_soft_limit_warnings
 from webhook.gate.usage_lister import get_ledger_key
 from webhook.gate.workload_forecast import ForecastWorkload, create_workload, forecast_cap
 from webhook.objects.core import Pod

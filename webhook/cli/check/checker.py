@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 from webhook.accounting.quantity import Quantity
 from webhook.accounting.quantity_parser import QuantityError
 from webhook.admission.evaluate import evaluate_request
-from webhook.admission.request import AdmissionRequest, Phase
+from webhook.admission.request import ALLOWED, AdmissionRequest, Phase, Verdict
 from webhook.admission.resource_fields import list_resource_fields
 from webhook.admission.rule_index import Labels, RuleIndex, RuleSelection
-from webhook.admission.verdict import ALLOWED, Verdict
 from webhook.cli.check import api_validation
 from webhook.cli.check.api_validation import apply_patch
 from webhook.cli.check.cap_check import CapChecker, CapCheckResult

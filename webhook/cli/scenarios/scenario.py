@@ -9,9 +9,8 @@ from typing import Any, Final
 
 from webhook.accounting.problem import Problem
 from webhook.accounting.quantity import Quantity
-from webhook.admission.request import UserInfo
+from webhook.admission.request import PatchOperation, UserInfo
 from webhook.admission.response import TOO_MANY_REQUESTS
-from webhook.admission.verdict import PatchOperation
 from webhook.gate.decisions import Decision
 from webhook.policy.model import PolicySet, SourceLocation
 

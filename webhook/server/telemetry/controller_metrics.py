@@ -14,8 +14,8 @@ from webhook.audit.audit import AuditResult
 from webhook.audit.report_writer import ReportCounts
 from webhook.kube.informer import InformerStatus
 from webhook.server.telemetry.json_log import Logger
-from webhook.server.telemetry.labels import OTHER
 from webhook.server.telemetry.ledger_metrics import ObservedLedgers
+from webhook.server.telemetry.metrics import OTHER
 
 
 class LedgerControllerMetrics(Collector):

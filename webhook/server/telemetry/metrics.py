@@ -1,7 +1,10 @@
-"""The telemetry of one server: its JSON log and its Prometheus metrics. Every label has a bounded set of values."""
+"""The telemetry of one server: its JSON log, and its Prometheus metrics of requests and of rejections by caps.
+
+Every label has a bounded set of values: of caps a bounded number of names, and one label for all others.
+"""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -21,9 +24,116 @@ from prometheus_client import (
 
 from webhook.admission.kinds import KIND_NAMES
 from webhook.admission.request import Phase
+from webhook.admission.rule_codes import (
+    NO_LIMIT_UNDER_CAP,
+    OVER_CAP,
+    WORKLOAD_OVER_CAP,
+    WORKLOAD_OVER_FREE,
+    WORKLOAD_ROLLOUT,
+)
+from webhook.gate.charging import CapObstacle
+from webhook.gate.decisions import DecisionRecord
 from webhook.server.telemetry.json_log import LineWriter, Logger, create_logger
-from webhook.server.telemetry.labels import OTHER
-from webhook.server.telemetry.rejection_metrics import RejectionMetrics
+from webhook.state.ledger.reserve import Prerequisite
+from webhook.state.ports import LedgerFullError, RetryLaterError, StoreUnavailableError
+
+OTHER: Final = "other"
+MAX_CAPS: Final = 500
+"""Maximum number of caps with a series of their own. Policies name caps, and years of edits bring ever new names."""
+
+
+class CapLabels:
+    """The labels of caps: the name for each of the first `max_caps` caps, `other` for the rest."""
+
+    def __init__(self, max_caps: int = MAX_CAPS) -> None:
+        self._max_caps = max_caps
+        self._caps: set[str] = set()
+
+    def get_label(self, cap: str) -> str:
+        """Return the name of the cap, or `other` if `max_caps` others have labels already."""
+        if cap in self._caps:
+            return cap
+        if len(self._caps) >= self._max_caps:
+            return OTHER
+        self._caps.add(cap)
+        return cap
+
+
+_REASON_BY_CODE: Final[Mapping[str, str]] = {
+    OVER_CAP.number: "excess",
+    NO_LIMIT_UNDER_CAP.number: "no-limit",
+    WORKLOAD_OVER_CAP.number: "workload",
+    WORKLOAD_OVER_FREE.number: "workload",
+    WORKLOAD_ROLLOUT.number: "workload",
+}
+_REASON_BY_PREREQUISITE: Final[Mapping[Prerequisite, str]] = {
+    Prerequisite.ACTIVATE: "initializing",
+    Prerequisite.CATCH_UP: "stale-namespaces",
+    Prerequisite.COUNT_RESOURCES: "uncounted-resources",
+    Prerequisite.COUNT_NAMESPACES: "uncounted-namespaces",
+    Prerequisite.COUNT_PODS: "uncounted-pods",
+    Prerequisite.SETTLE_NAMESPACE: "namespace-share",
+    Prerequisite.SETTLE_RESERVATIONS: "too-many-reservations",
+}
+_REASON_BY_ERROR: Final = (
+    (LedgerFullError, "object-too-large"),
+    (RetryLaterError, "contention"),
+    (StoreUnavailableError, "unavailable"),
+)
+
+REASONS: Final = frozenset(
+    {*_REASON_BY_CODE.values(), *_REASON_BY_PREREQUISITE.values(), *(reason for _, reason in _REASON_BY_ERROR), OTHER}
+)
+"""Every value of the label `reason`."""
+
+
+class RejectionMetrics:
+    """Counters of requests that caps rejected, and of pods of privileged users that exceed a cap; without dry runs."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._cap_labels = CapLabels()
+        self._rejections = Counter(
+            "tallygate_cap_rejections",
+            "Requests that a cap rejected, by reason.",
+            ("cap", "reason"),
+            registry=registry,
+        )
+        self._exceeded = Counter(
+            "tallygate_cap_exceeded", "Pods with which a privileged user exceeded a cap.", ("cap",), registry=registry
+        )
+
+    def count_decision(self, record: DecisionRecord) -> None:
+        """Count one decision. If a cap denied, every denying policy of the record is a cap, since rules come first."""
+        if record.dry_run:
+            return
+        for cap in record.exceeded:
+            self.count_exceeded(cap)
+        self.count_obstacles(record.obstacles)
+        reason = next((_REASON_BY_CODE[code] for code in record.codes if code in _REASON_BY_CODE), None)
+        if reason is None:
+            return
+        for cap in record.rules:
+            self.count_rejection(cap, reason if record.kind == "Pod" else "workload")
+
+    def count_exceeded(self, cap: str) -> None:
+        """Count a pod of a privileged user that exceeds the cap."""
+        self._exceeded.labels(self._cap_labels.get_label(cap)).inc()
+
+    def count_rejection(self, cap: str, reason: str) -> None:
+        """Count one request that the cap rejected for the reason."""
+        self._rejections.labels(self._cap_labels.get_label(cap), reason).inc()
+
+    def count_obstacles(self, obstacles: Iterable[CapObstacle]) -> None:
+        """Count each cap that gave no result on a pod: its ledger had a prerequisite, or the store failed."""
+        for obstacle in obstacles:
+            self.count_rejection(obstacle.cap, _find_reason(obstacle))
+
+
+def _find_reason(obstacle: CapObstacle) -> str:
+    if isinstance(obstacle.cause, Prerequisite):
+        return _REASON_BY_PREREQUISITE.get(obstacle.cause, OTHER)
+    return next((reason for kind, reason in _REASON_BY_ERROR if isinstance(obstacle.cause, kind)), OTHER)
+
 
 OPERATIONS: Final = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 VERDICTS: Final = frozenset({"allow", "deny", "retry"})
