@@ -104,8 +104,8 @@ def read_ca_bundle(folder: Path, now: datetime) -> bytes:
         raise CertsError(f"{folder / CA_FILE}: no certificate in it; `tallygate certs issue` makes one")
     if chain and (problem := find_chain_problem(chain[0], ca_certificates, now)):
         raise CertsError(
-            f"{folder / CHAIN_FILE}: {problem}; who trusts only {folder / CA_FILE} would not call the gate: "
-            "`tallygate certs renew` or `tallygate certs issue` makes it anew"
+            f"{folder / CHAIN_FILE}: {problem}; a client that trusts only {folder / CA_FILE} would not call the gate: "
+            "`tallygate certs renew` or `tallygate certs issue` creates a new one"
         )
     encoded = b"".join(each.public_bytes(serialization.Encoding.PEM) for each in ca_certificates)
     if len(encoded) > _MAX_BUNDLE_BYTES:
@@ -158,6 +158,6 @@ def _publish_to_configuration(client: ApiClient, kind: str, name: str, encoded_b
         else:
             return PublishOutcome.UPDATED
     raise CertsError(
-        f"the {kind} {name} was changed by somebody else each of the {_MAX_ATTEMPTS} times that we read it: "
-        "try again, and look who writes it (kubectl get --show-managed-fields)"
+        f"the {kind} {name} was changed by another client after each of {_MAX_ATTEMPTS} reads: "
+        "try again, and find that client (kubectl get --show-managed-fields)"
     )

@@ -187,7 +187,7 @@ class CertificateReconciler:
     def _can_serve(self, serving: ServingCertificate) -> bool:
         """Return whether all clients trust it: now, if the replica has no better certificate, else with certainty."""
         now, served = self._timing.now(), self.served
-        if not any(trust.bundles for trust in self._webhook_trust):  # nobody calls the gate yet
+        if not any(trust.bundles for trust in self._webhook_trust):  # no API server calls the gate yet
             trusting: Iterable[x509.Certificate] = self._secret.state.ca_certificates if self._secret else ()
         else:
             trusting = self._trusted_since

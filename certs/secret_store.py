@@ -131,7 +131,7 @@ class KubernetesCertificateStore:
             yield
         except ApiError as error:
             if error.status in _CONFLICT_STATUSES and not _is_namespace_missing(error):
-                raise ChangedError(f"somebody else was quicker to {operation}") from None
+                raise ChangedError(f"another client was quicker to {operation}") from None
             raise create_certs_error(self._client, error, operation) from None
 
 

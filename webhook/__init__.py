@@ -1,4 +1,4 @@
 """tallygate: an admission gate for the things Kubernetes counts but does not understand.
 
-The rooms, and which may import which, are drawn in docs/architecture.md and held by import-linter.
+docs/architecture.md shows the packages and the direction of their imports; import-linter checks it.
 """

@@ -55,7 +55,7 @@ def test_a_secret_that_is_made_is_read_as_it_was_meant(api: Api, cluster: Kubern
 
 def test_of_two_that_make_it_one_is_refused(cluster: KubernetesCertificateStore) -> None:
     cluster.write_secret(KEPT, None)
-    with pytest.raises(ChangedError, match="somebody else was quicker to create the Secret own/tls"):
+    with pytest.raises(ChangedError, match="another client was quicker to create the Secret own/tls"):
         cluster.write_secret(KEPT, None)
 
 

@@ -104,7 +104,7 @@ def test_who_writes_in_between_is_not_overwritten(api: Api, leads: Path) -> None
 
 def test_who_writes_all_the_time_is_told_of(api: Api, leads: Path) -> None:
     api.rivals = 100
-    with pytest.raises(CertsError, match="was changed by somebody else each of the 5 times that we read it: try again"):
+    with pytest.raises(CertsError, match="was changed by another client after each of 5 reads: try again"):
         outcomes(leads)
     assert api.requests == ["GET", "PATCH"] * 5
     assert base64.b64encode(PEM).decode() not in bundles(api)

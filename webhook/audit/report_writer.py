@@ -217,7 +217,7 @@ class ReportWriter:
         if response.status == HTTPStatus.CONFLICT:
             label = "=".join(MANAGED_BY_LABEL)
             report_counts.add_failure(
-                f"{_describe_report(api, namespace)} is somebody else's: it lacks the label "
+                f"{_describe_report(api, namespace)} belongs to another tool: it lacks the label "
                 f"{label}; delete or rename it"
             )
             return

@@ -176,7 +176,7 @@ class ResourceCodec(Generic[W, R]):
             return Changed(record, record.revision)
         if event.type == "DELETED":
             return Deleted(record, record.revision)
-        raise ApiError(ApiErrorReason.UNREADABLE, f"an event of type {event.type[:40]!r}, which is none of a watch")
+        raise ApiError(ApiErrorReason.UNREADABLE, f"an event of type {event.type[:40]!r}, which no watch has")
 
 
 _EVENT_DECODER = msgspec.json.Decoder(_Event)

@@ -385,7 +385,7 @@ def _apply_transitions(cached: CachedLedger, waiters: Sequence[Waiter[Any]]) -> 
     for waiter in waiters:
         try:
             result = waiter.transition(ledger)
-        except Exception as error:  # noqa: BLE001  # a fault of one attempt is told to its caller, and to no other
+        except Exception as error:  # noqa: BLE001  # only the caller of a faulty transition gets its error
             cached.queue.complete(waiter, error)
             continue
         results.append((waiter, result))

@@ -43,7 +43,7 @@ class MemoryLedgers:
         self._lock = Lock()
         self._ledgers = dict(ledgers)
 
-    def transact(self, key: LedgerKey, transition: Transition[T], deadline: float) -> T:  # noqa: ARG002  # nobody waits here
+    def transact(self, key: LedgerKey, transition: Transition[T], deadline: float) -> T:  # noqa: ARG002  # no caller waits here
         """Apply the transition at once."""
         with self._lock:
             before = self._ledgers.get(key)

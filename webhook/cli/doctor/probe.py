@@ -110,7 +110,7 @@ def _review_permission(
     try:
         return msgspec.json.decode(response.body, type=_AccessReview).status.allowed
     except (ValueError, RecursionError) as error:
-        return Unavailable(f"a review that is none: {error}")
+        return Unavailable(f"the response is not an AdmissionReview: {error}")
 
 
 def _build_review(kind: str, namespace: str, permission: Permission, user: str | None) -> dict[str, object]:

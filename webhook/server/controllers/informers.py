@@ -63,7 +63,7 @@ class InformerQuotaLister:
 
     def __init__(self, client_config: ClientConfig, log: Logger) -> None:
         self._store = QuotaStore()
-        again = "workloads are told again what ResourceQuota will say to their pods"
+        again = "workloads get forecasts of ResourceQuotas again"
         self._unsynced_log = FailureLog(
             partial(log.warning, "quotas-not-evaluated"),
             partial(log.info, "quotas-evaluated", message=again),
@@ -79,7 +79,7 @@ class InformerQuotaLister:
     def list_quotas(self, namespace: str) -> Sequence[ResourceQuota] | None:
         """Return the quotas of a namespace, or None while the store is stale or not synced."""
         stale = self._informer.get_status().stale
-        self._unsynced_log.update(f"workloads are not told of ResourceQuotas: {stale}" if stale else "")
+        self._unsynced_log.update(f"workloads get no forecasts of ResourceQuotas: {stale}" if stale else "")
         return None if stale else self._store.list_quotas(namespace)
 
 
@@ -123,9 +123,9 @@ class InformerSnapshotProvider:
     def _has_devices(self, statuses: Sequence[InformerStatus]) -> bool:
         """Return whether the store of device classes is synced; an empty one may be."""
         stale = next(
-            (each.stale or "" for each in statuses if each.name == DEVICE_CLASS_CODEC.name), "nobody tells of them"
+            (each.stale or "" for each in statuses if each.name == DEVICE_CLASS_CODEC.name), "they are not watched"
         )
-        self._devices_unsynced_log.update(stale and f"names that no node has are not judged: {stale}")
+        self._devices_unsynced_log.update(stale and f"names that no node has are not evaluated: {stale}")
         return not stale
 
 

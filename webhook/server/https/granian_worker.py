@@ -175,7 +175,7 @@ class GranianWorker:
         the worker finds none, and another worker accepts it.
         """
         with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as unused_socket:
-            unused_socket.bind(str(Path(folder, "nobody")))
+            unused_socket.bind(str(Path(folder, "unused")))
             unused_socket.listen(1)
             unused_socket.settimeout(0)
             os.dup2(unused_socket.fileno(), self._descriptor, inheritable=False)

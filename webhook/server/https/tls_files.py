@@ -55,7 +55,7 @@ def read_certificates(chain: Path, key: Path, client_ca: Path | None = None) -> 
     chain_pem, key_pem = _read_file(chain), _read_file(key)
     leaf = _parse_chain(chain, chain_pem)
     if not _is_supported(leaf):
-        raise CertificateError(f"{chain}: make it anew with a key on P-256 or P-384, RSA from 2048 bits, or Ed25519")
+        raise CertificateError(f"{chain}: create it again with a key on P-256 or P-384, RSA from 2048 bits, or Ed25519")
     client_ca_pem = b""
     if client_ca:
         client_ca_pem = _read_file(client_ca)

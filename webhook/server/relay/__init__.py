@@ -1,4 +1,4 @@
 """The failover proxy.
 
-It holds the connections of API servers, reads only the bytes of a review, and decides nothing.
+It keeps the connections of API servers open, reads only the bytes of a review, and decides nothing.
 """

@@ -64,7 +64,7 @@ class PeerService:
     port: int
 
     def __str__(self) -> str:
-        """`host:port`."""
+        """Return `host:port`."""
         return f"{self.host}:{self.port}"
 
 

@@ -42,7 +42,9 @@ from webhook.server.web.http_errors import STATUS_LINES, HttpError
 from webhook.server.web.request_body import BodyError, BodyReader, Environ, parse_timeout
 from webhook.server.web.request_log import RequestLog
 
-_MAX_LARGE_BODIES: Final = 4  # bodies of more than 64 KiB, held while gates are asked; granian holds each as well
+_MAX_LARGE_BODIES: Final = (
+    4  # bodies of more than 64 KiB, kept in memory while gates are asked; granian keeps each as well
+)
 _RETURN_MARGIN_SECONDS: Final = 0.2  # seconds that the way back takes at most
 _RELAY_ENVIRON_KEY: Final = f"HTTP_{RELAY_HEADER.upper().replace('-', '_')}"
 

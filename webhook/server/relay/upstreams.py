@@ -184,8 +184,8 @@ class LocalUpstream:
     a gate that has just started has empty stores, and would defer what a peer can decide. A gate that drains decides
     as before.
 
-    Its certificate is not verified: it is asked on the loopback interface of a network that nobody else is in, and when
-    it takes up another certificate is its own affair.
+    Its certificate is not verified: it is asked on the loopback interface of a network that no other pod shares, and it
+    reloads its certificate at any time.
     """
 
     def __init__(self, address: Address) -> None:

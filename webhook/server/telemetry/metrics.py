@@ -163,7 +163,7 @@ class ServerMetrics:
     """
 
     def __init__(self, build_version: str) -> None:
-        disable_created_metrics()  # type: ignore[no-untyped-call]  # else every counter is told twice: when it was made
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # otherwise each counter has a second series with its creation time
         self.registry = CollectorRegistry()
         counter = partial(Counter, registry=self.registry)
         gauge = partial(Gauge, registry=self.registry)

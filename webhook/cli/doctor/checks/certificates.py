@@ -146,7 +146,8 @@ def _check_trust(facts: GateFacts) -> CheckResult:
         without_bundle = [webhook.name for _, _, webhook in webhooks if not webhook.client_config.ca_bundle]
         if without_bundle and not facts.is_called_by_url:
             return create_failure(
-                f"no caBundle, so that nobody is trusted: {format_names(without_bundle)}", *list_publish_commands(facts)
+                f"no caBundle, so the API server trusts no gate: {format_names(without_bundle)}",
+                *list_publish_commands(facts),
             )
         return create_unknown(f"what the gate shows cannot be seen: {chain.reason}")
     distrusting = [

@@ -51,13 +51,13 @@ def _compare_quota(facts: GateFacts, quota: ResourceQuota, cap_limits: tuple[Cap
             comparison += f"cap {limits.cap} {format_amount(counted, allowed)}"
             if amount < allowed:
                 reason = (
-                    f"{comparison}: the cap never speaks, and what the quota refuses holds its promise for 40 s "
-                    "and more"
+                    f"{comparison}: the cap never rejects a pod, and a pod that the quota rejects keeps its "
+                    "reservation for 40 s and more"
                 )
                 yield create_warning(reason, _format_quota_patch(facts, namespace, name, key))
             elif amount > allowed and limits.counts_all_pods:
                 yield create_warning(
-                    f"{comparison}: the quota never speaks", _format_quota_patch(facts, namespace, name, key)
+                    f"{comparison}: the quota never rejects a pod", _format_quota_patch(facts, namespace, name, key)
                 )
 
 
@@ -132,8 +132,8 @@ CHECKS = (
     ),
     Check(
         "opaque-names",
-        f"Nobody uses {OPAQUE_PREFIX}… any more",
-        "WARN: nodes advertise such names, or pods ask for them",
+        f"No node or pod uses {OPAQUE_PREFIX}… any more",
+        "WARN: nodes advertise such names, or pods request them",
         _check_opaque_names,
     ),
 )

@@ -137,9 +137,8 @@ def _check_disruption_budgets(facts: GateFacts, deployment: GateDeployment) -> I
         return
     matching = [each for each in facts.disruption_budgets if _is_budget_for(each, deployment)]
     if not matching:
-        reason = (
-            f"no PodDisruptionBudget holds the {deployment.spec.replicas} replicas: a drain may end all of them at once"
-        )
+        replicas = deployment.spec.replicas
+        reason = f"no PodDisruptionBudget protects the {replicas} replicas: a drain may end all of them at once"
         command = ("create", "poddisruptionbudget", "tallygate", "--min-available=1")
         yield create_warning(
             reason, format_namespaced_kubectl(facts.location, *command, "--selector=app.kubernetes.io/component=gate")
@@ -259,9 +258,9 @@ def _check_excluded_namespaces(facts: GateFacts) -> CheckResult:
         if not all(is_namespace_selected(webhook, each) for each in other_namespaces)
     ]
     return create_warning(
-        f"{len(excluded)} of {len(other_namespaces)} namespaces are passed over by namespaceSelector: "
+        f"{len(excluded)} of {len(other_namespaces)} namespaces are excluded by namespaceSelector: "
         f"{format_names(excluded)}; no rule and no "
-        "cap holds there",
+        "cap applies there",
         *fix_commands,
     )
 

@@ -61,8 +61,8 @@ def _format_proof(dry_run: DryRun) -> str:
 
 def _format_inconclusive(dry_run: DryRun) -> str:
     if dry_run.status == _CREATED:
-        return f"pod {dry_run.pod} would be let in, as with failurePolicy Ignore without a gate"
-    return f"to pod {dry_run.pod} somebody else said {dry_run.status}: {_shorten(dry_run.message)}"
+        return f"pod {dry_run.pod} would be accepted, as with failurePolicy Ignore without a gate"
+    return f"pod {dry_run.pod} was rejected by another check, with {dry_run.status}: {_shorten(dry_run.message)}"
 
 
 def _list_inspect_commands(facts: GateFacts, message: str) -> tuple[str, ...]:

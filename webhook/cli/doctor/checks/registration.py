@@ -73,7 +73,7 @@ def _check_rules(facts: GateFacts) -> CheckResult:
         if missing:
             results.append(
                 create_failure(
-                    f"in the {_PHASES[kind]} phase nobody asks about {format_names(missing)}",
+                    f"in the {_PHASES[kind]} phase the API server does not ask about {format_names(missing)}",
                     *_list_rule_fixes(facts, kind, configuration),
                 )
             )

@@ -104,7 +104,7 @@ def _check_policies(facts: GateFacts) -> CheckResult:
     results = [result for replica in facts.replicas for result in _check_active_policies(facts, replica)]
     results += _compare_digests(facts.replicas)
     return combine_results(
-        results, create_pass(f"the policies as they are written are in force in {_format_count(len(facts.replicas))}")
+        results, create_pass(f"the policies as they are written are active in {_format_count(len(facts.replicas))}")
     )
 
 
