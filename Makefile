@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test thorough coverage lint types layers docs bench bench-e2e fuzz simulate storm e2e image cluster clean
+.PHONY: help install run test thorough coverage lint types layers docs bench bench-e2e fuzz simulate stress e2e image cluster clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -70,8 +70,8 @@ simulate: install ## the rules of ledgers and their callers under new schedules:
 	@$(BIN)/python -m tests.state.simulation walk --seconds $(or $(SECONDS),60) --first $(or $(FIRST),0)
 	@$(BIN)/python -m tests.gate.simulation walk --seconds $(or $(SECONDS),60) --first $(or $(FIRST),0)
 
-storm: install ## caps under storms of pods and faults, on a real control plane (needs Go; minutes)
-	@$(BIN)/python -m e2e.storm
+stress: install ## caps under loads of pods and faults, on a real control plane (needs Go; minutes)
+	@$(BIN)/python -m e2e.stress
 
 e2e: install ## the tests against a real control plane, built once (needs Go); or PROVIDER=kind (docs/e2e.md)
 	@$(if $(filter-out local,$(PROVIDER)),:,$(BIN)/python -m e2e.local.build)
@@ -84,8 +84,8 @@ ON_EXISTING = $(if $(KUBECONFIG),--kubeconfig='$(KUBECONFIG)') $(if $(CONTEXT),-
 image: install ## the image of deploy/Dockerfile: make image IMAGE=tallygate:latest BASE=python:3.13-slim (needs docker)
 	@$(BIN)/python -m e2e.image --tag='$(or $(IMAGE),tallygate:latest)' $(if $(BASE),--base='$(BASE)')
 
-cluster: install ## a playground: control plane and three nodes with things to count, until Ctrl-C (needs Go)
-	@exec $(BIN)/python -m e2e.playground
+cluster: install ## a development cluster: control plane and three nodes with things to count, until Ctrl-C (needs Go)
+	@exec $(BIN)/python -m e2e.dev_cluster
 
 clean: ## away with everything made here
 	@rm -rf $(VENV) .run build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage*

@@ -1,5 +1,5 @@
-"""The gate where it lives: tests against a real Kubernetes control plane.
+"""Tests of the gate against a real Kubernetes control plane.
 
-The rule of this package: nothing here is a mock. What is tested against is built from Kubernetes' own modules, runs on
-this machine's loopback only, and is gone when the tests end.
+The rule of this package: nothing here is a mock. The control plane is built from Kubernetes' own modules, runs on this
+machine's loopback only, and is removed when the tests end.
 """

@@ -1,6 +1,6 @@
-"""A cluster's API, asked in this process, for what cases need around what they are about.
+"""The client of a cluster's API in this process, for the surroundings of a case.
 
-kubectl takes a process for each call, which is fifty times the work; it stands where it is what people see or type.
+kubectl takes a process for each call, which is fifty times the work; cases use it where people see or type it.
 """
 
 import json
@@ -30,8 +30,8 @@ STRATEGIC: Final = "application/strategic-merge-patch+json"
 _DONE: Final = range(200, 300)
 _APPLY: Final = "application/apply-patch+yaml"
 _AGAIN: Final = Retry(2, redirect=False, respect_retry_after_header=False, backoff_factor=0.1)
-"""A connection that was kept may be closed just as it is used: who cannot be reached is tried again, and what changes
-nothing, or the same again, is asked again."""
+"""A reused connection may be closed just as it is used: a failed connection is retried, and so is a request that
+changes nothing, or changes the same again."""
 
 _MOST_TIMES: Final = 10
 _LONGEST_PAUSE: Final = 5  # seconds
@@ -42,7 +42,7 @@ _TIMES: Final = Timeout(connect=10.0, read=120.0)
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the API server said: the HTTP status, the body, and the warnings beside it."""
+    """An answer of the API server: the HTTP status, the body, and the warnings beside it."""
 
     status: int
     body: str
@@ -50,44 +50,44 @@ class Answer:
 
     @property
     def is_done(self) -> bool:
-        """Whether it did what it was asked for."""
+        """Whether the request was carried out."""
         return self.status in _DONE
 
     @property
-    def refusal(self) -> str:
-        """Why it did not do it, in its words; empty when it did."""
+    def rejection(self) -> str:
+        """The reason of a rejection in the API server's words; empty if the request was carried out."""
         if self.is_done:
             return ""
         try:
             return str(json.loads(self.body)["message"])
-        except (ValueError, KeyError):  # who is refused before anybody looks at what he asks is told so in plain text
+        except (ValueError, KeyError):  # a request that is rejected before it is decoded gets plain text
             return self.body
 
     @property
-    def told(self) -> str:
-        """All that whoever asked is told: the warnings, and why it was refused."""
-        return "\n".join(filter(None, (*self.warnings, self.refusal)))
+    def messages(self) -> str:
+        """All messages for the caller: the warnings, and the reason of a rejection."""
+        return "\n".join(filter(None, (*self.warnings, self.rejection)))
 
     def object(self) -> Object:
-        """The object that came of it.
+        """Return the object of the answer.
 
         Raises:
-            ClusterError: it was refused; the text is the API server's.
+            ClusterError: if the request was rejected; the text is the API server's.
         """
         if not self.is_done:
             raise ClusterError(f"the API server answers {self.status}: {self.body}")
-        found: Object = json.loads(self.body)
-        return found
+        content: Object = json.loads(self.body)
+        return content
 
 
 class Api:
-    """The API as the user of a kubeconfig; its connections are kept for as long as this process runs."""
+    """The API as the user of a kubeconfig; its connections are open for as long as this process runs."""
 
     def __init__(self, kubeconfig: Path) -> None:
-        """Nothing is asked yet.
+        """Read the kubeconfig; nothing is sent yet.
 
         Raises:
-            ClientConfigError: the kubeconfig leads to no cluster.
+            ClientConfigError: if the kubeconfig leads to no cluster.
         """
         self._access = load_kubeconfig(kubeconfig)
         self._kinds: dict[str, dict[str, Object]] = {}
@@ -109,77 +109,77 @@ class Api:
         query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """What it answers, whatever that is; who is told to ask again later does, as client-go (rest/with_retry.go).
+        """Send a request and return the answer; retry when the answer asks for it, as client-go (rest/with_retry.go).
 
         Raises:
-            ClusterError: it does not answer.
+            ClusterError: if it does not answer.
         """
         content = None if body is None else json.dumps(body)
         url = f"{self._access.server}{path}{'?' if query else ''}{urlencode(query or {})}"
         more = {"Content-Type": kind, **(headers or {})}
-        answer = self._asked(method, url, content, more)
+        answer = self._send(method, url, content, more)
         for _ in range(_MOST_TIMES):
             after = answer.headers.get("Retry-After", "")
             if answer.status != HTTPStatus.TOO_MANY_REQUESTS or not after.isdigit():
                 break
             time.sleep(min(int(after), _LONGEST_PAUSE))
-            answer = self._asked(method, url, content, more)
-        return Answer(answer.status, answer.data.decode(), tuple(map(_unquoted, answer.headers.getlist("Warning"))))
+            answer = self._send(method, url, content, more)
+        return Answer(answer.status, answer.data.decode(), tuple(map(_unquote, answer.headers.getlist("Warning"))))
 
-    def _asked(self, method: str, url: str, content: str | None, headers: Mapping[str, str]) -> BaseHTTPResponse:
-        everything = {**self._access.get_headers(), **headers}
+    def _send(self, method: str, url: str, content: str | None, headers: Mapping[str, str]) -> BaseHTTPResponse:
+        whole_headers = {**self._access.get_headers(), **headers}
         try:
             return self._access.pool.request(
-                method, url, body=content, headers=everything, timeout=_TIMES, retries=_AGAIN
+                method, url, body=content, headers=whole_headers, timeout=_TIMES, retries=_AGAIN
             )
         except HTTPError as error:
             raise ClusterError(f"{method} {url}: {error}") from error
 
     def get(self, path: str, **query: str) -> Object:
-        """An object, or a list of objects.
+        """Return an object, or a list of objects.
 
         Raises:
-            ClusterError: there is none, or it may not be read.
+            ClusterError: if it does not exist, or may not be read.
         """
         return self.ask("GET", path, query=query).object()
 
     def find(self, path: str) -> Object | None:
-        """An object, if it is there.
+        """Return an object, or None if it does not exist.
 
         Raises:
-            ClusterError: it may not be read.
+            ClusterError: if it may not be read.
         """
         answer = self.ask("GET", path)
         return None if answer.status == HTTPStatus.NOT_FOUND else answer.object()
 
     def items(self, path: str, **query: str) -> list[Object]:
-        """The objects of a list, as of these selectors (`labelSelector`, `fieldSelector`).
+        """Return the objects of a list, as filtered by selectors (`labelSelector`, `fieldSelector`).
 
         Raises:
-            ClusterError: they may not be read.
+            ClusterError: if they may not be read.
         """
-        found: list[Object] = self.get(path, **query)["items"]
-        return found
+        content: list[Object] = self.get(path, **query)["items"]
+        return content
 
     def collection(self, made: Mapping[str, Any], namespace: str) -> str:
-        """The path of all objects of this one's kind, within the namespace where it is of a kind that is in one.
+        """Return the path of all objects of this kind, within the namespace if the kind is namespaced.
 
         Raises:
-            ClusterError: there is no such version of its API.
-            KeyError: that version has no such kind.
+            ClusterError: if there is no such version of its API.
+            KeyError: if that version has no such kind.
         """
         version, kind = made["apiVersion"], made["kind"]
         root = f"/apis/{version}" if "/" in version else f"/api/{version}"
         if root not in self._kinds:
             self._kinds[root] = {each["kind"]: each for each in self.get(root)["resources"] if "/" not in each["name"]}
-        found = self._kinds[root][kind]
-        return f"{root}/{f'namespaces/{namespace}/' if found['namespaced'] else ''}{found['name']}"
+        content = self._kinds[root][kind]
+        return f"{root}/{f'namespaces/{namespace}/' if content['namespaced'] else ''}{content['name']}"
 
     def create(self, path: str, made: Mapping[str, Any]) -> Object:
         """Create an object in the collection of this path.
 
         Raises:
-            ClusterError: it is refused.
+            ClusterError: if it is refused.
         """
         return self.ask("POST", path, made).object()
 
@@ -187,41 +187,41 @@ class Api:
         """Change an object.
 
         Raises:
-            ClusterError: that is refused.
+            ClusterError: if that is refused.
         """
         return self.ask("PATCH", path, patch, kind=kind).object()
 
     def apply(self, path: str, wanted: Mapping[str, Any]) -> Object:
-        """Let an object be as it is wanted, whoever owns its fields, as kubectl does by server-side apply.
+        """Apply an object as kubectl does by server-side apply, with the ownership of all fields.
 
         Raises:
-            ClusterError: that is refused.
+            ClusterError: if that is refused.
         """
         query = {"fieldManager": "kubectl", "force": "true"}
         return self.ask("PATCH", path, wanted, kind=_APPLY, query=query).object()
 
     def delete(self, path: str, **query: str) -> None:
-        """Let an object go, or the objects of a collection, which are there or not.
+        """Delete an object, or the objects of a collection, if they exist.
 
         Raises:
-            ClusterError: that is refused.
+            ClusterError: if that is refused.
         """
         answer = self.ask("DELETE", path, query=query)
         if answer.status != HTTPStatus.NOT_FOUND:
             answer.object()
 
 
-def _unquoted(warning: str) -> str:
-    """The text of a `Warning: 299 - "text"` (k8s.io/apimachinery, pkg/util/net/http.go, v1.36)."""
+def _unquote(warning: str) -> str:
+    """Return the text of a `Warning: 299 - "text"` (k8s.io/apimachinery, pkg/util/net/http.go, v1.36)."""
     text = warning.partition('"')[2].rpartition('"')[0]
     return re.sub(r"\\(.)", r"\1", text).encode("latin-1").decode()
 
 
 @cache
 def api(kubeconfig: Path) -> Api:
-    """The API as the user of a kubeconfig, which is not written anew meanwhile.
+    """Return the API as the user of a kubeconfig, which must not be rewritten meanwhile.
 
     Raises:
-        ClientConfigError: the kubeconfig leads to no cluster.
+        ClientConfigError: if the kubeconfig leads to no cluster.
     """
     return Api(kubeconfig)

@@ -1,4 +1,4 @@
-"""What the cases share: one site for the run, the gate on it, and a namespace for each case."""
+"""Fixtures that the cases share: one site for the run, the gate on it, and a namespace for each case."""
 
 import os
 import signal
@@ -14,13 +14,13 @@ from e2e.ports import Cluster, Gate, NotHereError, Site
 from e2e.providers.existing import existing
 from e2e.providers.kind import kind
 from e2e.providers.local import local
-from e2e.registering import registered
+from e2e.registering import keep_registered
 
 _MISUSE = 2
 _LONGEST = (
     "test_install_cycle",
-    "test_certificates_kept",
-    "test_storms",
+    "test_self_signed_certificates",
+    "test_stress",
     "test_transcripts",
     "test_doctor",
     "test_rolling",
@@ -33,7 +33,7 @@ _LONGEST = (
     "test_usage",
     "test_local",
     "test_events",
-    "test_certificates_renewed",
+    "test_certificate_renewal",
     "test_audit",
     "test_providers",
     "test_scheduling",
@@ -41,7 +41,7 @@ _LONGEST = (
     "test_install",
     "test_restarts",
     "test_publish",
-    "test_gone",
+    "test_ledger_deletion",
 )
 """The modules that take longest, the longest first."""
 
@@ -55,7 +55,7 @@ _PROVIDERS: dict[str, Callable[[pytest.Config], AbstractContextManager[Site]]] =
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Where the suite runs, and whether what is printed is to be kept."""
+    """Add the options for the provider and for recording."""
     group = parser.getgroup("tallygate")
     group.addoption("--provider", choices=sorted(_PROVIDERS), default="local", help="where the suite runs")
     group.addoption("--kubeconfig", type=Path, default=Path(), help="existing: the cluster's kubeconfig")
@@ -71,7 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
     A shell starts what it runs in the background deaf to Ctrl-C, and so would be what the cases start and interrupt.
 
     A connection that is reset between TCP's handshake and TLS's, as by a server that is killed, is left unclosed by
-    Python itself (`SSLSocket._create`, 3.11): it has no peer any more, by which it is told from one that we forgot.
+    Python itself (`SSLSocket._create`, 3.11): it has no peer any more, unlike a connection that was forgotten.
 
     Programs in Go, as the control plane and kubectl, collect garbage seldom here: processors are what is scarce.
     """
@@ -82,13 +82,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let the modules that take longest come first: workers take a module each, and none is left with a long one."""
+    """Sort the longest modules to the front: workers take a module each, and none is left with a long one."""
     items.sort(key=lambda item: _LONGEST.index(item.path.stem) if item.path.stem in _LONGEST else len(_LONGEST))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup() -> Iterator[None]:
-    """Skip a case whose ground the provider cannot lay."""
+    """Skip a case whose environment the provider cannot set up."""
     try:
         return (yield)
     except NotHereError as error:
@@ -97,7 +97,7 @@ def pytest_runtest_setup() -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> Iterator[None]:
-    """Skip a case that wants what its provider cannot do."""
+    """Skip a case that needs something that its provider cannot do."""
     try:
         return (yield)
     except NotHereError as error:
@@ -106,42 +106,42 @@ def pytest_runtest_call() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def site(pytestconfig: pytest.Config) -> Iterator[Site]:
-    """What the provider gives; the gate does not run yet. What takes long there is told as it goes."""
-    told = pytestconfig.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled
+    """Yield the provider's site, whose gate does not run yet; report long steps as they go."""
+    uncaptured = pytestconfig.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled
     with ExitStack() as ends:
         try:
-            with told():
+            with uncaptured():
                 site = ends.enter_context(_PROVIDERS[pytestconfig.getoption("--provider")](pytestconfig))
         except (BuildError, UnfitError) as error:
             pytest.exit(f"tallygate: {error}", returncode=_MISUSE)
         yield site
-        with told():
+        with uncaptured():
             ends.close()
 
 
 @pytest.fixture(scope="session")
 def cluster(site: Site) -> Cluster:
-    """The site's cluster."""
+    """Return the site's cluster."""
     return site.cluster
 
 
 @pytest.fixture(scope="session")
-def started(site: Site) -> Iterator[Gate]:
-    """The gate, running, registered or not."""
+def running_gate(site: Site) -> Iterator[Gate]:
+    """Run the gate, registered or not."""
     site.gate.start()
     yield site.gate
     site.gate.stop()
 
 
 @pytest.fixture(scope="module")
-def gate(site: Site, started: Gate) -> Iterator[Gate]:
-    """The gate, running with the shipped policies and registered, for the cases of a module."""
-    with registered(site.cluster, started):
-        yield started
+def gate(site: Site, running_gate: Gate) -> Iterator[Gate]:
+    """Run the gate with the shipped policies and register it for the cases of a module."""
+    with keep_registered(site.cluster, running_gate):
+        yield running_gate
 
 
 @pytest.fixture
 def namespace(cluster: Cluster) -> Iterator[str]:
-    """A namespace of the case's own, which takes pods."""
+    """Create a namespace of the case's own, which accepts pods."""
     with new_namespace(cluster) as name:
         yield name

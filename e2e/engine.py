@@ -1,4 +1,4 @@
-"""The container engine of this machine: asked for once, so that who has none reads one sentence."""
+"""The container engine of this machine: checked once, so that a missing one is reported in one sentence."""
 
 import shutil
 import subprocess
@@ -10,10 +10,10 @@ _SHOWN = 500  # characters of what it says
 
 
 def engine() -> str:
-    """The path of `docker`, when it reaches an engine.
+    """Return the path of `docker`, if it reaches an engine.
 
     Raises:
-        BuildError: there is no such command here, or nothing answers it.
+        BuildError: if there is no such command here, or nothing answers it.
     """
     docker = shutil.which("docker")
     if docker is None:
@@ -21,14 +21,14 @@ def engine() -> str:
             "images are built and kind's clusters run by a container engine, and there is no `docker` on PATH; "
             "install one (https://docs.docker.com/engine/install) and run this again"
         )
-    asked = [docker, "version", "--format={{.Server.Version}}"]
+    command = [docker, "version", "--format={{.Server.Version}}"]
     try:
-        said = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=_ANSWER)  # noqa: S603  no shell
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_ANSWER)  # noqa: S603  no shell
     except subprocess.TimeoutExpired:
         raise BuildError(f"the container engine does not answer `docker version` within {_ANSWER:.0f} s") from None
-    if said.returncode:
+    if done.returncode:
         raise BuildError(
-            f"no container engine answers `docker version`: {said.stderr.strip()[:_SHOWN]}; "
+            f"no container engine answers `docker version`: {done.stderr.strip()[:_SHOWN]}; "
             "start it, or let DOCKER_HOST name its socket"
         )
     return docker

@@ -1,4 +1,4 @@
-"""Why there is no control plane: each text is for whoever ran the command."""
+"""Errors of the control plane; each text is for the user who ran the command."""
 
 
 class ClusterError(Exception):

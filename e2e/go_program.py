@@ -1,4 +1,4 @@
-"""A program of somebody else's, built from its Go module: once for each content, and kept beside the control plane."""
+"""A program of another project, built from its Go module once for each content, and cached beside the control plane."""
 
 import hashlib
 import os
@@ -8,14 +8,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from e2e.errors import BuildError
-from e2e.progress import ended
+from e2e.progress import run_command
 
 _SHOWN_OUTPUT = 2000  # characters of a failed build
 
 
 @dataclass(frozen=True)
 class GoProgram:
-    """`package`, built in the module that lies in `source`; `title` is what people call it.
+    """`package`, built in the module in `source`; `title` is its usual name.
 
     `tags` leave parts of it out, and `values` go in at link time by the full name of their variable.
     """
@@ -27,16 +27,16 @@ class GoProgram:
     tags: tuple[str, ...] = ()
     values: tuple[tuple[str, str], ...] = ()
 
-    def built(self) -> Path | None:
-        """Where it is, if it was built from these versions before."""
+    def find_built(self) -> Path | None:
+        """Return its path, if it was built from these versions before."""
         program = self._program()
         return program if program.exists() else None
 
     def program(self) -> Path:
-        """Where it is, built now when it is not there: some minutes on a cold machine.
+        """Return its path; build it if it is missing: some minutes on a cold machine.
 
         Raises:
-            BuildError: there is no Go here, or the build fails.
+            BuildError: if there is no Go here, or the build fails.
         """
         program = self._program()
         if not program.exists():
@@ -57,7 +57,7 @@ class GoProgram:
         return ("-buildvcs=false", f"-tags={','.join(self.tags)}", f"-ldflags={linked}")
 
     def _build(self, program: Path) -> None:
-        """Beside, and then renamed, so that a program of that name is always whole; of two who build, one is kept."""
+        """Build beside and rename, so that a program of that name is always whole; of two builds, one stays."""
         go = shutil.which("go")
         if go is None:
             raise BuildError(
@@ -69,7 +69,7 @@ class GoProgram:
             made = Path(folder) / self.name
             command = (go, "build", *self._options(), "-o", str(made), self.package)
             environment = {**os.environ, "GOWORK": "off", "TMPDIR": folder, "GOTMPDIR": folder}
-            done = ended(command, f"building {self.title} (once)", folder=self.source, environment=environment)
+            done = run_command(command, f"building {self.title} (once)", folder=self.source, environment=environment)
             if done.returncode:
                 raise BuildError(
                     f"{self.title} cannot be built; `go build` in {self.source} says:\n{done.stderr[-_SHOWN_OUTPUT:]}"

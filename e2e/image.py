@@ -1,4 +1,4 @@
-"""The image of `deploy/Dockerfile`, built from wheels that are made out here: inside, nothing is downloaded.
+"""The image of `deploy/Dockerfile`, built from wheels that are made outside: inside, nothing is downloaded.
 
 Wheels are chosen for the Python and the C library of the base image, whichever Python runs this.
 """
@@ -16,7 +16,7 @@ import click
 
 from e2e.engine import engine
 from e2e.errors import BuildError
-from e2e.progress import ended
+from e2e.progress import run_command
 
 _ROOT = Path(__file__).parents[1]
 _DOCKERFILE = _ROOT / "deploy" / "Dockerfile"
@@ -30,14 +30,14 @@ _ASK = "import platform, sys; print(*sys.version_info[:2], platform.machine(), *
 
 @dataclass(frozen=True, slots=True)
 class Python:
-    """The Python of an image: its version as `3.12`, and for which machine and which minor of glibc 2 it was built."""
+    """The Python of an image: its version as `3.12`, its machine, and its minor version of glibc 2."""
 
     version: str
     machine: str
     glibc: int
 
     def pip_options(self) -> Iterator[str]:
-        """Which wheels fit it (PEP 600: those for its glibc and for older ones)."""
+        """Yield pip's options for the wheels that fit it (PEP 600: those for its glibc and for older ones)."""
         yield from ("--implementation=cp", f"--python-version={self.version}")
         for minor in range(self.glibc, 4, -1):  # wheels for glibc 2.4 and older were never made
             yield f"--platform=manylinux_2_{minor}_{self.machine}"
@@ -48,7 +48,7 @@ def build_image(tag: str, base: str = "") -> None:
     """Build it under this name, on the base image `base` or the Dockerfile's own; progress on stderr.
 
     Raises:
-        BuildError: there is no engine here, the base image has no fitting Python, or a step fails.
+        BuildError: if there is no engine here, the base image has no fitting Python, or a step fails.
     """
     docker = engine()
     base = base or _usual_base()
@@ -58,20 +58,20 @@ def build_image(tag: str, base: str = "") -> None:
         _make_wheels(python_of(docker, base), Path(folder) / "source", context / "wheels")
         shutil.copy(_DOCKERFILE, context)
         command = (docker, "build", f"--tag={tag}", f"--build-arg=BASE={base}", str(context))
-        _done(command, f"building the image {tag}")
+        _run_step(command, f"building the image {tag}")
 
 
 def python_of(docker: str, base: str) -> Python:
-    """What Python an image has; the image is fetched when it is not there.
+    """Return the Python of an image; the image is fetched if it is missing.
 
     Raises:
-        BuildError: the image cannot be had, or has no CPython on glibc.
+        BuildError: if the image cannot be had, or has no CPython on glibc.
     """
     command = (docker, "run", "--rm", "--network=none", "--entrypoint=python3", base, "-c", _ASK)
-    said = _done(command, f"asking the base image {base} (BASE_IMAGE, or BASE of make) for its Python")
-    found = re.fullmatch(r"(\d+) (\d+) (\w+) glibc 2\.(\d+)", said.strip())
+    output = _run_step(command, f"asking the base image {base} (BASE_IMAGE, or BASE of make) for its Python")
+    found = re.fullmatch(r"(\d+) (\d+) (\w+) glibc 2\.(\d+)", output.strip())
     if found is None:
-        raise BuildError(f"the base image {base} has no Python on glibc, which the wheels are for: {said.strip()!r}")
+        raise BuildError(f"the base image {base} has no Python on glibc, which the wheels are for: {output.strip()!r}")
     return Python(f"{found[1]}.{found[2]}", found[3], int(found[4]))
 
 
@@ -83,21 +83,21 @@ def _usual_base() -> str:
 
 
 def _make_wheels(python: Python, source: Path, wheels: Path) -> None:
-    """Our own wheel, from a copy, because building leaves files behind; and those of everything it needs."""
+    """Make our own wheel, from a copy, because building leaves files behind; and fetch those of its dependencies."""
     source.mkdir()
     for name in _SOURCE:
         one = _ROOT / name
         (shutil.copytree if one.is_dir() else shutil.copy)(one, source / name)
     pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
-    _done((*pip, "wheel", "--no-deps", f"--wheel-dir={wheels}", str(source)), "making the wheel of tallygate")
+    _run_step((*pip, "wheel", "--no-deps", f"--wheel-dir={wheels}", str(source)), "making the wheel of tallygate")
     (own,) = wheels.iterdir()
     fitting = ("--only-binary=:all:", *python.pip_options())
     doing = f"fetching the wheels of what it needs, for Python {python.version}"
-    _done((*pip, "download", *fitting, f"--dest={wheels}", str(own)), doing)
+    _run_step((*pip, "download", *fitting, f"--dest={wheels}", str(own)), doing)
 
 
-def _done(command: Sequence[str], doing: str) -> str:
-    done = ended(command, doing)
+def _run_step(command: Sequence[str], doing: str) -> str:
+    done = run_command(command, doing)
     if done.returncode:
         end = (done.stdout + done.stderr)[-_SHOWN_OUTPUT:].strip()
         raise BuildError(f"the image cannot be built: {doing} failed with {done.returncode}, and says:\n{end}")

@@ -11,8 +11,8 @@ from typing import Any
 
 import yaml
 
+from e2e.command_output import run_kubectl
 from e2e.ports import Cluster
-from e2e.said import said
 from webhook.admission.webhook_configuration import ServiceTarget
 
 _ROOT = Path(__file__).parents[1]
@@ -42,33 +42,33 @@ def install(cluster: Cluster, image: str) -> Installed:
     """Install them with this image and without a running gate.
 
     Raises:
-        ClusterError: they cannot be rendered, or the API server refuses them; the text is kubectl's.
+        ClusterError: if they cannot be rendered, or the API server refuses them; the text is kubectl's.
     """
-    objects = _rendered(cluster, image)
-    said(cluster, "apply", "--server-side", "--filename=-", stdin=_list(objects))
-    return _named(objects)
+    objects = _render(cluster, image)
+    run_kubectl(cluster, "apply", "--server-side", "--filename=-", stdin=_list(objects))
+    return _find_names(objects)
 
 
 @contextmanager
-def installed(cluster: Cluster, image: str) -> Iterator[Installed]:
+def install_temporarily(cluster: Cluster, image: str) -> Iterator[Installed]:
     """Install them for as long as the block runs.
 
     Raises:
-        ClusterError: they cannot be rendered, or the API server refuses something; the text is kubectl's.
+        ClusterError: if they cannot be rendered, or the API server refuses something; the text is kubectl's.
     """
     try:
         yield install(cluster, image)
     finally:
-        manifest = _list(_rendered(cluster, image))
-        said(cluster, "delete", "--ignore-not-found", "--timeout=120s", "--filename=-", stdin=manifest)
+        manifest = _list(_render(cluster, image))
+        run_kubectl(cluster, "delete", "--ignore-not-found", "--timeout=120s", "--filename=-", stdin=manifest)
 
 
 def _list(objects: list[Object]) -> str:
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
 
 
-def _rendered(cluster: Cluster, image: str) -> list[Object]:
-    """What the manifests render to with this image, through an overlay as a user would write it."""
+def _render(cluster: Cluster, image: str) -> list[Object]:
+    """Return the manifests with this image, through an overlay as a user would write it."""
     with TemporaryDirectory(prefix="tallygate-overlay-") as folder:
         overlay = Path(folder).resolve()
         own = {
@@ -79,12 +79,12 @@ def _rendered(cluster: Cluster, image: str) -> list[Object]:
             "replicas": [{"name": "tallygate", "count": 0}],
         }
         (overlay / "kustomization.yaml").write_text(json.dumps(own))  # JSON is YAML too
-        text = said(cluster, "kustomize", str(overlay))
+        text = run_kubectl(cluster, "kustomize", str(overlay))
     return [each for each in yaml.safe_load_all(text) if each["kind"] not in _REGISTRATIONS]
 
 
 def image_parts(image: str) -> dict[str, str]:
-    """As kustomize wants an image named; a colon before a slash is a registry's port."""
+    """Return the parts of an image as kustomize names them; a colon before a slash is a registry's port."""
     name, at, digest = image.partition("@")
     if at:
         return {"newName": name, "digest": digest}
@@ -92,7 +92,7 @@ def image_parts(image: str) -> dict[str, str]:
     return {"newName": head, "newTag": tag} if colon and "/" not in tag else {"newName": name, "newTag": "latest"}
 
 
-def _named(objects: list[Object]) -> Installed:
+def _find_names(objects: list[Object]) -> Installed:
     deployment, service = _only(objects, "Deployment"), _only(objects, "Service")
     volumes = deployment["spec"]["template"]["spec"]["volumes"]
     (policies,) = (each["configMap"]["name"] for each in volumes if "configMap" in each)

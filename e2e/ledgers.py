@@ -1,10 +1,10 @@
-"""CapLedgers in a cluster: what they are, told to it; who is there; and who was left by a case, taken away."""
+"""CapLedgers in a cluster: their definition, their list, and the removal of those that a case has left."""
 
 from pathlib import Path
 
 from e2e.api import Object, api
+from e2e.command_output import run_kubectl
 from e2e.ports import Cluster
-from e2e.said import said
 from e2e.waiting import until
 
 _DEFINITION = Path(__file__).parents[1] / "deploy" / "kustomize" / "components" / "cluster-access" / "crd.yaml"
@@ -13,12 +13,12 @@ _WITHIN = 240.0  # seconds
 
 
 def define_ledgers(cluster: Cluster) -> None:
-    """Let the cluster know what a CapLedger is; return once it does.
+    """Apply the definition of CapLedger; return once the cluster has established it.
 
     Raises:
-        ClusterError: it refuses that.
+        ClusterError: if it refuses that.
     """
-    said(cluster, "apply", "--filename", str(_DEFINITION))
+    run_kubectl(cluster, "apply", "--filename", str(_DEFINITION))
     until("the cluster knows what a CapLedger is", lambda: _is_established(cluster), _WITHIN)
 
 
@@ -29,27 +29,27 @@ def _is_established(cluster: Cluster) -> bool:
     return conditions.get("Established") == "True"
 
 
-def ledgers_in(namespace: str) -> str:
-    """The path of all that are there."""
+def get_ledgers_path(namespace: str) -> str:
+    """Return the path of all ledgers of a namespace."""
     return f"/apis/tallygate.dev/v1alpha1/namespaces/{namespace}/capledgers"
 
 
-def ledgers_of(cluster: Cluster, namespace: str) -> list[Object]:
-    """The ledgers of a gate whose own namespace this is.
+def list_ledgers(cluster: Cluster, namespace: str) -> list[Object]:
+    """Return the ledgers of a gate with this namespace.
 
     Raises:
-        ClusterError: they may not be read, or nobody has told the cluster what they are.
+        ClusterError: if they may not be read, or their definition is missing.
     """
-    return api(cluster.kubeconfig).items(ledgers_in(namespace))
+    return api(cluster.kubeconfig).items(get_ledgers_path(namespace))
 
 
-def forget_ledgers(cluster: Cluster, namespace: str) -> None:
+def delete_ledgers(cluster: Cluster, namespace: str) -> None:
     """Take the finalizer off every ledger of a gate's namespace, and delete it: the next gate would see it.
 
     Raises:
-        ClusterError: one cannot be changed.
+        ClusterError: if one cannot be changed.
     """
-    for each in ledgers_of(cluster, namespace):
-        path = f"{ledgers_in(namespace)}/{each['metadata']['name']}"
+    for each in list_ledgers(cluster, namespace):
+        path = f"{get_ledgers_path(namespace)}/{each['metadata']['name']}"
         api(cluster.kubeconfig).patch(path, {"metadata": {"finalizers": None}})
         api(cluster.kubeconfig).delete(path)

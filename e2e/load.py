@@ -1,4 +1,4 @@
-"""Eight clients that put pods to the API server at once, over its own HTTPS: kubectl starts too slowly for that."""
+"""A load of eight clients that create pods at once, over the API server's own HTTPS: kubectl starts too slowly."""
 
 import base64
 import itertools
@@ -25,13 +25,13 @@ STORED = 201
 """What the API server answers to a create that it has stored."""
 
 _PAUSE = 0.1  # seconds that a client rests between two pods of a load that lasts
-_WITHIN = 240.0  # seconds, for a load to get on
+_WITHIN = 240.0  # seconds, for a load to progress
 _ANSWER = 120.0  # seconds; the API server itself gives a create up after 34
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the API server said to the create of a pod: the HTTP status, and why not, if it has not stored it."""
+    """The API server's answer to the create of a pod: the HTTP status, and the message of a rejection."""
 
     pod: Pod
     status: int
@@ -42,11 +42,11 @@ class Clients:
     """Clients with the administrator's certificate, each on a connection of its own, for as long as the block runs.
 
     Raises:
-        NotHereError: the kubeconfig has no client certificate.
+        NotHereError: if the kubeconfig has no client certificate.
     """
 
     def __init__(self, cluster: Cluster, namespace: str) -> None:
-        """They create in this namespace."""
+        """Open clients that create in this namespace."""
         config = yaml.safe_load(cluster.kubeconfig.read_text())  # whole in itself, and of one context
         server = config["clusters"][0]["cluster"]
         limits = httpx.Limits(max_connections=CLIENTS)
@@ -70,7 +70,7 @@ class Clients:
 
     @contextmanager
     def creating(self, make: Callable[[int], Pod], pause: float = _PAUSE) -> Iterator[list[Answer]]:
-        """All eight create what `make` makes of 0, 1, 2, … until the block ends; the answers so far.
+        """Create what `make` returns for 0, 1, 2, … by all clients until the block ends; yield the answers so far.
 
         Between two pods each rests for `pause` seconds: long where the block waits, short where it is to end soon.
         """
@@ -95,17 +95,17 @@ class Clients:
         """Create a pod.
 
         Raises:
-            httpx.TransportError: the API server does not answer.
+            httpx.TransportError: if the API server does not answer.
         """
         answer = self._http.post(self._pods, json=pod)
         return Answer(pod, answer.status_code, "" if answer.status_code == STORED else answer.json()["message"])
 
 
 def until_more(answers: list[Answer], count: int) -> None:
-    """Wait until a load has so many more answers than now.
+    """Wait until a load has `count` more answers than now.
 
     Raises:
-        ClusterError: it has not in time.
+        ClusterError: if it takes too long.
     """
     wanted = len(answers) + count
     until(f"{count} more pods are answered", lambda: len(answers) >= wanted, _WITHIN)

@@ -1,4 +1,4 @@
-"""Namespaces that take pods: a case's own, and the gate's."""
+"""Namespaces that accept pods: a case's own, and the gate's."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -7,13 +7,13 @@ from pathlib import Path
 from uuid import uuid4
 
 from e2e.api import api
+from e2e.command_output import run_kubectl
 from e2e.ports import Cluster
-from e2e.said import said
 from e2e.waiting import until
 from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
 
 CASES = "case-"
-"""Begins the names of cases' namespaces."""
+"""The prefix of the names of cases' namespaces."""
 
 _WITHIN = 240.0  # seconds
 _GATES = Path(__file__).parents[1] / "deploy" / "kustomize" / "base" / "namespace.yaml"
@@ -22,12 +22,12 @@ _ALL = "/api/v1/namespaces"
 
 @contextmanager
 def new_namespace(cluster: Cluster, begins: str = CASES) -> Iterator[str]:
-    """A namespace that takes pods, for as long as the block runs; it ends some seconds later, and its pods with it.
+    """Yield a new namespace that accepts pods; after the block it is deleted some seconds later, and its pods with it.
 
-    Its name is one that there never was, and `begins` so.
+    Its name was never used before, and begins with `begins`.
 
     Raises:
-        ClusterError: it cannot be made, or takes no pods in time.
+        ClusterError: if it cannot be made, or takes no pods in time.
     """
     name = f"{begins}{uuid4().hex[:8]}"
     api(cluster.kubeconfig).create(_ALL, {"metadata": {"name": name}})
@@ -37,21 +37,21 @@ def new_namespace(cluster: Cluster, begins: str = CASES) -> Iterator[str]:
 
 
 def label(cluster: Cluster, namespace: str, labels: Mapping[str, str | None]) -> None:
-    """Let a namespace have these labels beside its others; one that is None goes.
+    """Set these labels of a namespace beside its others; a label of None is removed.
 
     Raises:
-        ClusterError: it cannot be changed.
+        ClusterError: if it cannot be changed.
     """
     api(cluster.kubeconfig).patch(f"{_ALL}/{namespace}", {"metadata": {"labels": labels}})
 
 
 def gates_namespace(cluster: Cluster) -> str:
-    """The gate's own namespace as it is shipped, which takes pods. It stays: one that ends would not take them again.
+    """Create the gate's own namespace as it is shipped, which accepts pods, and return its name. It stays.
 
     Raises:
-        ClusterError: it cannot be made, or takes no pods in time.
+        ClusterError: if it cannot be made, or takes no pods in time.
     """
-    said(cluster, "apply", "--filename", str(_GATES))
+    run_kubectl(cluster, "apply", "--filename", str(_GATES))
     until_it_takes_pods(cluster, DEFAULT_NAMESPACE)
     return DEFAULT_NAMESPACE
 
@@ -60,7 +60,7 @@ def until_it_takes_pods(cluster: Cluster, namespace: str) -> None:
     """Wait until a controller has made a namespace's ServiceAccount: pods are refused before that.
 
     Raises:
-        ClusterError: there is none in time.
+        ClusterError: if it takes too long.
     """
     account = f"{_ALL}/{namespace}/serviceaccounts/default"
     found = partial(api(cluster.kubeconfig).find, account)

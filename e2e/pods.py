@@ -1,4 +1,4 @@
-"""Pods that cases put to the API server: one container, and nobody who would schedule them."""
+"""Pods that cases create: one container, and a scheduler name that no scheduler has."""
 
 import json
 from subprocess import CompletedProcess
@@ -16,7 +16,7 @@ Pod = dict[str, Any]
 
 
 def pod(site: Site, name: str, dongles: str = "1") -> Pod:
-    """A pod that asks for so many dongles, and that any namespace takes. The scheduler leaves it alone."""
+    """Return a pod that requests this number of dongles, and that any namespace accepts. The scheduler ignores it."""
     asks = {DONGLE: dongles}
     container = {
         "name": "main",
@@ -28,33 +28,33 @@ def pod(site: Site, name: str, dongles: str = "1") -> Pod:
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name},
-        "spec": {"schedulerName": "nobody", "containers": [container], "securityContext": _RESTRICTED},
+        "spec": {"schedulerName": "no-scheduler", "containers": [container], "securityContext": _RESTRICTED},
     }
 
 
 def create(site: Site, namespace: str, name: str, dongles: str = "1") -> CompletedProcess[str]:
-    """What kubectl says when it creates such a pod."""
+    """Create such a pod by kubectl, and return the result."""
     stdin = json.dumps(pod(site, name, dongles))
     return site.cluster.kubectl("create", f"--namespace={namespace}", "--filename=-", stdin=stdin)
 
 
-def sent(site: Site, namespace: str, name: str, dongles: str = "1") -> Answer:
-    """What the API server answers to the same.
+def submit(site: Site, namespace: str, name: str, dongles: str = "1") -> Answer:
+    """Create such a pod by the API, and return the answer.
 
     Raises:
-        ClusterError: it does not answer.
+        ClusterError: if it does not answer.
     """
-    return api(site.cluster.kubeconfig).ask("POST", _all(namespace), pod(site, name, dongles))
+    return api(site.cluster.kubeconfig).ask("POST", _path(namespace), pod(site, name, dongles))
 
 
-def stored(site: Site, namespace: str) -> set[str]:
-    """The names of the pods that are stored there.
+def list_stored(site: Site, namespace: str) -> set[str]:
+    """Return the names of the pods that are stored there.
 
     Raises:
-        ClusterError: they may not be read.
+        ClusterError: if they may not be read.
     """
-    return {each["metadata"]["name"] for each in api(site.cluster.kubeconfig).items(_all(namespace))}
+    return {each["metadata"]["name"] for each in api(site.cluster.kubeconfig).items(_path(namespace))}
 
 
-def _all(namespace: str) -> str:
+def _path(namespace: str) -> str:
     return f"/api/v1/namespaces/{namespace}/pods"

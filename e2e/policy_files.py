@@ -1,4 +1,4 @@
-"""The policy files that the gate is run with: the shipped ones, or those of `e2e/policies`."""
+"""Policy files of the gate: the shipped ones, or those of `e2e/policies`."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -12,12 +12,12 @@ SHIPPED_FILES = {file.name: file.read_text() for file in sorted(SHIPPED_POLICIES
 
 
 def policy_files(names: Iterable[str]) -> dict[str, str]:
-    """Files of `e2e/policies`, by name; the shipped ones when none is named."""
+    """Return files of `e2e/policies`, by name; the shipped ones when none is named."""
     return {name: (_FOLDER / name).read_text() for name in names} or SHIPPED_FILES
 
 
 def put(files: Mapping[str, str], folder: Path) -> None:
-    """Let these be the files of a folder that a gate reads: none is ever there in part."""
+    """Replace the files of a folder that a gate reads; each file appears whole."""
     for old in folder.iterdir():
         if old.name not in files:
             old.unlink()

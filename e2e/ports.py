@@ -15,7 +15,7 @@ class NotHereError(Exception):
 
 
 class Cluster(Protocol):
-    """A Kubernetes cluster, talked to as its administrator."""
+    """A Kubernetes cluster, used as its administrator."""
 
     @property
     def kubeconfig(self) -> Path:
@@ -29,18 +29,18 @@ class Cluster(Protocol):
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What kubectl is to find in its environment beside the user's own."""
+        """Variables of kubectl beside the user's own."""
         ...
 
     def kubectl(self, *args: str, stdin: str | None = None) -> CompletedProcess[str]:
-        """Run kubectl; what it says and its exit code are the caller's to judge."""
+        """Run kubectl; the caller evaluates its output and its exit code."""
         ...
 
     def restart_api_server(self) -> None:
         """Kill the API server, and wait until a new one is ready.
 
         Raises:
-            NotHereError: this one is not ours to restart.
+            NotHereError: if this one is not ours to restart.
         """
         ...
 
@@ -50,7 +50,7 @@ class Gate(Protocol):
 
     @property
     def reached(self) -> WebhookTarget:
-        """Where the API server calls it."""
+        """The target by which the API server calls it."""
         ...
 
     @property
@@ -66,28 +66,28 @@ class Gate(Protocol):
         """End it in order, and wait until it has ended; nothing happens when it does not run."""
         ...
 
-    def frozen(self) -> AbstractContextManager[None]:
-        """Hold it up for as long as the block runs: it takes connections and answers nothing.
+    def freeze(self) -> AbstractContextManager[None]:
+        """Freeze it for as long as the block runs: it takes connections and answers nothing.
 
         Raises:
-            NotHereError: its processes are out of reach.
+            NotHereError: if its processes are out of reach.
         """
         ...
 
     def write_policies(self, files: Mapping[str, str]) -> None:
-        """Let these be the policy files, by name, in place of what was there; return once the gate has them."""
+        """Write these policy files, by name, in place of the former ones; return once the gate has them."""
         ...
 
-    def take_up_certificate(self) -> None:
-        """Return once it serves with what is in `certificates` now."""
+    def reload_certificate(self) -> None:
+        """Return once it serves with the files that are in `certificates` now."""
         ...
 
     def readiness(self) -> dict[str, Any]:
-        """What its `/readyz` says, ready or not."""
+        """Return the content of its `/readyz`, ready or not."""
         ...
 
     def log(self) -> str:
-        """What it has logged, as far as it can be had."""
+        """Return its log, as far as it is available."""
         ...
 
 
@@ -96,20 +96,20 @@ Resources = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Advertised:
-    """What a node advertises beside what its kubelet finds by itself, as it stands in its status."""
+class AdvertisedResources:
+    """The resources that a node advertises beside those that its kubelet finds by itself, as in its status."""
 
     capacity: Resources = field(default_factory=dict)
     allocatable: Resources = field(default_factory=dict)
 
-    def __or__(self, more: Resources) -> "Advertised":
-        """This and more, all of which pods may have."""
-        return Advertised({**self.capacity, **more}, {**self.allocatable, **more})
+    def __or__(self, more: Resources) -> "AdvertisedResources":
+        """Return this and more resources, all of which are allocatable."""
+        return AdvertisedResources({**self.capacity, **more}, {**self.allocatable, **more})
 
 
 @dataclass(frozen=True)
 class Site:
-    """What the cases run on.
+    """The site that the cases run on.
 
     `node` is the name of a node that has four dongles, `image` an image whose containers stay (there need be none on
     the local control plane), and `own` what the node advertises by itself, which cases leave or get back.
@@ -119,4 +119,4 @@ class Site:
     gate: Gate
     node: str
     image: str
-    own: Advertised = field(default_factory=Advertised)
+    own: AdvertisedResources = field(default_factory=AdvertisedResources)

@@ -1,4 +1,4 @@
-"""Commands that may take minutes: run to their end, with a word now and then for whoever waits."""
+"""Commands that may take minutes: run to their end, with progress now and then for the user."""
 
 import signal
 import subprocess
@@ -8,14 +8,14 @@ from pathlib import Path
 
 import click
 
-_QUIET = 2.0  # seconds without a word
-_EVERY = 30.0  # seconds between words after that
+_QUIET = 2.0  # seconds without a message
+_EVERY = 30.0  # seconds between messages after that
 
 
-def ended(
+def run_command(
     command: Sequence[str], doing: str, *, folder: Path | None = None, environment: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """What became of a command, well or not; what it does is told on stderr once it takes more than two seconds."""
+    """Run a command and return its result, successful or not; report on stderr once it takes more than two seconds."""
     start = time.monotonic()
     with subprocess.Popen(  # noqa: S603  commands of ours, and no shell
         command,
@@ -28,7 +28,7 @@ def ended(
         errors="replace",
     ) as process:
         try:
-            output, errors = _watched(process, doing, start)
+            output, errors = _communicate(process, doing, start)
         except BaseException:
             process.send_signal(signal.SIGINT)
             process.wait()
@@ -36,7 +36,7 @@ def ended(
     return subprocess.CompletedProcess(command, process.returncode, output, errors)
 
 
-def _watched(process: subprocess.Popen[str], doing: str, start: float) -> tuple[str, str]:
+def _communicate(process: subprocess.Popen[str], doing: str, start: float) -> tuple[str, str]:
     silence = _QUIET
     while True:
         try:

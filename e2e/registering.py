@@ -1,4 +1,4 @@
-"""The gate registered with the API server, and not: as a user does it, and proven by what the API server then does."""
+"""The registration of the gate with the API server: made as a user makes it, and proven by the API server's calls."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -25,7 +25,7 @@ CONFIGURATIONS = {
 }
 """The paths of both, by kind."""
 
-_WITHIN = 120.0  # seconds, until the API server has taken a configuration up; it takes milliseconds
+_WITHIN = 120.0  # seconds, until the API server has loaded a configuration; it takes milliseconds
 _OPAQUE = "pod.alpha.kubernetes.io/opaque-int-resource-probes"
 _REFUSED = "1500m"  # of it: by the shipped rules, and not by the API server
 
@@ -33,10 +33,10 @@ _REFUSED = "1500m"  # of it: by the shipped rules, and not by the API server
 def register(cluster: Cluster, gate: Gate, failure_policy: str = "Fail") -> None:
     """Register both webhooks of a running gate; return once both are called.
 
-    Where neither was registered before, they are called as they are registered here, whatever was there earlier.
+    Where neither was registered before, they are called as they are registered here.
 
     Raises:
-        ClusterError: the API server refuses them, or does not call them in time.
+        ClusterError: if the API server refuses them, or does not call them in time.
     """
     for each in create_webhook_configurations(gate.reached, failure_policy=failure_policy):
         api(cluster.kubeconfig).apply(CONFIGURATIONS[each["kind"]], each)
@@ -48,7 +48,7 @@ def set_timeout(cluster: Cluster, seconds: int) -> None:
     """Set how long the API server waits for an answer of each webhook.
 
     Raises:
-        ClusterError: the API server refuses the change.
+        ClusterError: if the API server refuses the change.
     """
     ours = api(cluster.kubeconfig)
     for path in CONFIGURATIONS.values():
@@ -58,8 +58,8 @@ def set_timeout(cluster: Cluster, seconds: int) -> None:
 
 
 @contextmanager
-def registered(cluster: Cluster, gate: Gate, failure_policy: str = "Fail") -> Iterator[None]:
-    """A running gate, registered for as long as the block runs, with the shipped policies when it begins and ends.
+def keep_registered(cluster: Cluster, gate: Gate, failure_policy: str = "Fail") -> Iterator[None]:
+    """Keep a running gate registered for as long as the block runs, with the shipped policies when it begins and ends.
 
     Raises:
         ClusterError: as `register` and `unregister`.
@@ -74,10 +74,10 @@ def registered(cluster: Cluster, gate: Gate, failure_policy: str = "Fail") -> It
 
 
 def publish(cluster: Cluster, gate: Gate) -> None:
-    """Let the API server trust the gate's authorities, as `tallygate certs publish` does, in this process.
+    """Publish the gate's authorities to the API server, as `tallygate certs publish` does, in this process.
 
     Raises:
-        ClusterError: that cannot be done.
+        ClusterError: if that cannot be done.
     """
     try:
         with closing(create_client(load_kubeconfig(cluster.kubeconfig))) as client:
@@ -88,27 +88,27 @@ def publish(cluster: Cluster, gate: Gate) -> None:
 
 
 def unregister(cluster: Cluster) -> None:
-    """Take both away; return once neither is called, which is seen while the shipped policies are in force.
+    """Delete both; return once neither is called, which shows while the shipped policies are active.
 
-    Nothing happens when they are not there.
+    Nothing happens if they do not exist.
 
     Raises:
-        ClusterError: the API server does not answer, or still calls them.
+        ClusterError: if the API server does not answer, or still calls them.
     """
     for each in CONFIGURATIONS.values():
         api(cluster.kubeconfig).delete(each)
-    until("the API server asks nobody", lambda: _stores(cluster, "probe", _REFUSED), _WITHIN)
+    until("the API server calls no gate", lambda: _stores(cluster, "probe", _REFUSED), _WITHIN)
 
 
 def _asks(cluster: Cluster, gate: Gate, name: str) -> bool:
-    """Whether the gate is asked in both phases about a pod of this name."""
+    """Return whether the gate is called in both phases for a pod of this name."""
     _stores(cluster, name, "1")
     lines = [line for line in gate.log().splitlines() if name in line]
     return all(any(f'"phase":"{phase}"' in line for line in lines) for phase in Phase)
 
 
 def _stores(cluster: Cluster, name: str, amount: str) -> bool:
-    """Whether a pod that asks for so much would be stored."""
+    """Return whether a pod with this request would be stored."""
     asks = {_OPAQUE: amount}
     container = {"name": "main", "image": "none", "resources": {"requests": asks, "limits": asks}}
     pod = {"metadata": {"name": name}, "spec": {"containers": [container]}}

@@ -1,4 +1,4 @@
-"""The CustomResourceDefinitions of policy reports, as those publish them who own them: from their Go modules.
+"""The CustomResourceDefinitions of policy reports, as their owners publish them: from their Go modules.
 
 `wgpolicyk8s.io` has no module of its own any more; Kyverno ships its definitions as they were.
 """
@@ -19,10 +19,10 @@ _SECONDS = 300.0  # for a download of ten megabytes, once
 
 
 def definitions(published: tuple[str, str]) -> Sequence[Path]:
-    """The files of one API: for reports of a namespace, and for those of the cluster.
+    """Return the files of one API: for reports of a namespace, and for those of the cluster.
 
     Raises:
-        NotHereError: there is no Go here, or the module cannot be had.
+        NotHereError: if there is no Go here, or the module cannot be had.
     """
     go = shutil.which("go")
     if go is None:

@@ -1,4 +1,4 @@
-"""What a Service does for its pods: new connections go to those that are ready; who ends keeps those that he has."""
+"""A Service in front of its pods: new connections go to ready pods; a pod that ends keeps those that it has."""
 
 import random
 from collections.abc import Sequence
@@ -8,17 +8,17 @@ from types import TracebackType
 from typing import Final, Self
 
 from e2e.errors import ClusterError
-from e2e.forwarder import Forwarder
 from e2e.gates.process import GateProcess
+from e2e.tcp_proxy import TcpProxy
 
-_PAUSE = 0.1  # seconds between two looks; a cluster's own way of hearing that a pod ends is no slower as a rule
+_PAUSE = 0.1  # seconds between two checks; a cluster notices as fast as a rule that a pod ends
 
 KUBELETS_PAUSE: Final = 1.0
 """Seconds until a kubelet has seen a process killed (`genericPlegRelistPeriod`, pkg/kubelet/kubelet.go, v1.36)."""
 
 
-class Service(Forwarder):
-    """Passes each connection on to one of the gates that are ready; it looks every `pause` seconds which are.
+class Service(TcpProxy):
+    """A proxy that passes each connection on to one of the ready gates; it checks every `pause` seconds which are.
 
     Which one is chance, as kube-proxy has it (pkg/proxy/iptables/proxier.go, `statistic --mode random`, v1.36).
     """
@@ -46,7 +46,7 @@ class Service(Forwarder):
         while not self._over.wait(self._pause):
             self._ready = frozenset(gate.port for gate in self._gates if gate.runs and _is_ready(gate))
 
-    def _turn(self) -> list[int]:
+    def _order_servers(self) -> list[int]:
         ready = sorted(self._ready)
         return random.sample(ready, len(ready))
 

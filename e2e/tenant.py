@@ -26,10 +26,10 @@ class Tenant:
     """The ServiceAccount `tenant` of a namespace, by a token of its own."""
 
     def __init__(self, cluster: Cluster, namespace: str, folder: Path) -> None:
-        """Make it in a namespace that is there, and give it `edit` there.
+        """Create it in an existing namespace, and grant it `edit` there.
 
         Raises:
-            ClusterError: the API server refuses something.
+            ClusterError: if the API server refuses something.
         """
         self.namespace = namespace
         self._cluster = cluster
@@ -46,10 +46,10 @@ class Tenant:
         return f"/api/v1/namespaces/{self.namespace}/pods"
 
     def bind(self, account: str) -> None:
-        """Let a ServiceAccount of his namespace have `edit` there, as the administrator.
+        """Bind a ServiceAccount of his namespace to `edit` there, as the administrator.
 
         Raises:
-            ClusterError: the API server refuses it.
+            ClusterError: if the API server refuses it.
         """
         edit = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"}
         who = {"kind": "ServiceAccount", "name": account, "namespace": self.namespace}
@@ -63,13 +63,13 @@ class Tenant:
         return self._cluster.kubectl(*here, *args, stdin=stdin)
 
     def create(self, manifest: Object, *, dry: bool = False, headers: Mapping[str, str] | None = None) -> Answer:
-        """What the API server says when he creates that, or would; with these headers beside his own."""
+        """Create this manifest, or dry-run it, and return the answer; `headers` go beside his own."""
         path = self.api.collection(manifest, self.namespace)
         return self.api.ask("POST", path, manifest, query={"dryRun": "All"} if dry else None, headers=headers)
 
     @contextmanager
     def http(self, connections: int) -> Iterator[httpx.Client]:
-        """A client with his token, whose base is the API of his namespace; kubectl is too slow for many requests."""
+        """Yield a client with his token, whose base is the API of his namespace; kubectl is too slow for load."""
         config = json.loads(self._kubeconfig.read_text())
         server, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
         trust = Trust(base64.b64decode(server["certificate-authority-data"]).decode())
@@ -86,10 +86,10 @@ class Tenant:
 
 @contextmanager
 def tenant(cluster: Cluster, folder: Path, **labels: str) -> Iterator[Tenant]:
-    """A tenant in a new namespace with these labels, for as long as the block runs.
+    """Yield a tenant in a new namespace with these labels, for as long as the block runs.
 
     Raises:
-        ClusterError: the API server refuses something.
+        ClusterError: if the API server refuses something.
     """
     name, ours = f"tenant-{uuid4().hex[:8]}", api(cluster.kubeconfig)
     ours.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})

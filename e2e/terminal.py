@@ -14,10 +14,10 @@ _WITHIN = 360.0  # seconds for a command; some wait for minutes
 
 
 class Terminal:
-    """Runs what is typed in a case, in a folder that has the suite's manifests.
+    """A terminal that runs the commands of a case, in a folder that has the suite's manifests.
 
     Raises:
-        subprocess.CalledProcessError: the kubeconfig cannot be made.
+        subprocess.CalledProcessError: if the kubeconfig cannot be made.
     """
 
     def __init__(self, site: Site, namespace: str, folder: Path) -> None:
@@ -38,15 +38,17 @@ class Terminal:
         }
         for file in (_HERE / "manifests").iterdir():
             (folder / file.name).write_text(file.read_text().replace(_IMAGE, site.image))
-        self._done("kubectl", "config", "set-context", "--current", f"--namespace={namespace}").check_returncode()
+        self._run_program(
+            "kubectl", "config", "set-context", "--current", f"--namespace={namespace}"
+        ).check_returncode()
 
     def run(self, words: list[str]) -> str:
-        """Run a command of `kubectl` or `tallygate`; what it printed, and `(exit N)` when it failed."""
-        done = self._done(*words)
+        """Run a command of `kubectl` or `tallygate`, and return what it printed, with `(exit N)` if it failed."""
+        done = self._run_program(*words)
         end = f"(exit {done.returncode})\n" if done.returncode else ""
         return f"{done.stdout}{end}"
 
-    def _done(self, program: str, *args: str) -> subprocess.CompletedProcess[str]:
+    def _run_program(self, program: str, *args: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(  # noqa: S603  programs of ours, and no shell
             [*self._programs[program], *args],
             cwd=self.folder,

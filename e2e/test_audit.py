@@ -1,4 +1,4 @@
-"""What is stored already, judged and reported: before a real API server, with the true definitions of reports."""
+"""The audit of stored objects: evaluated and reported before a real API server, with the real report definitions."""
 
 import json
 import re
@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from e2e import typed
 from e2e.api import api
+from e2e.command_output import run_tallygate
 from e2e.gates.process import GateProcess
 from e2e.installation.rendered import KUSTOMIZE
-from e2e.installation.rights import Right, asked, granted
+from e2e.installation.rights import Right, collect_rights, read_requests
 from e2e.local.cluster import LocalCluster
 from e2e.local.launches import audit_log
 from e2e.policy_files import SHIPPED_FILES
@@ -48,7 +48,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture(scope="module")
 def policies(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The shipped policies, and a cap of one pod."""
+    """Write the shipped policies, and a cap of one pod."""
     folder = tmp_path_factory.mktemp("policies")
     for name, text in (SHIPPED_FILES | {"cap.yaml": _CAP}).items():
         (folder / name).write_text(text)
@@ -57,18 +57,18 @@ def policies(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def audit(cluster: Cluster, policies: Path) -> Run:
-    """Runs `tallygate audit` at the cluster."""
+    """Return a function that runs `tallygate audit` on the cluster."""
 
     def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
         command = ("audit", "--policies", str(policies), "--kubeconfig", str(cluster.kubeconfig))
-        return typed.tallygate(cluster, *command, *arguments)
+        return run_tallygate(cluster, *command, *arguments)
 
     return run
 
 
 @pytest.fixture
 def halves(site: Site, namespace: str) -> str:
-    """A namespace with a Deployment that asks for one and a half bananas, and its two pods: no gate was asked."""
+    """Create a namespace with a Deployment that requests one and a half bananas, and its two pods, without a gate."""
     container = {
         "name": "main",
         "image": site.image,
@@ -106,13 +106,13 @@ def _install(cluster: Cluster, published: tuple[str, str]) -> Iterator[None]:
 
 @pytest.fixture
 def wgpolicy(cluster: Cluster) -> Iterator[None]:
-    """The older definitions are installed."""
+    """Install the older definitions."""
     yield from _install(cluster, WGPOLICY)
 
 
 @pytest.fixture
 def openreports(cluster: Cluster) -> Iterator[None]:
-    """The newer definitions are installed."""
+    """Install the newer definitions."""
     yield from _install(cluster, OPENREPORTS)
 
 
@@ -127,10 +127,10 @@ def _path(resource: str, namespace: str) -> str:
 
 def _mend(cluster: Cluster, namespace: str) -> None:
     api(cluster.kubeconfig).delete(f"/apis/apps/v1/namespaces/{namespace}/deployments/halves")
-    until("its pods are gone", lambda: _pods(cluster, namespace) == 0, _WITHIN)
+    until("its pods are deleted", lambda: _pods(cluster, namespace) == 0, _WITHIN)
 
 
-def test_what_was_stored_before_the_gate_came_is_found_at_its_owner(audit: Run, halves: str) -> None:
+def test_objects_stored_before_the_gate_are_found_at_their_owner(audit: Run, halves: str) -> None:
     done = audit("--namespace", halves, "-o", "json")
     assert done.returncode == 1, done.stderr
     found = json.loads(done.stdout)
@@ -152,13 +152,13 @@ def test_every_kind_is_listed_in_the_whole_cluster(audit: Run, halves: str) -> N
     assert found["summary"]["unreadable"] == 0
 
 
-def test_a_namespace_that_is_not_there_is_misuse(audit: Run) -> None:
+def test_a_namespace_that_does_not_exist_is_a_usage_error(audit: Run) -> None:
     done = audit("--namespace", "nowhere")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("tallygate: namespace nowhere does not exist at https://")
 
 
-def test_without_definitions_of_reports_it_says_which_there_are(cluster: Cluster, audit: Run, namespace: str) -> None:
+def test_without_definitions_of_reports_the_message_names_both(cluster: Cluster, audit: Run, namespace: str) -> None:
     if api(cluster.kubeconfig).find(f"{_DEFINITIONS}/policyreports.wgpolicyk8s.io") is not None:
         pytest.skip("the cluster has them")
     done = audit("--namespace", namespace, "--report")
@@ -168,17 +168,17 @@ def test_without_definitions_of_reports_it_says_which_there_are(cluster: Cluster
 
 @pytest.mark.usefixtures("wgpolicy")
 def test_a_policy_report_is_written_left_alone_and_removed(cluster: Cluster, audit: Run, halves: str) -> None:
-    _written_left_alone_and_removed(cluster, audit, halves, "policyreports.wgpolicyk8s.io")
+    _write_keep_and_remove(cluster, audit, halves, "policyreports.wgpolicyk8s.io")
 
 
 @pytest.mark.usefixtures("wgpolicy", "openreports")
 def test_the_newer_report_is_written_where_there_are_both(cluster: Cluster, audit: Run, halves: str) -> None:
-    report = _written_left_alone_and_removed(cluster, audit, halves, "reports.openreports.io")
+    report = _write_keep_and_remove(cluster, audit, halves, "reports.openreports.io")
     assert report["source"] == "tallygate"
     assert _report(cluster, "policyreports.wgpolicyk8s.io", halves) is None
 
 
-def _written_left_alone_and_removed(cluster: Cluster, audit: Run, namespace: str, resource: str) -> dict[str, Any]:
+def _write_keep_and_remove(cluster: Cluster, audit: Run, namespace: str, resource: str) -> dict[str, Any]:
     first = audit("--namespace", namespace, "--report")
     assert first.returncode == 1, first.stderr
     assert re.search(r"^reports \(\S+\): 1 written, 0 unchanged, 0 removed$", first.stderr, re.MULTILINE)
@@ -227,7 +227,7 @@ def _written_left_alone_and_removed(cluster: Cluster, audit: Run, namespace: str
 
 
 @pytest.mark.usefixtures("wgpolicy")
-def test_a_report_of_somebody_else_is_not_touched(cluster: Cluster, audit: Run, halves: str) -> None:
+def test_a_report_of_another_tool_is_not_touched(cluster: Cluster, audit: Run, halves: str) -> None:
     theirs = {
         "apiVersion": "wgpolicyk8s.io/v1alpha2",
         "kind": "PolicyReport",
@@ -237,7 +237,7 @@ def test_a_report_of_somebody_else_is_not_touched(cluster: Cluster, audit: Run, 
     api(cluster.kubeconfig).create(_path("policyreports.wgpolicyk8s.io", halves), theirs)
     done = audit("--namespace", halves, "--report")
     assert done.returncode == 2
-    assert f"PolicyReport {halves}/tallygate is somebody else's" in done.stderr
+    assert f"PolicyReport {halves}/tallygate belongs to another tool" in done.stderr
     report = _report(cluster, "policyreports.wgpolicyk8s.io", halves)
     assert report is not None
     assert report["results"] == []
@@ -245,7 +245,7 @@ def test_a_report_of_somebody_else_is_not_touched(cluster: Cluster, audit: Run, 
 
 @pytest.fixture
 def auditor(cluster: Cluster, tmp_path: Path) -> Path:
-    """A kubeconfig with the rights of the components `cluster-access` and `audit`, and no others."""
+    """Return a kubeconfig with the rights of the components `cluster-access` and `audit`, and no others."""
     return gates_account(cluster, tmp_path, "cluster-access", "audit")
 
 
@@ -273,25 +273,34 @@ def test_a_gate_audits_by_itself_and_uses_every_right_that_this_takes(
         assert same["metadata"]["resourceVersion"] == report["metadata"]["resourceVersion"]
         assert 'tallygate_audit_findings{by="rule",enforcement="deny",policy="whole-units"}' in gate.metrics()
         assert "tallygate_audit_interval_seconds 1.0" in gate.metrics()
-        until("the shared cap is told of", lambda: "pods hold 2" in _of_the_cluster(cluster), _WITHIN, gate.log)
+        until(
+            "the shared cap is reported", lambda: "exceeded: used 2" in _read_cluster_report(cluster), _WITHIN, gate.log
+        )
         _scale(cluster, halves, 3)
-        until("and by how much", lambda: "pods hold 3" in _of_the_cluster(cluster), _WITHIN, gate.log)
+        until("and by how much", lambda: "exceeded: used 3" in _read_cluster_report(cluster), _WITHIN, gate.log)
         _scale(cluster, halves, 1)
         until("the cap is over no more", lambda: "TG207" not in _rules(cluster, halves), _WITHIN, gate.log)
         assert "TG101" in _rules(cluster, halves)
         _mend(cluster, halves)
         until("it is removed", lambda: _report(cluster, resource, halves) is None, _WITHIN, gate.log)
-        until("so is the other", lambda: _SHARED_NAME not in _of_the_cluster(cluster), _WITHIN, gate.log)
+        until("so is the other", lambda: _SHARED_NAME not in _read_cluster_report(cluster), _WITHIN, gate.log)
         assert '"audit-' not in gate.log()
         if log is not None:
-            until("every right is used", lambda: not _unused(log, start), _WITHIN, lambda: str(_unused(log, start)))
-            assert [each for each in asked(log, start) if each.is_forbidden] == []
+            until(
+                "every right is used",
+                lambda: not _find_unused(log, start),
+                _WITHIN,
+                lambda: str(_find_unused(log, start)),
+            )
+            assert [each for each in read_requests(log, start) if each.is_forbidden] == []
     finally:
         gate.stop()
 
 
 def test_the_rights_to_the_older_reports_are_those_to_the_newer_ones() -> None:
-    newer, older = ({(each.verb, each.resource) for each in _given() if each.group == group} for group in _REPORTS)
+    newer, older = (
+        {(each.verb, each.resource) for each in _collect_audit_rights() if each.group == group} for group in _REPORTS
+    )
     assert older == {(verb, resource.replace("reports", "policyreports")) for verb, resource in newer}
 
 
@@ -299,13 +308,17 @@ def _auditing(kubeconfig: Path) -> tuple[str, ...]:
     return "--cluster=kubeconfig", f"--kubeconfig={kubeconfig}", "--audit-interval=1s"
 
 
-def _given() -> frozenset[Right]:
-    return granted(yaml.safe_load_all((KUSTOMIZE / "components" / "audit" / "rbac.yaml").read_text()))
+def _collect_audit_rights() -> frozenset[Right]:
+    return collect_rights(yaml.safe_load_all((KUSTOMIZE / "components" / "audit" / "rbac.yaml").read_text()))
 
 
-def _unused(log: Path, start: int) -> list[Right]:
-    """What the component gives and nobody has asked for, but for the older definitions of reports."""
-    return sorted(each for each in _given() - {each.right for each in asked(log, start)} if each.group != _REPORTS[1])
+def _find_unused(log: Path, start: int) -> list[Right]:
+    """Return the rights of the component that were not used, but for the older definitions of reports."""
+    return sorted(
+        each
+        for each in _collect_audit_rights() - {each.right for each in read_requests(log, start)}
+        if each.group != _REPORTS[1]
+    )
 
 
 def _scale(cluster: Cluster, namespace: str, replicas: int) -> None:
@@ -313,8 +326,8 @@ def _scale(cluster: Cluster, namespace: str, replicas: int) -> None:
     api(cluster.kubeconfig).patch(scale, {"spec": {"replicas": replicas}})
 
 
-def _of_the_cluster(cluster: Cluster) -> str:
-    """What the cluster's own report says of the shared cap."""
+def _read_cluster_report(cluster: Cluster) -> str:
+    """Return the results of the cluster's own report about the shared cap."""
     report = api(cluster.kubeconfig).find("/apis/openreports.io/v1alpha1/clusterreports/tallygate")
     results = report.get("results", []) if report is not None else []
     return json.dumps([each for each in results if each["policy"] == _SHARED_NAME])

@@ -15,14 +15,14 @@ import pytest
 import yaml
 
 from e2e.api import Object, api
+from e2e.command_output import run_kubectl
 from e2e.gates.process import GateProcess
 from e2e.installation.rendered import KUSTOMIZE
-from e2e.installation.rights import Asked, Right, asked, granted
+from e2e.installation.rights import AuditedRequest, Right, collect_rights, read_requests
 from e2e.local.cluster import LocalCluster
 from e2e.local.launches import audit_log
 from e2e.ports import Cluster, NotHereError, Site
 from e2e.report_definitions import OPENREPORTS, WGPOLICY, definitions
-from e2e.said import said
 from e2e.service_account import gates_account
 from e2e.waiting import until
 
@@ -41,7 +41,7 @@ spec: {{resources: [{_KEY}], checks: {{wholeQuantity: true}}}}
 
 
 class _Reports(NamedTuple):
-    """One of the APIs: where its definitions are from, and what it has."""
+    """One of the APIs: the source of its definitions, and their names."""
 
     published: tuple[str, str]
     group: str
@@ -49,16 +49,16 @@ class _Reports(NamedTuple):
     plural: str
 
     def files(self) -> list[str]:
-        """Its definitions, as kubectl is told of them."""
+        """Return its definitions, as arguments of kubectl."""
         return [f"--filename={path}" for path in definitions(self.published)]
 
-    def of_namespace(self, namespace: str) -> str:
-        """The path of the gate's report on a namespace."""
+    def get_namespace_path(self, namespace: str) -> str:
+        """Return the path of the gate's report on a namespace."""
         return f"/apis/{self.group}/{self.version}/namespaces/{namespace}/{self.plural}/tallygate"
 
     @property
-    def of_cluster(self) -> str:
-        """The path of the one on the cluster."""
+    def cluster_path(self) -> str:
+        """The path of the gate's report on the cluster."""
         return f"/apis/{self.group}/{self.version}/cluster{self.plural}/tallygate"
 
 
@@ -67,41 +67,41 @@ _NEWER = _Reports(OPENREPORTS, "openreports.io", "v1alpha1", "reports")
 
 
 class _Log:
-    """What the gate's account has asked for, from now on."""
+    """The requests of the gate's account, from now on."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         self._path = audit_log(cluster.folder)
         self._start = self._path.stat().st_size if self._path.exists() else 0
 
-    def asked(self) -> list[Asked]:
-        return list(asked(self._path, self._start))
+    def read_requests(self) -> list[AuditedRequest]:
+        return list(read_requests(self._path, self._start))
 
     def has_all_of(self, group: str) -> bool:
-        """Whether every right to this group that the component gives was asked for."""
-        return all(each.group != group for each in self._unused())
+        """Return whether every right to this group of the component was used."""
+        return all(each.group != group for each in self._find_unused())
 
-    def unused(self) -> str:
-        """What the component gives and nobody has asked for, a right a line."""
-        return "\n".join(map(" ".join, self._unused()))
+    def format_unused(self) -> str:
+        """Return the rights of the component that were not used, a right a line."""
+        return "\n".join(map(" ".join, self._find_unused()))
 
-    def _unused(self) -> list[Right]:
-        return sorted(_given("audit") - {each.right for each in self.asked()})
+    def _find_unused(self) -> list[Right]:
+        return sorted(_collect_component_rights("audit") - {each.right for each in self.read_requests()})
 
 
 @pytest.fixture
 def local(site: Site) -> LocalCluster:
-    """A cluster without definitions of reports, whose audit log can be read."""
+    """Return a cluster without definitions of reports, whose audit log can be read."""
     cluster = site.cluster
     if not isinstance(site.gate, GateProcess) or not isinstance(cluster, LocalCluster):
         raise NotHereError("it takes a control plane whose audit log can be read, and a gate of its own")
     for each in (_OLDER, _NEWER):
-        _remove(cluster, each)  # what a case has left that was broken off
+        _remove(cluster, each)  # leftovers of a case that broke off
     return cluster
 
 
 @pytest.fixture
 def auditing(local: LocalCluster, tmp_path: Path) -> Iterator[GateProcess]:
-    """A gate with the rights of its components, which audits all the time; it does not run yet, and nobody asks it."""
+    """Prepare a gate with the rights of its components, which audits all the time and is not registered."""
     account = gates_account(local, tmp_path, *_COMPONENTS)
     gate = GateProcess(
         tmp_path / "gate", arguments=("--cluster=kubeconfig", f"--kubeconfig={account}", "--audit-interval=1s")
@@ -113,37 +113,40 @@ def auditing(local: LocalCluster, tmp_path: Path) -> Iterator[GateProcess]:
 
 @pytest.fixture
 def machine(local: LocalCluster) -> Iterator[str]:
-    """The name of a node that is not there yet, and is not there afterwards."""
+    """Yield the name of a node that does not exist yet; delete it afterwards."""
     name = f"machine-{uuid4().hex[:8]}"
     yield name
     api(local.kubeconfig).delete(f"{_NODES}/{name}")
 
 
-def test_on_the_older_api_of_reports_and_on_the_newer_every_right_is_used_and_none_is_lacking(
+def test_on_the_older_and_the_newer_api_of_reports_every_right_is_used_and_none_is_missing(
     local: LocalCluster, auditing: GateProcess, namespace: str, machine: str
 ) -> None:
     log = _Log(local)
     auditing.start()
     for reports in (_OLDER, _NEWER):
-        with _installed(local, reports):
-            _written_changed_and_removed(local, reports, namespace, machine, auditing)
+        with _install_definitions(local, reports):
+            _write_change_and_remove(local, reports, namespace, machine, auditing)
             until(
-                f"every right of {reports.group} is used", partial(log.has_all_of, reports.group), _WITHIN, log.unused
+                f"every right of {reports.group} is used",
+                partial(log.has_all_of, reports.group),
+                _WITHIN,
+                log.format_unused,
             )
             assert _groups(local) == {reports.group}
-    used = log.asked()
-    assert log.unused() == ""
+    used = log.read_requests()
+    assert log.format_unused() == ""
     assert [each for each in used if each.is_forbidden] == []
-    assert sorted({each.right for each in used} - _given(*_COMPONENTS)) == []
+    assert sorted({each.right for each in used} - _collect_component_rights(*_COMPONENTS)) == []
     assert "forbidden" not in auditing.log().lower()
 
 
-def _written_changed_and_removed(
+def _write_change_and_remove(
     cluster: Cluster, reports: _Reports, namespace: str, machine: str, gate: GateProcess
 ) -> None:
-    """The report of a namespace and that of the cluster, as what is wrong there comes, changes and goes."""
+    """Check the reports of a namespace and of the cluster while their problems come, change and end."""
     ours = api(cluster.kubeconfig)
-    paths = (reports.of_namespace(namespace), reports.of_cluster)
+    paths = (reports.get_namespace_path(namespace), reports.cluster_path)
 
     def say(text: str) -> bool:
         return all(text in json.dumps(ours.find(path)) for path in paths)
@@ -167,7 +170,7 @@ def _template(keys: str) -> Object:
 
 
 def _node(name: str, keys: str) -> Object:
-    """A node that takes no pods of other cases."""
+    """Return a node that takes no pods of other cases."""
     has = {"cpu": "1", "memory": "1Gi", "pods": "1", _KEY: keys}
     return {
         "metadata": {"name": name},
@@ -177,28 +180,28 @@ def _node(name: str, keys: str) -> Object:
 
 
 @contextmanager
-def _installed(cluster: Cluster, reports: _Reports) -> Iterator[None]:
-    """Its definitions are there, and its alone, for as long as the block runs."""
-    said(cluster, "apply", "--server-side", *reports.files())
+def _install_definitions(cluster: Cluster, reports: _Reports) -> Iterator[None]:
+    """Install these definitions, and no others, for as long as the block runs."""
+    run_kubectl(cluster, "apply", "--server-side", *reports.files())
     try:
-        said(cluster, "wait", "--for=condition=Established", f"--timeout={_WITHIN:.0f}s", *reports.files())
+        run_kubectl(cluster, "wait", "--for=condition=Established", f"--timeout={_WITHIN:.0f}s", *reports.files())
         yield
     finally:
         _remove(cluster, reports)
 
 
 def _remove(cluster: Cluster, reports: _Reports) -> None:
-    """Take away the definitions, with all reports, and wait until they have gone."""
-    said(cluster, "delete", "--ignore-not-found", f"--timeout={_WITHIN:.0f}s", *reports.files())
+    """Delete the definitions, with all reports, and wait until they are deleted."""
+    run_kubectl(cluster, "delete", "--ignore-not-found", f"--timeout={_WITHIN:.0f}s", *reports.files())
 
 
 def _groups(cluster: Cluster) -> set[str]:
-    """The groups of reports that have a definition."""
+    """Return the groups of reports that have a definition."""
     defined = {each["spec"]["group"] for each in api(cluster.kubeconfig).items(_DEFINITIONS)}
     return defined & {_OLDER.group, _NEWER.group}
 
 
-def _given(*components: str) -> frozenset[Right]:
+def _collect_component_rights(*components: str) -> frozenset[Right]:
     """Every right that the roles of these components give."""
     files = (KUSTOMIZE / "components" / each / "rbac.yaml" for each in components)
-    return granted(made for file in files for made in yaml.safe_load_all(file.read_text()))
+    return collect_rights(made for file in files for made in yaml.safe_load_all(file.read_text()))

@@ -1,4 +1,4 @@
-"""`tallygate check` says without a cluster what the cluster says: the same objects refused, for the same mistakes."""
+"""`tallygate check` without a cluster and the cluster agree: the same objects rejected, for the same mistakes."""
 
 import itertools
 import json
@@ -12,10 +12,9 @@ import pytest
 import yaml
 
 from e2e.api import Answer, Object, api
+from e2e.command_output import run_kubectl, run_tallygate
 from e2e.namespaces import new_namespace
 from e2e.ports import Cluster
-from e2e.said import said
-from e2e.typed import tallygate
 
 _FILES = sorted((Path(__file__).parent / "cases" / "checked").iterdir())
 
@@ -27,10 +26,10 @@ _BEYOND_CHECK = {"Overhead set without corresponding RuntimeClass"}
 
 
 class Mistake(NamedTuple):
-    """What a rule says, where; of a mistake that Kubernetes tells of in its own words, only where.
+    """The field and the message of a rule; of a mistake that Kubernetes reports in its own words, only the field.
 
     The API server copies limits into requests, capacity into allocatable and a LimitRange's maximum into its defaults
-    before anybody looks, so that a mistake may be told of the copy. `check` tells of what is written: where it is a
+    before validation, so that a mistake may be reported of the copy. `check` reports what is written: where it is a
     copy does not matter here.
     """
 
@@ -39,8 +38,8 @@ class Mistake(NamedTuple):
     code: str = ""
 
     @classmethod
-    def at(cls, field: str, message: str = "", code: str = "") -> "Mistake":
-        """A mistake at a field or at any copy of it."""
+    def from_field(cls, field: str, message: str = "", code: str = "") -> "Mistake":
+        """Return a mistake at a field or at any copy of it."""
         return cls(_COPIED.sub(".*", field), message, code)
 
 
@@ -50,8 +49,8 @@ Findings = dict[tuple[str, str, str], list[dict[str, Any]]]
 
 @pytest.fixture(scope="module")
 def offline(cluster: Cluster) -> Findings:
-    """What `check` says of all files at once."""
-    done = tallygate(cluster, "check", str(_FILES[0].parent), "--output=json")
+    """Return the findings of `check` for all files at once."""
+    done = run_tallygate(cluster, "check", str(_FILES[0].parent), "--output=json")
     assert done.returncode == 1, done.stderr
     found: Findings = defaultdict(list)
     for each in json.loads(done.stdout)["findings"]:
@@ -62,17 +61,17 @@ def offline(cluster: Cluster) -> Findings:
 
 @pytest.fixture(scope="module")
 def empty(cluster: Cluster) -> Iterator[str]:
-    """A namespace in which nothing is ever stored."""
+    """Create a namespace in which nothing is ever stored."""
     with new_namespace(cluster) as name:
         yield name
 
 
 @pytest.fixture(scope="module")
 def read(cluster: Cluster, empty: str) -> dict[Path, list[Object]]:
-    """The objects of each file as kubectl reads them, each by itself."""
+    """Return the objects of each file as kubectl reads them, each by itself."""
     files = [f"--filename={file}" for file in _FILES]
-    printed = said(cluster, "create", "--dry-run=client", "--output=json", f"--namespace={empty}", *files)
-    objects = _decoded(printed)
+    printed = run_kubectl(cluster, "create", "--dry-run=client", "--output=json", f"--namespace={empty}", *files)
+    objects = _decode(printed)
     found: dict[Path, list[Object]] = {}
     for file in _FILES:
         names = list(_names(file))
@@ -95,22 +94,22 @@ def test_check_refuses_what_the_cluster_refuses_and_says_the_same(
         name = _name(each)
         answer = _answer(cluster, empty, each)
         findings = offline.get((file.name, each["kind"], name), [])
-        if any(why in answer.refusal for why in _BEYOND_CHECK):
+        if any(why in answer.rejection for why in _BEYOND_CHECK):
             continue
-        assert bool(findings) is not answer.is_done, f"{name}: {answer.refusal or findings}"
+        assert bool(findings) is not answer.is_done, f"{name}: {answer.rejection or findings}"
         if findings:
             _same(json.loads(answer.body), findings)
 
 
 def _answer(cluster: Cluster, namespace: str, made: Object) -> Answer:
-    """What the API server says to it, asked as `kubectl create --dry-run=server` asks."""
+    """Return the API server's answer to an object, sent as `kubectl create --dry-run=server` sends it."""
     ours = api(cluster.kubeconfig)
     query = {"dryRun": "All", "fieldValidation": "Strict"}
     return ours.ask("POST", ours.collection(made, namespace), made, query=query)
 
 
-def _decoded(text: str) -> Iterator[Object]:
-    """The objects of one JSON text after the other, and those of their Lists."""
+def _decode(text: str) -> Iterator[Object]:
+    """Yield the objects of one JSON text after the other, and those of their Lists."""
     decoder = json.JSONDecoder()
     while text := text.lstrip():
         whole, end = decoder.raw_decode(text)
@@ -119,7 +118,7 @@ def _decoded(text: str) -> Iterator[Object]:
 
 
 def _names(file: Path) -> Iterator[str]:
-    """What the objects of a file are called, in their order."""
+    """Yield the names of the objects of a file, in their order."""
     for whole in filter(None, yaml.load_all(file.read_text(), yaml.BaseLoader)):
         yield from map(_name, whole["items"] if whole["kind"] == "List" else [whole])
 
@@ -130,7 +129,7 @@ def _name(made: Object) -> str:
 
 
 def _same(status: Object, findings: list[dict[str, Any]]) -> None:
-    """That the very mistakes found are told; the mutating webhook's come before Kubernetes' own and hide them."""
+    """Check that exactly these mistakes are reported; those of the mutating webhook hide Kubernetes' own."""
     if status["reason"] != "Invalid":
         assert status["reason"] == "BadRequest"
         assert {each["code"] for each in findings} <= _UNREADABLE
@@ -138,13 +137,15 @@ def _same(status: Object, findings: list[dict[str, Any]]) -> None:
     causes = status["details"]["causes"]
     by_rules = [each for each in findings if "rule" in each["by"]]
     if by_rules:
-        found = {Mistake.at(each["field"], each["message"], each["code"]) for each in by_rules}
-        assert {_of_a_rule(each) for each in causes} == found
+        found = {Mistake.from_field(each["field"], each["message"], each["code"]) for each in by_rules}
+        assert {_parse_cause(each) for each in causes} == found
     else:
-        assert {Mistake.at(each["field"]) for each in causes} == {Mistake.at(each["field"]) for each in findings}
+        assert {Mistake.from_field(each["field"]) for each in causes} == {
+            Mistake.from_field(each["field"]) for each in findings
+        }
 
 
-def _of_a_rule(cause: dict[str, str]) -> Mistake:
+def _parse_cause(cause: dict[str, str]) -> Mistake:
     match = _BY_A_RULE.fullmatch(cause["message"])
     assert match is not None, cause
-    return Mistake.at(cause["field"], match["message"], match["code"])
+    return Mistake.from_field(cause["field"], match["message"], match["code"])

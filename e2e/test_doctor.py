@@ -1,4 +1,4 @@
-"""`tallygate doctor` on a real API server: a gate that is well, and one thing after the other that is not."""
+"""`tallygate doctor` on a real API server: a healthy gate, and one fault after the other."""
 
 import json
 import shlex
@@ -17,18 +17,17 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from certs.authority import SERVING_LIFETIME, create_ca, create_serving_certificate
 from certs.cert_files import read_ca, write_serving_pair
 from certs.certificate_names import parse_names
-from e2e.advertised import advertise, advertised
 from e2e.api import JSON, Object, api
+from e2e.command_output import run_kubectl, run_tallygate
 from e2e.gates.process import GateProcess
 from e2e.gates.running import HERE
-from e2e.ledgers import define_ledgers, forget_ledgers
+from e2e.ledgers import define_ledgers, delete_ledgers
 from e2e.namespaces import label
+from e2e.node_resources import advertise, read_advertised
 from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Cluster, Site
-from e2e.registering import CONFIGURATIONS, register, registered, unregister
-from e2e.said import said
+from e2e.registering import CONFIGURATIONS, keep_registered, register, unregister
 from e2e.service_account import as_service_account, gates_account
-from e2e.typed import tallygate
 from e2e.waiting import until
 
 _ROOT = Path(__file__).parents[1]
@@ -46,13 +45,13 @@ spec:
   hard: {example.com/dongle: 4}
 """
 _OTHERS = frozenset({"opaque-names", "quotas", "excluded-namespaces"})
-"""What other cases may have left something for."""
+"""Checks that leftovers of other cases may fail."""
 
 Found = dict[str, dict[str, Any]]
 
 
 class Doctor:
-    """A gate with the rights of its ServiceAccount, registered, and the command that looks at it."""
+    """A gate with the rights of its ServiceAccount, registered, and the command that checks it."""
 
     def __init__(self, cluster: Cluster, gate: GateProcess, folder: Path) -> None:
         self.cluster = cluster
@@ -65,14 +64,14 @@ class Doctor:
         self._policies = folder / "caps.yaml"  # of its own, since a case breaks those of the gate
         self._policies.write_text(_CAP)
 
-    def tallygate(self, *arguments: str) -> CompletedProcess[str]:
-        """A command of tallygate, typed where the printed commands are."""
+    def run_tallygate(self, *arguments: str) -> CompletedProcess[str]:
+        """Run a command of tallygate in the folder in which the printed commands run."""
         environment = {"KUBECONFIG": str(self.kubeconfig)}
-        return tallygate(self.cluster, *arguments, cwd=self._folder, environment=environment)
+        return run_tallygate(self.cluster, *arguments, cwd=self._folder, environment=environment)
 
     def look(self, *arguments: str) -> Found:
-        """What it finds, by check; `found` is what it found last."""
-        shown = self.tallygate(
+        """Return the results by check; `found` has the last ones."""
+        shown = self.run_tallygate(
             "doctor", f"--monitor={self.gate.monitor}", f"--policies={self._policies}", "-o", "json", *arguments
         )
         assert shown.returncode in {0, 1}, shown.stderr
@@ -83,7 +82,7 @@ class Doctor:
         return found
 
     def wrong(self) -> dict[str, str]:
-        """Which checks are not PASS, but for what other cases may have left."""
+        """Return the checks that are not PASS, with their results."""
         return {name: each["result"] for name, each in self.look().items() if each["result"] != "PASS"}
 
     def until_wrong(self, **expected: str) -> None:
@@ -93,23 +92,24 @@ class Doctor:
         def is_so() -> bool:
             found = self.wrong()
             return all(
-                found.get(name, "PASS") == wanted.get(name, "PASS") for name in {*found, *wanted} - self.ignored(wanted)
+                found.get(name, "PASS") == wanted.get(name, "PASS")
+                for name in {*found, *wanted} - self.get_ignored(wanted)
             )
 
         until(f"exactly {wanted} is found", is_so, _WITHIN, lambda: str(self.wrong()))
 
     @staticmethod
-    def ignored(wanted: dict[str, str]) -> frozenset[str]:
-        """What other cases may have left something for, unless this one is about it."""
+    def get_ignored(wanted: dict[str, str]) -> frozenset[str]:
+        """Return the checks that leftovers of other cases may fail, unless this case is about them."""
         return _OTHERS - wanted.keys()
 
     def fix(self, check: str) -> None:
-        """Type what it says that mends this."""
+        """Run the commands that doctor prints to fix a check."""
         commands = self.found[check]["fix"]
         assert commands, check
         for command in commands:
             program, *arguments = shlex.split(command)
-            done = self.cluster.kubectl(*arguments) if program == "kubectl" else self.tallygate(*arguments)
+            done = self.cluster.kubectl(*arguments) if program == "kubectl" else self.run_tallygate(*arguments)
             assert done.returncode == 0, f"{command}: {done.stderr}"
 
     def patch(self, path: str, *operations: Object) -> None:
@@ -117,7 +117,7 @@ class Doctor:
         api(self.cluster.kubeconfig).patch(path, operations, JSON)
 
     def webhook(self, path: str, name: str) -> tuple[int, Object]:
-        """A webhook as it is stored, and where in its configuration."""
+        """Return a webhook as it is stored, and its index in its configuration."""
         stored = api(self.cluster.kubeconfig).get(path)
         return next((index, each) for index, each in enumerate(stored["webhooks"]) if each["name"] == name)
 
@@ -129,7 +129,7 @@ class Doctor:
 
 @pytest.fixture(scope="module")
 def doctor(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doctor]:
-    """A gate that follows the cluster as its ServiceAccount and keeps its ledgers there, registered."""
+    """Run a gate that watches the cluster as its ServiceAccount with its ledgers there, registered."""
     cluster, folder = site.cluster, tmp_path_factory.mktemp("doctor")
     if not isinstance(site.gate, GateProcess):
         pytest.skip("it is about a gate of its own, beside the one of the site")
@@ -141,14 +141,14 @@ def doctor(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doc
     gate = GateProcess(folder / "gate", arguments=arguments)
     gate.start()
     try:
-        with registered(cluster, gate):
+        with keep_registered(cluster, gate):
             gate.write_policies(SHIPPED_FILES | {"dongles.yaml": _CAP})
             doctor = Doctor(cluster, gate, folder)
             doctor.until_wrong()
             yield doctor
     finally:
         gate.stop()
-        forget_ledgers(cluster, _OWN)
+        delete_ledgers(cluster, _OWN)
 
 
 @contextmanager
@@ -159,8 +159,8 @@ def _quota(cluster: Cluster, namespace: str, hard: dict[str, str]) -> Iterator[N
     api(cluster.kubeconfig).delete(f"{quotas}/other")
 
 
-def test_of_a_gate_that_is_well_every_point_passes(doctor: Doctor) -> None:
-    shown = doctor.tallygate("doctor", f"--monitor={doctor.gate.monitor}")
+def test_every_check_of_a_healthy_gate_passes(doctor: Doctor) -> None:
+    shown = doctor.run_tallygate("doctor", f"--monitor={doctor.gate.monitor}")
     assert shown.returncode == 0
     lines = [line for line in shown.stdout.splitlines() if not line.startswith(" ")]
     assert {line.split()[1] for line in lines if not line.startswith("PASS ")} <= _OTHERS
@@ -216,15 +216,13 @@ _BREAKS: dict[str, tuple[Break, dict[str, str]]] = {
 
 
 def _stranger() -> str:
-    """Another authority, as a caBundle."""
+    """Return the caBundle of another authority."""
     certificate = create_ca(datetime.now(UTC)).certificate
     return b64encode(certificate.public_bytes(Encoding.PEM)).decode()
 
 
 @pytest.mark.parametrize("broken", _BREAKS)
-def test_what_is_wrong_with_the_registration_is_found_and_mended_by_what_is_printed(
-    doctor: Doctor, broken: str
-) -> None:
+def test_a_wrong_registration_is_found_and_fixed_by_the_printed_commands(doctor: Doctor, broken: str) -> None:
     breaks, expected = _BREAKS[broken]
     breaks(doctor)
     doctor.until_wrong(**{name.replace("-", "_"): level for name, level in expected.items()})
@@ -232,7 +230,7 @@ def test_what_is_wrong_with_the_registration_is_found_and_mended_by_what_is_prin
     doctor.until_wrong()
 
 
-def test_who_mutates_pods_after_the_gate_is_seen(doctor: Doctor) -> None:
+def test_a_webhook_that_mutates_pods_after_the_gate_is_found(doctor: Doctor) -> None:
     _, webhook = doctor.webhook(_MUTATING, "mutate.tallygate.dev")
     later = {
         "metadata": {"name": "zz-later"},
@@ -242,7 +240,7 @@ def test_who_mutates_pods_after_the_gate_is_seen(doctor: Doctor) -> None:
                 "name": "later.example.com",
                 "clientConfig": {"url": "https://127.0.0.1:9/"},
                 "failurePolicy": "Ignore",
-                "objectSelector": {"matchLabels": {"nobody": "has-this"}},
+                "objectSelector": {"matchLabels": {"no-object": "has-this"}},
             }
         ],
     }
@@ -254,14 +252,14 @@ def test_who_mutates_pods_after_the_gate_is_seen(doctor: Doctor) -> None:
             in doctor.look()["reinvocation"]["reason"]
         )
         doctor.set(_MUTATING, "mutate.tallygate.dev", "reinvocationPolicy", "Never")
-        doctor.until_wrong(mutated_after="WARN")
+        doctor.until_wrong(reinvocation="WARN")
         doctor.fix("reinvocation")
         doctor.until_wrong()
     finally:
         ours.delete(f"{configurations}/zz-later")
 
 
-def test_a_registration_that_is_gone_is_told(doctor: Doctor) -> None:
+def test_a_deleted_registration_is_reported(doctor: Doctor) -> None:
     unregister(doctor.cluster)
     found = doctor.look()
     assert (found["registered"]["result"], found["reachable"]["result"]) == ("FAIL", "UNKNOWN")
@@ -270,7 +268,7 @@ def test_a_registration_that_is_gone_is_told(doctor: Doctor) -> None:
     doctor.until_wrong()
 
 
-def test_a_gate_that_is_away_is_told_in_the_words_of_the_api_server(doctor: Doctor) -> None:
+def test_a_gate_that_does_not_run_is_reported_in_the_words_of_the_api_server(doctor: Doctor) -> None:
     doctor.gate.stop()
     try:
         found = doctor.look()
@@ -282,30 +280,32 @@ def test_a_gate_that_is_away_is_told_in_the_words_of_the_api_server(doctor: Doct
     doctor.until_wrong()
 
 
-def test_a_right_that_was_taken_away_is_named(doctor: Doctor) -> None:
+def test_a_revoked_right_is_named(doctor: Doctor) -> None:
     role = api(doctor.cluster.kubeconfig).get(_ROLE)
     index, verbs = next(
         (index, rule["verbs"]) for index, rule in enumerate(role["rules"]) if "leases" in rule["resources"]
     )
     fewer = [each for each in verbs if each != "delete"]
     doctor.patch(_ROLE, {"op": "replace", "path": f"/rules/{index}/verbs", "value": fewer})
-    doctor.until_wrong(rights="FAIL")
+    doctor.until_wrong(permissions="FAIL")
     assert "delete leases.coordination.k8s.io" in doctor.found["permissions"]["reason"]
     doctor.fix("permissions")
     doctor.until_wrong()
 
 
-def test_a_definition_of_an_older_version_is_found_and_mended(doctor: Doctor) -> None:
+def test_a_definition_of_an_older_version_is_found_and_fixed(doctor: Doctor) -> None:
     path = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties/summary/properties/countedAt"
     doctor.patch(_DEFINITION, {"op": "remove", "path": path})
-    doctor.until_wrong(ledger_definition="FAIL")
+    doctor.until_wrong(crd="FAIL")
     assert "status.summary.countedAt" in doctor.found["crd"]["reason"]
     doctor.fix("crd")
     doctor.until_wrong()
 
 
-@pytest.mark.parametrize(("dongles", "who"), [("2", "the cap never speaks"), ("9", "the quota never speaks")])
-def test_a_quota_that_contradicts_a_cap_is_found_and_mended(
+@pytest.mark.parametrize(
+    ("dongles", "who"), [("2", "the cap never rejects a pod"), ("9", "the quota never rejects a pod")]
+)
+def test_a_quota_that_contradicts_a_cap_is_found_and_fixed(
     doctor: Doctor, namespace: str, dongles: str, who: str
 ) -> None:
     label(doctor.cluster, namespace, {"doctor": "looks"})
@@ -316,16 +316,16 @@ def test_a_quota_that_contradicts_a_cap_is_found_and_mended(
         doctor.until_wrong(quotas="PASS")
 
 
-def test_a_node_with_an_opaque_name_is_found_and_mended(site: Site, doctor: Doctor) -> None:
-    before = advertised(site.cluster, site.node)
+def test_a_node_with_an_opaque_name_is_found_and_fixed(site: Site, doctor: Doctor) -> None:
+    before = read_advertised(site.cluster, site.node)
     advertise(site.cluster, site.node, before | {"pod.alpha.kubernetes.io/opaque-int-resource-bananas": "5"})
     try:
         doctor.until_wrong(opaque_names="WARN")
         assert site.node in doctor.found["opaque-names"]["reason"]
         commands = [each for each in doctor.found["opaque-names"]["fix"] if site.node in each]
         assert len(commands) == 1
-        said(site.cluster, *shlex.split(commands[0])[1:])
-        assert advertised(site.cluster, site.node) == before
+        run_kubectl(site.cluster, *shlex.split(commands[0])[1:])
+        assert read_advertised(site.cluster, site.node) == before
     finally:
         advertise(site.cluster, site.node, before)
 
@@ -338,37 +338,37 @@ def test_policies_that_are_broken_are_found(doctor: Doctor) -> None:
     doctor.until_wrong()
 
 
-def test_a_certificate_that_ends_soon_is_found_and_mended(doctor: Doctor) -> None:
+def test_a_certificate_that_ends_soon_is_found_and_fixed(doctor: Doctor) -> None:
     names, made = parse_names([HERE]), datetime.now(UTC) - SERVING_LIFETIME + timedelta(days=1)
     write_serving_pair(
         doctor.gate.certificates, create_serving_certificate(read_ca(doctor.gate.certificates), names, made)
     )
-    doctor.gate.take_up_certificate()
+    doctor.gate.reload_certificate()
     doctor.until_wrong(certificate="WARN")
     assert "tallygate certs renew certs.d/" in doctor.found["certificate"]["fix"]
     doctor.fix("certificate")
-    doctor.gate.take_up_certificate()
+    doctor.gate.reload_certificate()
     doctor.until_wrong()
 
 
-def test_a_certificate_that_has_ended_is_found_and_mended(doctor: Doctor) -> None:
-    """Whether the API server still has a connection from before, and so reaches the gate, is not the case's to say."""
+def test_an_expired_certificate_is_found_and_fixed(doctor: Doctor) -> None:
+    """Ignore whether the API server still has a connection from before, and so reaches the gate."""
     names, end = parse_names([HERE]), datetime.now(UTC) + timedelta(seconds=5)
     write_serving_pair(
         doctor.gate.certificates,
         create_serving_certificate(read_ca(doctor.gate.certificates), names, end - SERVING_LIFETIME),
     )
-    doctor.gate.take_up_certificate()
+    doctor.gate.reload_certificate()
     until("it has ended", lambda: datetime.now(UTC) > end, _WITHIN)
     wanted = {"certificate": "FAIL", "trusted": "FAIL", "replicas": "FAIL"}
     until("it is found", lambda: wanted.items() <= doctor.wrong().items(), _WITHIN, lambda: str(doctor.wrong()))
     doctor.fix("certificate")
-    doctor.gate.take_up_certificate()
+    doctor.gate.reload_certificate()
     doctor.until_wrong()
 
 
-def test_who_may_not_look_is_told_what_he_could_not_see(doctor: Doctor, tmp_path: Path) -> None:
-    """As the gate's own ServiceAccount, which knows its own rights and hardly anything else."""
+def test_a_user_without_rights_gets_the_checks_that_he_cannot_see_as_unknown(doctor: Doctor, tmp_path: Path) -> None:
+    """Run it as the gate's own ServiceAccount, which knows its own rights and hardly anything else."""
     doctor.kubeconfig = as_service_account(doctor.cluster, _OWN, "tallygate", tmp_path / "kubeconfig")
     try:
         found = doctor.look()
@@ -380,10 +380,10 @@ def test_who_may_not_look_is_told_what_he_could_not_see(doctor: Doctor, tmp_path
     assert not [name for name, each in found.items() if each["result"] in {"FAIL", "WARN"} and name not in _OTHERS]
 
 
-def test_a_cluster_that_does_not_answer_is_misuse(doctor: Doctor, tmp_path: Path) -> None:
+def test_a_cluster_that_does_not_answer_is_a_usage_error(doctor: Doctor, tmp_path: Path) -> None:
     away = yaml.safe_load(doctor.cluster.kubeconfig.read_text())
     away["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:9"
     (tmp_path / "away").write_text(json.dumps(away))
-    shown = doctor.tallygate("doctor", "--kubeconfig", str(tmp_path / "away"))
+    shown = doctor.run_tallygate("doctor", "--kubeconfig", str(tmp_path / "away"))
     assert shown.returncode == 2
     assert shown.stderr.startswith("tallygate: the API server at https://127.0.0.1:9 does not answer: ")

@@ -1,6 +1,6 @@
-"""What a tenant tries who has `edit` in his namespace and nothing else, and what stands in his way.
+"""Attempts of a tenant who has `edit` in his namespace and nothing else, and what prevents them.
 
-docs/security.md tells of each case. Where the answer is not the gate's, the case shows whose it is.
+docs/security.md describes each case. Where the answer is not the gate's, the case shows whose it is.
 """
 
 import json
@@ -15,14 +15,14 @@ import httpx
 import pytest
 
 from e2e.api import MERGE, STRATEGIC, api
-from e2e.beside import keeping_gate
+from e2e.evasion_pods import BARE, EVASIONS, asking, asking_all, container_of, deployment_of, merge
+from e2e.extra_gates import run_ledger_gate
 from e2e.gates.process import GateProcess
 from e2e.load import CLIENTS
 from e2e.namespaces import label, new_namespace
-from e2e.pods import DONGLE, Pod, pod, sent, stored
+from e2e.pods import DONGLE, Pod, list_stored, pod, submit
 from e2e.ports import Cluster, Site
 from e2e.tenant import Tenant, tenant
-from e2e.tries import BARE, TRIES, asking, asking_all, container_of, deployment_of, merged
 from e2e.waiting import until
 
 _WITHIN = 120.0  # seconds
@@ -66,50 +66,50 @@ spec:
 
 @pytest.fixture(scope="module")
 def own(cluster: Cluster) -> Iterator[str]:
-    """The namespace of the gate's ledgers."""
+    """Create the namespace of the gate's ledgers."""
     with new_namespace(cluster, "gate-") as name:
         yield name
 
 
 @pytest.fixture(scope="module")
-def guarding(site: Site, own: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GateProcess]:
-    """A gate that follows the cluster and keeps its ledgers there, as in production but for the in-flight bound."""
+def ledger_gate(site: Site, own: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GateProcess]:
+    """Run a gate that watches the cluster with its ledgers there, as in production but for the in-flight bound."""
     folder = tmp_path_factory.mktemp("evasion") / "gate"
-    with keeping_gate(site, folder, {"evasion.yaml": _POLICIES}, own) as gate:
+    with run_ledger_gate(site, folder, {"evasion.yaml": _POLICIES}, own) as gate:
         yield gate
 
 
 @pytest.fixture
-def dev(site: Site, guarding: GateProcess, tmp_path: Path) -> Iterator[Tenant]:
-    """A tenant whose namespace may hold two dongles, and holds none."""
-    assert guarding.runs
+def dev(site: Site, ledger_gate: GateProcess, tmp_path: Path) -> Iterator[Tenant]:
+    """Yield a tenant whose namespace may use two dongles, and uses none."""
+    assert ledger_gate.runs
     with tenant(site.cluster, tmp_path, dongles="few") as made:
-        _until_let_in(site, made, "opens", "0")
+        _until_accepted(site, made, "opens", "0")
         made.api.delete(f"{made.pods}/opens")
         yield made
 
 
 @pytest.fixture(scope="module")
-def full(site: Site, guarding: GateProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenant]:
-    """A tenant whose namespace holds the two dongles that it may."""
-    assert guarding.runs
+def full(site: Site, ledger_gate: GateProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tenant]:
+    """Yield a tenant whose namespace uses the two dongles that it may."""
+    assert ledger_gate.runs
     with tenant(site.cluster, tmp_path_factory.mktemp("full"), dongles="few") as made:
-        _until_let_in(site, made, "first", "1")
+        _until_accepted(site, made, "first", "1")
         cpu = {"spec": {"containers": [container_of("main", **asking_all({DONGLE: "1", "cpu": "500m"}))]}}
-        assert made.create(merged(pod(site, "second"), cpu)).is_done
+        assert made.create(merge(pod(site, "second"), cpu)).is_done
         yield made
 
 
-def _until_let_in(site: Site, tenant: Tenant, name: str, dongles: str) -> None:
-    """A ledger that is new to its gate opens within moments."""
-    until(f"{name} is let in", lambda: tenant.create(pod(site, name, dongles)).is_done, _WITHIN)
+def _until_accepted(site: Site, tenant: Tenant, name: str, dongles: str) -> None:
+    """Wait until a pod is created: a ledger that is new to its gate is active within moments."""
+    until(f"{name} is accepted", lambda: tenant.create(pod(site, name, dongles)).is_done, _WITHIN)
 
 
-@pytest.mark.parametrize("what", TRIES)
-def test_a_pod_over_a_full_cap_is_refused_though_it(what: str, site: Site, full: Tenant) -> None:
-    refused = full.create(merged(pod(site, "third"), TRIES[what]))
-    assert _FULL in refused.refusal
-    assert stored(site, full.namespace) == {"first", "second"}
+@pytest.mark.parametrize("what", EVASIONS)
+def test_a_pod_over_a_full_cap_is_rejected_though_it(what: str, site: Site, full: Tenant) -> None:
+    refused = full.create(merge(pod(site, "third"), EVASIONS[what]))
+    assert _FULL in refused.rejection
+    assert list_stored(site, full.namespace) == {"first", "second"}
 
 
 def test_server_side_apply_by_another_manager_creates_nothing_more(site: Site, full: Tenant) -> None:
@@ -125,19 +125,19 @@ _NAMES = {
 
 
 @pytest.mark.parametrize("what", _NAMES)
-def test_a_name_that_only_looks_like_the_one_that_is_counted_is_refused(what: str, site: Site, full: Tenant) -> None:
+def test_a_name_that_only_looks_like_the_counted_one_is_rejected(what: str, site: Site, full: Tenant) -> None:
     name, sentence = _NAMES[what]
     spec: dict[str, Any] = (
         {"containers": [container_of("main", **asking(name))]} if name else {"containers": BARE, **asking(DONGLE)}
     )
-    assert sentence in full.create(merged(pod(site, "third"), {"spec": spec})).refusal
+    assert sentence in full.create(merge(pod(site, "third"), {"spec": spec})).rejection
 
 
 def test_a_name_in_capitals_is_another_resource_which_no_node_has(site: Site, full: Tenant) -> None:
-    """It is not counted, since it is not the dongle; and it never runs, as he is told."""
+    """Show that it is not counted, since it is not the dongle; and it never runs, as the warning says."""
     spec = {"containers": [container_of("main", **asking("example.com/Dongle"))]}
-    (told,) = full.create(merged(pod(site, "capital"), {"spec": spec}), dry=True).warnings
-    assert "no node advertises example.com/Dongle: did you mean example.com/dongle?" in told
+    (warning,) = full.create(merge(pod(site, "capital"), {"spec": spec}), dry=True).warnings
+    assert "no node advertises example.com/Dongle: did you mean example.com/dongle?" in warning
 
 
 _FORBIDDEN: dict[str, tuple[str, ...]] = {
@@ -153,68 +153,66 @@ _FORBIDDEN: dict[str, tuple[str, ...]] = {
 
 
 @pytest.mark.parametrize("what", _FORBIDDEN)
-def test_by_rbac_a_tenant_may_not_change(what: str, full: Tenant, own: str) -> None:
+def test_rbac_forbids_a_tenant_to_change(what: str, full: Tenant, own: str) -> None:
     arguments = [each.replace("NAMESPACE", full.namespace).replace("OWN", own) for each in _FORBIDDEN[what]]
     done = full.kubectl(*arguments)
     assert done.returncode
     assert re.search(r"\(Forbidden\)|is forbidden", done.stderr)
 
 
-def test_no_tenant_may_bind_resize_or_debug_a_pod_unless_somebody_lets_him(full: Tenant) -> None:
+def test_no_tenant_may_bind_resize_or_debug_a_pod_without_a_further_role(full: Tenant) -> None:
     for verb, part in (("create", "binding"), ("patch", "resize"), ("patch", "ephemeralcontainers")):
         done = full.kubectl("auth", "can-i", verb, "pods", f"--subresource={part}")
         assert done.stdout.strip() == "no"
 
 
-def test_who_may_resize_and_debug_gains_nothing_by_it(site: Site, full: Tenant) -> None:
-    """As the administrator does it. A resize is charged; a debugging container may ask for nothing at all."""
+def test_the_rights_to_resize_and_debug_evade_no_cap(site: Site, full: Tenant) -> None:
+    """Act as the administrator. A resize is charged; a debugging container may request nothing at all."""
     admin = api(site.cluster.kubeconfig)
     larger = {"spec": {"containers": [{"name": "main", **asking("cpu", "2")}]}}
     resized = admin.ask("PATCH", f"{full.pods}/second/resize", larger, kind=STRATEGIC)
-    assert "cap dongles of this namespace exceeded" in resized.refusal
+    assert "cap dongles of this namespace exceeded" in resized.rejection
     debugger = {"spec": {"ephemeralContainers": [container_of("d", **asking(DONGLE))]}}
     debugged = admin.ask("PATCH", f"{full.pods}/first/ephemeralcontainers", debugger, kind=STRATEGIC)
-    assert "resources" in debugged.refusal
+    assert "resources" in debugged.rejection
 
 
-def test_the_name_that_the_registration_passes_namespaces_over_by_is_no_label_that_anybody_can_change(
-    site: Site, full: Tenant
-) -> None:
-    """The API server writes it from the name itself, whoever asks (kubernetes/pkg/registry/core/namespace, v1.36)."""
+def test_no_user_can_change_the_label_by_which_the_registration_excludes_namespaces(site: Site, full: Tenant) -> None:
+    """Show that the API server writes it from the name (kubernetes/pkg/registry/core/namespace, v1.36)."""
     admin, namespace, name = api(site.cluster.kubeconfig), f"/api/v1/namespaces/{full.namespace}", _BY_NAME
     assert admin.ask("PATCH", namespace, {"metadata": {"labels": {name: "kube-system"}}}, kind=MERGE).is_done
     assert admin.get(namespace)["metadata"]["labels"][name] == full.namespace
 
 
-def test_pods_of_a_namespace_that_is_taken_out_of_its_cap_and_put_back_are_counted(site: Site, dev: Tenant) -> None:
-    """By who may edit namespaces: what came meanwhile is counted, and nothing more is let in."""
+def test_pods_of_a_namespace_that_leaves_its_cap_and_returns_are_counted(site: Site, dev: Tenant) -> None:
+    """Act as a user who may edit namespaces: pods of the meantime are counted, and nothing more is accepted."""
     label(site.cluster, dev.namespace, {"dongles": None})
     free = (dev.create(pod(site, f"free-{each}")).is_done for each in range(100))
-    until("the cap is gone", lambda: len(stored(site, dev.namespace)) > 2 or not next(free), _WITHIN)
+    until("the cap applies no more", lambda: len(list_stored(site, dev.namespace)) > 2 or not next(free), _WITHIN)
     label(site.cluster, dev.namespace, {"dongles": "few"})
-    until("they are counted", lambda: "cap dongles" in dev.create(pod(site, "more")).refusal, _WITHIN)
+    until("they are counted", lambda: "cap dongles" in dev.create(pod(site, "more")).rejection, _WITHIN)
 
 
-def test_what_is_deleted_and_held_by_a_finalizer_is_still_counted(site: Site, dev: Tenant) -> None:
-    held = merged(pod(site, "held", "2"), {"metadata": {"finalizers": ["example.com/stays"]}})
-    assert dev.create(held).is_done
-    dev.api.delete(f"{dev.pods}/held")
+def test_a_deleted_pod_with_a_finalizer_is_still_counted(site: Site, dev: Tenant) -> None:
+    stuck = merge(pod(site, "stuck", "2"), {"metadata": {"finalizers": ["example.com/stays"]}})
+    assert dev.create(stuck).is_done
+    dev.api.delete(f"{dev.pods}/stuck")
     try:
-        assert _FULL in dev.create(pod(site, "next")).refusal
+        assert _FULL in dev.create(pod(site, "next")).rejection
     finally:
-        dev.api.patch(f"{dev.pods}/held", {"metadata": {"finalizers": None}})
-    _until_let_in(site, dev, "next", "1")
+        dev.api.patch(f"{dev.pods}/stuck", {"metadata": {"finalizers": None}})
+    _until_accepted(site, dev, "next", "1")
 
 
-def test_an_eviction_gives_room_only_for_what_is_gone(site: Site, dev: Tenant) -> None:
+def test_an_eviction_frees_no_more_than_the_deleted_pod_used(site: Site, dev: Tenant) -> None:
     assert dev.create(pod(site, "whole", "2")).is_done
     evicted = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "whole"}}
     dev.api.create(f"{dev.pods}/whole/eviction", evicted)
     until("its room is back", lambda: dev.create(pod(site, "next", "2")).is_done, _WITHIN)
-    assert _FULL in dev.create(pod(site, "over")).refusal
+    assert _FULL in dev.create(pod(site, "over")).rejection
 
 
-def test_more_replicas_by_the_scale_subresource_are_pods_that_are_refused(site: Site, dev: Tenant) -> None:
+def test_pods_of_replicas_added_by_the_scale_subresource_are_rejected(site: Site, dev: Tenant) -> None:
     deployment = deployment_of(site, container_of("main", **asking(DONGLE)), replicas=1)
     assert dev.create(deployment).is_done
     web = dev.api.collection(deployment, dev.namespace) + "/web"
@@ -225,10 +223,10 @@ def test_more_replicas_by_the_scale_subresource_are_pods_that_are_refused(site: 
         return "".join(each["message"] for each in conditions if each["type"] == "ReplicaFailure")
 
     until("its controller was refused", lambda: _FULL in failure(), _WITHIN)
-    assert len(stored(site, dev.namespace)) == 2
+    assert len(list_stored(site, dev.namespace)) == 2
 
 
-def test_an_update_takes_no_template_past_a_rule_that_it_kept(site: Site, dev: Tenant) -> None:
+def test_an_updated_template_must_keep_the_rules(site: Site, dev: Tenant) -> None:
     kept = deployment_of(site, container_of("main", **asking(_COG)))
     assert dev.create(kept).is_done
     broken = deployment_of(site, container_of("main", **asking(_COG, "2")))
@@ -236,42 +234,42 @@ def test_an_update_takes_no_template_past_a_rule_that_it_kept(site: Site, dev: T
     assert "rule one-cog" in dev.kubectl(*arguments, stdin=json.dumps(broken)).stderr
 
 
-def test_a_pod_that_is_labelled_into_a_cap_is_charged_then(site: Site, dev: Tenant) -> None:
-    """A cap that counts by the pods' own labels counts what it is shown: that is no wall (docs/security.md)."""
+def test_a_pod_that_gets_the_label_of_a_cap_is_charged_then(site: Site, dev: Tenant) -> None:
+    """Show that a cap by the pods' own labels counts what it sees: that is no wall (docs/security.md)."""
     labelled = {
         "metadata": {"labels": {"tier": "gpu"}},
         "spec": {"containers": [container_of("main", **asking(_WIDGET))]},
     }
     plain = {"spec": labelled["spec"]}
-    _until_let_in(site, dev, "opens-it", "0")
-    until("the cap is open", lambda: dev.create(merged(pod(site, "in"), labelled)).is_done, _WITHIN)
-    assert "cap widgets-by-label" in dev.create(merged(pod(site, "second"), labelled)).refusal
-    assert dev.create(merged(pod(site, "outside"), plain)).is_done
+    _until_accepted(site, dev, "opens-it", "0")
+    until("the cap is active", lambda: dev.create(merge(pod(site, "in"), labelled)).is_done, _WITHIN)
+    assert "cap widgets-by-label" in dev.create(merge(pod(site, "second"), labelled)).rejection
+    assert dev.create(merge(pod(site, "outside"), plain)).is_done
     labelling = {"metadata": {"labels": {"tier": "gpu"}}}
-    assert "cap widgets-by-label" in dev.api.ask("PATCH", f"{dev.pods}/outside", labelling, kind=MERGE).refusal
+    assert "cap widgets-by-label" in dev.api.ask("PATCH", f"{dev.pods}/outside", labelling, kind=MERGE).rejection
 
 
-def test_a_cap_by_node_selector_does_not_see_who_says_it_otherwise(site: Site, dev: Tenant) -> None:
-    """The same: a node affinity says the same to the scheduler. Cap the resource, not the way to the node."""
+def test_a_cap_by_node_selector_does_not_count_pods_with_a_node_affinity(site: Site, dev: Tenant) -> None:
+    """Show the same: a node affinity is equivalent to the scheduler. Cap the resource, not the way to the node."""
     asks = {"spec": {"containers": [container_of("main", **asking(_GEAR))]}}
-    selecting = merged(asks, {"spec": {"nodeSelector": {"gears": "oiled"}}})
+    selecting = merge(asks, {"spec": {"nodeSelector": {"gears": "oiled"}}})
     term = {"matchExpressions": [{"key": "gears", "operator": "In", "values": ["oiled"]}]}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
-    until("the cap is open", lambda: dev.create(merged(pod(site, "in"), selecting)).is_done, _WITHIN)
-    assert "cap gears-by-node" in dev.create(merged(pod(site, "second"), selecting)).refusal
-    unseen = merged(asks, {"spec": {"affinity": {"nodeAffinity": required}}})
-    assert dev.create(merged(pod(site, "unseen"), unseen)).is_done
+    until("the cap is active", lambda: dev.create(merge(pod(site, "in"), selecting)).is_done, _WITHIN)
+    assert "cap gears-by-node" in dev.create(merge(pod(site, "second"), selecting)).rejection
+    unseen = merge(asks, {"spec": {"affinity": {"nodeAffinity": required}}})
+    assert dev.create(merge(pod(site, "unseen"), unseen)).is_done
 
 
-def test_a_pod_that_waits_and_is_led_into_a_cap_later_is_charged_then(site: Site, dev: Tenant) -> None:
-    """A node selector may be given to what waits behind a gate (kubernetes.io, "Pod Scheduling Readiness")."""
+def test_a_gated_pod_that_gets_a_node_selector_of_a_cap_is_charged_then(site: Site, dev: Tenant) -> None:
+    """Give a node selector to a gated pod, which may get one (kubernetes.io, "Pod Scheduling Readiness")."""
     asks = {"spec": {"containers": [container_of("main", **asking(_GEAR))]}}
-    selecting = merged(asks, {"spec": {"nodeSelector": {"gears": "oiled"}}})
-    waiting = merged(asks, {"spec": {"schedulingGates": [{"name": "example.com/wait"}]}})
-    until("the cap is open", lambda: dev.create(merged(pod(site, "in"), selecting)).is_done, _WITHIN)
-    assert dev.create(merged(pod(site, "waiting"), waiting)).is_done
+    selecting = merge(asks, {"spec": {"nodeSelector": {"gears": "oiled"}}})
+    waiting = merge(asks, {"spec": {"schedulingGates": [{"name": "example.com/wait"}]}})
+    until("the cap is active", lambda: dev.create(merge(pod(site, "in"), selecting)).is_done, _WITHIN)
+    assert dev.create(merge(pod(site, "waiting"), waiting)).is_done
     led = {"spec": {"nodeSelector": {"gears": "oiled"}}}
-    assert "cap gears-by-node" in dev.api.ask("PATCH", f"{dev.pods}/waiting", led, kind=STRATEGIC).refusal
+    assert "cap gears-by-node" in dev.api.ask("PATCH", f"{dev.pods}/waiting", led, kind=STRATEGIC).rejection
 
 
 _UNASKED = {
@@ -281,64 +279,64 @@ _UNASKED = {
 
 
 @pytest.mark.parametrize("what", _UNASKED)
-def test_devices_that_are_taken_without_asking_are_for_pod_security_to_refuse(
-    what: str, site: Site, dev: Tenant
-) -> None:
-    """The gate counts what is asked for. Who may run such pods need not ask."""
+def test_devices_used_without_a_request_are_for_pod_security_to_reject(what: str, site: Site, dev: Tenant) -> None:
+    """Show that the gate counts requests. A user who may run such pods needs no request."""
     taking = {**pod(site, "taking"), "spec": _UNASKED[what]}
     assert dev.create(taking, dry=True).is_done
     label(site.cluster, dev.namespace, {"pod-security.kubernetes.io/enforce": "baseline"})
-    refused = 'violates PodSecurity "baseline'  # once the API server's own watch has told it of the label
-    until("such pods are refused", lambda: refused in dev.create(taking, dry=True).refusal, _WITHIN)
+    refused = 'violates PodSecurity "baseline'  # once the API server's own watch has reported the label
+    until("such pods are refused", lambda: refused in dev.create(taking, dry=True).rejection, _WITHIN)
 
 
-def test_who_has_edit_can_be_any_service_account_of_his_own_namespace(site: Site, dev: Tenant) -> None:
-    """So an exemption for one of those is an exemption for him (`impersonate` in the ClusterRole edit, v1.36)."""
-    two = merged(pod(site, "two"), {"spec": {"containers": [container_of("main", **asking(_COG, "2"))]}})
-    assert "rule one-cog" in dev.create(two).refusal
+def test_a_tenant_with_edit_can_impersonate_any_service_account_of_his_namespace(site: Site, dev: Tenant) -> None:
+    """Show that an exemption for one of those is one for him (`impersonate` in the ClusterRole edit, v1.36)."""
+    two = merge(pod(site, "two"), {"spec": {"containers": [container_of("main", **asking(_COG, "2"))]}})
+    assert "rule one-cog" in dev.create(two).rejection
     dev.api.create(f"/api/v1/namespaces/{dev.namespace}/serviceaccounts", {"metadata": {"name": "trusted"}})
     dev.bind("trusted")
     exempt = {"Impersonate-User": f"system:serviceaccount:{dev.namespace}:trusted"}
     until("the exempt may", lambda: dev.create(two, headers=exempt).is_done, _WITHIN)
 
 
-def test_break_glass_is_for_whom_the_cluster_lets_into_the_group(site: Site, full: Tenant) -> None:
+def test_break_glass_needs_membership_in_a_group_that_the_cluster_controls(site: Site, full: Tenant) -> None:
     over = json.dumps(pod(site, "over"))
     asks = ("create", "--filename=-", "--dry-run=server", f"--namespace={full.namespace}")
-    as_group = ("--as=somebody", "--as-group=break-glass", "--as-group=system:masters")
+    as_group = ("--as=a-user", "--as-group=break-glass", "--as-group=system:masters")
     assert site.cluster.kubectl(*asks, *as_group, stdin=over).returncode == 0
-    tried = full.kubectl("create", "--filename=-", "--validate=false", *as_group, stdin=over)
-    assert "cannot impersonate" in tried.stderr
+    done = full.kubectl("create", "--filename=-", "--validate=false", *as_group, stdin=over)
+    assert "cannot impersonate" in done.stderr
 
 
-def test_a_claim_for_a_device_is_not_what_a_cap_counts(site: Site, full: Tenant) -> None:
-    """Devices asked for by ResourceClaim have no name that a cap could count; a ResourceQuota counts claims."""
+def test_a_cap_does_not_count_resource_claims(site: Site, full: Tenant) -> None:
+    """Show that devices by ResourceClaim have no name that a cap could count; a ResourceQuota counts claims."""
     spec = {
         "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}],
         "containers": [container_of("main", resources={"claims": [{"name": "gpu"}]})],
     }
-    assert full.create(merged(pod(site, "claims"), {"spec": spec}), dry=True).is_done
+    assert full.create(merge(pod(site, "claims"), {"spec": spec}), dry=True).is_done
 
 
-def test_a_forged_review_takes_room_for_a_moment_and_never_gives_any(
-    site: Site, dev: Tenant, guarding: GateProcess
+def test_a_forged_review_reserves_for_a_moment_and_never_frees_anything(
+    site: Site, dev: Tenant, ledger_gate: GateProcess
 ) -> None:
-    """Of a gate that asks its callers for nothing. With a token or an authority it does not listen to them at all.
+    """Send reviews to a gate that authenticates no callers. With a token or an authority it rejects them.
 
     That is shown in tests/server/test_serving.py, for both.
     """
     for each in ("u-forged-1", "u-forged-2"):
-        assert _forged(guarding, dev.namespace, each, "CREATE", ("", "1"))
-    assert "used 0, reserved 2, hard 2" in dev.create(pod(site, "honest", "2")).refusal
-    _until_let_in(site, dev, "honest", "2")
+        assert _allows_forged_review(ledger_gate, dev.namespace, each, "CREATE", ("", "1"))
+    assert "used 0, reserved 2, hard 2" in dev.create(pod(site, "honest", "2")).rejection
+    _until_accepted(site, dev, "honest", "2")
     uid = dev.api.get(f"{dev.pods}/honest")["metadata"]["uid"]
-    assert _forged(guarding, dev.namespace, uid, "UPDATE", ("2", "0"))
-    assert _forged(guarding, dev.namespace, uid, "DELETE", ("2", ""))
-    assert _FULL in dev.create(pod(site, "over")).refusal
+    assert _allows_forged_review(ledger_gate, dev.namespace, uid, "UPDATE", ("2", "0"))
+    assert _allows_forged_review(ledger_gate, dev.namespace, uid, "DELETE", ("2", ""))
+    assert _FULL in dev.create(pod(site, "over")).rejection
 
 
-def _forged(gate: GateProcess, namespace: str, uid: str, operation: str, dongles: tuple[str, str]) -> bool:
-    """Whether the gate allows what anybody says to it that reaches its port: a pod that asked for so many, and asks."""
+def _allows_forged_review(
+    gate: GateProcess, namespace: str, uid: str, operation: str, dongles: tuple[str, str]
+) -> bool:
+    """Return whether the gate allows a review by any client of its port: a pod with these requests before and after."""
     before, after = (
         {
             "metadata": {"name": "forged", "uid": uid},
@@ -362,19 +360,22 @@ def _forged(gate: GateProcess, namespace: str, uid: str, operation: str, dongles
     return allowed
 
 
-def test_thousands_of_creates_against_a_full_cap_hold_up_no_other_tenant(
-    site: Site, full: Tenant, dev: Tenant, guarding: GateProcess
+def test_thousands_of_creates_against_a_full_cap_delay_no_other_tenant(
+    site: Site, full: Tenant, dev: Tenant, ledger_gate: GateProcess
 ) -> None:
-    """As fast as eight clients are answered, which is more than 10,000 a minute where the machine is not busy."""
-    before = guarding.metrics()
+    """Create as fast as eight clients are answered: more than 10,000 a minute where the machine is not busy."""
+    before = ledger_gate.metrics()
     with full.http(CLIENTS) as http, ThreadPoolExecutor(CLIENTS) as pool:
         hammering = [pool.submit(_refusals, http, pod(site, "third")) for _ in range(CLIENTS)]
-        served = [sent(site, dev.namespace, f"mine-{each}", "0") for each in range(8)]
+        served = [submit(site, dev.namespace, f"mine-{each}", "0") for each in range(8)]
         statuses = [status for each in hammering for status in each.result()]
-    assert [each.refusal for each in served if not each.is_done] == []
+    assert [each.rejection for each in served if not each.is_done] == []
     assert statuses == [HTTPStatus.FORBIDDEN] * (CLIENTS * _REFUSALS)
-    assert _of(guarding.metrics(), "ledger_batch_size_sum") - _of(before, "ledger_batch_size_sum") < 100
-    assert stored(site, full.namespace) == {"first", "second"}
+    assert (
+        _read_metric(ledger_gate.metrics(), "ledger_batch_size_sum") - _read_metric(before, "ledger_batch_size_sum")
+        < 100
+    )
+    assert list_stored(site, full.namespace) == {"first", "second"}
 
 
 _REFUSALS = 125  # of each client
@@ -384,8 +385,8 @@ def _refusals(http: httpx.Client, manifest: Pod) -> list[int]:
     return [http.post("/pods", json=manifest).status_code for _ in range(_REFUSALS)]
 
 
-def _of(metrics: str, name: str) -> float:
-    """The value of a metric without labels."""
+def _read_metric(metrics: str, name: str) -> float:
+    """Return the value of a metric without labels."""
     found = re.search(rf"^tallygate_{name} (\S+)$", metrics, re.MULTILINE)
-    assert found, f"{name} is not told"
+    assert found, f"{name} is missing"
     return float(found[1])

@@ -1,4 +1,4 @@
-"""What `kubectl describe` tells of a workload whose pods are refused, or let in with a warning."""
+"""Events in `kubectl describe` of a workload whose pods are rejected, or accepted with a warning."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from e2e.api import Answer, Object, api
-from e2e.beside import following_gate, see_that_gates_are_processes
+from e2e.command_output import run_kubectl
+from e2e.extra_gates import require_gate_process, run_watching_gate
 from e2e.gates.process import GateProcess
 from e2e.ledgers import define_ledgers
 from e2e.namespaces import label
 from e2e.pods import DONGLE, Pod, pod
 from e2e.ports import Cluster, Site
-from e2e.said import said
 from e2e.service_account import gates_account
 from e2e.waiting import until
 
@@ -30,15 +30,15 @@ spec:
 
 
 @pytest.fixture(scope="module")
-def telling(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GateProcess]:
-    """A gate with the rights of its ServiceAccount as it is shipped, and no more."""
-    see_that_gates_are_processes(site)
+def event_gate(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GateProcess]:
+    """Run a gate with the rights of its ServiceAccount as it is shipped, and no more."""
+    require_gate_process(site)
     define_ledgers(site.cluster)
-    folder = tmp_path_factory.mktemp("telling")
+    folder = tmp_path_factory.mktemp("events")
     kubeconfig = gates_account(site.cluster, folder, "cluster-access")
     policies = {"dongles.yaml": _CAP}
     arguments = ("--in-flight-bound=2s",)
-    with following_gate(site, folder / "gate", policies, arguments=arguments, kubeconfig=kubeconfig) as gate:
+    with run_watching_gate(site, folder / "gate", policies, arguments=arguments, kubeconfig=kubeconfig) as gate:
         yield gate
 
 
@@ -54,7 +54,7 @@ def _asking(site: Site) -> Pod:
 
 
 def _events(cluster: Cluster, namespace: str) -> dict[str, dict[str, Any]]:
-    """The gate's own, by their reason."""
+    """Return the gate's own events, by their reason."""
     return {each["reason"]: each for each in _own(cluster, namespace)}
 
 
@@ -68,12 +68,19 @@ def _refusals(cluster: Cluster, namespace: str) -> int:
     return count
 
 
-def test_a_replica_set_says_what_kubectl_apply_could_not(site: Site, namespace: str, telling: GateProcess) -> None:
+def test_a_replica_set_gets_events_that_kubectl_apply_could_not_show(
+    site: Site, namespace: str, event_gate: GateProcess
+) -> None:
     cluster = site.cluster
     label(cluster, namespace, {"dongles": "few"})
-    until("the cap is open", lambda: _would_be(cluster, namespace, _asking(site)).is_done, _WITHIN)
+    until("the cap is active", lambda: _ask_dry(cluster, namespace, _asking(site)).is_done, _WITHIN)
     api(cluster.kubeconfig).create(f"/apis/apps/v1/namespaces/{namespace}/deployments", _deployment(site, 4))
-    until("both are told", lambda: _events(cluster, namespace).keys() == {"Refused", "Warned"}, _WITHIN, telling.log)
+    until(
+        "both events are written",
+        lambda: _events(cluster, namespace).keys() == {"Refused", "Warned"},
+        _WITHIN,
+        event_gate.log,
+    )
     found = _events(cluster, namespace)
     (replica_set,) = api(cluster.kubeconfig).items(f"/apis/apps/v1/namespaces/{namespace}/replicasets")
     owner = replica_set["metadata"]
@@ -81,39 +88,39 @@ def test_a_replica_set_says_what_kubectl_apply_could_not(site: Site, namespace: 
         assert (each["involvedObject"]["kind"], each["involvedObject"]["uid"]) == ("ReplicaSet", owner["uid"])
     assert f"charged 2 {DONGLE}, soft 1, hard 2 (TG202, cap dongles)" in found["Warned"]["message"]
     assert f"cap dongles of this namespace exceeded: requested 1 {DONGLE}, used" in found["Refused"]["message"]
-    described = said(cluster, "describe", "replicaset", owner["name"], f"--namespace={namespace}")
+    described = run_kubectl(cluster, "describe", "replicaset", owner["name"], f"--namespace={namespace}")
     assert "TG202, cap dongles" in described
-    assert "forbidden" not in telling.log()
+    assert "forbidden" not in event_gate.log()
 
 
-def _would_be(cluster: Cluster, namespace: str, made: Pod) -> Answer:
-    """The answer to its creation, if it were created now."""
+def _ask_dry(cluster: Cluster, namespace: str, made: Pod) -> Answer:
+    """Return the answer to its creation, as a dry run."""
     return api(cluster.kubeconfig).ask("POST", f"/api/v1/namespaces/{namespace}/pods", made, query={"dryRun": "All"})
 
 
-def test_a_series_is_one_event_that_counts_and_keeps_its_words_current(
-    site: Site, namespace: str, telling: GateProcess
+def test_a_series_is_one_event_with_a_count_and_the_latest_message(
+    site: Site, namespace: str, event_gate: GateProcess
 ) -> None:
     cluster = site.cluster
     label(cluster, namespace, {"dongles": "few"})
-    until("the cap is open", lambda: _would_be(cluster, namespace, _asking(site)).is_done, _WITHIN)
+    until("the cap is active", lambda: _ask_dry(cluster, namespace, _asking(site)).is_done, _WITHIN)
     api(cluster.kubeconfig).create(f"/apis/apps/v1/namespaces/{namespace}/deployments", _deployment(site, 4))
-    until("the same is said again", lambda: _refusals(cluster, namespace) >= 3, _WITHIN, telling.log)
+    until("the same event is counted again", lambda: _refusals(cluster, namespace) >= 3, _WITHIN, event_gate.log)
     assert sorted(each["reason"] for each in _own(cluster, namespace)) == ["Refused", "Warned"]
 
 
-def test_nothing_is_said_of_a_dry_run_nor_of_a_pod_that_nobody_owns(
-    site: Site, namespace: str, telling: GateProcess
+def test_no_event_is_written_for_a_dry_run_or_a_pod_without_owner(
+    site: Site, namespace: str, event_gate: GateProcess
 ) -> None:
     cluster, ours, pods = site.cluster, api(site.cluster.kubeconfig), f"/api/v1/namespaces/{namespace}/pods"
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u-1", "controller": True}
     owned = _asking(site)
     owned["metadata"]["ownerReferences"] = [owner]
     owned["spec"]["containers"][0]["resources"] = {"limits": {DONGLE: "1"}, "requests": {DONGLE: "2"}}
-    assert not _would_be(cluster, namespace, owned).is_done
+    assert not _ask_dry(cluster, namespace, owned).is_done
     del owned["metadata"]["ownerReferences"]
     assert not ours.ask("POST", pods, owned).is_done
     owned["metadata"]["ownerReferences"] = [owner]
     assert not ours.ask("POST", pods, owned).is_done
-    until("the last is told", lambda: "Refused" in _events(cluster, namespace), _WITHIN, telling.log)
+    until("the last event is written", lambda: "Refused" in _events(cluster, namespace), _WITHIN, event_gate.log)
     assert _events(cluster, namespace)["Refused"]["count"] == 1

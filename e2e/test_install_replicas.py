@@ -1,4 +1,4 @@
-"""What the overlay `ha` is for: a replica is deleted or killed while clients create pods, and somebody looks at all."""
+"""The purpose of the overlay `ha`: a replica is deleted or killed while clients create pods; readiness shows all."""
 
 import json
 import re
@@ -8,16 +8,22 @@ from http import HTTPStatus
 
 import pytest
 
-from e2e.installation.desk import Desk
-from e2e.installation.going import Heard, delete, kill, until_whole, while_the_leader_goes
-from e2e.installation.pages import commands
-from e2e.installation.tried import cap, fill, pods, refuses, until_it_refuses
-from e2e.installation.vacated import Vacant, vacated
-from e2e.installation.ways import Kustomized
+from e2e.installation.admin_shell import AdminShell
+from e2e.installation.install_methods import KustomizeInstall
+from e2e.installation.installed_checks import fill_cap, format_cap, list_gate_pods, rejects_fraction, until_it_rejects
+from e2e.installation.leader_loss import (
+    ClientAnswers,
+    delete_pod,
+    kill_process,
+    record_answers_during,
+    until_replicas_ready,
+)
+from e2e.installation.pages import read_commands
+from e2e.installation.vacant_cluster import VacantCluster, vacate
 from e2e.load import CLIENTS, STORED, Answer, Clients
 from e2e.namespaces import new_namespace
 from e2e.ports import Site
-from e2e.rolling import failed
+from e2e.rolling import find_failed
 
 _OWN = "--namespace=tallygate-system"
 
@@ -26,33 +32,33 @@ _OWN = "--namespace=tallygate-system"
 class Ha:
     """The gate by the overlay `ha`, and a namespace whose pods its cap counts."""
 
-    desk: Desk
+    shell: AdminShell
     namespace: str
 
 
 @pytest.fixture(scope="module")
-def vacant(site: Site) -> Iterator[Vacant]:
-    """The cluster without the site's own gate."""
-    with vacated(site) as found:
+def vacant(site: Site) -> Iterator[VacantCluster]:
+    """Yield the cluster without the site's own gate."""
+    with vacate(site) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
-def ha(site: Site, vacant: Vacant, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ha]:
-    """Installed as the page says, with an open ledger."""
-    desk, way = Desk(site.cluster, tmp_path_factory.mktemp("ha")), Kustomized("ha")
+def ha(site: Site, vacant: VacantCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ha]:
+    """Install it as the page says, with an active ledger."""
+    shell, way = AdminShell(site.cluster, tmp_path_factory.mktemp("ha")), KustomizeInstall("ha")
     with new_namespace(site.cluster) as namespace:
-        way.install(desk, vacant.image, cap(namespace))
-        until_it_refuses(site.cluster)
-        fill(site, namespace, "first")
-        yield Ha(desk, namespace)
-        way.uninstall(desk)
+        way.install(shell, vacant.image, format_cap(namespace))
+        until_it_rejects(site.cluster)
+        fill_cap(site, namespace, "first")
+        yield Ha(shell, namespace)
+        way.uninstall(shell)
 
 
-def _lost(site: Site, ha: Ha, heard: Heard) -> list[Answer]:
-    """Who was not served: told of a fault of the cluster, and served when he asks again; afterwards all are."""
-    lost = failed(heard.meanwhile)
-    assert failed(heard.afterwards) == []
+def _find_lost(site: Site, ha: Ha, answers: ClientAnswers) -> list[Answer]:
+    """Return the failed creates: answered with a fault of the cluster, and stored by a retry."""
+    lost = find_failed(answers.during)
+    assert find_failed(answers.after) == []
     assert {each.status for each in lost} <= {HTTPStatus.INTERNAL_SERVER_ERROR}
     with Clients(site.cluster, ha.namespace) as clients:
         assert {clients.create_one(each.pod).status for each in lost} <= {STORED}
@@ -60,30 +66,30 @@ def _lost(site: Site, ha: Ha, heard: Heard) -> list[Answer]:
 
 
 def test_a_replica_that_is_deleted_leaves_another_that_refuses(site: Site, ha: Ha) -> None:
-    until_whole(site.cluster)
-    ha.desk.type(f"kubectl {_OWN} delete pod {pods(site.cluster)[0]} --wait=false")
-    assert all(refuses(site.cluster) for _ in range(20))
+    until_replicas_ready(site.cluster)
+    ha.shell.run(f"kubectl {_OWN} delete pod {list_gate_pods(site.cluster)[0]} --wait=false")
+    assert all(rejects_fraction(site.cluster) for _ in range(20))
 
 
 def test_while_the_leader_is_deleted_no_create_fails(site: Site, ha: Ha) -> None:
-    assert _lost(site, ha, while_the_leader_goes(site, ha.namespace, delete(site.cluster))) == []
+    assert _find_lost(site, ha, record_answers_during(site, ha.namespace, delete_pod(site.cluster))) == []
 
 
-def test_a_leader_that_is_deleted_by_force_takes_along_no_more_than_what_it_was_just_asked(site: Site, ha: Ha) -> None:
-    """It still hears of its end, and has a second or two for what it was asked."""
-    forced = delete(site.cluster, "--force", "--grace-period=0")
-    assert len(_lost(site, ha, while_the_leader_goes(site, ha.namespace, forced))) <= CLIENTS
+def test_a_leader_that_is_deleted_by_force_loses_only_the_requests_under_way(site: Site, ha: Ha) -> None:
+    """Show that it still gets SIGTERM, and a second or two for the requests under way."""
+    forced = delete_pod(site.cluster, "--force", "--grace-period=0")
+    assert len(_find_lost(site, ha, record_answers_during(site, ha.namespace, forced))) <= CLIENTS
 
 
-def test_a_leader_that_is_killed_loses_who_is_sent_to_it_until_the_kubelet_has_seen_it(site: Site, ha: Ha) -> None:
-    """As by the kernel, for want of memory. Until then the Service leads there; the other serves on."""
-    _lost(site, ha, while_the_leader_goes(site, ha.namespace, kill(site.cluster)))
+def test_a_leader_that_is_killed_loses_requests_until_the_kubelet_has_noticed(site: Site, ha: Ha) -> None:
+    """Kill it as the kernel does, for want of memory. Until then the Service leads there; the other serves on."""
+    _find_lost(site, ha, record_answers_during(site, ha.namespace, kill_process(site.cluster)))
 
 
 def test_the_runbook_shows_the_readiness_of_every_replica(site: Site, ha: Ha) -> None:
-    until_whole(site.cluster)
-    (command,) = (each for each in commands("operate.md", "By what is seen")[0] if "readyz" in each)
-    said_of = dict(re.findall(r"^pod/(\S+)\n(\{.*\})$", ha.desk.type(command), re.MULTILINE))
-    assert sorted(said_of) == pods(site.cluster)
-    checks = [json.loads(text)["checks"] for text in said_of.values()]
+    until_replicas_ready(site.cluster)
+    (command,) = (each for each in read_commands("operate.md", "By what is seen")[0] if "readyz" in each)
+    readiness_by_pod = dict(re.findall(r"^pod/(\S+)\n(\{.*\})$", ha.shell.run(command), re.MULTILINE))
+    assert sorted(readiness_by_pod) == list_gate_pods(site.cluster)
+    checks = [json.loads(text)["checks"] for text in readiness_by_pod.values()]
     assert [each["leader-election"]["leader"] for each in checks].count(True) == 1

@@ -45,9 +45,9 @@ def test_an_object_of_a_megabyte_is_created_and_updated(cluster: Cluster, namesp
 
 
 @pytest.mark.usefixtures("gate")
-def test_a_mistake_in_an_object_of_a_megabyte_is_told(cluster: Cluster, namespace: str) -> None:
+def test_a_mistake_in_an_object_of_a_megabyte_is_reported(cluster: Cluster, namespace: str) -> None:
     pod = _objects()["pod"]
     pod["spec"]["containers"][0]["resources"] = _FRACTION
-    refusal = api(cluster.kubeconfig).ask("POST", f"/api/v1/namespaces/{namespace}/pods", pod).refusal
+    refusal = api(cluster.kubeconfig).ask("POST", f"/api/v1/namespaces/{namespace}/pods", pod).rejection
     assert "1500m is not a whole number" in refusal
     assert "TG101" in refusal

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from e2e.command_output import run_kubectl
 from e2e.errors import ClusterError
 from e2e.local.build import kubernetes_version
 from e2e.local.cluster import LocalCluster
 from e2e.ports import Site
-from e2e.site_node import restore_node
+from e2e.suite_node import restore_node
 
 _ROOT = Path(__file__).parent.parent
 _MANIFESTS = Path(__file__).parent / "manifests"
@@ -24,21 +25,17 @@ _BANANAS = "pod.alpha.kubernetes.io/opaque-int-resource-bananas"
 
 @pytest.fixture(scope="session")
 def cluster(site: Site) -> LocalCluster:
-    """The local control plane; elsewhere there is nothing to see here."""
+    """Return the local control plane; elsewhere there is nothing to test here."""
     if not isinstance(site.cluster, LocalCluster):
         pytest.skip("it is about the local control plane itself")
     return site.cluster
 
 
-def _said(cluster: LocalCluster, *args: str) -> str:
-    done = cluster.kubectl(*args)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def _pods(cluster: LocalCluster, namespace: str, phase: str) -> list[dict[str, Any]]:
-    said = _said(cluster, "get", "pods", "-n", namespace, f"--field-selector=status.phase={phase}", "--output=json")
-    items: list[dict[str, Any]] = json.loads(said)["items"]
+    output = run_kubectl(
+        cluster, "get", "pods", "-n", namespace, f"--field-selector=status.phase={phase}", "--output=json"
+    )
+    items: list[dict[str, Any]] = json.loads(output)["items"]
     return items
 
 
@@ -51,31 +48,31 @@ def _runs(pid: int) -> bool:
 
 
 def test_kubectl_and_the_server_say_which_version_they_are(cluster: LocalCluster) -> None:
-    said = json.loads(_said(cluster, "version", "--output=json"))
-    versions = {said["clientVersion"]["gitVersion"], said["serverVersion"]["gitVersion"]}
+    output = json.loads(run_kubectl(cluster, "version", "--output=json"))
+    versions = {output["clientVersion"]["gitVersion"], output["serverVersion"]["gitVersion"]}
     assert versions == {kubernetes_version()} == {"v1.36.3"}
 
 
 def test_the_api_server_is_ready_and_so_is_the_node(site: Site, cluster: LocalCluster) -> None:
-    assert _said(cluster, "get", "--raw", "/readyz") == "ok"
+    assert run_kubectl(cluster, "get", "--raw", "/readyz") == "ok"
     ready = '{.status.conditions[?(@.type=="Ready")].status}'
-    assert _said(cluster, "get", "node", site.node, f"--output=jsonpath={ready}") == "True"
+    assert run_kubectl(cluster, "get", "node", site.node, f"--output=jsonpath={ready}") == "True"
 
 
 def test_the_node_lives_by_its_lease_so_that_no_change_of_it_puts_off_its_heartbeat(
     site: Site, cluster: LocalCluster
 ) -> None:
-    lease = json.loads(_said(cluster, "get", "lease", site.node, "-n", "kube-node-lease", "--output=json"))
+    lease = json.loads(run_kubectl(cluster, "get", "lease", site.node, "-n", "kube-node-lease", "--output=json"))
     assert lease["spec"]["renewTime"]
     assert lease["spec"]["leaseDurationSeconds"] < _TAKEN_FOR_DEAD
 
 
-def test_rbac_holds_and_service_accounts_have_signed_tokens(cluster: LocalCluster, namespace: str) -> None:
-    token = _said(cluster, "create", "token", "default", "-n", namespace).strip()
+def test_rbac_is_enforced_and_service_accounts_have_signed_tokens(cluster: LocalCluster, namespace: str) -> None:
+    token = run_kubectl(cluster, "create", "token", "default", "-n", namespace).strip()
     assert token.count(".") == 2
     user = f"system:serviceaccount:{namespace}:default"
     # Without the administrator's kubeconfig, whose certificate would speak louder than the token.
-    server = _said(cluster, "config", "view", "--minify", "--output=jsonpath={.clusters[0].cluster.server}")
+    server = run_kubectl(cluster, "config", "view", "--minify", "--output=jsonpath={.clusters[0].cluster.server}")
     authority = cluster.folder / "credentials" / "ca.crt"
     done = cluster.kubectl(
         "--kubeconfig=/dev/null", f"--server={server}", f"--certificate-authority={authority}", f"--token={token}",
@@ -87,12 +84,12 @@ def test_rbac_holds_and_service_accounts_have_signed_tokens(cluster: LocalCluste
 
 def test_four_dongles_run_four_pods_and_two_wait(site: Site, cluster: LocalCluster, namespace: str) -> None:
     restore_node(site, namespace)
-    _said(cluster, "apply", "-n", namespace, "-f", str(_MANIFESTS / "dongles.yaml"))
+    run_kubectl(cluster, "apply", "-n", namespace, "-f", str(_MANIFESTS / "dongles.yaml"))
     available = "--for=jsonpath={.status.availableReplicas}=4"
-    _said(cluster, "wait", available, "--timeout=240s", "-n", namespace, "deployment/dongles")
+    run_kubectl(cluster, "wait", available, "--timeout=240s", "-n", namespace, "deployment/dongles")
     waiting = _pods(cluster, namespace, "Pending")
     names = [f"pod/{pod['metadata']['name']}" for pod in waiting]
-    _said(cluster, "wait", "--for=condition=PodScheduled=False", "--timeout=240s", "-n", namespace, *names)
+    run_kubectl(cluster, "wait", "--for=condition=PodScheduled=False", "--timeout=240s", "-n", namespace, *names)
     assert len(_pods(cluster, namespace, "Running")) == 4
     reasons = [pod["status"]["conditions"][0]["message"] for pod in _pods(cluster, namespace, "Pending")]
     assert len(reasons) == 2
@@ -100,16 +97,16 @@ def test_four_dongles_run_four_pods_and_two_wait(site: Site, cluster: LocalClust
 
 
 def test_kubernetes_stores_one_and_a_half_opaque_bananas(cluster: LocalCluster, namespace: str) -> None:
-    _said(cluster, "apply", "-n", namespace, "-f", str(_MANIFESTS / "one-and-a-half-bananas.yaml"))
+    run_kubectl(cluster, "apply", "-n", namespace, "-f", str(_MANIFESTS / "one-and-a-half-bananas.yaml"))
     (pod,) = _pods(cluster, namespace, "Pending")
     assert pod["spec"]["containers"][0]["resources"]["requests"] == {_BANANAS: "1500m"}
 
 
 def test_jobs_finish_and_deletes_complete(cluster: LocalCluster, namespace: str) -> None:
-    _said(cluster, "create", "job", "once", "-n", namespace, "--image=example.com/none:1")
-    _said(cluster, "wait", "--for=condition=Complete", "--timeout=240s", "-n", namespace, "job/once")
-    _said(cluster, "delete", "--timeout=240s", "--cascade=foreground", "-n", namespace, "job/once")
-    assert _said(cluster, "get", "pods", "-n", namespace, "--output=name") == ""
+    run_kubectl(cluster, "create", "job", "once", "-n", namespace, "--image=example.com/none:1")
+    run_kubectl(cluster, "wait", "--for=condition=Complete", "--timeout=240s", "-n", namespace, "job/once")
+    run_kubectl(cluster, "delete", "--timeout=240s", "--cascade=foreground", "-n", namespace, "job/once")
+    assert run_kubectl(cluster, "get", "pods", "-n", namespace, "--output=name") == ""
 
 
 def test_a_component_that_dies_is_named_with_its_log_and_nothing_stays() -> None:
@@ -126,23 +123,23 @@ def test_a_component_that_dies_is_named_with_its_log_and_nothing_stays() -> None
     assert not any(_runs(each.pid) for each in components)
 
 
-def test_the_playground_says_how_to_use_it_and_leaves_nothing_behind() -> None:
+def test_the_dev_cluster_prints_how_to_use_it_and_leaves_nothing_behind() -> None:
     with subprocess.Popen(
-        [sys.executable, "-m", "e2e.playground"], cwd=_ROOT, stdout=subprocess.PIPE, text=True
-    ) as playground:
-        assert playground.stdout is not None
-        (line,) = (line for line in _until_ctrl_c(playground) if "export KUBECONFIG=" in line)
+        [sys.executable, "-m", "e2e.dev_cluster"], cwd=_ROOT, stdout=subprocess.PIPE, text=True
+    ) as dev_cluster:
+        assert dev_cluster.stdout is not None
+        (line,) = (line for line in _until_ctrl_c(dev_cluster) if "export KUBECONFIG=" in line)
         kubeconfig = Path(line.partition("=")[2].strip())
         assert kubeconfig.exists()
         assert "1500m is not a whole number" in _refusal(kubeconfig)
-        playground.send_signal(signal.SIGINT)
-        assert playground.stdout.read() == "\nstopped\n"
-    assert playground.returncode == 0
+        dev_cluster.send_signal(signal.SIGINT)
+        assert dev_cluster.stdout.read() == "\nstopped\n"
+    assert dev_cluster.returncode == 0
     assert not kubeconfig.parent.parent.exists()
 
 
 def _refusal(kubeconfig: Path) -> str:
-    """What the first thing that the playground says to try gets for an answer."""
+    """Return the answer to the first command that the development cluster prints to try."""
     kubectl = kubeconfig.parent.parent / "bin" / "kubectl"
     tried = [str(kubectl), f"--kubeconfig={kubeconfig}", "create", "-f", "e2e/manifests/half.yaml"]
     done = subprocess.run(tried, cwd=_ROOT, capture_output=True, text=True, check=False)  # noqa: S603  our own kubectl
@@ -150,9 +147,9 @@ def _refusal(kubeconfig: Path) -> str:
     return done.stderr
 
 
-def _until_ctrl_c(playground: subprocess.Popen[str]) -> list[str]:
+def _until_ctrl_c(dev_cluster: subprocess.Popen[str]) -> list[str]:
     lines: list[str] = []
-    for line in playground.stdout or ():
+    for line in dev_cluster.stdout or ():
         lines.append(line)
         if line.startswith("Ctrl-C"):
             break

@@ -1,4 +1,4 @@
-"""The ways out that docs/operate.md and docs/certificates.md tell of: typed as they stand there."""
+"""Commands of docs/operate.md and docs/certificates.md for emergencies: run as they stand there."""
 
 import base64
 import json
@@ -18,18 +18,18 @@ from click.testing import CliRunner
 
 from certs.secret_state import SecretState, compute_fingerprint, encode_pem
 from e2e.api import api
+from e2e.command_output import run_kubectl
 from e2e.gates.process import GateProcess
-from e2e.kept_gates import KeptGate, ask, ground, kept
-from e2e.ledgers import define_ledgers, ledgers_in
+from e2e.ledgers import define_ledgers, get_ledgers_path
 from e2e.load import STORED, Clients, until_more
 from e2e.namespaces import gates_namespace
-from e2e.pods import Pod, create, pod, sent, stored
+from e2e.pods import Pod, create, list_stored, pod, submit
 from e2e.ports import Cluster, Gate, NotHereError, Site
-from e2e.registering import CONFIGURATIONS, registered, unregister
-from e2e.said import said
+from e2e.registering import CONFIGURATIONS, keep_registered, unregister
+from e2e.self_signed_gates import SelfSignedGate, prepare_account, read_secret, request_renewal
 from e2e.waiting import until
-from tests.state.attempts import Put, room
-from tests.state.contract import soon
+from tests.state.contract import compute_deadline
+from tests.state.transitions import Put, free_ledger
 from webhook.admission.webhook_configuration import create_webhook_configurations
 from webhook.cli.lint import lint
 from webhook.cli.sources.options import load_usable_policies
@@ -42,21 +42,21 @@ from webhook.state.ports import LedgerKey
 
 _DOCS = Path(__file__).parents[1] / "docs"
 _WITHIN = 120.0  # seconds
-_MEANWHILE = 40  # pods that are created after nobody trusts the old authority
+_MEANWHILE = 40  # pods that are created after the old authority is no longer trusted
 _CALL = 'failed calling webhook "validate.tallygate.dev"'
 
 
 @pytest.fixture
-def away(site: Site, started: Gate) -> Iterator[Gate]:
-    """The gate, registered and ended: it answers nobody."""
-    with registered(site.cluster, started):
-        started.stop()
-        yield started
-        started.start()
+def away(site: Site, running_gate: Gate) -> Iterator[Gate]:
+    """Yield the gate, registered and stopped: it answers no call."""
+    with keep_registered(site.cluster, running_gate):
+        running_gate.stop()
+        yield running_gate
+        running_gate.start()
 
 
-def _typed(cluster: Cluster, section: str, page: str = "operate.md", folder: Path | None = None) -> str:
-    """What the command of a section prints when somebody types it."""
+def _run_page_command(cluster: Cluster, section: str, page: str = "operate.md", folder: Path | None = None) -> str:
+    """Run the command of a section, and return what it prints."""
     found = re.search(rf"<!-- {section}: begin -->\n```console\n\$ (.+)\n```", (_DOCS / page).read_text())
     assert found, f"docs/{page} has no section {section}"
     path = f"{cluster.kubectl_program.parent}:{os.environ['PATH']}"
@@ -74,30 +74,30 @@ def _typed(cluster: Cluster, section: str, page: str = "operate.md", folder: Pat
 
 
 @pytest.mark.usefixtures("away")
-@pytest.mark.parametrize("section", ["way out", "let through"])
-def test_pods_are_created_again_after_what_the_runbook_says(section: str, site: Site, namespace: str) -> None:
+@pytest.mark.parametrize("section", ["way out", "accept"])
+def test_pods_are_created_again_after_the_command_of_the_runbook(section: str, site: Site, namespace: str) -> None:
     assert _CALL in create(site, namespace, "before").stderr
-    _typed(site.cluster, section)
-    until("pods are created", lambda: sent(site, namespace, f"p-{uuid4().hex[:8]}").is_done, _WITHIN)
+    _run_page_command(site.cluster, section)
+    until("pods are created", lambda: submit(site, namespace, f"p-{uuid4().hex[:8]}").is_done, _WITHIN)
     pods = f"/api/v1/namespaces/{namespace}/pods"
-    for name in stored(site, namespace):
+    for name in list_stored(site, namespace):
         api(site.cluster.kubeconfig).patch(f"{pods}/{name}", {"metadata": {"labels": {"changed": "as-well"}}})
 
 
-def test_ledgers_let_go_of_their_namespace_by_what_the_runbook_says(site: Site) -> None:
+def test_ledgers_release_their_namespace_by_the_command_of_the_runbook(site: Site) -> None:
     cluster = site.cluster
     define_ledgers(cluster)
     home, key = gates_namespace(cluster), LedgerKey(f"runbook-{uuid4().hex[:8]}", "team-a")
     store = KubernetesLedgerStore(load_kubeconfig(cluster.kubeconfig), home, lambda: datetime.now(UTC))
-    BatchedLedgers(store, time.monotonic).transact(key, Put(lambda _: room(1)), soon())
-    ours, ledger = api(cluster.kubeconfig), f"{ledgers_in(home)}/{get_object_name(key)}"
+    BatchedLedgers(store, time.monotonic).transact(key, Put(lambda _: free_ledger(1)), compute_deadline())
+    ours, ledger = api(cluster.kubeconfig), f"{get_ledgers_path(home)}/{get_object_name(key)}"
     ours.delete(ledger)
     assert ours.find(ledger) is not None
-    _typed(cluster, "ledgers")
-    until("it is gone", lambda: ours.find(ledger) is None, _WITHIN)
+    _run_page_command(cluster, "ledgers")
+    until("it is deleted", lambda: ours.find(ledger) is None, _WITHIN)
 
 
-def test_policies_are_taken_out_of_the_cluster_and_looked_at_by_what_the_runbook_says(
+def test_policies_are_read_from_the_cluster_and_checked_by_the_commands_of_the_runbook(
     site: Site, tmp_path: Path
 ) -> None:
     if not isinstance(site.gate, GateProcess):
@@ -106,48 +106,53 @@ def test_policies_are_taken_out_of_the_cluster_and_looked_at_by_what_the_runbook
     (tmp_path / "broken.yaml").write_text(
         "apiVersion: tallygate.dev/v1alpha1\nkind: ResourceRule\nmetadata: {name: a}\n"
     )
-    said(cluster, "delete", *made, "--ignore-not-found")
+    run_kubectl(cluster, "delete", *made, "--ignore-not-found")
     files = (*SHIPPED_POLICIES.iterdir(), tmp_path / "broken.yaml")
-    said(cluster, "create", *made, *(f"--from-file={each}" for each in files))
+    run_kubectl(cluster, "create", *made, *(f"--from-file={each}" for each in files))
     try:
-        _typed(cluster, "policies", folder=tmp_path)
+        _run_page_command(cluster, "policies", folder=tmp_path)
     finally:
-        said(cluster, "delete", *made)
+        run_kubectl(cluster, "delete", *made)
     found = CliRunner().invoke(lint, [str(tmp_path / "in-the-cluster.yaml"), "--output=json"])
     assert found.exit_code == 1, found.output
-    said_of = json.loads(found.output)
-    assert [each["code"] for each in said_of["findings"]] == ["TG308"]
-    assert said_of["summary"]["policies"] == len(load_usable_policies([SHIPPED_POLICIES]).rules)
+    report = json.loads(found.output)
+    assert [each["code"] for each in report["findings"]] == ["TG308"]
+    assert report["summary"]["policies"] == len(load_usable_policies([SHIPPED_POLICIES]).rules)
 
 
-def test_an_authority_whose_key_has_leaked_is_trusted_no_more_after_what_the_page_says(
+def test_an_authority_with_a_leaked_key_is_no_longer_trusted_after_the_commands_of_the_page(
     site: Site, namespace: str, tmp_path: Path
 ) -> None:
     if not isinstance(site.gate, GateProcess):
         raise NotHereError("it is about a gate that runs as a process here")
     cluster = site.cluster
-    with ground(cluster, tmp_path) as kubeconfig, _kept_gate(cluster, tmp_path / "gate", kubeconfig) as gate:
-        let_in = partial(_is_let_in, site, namespace)
-        until("a pod is let in", let_in, _WITHIN, gate.log)
-        leaked = kept(cluster)
+    with (
+        prepare_account(cluster, tmp_path) as kubeconfig,
+        _run_self_signed_gate(cluster, tmp_path / "gate", kubeconfig) as gate,
+    ):
+        is_accepted = partial(_is_accepted, site, namespace)
+        until("a pod is accepted", is_accepted, _WITHIN, gate.log)
+        leaked = read_secret(cluster)
         assert leaked is not None
         with Clients(cluster, namespace) as clients, clients.creating(partial(_pod, site)) as answers:
-            ask(cluster, "authority")
-            until("another has signed what is served", partial(_succeeded, gate, cluster, leaked), _WITHIN, gate.log)
-            _typed(cluster, "leaked", "certificates.md")
-            until("the old one is trusted no more", partial(_forgotten, cluster, leaked), _WITHIN, gate.log)
+            request_renewal(cluster, "authority")
+            until(
+                "another has signed what is served", partial(_has_successor, gate, cluster, leaked), _WITHIN, gate.log
+            )
+            _run_page_command(cluster, "leaked", "certificates.md")
+            until("the old one is trusted no more", partial(_is_forgotten, cluster, leaked), _WITHIN, gate.log)
             until_more(answers, _MEANWHILE)
         assert [answer for answer in answers if answer.status != STORED] == []
-        now = kept(cluster)
+        now = read_secret(cluster)
         assert now is not None
-        assert _trusted(cluster) == {encode_pem(now.ca_certificates)}
+        assert _read_bundles(cluster) == {encode_pem(now.ca_certificates)}
         assert [len(each.ca_certificates) for each in (leaked, now)] == [1, 1]
 
 
 @contextmanager
-def _kept_gate(cluster: Cluster, folder: Path, kubeconfig: Path) -> Iterator[KeptGate]:
-    """A gate that makes its own certificates, and is registered."""
-    gate = KeptGate(folder, kubeconfig)
+def _run_self_signed_gate(cluster: Cluster, folder: Path, kubeconfig: Path) -> Iterator[SelfSignedGate]:
+    """Run a gate that makes its own certificates, registered."""
+    gate = SelfSignedGate(folder, kubeconfig)
     try:
         gate.start()
         for configuration in create_webhook_configurations(gate.reached):
@@ -158,16 +163,16 @@ def _kept_gate(cluster: Cluster, folder: Path, kubeconfig: Path) -> Iterator[Kep
         gate.stop()
 
 
-def _is_let_in(site: Site, namespace: str) -> bool:
-    return sent(site, namespace, f"p-{uuid4().hex[:8]}").is_done
+def _is_accepted(site: Site, namespace: str) -> bool:
+    return submit(site, namespace, f"p-{uuid4().hex[:8]}").is_done
 
 
 def _pod(site: Site, number: int) -> Pod:
     return pod(site, f"pod-{number}")
 
 
-def _succeeded(gate: KeptGate, cluster: Cluster, before: SecretState) -> bool:
-    now = kept(cluster)
+def _has_successor(gate: SelfSignedGate, cluster: Cluster, before: SecretState) -> bool:
+    now = read_secret(cluster)
     if now is None or now.serving is None or now.requested:
         return False
     newest = now.ca_certificates[0]
@@ -175,11 +180,11 @@ def _succeeded(gate: KeptGate, cluster: Cluster, before: SecretState) -> bool:
     return signed and gate.serves() == compute_fingerprint(now.serving.certificate)
 
 
-def _forgotten(cluster: Cluster, leaked: SecretState) -> bool:
-    return not any(encode_pem([each]) in bundle for bundle in _trusted(cluster) for each in leaked.ca_certificates)
+def _is_forgotten(cluster: Cluster, leaked: SecretState) -> bool:
+    return not any(encode_pem([each]) in bundle for bundle in _read_bundles(cluster) for each in leaked.ca_certificates)
 
 
-def _trusted(cluster: Cluster) -> set[bytes]:
-    """What the webhooks trust, in PEM."""
+def _read_bundles(cluster: Cluster) -> set[bytes]:
+    """Return the CA bundles of the webhooks, in PEM."""
     found = [api(cluster.kubeconfig).get(path) for path in CONFIGURATIONS.values()]
     return {base64.b64decode(each["clientConfig"].get("caBundle", "")) for one in found for each in one["webhooks"]}

@@ -1,6 +1,6 @@
-"""`tallygate predict` and `headroom` beside the real scheduler: why a pod waits, and that what would help does.
+"""`tallygate predict` and `headroom` beside the real scheduler: why a pod waits, and that the suggestions work.
 
-The same is said of the cluster, of a snapshot, of kubectl's list, and of the pod's own manifest.
+The output is the same for the cluster, a snapshot, kubectl's list, and the pod's own manifest.
 """
 
 import json
@@ -10,43 +10,43 @@ from pathlib import Path
 
 import pytest
 
-from e2e import typed
 from e2e.api import Object, api
+from e2e.command_output import run_tallygate
 from e2e.pods import DONGLE, pod
 from e2e.ports import Cluster, Site
-from e2e.site_node import restore_node
+from e2e.suite_node import restore_node
 from e2e.waiting import until
 
 _WITHIN = 240.0  # seconds, for the scheduler
 _DONGLES = 4  # of the site's node
 _LISTED = "nodes,pods,namespaces,pvc,pv,sc,priorityclasses,pdb"
 
-Said = subprocess.CompletedProcess[str]
-Run = Callable[..., Said]
+Result = subprocess.CompletedProcess[str]
+Run = Callable[..., Result]
 
 
 @pytest.fixture
 def tallygate(site: Site) -> Run:
-    """Runs tallygate with these arguments and this on stdin."""
+    """Return a function that runs tallygate with these arguments and this stdin."""
 
-    def run(*arguments: str, stdin: str = "") -> Said:
-        return typed.tallygate(site.cluster, *arguments, stdin=stdin)
+    def run(*arguments: str, stdin: str = "") -> Result:
+        return run_tallygate(site.cluster, *arguments, stdin=stdin)
 
     return run
 
 
 @pytest.fixture
 def live(site: Site) -> tuple[str, str]:
-    """The options that name the cluster."""
+    """Return the options that name the cluster."""
     return "--kubeconfig", str(site.cluster.kubeconfig)
 
 
 @pytest.fixture
 def waiting(site: Site, namespace: str) -> str:
-    """A namespace in which one pod has three of the node's four dongles, and another waits for two."""
+    """Return a namespace in which one pod has three of the node's four dongles, and another waits for two."""
     restore_node(site, namespace)
-    _create(site, namespace, "holds", "3")
-    until("it has a node", lambda: bool(_pod(site.cluster, namespace, "holds")["spec"].get("nodeName")), _WITHIN)
+    _create(site, namespace, "first", "3")
+    until("it has a node", lambda: bool(_pod(site.cluster, namespace, "first")["spec"].get("nodeName")), _WITHIN)
     _create(site, namespace, "waits", "2")
     until("the scheduler has tried the other", lambda: bool(_message(site.cluster, namespace, "waits")), _WITHIN)
     return namespace
@@ -71,13 +71,13 @@ def _pods(namespace: str) -> str:
 
 
 def _message(cluster: Cluster, namespace: str, name: str) -> str:
-    """What the scheduler has written of a pod that it could not place."""
+    """Return the scheduler's message about a pod that it could not place."""
     conditions = _pod(cluster, namespace, name)["status"].get("conditions", ())
     return next((each.get("message", "") for each in conditions if each["type"] == "PodScheduled"), "")
 
 
-def _prediction(said: Said) -> Object:
-    (found,) = json.loads(said.stdout)["predictions"]
+def _prediction(result: Result) -> Object:
+    (found,) = json.loads(result.stdout)["predictions"]
     return dict(found)
 
 
@@ -85,9 +85,9 @@ def test_a_pod_that_waits_is_explained_in_the_schedulers_own_words(
     site: Site, tallygate: Run, live: tuple[str, str], waiting: str
 ) -> None:
     asked = ("predict", "pod/waits", "--namespace", waiting, *live)
-    said = tallygate(*asked, "-o", "json")
-    assert said.returncode == 1, said.stderr
-    found = _prediction(said)
+    result = tallygate(*asked, "-o", "json")
+    assert result.returncode == 1, result.stderr
+    found = _prediction(result)
     assert found["verdict"] == "not now"
     assert found["message"] == _message(site.cluster, waiting, "waits")
     (near,) = (each for each in found["closestNodes"] if each["node"] == site.node)
@@ -100,42 +100,42 @@ def test_a_pod_that_waits_is_explained_in_the_schedulers_own_words(
         "free": 1,
         "short": 1,
     }
-    assert [(each["namespace"], each["name"]) for each in near["consumers"]] == [(waiting, "holds")]
+    assert [(each["namespace"], each["name"]) for each in near["consumers"]] == [(waiting, "first")]
     table = tallygate(*asked).stdout
-    assert f"would help: evict these from {site.node}: {waiting}/holds" in table
+    assert f"would help: evict these from {site.node}: {waiting}/first" in table
     assert f"would help: 1 more {DONGLE} on the node (then: {site.node})" in table
 
 
 def test_a_snapshot_and_kubectl_say_the_same(
     site: Site, tallygate: Run, live: tuple[str, str], waiting: str, tmp_path: Path
 ) -> None:
-    """With scores and reasons, node by node, and so does the pod's own manifest."""
+    """Compare scores and reasons, node by node, and those of the pod's own manifest."""
     ours, kubectls, asked = tmp_path / "ours.json", tmp_path / "kubectl.json", ("--namespace", waiting, "-o", "json")
     taken = tallygate("snapshot", "-o", str(ours), *live)
     assert (taken.returncode, taken.stderr) == (0, "")
     listed = site.cluster.kubectl("get", _LISTED, "--all-namespaces", "-o", "json")
     assert listed.returncode == 0, listed.stderr
     kubectls.write_text(listed.stdout)
-    said = [
+    result = [
         tallygate("predict", "pod/waits", *asked, *source)
         for source in (live, ("--snapshot", str(ours)), ("--snapshot", str(kubectls)))
     ]
     manifest = site.cluster.kubectl("get", "pod", "waits", f"--namespace={waiting}", "-o", "yaml").stdout
-    said.append(tallygate("predict", "-f", "-", *asked, *live, stdin=manifest))
-    assert [each.stderr for each in said] == [""] * 4
-    assert len({each.stdout for each in said}) == 1
-    assert '"NodeResourcesFit"' in said[0].stdout
+    result.append(tallygate("predict", "-f", "-", *asked, *live, stdin=manifest))
+    assert [each.stderr for each in result] == [""] * 4
+    assert len({each.stdout for each in result}) == 1
+    assert '"NodeResourcesFit"' in result[0].stdout
 
 
 def test_what_would_help_does(site: Site, tallygate: Run, live: tuple[str, str], waiting: str) -> None:
-    """A node more, in thought; the holder's leaving, in fact."""
+    """Add a node, hypothetically; delete the consumer, in fact."""
     asked = ("predict", "pod/waits", "--namespace", waiting, *live)
     added = tallygate(*asked, "--add", f"1 x {{cpu: 1, {DONGLE}: 2}}")
     assert (added.returncode, added.stdout) == (
         0,
         f"Pod {waiting}/waits: fits now: on added-1-1; 1 feasible node\n",
     )
-    api(site.cluster.kubeconfig).delete(f"{_pods(waiting)}/holds", gracePeriodSeconds="0")
+    api(site.cluster.kubeconfig).delete(f"{_pods(waiting)}/first", gracePeriodSeconds="0")
     until("it has a node", lambda: bool(_pod(site.cluster, waiting, "waits")["spec"].get("nodeName")), _WITHIN)
     there = tallygate(*asked)
     assert (there.returncode, there.stderr) == (2, f"tallygate: pod/waits: it is on node {site.node} already\n")
@@ -149,9 +149,9 @@ def test_as_many_more_are_placed_as_there_was_room_for(
     until("it has a node", lambda: bool(_pod(site.cluster, namespace, "first")["spec"].get("nodeName")), _WITHIN)
     written = json.dumps(_new(site, "more", "1"))
 
-    said = tallygate("headroom", "-f", "-", "--namespace", namespace, "-o", "json", *live, stdin=written)
-    (told,) = json.loads(said.stdout)["headroom"]
-    assert told["copies"] == _DONGLES - 1
+    result = tallygate("headroom", "-f", "-", "--namespace", namespace, "-o", "json", *live, stdin=written)
+    (answer,) = json.loads(result.stdout)["headroom"]
+    assert answer["copies"] == _DONGLES - 1
     for number in range(_DONGLES):
         _create(site, namespace, f"more-{number}", "1")
 
@@ -159,16 +159,16 @@ def test_as_many_more_are_placed_as_there_was_room_for(
         pods = [_pod(site.cluster, namespace, f"more-{number}") for number in range(_DONGLES)]
         return [bool(each["spec"].get("nodeName")) for each in pods]
 
-    until("three are placed", lambda: sum(ends()) == told["copies"], _WITHIN)
+    until("three are placed", lambda: sum(ends()) == answer["copies"], _WITHIN)
     (left,) = (number for number, placed in enumerate(ends()) if not placed)
     until("the fourth was tried", lambda: bool(_message(site.cluster, namespace, f"more-{left}")), _WITHIN)
-    assert _message(site.cluster, namespace, f"more-{left}").startswith(told["message"])
+    assert _message(site.cluster, namespace, f"more-{left}").startswith(answer["message"])
 
 
-def test_a_daemon_sets_pod_is_told_in_the_schedulers_own_words(
+def test_a_daemon_sets_pod_is_explained_in_the_schedulers_own_words(
     site: Site, tallygate: Run, live: tuple[str, str], waiting: str
 ) -> None:
-    """Of the pod that its controller makes for the node of which most is taken."""
+    """Predict the pod that its controller makes for the node with the least free."""
     template = _new(site, "daemon", "2")
     del template["apiVersion"], template["kind"]
     template["metadata"] = {"labels": {"app": "daemon"}}

@@ -11,81 +11,79 @@ from uuid import uuid4
 import pytest
 
 from e2e.api import Object, api
+from e2e.command_output import run_tallygate
 from e2e.namespaces import gates_namespace
 from e2e.ports import Cluster, Gate
 from e2e.registering import CONFIGURATIONS, unregister
-from e2e.typed import tallygate
 from e2e.waiting import until
 from webhook.admission.webhook_configuration import create_webhook_configurations
 
 _BASE = Path(__file__).parent.parent / "deploy" / "kustomize" / "base"
 _UNREACHABLE_PROXY = "http://127.0.0.1:9"
-_WITHIN = 240.0  # seconds, until the API server has taken a configuration up
+_WITHIN = 240.0  # seconds, until the API server has loaded a configuration
 _BANANAS = {"pod.alpha.kubernetes.io/opaque-int-resource-bananas": "1500m"}
 
 
 @pytest.fixture
-def registered(cluster: Cluster, started: Gate) -> Iterator[Gate]:
-    """The gate, registered without anybody to trust, which the API server has seen of both phases."""
-    mutating, validating = create_webhook_configurations(started.reached)
+def gate_without_trust(cluster: Cluster, running_gate: Gate) -> Iterator[Gate]:
+    """Run the gate, registered without a CA bundle, which the API server has seen in both phases."""
+    mutating, validating = create_webhook_configurations(running_gate.reached)
     for configuration, phase in ((validating, "validate"), (mutating, "mutate")):
         api(cluster.kubeconfig).apply(CONFIGURATIONS[configuration["kind"]], configuration)
         until(f"{phase} is called and not trusted", partial(_is_not_trusted, cluster, phase), _WITHIN)
-    yield started
+    yield running_gate
     unregister(cluster)
 
 
-def publish(cluster: Cluster, folder: Path, *options: str) -> CompletedProcess[str]:
-    """Run it as somebody would who has a proxy for the world outside."""
+def run_publish(cluster: Cluster, folder: Path, *options: str) -> CompletedProcess[str]:
+    """Run it as a user with a proxy for the world outside."""
     proxies = {"HTTPS_PROXY": _UNREACHABLE_PROXY, "https_proxy": _UNREACHABLE_PROXY, "NO_PROXY": "", "no_proxy": ""}
-    return tallygate(cluster, "certs", "publish", str(folder), *options, environment=proxies)
+    return run_tallygate(cluster, "certs", "publish", str(folder), *options, environment=proxies)
 
 
 def pod(name: str) -> Object:
-    """A pod that the gate refuses, and nobody else."""
+    """Return a pod that only the gate rejects."""
     container = {"name": "main", "image": "none", "resources": {"requests": _BANANAS, "limits": _BANANAS}}
     return {"metadata": {"name": name}, "spec": {"containers": [container]}}
 
 
 def _is_not_trusted(cluster: Cluster, phase: str) -> bool:
-    text = said_of_a_pod(cluster, "default")
+    text = send_pod(cluster, "default")
     return f'failed calling webhook "{phase}.tallygate.dev"' in text and "certificate" in text
 
 
-def said_of_a_pod(cluster: Cluster, namespace: str) -> str:
-    """What the API server says to it."""
+def send_pod(cluster: Cluster, namespace: str) -> str:
+    """Return the API server's messages about it."""
     pods, made = f"/api/v1/namespaces/{namespace}/pods", pod(f"pod-{uuid4().hex[:8]}")
-    return api(cluster.kubeconfig).ask("POST", pods, made, query={"dryRun": "All"}).told
+    return api(cluster.kubeconfig).ask("POST", pods, made, query={"dryRun": "All"}).messages
 
 
-def webhooks(cluster: Cluster, kind: str) -> list[Object]:
-    """Those of one configuration, as stored."""
+def list_webhooks(cluster: Cluster, kind: str) -> list[Object]:
+    """Return the webhooks of one configuration, as stored."""
     found: list[Object] = api(cluster.kubeconfig).get(CONFIGURATIONS[kind])["webhooks"]
     return found
 
 
-def test_the_gate_is_called_once_it_is_published(cluster: Cluster, registered: Gate, namespace: str) -> None:
-    assert "certificate" in said_of_a_pod(cluster, namespace)
-    before = webhooks(cluster, "ValidatingWebhookConfiguration")
-    done = publish(cluster, registered.certificates)
+def test_the_gate_is_called_once_it_is_published(cluster: Cluster, gate_without_trust: Gate, namespace: str) -> None:
+    assert "certificate" in send_pod(cluster, namespace)
+    before = list_webhooks(cluster, "ValidatingWebhookConfiguration")
+    done = run_publish(cluster, gate_without_trust.certificates)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
         "MutatingWebhookConfiguration tallygate: updated",
         "ValidatingWebhookConfiguration tallygate: updated",
     ]
-    until(
-        "the gate refuses the pod", lambda: "1500m is not a whole number" in said_of_a_pod(cluster, namespace), _WITHIN
-    )
-    after = webhooks(cluster, "ValidatingWebhookConfiguration")
-    authority = (registered.certificates / "ca.crt").read_bytes()
+    until("the gate refuses the pod", lambda: "1500m is not a whole number" in send_pod(cluster, namespace), _WITHIN)
+    after = list_webhooks(cluster, "ValidatingWebhookConfiguration")
+    authority = (gate_without_trust.certificates / "ca.crt").read_bytes()
     assert {base64.b64decode(each["clientConfig"].pop("caBundle")) for each in after} == {authority}
     assert after == before
 
 
-def test_publishing_again_writes_nothing(cluster: Cluster, registered: Gate) -> None:
-    assert publish(cluster, registered.certificates).returncode == 0
+def test_publishing_again_writes_nothing(cluster: Cluster, gate_without_trust: Gate) -> None:
+    assert run_publish(cluster, gate_without_trust.certificates).returncode == 0
     before = api(cluster.kubeconfig).get(CONFIGURATIONS["MutatingWebhookConfiguration"])
-    done = publish(cluster, registered.certificates)
+    done = run_publish(cluster, gate_without_trust.certificates)
     assert done.stdout.splitlines() == [
         "MutatingWebhookConfiguration tallygate: unchanged",
         "ValidatingWebhookConfiguration tallygate: unchanged",
@@ -93,17 +91,17 @@ def test_publishing_again_writes_nothing(cluster: Cluster, registered: Gate) -> 
     assert api(cluster.kubeconfig).get(CONFIGURATIONS["MutatingWebhookConfiguration"]) == before
 
 
-def test_applying_the_registration_again_keeps_what_was_published(cluster: Cluster, registered: Gate) -> None:
-    assert publish(cluster, registered.certificates).returncode == 0
-    for configuration in create_webhook_configurations(registered.reached):
+def test_applying_the_registration_again_keeps_what_was_published(cluster: Cluster, gate_without_trust: Gate) -> None:
+    assert run_publish(cluster, gate_without_trust.certificates).returncode == 0
+    for configuration in create_webhook_configurations(gate_without_trust.reached):
         done = cluster.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(configuration))
         assert done.returncode == 0, done.stderr
-    assert publish(cluster, registered.certificates).stdout.count("unchanged") == 2
+    assert run_publish(cluster, gate_without_trust.certificates).stdout.count("unchanged") == 2
 
 
-def test_one_configuration_is_enough(cluster: Cluster, registered: Gate) -> None:
+def test_one_configuration_is_enough(cluster: Cluster, gate_without_trust: Gate) -> None:
     api(cluster.kubeconfig).delete(CONFIGURATIONS["MutatingWebhookConfiguration"])
-    done = publish(cluster, registered.certificates)
+    done = run_publish(cluster, gate_without_trust.certificates)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
         "MutatingWebhookConfiguration tallygate: not there",
@@ -111,17 +109,17 @@ def test_one_configuration_is_enough(cluster: Cluster, registered: Gate) -> None
     ]
 
 
-def test_without_a_registration_it_says_what_to_do(cluster: Cluster, started: Gate) -> None:
-    done = publish(cluster, started.certificates, "--name", "nobody")
+def test_without_a_registration_it_says_what_to_do(cluster: Cluster, running_gate: Gate) -> None:
+    done = run_publish(cluster, running_gate.certificates, "--name", "no-gate")
     assert done.returncode == 2
     assert done.stderr == (
-        "tallygate: no webhook configuration is called nobody: register the gate first (kubectl apply -k "
+        "tallygate: no webhook configuration is called no-gate: register the gate first (kubectl apply -k "
         "deploy/kustomize/base), or name it by --name\n"
     )
 
 
 def test_the_manifests_are_what_the_api_server_takes(cluster: Cluster) -> None:
-    """All of them, rules and match conditions included, and nothing about them is against Pod Security."""
+    """Apply all of them, rules and match conditions included; Pod Security objects to none."""
     gates_namespace(cluster)
     done = cluster.kubectl("apply", "--dry-run=server", "-k", str(_BASE))
     assert done.returncode == 0, done.stderr
@@ -139,7 +137,7 @@ def test_the_manifests_are_what_the_api_server_takes(cluster: Cluster) -> None:
 
 
 def test_the_gate_can_be_applied_before_it_is_registered(cluster: Cluster) -> None:
-    """As deploy/README.md does it, so that nobody is refused while it starts."""
+    """Apply it as deploy/README.md does, so that no request is rejected while it starts."""
     gates_namespace(cluster)
     only = cluster.kubectl("apply", "--dry-run=server", "-k", str(_BASE), "-l", "app.kubernetes.io/component=gate")
     assert only.returncode == 0, only.stderr

@@ -1,4 +1,4 @@
-"""What is told of ResourceQuotas when a workload is applied, held against what ResourceQuota then does to its pods."""
+"""Warnings about ResourceQuotas for an applied workload, compared with what ResourceQuota then does to its pods."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from e2e.api import Object, api
-from e2e.beside import following_gate
+from e2e.extra_gates import run_watching_gate
 from e2e.gates.process import GateProcess
 from e2e.pods import pod
 from e2e.ports import Cluster, Site
@@ -17,21 +17,21 @@ _GPU = "example.com/dongle"
 
 
 @pytest.fixture(scope="module")
-def following(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GateProcess]:
-    """A gate that follows the cluster, with the shipped policies."""
-    with following_gate(site, tmp_path_factory.mktemp("gate"), {}) as gate:
+def watching_gate(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GateProcess]:
+    """Run a gate that watches the cluster, with the shipped policies."""
+    with run_watching_gate(site, tmp_path_factory.mktemp("gate"), {}) as gate:
         yield gate
 
 
 def _quota(site: Site, namespace: str, hard: dict[str, str], scopes: Sequence[str] = ()) -> None:
-    """A quota, computed, that the gate has seen: it tells of one that was made and computed after it."""
-    _computed(site.cluster, namespace, "q", {"hard": hard, "scopes": scopes})
-    _computed(site.cluster, namespace, "later", {"hard": {"pods": "100"}})
+    """Create a computed quota that the gate has seen: it warns of one that was made and computed after it."""
+    _create_computed(site.cluster, namespace, "q", {"hard": hard, "scopes": scopes})
+    _create_computed(site.cluster, namespace, "later", {"hard": {"pods": "100"}})
     probe = _deployment(site, "probe", 101, {})
-    until("the gate has seen it", lambda: "quota later" in _would_be_said(site.cluster, namespace, probe), _WITHIN)
+    until("the gate has seen it", lambda: "quota later" in _ask_dry(site.cluster, namespace, probe), _WITHIN)
 
 
-def _computed(cluster: Cluster, namespace: str, name: str, spec: dict[str, Any]) -> None:
+def _create_computed(cluster: Cluster, namespace: str, name: str, spec: dict[str, Any]) -> None:
     api(cluster.kubeconfig).create(_quotas(namespace), {"metadata": {"name": name}, "spec": spec})
     until(f"quota {name} is computed", lambda: "hard" in _status(cluster, f"{_quotas(namespace)}/{name}"), _WITHIN)
 
@@ -67,26 +67,26 @@ def _deployment(site: Site, name: str, replicas: int, resources: dict[str, Any])
     }
 
 
-def _told(cluster: Cluster, namespace: str, body: dict[str, Any]) -> bool:
-    """Whether whoever makes it is told of the quota."""
+def _is_warned(cluster: Cluster, namespace: str, body: dict[str, Any]) -> bool:
+    """Return whether its creation returns a warning about the quota."""
     answer = api(cluster.kubeconfig).ask("POST", _deployments(namespace), body)
-    assert answer.is_done, answer.refusal
-    said = answer.told
-    assert (said == "") is ("TG208" not in said)
-    return "quota q of this namespace" in said
+    assert answer.is_done, answer.rejection
+    messages = answer.messages
+    assert (messages == "") is ("TG208" not in messages)
+    return "quota q of this namespace" in messages
 
 
-def _would_be_said(cluster: Cluster, namespace: str, body: dict[str, Any]) -> str:
-    """What whoever makes it would be told now."""
+def _ask_dry(cluster: Cluster, namespace: str, body: dict[str, Any]) -> str:
+    """Return the messages of its creation, as a dry run."""
     answer = api(cluster.kubeconfig).ask("POST", _deployments(namespace), body, query={"dryRun": "All"})
-    assert answer.is_done, answer.refusal
-    return answer.told
+    assert answer.is_done, answer.rejection
+    return answer.messages
 
 
 def _is_short(cluster: Cluster, namespace: str, name: str, replicas: int) -> bool:
-    """Whether ResourceQuota refuses some of its pods, once that or the opposite is certain.
+    """Return whether ResourceQuota rejects some of its pods, once that or the opposite is certain.
 
-    It refuses too what comes before it has seen that a quota is computed; that passes.
+    It also rejects pods before it has seen that a quota is computed; that passes.
     """
     found: list[bool] = []
 
@@ -104,7 +104,7 @@ def _is_short(cluster: Cluster, namespace: str, name: str, replicas: int) -> boo
 
 
 class _Case(NamedTuple):
-    """A quota of these scopes, so many pods with these resources, and whether ResourceQuota refuses some."""
+    """A quota of these scopes, a number of pods with these resources, and whether ResourceQuota rejects some."""
 
     hard: dict[str, str]
     replicas: int
@@ -130,25 +130,27 @@ _CASES = {
 
 
 @pytest.mark.parametrize("case", _CASES.values(), ids=_CASES)
-@pytest.mark.usefixtures("following")
-def test_who_is_told_is_who_is_refused(site: Site, namespace: str, case: _Case) -> None:
+@pytest.mark.usefixtures("watching_gate")
+def test_the_gate_warns_of_exactly_the_workloads_whose_pods_a_quota_rejects(
+    site: Site, namespace: str, case: _Case
+) -> None:
     _quota(site, namespace, case.hard, case.scopes)
-    told = _told(site.cluster, namespace, _deployment(site, "web", case.replicas, case.resources))
-    assert (told, _is_short(site.cluster, namespace, "web", case.replicas)) == (case.is_short, case.is_short)
+    is_warned = _is_warned(site.cluster, namespace, _deployment(site, "web", case.replicas, case.resources))
+    assert (is_warned, _is_short(site.cluster, namespace, "web", case.replicas)) == (case.is_short, case.is_short)
 
 
-@pytest.mark.usefixtures("following")
-def test_what_others_use_is_told_and_room_that_they_leave_is_seen(site: Site, namespace: str) -> None:
+@pytest.mark.usefixtures("watching_gate")
+def test_the_use_of_other_workloads_is_reported_and_what_they_free_is_seen(site: Site, namespace: str) -> None:
     cluster = site.cluster
     _quota(site, namespace, {f"requests.{_GPU}": "3"})
-    assert not _told(cluster, namespace, _deployment(site, "first", 2, _ONE))
+    assert not _is_warned(cluster, namespace, _deployment(site, "first", 2, _ONE))
     assert not _is_short(cluster, namespace, "first", 2)
     second, third = _deployment(site, "second", 2, _ONE), _deployment(site, "third", 1, _ONE)
-    until("the gate has seen what is used", lambda: "quota q " in _would_be_said(cluster, namespace, second), _WITHIN)
-    assert _told(cluster, namespace, second)
+    until("the gate has seen what is used", lambda: "quota q " in _ask_dry(cluster, namespace, second), _WITHIN)
+    assert _is_warned(cluster, namespace, second)
     assert _is_short(cluster, namespace, "second", 2)
     api(cluster.kubeconfig).delete(f"{_deployments(namespace)}/first")
     used = {f"requests.{_GPU}": "2"}
     until("room is left", lambda: _status(cluster, f"{_quotas(namespace)}/q")["used"] == used, _WITHIN)
-    until("the gate has seen what is free", lambda: not _would_be_said(cluster, namespace, third), _WITHIN)
-    assert not _told(cluster, namespace, third)
+    until("the gate has seen what is free", lambda: not _ask_dry(cluster, namespace, third), _WITHIN)
+    assert not _is_warned(cluster, namespace, third)

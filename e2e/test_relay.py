@@ -10,11 +10,11 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from e2e import typed
+from e2e.command_output import run_tallygate
 from e2e.gates.process import GateProcess
 from e2e.load import STORED, Answer, Clients, until_more
 from e2e.namespaces import new_namespace
-from e2e.pods import create, pod, stored
+from e2e.pods import create, list_stored, pod
 from e2e.ports import Cluster, Site
 from e2e.registering import set_timeout
 from e2e.rolling import (
@@ -22,26 +22,26 @@ from e2e.rolling import (
     MEANWHILE,
     WITHIN,
     clients_under,
-    dongles,
-    failed,
-    leader,
-    let_leases_go,
+    create_dongle_pods,
+    delete_leases,
+    find_failed,
     renew_certificates,
     restart_each,
-    start_those_that_ended,
-    two_gates,
+    run_two_gates,
+    start_missing,
+    wait_for_leader,
 )
 from e2e.service import KUBELETS_PAUSE, Service
-from e2e.storm.replicas import Replicas
+from e2e.stress.replicas import Replicas
 from e2e.waiting import until
 
 _TIMES = 3
-_PAUSE = 0.02  # seconds that a client rests: so short that somebody asks at any moment
+_PAUSE = 0.02  # seconds that a client rests: so short that a request is under way at any moment
 _USUAL_TIMEOUT = 5  # seconds, as registered
 _TIMEOUT = 15  # seconds for an answer, of which a peer has five: a busy machine takes more than 1.5
 _LONGER = 18.0  # seconds: than the API server waits
 # The Service leads nowhere then; a connection that the API server has kept leads to a relay all the same.
-_NOBODY = (
+_NO_ANSWER = (
     r'Error from server \(InternalError\): error when creating "STDIN": Internal error occurred: '
     r'failed calling webhook "validate\.tallygate\.dev": failed to call webhook: '
     r'(Post "https://[^"]+": (EOF|context deadline exceeded|.*connection reset by peer)|no gate answered: .+)\n'
@@ -50,142 +50,142 @@ _NOBODY = (
 
 @pytest.fixture(scope="module")
 def own(cluster: Cluster) -> Iterator[str]:
-    """The namespace of the gates' ledgers."""
+    """Create the namespace of the gates' ledgers."""
     with new_namespace(cluster, "gate-") as name:
         yield name
 
 
 @pytest.fixture(scope="module")
 def module_gates(site: Site, own: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicas]:
-    """Two gates with a relay each, behind a Service that hears of a kill as late as from a kubelet."""
+    """Run two gates with a relay each, behind a Service that notices a kill as late as by a kubelet."""
     service = partial(Service, pause=KUBELETS_PAUSE)
     folder = tmp_path_factory.mktemp("relayed") / "gates"
-    with two_gates(site, own, folder, service, relayed=True) as replicas:
+    with run_two_gates(site, own, folder, service, relayed=True) as replicas:
         yield replicas
 
 
 @pytest.fixture
-def relayed(site: Site, own: str, module_gates: Replicas) -> Replicas:
-    """Those, all of which run, and one of which keeps the ledgers."""
-    start_those_that_ended(site.cluster, own, module_gates)
-    leader(module_gates)
+def relay_gates(site: Site, own: str, module_gates: Replicas) -> Replicas:
+    """Return these gates, all of which run, and one of which leads."""
+    start_missing(site.cluster, own, module_gates)
+    wait_for_leader(module_gates)
     return module_gates
 
 
 @pytest.fixture
-def capped(site: Site, namespace: str, relayed: Replicas) -> Iterator[Clients]:
-    """Clients of a namespace under a cap that is never reached."""
-    assert relayed.relayed
+def cap_clients(site: Site, namespace: str, relay_gates: Replicas) -> Iterator[Clients]:
+    """Yield clients of a namespace under a cap that is never reached."""
+    assert relay_gates.relayed
     with clients_under(site, namespace, "many") as clients:
         yield clients
 
 
 def _usage(site: Site, gate: GateProcess, namespace: str, *more: str) -> CompletedProcess[str]:
     reads = (f"--policies={gate.policies}", f"--kubeconfig={site.cluster.kubeconfig}")
-    return typed.tallygate(site.cluster, "usage", *reads, f"--namespace={namespace}", *more)
+    return run_tallygate(site.cluster, "usage", *reads, f"--namespace={namespace}", *more)
 
 
 def _until_each_is_counted_once(site: Site, gate: GateProcess, namespace: str) -> None:
-    """Wait until nothing is promised any more and exactly the pods that are stored are held; and see no drift."""
-    there = len(stored(site, namespace))
+    """Wait until nothing is reserved any more and exactly the stored pods are used; and see no drift."""
+    there = len(list_stored(site, namespace))
 
     def is_so() -> bool:
         (line,) = json.loads(_usage(site, gate, namespace, "--output=json").stdout)["usage"]
         return (line["used"], line["reserved"]) == (there, 0)
 
-    until(f"{there} pods are held, and nothing is promised", is_so, WITHIN)
+    until(f"{there} pods are used, and nothing is reserved", is_so, WITHIN)
     verified = _usage(site, gate, namespace, "--verify")
     assert (verified.returncode, verified.stderr) == (0, "1 ledger compared with the pods: no drift\n"), verified
 
 
-def _passed_on(replicas: Replicas) -> int:
-    """How many reviews relays had answered by a gate that is not beside them."""
-    return sum(gate.relay.answered_by("peer") for gate in replicas.relayed)
+def _count_peer_answers(replicas: Replicas) -> int:
+    """Return the number of reviews that relays had answered by a gate of a peer."""
+    return sum(gate.relay.count_answers("peer") for gate in replicas.relayed)
 
 
 def _kill_the_leader(site: Site, own: str, replicas: Replicas, meanwhile: Callable[[], None]) -> None:
-    """Kill it, and start it again once another keeps the ledgers."""
-    killed = leader(replicas)
+    """Kill the leader, and start it again once another leads."""
+    killed = wait_for_leader(replicas)
     meanwhile()
     killed.kill()
     meanwhile()
-    let_leases_go(site.cluster, own)
-    leader(replicas)
+    delete_leases(site.cluster, own)
+    wait_for_leader(replicas)
     killed.start()
     meanwhile()
 
 
 def test_while_the_leader_is_killed_again_and_again_no_create_fails_and_each_is_counted_once(
-    site: Site, own: str, namespace: str, relayed: Replicas, capped: Clients
+    site: Site, own: str, namespace: str, relay_gates: Replicas, cap_clients: Clients
 ) -> None:
-    before = _passed_on(relayed)
-    with capped.creating(dongles(site), _PAUSE) as answers:
+    before = _count_peer_answers(relay_gates)
+    with cap_clients.creating(create_dongle_pods(site), _PAUSE) as answers:
         for _ in range(_TIMES):
-            _kill_the_leader(site, own, relayed, lambda: until_more(answers, MEANWHILE))
-    assert failed(answers) == []
-    assert _passed_on(relayed) > before
-    _until_each_is_counted_once(site, relayed.each[0], namespace)
+            _kill_the_leader(site, own, relay_gates, lambda: until_more(answers, MEANWHILE))
+    assert find_failed(answers) == []
+    assert _count_peer_answers(relay_gates) > before
+    _until_each_is_counted_once(site, relay_gates.each[0], namespace)
 
 
 def test_a_cap_that_fills_while_the_leader_is_killed_is_never_passed_and_loses_no_room(
-    site: Site, namespace: str, relayed: Replicas
+    site: Site, namespace: str, relay_gates: Replicas
 ) -> None:
     with clients_under(site, namespace, "few") as clients:
-        killed = leader(relayed)
-        with clients.creating(dongles(site), _PAUSE) as answers:
+        killed = wait_for_leader(relay_gates)
+        with clients.creating(create_dongle_pods(site), _PAUSE) as answers:
             until_more(answers, FEW // 3)
             killed.kill()
-            until(f"{FEW} are stored", lambda: len(stored(site, namespace)) >= FEW, WITHIN)
+            until(f"{FEW} are stored", lambda: len(list_stored(site, namespace)) >= FEW, WITHIN)
             until_more(answers, MEANWHILE)
-        assert {each.status for each in failed(answers)} <= {HTTPStatus.FORBIDDEN}
-        assert len(stored(site, namespace)) == FEW
-        _until_each_is_counted_once(site, relayed.each[0], namespace)
+        assert {each.status for each in find_failed(answers)} <= {HTTPStatus.FORBIDDEN}
+        assert len(list_stored(site, namespace)) == FEW
+        _until_each_is_counted_once(site, relay_gates.each[0], namespace)
         assert clients.create_one(pod(site, "one-too-many")).status == HTTPStatus.FORBIDDEN
 
 
 @pytest.fixture
-def patient(site: Site, relayed: Replicas) -> Iterator[None]:
-    """An API server that waits for longer than by default."""
-    assert relayed.relayed
+def patient_api_server(site: Site, relay_gates: Replicas) -> Iterator[None]:
+    """Let the API server wait for longer than by default."""
+    assert relay_gates.relayed
     set_timeout(site.cluster, _TIMEOUT)
     yield
     set_timeout(site.cluster, _USUAL_TIMEOUT)
 
 
-@pytest.mark.usefixtures("patient")
+@pytest.mark.usefixtures("patient_api_server")
 def test_while_a_gate_hangs_for_longer_than_the_api_server_waits_no_create_fails(
-    site: Site, relayed: Replicas, capped: Clients
+    site: Site, relay_gates: Replicas, cap_clients: Clients
 ) -> None:
-    with capped.creating(dongles(site)) as answers:
+    with cap_clients.creating(create_dongle_pods(site)) as answers:
         until_more(answers, MEANWHILE)
-        with leader(relayed).frozen():
+        with wait_for_leader(relay_gates).freeze():
             begun = time.monotonic()
             until("it hangs for longer", lambda: time.monotonic() - begun > _LONGER, WITHIN)
             until_more(answers, MEANWHILE)
         until_more(answers, MEANWHILE)
-    assert failed(answers) == []
+    assert find_failed(answers) == []
 
 
 def test_while_gates_and_relays_are_rolled_and_renewed_no_create_fails(
-    site: Site, relayed: Replicas, capped: Clients
+    site: Site, relay_gates: Replicas, cap_clients: Clients
 ) -> None:
     lost: dict[str, list[Answer]] = {}
     steps = (restart_each, renew_certificates)
-    with capped.creating(dongles(site)) as answers:
+    with cap_clients.creating(create_dongle_pods(site)) as answers:
         for step in steps:
             begun = len(answers)
-            step(relayed, lambda: until_more(answers, MEANWHILE))
-            lost[step.__name__] = failed(answers[begun:])
+            step(relay_gates, lambda: until_more(answers, MEANWHILE))
+            lost[step.__name__] = find_failed(answers[begun:])
     assert lost == {step.__name__: [] for step in steps}
 
 
 def test_while_no_gate_lives_kubectl_says_so_and_once_one_is_back_creates_go_on(
-    site: Site, namespace: str, own: str, relayed: Replicas, capped: Clients
+    site: Site, namespace: str, own: str, relay_gates: Replicas, cap_clients: Clients
 ) -> None:
-    for gate in relayed.each:
+    for gate in relay_gates.each:
         gate.kill()
-    said = create(site, namespace, "nobody")
-    assert re.fullmatch(_NOBODY, said.stderr), said.stderr
-    let_leases_go(site.cluster, own)
-    relayed.each[0].start()
-    until("creates go on", lambda: capped.create_one(pod(site, "again")).status == STORED, WITHIN)
+    done = create(site, namespace, "unanswered")
+    assert re.fullmatch(_NO_ANSWER, done.stderr), done.stderr
+    delete_leases(site.cluster, own)
+    relay_gates.each[0].start()
+    until("creates go on", lambda: cap_clients.create_one(pod(site, "again")).status == STORED, WITHIN)

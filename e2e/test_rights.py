@@ -1,4 +1,4 @@
-"""The gate with the rights of its own ServiceAccount, and nothing more: it follows, counts, promises and settles."""
+"""The gate with the rights of its own ServiceAccount, and nothing more: it watches, counts, reserves and recounts."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from e2e.api import Object, api
-from e2e.beside import keeping_gate
+from e2e.extra_gates import run_ledger_gate
 from e2e.gates.process import GateProcess
-from e2e.ledgers import define_ledgers, ledgers_of
+from e2e.ledgers import define_ledgers, list_ledgers
 from e2e.namespaces import label
-from e2e.pods import sent, stored
+from e2e.pods import list_stored, submit
 from e2e.ports import Cluster, Site
 from e2e.service_account import gates_account
 from e2e.waiting import until
@@ -31,66 +31,66 @@ spec:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the gates of this module write, and the kubeconfig of their ServiceAccount."""
+    """Return the folder of the gates of this module and the kubeconfig of their ServiceAccount."""
     return tmp_path_factory.mktemp("rights")
 
 
 @pytest.fixture(scope="module")
-def following(site: Site, folder: Path) -> Iterator[GateProcess]:
-    """A gate that follows the cluster as its ServiceAccount and keeps its ledgers there; with a cap of two dongles."""
+def watching_gate(site: Site, folder: Path) -> Iterator[GateProcess]:
+    """Run a gate that watches the cluster as its ServiceAccount with its ledgers there; with a cap of two dongles."""
     cluster = site.cluster
     if not isinstance(site.gate, GateProcess):
         pytest.skip("it is about a gate of its own, beside the one of the site")
     define_ledgers(cluster)
     kubeconfig = gates_account(cluster, folder, "cluster-access")
     api(cluster.kubeconfig).delete(_LEASES)  # of gates that others have killed
-    with keeping_gate(site, folder / "gate", {"dongles.yaml": _CAP}, _OWN, kubeconfig) as gate:
+    with run_ledger_gate(site, folder / "gate", {"dongles.yaml": _CAP}, _OWN, kubeconfig) as gate:
         yield gate
 
 
 def test_caps_hold_settle_and_outlive_a_restart_with_the_rights_of_the_service_account_alone(
-    site: Site, namespace: str, following: GateProcess
+    site: Site, namespace: str, watching_gate: GateProcess
 ) -> None:
     cluster = site.cluster
     label(cluster, namespace, {"dongles": "few"})
-    until("the first pod is let in", lambda: sent(site, namespace, "first").is_done, _WITHIN)
-    until("so is the second", lambda: sent(site, namespace, "second").is_done, _WITHIN)
-    until("both are counted", lambda: "used 2, reserved" in sent(site, namespace, "third").refusal, _WITHIN)
+    until("the first pod is accepted", lambda: submit(site, namespace, "first").is_done, _WITHIN)
+    until("so is the second", lambda: submit(site, namespace, "second").is_done, _WITHIN)
+    until("both are counted", lambda: "used 2, reserved" in submit(site, namespace, "third").rejection, _WITHIN)
     api(cluster.kubeconfig).delete(f"/api/v1/namespaces/{namespace}/pods/first")
-    until("room comes back", lambda: sent(site, namespace, "third").is_done, _WITHIN)
-    following.stop()
-    following.start()
+    until("room comes back", lambda: submit(site, namespace, "third").is_done, _WITHIN)
+    watching_gate.stop()
+    watching_gate.start()
     full = "cap dongles of this namespace exceeded"
-    until("it is full as before", lambda: full in sent(site, namespace, "fourth").refusal, _WITHIN)
-    assert stored(site, namespace) == {"second", "third"}
-    assert any(each["spec"]["namespace"] == namespace for each in ledgers_of(cluster, _OWN))
-    assert "forbidden" not in following.log().lower()
-    until("it keeps the ledgers", lambda: _leases_check(following) == {"ready": True, "leader": True}, _WITHIN)
-    followed = following.readiness()["checks"]["watches"]
+    until("it is full as before", lambda: full in submit(site, namespace, "fourth").rejection, _WITHIN)
+    assert list_stored(site, namespace) == {"second", "third"}
+    assert any(each["spec"]["namespace"] == namespace for each in list_ledgers(cluster, _OWN))
+    assert "forbidden" not in watching_gate.log().lower()
+    until("it leads", lambda: _leases_check(watching_gate) == {"ready": True, "leader": True}, _WITHIN)
+    followed = watching_gate.readiness()["checks"]["watches"]
     names = ("pods", "namespaces", "nodes", "resourcequotas", "deviceclasses")
     assert all("stale" not in followed[name] for name in names)
 
 
 def test_of_two_replicas_one_keeps_the_ledgers_and_the_other_takes_over_when_it_leaves(
-    following: GateProcess, folder: Path, site: Site
+    watching_gate: GateProcess, folder: Path, site: Site
 ) -> None:
-    def keeps(gate: GateProcess) -> bool:
+    def leads(gate: GateProcess) -> bool:
         return bool(_leases_check(gate)["leader"])
 
-    until("the first keeps", lambda: keeps(following), _WITHIN)
+    until("the first leads", lambda: leads(watching_gate), _WITHIN)
     arguments = ("--cluster=kubeconfig", f"--kubeconfig={folder / 'kubeconfig'}", "--ledgers=kubernetes")
     other = GateProcess(folder / "other", arguments=arguments)
     other.start()
     try:
-        until("both have said that they are there", lambda: len(_leases(site.cluster)) == 3, _WITHIN)
-        until("the first goes on", lambda: (keeps(following), keeps(other)) == (True, False), _WITHIN)
-        following.stop()
-        until("the other keeps", lambda: keeps(other), _WITHIN)
-        following.start()
+        until("both have registered themselves", lambda: len(_leases(site.cluster)) == 3, _WITHIN)
+        until("the first goes on", lambda: (leads(watching_gate), leads(other)) == (True, False), _WITHIN)
+        watching_gate.stop()
+        until("the other leads", lambda: leads(other), _WITHIN)
+        watching_gate.start()
         until("both are there again", lambda: len(_leases(site.cluster)) == 3, _WITHIN)
-        until("the other goes on", lambda: (keeps(following), keeps(other)) == (False, True), _WITHIN)
+        until("the other goes on", lambda: (leads(watching_gate), leads(other)) == (False, True), _WITHIN)
         other.kill()
-        until("the first keeps again, though nobody has told it", lambda: keeps(following), _WITHIN)
+        until("the first leads again, without a notice", lambda: leads(watching_gate), _WITHIN)
     finally:
         other.stop()
 

@@ -1,16 +1,16 @@
-"""What the prediction says beside the real scheduler, on cases drawn anew: few here, thousands by e2e.scheduling."""
+"""The prediction beside the real scheduler, on newly drawn cases: few here, thousands by e2e.scheduling."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from e2e.scheduling.api import RefusedError
-from e2e.scheduling.asked import Asked
-from e2e.scheduling.asking import Asker, asker
-from e2e.scheduling.compared import Answering, differences
-from e2e.scheduling.draw.case import drawn
+from e2e.scheduling.api import RejectedError
+from e2e.scheduling.case_runner import CaseRunner, create_case_runner
+from e2e.scheduling.comparison import Implementation, find_differences
+from e2e.scheduling.draw.case import draw_case
 from e2e.scheduling.plane import plane
-from tests.accounting.scheduling.deciding import decided
+from e2e.scheduling.recorded_case import RecordedCase
+from tests.accounting.scheduling.product_scheduler import decide
 from tests.accounting.scheduling.reference.scheduler import schedule
 
 _SEED = 2026
@@ -18,46 +18,48 @@ _CASES = 60
 
 
 @pytest.fixture(scope="module")
-def asking(pytestconfig: pytest.Config) -> Iterator[Asker]:
-    """The real scheduler, on a control plane of its own, where nothing else changes what there is."""
+def runner(pytestconfig: pytest.Config) -> Iterator[CaseRunner]:
+    """Run the real scheduler, on a control plane of its own, where nothing else changes."""
     if pytestconfig.getoption("--provider") != "local":
         pytest.skip("clusters are made and emptied here: that wants a control plane of its own")
-    with plane() as made, asker(made) as asks:
+    with plane() as made, create_case_runner(made) as asks:
         yield asks
 
 
 @pytest.fixture(scope="module")
-def asked(asking: Asker) -> list[Asked]:
-    """The cases, as far as the API server takes their pods."""
+def case_answers(runner: CaseRunner) -> list[RecordedCase]:
+    """Return the cases whose pods the API server accepts."""
     cases = []
     for number in range(_CASES):
         try:
-            cases.append(asking.ask(drawn(_SEED, number)))
-        except RefusedError:
+            cases.append(runner.run(draw_case(_SEED, number)))
+        except RejectedError:
             continue
     return cases
 
 
-def test_most_pods_are_taken_and_about_half_are_placed(asked: list[Asked]) -> None:
-    assert len(asked) > 0.8 * _CASES
-    assert 0.2 < sum(each.result.scheduled for each in asked) / len(asked) < 0.8
+def test_most_pods_are_taken_and_about_half_are_placed(case_answers: list[RecordedCase]) -> None:
+    assert len(case_answers) > 0.8 * _CASES
+    assert 0.2 < sum(each.result.scheduled for each in case_answers) / len(case_answers) < 0.8
 
 
-@pytest.mark.parametrize("answering", [decided, schedule], ids=["prediction", "plain transcription"])
-def test_nothing_else_is_said_than_by_the_scheduler(asked: list[Asked], answering: Answering) -> None:
-    assert [line for each in asked for line in differences(each, answering)] == []
+@pytest.mark.parametrize("implementation", [decide, schedule], ids=["prediction", "plain transcription"])
+def test_the_prediction_says_nothing_else_than_the_scheduler(
+    case_answers: list[RecordedCase], implementation: Implementation
+) -> None:
+    assert [line for each in case_answers for line in find_differences(each, implementation)] == []
 
 
 def test_a_seed_and_a_number_draw_the_same_again() -> None:
-    assert drawn(_SEED, 7) == drawn(_SEED, 7)
-    assert drawn(_SEED, 7) != drawn(_SEED, 8)
+    assert draw_case(_SEED, 7) == draw_case(_SEED, 7)
+    assert draw_case(_SEED, 7) != draw_case(_SEED, 8)
 
 
-def test_nothing_of_a_case_is_left_for_the_next(asking: Asker) -> None:
-    """A crowded case between two asks of another changes nothing of what is said."""
-    before = asking.ask(drawn(_SEED, 0))
-    asking.ask(drawn(_SEED, 1))
-    after = asking.ask(drawn(_SEED, 0))
+def test_nothing_of_a_case_is_left_for_the_next(runner: CaseRunner) -> None:
+    """Run a crowded case between two runs of another, and compare these."""
+    before = runner.run(draw_case(_SEED, 0))
+    runner.run(draw_case(_SEED, 1))
+    after = runner.run(draw_case(_SEED, 0))
     assert before.result.message == after.result.message
     assert before.result.feasible == after.result.feasible
     assert [len(each.pods) + len(each.objects) for each in (before, after)] == [

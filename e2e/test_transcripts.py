@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from e2e.play import play
 from e2e.ports import Site
+from e2e.transcript_run import replay_case
 
 _CASES = Path(__file__).parent / "cases"
 _WITHOUT = sorted((_CASES / "without").glob("*.console"))
@@ -19,10 +19,10 @@ def test_what_kubernetes_alone_does_is_shown_beside_what_it_does_with_the_gate()
 
 @pytest.mark.parametrize("case", _WITHOUT, ids=lambda case: case.stem)
 def test_without_the_gate(case: Path, site: Site, namespace: str, tmp_path: Path, pytestconfig: pytest.Config) -> None:
-    play(site, case, namespace, tmp_path, record=pytestconfig.getoption("--record"))
+    replay_case(site, case, namespace, tmp_path, record=pytestconfig.getoption("--record"))
 
 
 @pytest.mark.parametrize("case", _WITH, ids=lambda case: case.stem)
 @pytest.mark.usefixtures("gate")
 def test_with_the_gate(case: Path, site: Site, namespace: str, tmp_path: Path, pytestconfig: pytest.Config) -> None:
-    play(site, case, namespace, tmp_path, record=pytestconfig.getoption("--record"))
+    replay_case(site, case, namespace, tmp_path, record=pytestconfig.getoption("--record"))

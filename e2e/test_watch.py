@@ -1,4 +1,4 @@
-"""Following a real API server: what comes and goes, restarts, compacted history, rights, and how current a view is."""
+"""Watches of a real API server: changes, restarts, compacted history, rights, and the age of a store."""
 
 import json
 import os
@@ -37,7 +37,7 @@ class _Clock:
     """Real time."""
 
     def now(self) -> float:
-        """Seconds."""
+        """Return seconds."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:
@@ -47,7 +47,7 @@ class _Clock:
 
 @pytest.fixture
 def transport(cluster: Cluster) -> Iterator[ApiClient]:
-    """The way to the API server, as its administrator."""
+    """Yield the client of the API server, as its administrator."""
     transport = ApiClient(load_kubeconfig(cluster.kubeconfig))
     yield transport
     transport.close()
@@ -55,7 +55,7 @@ def transport(cluster: Cluster) -> Iterator[ApiClient]:
 
 @pytest.fixture(scope="module")
 def watch(cluster: Cluster) -> Iterator[ClusterInformers]:
-    """Pods, namespaces and nodes, followed while the cases of this module run; it asks often how current it is."""
+    """Watch pods, namespaces and nodes while the cases of this module run, with frequent progress requests."""
     watch = ClusterInformers(
         load_kubeconfig(cluster.kubeconfig), WatchTimeouts(progress_interval=1.0, progress_timeout=4.0, short_watch=6.0)
     )
@@ -68,17 +68,17 @@ def watch(cluster: Cluster) -> Iterator[ClusterInformers]:
 
 
 def _beat(cluster: Cluster) -> None:
-    """Let the cluster's revision go on."""
+    """Advance the cluster's revision."""
     beats = {"metadata": {"annotations": {"beat": f"{time.monotonic_ns()}"}}}
     api(cluster.kubeconfig).patch("/api/v1/namespaces/default/serviceaccounts/default", beats)
 
 
 def _pod(cluster: Cluster, namespace: str, name: str, **labels: str) -> str:
-    """Make a pod that nothing schedules; its UID."""
+    """Create a pod that nothing schedules, and return its UID."""
     pod = {
         "metadata": {"name": name, "labels": labels},
         "spec": {
-            "schedulerName": "nobody",
+            "schedulerName": "no-scheduler",
             "containers": [
                 {"name": "main", "image": _IMAGE, "resources": {"limits": {"example.com/dongle": "3"}}},
             ],
@@ -89,13 +89,13 @@ def _pod(cluster: Cluster, namespace: str, name: str, **labels: str) -> str:
 
 
 def _delete(cluster: Cluster, namespace: str, name: str) -> None:
-    """Let it be gone at once; nobody has run it."""
+    """Delete it at once; no node has run it."""
     api(cluster.kubeconfig).delete(f"/api/v1/namespaces/{namespace}/pods/{name}", gracePeriodSeconds="0")
 
 
-def _followed(watch: ClusterInformers, name: str) -> InformerStatus:
-    (followed,) = (one for one in watch.list_statuses() if one.name == name)
-    return followed
+def _find_status(watch: ClusterInformers, name: str) -> InformerStatus:
+    (status,) = (one for one in watch.list_statuses() if one.name == name)
+    return status
 
 
 def test_pods_come_change_and_go(cluster: Cluster, namespace: str, watch: ClusterInformers) -> None:
@@ -133,31 +133,31 @@ def test_a_pod_that_has_ended_is_seen_to_have(cluster: Cluster, namespace: str, 
 
 
 def test_namespaces_come_change_and_go(cluster: Cluster, namespace: str, watch: ClusterInformers) -> None:
-    told: set[str] = set()
-    watch.namespaces.add_listener(told.update)
+    events_: set[str] = set()
+    watch.namespaces.add_listener(events_.update)
     label(cluster, namespace, {"team": "vision"})
     until("the label is seen", lambda: (watch.namespaces.labels(namespace) or {}).get("team") == "vision", _WITHIN)
     members = watch.namespaces.list_members("vision", lambda _, labels: labels.get("team") == "vision")
     assert members is not None
     assert members.names == {namespace}
-    until("it is told", lambda: namespace in told, _WITHIN)  # and whatever other cases do to theirs meanwhile
+    until("it is reported", lambda: namespace in events_, _WITHIN)  # and whatever other cases do to theirs meanwhile
     with new_namespace(cluster) as more:
         until("the new one is seen", lambda: watch.namespaces.labels(more) is not None, _WITHIN)
-    until("it is gone", lambda: watch.namespaces.labels(more) is None, _WITHIN)
+    until("it is deleted", lambda: watch.namespaces.labels(more) is None, _WITHIN)
 
 
 def test_nodes_are_seen_with_what_they_have(cluster: Cluster, watch: ClusterInformers) -> None:
-    until("they are seen as they are", lambda: _seen_nodes(watch) == _nodes(cluster), _WITHIN)
+    until("they are seen as they are", lambda: _read_watched_nodes(watch) == _nodes(cluster), _WITHIN)
 
 
 def _nodes(cluster: Cluster) -> dict[str, dict[str, Any]]:
-    """What every node lets pods have."""
+    """Return the allocatable resources of every node."""
     items = api(cluster.kubeconfig).items("/api/v1/nodes")
     return {item["metadata"]["name"]: item["status"].get("allocatable", {}) for item in items}
 
 
-def _seen_nodes(watch: ClusterInformers) -> dict[str, dict[str, Any]]:
-    """The same, as it is followed."""
+def _read_watched_nodes(watch: ClusterInformers) -> dict[str, dict[str, Any]]:
+    """Return the same from the store."""
     return {
         node.metadata.name or "": {
             name: json.loads(bytes(raw)) for name, raw in (node.status.allocatable or {}).items()
@@ -167,13 +167,13 @@ def _seen_nodes(watch: ClusterInformers) -> dict[str, dict[str, Any]]:
     }
 
 
-def test_a_view_of_what_nothing_happens_to_is_known_to_be_current(cluster: Cluster, watch: ClusterInformers) -> None:
-    """Leases move the cluster's revision on; nothing moves that of namespaces but bookmarks."""
-    before = _followed(watch, "namespaces")
+def test_a_store_without_changes_is_known_to_be_current(cluster: Cluster, watch: ClusterInformers) -> None:
+    """Rely on Leases to advance the cluster's revision; only bookmarks advance that of namespaces."""
+    before = _find_status(watch, "namespaces")
     ages: list[float] = []
 
     def is_known_twice() -> bool:
-        now = _followed(watch, "namespaces")
+        now = _find_status(watch, "namespaces")
         assert now.stale is None
         assert now.age is not None
         ages.append(now.age)
@@ -183,7 +183,7 @@ def test_a_view_of_what_nothing_happens_to_is_known_to_be_current(cluster: Clust
     # A question is in doubt after 4 s, and the short watch that follows gets its bookmark 4 s later. It is due two
     # seconds before the end and may be as late, so now and then one is missed and the next one has to do.
     until("it is known twice to be current", is_known_twice, _WITHIN)
-    now = _followed(watch, "namespaces")
+    now = _find_status(watch, "namespaces")
     new = {reason: count - before.restarts.get(reason, 0) for reason, count in now.restarts.items()}
     assert {reason for reason, count in new.items() if count} <= {ApiErrorReason.SILENT, ApiErrorReason.ENDED}
     assert now.lists == before.lists
@@ -216,47 +216,49 @@ def _lines(stream: WatchStream | Response) -> list[dict[str, Any]]:
     return [json.loads(line) for line in content.splitlines()]
 
 
-def test_an_api_server_that_restarts_is_followed_on(cluster: Cluster, namespace: str, watch: ClusterInformers) -> None:
+def test_the_watch_goes_on_after_a_restart_of_the_api_server(
+    cluster: Cluster, namespace: str, watch: ClusterInformers
+) -> None:
     before = _pod(cluster, namespace, "before")
     until("the pod is seen", lambda: watch.pods.find(before) is not None, _WITHIN)
     cluster.restart_api_server()
     after = _pod(cluster, namespace, "after")
     until("what came after is seen", lambda: watch.pods.find(after) is not None, 2 * _WITHIN)
     assert watch.pods.find(before) is not None
-    until("the view is current", lambda: (_followed(watch, "pods").age or 99.0) < 5, 2 * _WITHIN)
-    assert sum(_followed(watch, "pods").restarts.values()) > 0
+    until("the view is current", lambda: (_find_status(watch, "pods").age or 99.0) < 5, 2 * _WITHIN)
+    assert sum(_find_status(watch, "pods").restarts.values()) > 0
     assert [one.crash for one in watch.list_statuses()] == [None] * 3
 
 
-def test_what_was_deleted_in_a_gap_is_absent_and_not_seen_to_be_deleted(
+def test_a_pod_deleted_in_a_gap_is_absent_and_has_no_deletion_revision(
     cluster: Cluster, namespace: str, transport: ApiClient
 ) -> None:
-    gone, stays = _pod(cluster, namespace, "gone"), _pod(cluster, namespace, "stays")
+    deleted, stays = _pod(cluster, namespace, "deleted"), _pod(cluster, namespace, "stays")
     view = PodStore()
     reflector = Reflector(view.codec, transport, _Clock(), lambda: 0.0)
     events = reflector.events()
     _next(events, view)
-    assert view.find(gone) is not None
-    _delete(cluster, namespace, "gone")
+    assert view.find(deleted) is not None
+    _delete(cluster, namespace, "deleted")
     _forget_history(cluster)
-    told = _next(events, view)
+    events_ = _next(events, view)
     events.close()
-    assert isinstance(told, Replaced)
+    assert isinstance(events_, Replaced)
     assert reflector.get_status().restarts.get(ApiErrorReason.EXPIRED) == 1
-    assert (view.find(gone), view.get_deletion_revision(gone)) == (None, None)
+    assert (view.find(deleted), view.get_deletion_revision(deleted)) == (None, None)
     assert view.find(stays) is not None
     assert not view.list_deleted_since(0).is_complete
 
 
 def _next(events: Generator[WatchEvent[PodRecord] | None], view: PodStore) -> WatchEvent[PodRecord]:
-    """Take up the next event."""
+    """Apply the next event."""
     event = next(event for event in events if event is not None)
     view.apply(event)
     return event
 
 
 class _Meddling:
-    """A transport with pages of one pod; something happens before the first page but one."""
+    """A transport with pages of one pod; something happens before the second page."""
 
     def __init__(self, transport: ApiClient, happens: Callable[[], None]) -> None:
         self._transport = transport
@@ -264,7 +266,7 @@ class _Meddling:
         self.pages: list[Response] = []
 
     def get(self, path: str, query: Mapping[str, str]) -> Response:
-        """A page."""
+        """Return a page."""
         if self._happens is None:
             return self._transport.get(path, query)
         if "continue" in query:
@@ -274,11 +276,11 @@ class _Meddling:
         return self.pages[-1]
 
     def watch(self, path: str, query: Mapping[str, str]) -> WatchStream | Response:
-        """A watch."""
+        """Return a watch."""
         return self._transport.watch(path, query)
 
 
-def test_a_list_whose_continuation_is_gone_is_begun_anew(
+def test_a_list_with_an_expired_continuation_begins_again(
     cluster: Cluster, namespace: str, transport: ApiClient
 ) -> None:
     uids = {_pod(cluster, namespace, f"pod-{number}") for number in range(3)}
@@ -288,9 +290,9 @@ def test_a_list_whose_continuation_is_gone_is_begun_anew(
     events = reflector.events()
     _next(events, view)
     events.close()
-    first, gone = meddling.pages
-    assert (first.status, gone.status, create_response_error(gone).reason) == (200, 410, ApiErrorReason.EXPIRED)
-    assert json.loads(gone.body)["metadata"]["continue"], "the server offers to go on inconsistently"
+    first, deleted = meddling.pages
+    assert (first.status, deleted.status, create_response_error(deleted).reason) == (200, 410, ApiErrorReason.EXPIRED)
+    assert json.loads(deleted.body)["metadata"]["continue"], "the server offers to go on inconsistently"
     assert reflector.get_status().restarts == {ApiErrorReason.EXPIRED: 1}
     assert {place.uid for place in view.list_pods(namespace)} == uids
 
@@ -311,13 +313,13 @@ def _forget_history(cluster: Cluster) -> None:
     cluster.restart_api_server()
 
 
-def test_who_may_not_list_is_told_in_the_servers_words(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+def test_a_forbidden_list_is_reported_in_the_servers_words(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
     watch = ClusterInformers(
         load_kubeconfig(as_service_account(cluster, namespace, "default", tmp_path / "kubeconfig"))
     )
     watch.start()
-    until("it was refused", lambda: bool(_followed(watch, "pods").restarts.get(ApiErrorReason.FORBIDDEN)), _WITHIN)
-    stale = _followed(watch, "pods").stale
+    until("it was refused", lambda: bool(_find_status(watch, "pods").restarts.get(ApiErrorReason.FORBIDDEN)), _WITHIN)
+    stale = _find_status(watch, "pods").stale
     watch.stop()
     assert stale is not None
     assert stale.startswith(

@@ -1,4 +1,4 @@
-"""Cases as transcripts of a terminal: what is typed, and what kubectl and tallygate print then.
+"""Cases as transcripts of a terminal: typed commands, and what kubectl and tallygate print.
 
 A transcript is a text file. `$` begins a command, which goes on in the next line after a backslash; what follows it up
 to the next blank line, comment or command is what it prints, both streams as a terminal mixes them, without blank lines
@@ -48,7 +48,7 @@ class Transcript:
     steps: tuple[Step, ...]
 
     def text(self) -> str:
-        """As a file."""
+        """Return the text of the file."""
         lines = (line for step in self.steps for line in (*step.before, *step.typed, *step.printed))
         return "".join(f"{line}\n" for line in lines)
 
@@ -63,18 +63,18 @@ def parse(text: str) -> Transcript:
         typed = [lines.pop(0)]
         while typed[-1].endswith("\\") and lines:
             typed.append(lines.pop(0))
-        printed = _taken(lines, lambda line: bool(line) and not line.startswith(("$ ", "# ", "#:")))
+        printed = _take(lines, lambda line: bool(line) and not line.startswith(("$ ", "# ", "#:")))
         steps.append(Step(tuple(before), tuple(typed), tuple(printed)))
         before = []
     return Transcript((*steps, Step(tuple(before), (), ())))
 
 
-def played(transcript: Transcript, run: Run, direct: Direct, values: Mapping[str, str]) -> Transcript:
-    """The transcript as it goes now: what is printed otherwise is replaced, and what still holds is kept."""
-    return Transcript(tuple(_played(step, run, direct, values) for step in transcript.steps))
+def replay(transcript: Transcript, run: Run, direct: Direct, values: Mapping[str, str]) -> Transcript:
+    """Return the transcript as it runs now: other output is replaced, and matching lines stay."""
+    return Transcript(tuple(_replay_step(step, run, direct, values) for step in transcript.steps))
 
 
-def _played(step: Step, run: Run, direct: Direct, values: Mapping[str, str]) -> Step:
+def _replay_step(step: Step, run: Run, direct: Direct, values: Mapping[str, str]) -> Step:
     for direction in step.directions:
         direct(direction)
     if not step.typed:
@@ -82,9 +82,9 @@ def _played(step: Step, run: Run, direct: Direct, values: Mapping[str, str]) -> 
     printed = run([Template(word).safe_substitute(values) for word in shlex.split(step.command)])
     for name, value in values.items():
         printed = printed.replace(value, f"${name}")
-    # A blank line would end what is printed, and nobody sees spaces at the end of a line.
+    # A blank line would end what is printed, and spaces at the end of a line are invisible.
     lines = tuple(line.rstrip() for line in printed.splitlines() if line.strip())
-    return step if _matches(step.printed, lines) else replace(step, printed=_kept(step.printed, lines))
+    return step if _matches(step.printed, lines) else replace(step, printed=_keep_ellipses(step.printed, lines))
 
 
 def _matches(expected: Iterable[str], printed: Iterable[str]) -> bool:
@@ -96,15 +96,15 @@ def _pattern(line: str) -> str:
     return re.escape(line).replace("…", ".*?")
 
 
-def _kept(expected: tuple[str, ...], printed: tuple[str, ...]) -> tuple[str, ...]:
-    """What is printed now, but with the `…` of lines that hold as they stand."""
-    holding = {
+def _keep_ellipses(expected: tuple[str, ...], printed: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the current output, but with the `…` of lines that still match."""
+    matches = {
         line: each for line in printed for each in expected if each != "…" and re.fullmatch(_pattern(each), line)
     }
-    return tuple(holding.get(line, line) for line in printed)
+    return tuple(matches.get(line, line) for line in printed)
 
 
-def _taken(lines: list[str], wanted: Callable[[str], bool]) -> list[str]:
+def _take(lines: list[str], wanted: Callable[[str], bool]) -> list[str]:
     taken = []
     while lines and wanted(lines[0]):
         taken.append(lines.pop(0))

@@ -1,1 +1,1 @@
-"""Tests of tallygate. The folders mirror the packages; cases are files beside them."""
+"""Tests of tallygate. The folders mirror the packages; case files are in their `cases` folders."""

@@ -1,7 +1,7 @@
-"""How the tests run: property tests judge answers, not seconds, so a busy machine fails none of them.
+"""Settings of all tests: property tests have no deadline, so that they do not fail on a busy machine.
 
-Of the examples that a property test names, a run tries three in ten, others every time; `make thorough` tries ten times
-as many as it names.
+A run tries three in ten of the examples that a property test sets, different ones each time; `make thorough` tries ten
+times as many as it sets.
 """
 
 import gc
@@ -14,7 +14,7 @@ settings.load_profile("tallygate")
 
 
 def pytest_collection_finish() -> None:
-    """What has been collected stays to the end: the garbage collector need not go through it again and again."""
+    """Exclude collected tests from garbage collection, because they stay until the end."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)

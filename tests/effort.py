@@ -1,10 +1,10 @@
-"""How many examples a property test tries: a part of what it names in every run, a multiple in `make thorough`."""
+"""The number of examples of a property test: a part of its own number by default, a multiple in `make thorough`."""
 
 from hypothesis import settings
 
-_WHOLE = 100  # hypothesis' own number of examples: a profile that has it tries just what a test names
+_DEFAULT = 100  # hypothesis' own number of examples: a profile with it tries exactly the number of a test
 
 
 def examples(number: int) -> int:
-    """As many hundredths of so many as the profile in force has examples, and one at least."""
-    return max(1, number * settings().max_examples // _WHOLE)
+    """Return a number scaled by the examples of the loaded profile, in hundredths, and at least one."""
+    return max(1, number * settings().max_examples // _DEFAULT)

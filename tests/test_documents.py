@@ -1,4 +1,4 @@
-"""The documents: what they and the code point to is there."""
+"""The documents: their links, and the documents that the code names."""
 
 import re
 from pathlib import Path
@@ -9,16 +9,16 @@ ROOT = Path(__file__).parents[1]
 _LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 _MENTION = re.compile(r"docs/[a-z-]+\.md")
 DOCUMENTS = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("policies/*.md"))]
-SOURCES = sorted(path for room in ("webhook", "certs", "tests") for path in (ROOT / room).rglob("*.py"))
+SOURCES = sorted(path for folder in ("webhook", "certs", "tests") for path in (ROOT / folder).rglob("*.py"))
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_every_link_leads_somewhere(document: Path) -> None:
+def test_every_link_leads_to_a_file(document: Path) -> None:
     broken = [link for link in _LINK.findall(document.read_text()) if not (document.parent / link).exists()]
     assert broken == []
 
 
-def test_every_document_that_the_code_names_is_there() -> None:
+def test_every_document_that_the_code_names_exists() -> None:
     named = {name for source in SOURCES for name in _MENTION.findall(source.read_text())}
     assert named
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []

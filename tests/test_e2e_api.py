@@ -1,4 +1,4 @@
-"""How end-to-end cases ask an API: what they are told, and what becomes of a connection that is closed under them."""
+"""The API client of the end-to-end tests: warnings, errors, and closed connections."""
 
 import json
 from collections.abc import Iterator
@@ -13,25 +13,27 @@ from e2e.errors import ClusterError
 
 
 class _Server(BaseHTTPRequestHandler):
-    """Answers what the path says; who asks for `/closing` finds the connection closed the first time.
+    """A server that closes the connection of the first request for `/closing`.
 
-    Who asks for `/later` is to ask again the first time.
+    The first request for `/later`, and every one for `/busy`, is rejected with 429.
     """
 
     protocol_version = "HTTP/1.1"
-    asked: list[str]
+    requests: list[str]
 
     def _answer(self) -> None:
-        self.asked.append(f"{self.command} {self.path}")
+        self.requests.append(f"{self.command} {self.path}")
         self.rfile.read(int(self.headers.get("Content-Length", "0")))
-        if self.path == "/closing" and self.asked.count(self.asked[-1]) == 1:
+        if self.path == "/closing" and self.requests.count(self.requests[-1]) == 1:
             self.close_connection = True
             return
-        later = self.path == "/later" and self.asked.count(self.asked[-1]) == 1
-        refused = later or self.path == "/busy"
-        body = b"Too many requests, please try again later.\n" if refused else json.dumps({"path": self.path}).encode()
-        self.send_response(429 if refused else 200)
-        if later:
+        is_postponed = self.path == "/later" and self.requests.count(self.requests[-1]) == 1
+        is_rejected = is_postponed or self.path == "/busy"
+        body = (
+            b"Too many requests, please try again later.\n" if is_rejected else json.dumps({"path": self.path}).encode()
+        )
+        self.send_response(429 if is_rejected else 200)
+        if is_postponed:
             self.send_header("Retry-After", "0")
         self.send_header("Warning", '299 - "spec: \\"a\\" is not \\\\ b"')
         self.send_header("Warning", '299 - "once more"')
@@ -39,20 +41,20 @@ class _Server(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    do_GET = do_POST = _answer  # noqa: N815 - as the library calls them
+    do_GET = do_POST = _answer  # noqa: N815 - the names of http.server
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
-def asked() -> list[str]:
+def requests() -> list[str]:
     return []
 
 
 @pytest.fixture
-def api(tmp_path: Path, asked: list[str]) -> Iterator[Api]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("_Asked", (_Server,), {"asked": asked}))
+def api(tmp_path: Path, requests: list[str]) -> Iterator[Api]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("_RecordingServer", (_Server,), {"requests": requests}))
     thread = Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
@@ -71,29 +73,29 @@ def api(tmp_path: Path, asked: list[str]) -> Iterator[Api]:
     server.server_close()
 
 
-def test_warnings_are_told_as_they_were_before_they_were_quoted(api: Api) -> None:
+def test_warnings_are_returned_without_quotes(api: Api) -> None:
     assert api.ask("GET", "/fine").warnings == ('spec: "a" is not \\ b', "once more")
 
 
-def test_who_is_refused_in_plain_text_is_told_that_text(api: Api) -> None:
+def test_an_error_in_plain_text_is_returned(api: Api) -> None:
     answer = api.ask("GET", "/busy")
-    assert (answer.is_done, answer.refusal) == (False, "Too many requests, please try again later.\n")
+    assert (answer.is_done, answer.rejection) == (False, "Too many requests, please try again later.\n")
     with pytest.raises(ClusterError, match="answers 429: Too many requests"):
         answer.object()
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_who_is_told_to_ask_again_later_does(api: Api, asked: list[str], method: str) -> None:
+def test_a_request_is_retried_after_retry_after(api: Api, requests: list[str], method: str) -> None:
     assert api.ask(method, "/later").object() == {"path": "/later"}
-    assert asked == [f"{method} /later"] * 2
+    assert requests == [f"{method} /later"] * 2
 
 
-def test_what_changes_nothing_is_asked_again_where_the_connection_is_closed(api: Api, asked: list[str]) -> None:
+def test_a_read_is_retried_if_the_connection_is_closed(api: Api, requests: list[str]) -> None:
     assert api.get("/closing") == {"path": "/closing"}
-    assert asked == ["GET /closing"] * 2
+    assert requests == ["GET /closing"] * 2
 
 
-def test_a_create_is_never_sent_twice(api: Api, asked: list[str]) -> None:
+def test_a_create_is_never_sent_twice(api: Api, requests: list[str]) -> None:
     with pytest.raises(ClusterError, match=r"POST .*/closing"):
         api.create("/closing", {})
-    assert asked == ["POST /closing"]
+    assert requests == ["POST /closing"]

@@ -1,8 +1,8 @@
-"""Transcripts of a terminal, as the end-to-end suite keeps its cases: read, played and written."""
+"""Terminal transcripts, the cases of the end-to-end suite: parsed, replayed and written."""
 
 import pytest
 
-from e2e.transcript import parse, played
+from e2e.transcript import parse, replay
 
 WHOLE = """\
 # A comment.
@@ -18,42 +18,42 @@ $ kubectl get pod $NODE
 """
 
 
-def plays(text: str, *printed: str) -> tuple[str, list[object]]:
-    """The transcript as it goes when commands print these in turn, and what was done in which order."""
-    done: list[object] = []
+def replay_text(text: str, *printed: str) -> tuple[str, list[object]]:
+    """Return the transcript of commands that print these texts in turn, and the executed steps in order."""
+    steps: list[object] = []
     texts = iter(printed)
 
     def run(words: list[str]) -> str:
-        done.append(words)
+        steps.append(words)
         return next(texts)
 
-    return played(parse(text), run, done.append, {"NODE": "node-7"}).text(), done
+    return replay(parse(text), run, steps.append, {"NODE": "node-7"}).text(), steps
 
 
-def test_a_transcript_is_written_as_it_was_read() -> None:
+def test_a_parsed_transcript_is_written_unchanged() -> None:
     assert parse(WHOLE).text() == WHOLE
 
 
-def test_commands_are_run_and_directions_followed_in_order() -> None:
-    text, done = plays(WHOLE, "pod/a created\n", "(exit 1)\n")
+def test_commands_and_directions_are_executed_in_order() -> None:
+    text, steps = replay_text(WHOLE, "pod/a created\n", "(exit 1)\n")
     assert text == WHOLE
-    assert done == [
+    assert steps == [
         "policies strict.yaml",
         ["kubectl", "create", "-f", "a b.yaml"],
         ["kubectl", "get", "pod", "node-7"],
     ]
 
 
-def test_a_direction_after_the_last_command_is_followed_too() -> None:
-    assert plays("$ a\n#: with the gate\n", "")[1] == [["a"], "with the gate"]
+def test_a_direction_after_the_last_command_is_executed() -> None:
+    assert replay_text("$ a\n#: with the gate\n", "")[1] == [["a"], "with the gate"]
 
 
-def test_what_is_printed_otherwise_takes_the_place_of_what_was_expected() -> None:
-    assert plays("$ a\none\n\n$ b\n", "two\n\nthree  \n(exit 1)\n", "")[0] == "$ a\ntwo\nthree\n(exit 1)\n\n$ b\n"
+def test_different_output_replaces_the_expected_output() -> None:
+    assert replay_text("$ a\none\n\n$ b\n", "two\n\nthree  \n(exit 1)\n", "")[0] == "$ a\ntwo\nthree\n(exit 1)\n\n$ b\n"
 
 
-def test_the_names_of_a_run_are_not_kept() -> None:
-    assert plays("$ a\n", "node-7 is ready\n")[0] == "$ a\n$NODE is ready\n"
+def test_names_of_a_run_are_replaced_by_variables() -> None:
+    assert replay_text("$ a\n", "node-7 is ready\n")[0] == "$ a\n$NODE is ready\n"
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_the_names_of_a_run_are_not_kept() -> None:
         ("a.b", "a.b"),
     ],
 )
-def test_dots_stand_for_anything_in_a_line_and_alone_for_any_lines(expected: str, printed: str) -> None:
-    assert plays(f"$ a\n{expected}\n", printed)[0] == f"$ a\n{expected}\n"
+def test_an_ellipsis_matches_any_text_of_a_line_or_any_lines(expected: str, printed: str) -> None:
+    assert replay_text(f"$ a\n{expected}\n", printed)[0] == f"$ a\n{expected}\n"
 
 
 @pytest.mark.parametrize(
@@ -82,14 +82,14 @@ def test_dots_stand_for_anything_in_a_line_and_alone_for_any_lines(expected: str
         ("a", ""),
     ],
 )
-def test_dots_stand_for_nothing_else(expected: str, printed: str) -> None:
+def test_an_ellipsis_matches_nothing_else(expected: str, printed: str) -> None:
     text = "".join(f"{line}\n" for line in printed.splitlines())
-    assert plays(f"$ a\n{expected}\n", printed)[0] == f"$ a\n{text}"
+    assert replay_text(f"$ a\n{expected}\n", printed)[0] == f"$ a\n{text}"
 
 
-def test_lines_with_dots_that_still_hold_are_kept_where_others_do_not() -> None:
-    assert plays("$ a\npod/… created\nold\n…\n", "pod/x created\nnew\n")[0] == "$ a\npod/… created\nnew\n"
+def test_matching_lines_with_an_ellipsis_are_kept_if_others_differ() -> None:
+    assert replay_text("$ a\npod/… created\nold\n…\n", "pod/x created\nnew\n")[0] == "$ a\npod/… created\nnew\n"
 
 
-def test_a_command_that_is_not_finished_ends_with_the_file() -> None:
+def test_an_unfinished_command_ends_with_the_file() -> None:
     assert parse("$ kubectl get \\\n").steps[0].command == "kubectl get"

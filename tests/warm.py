@@ -1,8 +1,8 @@
-"""Programs of the house in processes of their own, without the half second in which each would import it anew.
+"""Programs of tallygate in processes of their own, without the half second that each would need for its imports.
 
-One process for each that runs tests has imported it and waits; for every program it forks, and becomes the program:
-its own arguments, environment, folder, streams, signals and exit code. What is proven of a start from nothing is proven
-where a plain `subprocess` stands: one case for each entry, and everything in `e2e`.
+One process for each test process has imported tallygate and waits; for every program it forks a child with the
+program's arguments, environment, folder, streams, signals and exit code. A start without this process is tested
+with `subprocess`: one case for each entry point, and everything in `e2e`.
 """
 
 import atexit
@@ -35,11 +35,11 @@ _IMPORTED = (
     "webhook.kube.config",
 )
 _ROOT = Path(__file__).parents[1]
-_MOST = 1 << 17  # bytes of a wish: arguments and an environment
+_MAX_REQUEST_BYTES = 1 << 17  # bytes of a request: arguments and an environment
 
 
 class Program:
-    """`python -m module arguments`; the streams are file descriptors, and stay the caller's."""
+    """The process of `python -m module arguments`; its streams are file descriptors, which the caller closes."""
 
     def __init__(  # noqa: PLR0913 - what a process has
         self,
@@ -53,42 +53,42 @@ class Program:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self.returncode: int | None = None
-        self._news, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._status_socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         env = dict(os.environ if environment is None else environment)
-        wish = json.dumps({"module": module, "arguments": [*arguments], "cwd": str(cwd), "env": env}).encode()
+        request = json.dumps({"module": module, "arguments": [*arguments], "cwd": str(cwd), "env": env}).encode()
         with open(os.devnull, "r+b") as nowhere, theirs:  # noqa: PTH123 - a descriptor is needed
             streams = [stream if stream is not None else nowhere.fileno() for stream in (stdin, stdout, stderr)]
-            socket.send_fds(_door(), [wish], [*streams, theirs.fileno()])
-        self.pid = int(self._heard(30.0))
+            socket.send_fds(_request_socket(), [request], [*streams, theirs.fileno()])
+        self.pid = int(self._receive(30.0))
 
     def poll(self) -> int | None:
-        """The exit code as `subprocess` has it, if it has ended."""
-        if self.returncode is None and select.select([self._news], [], [], 0)[0]:
-            self.returncode = int(self._heard(1.0))
-            self._news.close()
+        """Return the exit code as in `subprocess`, None while the process runs."""
+        if self.returncode is None and select.select([self._status_socket], [], [], 0)[0]:
+            self.returncode = int(self._receive(1.0))
+            self._status_socket.close()
         return self.returncode
 
     def wait(self, seconds: float) -> int:
-        """The exit code. Raises TimeoutError when it has not ended within so many seconds."""
+        """Return the exit code. Raises TimeoutError if the process does not end within `seconds`."""
         if self.returncode is None:
-            self.returncode = int(self._heard(seconds))
-            self._news.close()
+            self.returncode = int(self._receive(seconds))
+            self._status_socket.close()
         return self.returncode
 
     def send_signal(self, number: int) -> None:
-        """Send it, unless it has ended."""
+        """Send a signal if the process runs."""
         if self.poll() is None:
             os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the process."""
         self.send_signal(signal.SIGKILL)
 
-    def _heard(self, seconds: float) -> str:
-        self._news.settimeout(seconds)
-        said = self._news.recv(32)
-        assert said, "the process that starts programs has ended"
-        return said.decode()
+    def _receive(self, seconds: float) -> str:
+        self._status_socket.settimeout(seconds)
+        message = self._status_socket.recv(32)
+        assert message, "the process that starts programs has ended"
+        return message.decode()
 
 
 def run(  # noqa: PLR0913 - what a process has
@@ -98,16 +98,16 @@ def run(  # noqa: PLR0913 - what a process has
     stdin: str = "",
     cwd: Path = _ROOT,
     environment: Mapping[str, str] | None = None,
-    within: float = 30.0,
+    timeout: float = 30.0,
 ) -> subprocess.CompletedProcess[str]:
-    """A program that ends by itself within so many seconds, and what it has written."""
-    with tempfile.TemporaryFile() as typed, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as error:
-        typed.write(stdin.encode())
-        typed.seek(0)
-        streams = {"stdin": typed.fileno(), "stdout": out.fileno(), "stderr": error.fileno()}
+    """Run a program that ends by itself within `timeout` seconds, and return its exit code and output."""
+    with tempfile.TemporaryFile() as stdin_file, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as error:
+        stdin_file.write(stdin.encode())
+        stdin_file.seek(0)
+        streams = {"stdin": stdin_file.fileno(), "stdout": out.fileno(), "stderr": error.fileno()}
         program = Program(module, arguments, cwd=cwd, environment=environment, **streams)
         try:
-            code = program.wait(within)
+            code = program.wait(timeout)
         except TimeoutError:
             program.kill()
             raise
@@ -116,8 +116,8 @@ def run(  # noqa: PLR0913 - what a process has
 
 
 @functools.cache
-def _door() -> socket.socket:
-    """Where wishes go; closing it ends the process behind it, and what that has started."""
+def _request_socket() -> socket.socket:
+    """Start the forking process and return the socket for requests; its close ends the process and all programs."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         command = [sys.executable, "-m", "tests.warm", str(theirs.fileno())]
@@ -131,58 +131,58 @@ def _door() -> socket.socket:
     return ours
 
 
-class _Starter:
-    """The process behind the door. `run` returns in each new process with what that is to do, and at the end with None.
+class _Forker:
+    """The forking process. `run` returns the program in each new process, and None at the end.
 
-    `running` is what has been started and not ended: by its descriptor its number, and who wants to know.
+    `_running` has the process id and the caller's socket of each running program, by its pidfd.
     """
 
-    def __init__(self, door: socket.socket) -> None:
-        self._door = door
+    def __init__(self, request_socket: socket.socket) -> None:
+        self._request_socket = request_socket
         self._running: dict[int, tuple[int, socket.socket]] = {}
 
     def run(self) -> Callable[[], None] | None:
-        """Start what is wished for until nobody can wish any more; who is left then is ended."""
+        """Start the requested programs until the socket is closed; then kill those that still run."""
         while True:
-            ready = select.select([self._door.fileno(), *self._running], [], [])[0]
+            ready = select.select([self._request_socket.fileno(), *self._running], [], [])[0]
             for each in self._running.keys() & {*ready}:
-                self._ended(each)
-            if self._door.fileno() in ready:
-                wish, streams, _, _ = socket.recv_fds(self._door, _MOST, 4)
-                if not wish:
-                    self._over()
+                self._report_exit(each)
+            if self._request_socket.fileno() in ready:
+                request, streams, _, _ = socket.recv_fds(self._request_socket, _MAX_REQUEST_BYTES, 4)
+                if not request:
+                    self._kill_all()
                     return None
-                if program := self._started(json.loads(wish), streams):
+                if program := self._fork(json.loads(request), streams):
                     return program
 
-    def _started(self, wish: dict[str, Any], streams: list[int]) -> Callable[[], None] | None:
-        news = socket.socket(fileno=streams.pop())
+    def _fork(self, request: dict[str, Any], streams: list[int]) -> Callable[[], None] | None:
+        status_socket = socket.socket(fileno=streams.pop())
         if pid := os.fork():
             for stream in streams:
                 os.close(stream)
-            self._running[os.pidfd_open(pid)] = pid, news
-            _tell(news, pid)
+            self._running[os.pidfd_open(pid)] = pid, status_socket
+            _send(status_socket, pid)
             return None
-        for each in (self._door, news, *(other for _, other in self._running.values())):
+        for each in (self._request_socket, status_socket, *(other for _, other in self._running.values())):
             each.close()
         for descriptor in self._running:
             os.close(descriptor)
-        return functools.partial(_become, streams, **wish)
+        return functools.partial(_become, streams, **request)
 
-    def _ended(self, descriptor: int) -> None:
-        pid, news = self._running.pop(descriptor)
+    def _report_exit(self, descriptor: int) -> None:
+        pid, status_socket = self._running.pop(descriptor)
         os.close(descriptor)
-        _tell(news, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-        news.close()
+        _send(status_socket, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        status_socket.close()
 
-    def _over(self) -> None:
+    def _kill_all(self) -> None:
         for pid, _ in self._running.values():
             os.kill(pid, signal.SIGKILL)
 
 
-def _tell(news: socket.socket, number: int) -> None:
-    with contextlib.suppress(OSError):  # nobody is left to hear it
-        news.sendall(str(number).encode())
+def _send(status_socket: socket.socket, number: int) -> None:
+    with contextlib.suppress(OSError):  # the caller has ended
+        status_socket.sendall(str(number).encode())
 
 
 def _become(streams: list[int], module: str, arguments: list[str], cwd: str, env: dict[str, str]) -> None:
@@ -193,25 +193,25 @@ def _become(streams: list[int], module: str, arguments: list[str], cwd: str, env
     os.environ.clear()
     os.environ.update(env)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    sys.stdin = _text(0, "r")
-    sys.stdout = _text(1, "w")
-    sys.stderr = _text(2, "w", "backslashreplace", by_line=True)
+    sys.stdin = _open_text(0, "r")
+    sys.stdout = _open_text(1, "w")
+    sys.stderr = _open_text(2, "w", "backslashreplace", by_line=True)
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
-def _text(number: int, mode: str, errors: str = "strict", *, by_line: bool = False) -> io.TextIOWrapper:
-    binary = open(number, mode + "b", closefd=False)  # noqa: SIM115 - a descriptor, kept to the end
+def _open_text(number: int, mode: str, errors: str = "strict", *, by_line: bool = False) -> io.TextIOWrapper:
+    binary = open(number, mode + "b", closefd=False)  # noqa: SIM115 - a descriptor that stays open
     return io.TextIOWrapper(binary, "utf-8", errors, line_buffering=by_line or os.isatty(number))
 
 
-def _main(door: int) -> None:
+def _main(request_socket: int) -> None:
     for module in _IMPORTED:
         import_module(module)
     gc.collect()
     gc.freeze()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if program := _Starter(socket.socket(fileno=door)).run():
+    if program := _Forker(socket.socket(fileno=request_socket)).run():
         program()
 
 

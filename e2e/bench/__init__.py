@@ -1,6 +1,5 @@
-"""What a webhook costs whoever creates a pod: through a real API server, beside what one would use instead.
+"""The cost of a webhook for the creation of a pod in a real API server, compared with the alternatives.
 
-The rule of this package: whatever is compared runs in the same minutes, registered in the same way, and what is not
-the matter of a figure (making and deleting what it needs) is outside the time that is measured. Nothing here passes
-or fails; docs/performance.md holds the figures of one run.
+The rule of this package: compared variants run in the same minutes and are registered in the same way, and setup and
+cleanup are outside the measured time. Nothing here passes or fails; docs/performance.md has the figures of one run.
 """

@@ -1,4 +1,4 @@
-"""`python -m e2e.bench [-o json] [--rounds N]`: what webhooks cost a create on the local control plane."""
+"""`python -m e2e.bench [-o json] [--rounds N]`: the cost of webhooks for a create on the local control plane."""
 
 import json
 import os
@@ -9,21 +9,21 @@ from dataclasses import asdict, dataclass, field
 
 import click
 
-from e2e.bench.figures import Figure, Refusal, figures, refusal_figures
-from e2e.bench.ground import ground
+from e2e.bench.bench_cluster import bench_cluster
+from e2e.bench.figures import Figure, RejectionFigure, compute_figures, compute_rejection_figures
 from e2e.bench.measure import (
     ALONE,
+    LOADS,
     RESERVATIONS,
-    RESERVING_WAYS,
+    RESERVING_LOADS,
     SELDOM,
-    WAYS,
+    Load,
     Round,
-    Way,
-    beside_reservations,
-    one_round,
-    refusals,
+    measure_rejections,
+    measure_round,
+    measure_with_reservations,
 )
-from e2e.bench.table import refusal_table, table
+from e2e.bench.table import format_rejection_table, format_table
 from e2e.errors import BuildError, ClusterError
 from e2e.local.build import kubernetes_version
 from e2e.local.cluster import LocalCluster
@@ -35,26 +35,34 @@ from webhook.cli.framework import EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
 @click.option("--creates", type=click.IntRange(1), default=200, show_default=True, help="Creates in each variant.")
 @click.option("-o", "output", type=click.Choice(["table", "json"]), default="table", help="How to print the figures.")
 def main(rounds: int, creates: int, output: str) -> None:
-    """Measure what webhooks add to the creation of a pod; progress on stderr."""
+    """Measure the time that webhooks add to the creation of a pod; progress on stderr."""
     try:
-        load = os.getloadavg()
+        load_average = os.getloadavg()
         measured = _rounds(rounds, creates)
     except ClusterError as error:
         click.echo(f"tallygate: {error}", err=True)
         sys.exit(EXIT_USAGE_ERROR if isinstance(error, BuildError) else EXIT_INTERNAL_ERROR)
-    found = _Found(
-        [figure for way in WAYS for figure in figures([each[way] for each in measured.taken], way)],
-        [told for way in (ALONE, SELDOM) for told in refusal_figures([each[way] for each in measured.refused], way)],
-        [each for way in RESERVING_WAYS for each in figures([taken[way] for taken in measured.reserving], way)],
+    results = _Results(
+        [figure for load in LOADS for figure in compute_figures([each[load] for each in measured.samples], load)],
+        [
+            rejection
+            for load in (ALONE, SELDOM)
+            for rejection in compute_rejection_figures([each[load] for each in measured.rejected], load)
+        ],
+        [
+            each
+            for load in RESERVING_LOADS
+            for each in compute_figures([samples[load] for samples in measured.reserving], load)
+        ],
         min(measured.open_reservations),
     )
-    run = _Run(rounds, creates, load[0])
-    click.echo(_as_json(found, run) if output == "json" else _as_table(found, run))
+    run = _Run(rounds, creates, load_average[0])
+    click.echo(_as_json(results, run) if output == "json" else _as_table(results, run))
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """The size of a run: rounds, creates in each variant in each round and way; and the load before it."""
+    """The size of a run: rounds, creates of each variant under each load, and the machine's load average."""
 
     rounds: int
     creates: int
@@ -63,51 +71,60 @@ class _Run:
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """All rounds, those with refusals, those with reservations, and how many of these were open after each way."""
+    """All rounds, those with rejections, those with reservations, and the open reservations after each load."""
 
-    taken: list[dict[Way, Round]] = field(default_factory=list)
-    refused: list[dict[Way, Round]] = field(default_factory=list)
-    reserving: list[dict[Way, Round]] = field(default_factory=list)
+    samples: list[dict[Load, Round]] = field(default_factory=list)
+    rejected: list[dict[Load, Round]] = field(default_factory=list)
+    reserving: list[dict[Load, Round]] = field(default_factory=list)
     open_reservations: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """The figures of all tables, and the least number of reservations that were open."""
+class _Results:
+    """The figures of all tables, and the minimum number of open reservations."""
 
     figures: list[Figure]
-    refusals: list[Refusal]
+    rejections: list[RejectionFigure]
     reserving: list[Figure]
-    least_open: int
+    min_open: int
 
 
 def _rounds(rounds: int, creates: int) -> _Measured:
     click.echo("starting a control plane …", err=True)
     measured = _Measured()
-    with LocalCluster() as cluster, ground(cluster) as made:
+    with LocalCluster() as cluster, bench_cluster(cluster) as bench:
         for number in range(rounds):
             click.echo(f"round {number + 1} of {rounds} …", err=True)
-            measured.taken.append(one_round(made, creates))
-            measured.refused.append(refusals(made, creates))
-        for number in range(rounds):  # at last: while reservations expire the gate reads and writes for them
+            measured.samples.append(measure_round(bench, creates))
+            measured.rejected.append(measure_rejections(bench, creates))
+        for number in range(rounds):  # last, because the gate reads and writes while reservations expire
             click.echo(f"round {number + 1} of {rounds} with {RESERVATIONS:,} open reservations …", err=True)
-            taken, after = beside_reservations(made, creates)
-            measured.reserving.append(taken)
+            samples, after = measure_with_reservations(bench, creates)
+            measured.reserving.append(samples)
             measured.open_reservations.extend(after)
     return measured
 
 
-def _as_table(found: _Found, run: _Run) -> str:
+def _as_table(results: _Results, run: _Run) -> str:
     machine = (
         f"Kubernetes {kubernetes_version()} and everything else on {os.cpu_count()} cores, Python "
         f"{platform.python_version()}; load before: {run.load:.1f}. {run.rounds} rounds of {run.creates} creates."
     )
-    reserving = f"Beside open reservations, {found.least_open:,} at least:"
-    lines = [machine, "", *table(found.figures), "", *refusal_table(found.refusals), "", reserving, ""]
-    return "\n".join([*lines, *table(found.reserving)])
+    reserving = f"With at least {results.min_open:,} open reservations:"
+    lines = [
+        machine,
+        "",
+        *format_table(results.figures),
+        "",
+        *format_rejection_table(results.rejections),
+        "",
+        reserving,
+        "",
+    ]
+    return "\n".join([*lines, *format_table(results.reserving)])
 
 
-def _as_json(found: _Found, run: _Run) -> str:
+def _as_json(results: _Results, run: _Run) -> str:
     return json.dumps(
         {
             "kubernetes": kubernetes_version(),
@@ -116,10 +133,10 @@ def _as_json(found: _Found, run: _Run) -> str:
             "load": run.load,
             "rounds": run.rounds,
             "creates": run.creates,
-            "figures": [asdict(figure) for figure in found.figures],
-            "refusals": [asdict(refusal) for refusal in found.refusals],
-            "reserving": [asdict(figure) for figure in found.reserving],
-            "least_open": found.least_open,
+            "figures": [asdict(figure) for figure in results.figures],
+            "rejections": [asdict(rejection) for rejection in results.rejections],
+            "reserving": [asdict(figure) for figure in results.reserving],
+            "min_open": results.min_open,
         },
         indent=2,
     )
@@ -127,5 +144,5 @@ def _as_json(found: _Found, run: _Run) -> str:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where a shell had it ignored
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also if the shell ignores it
     main()

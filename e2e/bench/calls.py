@@ -1,4 +1,4 @@
-"""What the API server itself counts of its calls to webhooks (k8s.io/apiserver/pkg/admission/metrics, v1.36)."""
+"""The API server's own count of its calls to webhooks (k8s.io/apiserver/pkg/admission/metrics, v1.36)."""
 
 import re
 from dataclasses import dataclass
@@ -11,22 +11,18 @@ _SAMPLE = re.compile(rf"{_FAMILY}_(count|sum){{([^}}]*)}} (\S+)")
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """Calls to one server, and the seconds that the API server waited for them in all."""
+    """The calls to one server, and the total seconds that the API server waited for them."""
 
     number: int = 0
     seconds: float = 0.0
 
     def since(self, before: "Calls") -> "Calls":
-        """What came after `before`."""
+        """Return the calls after `before`."""
         return Calls(self.number - before.number, self.seconds - before.seconds)
 
-    def each(self) -> float:
-        """Seconds for a call, on the average."""
-        return self.seconds / self.number if self.number else 0.0
 
-
-def calls_of(metrics: str, variant: Variant) -> Calls:
-    """The calls to the server of a variant, whose webhooks' names begin with its own."""
+def parse_calls(metrics: str, variant: Variant) -> Calls:
+    """Return the calls to the webhooks of a variant, whose names begin with its name."""
     sums = {"count": 0.0, "sum": 0.0}
     for kind, labels, value in _SAMPLE.findall(metrics):
         if f'name="{variant.name}.' in labels:

@@ -1,4 +1,4 @@
-"""A light client of the API server: one connection that stays, and the time that a create takes on it."""
+"""A light client of the API server: one open connection, and the time of each create on it."""
 
 import base64
 import json
@@ -9,32 +9,32 @@ from pathlib import Path
 from time import perf_counter
 from urllib.parse import urlsplit
 
-_WITHIN = 60.0  # seconds for an answer
+_WITHIN = 60.0  # seconds for a response
 _JSON = {"Content-Type": "application/json", "Accept": "application/json"}
 
 
 @dataclass(frozen=True, slots=True)
-class Created:
-    """The answer to a create, and the seconds from the first byte sent to the last byte read."""
+class CreateResponse:
+    """The response to a create, and the seconds from the first byte sent to the last byte read."""
 
     status: int
-    said: bytes
+    body: bytes
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where the API server is, and who asks."""
+    """The address of the API server, and the TLS context with the client certificate."""
 
     host: str
     port: int
     trust: ssl.SSLContext
 
 
-def access(kubeconfig: Path, folder: Path) -> Access:
-    """What the kubeconfig of the local control plane says; `folder` takes the certificate, which ssl reads from a file.
+def load_access(kubeconfig: Path, folder: Path) -> Access:
+    """Return the access of a kubeconfig of the local control plane; the certificate is written to `folder` for ssl.
 
-    OpenSSL's files are read here once, so that connections share them.
+    All connections share the context, which reads the files once.
     """
     content = json.loads(kubeconfig.read_text())
     (cluster,), (user,) = (
@@ -56,21 +56,21 @@ class Client:
     def __init__(self, access: Access) -> None:
         self._connection = HTTPSConnection(access.host, access.port, timeout=_WITHIN, context=access.trust)
 
-    def create(self, namespace: str, pod: bytes) -> Created:
-        """Create a pod, whatever the answer is."""
-        begun = perf_counter()
+    def create(self, namespace: str, pod: bytes) -> CreateResponse:
+        """Create a pod and return the response, also an error."""
+        started_at = perf_counter()
         self._connection.request("POST", f"/api/v1/namespaces/{namespace}/pods", pod, _JSON)
-        answer = self._connection.getresponse()
-        said = answer.read()
-        return Created(answer.status, said, perf_counter() - begun)
+        response = self._connection.getresponse()
+        body = response.read()
+        return CreateResponse(response.status, body, perf_counter() - started_at)
 
     def delete_pods(self, namespace: str) -> None:
-        """Delete all pods of the namespace; they are gone when it returns, for no node has them."""
+        """Delete all pods of the namespace at once, because no node has them."""
         self._connection.request("DELETE", f"/api/v1/namespaces/{namespace}/pods?gracePeriodSeconds=0", None, _JSON)
         self._connection.getresponse().read()
 
     def read(self, path: str) -> str:
-        """Read whatever is at the path."""
+        """Return the text at a path."""
         self._connection.request("GET", path)
         return self._connection.getresponse().read().decode()
 

@@ -1,4 +1,4 @@
-"""Rounds of creates in blocks, by one client and by several; and one by one, so that each variant is asked seldom."""
+"""Rounds of creates: in blocks by one client and by several, and one by one, so that each variant is seldom called."""
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,27 +9,27 @@ from functools import partial
 from threading import Barrier
 from time import perf_counter
 
+from e2e.bench.bench_cluster import BenchCluster
 from e2e.bench.calls import Calls
-from e2e.bench.client import Client, Created
-from e2e.bench.ground import Ground
+from e2e.bench.client import Client, CreateResponse
 from e2e.bench.objects import LEFT
 from e2e.bench.variants import OPEN, REFUSING, RESERVING, VARIANTS, Variant
 from e2e.errors import ClusterError
 
 _CREATED = 201
 _FORBIDDEN = 403
-_WARMING = 8  # creates in each variant before those that are measured
-_BLOCK = 80  # creates of several clients together in one variant, before they turn to the next
+_WARMUP_CREATES = 8  # creates in each variant before those that are measured
+_BLOCK = 80  # creates of several clients in one variant before the next variant
 _BLOCK_OF_ONE = 25  # the same of one client
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """How it is created: by so many clients at once, in blocks; or `seldom`, one by one, in each variant in turn.
+class Load:
+    """A load: `clients` that create at once, in blocks; or `seldom`, one by one, in each variant in turn.
 
-    A cluster has one gate, which is asked about one create after the other: so it is in blocks. In turn a gate is asked
-    once in the time of eight creates, after all the others: it finds little of what it needs in the processor's caches,
-    as it does in a cluster where creates are few.
+    In blocks a gate gets one create after the other, as the only gate of a cluster does. In turn a gate is called
+    once in the time of eight creates, after all the others: the caches of the processor have little of its data,
+    as in a cluster with few creates.
     """
 
     clients: int
@@ -37,33 +37,33 @@ class Way:
 
     @property
     def block(self) -> int:
-        """Creates in one variant before the next has its turn."""
+        """Creates in one variant before the next variant."""
         if self.seldom:
             return 1
         return _BLOCK_OF_ONE if self.clients == 1 else _BLOCK
 
     @property
     def title(self) -> str:
-        """How the tables call it."""
+        """Name in the tables."""
         return f"{self.clients}, seldom" if self.seldom else f"{self.clients}"
 
 
-ALONE = Way(1)
-SELDOM = Way(1, seldom=True)
-WAYS = (ALONE, SELDOM, Way(8), Way(32))
-RESERVING_WAYS = (ALONE, Way(8), Way(32))
+ALONE = Load(1)
+SELDOM = Load(1, seldom=True)
+LOADS = (ALONE, SELDOM, Load(8), Load(32))
+RESERVING_LOADS = (ALONE, Load(8), Load(32))
 
 RESERVATIONS = 1_000
-"""Open in one ledger where that is measured."""
+"""The number of open reservations in one ledger."""
 
-_SPARE = 100  # reservations, since some expire while others are measured
+_SPARE = 100  # more reservations, because some expire during the measurement
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The creates of one variant in one round: how long each took, and all of them together, in seconds.
+    """The creates of one variant in one round: the seconds of each, and of all together.
 
-    `calls` are those that the API server has counted meanwhile.
+    `calls` are those that the API server has counted during the round.
     """
 
     latencies: tuple[float, ...]
@@ -74,158 +74,165 @@ class Sample:
 Round = dict[Variant, Sample]
 
 
-Took = tuple[list[float], float]
-"""The seconds that each create took, and the seconds that all of them took together."""
+Durations = tuple[list[float], float]
+"""The seconds of each create, and the seconds of all together."""
 
-Timed = dict[Variant, Took]
+DurationsByVariant = dict[Variant, Durations]
 
-Block = Callable[[Variant, int], Took]
-"""Creates pods of a variant, so many and more."""
-
-
-def one_round(ground: Ground, creates: int) -> dict[Way, Round]:
-    """So many creates in each variant, in every way (rounded up to whole blocks).
-
-    Raises:
-        ClusterError: a pod is not stored, or the cluster does not come to rest.
-    """
-    taken = {}
-    for way in WAYS:
-        with _asking(ground, way) as block:
-            taken[way] = _measured(ground, partial(_by_turns, way, VARIANTS, block), creates)
-    return taken
+Block = Callable[[Variant, int], Durations]
+"""A function that creates at least a number of pods of a variant."""
 
 
-def beside_reservations(
-    ground: Ground, creates: int, reservations: int = RESERVATIONS
-) -> tuple[dict[Way, Round], Sequence[int]]:
-    """The same beside a ledger with so many open reservations; and how many were open after each way.
-
-    A reservation stays open for the in-flight bound and longer where something else refuses the pod. As many are made
-    before each way as have expired.
+def measure_round(bench_cluster: BenchCluster, creates: int) -> dict[Load, Round]:
+    """Measure a number of creates in each variant under every load (rounded up to whole blocks).
 
     Raises:
-        ClusterError: a pod is not answered as it should be, or the cluster does not come to rest.
+        ClusterError: if a pod is not stored, or the cluster does not become idle.
     """
-    taken, after = {}, []
-    for way in RESERVING_WAYS:
-        _leave_open(ground, reservations + _SPARE - ground.open_reservations())
-        with _asking(ground, way) as block:
-            taken[way] = _measured(ground, partial(_by_turns, way, RESERVING, block), creates)
-        after.append(ground.open_reservations())
-    return taken, after
+    rounds = {}
+    for load in LOADS:
+        with _open_block(bench_cluster, load) as block:
+            rounds[load] = _measure(bench_cluster, partial(_run_in_turns, load, VARIANTS, block), creates)
+    return rounds
 
 
-def _leave_open(ground: Ground, reservations: int) -> None:
-    """Create pods that the gate reserves for and something else refuses."""
+def measure_with_reservations(
+    bench_cluster: BenchCluster, creates: int, reservations: int = RESERVATIONS
+) -> tuple[dict[Load, Round], Sequence[int]]:
+    """Measure with a ledger that has open reservations; return also their number after each load.
+
+    A reservation stays open for the in-flight bound and longer if another webhook rejects the pod. Expired ones are
+    replaced before each load.
+
+    Raises:
+        ClusterError: if a pod gets a wrong response, or the cluster does not become idle.
+    """
+    rounds, after = {}, []
+    for load in RESERVING_LOADS:
+        _leave_open(bench_cluster, reservations + _SPARE - bench_cluster.open_reservations())
+        with _open_block(bench_cluster, load) as block:
+            rounds[load] = _measure(bench_cluster, partial(_run_in_turns, load, RESERVING, block), creates)
+        after.append(bench_cluster.open_reservations())
+    return rounds, after
+
+
+def _leave_open(bench_cluster: BenchCluster, reservations: int) -> None:
+    """Create pods that another webhook rejects after the gate has reserved for them."""
     clients = 8
-    with ExitStack() as ends:
-        threads = ends.enter_context(ThreadPoolExecutor(clients))
+    with ExitStack() as stack:
+        threads = stack.enter_context(ThreadPoolExecutor(clients))
 
         def run(pods: list[bytes]) -> None:
-            with closing(Client(ground.access)) as client:
+            with closing(Client(bench_cluster.access)) as client:
                 for pod in pods:
-                    _took(client.create(OPEN.namespace, pod), _FORBIDDEN)
+                    _check_duration(client.create(OPEN.namespace, pod), _FORBIDDEN)
 
-        pods = ground.pods(max(0, reservations), LEFT)
+        pods = bench_cluster.pods(max(0, reservations), LEFT)
         list(threads.map(run, (pods[first::clients] for first in range(clients))))
 
 
-def refusals(ground: Ground, creates: int) -> dict[Way, Round]:
-    """So many creates where there is no room, by one client, in blocks and one by one.
+def measure_rejections(bench_cluster: BenchCluster, creates: int) -> dict[Load, Round]:
+    """Measure a number of rejected creates by one client, in blocks and one by one.
 
     Raises:
-        ClusterError: a pod is not refused.
+        ClusterError: if a pod is not rejected.
     """
-    taken = {}
-    for way in (ALONE, SELDOM):
-        before = ground.calls()
-        timed = _by_turns(way, REFUSING, partial(_refused, ground), creates)
-        taken[way] = _sampled(timed, before, ground.calls())
-    return taken
+    rounds = {}
+    for load in (ALONE, SELDOM):
+        before = bench_cluster.calls()
+        durations = _run_in_turns(load, REFUSING, partial(_create_rejected, bench_cluster), creates)
+        rounds[load] = _collect_samples(durations, before, bench_cluster.calls())
+    return rounds
 
 
-def _measured(ground: Ground, run: Callable[[int], Timed], creates: int) -> Round:
-    """Let it warm up, let it run, and clear away after it."""
-    ground.begin_cap()
-    run(_WARMING)
-    before = ground.calls()
-    timed = run(creates)
-    after = ground.calls()
-    ground.clear()
-    return _sampled(timed, before, after)
+def _measure(bench_cluster: BenchCluster, run: Callable[[int], DurationsByVariant], creates: int) -> Round:
+    """Warm up, run, and delete the pods afterwards."""
+    bench_cluster.begin_cap()
+    run(_WARMUP_CREATES)
+    before = bench_cluster.calls()
+    durations = run(creates)
+    after = bench_cluster.calls()
+    bench_cluster.clear()
+    return _collect_samples(durations, before, after)
 
 
-def _sampled(timed: Timed, before: Mapping[Variant, Calls], after: Mapping[Variant, Calls]) -> Round:
+def _collect_samples(
+    durations: DurationsByVariant, before: Mapping[Variant, Calls], after: Mapping[Variant, Calls]
+) -> Round:
     return {
         variant: Sample(tuple(latencies), elapsed, after[variant].since(before[variant]))
-        for variant, (latencies, elapsed) in timed.items()
+        for variant, (latencies, elapsed) in durations.items()
     }
 
 
-def _by_turns(way: Way, variants: Sequence[Variant], block: Block, creates: int) -> Timed:
-    """A block in one variant, then in the next, again and again: all meet alike whatever else the machine does.
+def _run_in_turns(load: Load, variants: Sequence[Variant], block: Block, creates: int) -> DurationsByVariant:
+    """Run blocks of the variants in turn, so that other load on the machine affects all variants alike.
 
-    Their order is one of chance, so that none always comes after the same one.
+    Their order is random, so that no variant always follows the same one.
     """
-    timed: Timed = {variant: ([], 0.0) for variant in variants}
-    size = min(way.block, creates)
+    durations: DurationsByVariant = {variant: ([], 0.0) for variant in variants}
+    size = min(load.block, creates)
     for _ in range(-(-creates // size)):
         for variant in random.sample(variants, len(variants)):
             latencies, elapsed = block(variant, size)
-            before = timed[variant]
-            timed[variant] = (before[0] + latencies, before[1] + elapsed)
-    return timed
+            before = durations[variant]
+            durations[variant] = (before[0] + latencies, before[1] + elapsed)
+    return durations
 
 
 @contextmanager
-def _asking(ground: Ground, way: Way) -> Iterator[Block]:
-    if way.clients == 1:
-        yield partial(_stored, ground)
+def _open_block(bench_cluster: BenchCluster, load: Load) -> Iterator[Block]:
+    if load.clients == 1:
+        yield partial(_create_stored, bench_cluster)
         return
-    with ExitStack() as ends:
-        clients = [ends.enter_context(closing(Client(ground.access))) for _ in range(way.clients)]
-        threads = ends.enter_context(ThreadPoolExecutor(way.clients))
-        yield partial(_stored_together, ground, _Crowd(clients, threads))
+    with ExitStack() as stack:
+        clients = [stack.enter_context(closing(Client(bench_cluster.access))) for _ in range(load.clients)]
+        threads = stack.enter_context(ThreadPoolExecutor(load.clients))
+        yield partial(_create_concurrently, bench_cluster, _ClientPool(clients, threads))
 
 
-def _stored(ground: Ground, variant: Variant, size: int) -> Took:
-    """So many creates by one client, whose time is the sum of theirs."""
-    latencies = [_took(ground.client.create(variant.namespace, pod), _CREATED) for pod in ground.pods(size)]
+def _create_stored(bench_cluster: BenchCluster, variant: Variant, size: int) -> Durations:
+    """Run a number of creates by one client; the total time is their sum."""
+    latencies = [
+        _check_duration(bench_cluster.client.create(variant.namespace, pod), _CREATED)
+        for pod in bench_cluster.pods(size)
+    ]
     return latencies, sum(latencies)
 
 
-def _refused(ground: Ground, variant: Variant, size: int) -> Took:
-    """The same, where there is no room."""
-    latencies = [_took(ground.client.create(variant.full, pod), _FORBIDDEN) for pod in ground.pods(size)]
+def _create_rejected(bench_cluster: BenchCluster, variant: Variant, size: int) -> Durations:
+    """Run a number of rejected creates by one client."""
+    latencies = [
+        _check_duration(bench_cluster.client.create(variant.full, pod), _FORBIDDEN) for pod in bench_cluster.pods(size)
+    ]
     return latencies, sum(latencies)
 
 
 @dataclass(frozen=True, slots=True)
-class _Crowd:
-    """Several clients, and a thread for each."""
+class _ClientPool:
+    """Several clients, and a thread pool with a thread for each."""
 
     clients: list[Client]
     threads: ThreadPoolExecutor
 
 
-def _stored_together(ground: Ground, crowd: _Crowd, variant: Variant, size: int) -> Took:
-    """At least so many creates by all clients together, and their time from the first to the last."""
-    start = Barrier(len(crowd.clients) + 1)
-    bodies = [ground.pods(-(-size // len(crowd.clients))) for _ in crowd.clients]
+def _create_concurrently(bench_cluster: BenchCluster, pool: _ClientPool, variant: Variant, size: int) -> Durations:
+    """Run at least a number of creates by all clients, and measure the time from the first to the last."""
+    start = Barrier(len(pool.clients) + 1)
+    bodies = [bench_cluster.pods(-(-size // len(pool.clients))) for _ in pool.clients]
 
     def run(client: Client, pods: list[bytes]) -> list[float]:
         start.wait()
-        return [_took(client.create(variant.namespace, pod), _CREATED) for pod in pods]
+        return [_check_duration(client.create(variant.namespace, pod), _CREATED) for pod in pods]
 
-    running = [crowd.threads.submit(run, client, pods) for client, pods in zip(crowd.clients, bodies, strict=True)]
-    begun = perf_counter()
+    running = [pool.threads.submit(run, client, pods) for client, pods in zip(pool.clients, bodies, strict=True)]
+    started_at = perf_counter()
     start.wait()
     latencies = [seconds for each in running for seconds in each.result()]
-    return latencies, perf_counter() - begun
+    return latencies, perf_counter() - started_at
 
 
-def _took(created: Created, wanted: int) -> float:
+def _check_duration(created: CreateResponse, wanted: int) -> float:
     if created.status != wanted:
-        raise ClusterError(f"a pod was to be answered with {wanted}: {created.status} {created.said.decode()}")
+        raise ClusterError(f"expected status {wanted} for a pod: {created.status} {created.body.decode()}")
     return created.seconds

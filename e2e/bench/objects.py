@@ -1,4 +1,4 @@
-"""What is put into the cluster: the pod that is created again and again, and what it is counted by."""
+"""The objects of the bench in the cluster: the pods, and the quotas, caps and ledgers that count them."""
 
 import json
 from datetime import UTC, datetime
@@ -11,18 +11,18 @@ from webhook.state.ledger.ledger import Ledger, Operation, Reservation
 from webhook.state.ports import LedgerKey
 
 PLENTY = 1_000_000_000
-"""Of GPUs: more than is ever created."""
+"""A number of GPUs that is never reached."""
 
 _GPU = "nvidia.com/gpu"
-_ROWS = 8  # promises that a gate leaves in a ledger before it takes a recount along
+_RESERVATIONS = 8  # reservations that a gate leaves in a ledger before it recounts
 
 
 LEFT = "bench-left"
-"""The label of pods that are refused after a gate has reserved for them, and how their names begin."""
+"""The label and name prefix of pods that are rejected after a gate has reserved for them."""
 
 
 def pod(name: str) -> bytes:
-    """A pod that every rule looks at; its scheduler does not exist, so it stays as it was created."""
+    """Return a pod that every rule evaluates; its scheduler does not exist, so it stays unchanged."""
     resources = {"cpu": "100m", "memory": "64Mi", _GPU: "1"}
     container = {
         "name": "main",
@@ -34,18 +34,18 @@ def pod(name: str) -> bytes:
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": name, "labels": {LEFT: "true"} if name.startswith(LEFT) else {}},
-            "spec": {"schedulerName": "nobody", "containers": [container]},
+            "spec": {"schedulerName": "none", "containers": [container]},
         }
     ).encode()
 
 
 def namespace(name: str) -> dict[str, Any]:
-    """A namespace."""
+    """Return a namespace."""
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
 def quota(name: str, where: str, hard: int = PLENTY) -> dict[str, Any]:
-    """A quota of GPUs for a namespace."""
+    """Return a quota of GPUs for a namespace."""
     return {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
@@ -55,7 +55,7 @@ def quota(name: str, where: str, hard: int = PLENTY) -> dict[str, Any]:
 
 
 def cap(name: str, where: str, hard: int) -> dict[str, Any]:
-    """A cap of GPUs for a namespace, as a policy."""
+    """Return a cap of GPUs for a namespace, as a policy."""
     return {
         "apiVersion": "tallygate.dev/v1alpha1",
         "kind": "NamespaceCap",
@@ -65,14 +65,16 @@ def cap(name: str, where: str, hard: int) -> dict[str, Any]:
 
 
 def ledger(where: str, stored: cap_ledger.StoredVersion | None = None) -> bytes:
-    """A CapLedger as a gate writes it, of a cap that nobody has; over what is `stored`, or for the first time."""
-    rows = {str(uuid4()): _row(f"bench-{number}") for number in range(_ROWS)}
-    counted = Ledger(Amounts({_GPU: PLENTY}), Amounts({_GPU: _ROWS}), resources=frozenset({_GPU}), pods_revision=1)
-    whole = counted.with_reservations(rows.items())
+    """Return a CapLedger as a gate writes it, of a cap without policy; an update of `stored`, or a new one."""
+    reservations = {str(uuid4()): _create_reservation(f"bench-{number}") for number in range(_RESERVATIONS)}
+    counted = Ledger(
+        Amounts({_GPU: PLENTY}), Amounts({_GPU: _RESERVATIONS}), resources=frozenset({_GPU}), pods_revision=1
+    )
+    whole = counted.with_reservations(reservations.items())
     return cap_ledger.encode_ledger(LedgerKey("floor", where), whole, where, stored, datetime.now(UTC)).body
 
 
-def _row(name: str) -> Reservation:
+def _create_reservation(name: str) -> Reservation:
     nothing, one = Amounts(), Amounts({_GPU: 1})
     return Reservation(
         "bench", name, nothing, one, attempt=uuid4().hex, single_attempt=True, operation=Operation.CREATE

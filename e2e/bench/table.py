@@ -1,15 +1,15 @@
-"""The figures for people: one table in Markdown."""
+"""The figures as tables in Markdown."""
 
 from collections.abc import Iterable, Iterator
 
-from e2e.bench.figures import Figure, Over, Refusal
-from e2e.bench.measure import Way
+from e2e.bench.figures import Figure, RejectionFigure, Spread
+from e2e.bench.measure import Load
 from e2e.bench.variants import EVERY
 
 _TITLES = {variant.name: variant.title for variant in EVERY}
 _COLUMNS = (
     "clients",
-    "who is asked",
+    "variant",
     "p50 ms",
     "p99 ms",
     "creates/s",
@@ -25,13 +25,13 @@ _COLUMNS = (
 )
 
 
-def table(figures: Iterable[Figure]) -> Iterator[str]:
-    """The lines: ratios beside what is measured; of what rounds gave, their median, the least and the greatest."""
+def format_table(compute_figures: Iterable[Figure]) -> Iterator[str]:
+    """Yield the lines of the main table: figures, ratios, and median, minimum and maximum of the rounds."""
     yield _row(*_COLUMNS)
     yield _row("---:", "---", *(["---:"] * (len(_COLUMNS) - 2)))
-    for each in figures:
+    for each in compute_figures:
         yield _row(
-            Way(each.clients, each.seldom).title,
+            Load(each.clients, each.seldom).title,
             _TITLES[each.variant],
             f"{each.p50:.2f}",
             f"{each.p99:.2f}",
@@ -39,31 +39,31 @@ def table(figures: Iterable[Figure]) -> Iterator[str]:
             f"{each.p50_ratio:.2f}",
             f"{each.p99_ratio:.2f}",
             f"{each.per_second_ratio:.2f}",
-            _over(each.added),
-            _over(each.added_ratio),
-            _over(each.quota_ratio),
+            _format_spread(each.added),
+            _format_spread(each.added_ratio),
+            _format_spread(each.quota_ratio),
             "" if each.per_second_of_quota is None else f"{each.per_second_of_quota:.2f}",
             f"{each.calls:.0f}",
             f"{each.call:.2f}" if each.calls else "",
         )
 
 
-def refusal_table(refusals: Iterable[Refusal]) -> Iterator[str]:
-    """The lines about pods that are refused for want of room."""
-    yield _row("clients", "who refuses", "p50 ms", "p99 ms", "p50 × ResourceQuota's (rounds)")
+def format_rejection_table(measure_rejections: Iterable[RejectionFigure]) -> Iterator[str]:
+    """Yield the lines of the table of rejections."""
+    yield _row("clients", "variant", "p50 ms", "p99 ms", "p50 × ResourceQuota's (rounds)")
     yield _row("---:", "---", "---:", "---:", "---:")
-    for each in refusals:
+    for each in measure_rejections:
         yield _row(
-            Way(1, each.seldom).title,
+            Load(1, each.seldom).title,
             _TITLES[each.variant],
             f"{each.p50:.2f}",
             f"{each.p99:.2f}",
-            _over(each.p50_ratio),
+            _format_spread(each.p50_ratio),
         )
 
 
-def _over(figure: Over | None) -> str:
-    return "" if figure is None else f"{figure.middle:.2f} ({figure.least:.2f} to {figure.most:.2f})"
+def _format_spread(figure: Spread | None) -> str:
+    return "" if figure is None else f"{figure.median:.2f} ({figure.minimum:.2f} to {figure.maximum:.2f})"
 
 
 def _row(*cells: str) -> str:

@@ -1,38 +1,38 @@
-"""What is compared: namespaces that differ in nothing but in who is asked about their pods."""
+"""The compared variants: namespaces that differ only in the webhooks and quotas of their pods."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One of what is compared; `asked` says whether webhooks are registered for its namespace."""
+    """A compared variant; `is_registered` is True if webhooks are registered for its namespace."""
 
     name: str
     title: str
-    asked: bool
+    is_registered: bool
 
     @property
     def namespace(self) -> str:
-        """Where its pods are created."""
+        """Namespace of its pods."""
         return f"bench-{self.name}"
 
     @property
     def full(self) -> str:
-        """Where no pod of its is let in, for want of room."""
+        """Namespace in which all its pods are rejected."""
         return f"bench-{self.name}-full"
 
 
-NONE = Variant("none", "no webhook", asked=False)
-FLOOR = Variant("floor", "constant answer in Go", asked=True)
-FLOOR_HTTP2 = Variant("floor-http2", "constant answer in Go, HTTP/2", asked=True)
-FLOOR_KEPT = Variant("floor-kept", "constant answer in Go, after a write to the cluster", asked=True)
-FLASK = Variant("flask", "trivial Flask webhook", asked=True)
-FLASK_TWICE = Variant("flask-twice", "trivial Flask webhook, called in both phases", asked=True)
-RULES = Variant("rules", "tallygate, shipped rules", asked=True)
-QUOTA = Variant("quota", "ResourceQuota", asked=False)
-KEPT = Variant("kept", "tallygate, shipped rules and a cap kept in the cluster", asked=True)
-OPEN = Variant("kept-open", "the same with 1,000 open reservations", asked=True)
-CAP = Variant("cap", "tallygate, shipped rules and a cap in memory", asked=True)
+NONE = Variant("none", "no webhook", is_registered=False)
+FLOOR = Variant("floor", "constant answer in Go", is_registered=True)
+FLOOR_HTTP2 = Variant("floor-http2", "constant answer in Go, HTTP/2", is_registered=True)
+FLOOR_KEPT = Variant("floor-kept", "constant answer in Go, after a write to the cluster", is_registered=True)
+FLASK = Variant("flask", "trivial Flask webhook", is_registered=True)
+FLASK_TWICE = Variant("flask-twice", "trivial Flask webhook, called in both phases", is_registered=True)
+RULES = Variant("rules", "tallygate, shipped rules", is_registered=True)
+QUOTA = Variant("quota", "ResourceQuota", is_registered=False)
+KEPT = Variant("kept", "tallygate, shipped rules and a cap kept in the cluster", is_registered=True)
+OPEN = Variant("kept-open", "the same with 1,000 open reservations", is_registered=True)
+CAP = Variant("cap", "tallygate, shipped rules and a cap in memory", is_registered=True)
 
 VARIANTS = (NONE, FLOOR, FLOOR_HTTP2, FLOOR_KEPT, FLASK, FLASK_TWICE, RULES, QUOTA, KEPT, CAP)
 """The variants of the main table."""
@@ -44,7 +44,7 @@ EVERY = (*VARIANTS, OPEN)
 """All variants: each has a namespace, and all are registered at once."""
 
 REFUSING = (FLOOR, FLOOR_HTTP2, QUOTA, KEPT, CAP)
-"""Those that count, and so may be full; and those that say so of one namespace whatever comes."""
+"""The variants that can reject: those that count, and those that reject in one namespace always."""
 
 PHASES = {FLASK: ("validating",), FLASK_TWICE: ("mutating", "validating")}
-"""The phases in which a trivial webhook is called; a gate is called once about pods that are complete, as these are."""
+"""The phases in which a trivial webhook is called; a gate is called once for complete pods like these."""

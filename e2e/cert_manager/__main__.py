@@ -1,4 +1,4 @@
-"""`python -m e2e.cert_manager`: builds it, so that the cases that need it are no longer passed over."""
+"""`python -m e2e.cert_manager`: builds it, so that the cases that need it are no longer skipped."""
 
 import sys
 

@@ -10,9 +10,9 @@ from typing import Any, Final
 from cryptography import x509
 
 from certs.secret_state import compute_fingerprint
+from e2e.command_output import run_kubectl
 from e2e.load import Answer, until_more
 from e2e.ports import Cluster
-from e2e.said import said
 from e2e.waiting import until
 from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
 
@@ -28,25 +28,25 @@ _WITHIN = 240.0  # seconds
 _MEANWHILE = 40  # pods that are created between two steps
 
 
-def issued(cluster: Cluster, name: str = SERVED) -> str:
-    """The fingerprint of the certificate that a Secret holds; empty while there is none.
+def read_fingerprint(cluster: Cluster, name: str = SERVED) -> str:
+    """Return the fingerprint of the certificate in a Secret; empty if it is missing.
 
     Raises:
-        ClusterError: it cannot be read; the text is kubectl's.
+        ClusterError: if it cannot be read; the text is kubectl's.
     """
-    found = said(cluster, "get", "secret", name, _OWN, "--ignore-not-found", "--output=json")
+    found = run_kubectl(cluster, "get", "secret", name, _OWN, "--ignore-not-found", "--output=json")
     text = json.loads(found)["data"].get("tls.crt", "") if found.strip() else ""
     return compute_fingerprint(x509.load_pem_x509_certificate(base64.b64decode(text))) if text else ""
 
 
-def trusted_by_all(cluster: Cluster, authorities: int) -> bool:
-    """Whether every webhook trusts so many.
+def has_authorities_everywhere(cluster: Cluster, authorities: int) -> bool:
+    """Return whether every webhook trusts this number of authorities.
 
     Raises:
-        ClusterError: the configurations cannot be read; the text is kubectl's.
+        ClusterError: if the configurations cannot be read; the text is kubectl's.
     """
     kinds = "mutatingwebhookconfiguration/tallygate", "validatingwebhookconfiguration/tallygate"
-    read = json.loads(said(cluster, "get", *kinds, "--output=json"))["items"]
+    read = json.loads(run_kubectl(cluster, "get", *kinds, "--output=json"))["items"]
     clients = [webhook["clientConfig"] for each in read for webhook in each["webhooks"]]
     trusted = [base64.b64decode(each.get("caBundle", "")) for each in clients]
     return all(text.count(b"BEGIN CERTIFICATE") == authorities for text in trusted)
@@ -55,10 +55,10 @@ def trusted_by_all(cluster: Cluster, authorities: int) -> bool:
 def renew_all(cluster: Cluster, bring: Callable[[], None], answers: list[Answer]) -> None:
     """Renew the certificate, lose it, and let the authority and it be renewed, while clients create pods.
 
-    `bring` lets the gate have what is issued, and returns once it serves with that.
+    `bring` hands the issued certificate to the gate, and returns once it serves with it.
 
     Raises:
-        ClusterError: something is not issued, injected or taken up in time.
+        ClusterError: if something is not issued, injected or reloaded in time.
     """
     _renew(cluster, "tallygate")
     bring()
@@ -68,30 +68,34 @@ def renew_all(cluster: Cluster, bring: Callable[[], None], answers: list[Answer]
     until_more(answers, _MEANWHILE)
     _renew(cluster, "tallygate-authority")
     _renew(cluster, "tallygate")
-    until("the injector has put the new authority beside the old one", partial(trusted_by_all, cluster, 2), _WITHIN)
+    until(
+        "the injector has put the new authority beside the old one",
+        partial(has_authorities_everywhere, cluster, 2),
+        _WITHIN,
+    )
     until_more(answers, _MEANWHILE)  # who has the old certificate still is trusted
     bring()
     until_more(answers, _MEANWHILE)
 
 
 def _renew(cluster: Cluster, name: str) -> None:
-    """As `cmctl renew` does; return once another is issued (cert-manager, cmd/ctl/pkg/renew)."""
-    before = issued(cluster, _SECRETS[name])
-    found = json.loads(said(cluster, "get", _KIND, name, _OWN, "--output=json"))
+    """Renew a certificate as `cmctl renew` does; return once another is issued (cert-manager, cmd/ctl/pkg/renew)."""
+    before = read_fingerprint(cluster, _SECRETS[name])
+    found = json.loads(run_kubectl(cluster, "get", _KIND, name, _OWN, "--output=json"))
     conditions = [each for each in found["status"]["conditions"] if each["type"] != "Issuing"]
     asked: dict[str, Any] = {"type": "Issuing", "status": "True", "reason": "ManuallyTriggered", "message": "by hand"}
     asked |= {"lastTransitionTime": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"}
     patch = json.dumps({"status": {"conditions": [*conditions, asked]}})
-    said(cluster, "patch", _KIND, name, _OWN, "--subresource=status", "--type=merge", f"--patch={patch}")
+    run_kubectl(cluster, "patch", _KIND, name, _OWN, "--subresource=status", "--type=merge", f"--patch={patch}")
     until(f"{name} is renewed", partial(_is_another, cluster, _SECRETS[name], before), _WITHIN)
 
 
 def _lose(cluster: Cluster) -> None:
-    """Take the certificate's Secret away; return once it is issued anew."""
-    before = issued(cluster)
-    said(cluster, "delete", "secret", SERVED, _OWN)
-    until("it is issued anew", partial(_is_another, cluster, SERVED, before), _WITHIN)
+    """Delete the certificate's Secret; return once it is issued again."""
+    before = read_fingerprint(cluster)
+    run_kubectl(cluster, "delete", "secret", SERVED, _OWN)
+    until("it is issued again", partial(_is_another, cluster, SERVED, before), _WITHIN)
 
 
 def _is_another(cluster: Cluster, name: str, before: str) -> bool:
-    return issued(cluster, name) not in {"", before}
+    return read_fingerprint(cluster, name) not in {"", before}

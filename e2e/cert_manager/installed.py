@@ -8,13 +8,13 @@ from typing import Final
 from uuid import uuid4
 
 from e2e.cert_manager.running import CERT_MANAGER
+from e2e.command_output import run_kubectl
 from e2e.engine import engine
 from e2e.errors import BuildError
-from e2e.installation.foreign import CERT_MANAGER_MODULE, module_folder
 from e2e.installation.rendered import run_helm
+from e2e.installation.third_party_kinds import CERT_MANAGER_MODULE, module_folder
 from e2e.kind.cluster import KindCluster
-from e2e.progress import ended
-from e2e.said import said
+from e2e.progress import run_command
 
 _OWN: Final = "cert-manager"
 _PARTS: Final = {"controller": "", "cainjector": "cainjector.", "webhook": "webhook."}
@@ -33,12 +33,12 @@ _OPTIONS = ("crds.enabled=true", "crds.keep=false", *_WITHOUT)
 
 
 @contextmanager
-def cert_manager_installed(cluster: KindCluster, folder: Path) -> Iterator[None]:
+def install_cert_manager(cluster: KindCluster, folder: Path) -> Iterator[None]:
     """Its controllers, its CA injector and its webhook in a namespace of theirs, with the rights that its chart gives.
 
     Raises:
-        BuildError: there is no engine, Go or Helm here, or an image cannot be built.
-        ClusterError: something is not ready in time; the text is Helm's.
+        BuildError: if there is no engine, Go or Helm here, or an image cannot be built.
+        ClusterError: if something is not ready in time; the text is Helm's.
     """
     folder.mkdir(parents=True)
     tag, docker = uuid4().hex[:12], engine()
@@ -49,7 +49,7 @@ def cert_manager_installed(cluster: KindCluster, folder: Path) -> Iterator[None]
         _build(docker, images, folder)
         cluster.load(*images.values())
     finally:
-        ended((docker, "image", "rm", "--force", *images.values()), "taking the images away")
+        run_command((docker, "image", "rm", "--force", *images.values()), "taking the images away")
     try:
         values = [f"--set={option}" for option in _OPTIONS]
         values += [
@@ -60,7 +60,7 @@ def cert_manager_installed(cluster: KindCluster, folder: Path) -> Iterator[None]
         yield
     finally:
         run_helm(cluster, "uninstall", _OWN, own, "--ignore-not-found", "--wait")
-        said(cluster, "delete", "namespace", _OWN, "--ignore-not-found")
+        run_kubectl(cluster, "delete", "namespace", _OWN, "--ignore-not-found")
 
 
 def _build(docker: str, images: dict[str, str], folder: Path) -> None:
@@ -68,6 +68,8 @@ def _build(docker: str, images: dict[str, str], folder: Path) -> None:
     for part, image in images.items():
         file = folder / f"Dockerfile.{part}"
         file.write_text(_DOCKERFILE.format(part=part))
-        done = ended((docker, "build", f"--tag={image}", f"--file={file}", str(folder)), f"building the image {image}")
+        done = run_command(
+            (docker, "build", f"--tag={image}", f"--file={file}", str(folder)), f"building the image {image}"
+        )
         if done.returncode:
             raise BuildError(f"the image {image} cannot be built:\n{(done.stdout + done.stderr)[-2000:].strip()}")

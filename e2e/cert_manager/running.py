@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from e2e.go_program import GoProgram
-from e2e.installation.foreign import CERT_MANAGER_MODULE, installed_kinds, module_folder
+from e2e.installation.third_party_kinds import CERT_MANAGER_MODULE, install_kinds, module_folder
 from e2e.local.component import Component, Launch
 from e2e.ports import Cluster
 
@@ -15,17 +15,17 @@ CERT_MANAGER: Final = GoProgram("cert-manager", "cert-manager", ".", Path(__file
 
 
 @contextmanager
-def cert_manager(cluster: Cluster, folder: Path) -> Iterator[None]:
+def run_cert_manager(cluster: Cluster, folder: Path) -> Iterator[None]:
     """Its controllers and its CA injector, as administrator; what they log is in a folder.
 
     Raises:
-        BuildError: it is not built and cannot be, or its definitions cannot be had.
-        ClusterError: the API server refuses a definition.
+        BuildError: if it is not built and cannot be, or its definitions cannot be had.
+        ClusterError: if the API server refuses a definition.
     """
     program = str(CERT_MANAGER.program())
     folder.mkdir(parents=True)
     files = sorted((module_folder(CERT_MANAGER_MODULE) / "deploy" / "crds").glob("*.yaml"))
-    with installed_kinds(cluster, files), ExitStack() as ends:
+    with install_kinds(cluster, files), ExitStack() as ends:
         for part in ("controller", "cainjector"):
             launch = Launch(part, (program, part), ready="")
             component = Component(launch, folder, {**cluster.environment, "KUBECONFIG": str(cluster.kubeconfig)})

@@ -14,22 +14,22 @@ from uuid import uuid4
 from certs.cert_files import CHAIN_FILE, KEY_FILE
 from certs.certificate_names import create_service_names
 from certs.renewal import issue
+from e2e.command_output import get_raw
 from e2e.errors import ClusterError
-from e2e.gates import taken
+from e2e.gates.reload_checks import match_certificate, match_policies
 from e2e.installing import Installed
 from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Cluster
-from e2e.raw import answered
 from e2e.waiting import until
 
-_WITHIN = 180  # seconds, until containers run or have ended, or something written is taken up; a busy machine is slow
+_WITHIN = 180  # seconds, until containers run or have ended, or something written is reloaded; a busy machine is slow
 _POKED = 2.0  # seconds between pokes: the kubelet may sync a pod before it has seen what was written
 _MONITOR = 9090
 _SHOWN_LOG = 20  # lines
 
 Pod = dict[str, Any]
 Hold = Callable[[Pod], AbstractContextManager[None]]
-"""Holds the processes of a pod up for as long as its block runs."""
+"""Freezes the processes of a pod for as long as its block runs."""
 
 
 class GateDeployment:
@@ -39,7 +39,7 @@ class GateDeployment:
         """Make its certificates in a folder, and hand them over; the policies are the shipped ones.
 
         Raises:
-            ClusterError: the API server refuses something.
+            ClusterError: if the API server refuses something.
         """
         self._cluster = cluster
         self._installed = installed
@@ -57,11 +57,11 @@ class GateDeployment:
         """Run it, and wait until it is ready and the API server reaches it.
 
         Raises:
-            ClusterError: it is not so in time; the text has its log.
+            ClusterError: if it takes too long; the text has its log.
         """
-        self._said("scale", self._deployment, "--replicas=1")
+        self._run_kubectl("scale", self._deployment, "--replicas=1")
         self._runs = True
-        self._said("rollout", "status", self._deployment, f"--timeout={_WITHIN}s")
+        self._run_kubectl("rollout", "status", self._deployment, f"--timeout={_WITHIN}s")
         probe = partial(self._is_reached, f"probe-{uuid4().hex}")
         until("the API server reaches the gate", probe, _WITHIN, self._log_end)
 
@@ -69,63 +69,63 @@ class GateDeployment:
         """End it by SIGTERM, and wait until it has ended; nothing happens when it does not run.
 
         Raises:
-            ClusterError: it has not in time.
+            ClusterError: if it has not in time.
         """
-        self._said("scale", self._deployment, "--replicas=0")
-        until("the gate's pods are gone", lambda: not self._pods(), _WITHIN)
+        self._run_kubectl("scale", self._deployment, "--replicas=0")
+        until("the gate's pods are deleted", lambda: not self._pods(), _WITHIN)
         self._runs = False
 
-    def frozen(self) -> AbstractContextManager[None]:
-        """Hold its processes up for as long as the block runs.
+    def freeze(self) -> AbstractContextManager[None]:
+        """Freeze its processes for as long as the block runs.
 
         Raises:
-            NotHereError: they are out of reach.
+            NotHereError: if they are out of reach.
         """
         return self._hold(self._pod())
 
     def write_policies(self, files: Mapping[str, str]) -> None:
-        """Let these be the policy files, by name; return once the gate has them, or has refused them.
+        """Write these policy files, by name; return once the gate has loaded or rejected them.
 
         Raises:
-            ClusterError: it has not in time.
+            ClusterError: if it has not in time.
         """
         patch = json.dumps([{"op": "add", "path": "/data", "value": dict(files)}])
-        self._said("patch", "configmap", self._installed.policies, "--type=json", f"--patch={patch}")
+        self._run_kubectl("patch", "configmap", self._installed.policies, "--type=json", f"--patch={patch}")
         if self._runs:
-            self._until("the policies are taken up", taken.policies(files))
+            self._until("the policies are reloaded", match_policies(files))
 
-    def take_up_certificate(self) -> None:
-        """Hand over what is in `certificates` now, and return once it serves with that.
+    def reload_certificate(self) -> None:
+        """Hand over the files in `certificates`, and return once the gate serves with them.
 
         Raises:
-            ClusterError: it does not in time.
+            ClusterError: if it does not in time.
         """
         self._write_certificate()
-        self._until("the certificate is taken up", taken.certificate(self.certificates))
+        self._until("the certificate is reloaded", match_certificate(self.certificates))
 
     def readiness(self) -> dict[str, Any]:
-        """What its `/readyz` says, ready or not.
+        """Return the content of its `/readyz`, ready or not.
 
         Raises:
-            ClusterError: it does not run, or does not answer.
+            ClusterError: if it does not run, or does not answer.
         """
         pod = self._pod()["metadata"]
         path = f"/api/v1/namespaces/{pod['namespace']}/pods/{pod['name']}:{_MONITOR}/proxy/readyz"
-        text = answered(self._cluster, path)
+        text = get_raw(self._cluster, path)
         try:
-            said: dict[str, Any] = json.loads(text)
+            checks: dict[str, Any] = json.loads(text)
         except ValueError:  # the API server's own words, when it does not reach the pod
             raise ClusterError(f"the gate's readiness: {text.strip()}") from None
-        if "checks" not in said:
-            raise ClusterError(f"the gate's readiness: {said.get('message', text)}")
-        return said
+        if "checks" not in checks:
+            raise ClusterError(f"the gate's readiness: {checks.get('message', text)}")
+        return checks
 
     def log(self) -> str:
-        """What the running container has logged."""
-        return self._said("logs", self._deployment)
+        """Return the log of the running container."""
+        return self._run_kubectl("logs", self._deployment)
 
     def _is_reached(self, name: str) -> bool:
-        """Whether it has heard of a pod, when it is registered: the Service leads to it a moment after it is ready.
+        """Return whether it has logged a pod, if it is registered: the Service leads to it a moment after it is ready.
 
         It logs a moment later, so that this is asked again and again about the same name.
         """
@@ -136,8 +136,8 @@ class GateDeployment:
 
     def _is_registered(self) -> bool:
         kind = "validatingwebhookconfiguration"
-        said = self._said("get", kind, "tallygate", "--ignore-not-found", "--output=name")
-        return bool(said)
+        checks = self._run_kubectl("get", kind, "tallygate", "--ignore-not-found", "--output=name")
+        return bool(checks)
 
     def _write_certificate(self) -> None:
         files = {
@@ -150,23 +150,25 @@ class GateDeployment:
             "type": "kubernetes.io/tls",
             "data": files,
         }
-        self._said("apply", "--server-side", "--filename=-", stdin=json.dumps(secret))
+        self._run_kubectl("apply", "--server-side", "--filename=-", stdin=json.dumps(secret))
 
     def _until(self, what: str, is_so: Callable[[dict[str, Any]], bool]) -> None:
-        """Wait until readiness shows it; a kubelet looks by itself once a minute, and whenever a pod is changed."""
+        """Wait until readiness shows it; the kubelet syncs once a minute, and whenever a pod is changed."""
         poked = 0.0
 
-        def looked() -> bool:
+        def is_true() -> bool:
             nonlocal poked
             if time.monotonic() - poked > _POKED:
                 poked = time.monotonic()
-                self._said("annotate", "pods", self._selector, "--overwrite", f"tallygate.dev/poked={uuid4().hex}")
+                self._run_kubectl(
+                    "annotate", "pods", self._selector, "--overwrite", f"tallygate.dev/poked={uuid4().hex}"
+                )
             try:
                 return is_so(self.readiness())
             except ClusterError:  # a busy machine: it is asked again
                 return False
 
-        until(what, looked, _WITHIN, self._log_end)
+        until(what, is_true, _WITHIN, self._log_end)
 
     def _pod(self) -> Pod:
         pods = self._pods()
@@ -175,13 +177,13 @@ class GateDeployment:
         return pods[0]
 
     def _pods(self) -> list[Pod]:
-        items: list[Pod] = json.loads(self._said("get", "pods", self._selector, "--output=json"))["items"]
+        items: list[Pod] = json.loads(self._run_kubectl("get", "pods", self._selector, "--output=json"))["items"]
         return items
 
     def _log_end(self) -> str:
         return "\n".join(self.log().splitlines()[-_SHOWN_LOG:])
 
-    def _said(self, *args: str, stdin: str | None = None) -> str:
+    def _run_kubectl(self, *args: str, stdin: str | None = None) -> str:
         done = self._cluster.kubectl(f"--namespace={self._installed.namespace}", *args, stdin=stdin)
         if done.returncode:
             raise ClusterError(f"kubectl {args[0]}: {done.stderr.strip()}")

@@ -20,19 +20,19 @@ _ONE_AT_A_TIME = Lock()
 
 
 TALLYGATE: Final = (sys.executable, "-m", "webhook.cli")
-"""Begins what somebody types who has no `tallygate` on PATH."""
+"""The beginning of a command line where no `tallygate` is on PATH."""
 
 
-def forked(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> "Forked":
+def fork(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> "ForkedProcess":
     """Start a command of tallygate, as `e2e.local.component.Start`."""
-    return Forked(command[len(TALLYGATE) :], log, {**os.environ, **environment})
+    return ForkedProcess(command[len(TALLYGATE) :], log, {**os.environ, **environment})
 
 
-class Forked:
+class ForkedProcess:
     """`tallygate` with these arguments, as a `Process`."""
 
     def __init__(self, arguments: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
-        """What it prints goes to the end of `log`, in whose folder it runs."""
+        """Start it; its output goes to the end of `log`, in whose folder it runs."""
         with log.open("ab") as output, _ONE_AT_A_TIME:
             streams = {"stdout": output.fileno(), "stderr": output.fileno()}
             self._program = Program("webhook.cli", arguments, cwd=log.parent, environment=environment, **streams)
@@ -44,14 +44,14 @@ class Forked:
         return self._program.pid
 
     def poll(self) -> int | None:
-        """The exit code, if it has ended."""
+        """Return the exit code, or None while it runs."""
         return self._program.poll()
 
     def wait(self, timeout: float | None = None) -> int:
-        """The exit code, once it has ended.
+        """Return the exit code once it has ended.
 
         Raises:
-            subprocess.TimeoutExpired: it has not within so many seconds.
+            subprocess.TimeoutExpired: if it has not ended within `timeout` seconds.
         """
         seconds = _FOREVER if timeout is None else timeout
         try:
@@ -60,7 +60,7 @@ class Forked:
             raise subprocess.TimeoutExpired(self._arguments, seconds) from None
 
     def send_signal(self, number: int, /) -> None:
-        """Send it, unless it has ended."""
+        """Send a signal, unless it has ended."""
         self._program.send_signal(number)
 
     def terminate(self) -> None:

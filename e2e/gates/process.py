@@ -7,10 +7,10 @@ from typing import Any
 
 from certs.certificate_names import parse_names
 from certs.renewal import issue
-from e2e.gates import taken
-from e2e.gates.forked import TALLYGATE, forked
+from e2e.gates.forked import TALLYGATE, fork
+from e2e.gates.reload_checks import match_certificate, match_policies
 from e2e.gates.running import HERE, LOOPBACK, WITHIN, RunningGate
-from e2e.local.component import from_nothing
+from e2e.local.component import start_new_process
 from e2e.local.ports import free_ports
 from e2e.policy_files import SHIPPED_FILES, put
 from e2e.waiting import until
@@ -21,7 +21,7 @@ class GateProcess(RunningGate):
     """`tallygate serve`, with everything it reads and writes in one folder; its policies are files in `policies`.
 
     `arguments` are more of its command line. `certificates` names a folder where those of several replicas lie already.
-    With `anew` it is started from nothing, and else forked from a process that has imported it.
+    With `new_process` it is started from nothing, otherwise forked from a process that has imported it.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class GateProcess(RunningGate):
         arguments: Sequence[str] = (),
         certificates: Path | None = None,
         *,
-        anew: bool = False,
+        new_process: bool = False,
     ) -> None:
         """Make its certificates, if there are none; the policies are the shipped ones until others are written."""
         self.policies = folder / "policies"
@@ -48,34 +48,34 @@ class GateProcess(RunningGate):
         listen = LOOPBACK if host == LOOPBACK else "[::]" if ":" in host else "0.0.0.0"  # noqa: S104  asked for
         command = _command(f"{listen}:{self.port}", monitor, self.certificates, self.policies)
         self._command = (*command, *arguments)
-        self._start = from_nothing if anew else forked
+        self._start = start_new_process if new_process else fork
         self.write_policies(SHIPPED_FILES)
 
     def start(self) -> None:
         """Run it, and wait until it is ready.
 
         Raises:
-            ClusterError: it ends, or is not ready in time.
+            ClusterError: if it ends, or is not ready in time.
         """
         self.run(self._command, {}, self._start)
 
     def write_policies(self, files: Mapping[str, str]) -> None:
-        """Let these be the policy files, by name; return once the gate has them, or has refused them.
+        """Write these policy files, by name; return once the gate has loaded or rejected them.
 
         Raises:
-            ClusterError: it has not in time.
+            ClusterError: if it has not in time.
         """
         put(files, self.policies)
         if self.runs:
-            self._until("the policies are taken up", taken.policies(files))
+            self._until("the policies are reloaded", match_policies(files))
 
-    def take_up_certificate(self) -> None:
-        """Return once it serves with what is in `certificates` now.
+    def reload_certificate(self) -> None:
+        """Return once it serves with the files that are in `certificates` now.
 
         Raises:
-            ClusterError: it does not in time.
+            ClusterError: if it does not in time.
         """
-        self._until("the certificate is taken up", taken.certificate(self.certificates))
+        self._until("the certificate is reloaded", match_certificate(self.certificates))
 
     def _until(self, what: str, is_so: Callable[[dict[str, Any]], bool]) -> None:
         until(what, lambda: is_so(self.readiness()), WITHIN, self.log)
@@ -90,5 +90,5 @@ def _command(listen: str, monitor: int, certificates: Path, policies: Path) -> t
         f"--tls-cert={certificates / 'tls.crt'}",
         f"--tls-key={certificates / 'tls.key'}",
         f"--policies={policies}",
-        "--drain-delay=1s",  # a client that is busy hears of it well before
+        "--drain-delay=1s",  # a busy client notices it well before
     )

@@ -1,4 +1,4 @@
-"""A gate that runs as a process of this machine: started, asked how it is, held up, ended, killed."""
+"""A gate that runs as a process of this machine: started, queried, frozen, ended, killed."""
 
 import json
 import signal
@@ -10,7 +10,7 @@ from urllib.error import HTTPError
 from urllib.request import ProxyHandler, build_opener
 
 from e2e.errors import ClusterError
-from e2e.local.component import Component, Launch, Start, from_nothing
+from e2e.local.component import Component, Launch, Start, start_new_process
 from e2e.waiting import until
 
 ROOT: Final = Path(__file__).parents[2]
@@ -19,13 +19,13 @@ HERE: Final = "0.0.0.0"  # noqa: S104  nothing listens on it
 """This machine, as Go dials it (net.Dial). To an address of loopback an API server would speak HTTP/2, as it never does
 to a Service (k8s.io/apiserver, pkg/util/webhook/client.go, v1.36)."""
 WITHIN: Final = 120.0
-"""Seconds until it is ready or has taken something up; it takes one, but a busy machine is slow."""
+"""Seconds until it is ready or has reloaded something; it takes one, but a busy machine is slow."""
 
 _ANSWER = 30.0  # seconds for a health answer
 
 
 class RunningGate:
-    """Everything that it writes is in one folder; `monitor` is the port of loopback that it is to tell of itself on."""
+    """A gate that writes into one folder; `monitor` is the port of loopback of its health and metrics."""
 
     def __init__(self, folder: Path, monitor: int) -> None:
         self._folder = folder
@@ -33,21 +33,21 @@ class RunningGate:
         self._component: Component | None = None
         self._client = build_opener(ProxyHandler({}))
 
-    def run(self, command: Sequence[str], environment: Mapping[str, str], start: Start = from_nothing) -> None:
+    def run(self, command: Sequence[str], environment: Mapping[str, str], start: Start = start_new_process) -> None:
         """Run this command of it, and wait until it is ready.
 
         Raises:
-            ClusterError: it ends, or is not ready in time; the text has its log.
+            ClusterError: if it ends, or is not ready in time; the text has its log.
         """
         launch = Launch("tallygate", tuple(command), f"{self.monitor}/readyz")
         self._component = component = Component(launch, self._folder, {"PYTHONPATH": str(ROOT), **environment}, start)
         until("the gate is ready", lambda: self._is_ready(component), WITHIN, self.log)
 
     def check(self) -> None:
-        """See that it still runs.
+        """Check that it still runs.
 
         Raises:
-            ClusterError: it does not, or ended by itself; the text has the end of its log.
+            ClusterError: if it does not, or ended by itself; the text has the end of its log.
         """
         self._running().check()
 
@@ -71,14 +71,14 @@ class RunningGate:
         """End it by SIGKILL, and wait until it has ended.
 
         Raises:
-            ClusterError: it does not run.
+            ClusterError: if it does not run.
         """
         self._running().signal(signal.SIGKILL)
         self.stop()
 
     @contextmanager
-    def frozen(self) -> Iterator[None]:
-        """Hold the process up for as long as the block runs."""
+    def freeze(self) -> Iterator[None]:
+        """Freeze the process for as long as the block runs."""
         component = self._running()
         component.signal(signal.SIGSTOP)
         try:
@@ -87,22 +87,22 @@ class RunningGate:
             component.signal(signal.SIGCONT)
 
     def readiness(self) -> dict[str, Any]:
-        """What its `/readyz` says, ready or not."""
+        """Return the content of its `/readyz`, ready or not."""
         try:
             with self._client.open(f"{self.monitor}/readyz", timeout=_ANSWER) as answer:
-                said: dict[str, Any] = json.load(answer)
+                content: dict[str, Any] = json.load(answer)
         except HTTPError as error:
-            said = json.load(error)
-        return said
+            content = json.load(error)
+        return content
 
     def metrics(self) -> str:
-        """What its `/metrics` says."""
+        """Return the content of its `/metrics`."""
         with self._client.open(f"{self.monitor}/metrics", timeout=_ANSWER) as answer:
             text: str = answer.read().decode()
         return text
 
     def log(self) -> str:
-        """Everything it has logged."""
+        """Return its log."""
         return self._running().log.read_text()
 
     def _is_ready(self, component: Component) -> bool:

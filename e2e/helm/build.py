@@ -10,22 +10,22 @@ _SOURCE: Final = Path(__file__).parent
 _MODULE: Final = "helm.sh/helm/v3"
 
 
-def built() -> Path | None:
-    """Where it is, if it was built from these versions before."""
-    return _helm().built()
+def find_built_helm() -> Path | None:
+    """Return its path, if it was built from these versions before."""
+    return _helm().find_built()
 
 
 def helm() -> Path:
-    """The program, built now when it is not there: some minutes on a cold machine.
+    """Return the path of the program; build it if it is missing: some minutes on a cold machine.
 
     Raises:
-        BuildError: there is no Go here, or the build fails.
+        BuildError: if there is no Go here, or the build fails.
     """
     return _helm().program()
 
 
 def _helm() -> GoProgram:
-    """Which Kubernetes it takes for there where it is told of none goes in at link time (Helm's Makefile, v3.22)."""
+    """Return the program with the Kubernetes version that it assumes without a cluster (Helm's Makefile, v3.22)."""
     found = re.search(r"k8s\.io/client-go v0\.(\d+)\.", (_SOURCE / "go.mod").read_text())
     minor = "" if found is None else found[1]
     packages = (f"{_MODULE}/pkg/chartutil", f"{_MODULE}/pkg/lint/rules")

@@ -1,4 +1,4 @@
-"""What the pages of docs/ say to type and to write, section by section: the cases do just that."""
+"""Commands and files of the pages of docs/, section by section: the cases run and write exactly these."""
 
 import re
 from pathlib import Path
@@ -8,31 +8,31 @@ _DOCS: Final = Path(__file__).parents[2] / "docs"
 _ENDS = "\n## "
 
 
-def commands(page: str, heading: str) -> list[list[str]]:
-    """What a section shows as typed: of each of its consoles the commands, continued lines put together.
+def read_commands(page: str, heading: str) -> list[list[str]]:
+    """Return the commands of each console of a section, with continued lines joined.
 
     Raises:
-        LookupError: the page has no such section.
+        LookupError: if the page has no such section.
     """
     consoles = _blocks(page, heading, "console")
     lines = ([line for line in each.replace("\\\n", " ").splitlines() if line.startswith("$ ")] for each in consoles)
     return [[line.removeprefix("$ ") for line in each] for each in lines]
 
 
-def written(page: str, heading: str) -> list[str]:
-    """The pieces of YAML that a section shows.
+def read_yaml(page: str, heading: str) -> list[str]:
+    """Return the pieces of YAML of a section.
 
     Raises:
-        LookupError: the page has no such section.
+        LookupError: if the page has no such section.
     """
     return _blocks(page, heading, "yaml")
 
 
-def in_passing(page: str, heading: str, command: str) -> str:
-    """A command that a section names within a sentence.
+def read_inline_command(page: str, heading: str, command: str) -> str:
+    """Return a command that a section names within a sentence.
 
     Raises:
-        LookupError: it does not.
+        LookupError: if it does not.
     """
     if f"`{command}`" not in _section(page, heading):
         raise LookupError(f"docs/{page}: nothing under {heading!r} says to type {command!r}")
@@ -44,7 +44,7 @@ def _blocks(page: str, heading: str, language: str) -> list[str]:
 
 
 def _section(page: str, heading: str) -> str:
-    """Everything from a heading to the next one of the second level."""
+    """Return everything from a heading to the next one of the second level."""
     _, found, rest = (_DOCS / page).read_text().partition(f"{_ENDS}{heading}\n")
     if not found:
         raise LookupError(f"docs/{page} has no section {heading!r}")

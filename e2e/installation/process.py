@@ -11,7 +11,7 @@ from pathlib import Path
 from e2e.errors import ClusterError
 from e2e.gates.forked import TALLYGATE
 from e2e.gates.running import HERE, LOOPBACK, RunningGate
-from e2e.installation.rendered import Object, registers
+from e2e.installation.rendered import Object, is_registration
 from e2e.local.ports import free_ports
 from e2e.policy_files import put
 from e2e.ports import Cluster
@@ -22,9 +22,9 @@ _POLICIES, _TLS = "policies", "tls"
 
 
 class InstalledGate(RunningGate):
-    """What the Deployment's containers would be: policies from the ConfigMap, calls by the ServiceAccount's token.
+    """The Deployment's containers as processes: policies from the ConfigMap, calls by the ServiceAccount's token.
 
-    Where there is a relay, it is a process too, and what is called. `more` are arguments of the gate beside the
+    Where there is a relay, it is a process too, and receives the calls. `more` are arguments of the gate beside the
     Deployment's own.
     """
 
@@ -32,7 +32,7 @@ class InstalledGate(RunningGate):
         """Read what is installed; it does not run yet.
 
         Raises:
-            ClusterError: it is not installed; the text is kubectl's.
+            ClusterError: if it is not installed; the text is kubectl's.
         """
         self.port, self._behind, monitor, relays = free_ports(4)
         super().__init__(folder, monitor)
@@ -47,7 +47,7 @@ class InstalledGate(RunningGate):
         """Run it as the Deployment says now, and wait until it is ready.
 
         Raises:
-            ClusterError: it ends, or is not ready in time; the text has its log.
+            ClusterError: if it ends, or is not ready in time; the text has its log.
         """
         self.bring_policies()
         listed = self._read("deployment", "tallygate")["spec"]["template"]["spec"]["containers"]
@@ -67,30 +67,30 @@ class InstalledGate(RunningGate):
             ended.result()
 
     def bring_policies(self) -> None:
-        """Let its policy files be those of the ConfigMap, as a kubelet does.
+        """Copy its policy files from the ConfigMap, as a kubelet does.
 
         Raises:
-            ClusterError: there is no such ConfigMap.
+            ClusterError: if there is no such ConfigMap.
         """
         files: Mapping[str, str] = self._read("configmap", "tallygate-policies")["data"]
         put(files, self._folder / _POLICIES)
 
     def bring_certificate(self) -> None:
-        """Let its certificate be that of the Secret, as a kubelet does.
+        """Copy its certificate from the Secret, as a kubelet does.
 
         Raises:
-            ClusterError: there is no such Secret.
+            ClusterError: if there is no such Secret.
         """
         data: Mapping[str, str] = self._read("secret", "tallygate-tls")["data"]
         files = {name: base64.b64decode(text).decode() for name, text in data.items()}
         put(files, self._folder / _TLS)
 
-    def called_here(self, objects: Iterable[Object]) -> list[Object]:
-        """The webhook configurations among these, called at this process instead of through the Service.
+    def redirect_webhooks(self, objects: Iterable[Object]) -> list[Object]:
+        """Return the webhook configurations of these objects, directed to this process instead of the Service.
 
         There is no network of Services on the local control plane; all else of them is as it was rendered.
         """
-        changed = deepcopy([each for each in objects if registers(each)])
+        changed = deepcopy([each for each in objects if is_registration(each)])
         for each in changed:
             for webhook in each["webhooks"]:
                 path = webhook["clientConfig"].pop("service")["path"]
@@ -107,7 +107,7 @@ class InstalledGate(RunningGate):
         return f"--listen={LOOPBACK}:{port}", f"--monitor={process.monitor.removeprefix('http://')}"
 
     def _arguments(self, container: Object) -> list[str]:
-        """Those of a container as the kubelet expands them, with folders of this machine in place of its volumes."""
+        """Return a container's arguments as the kubelet expands them, with folders in place of its volumes."""
         volumes = {each["mountPath"]: self._folder / each["name"] for each in container["volumeMounts"]}
         paths = re.compile(rf"=({'|'.join(map(re.escape, volumes))})(?=/|$)")
         expanded = [each.replace("$(TALLYGATE_NAMESPACE)", self._namespace) for each in container["args"]]

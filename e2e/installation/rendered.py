@@ -24,22 +24,22 @@ _HELM_WITHIN = 600.0  # seconds; it waits for pods, and a busy machine is slow
 _REGISTRATIONS = frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"})
 
 
-def overlay(cluster: Cluster, name: str) -> list[Object]:
-    """The objects of an overlay.
+def render_overlay(cluster: Cluster, name: str) -> list[Object]:
+    """Return the objects of an overlay.
 
     Raises:
-        ClusterError: it cannot be rendered; the text is kubectl's.
+        ClusterError: if it cannot be rendered; the text is kubectl's.
     """
-    return _kustomized(cluster, KUSTOMIZE / "overlays" / name)
+    return _run_kustomize(cluster, KUSTOMIZE / "overlays" / name)
 
 
-def own_overlay(
+def render_own_overlay(
     cluster: Cluster, resource: Path, more: Mapping[str, Any], components: Iterable[str] = ()
 ) -> list[Object]:
-    """The objects of an overlay as a user would write it over `resource`, with components by name.
+    """Return the objects of an overlay as a user would write it over `resource`, with components by name.
 
     Raises:
-        ClusterError: it cannot be rendered; the text is kubectl's.
+        ClusterError: if it cannot be rendered; the text is kubectl's.
     """
     with TemporaryDirectory(prefix="tallygate-overlay-") as name:
         folder = Path(name).resolve()
@@ -51,15 +51,15 @@ def own_overlay(
             "components": [os.path.relpath(KUSTOMIZE / "components" / each, folder) for each in components],
         }
         (folder / "kustomization.yaml").write_text(json.dumps(own))  # JSON is YAML too
-        return _kustomized(cluster, folder)
+        return _run_kustomize(cluster, folder)
 
 
 def run_helm(cluster: Cluster, *args: str) -> str:
-    """What Helm says, as administrator.
+    """Run Helm as administrator, and return what it prints.
 
     Raises:
-        BuildError: there is no Helm here, and it cannot be built.
-        ClusterError: it fails; the text is its own.
+        BuildError: if there is no Helm here, and it cannot be built.
+        ClusterError: if it fails; the text is its own.
     """
     environment = {**os.environ, **cluster.environment, "KUBECONFIG": str(cluster.kubeconfig)}
     done = subprocess.run(  # noqa: S603  built from its module, and no shell
@@ -70,17 +70,17 @@ def run_helm(cluster: Cluster, *args: str) -> str:
     return done.stdout
 
 
-def registers(each: Object) -> bool:
-    """Whether it is one of the two webhook configurations."""
+def is_registration(each: Object) -> bool:
+    """Return whether it is one of the two webhook configurations."""
     return each["kind"] in _REGISTRATIONS
 
 
-def listed(objects: Iterable[Object]) -> str:
-    """As one manifest."""
+def to_list(objects: Iterable[Object]) -> str:
+    """Return the objects as one manifest."""
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
 
 
-def _kustomized(cluster: Cluster, folder: Path) -> list[Object]:
+def _run_kustomize(cluster: Cluster, folder: Path) -> list[Object]:
     done = cluster.kubectl("kustomize", str(folder))
     if done.returncode:
         raise ClusterError(f"kubectl kustomize: {done.stderr.strip()}")

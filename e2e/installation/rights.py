@@ -1,4 +1,4 @@
-"""What the gate's account may do, and what it has done: rules of roles beside the API server's audit log."""
+"""Rights of the gate's account, granted and used: the rules of roles beside the API server's audit log."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ _DECISION = "authorization.k8s.io/decision"
 """The annotation by which an audit log says what became of a request's authorization (apiserver, filters)."""
 
 _EVERYBODY = frozenset({"selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews"})
-"""What `system:basic-user` lets everybody do, the gate too."""
+"""Resources of `system:basic-user`, which every user may create."""
 
 
 class Right(NamedTuple):
@@ -23,10 +23,10 @@ class Right(NamedTuple):
     resource: str
 
 
-class Asked(NamedTuple):
-    """A request of the account's: the right that it takes, where, and whether it had not that right.
+class AuditedRequest(NamedTuple):
+    """A request of the account: the right that it takes, its path, and whether the right was missing.
 
-    A namespace that ends answers with 403, too, to whoever may create in it.
+    A namespace that is being deleted also answers a permitted create with 403.
     """
 
     right: Right
@@ -34,8 +34,8 @@ class Asked(NamedTuple):
     is_forbidden: bool
 
 
-def granted(objects: Iterable[Object]) -> frozenset[Right]:
-    """Every right that the roles among these give."""
+def collect_rights(objects: Iterable[Object]) -> frozenset[Right]:
+    """Return every right that the roles among these objects grant."""
     return frozenset(
         Right(verb, group, resource)
         for each in objects
@@ -47,8 +47,8 @@ def granted(objects: Iterable[Object]) -> frozenset[Right]:
     )
 
 
-def asked(log: Path, after: int = 0) -> Iterator[Asked]:
-    """What an audit log has of it, from a place in the file on; whoever is not logged has not asked."""
+def read_requests(log: Path, after: int = 0) -> Iterator[AuditedRequest]:
+    """Yield the account's requests of an audit log, from a position in the file on; the log has no other account."""
     with log.open("rb") as file:
         file.seek(after)
         for line in file:
@@ -62,4 +62,4 @@ def asked(log: Path, after: int = 0) -> Iterator[Asked]:
             code = event.get("responseStatus", {}).get("code")
             for verb in (event["verb"], *(("create",) if event["verb"] == "update" and code == _CREATED else ())):
                 right = Right(verb, of.get("apiGroup", ""), "/".join(parts))
-                yield Asked(right, event["requestURI"], event["annotations"].get(_DECISION) == "forbid")
+                yield AuditedRequest(right, event["requestURI"], event["annotations"].get(_DECISION) == "forbid")

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from e2e.connected import ConnectedCluster
+from e2e.cluster_client import ConnectedCluster
 from e2e.errors import BuildError, ClusterError
 from e2e.kind.node import Node
-from e2e.progress import ended
+from e2e.progress import run_command
 from e2e.waiting import until
 
 _MODULE = "sigs.k8s.io/kind@v0.33.0"
@@ -21,10 +21,10 @@ _SHOWN_OUTPUT = 2000  # characters of what failed
 
 
 def kind_command() -> tuple[str, ...]:
-    """How kind is run: the one on PATH, or by Go.
+    """Return the command of kind: the one on PATH, or by Go.
 
     Raises:
-        BuildError: there is neither here.
+        BuildError: if there is neither here.
     """
     kind, go = shutil.which("kind"), shutil.which("go")
     if kind is not None:
@@ -50,20 +50,20 @@ class KindCluster(ConnectedCluster):
         """Put images of this machine's engine on every node.
 
         Raises:
-            ClusterError: kind fails; the text has what it says.
+            ClusterError: if kind fails; the text has what it says.
         """
         doing = f"loading {', '.join(images)} into the cluster"
-        _done((*self._kind, "load", "docker-image", *images, f"--name={self._name}"), doing)
+        _run_kind((*self._kind, "load", "docker-image", *images, f"--name={self._name}"), doing)
 
     def node(self, name: str) -> Node:
-        """A node, as the container that it is."""
+        """Return a node, as the container that it is."""
         return Node(self._docker, name)
 
     def restart_api_server(self) -> None:
-        """End the API server, and wait until a new one is ready, and what depends on it.
+        """Kill the API server, and wait until a new one is ready with everything that depends on it.
 
         Raises:
-            ClusterError: it is not so in time.
+            ClusterError: if it takes too long.
         """
         self.node(f"{self._name}-control-plane").replace_process("kube-apiserver")
         until(
@@ -73,38 +73,40 @@ class KindCluster(ConnectedCluster):
 
 @contextmanager
 def kind_cluster(docker: str, folder: Path) -> Iterator[KindCluster]:
-    """A cluster for as long as the block runs, ready for pods; `KIND_NODE_IMAGE` and `KIND_CONFIG` say how to make it.
+    """Run a cluster for as long as the block runs, ready for pods; `KIND_NODE_IMAGE` and `KIND_CONFIG` configure it.
 
     Raises:
-        BuildError: there is no kind here.
-        ClusterError: it cannot be made, or is not ready in time.
+        BuildError: if there is no kind here.
+        ClusterError: if it cannot be made, or is not ready in time.
     """
     kind, name, kubeconfig = kind_command(), f"tallygate-{uuid4().hex[:8]}", folder / "kubeconfig"
     of_it = (f"--name={name}", f"--kubeconfig={kubeconfig}")
     options = [f"--{option}={os.environ[key]}" for option, key in _OPTIONS.items() if os.environ.get(key)]
     try:
-        _done((*kind, "create", "cluster", *of_it, f"--wait={_READY_WITHIN}", *options), f"making the cluster {name}")
+        _run_kind(
+            (*kind, "create", "cluster", *of_it, f"--wait={_READY_WITHIN}", *options), f"making the cluster {name}"
+        )
         cluster = KindCluster(kind, docker, name, kubeconfig)
         _wait_for_pods(cluster)
         yield cluster
     finally:
-        _done((*kind, "delete", "cluster", *of_it), f"deleting the cluster {name}")
+        _run_kind((*kind, "delete", "cluster", *of_it), f"deleting the cluster {name}")
 
 
 def _wait_for_pods(cluster: ConnectedCluster) -> None:
-    """Kind returns before the namespace default takes pods and names of Services are found."""
+    """Wait until the namespace default accepts pods and names of Services are found: kind returns before that."""
     for waiting in (
         ("wait", "--for=create", "--namespace=default", "serviceaccount/default"),
         ("wait", "--for=create", "--namespace=kube-system", "deployment/coredns"),
         ("rollout", "status", "--namespace=kube-system", "deployment/coredns"),
     ):
-        said = cluster.kubectl(*waiting, f"--timeout={_READY_WITHIN}")
-        if said.returncode:
-            raise ClusterError(f"kubectl {' '.join(waiting)}: {said.stderr.strip()}")
+        result = cluster.kubectl(*waiting, f"--timeout={_READY_WITHIN}")
+        if result.returncode:
+            raise ClusterError(f"kubectl {' '.join(waiting)}: {result.stderr.strip()}")
 
 
-def _done(command: Sequence[str], doing: str) -> None:
-    done = ended(command, doing)
+def _run_kind(command: Sequence[str], doing: str) -> None:
+    done = run_command(command, doing)
     if done.returncode:
         end = (done.stdout + done.stderr)[-_SHOWN_OUTPUT:].strip()
         raise ClusterError(f"{doing} failed with {done.returncode}, and kind says:\n{end}")

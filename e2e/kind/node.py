@@ -28,11 +28,11 @@ class Node:
         self._name = name
 
     @contextmanager
-    def frozen(self, uid: str, program: str = "") -> Iterator[None]:
-        """Hold the processes of the pod with this uid up for as long as the block runs; `program` as for `kill`.
+    def freeze(self, uid: str, program: str = "") -> Iterator[None]:
+        """Freeze the processes of the pod with this uid for as long as the block runs; `program` as for `kill`.
 
         Raises:
-            ClusterError: they are not to be reached.
+            ClusterError: if they are not to be reached.
         """
         try:
             self._signal("STOP", uid, program)
@@ -46,7 +46,7 @@ class Node:
         Words of a command line have a space between them.
 
         Raises:
-            ClusterError: they are not to be reached.
+            ClusterError: if they are not to be reached.
         """
         self._signal("KILL", uid, program)
 
@@ -54,21 +54,21 @@ class Node:
         """Kill the process of this name, and wait until the kubelet has started another.
 
         Raises:
-            ClusterError: there is none, or no other comes.
+            ClusterError: if it does not run, or is not started again.
         """
         before = self._pids(name)
         if not before:
             raise ClusterError(f"no {name} runs on the node {self._name}")
-        self._said("kill", "-s", "KILL", *before)
+        self._run_checked("kill", "-s", "KILL", *before)
         until(f"{name} runs again on {self._name}", lambda: bool(self._pids(name) - before), _WITHIN)
 
     def _signal(self, name: str, uid: str, program: str) -> None:
-        self._said("sh", "-euc", _SIGNAL, "sh", name, uid, program)
+        self._run_checked("sh", "-euc", _SIGNAL, "sh", name, uid, program)
 
     def _pids(self, name: str) -> set[str]:
         return set(self._run("pgrep", "-x", name).stdout.split())
 
-    def _said(self, *command: str) -> str:
+    def _run_checked(self, *command: str) -> str:
         done = self._run(*command)
         if done.returncode:
             raise ClusterError(f"{' '.join(command[:1])} on the node {self._name}: {done.stderr.strip()}")

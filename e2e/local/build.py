@@ -20,7 +20,7 @@ from pathlib import Path
 import click
 
 from e2e.errors import BuildError
-from e2e.progress import ended
+from e2e.progress import run_command
 
 _SOURCE = Path(__file__).parent.parent / "controlplane"
 _KWOK_SOURCE = _SOURCE / "kwok"
@@ -35,7 +35,7 @@ _SHOWN_OUTPUT = 2000  # characters of a failed build
 
 @dataclass(frozen=True)
 class Programs:
-    """What is run: the control plane, kubectl, KWOK, and the stages by which KWOK plays a kubelet."""
+    """The programs: the control plane, kubectl, KWOK, and the stages by which KWOK simulates a kubelet."""
 
     controlplane: Path
     kubectl: Path
@@ -44,10 +44,10 @@ class Programs:
 
 
 def programs() -> Programs:
-    """The programs, built now when they are not there; progress on stderr.
+    """Return the programs; build them if they are missing, with progress on stderr.
 
     Raises:
-        BuildError: there is no Go here, or a build fails.
+        BuildError: if there is no Go here, or a build fails.
     """
     go = shutil.which("go")
     if go is None:
@@ -63,7 +63,7 @@ def programs() -> Programs:
 
 
 def kubernetes_version() -> str:
-    """The version of Kubernetes that is built, as `v1.36.3`: what `go.mod` requires."""
+    """Return the version of Kubernetes that is built, as `v1.36.3`: what `go.mod` requires."""
     found = re.search(r"^\s*k8s\.io/kubernetes (v\d+\.\d+\.\d+)$", (_SOURCE / "go.mod").read_text(), re.MULTILINE)
     if found is None:
         raise BuildError(f"{_SOURCE / 'go.mod'}: it requires no release of k8s.io/kubernetes")
@@ -84,7 +84,7 @@ def _digest() -> str:
 
 
 def _linker_flags() -> str:
-    """The version goes in at link time; without it `kubectl version` fails (Kubernetes' hack/lib/version.sh)."""
+    """Return the flags with the version; without it `kubectl version` fails (Kubernetes' hack/lib/version.sh)."""
     version = kubernetes_version()
     major, minor, _ = version.removeprefix("v").split(".")
     values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
@@ -116,7 +116,7 @@ def _only_builder(cache: Path) -> Iterator[None]:
 
 def _build(go: str, folder: Path) -> None:
     """Build beside and rename, so that a folder of that name is always whole."""
-    if folder.exists():  # whoever was waited for has built it
+    if folder.exists():  # the other process has built it
         return
     beside = folder.parent / "building"
     shutil.rmtree(beside, ignore_errors=True)  # of a build that was killed
@@ -131,13 +131,13 @@ def _build(go: str, folder: Path) -> None:
 
 
 def _run(what: str, command: Sequence[str], folder: Path, scratch: Path | None = None) -> str:
-    """Run Go, with a word now and then when it takes long; its output.
+    """Run Go, with progress now and then when it takes long, and return its output.
 
     Raises:
-        BuildError: it fails.
+        BuildError: if it fails.
     """
     doing = f"building {what} (once; minutes on a cold machine)"
-    done = ended(command, doing, folder=folder, environment=_environment(scratch))
+    done = run_command(command, doing, folder=folder, environment=_environment(scratch))
     if done.returncode:
         raise BuildError(
             f"{what} cannot be built; `go {command[1]}` in {folder} says:\n{done.stderr[-_SHOWN_OUTPUT:].strip()}"
@@ -146,7 +146,7 @@ def _run(what: str, command: Sequence[str], folder: Path, scratch: Path | None =
 
 
 def _environment(scratch: Path | None) -> dict[str, str]:
-    """The user's own, but no workspace around the tree changes what is built, and Go's scratch files go to `scratch`.
+    """Return the user's own environment without a Go workspace, and with Go's scratch files in `scratch`.
 
     An interrupted Go leaves those behind.
     """
@@ -156,9 +156,9 @@ def _environment(scratch: Path | None) -> dict[str, str]:
 
 
 def _stages(go: str) -> tuple[Path, ...]:
-    """KWOK's own stage files, from Go's module cache; fetched again when that was emptied."""
-    said = _run("KWOK's stages", (go, "mod", "download", "-json", _KWOK_MODULE), _KWOK_SOURCE)
-    base = Path(json.loads(said)["Dir"]) / "kustomize" / "stage"
+    """Return KWOK's own stage files, from Go's module cache; fetch them again if that was emptied."""
+    output = _run("KWOK's stages", (go, "mod", "download", "-json", _KWOK_MODULE), _KWOK_SOURCE)
+    base = Path(json.loads(output)["Dir"]) / "kustomize" / "stage"
     return tuple(
         file for stage in _STAGES for file in sorted((base / stage).glob("*.yaml")) if file.name != "kustomization.yaml"
     )

@@ -1,4 +1,4 @@
-"""The local control plane as a whole: started, waited for, talked to by kubectl, and stopped."""
+"""The local control plane as a whole: started, waited for, used by kubectl, and stopped."""
 
 import os
 import ssl
@@ -27,7 +27,7 @@ _KUBECTL_WITHIN = 360.0  # seconds; some wait for minutes
 class LocalCluster:
     """A Kubernetes control plane on this machine, for as long as the `with` block runs.
 
-    `kubeconfig` is that of an administrator, `folder` holds everything the cluster writes, and `kubectl_program` is a
+    `kubeconfig` is that of an administrator, `folder` has everything the cluster writes, and `kubectl_program` is a
     kubectl of the same version.
     """
 
@@ -41,8 +41,8 @@ class LocalCluster:
         """Build what is missing, start everything and wait until it is ready.
 
         Raises:
-            BuildError: the programs cannot be had on this machine.
-            ClusterError: a component ended, or is not ready in time; nothing is left running.
+            BuildError: if the programs cannot be had on this machine.
+            ClusterError: if a component ended, or is not ready in time; nothing is left running.
         """
         built = programs()
         with ExitStack() as ends:
@@ -59,30 +59,30 @@ class LocalCluster:
 
     @property
     def components(self) -> tuple[Component, ...]:
-        """What runs, in the order in which it started."""
+        """The running components, in the order in which they started."""
         return tuple(self._components)
 
     def check(self) -> None:
-        """See that every component still runs.
+        """Check that every component still runs.
 
         Raises:
-            ClusterError: one has ended; the text names it and has the end of its log.
+            ClusterError: if one has ended; the text names it and has the end of its log.
         """
         _check(self._components)
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What kubectl is to find in its environment beside the user's own."""
+        """Variables of kubectl beside the user's own."""
         return self._environment
 
     def restart_api_server(self) -> None:
         """Kill the API server, start it again, and wait until all are ready.
 
-        Whatever else asks it is started anew too: it would come back by itself, but after a minute, and later each time
+        Every other component is restarted too: it would recover by itself, but after a minute, and later each time
         (client-go's reflectors wait for up to twice 30 s, and forget that only after two quiet minutes).
 
         Raises:
-            ClusterError: something does not become ready in time.
+            ClusterError: if something does not become ready in time.
         """
         etcd, server, *others = self._components
         server.kill()
@@ -95,10 +95,10 @@ class LocalCluster:
         self._until("the control plane is ready", self._all_ready)
 
     def kubectl(self, *args: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-        """Run kubectl as administrator; what it says and its exit code are the caller's to judge.
+        """Run kubectl as administrator; the caller evaluates its output and its exit code.
 
         Raises:
-            ClusterError: a component has ended, so that an answer would mean nothing.
+            ClusterError: if a component has ended, so that an answer would mean nothing.
         """
         self.check()
         return subprocess.run(  # noqa: S603  our own kubectl, and no shell
@@ -132,7 +132,7 @@ class LocalCluster:
         self._until("the namespace default takes pods", self._takes_pods)
 
     def _link_kubectl(self, built: Programs) -> Path:
-        """In a folder for PATH, where nothing else is."""
+        """Link it in a folder for PATH, where nothing else is."""
         link = self.folder / "bin" / "kubectl"
         link.parent.mkdir()
         link.symlink_to(built.kubectl)
@@ -144,7 +144,7 @@ class LocalCluster:
         self._components.append(component)
 
     def _are_ready(self, components: Iterable[Component]) -> bool:
-        """Whether they are; none has ended."""
+        """Return whether these components are ready; none may have ended."""
         _check(components)
         return all(component.is_ready(self._client) for component in components)
 
@@ -152,15 +152,15 @@ class LocalCluster:
         return self._are_ready(self._components)
 
     def _takes_pods(self) -> bool:
-        """Pods are refused until a controller has made the namespace's ServiceAccount."""
+        """Return whether pods are accepted: a controller must have made the namespace's ServiceAccount."""
         self.check()
         return api(self.kubeconfig).find("/api/v1/namespaces/default/serviceaccounts/default") is not None
 
     def _until(self, what: str, is_so: Callable[[], bool]) -> None:
-        """Wait until it is so, which `is_so` says; it sees too that no component ends meanwhile.
+        """Wait until `is_so`, and check that no component ends meanwhile.
 
         Raises:
-            ClusterError: it is not in time, or a component ended.
+            ClusterError: if it is not in time, or a component ended.
         """
         until(what, is_so, _READY_WITHIN, self._log_ends)
 

@@ -19,7 +19,7 @@ _SHOWN_LOG = 20  # lines
 
 @dataclass(frozen=True)
 class Launch:
-    """What to run under which name, and the URL that answers 200 once it is ready."""
+    """A command, its name, and the URL that answers 200 once it is ready."""
 
     name: str
     command: tuple[str, ...]
@@ -27,7 +27,7 @@ class Launch:
 
 
 class Process(Protocol):
-    """What runs, as `subprocess.Popen` has it."""
+    """A process, with the interface of `subprocess.Popen`."""
 
     @property
     def pid(self) -> int:
@@ -35,11 +35,11 @@ class Process(Protocol):
         ...
 
     def poll(self) -> int | None:
-        """The exit code, if it has ended."""
+        """Return the exit code, or None while it runs."""
         ...
 
     def wait(self, timeout: float | None = None) -> int:
-        """The exit code, once it has ended; subprocess.TimeoutExpired when it has not within so many seconds."""
+        """Return the exit code once it has ended; raise subprocess.TimeoutExpired after `timeout` seconds."""
         ...
 
     def send_signal(self, number: int, /) -> None:
@@ -59,7 +59,7 @@ Start = Callable[[Sequence[str], Path, Mapping[str, str]], Process]
 """Starts a command, whose output goes to the end of a log, in the log's folder, with more of an environment."""
 
 
-def from_nothing(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> Process:
+def start_new_process(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> Process:
     """Start it as a shell does."""
     with log.open("ab") as output:
         return subprocess.Popen(  # noqa: S603  what we built, and no shell
@@ -77,7 +77,7 @@ class Component:
     """A running process of the control plane, with its log in a file."""
 
     def __init__(
-        self, launch: Launch, folder: Path, environment: Mapping[str, str], start: Start = from_nothing
+        self, launch: Launch, folder: Path, environment: Mapping[str, str], start: Start = start_new_process
     ) -> None:
         """Start it; its working folder and its log are in `folder`."""
         self._start = start
@@ -85,7 +85,7 @@ class Component:
         self.log = folder / f"{launch.name}.log"
         self._launch = launch
         self._environment = environment
-        self._process = self._started()
+        self._process = self._start_process()
 
     @property
     def pid(self) -> int:
@@ -93,17 +93,17 @@ class Component:
         return self._process.pid
 
     def check(self) -> None:
-        """See that it still runs.
+        """Check that it still runs.
 
         Raises:
-            ClusterError: it ended by itself; the text has the end of its log.
+            ClusterError: if it ended by itself; the text has the end of its log.
         """
         code = self._process.poll()
         if code is not None:
             raise ClusterError(f"{self.name} ended by itself, with {code}; the end of its log:\n{self.log_end()}")
 
     def is_ready(self, client: OpenerDirector) -> bool:
-        """Whether it says by itself that it is ready."""
+        """Return whether its own health check says that it is ready."""
         try:
             with client.open(self._launch.ready, timeout=_ANSWER) as answer:
                 return bool(answer.status == http.HTTPStatus.OK)
@@ -111,11 +111,11 @@ class Component:
             return False
 
     def log_end(self) -> str:
-        """The last lines of its log."""
+        """Return the last lines of its log."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-_SHOWN_LOG:])
 
     def stop(self) -> None:
-        """End it, by force if it does not listen; nothing happens when it has ended."""
+        """End it, by force if it does not react; nothing happens when it has ended."""
         self._process.terminate()
         try:
             self._process.wait(_PATIENCE)
@@ -130,11 +130,11 @@ class Component:
 
     def start(self) -> None:
         """Run it again after it was ended; its log goes on."""
-        self._process = self._started()
+        self._process = self._start_process()
 
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal."""
         self._process.send_signal(number)
 
-    def _started(self) -> Process:
+    def _start_process(self) -> Process:
         return self._start(self._launch.command, self.log, self._environment)

@@ -1,4 +1,4 @@
-"""Who is who in the control plane: its authority, the key of its tokens, and a kubeconfig for each client.
+"""Credentials of the control plane: its authority, the key of its tokens, and a kubeconfig for each client.
 
 A client is a certificate: its common name is the user, its organization the group (Kubernetes, "X509 client
 certificates").
@@ -20,12 +20,12 @@ from certs.cert_files import write_ca, write_serving_pair
 from certs.certificate_names import CertificateNames
 
 _NAMES = CertificateNames(("localhost", "kubernetes.default.svc"), (ip_address("127.0.0.1"),))
-_LIFETIME = timedelta(days=7)  # a playground may run over a weekend
+_LIFETIME = timedelta(days=7)  # a development cluster may run over a weekend
 _SKEW = timedelta(minutes=5)
 
 
 class Credentials:
-    """Keys and certificates in one folder, made anew for every control plane and gone with it."""
+    """Keys and certificates in one folder, made for each control plane and deleted with it."""
 
     def __init__(self, folder: Path, server: str) -> None:
         """Make them, for clients of the API server at the URL `server`."""
@@ -64,7 +64,7 @@ class Credentials:
         return {"server": self._server, "certificate-authority-data": _base64(certificate)}
 
     def _write_token_keys(self) -> None:
-        """ServiceAccount tokens are signed by a key of their own; the API server checks them by its public half."""
+        """Write the key that signs ServiceAccount tokens, and its public half, which verifies them."""
         key = ec.generate_private_key(ec.SECP256R1())
         self.token_key.touch(mode=0o600)
         self.token_key.write_bytes(_private(key))
@@ -85,7 +85,7 @@ def _base64(content: bytes) -> str:
 
 
 def _private(key: ec.EllipticCurvePrivateKey) -> bytes:
-    """As PEM in the form that Kubernetes reads for every purpose (client-go's keyutil)."""
+    """Return PEM in the form that Kubernetes reads for every purpose (client-go's keyutil)."""
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
     )

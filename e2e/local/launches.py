@@ -29,17 +29,17 @@ class Ports:
 
 
 def server(ports: Ports) -> str:
-    """The API server's URL."""
+    """Return the API server's URL."""
     return f"https://{_HOST}:{ports.apiserver}"
 
 
 def audit_log(folder: Path) -> Path:
-    """Where the API server writes what the gate's account asks of it (`audit-policy.yaml`), a line for each request."""
+    """Return the path of the API server's log of the requests of the gate's account (`audit-policy.yaml`)."""
     return folder / "audit.log"
 
 
 def etcd(programs: Programs, folder: Path, ports: Ports) -> Launch:
-    """Etcd, which need not survive a power cut here."""
+    """Return the launch of etcd, which need not survive a power cut here."""
     clients, peers = f"http://{_HOST}:{ports.etcd}", f"http://{_HOST}:{ports.etcd_peers}"
     command = (
         str(programs.controlplane),
@@ -58,9 +58,9 @@ def etcd(programs: Programs, folder: Path, ports: Ports) -> Launch:
 
 
 def apiserver(programs: Programs, folder: Path, ports: Ports, credentials: Credentials) -> Launch:
-    """The API server, with RBAC and signed ServiceAccount tokens.
+    """Return the launch of the API server, with RBAC and signed ServiceAccount tokens.
 
-    Endpoints may not be on loopback, so nobody writes those of the Service `kubernetes`.
+    Endpoints may not be on loopback, so those of the Service `kubernetes` are not written.
     """
     command = (
         str(programs.controlplane),
@@ -89,7 +89,7 @@ def apiserver(programs: Programs, folder: Path, ports: Ports, credentials: Crede
 
 
 def controllers(programs: Programs, folder: Path, ports: Ports, credentials: Credentials) -> Launch:
-    """All controllers, each with its own ServiceAccount."""
+    """Return the launch of all controllers, each with its own ServiceAccount."""
     kubeconfig = credentials.kubeconfig("controllers.kubeconfig", "system:kube-controller-manager")
     command = (
         str(programs.controlplane),
@@ -108,7 +108,7 @@ def controllers(programs: Programs, folder: Path, ports: Ports, credentials: Cre
 
 
 def scheduler(programs: Programs, folder: Path, ports: Ports, credentials: Credentials) -> Launch:
-    """The scheduler, as it comes."""
+    """Return the launch of the scheduler in its default configuration."""
     kubeconfig = credentials.kubeconfig("scheduler.kubeconfig", "system:kube-scheduler")
     command = (
         str(programs.controlplane),
@@ -120,11 +120,11 @@ def scheduler(programs: Programs, folder: Path, ports: Ports, credentials: Crede
 
 
 def kwok(programs: Programs, ports: Ports, admin: Path) -> Launch:
-    """KWOK, which plays the kubelet of every node that is marked as fake.
+    """Return the launch of KWOK, which simulates the kubelet of every node that is marked as fake.
 
-    Nodes live by their leases. Without these KWOK writes into a node's status 20 to 25 s after its last change, whoever
-    made it: a node that cases change more often than that is taken for dead after 50 s, and its pods for not ready,
-    which nothing ever takes back.
+    Nodes live by their leases. Without these KWOK writes into a node's status 20 to 25 s after its last change by
+    any client: a node that cases change more often than that counts as dead after 50 s, and its pods as not ready,
+    which nothing ever reverts.
     """
     command = (
         str(programs.kwok),
@@ -138,7 +138,7 @@ def kwok(programs: Programs, ports: Ports, admin: Path) -> Launch:
 
 
 def _delegating(kubeconfig: Path, port: int, credentials: Credentials) -> tuple[str, ...]:
-    """What a component has in common that asks the API server who its own callers are; there is only one of each."""
+    """Return the arguments of a component that asks the API server about its own callers; there is only one of each."""
     return (
         f"--kubeconfig={kubeconfig}",
         f"--authentication-kubeconfig={kubeconfig}",
@@ -153,7 +153,7 @@ def _delegating(kubeconfig: Path, port: int, credentials: Credentials) -> tuple[
 
 
 def _front_proxy(credentials: Credentials) -> tuple[str, ...]:
-    """Who may speak for others; nobody here has that name, but the other components wait for it to be settled."""
+    """Return the arguments for front proxies; no client here has that name, but other components wait for it."""
     return (
         f"--requestheader-client-ca-file={credentials.authority}",
         "--requestheader-allowed-names=front-proxy-client",

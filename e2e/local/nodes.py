@@ -1,4 +1,4 @@
-"""Nodes without machines: KWOK plays their kubelet, the scheduler counts on them as on any other."""
+"""Nodes without machines: KWOK simulates their kubelet, the scheduler counts on them as on any other."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ _READY_WITHIN = 240.0  # seconds
 
 
 def node(name: str, resources: Mapping[str, str]) -> dict[str, Any]:
-    """The manifest of a node that has these countable resources beside the usual ones."""
+    """Return the manifest of a node that has these countable resources beside the usual ones."""
     has = {**_EVERY_NODE, **resources}
     return {
         "apiVersion": "v1",
@@ -31,7 +31,7 @@ def add_nodes(cluster: LocalCluster, *nodes: Mapping[str, Any]) -> None:
     """Create these nodes and wait until they are ready for pods.
 
     Raises:
-        ClusterError: one is refused or does not become ready in time.
+        ClusterError: if one is refused or does not become ready in time.
     """
     for each in nodes:
         api(cluster.kubeconfig).create(_NODES, each)
@@ -40,9 +40,12 @@ def add_nodes(cluster: LocalCluster, *nodes: Mapping[str, Any]) -> None:
 
 
 def _ready(cluster: LocalCluster) -> set[str]:
-    """The names of the nodes that are."""
+    """Return the names of the ready nodes."""
     return {
         each["metadata"]["name"]
         for each in api(cluster.kubeconfig).items(_NODES)
-        if any((told["type"], told["status"]) == ("Ready", "True") for told in each["status"].get("conditions", ()))
+        if any(
+            (condition["type"], condition["status"]) == ("Ready", "True")
+            for condition in each["status"].get("conditions", ())
+        )
     }

@@ -1,4 +1,4 @@
-"""A cluster that is there already: used with care, and left as it was found."""
+"""The provider of an existing cluster: used with care, and left as it was found."""
 
 import subprocess
 from collections.abc import Iterator
@@ -7,12 +7,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NoReturn
 
-from e2e.connected import ConnectedCluster, any_kubectl
+from e2e.borrowed_node import borrow_node
+from e2e.cluster_client import ConnectedCluster, find_kubectl
 from e2e.errors import UnfitError
 from e2e.gates.deployment import GateDeployment, Pod
 from e2e.gates.process import GateProcess
-from e2e.installing import installed
-from e2e.lent_node import lent_node
+from e2e.installing import install_temporarily
 from e2e.ports import Gate, NotHereError, Site
 from e2e.registering import unregister
 from webhook.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
@@ -28,15 +28,15 @@ def existing(kubeconfig: Path, context: str, image: str, host: str) -> Iterator[
     which the API server reaches at `host`.
 
     Raises:
-        UnfitError: it must not be used, because a gate is there, or it cannot, because it or a fitting node is not.
-        BuildError: no kubectl here fits it, and none can be built.
-        ClusterError: something is refused, or does not start.
+        UnfitError: if it must not be used, because a gate is there, or it cannot, because it or a fitting node is not.
+        BuildError: if no kubectl here fits it, and none can be built.
+        ClusterError: if something is refused, or does not start.
     """
     with TemporaryDirectory(prefix="tallygate-existing-") as name:
         folder = Path(name)
         cluster = ConnectedCluster(_own_kubeconfig(kubeconfig, context, folder), folder)
         _refuse_if_taken(cluster)
-        with lent_node(cluster) as lent, _gate(cluster, folder, image, host) as gate:
+        with borrow_node(cluster) as lent, _gate(cluster, folder, image, host) as gate:
             try:
                 yield Site(cluster, gate, lent.node, lent.image, lent.own)
             finally:
@@ -47,11 +47,11 @@ def existing(kubeconfig: Path, context: str, image: str, host: str) -> Iterator[
 
 
 def _own_kubeconfig(kubeconfig: Path, context: str, folder: Path) -> Path:
-    """A copy of what is meant, whole in itself, with that context as its current one."""
+    """Write a kubeconfig of its own with that context as its current one, and return its path."""
     if not kubeconfig.is_file():
         raise UnfitError(f"{kubeconfig}: there is no such kubeconfig; name the cluster's by --kubeconfig")
     command = [
-        str(any_kubectl()),
+        str(find_kubectl()),
         f"--kubeconfig={kubeconfig}",
         "config",
         "view",
@@ -60,23 +60,23 @@ def _own_kubeconfig(kubeconfig: Path, context: str, folder: Path) -> Path:
         "--raw",
     ]
     of_context = [f"--context={context}"] if context else []
-    said = subprocess.run([*command, *of_context], capture_output=True, text=True, check=False)  # noqa: S603  no shell
-    if said.returncode:
-        raise UnfitError(f"{kubeconfig}: {said.stderr.strip()}")
+    done = subprocess.run([*command, *of_context], capture_output=True, text=True, check=False)  # noqa: S603  no shell
+    if done.returncode:
+        raise UnfitError(f"{kubeconfig}: {done.stderr.strip()}")
     own = folder / "kubeconfig"
     own.touch(mode=0o600)
-    own.write_text(said.stdout)
+    own.write_text(done.stdout)
     return own
 
 
 def _refuse_if_taken(cluster: ConnectedCluster) -> None:
     for kind, name in ((_REGISTRATIONS, CONFIGURATION_NAME), ("namespace", DEFAULT_NAMESPACE)):
-        said = cluster.kubectl("get", kind, name, "--ignore-not-found", "--output=name")
-        if said.returncode:
-            raise UnfitError(f"the cluster cannot be asked whether a gate is there: {said.stderr.strip()}")
-        if said.stdout:
+        done = cluster.kubectl("get", kind, name, "--ignore-not-found", "--output=name")
+        if done.returncode:
+            raise UnfitError(f"the cluster cannot be asked whether a gate is there: {done.stderr.strip()}")
+        if done.stdout:
             raise UnfitError(
-                f"{', '.join(said.stdout.split())} is there already, and the suite would take it for its own; "
+                f"{', '.join(done.stdout.split())} is there already, and the suite would take it for its own; "
                 "run it against a cluster without tallygate, or remove that one first"
             )
 
@@ -84,10 +84,10 @@ def _refuse_if_taken(cluster: ConnectedCluster) -> None:
 @contextmanager
 def _gate(cluster: ConnectedCluster, folder: Path, image: str, host: str) -> Iterator[Gate]:
     if image:
-        with installed(cluster, image) as names:
+        with install_temporarily(cluster, image) as names:
             yield GateDeployment(cluster, names, folder, _out_of_reach)
         return
-    gate = GateProcess(folder / "gate", host, anew=True)
+    gate = GateProcess(folder / "gate", host, new_process=True)
     try:
         yield gate
     finally:

@@ -1,4 +1,4 @@
-"""A kind cluster of the suite's own, with the gate in it as a Deployment of an image that is built now."""
+"""The provider of a kind cluster, with the gate in it as a Deployment of an image that is built now."""
 
 import os
 import subprocess
@@ -8,12 +8,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from uuid import uuid4
 
+from e2e.borrowed_node import borrow_node
 from e2e.engine import engine
 from e2e.gates.deployment import GateDeployment, Hold
 from e2e.image import build_image
 from e2e.installing import install
 from e2e.kind.cluster import KindCluster, kind_cluster, kind_command
-from e2e.lent_node import lent_node
 from e2e.ports import Site
 
 
@@ -22,11 +22,11 @@ def kind() -> Iterator[Site]:
     """Build the image on `BASE_IMAGE`, make the cluster and install the gate; it is stopped and not registered.
 
     Raises:
-        BuildError: there is no container engine here or no kind, or the image cannot be built.
-        ClusterError: something does not start.
+        BuildError: if there is no container engine here or no kind, or the image cannot be built.
+        ClusterError: if something does not start.
     """
     docker = engine()
-    kind_command()  # so that who has none need not wait for the image to be told
+    kind_command()  # so that a missing kind is reported before the image is built
     with (
         TemporaryDirectory(prefix="tallygate-kind-") as folder,
         _image(docker) as image,
@@ -34,13 +34,13 @@ def kind() -> Iterator[Site]:
     ):
         cluster.load(image)
         gate = GateDeployment(cluster, install(cluster, image), Path(folder), _hold(cluster))
-        with lent_node(cluster) as lent:
+        with borrow_node(cluster) as lent:
             yield Site(cluster, gate, lent.node, lent.image, lent.own)
 
 
 @contextmanager
 def _image(docker: str) -> Iterator[str]:
-    """An image of this tree, gone afterwards."""
+    """Build an image of this tree, and delete it afterwards."""
     tag = f"tallygate:{uuid4().hex[:12]}"
     try:
         build_image(tag, os.environ.get("BASE_IMAGE", ""))
@@ -50,4 +50,4 @@ def _image(docker: str) -> Iterator[str]:
 
 
 def _hold(cluster: KindCluster) -> Hold:
-    return lambda pod: cluster.node(pod["spec"]["nodeName"]).frozen(pod["metadata"]["uid"])
+    return lambda pod: cluster.node(pod["spec"]["nodeName"]).freeze(pod["metadata"]["uid"])

@@ -1,4 +1,4 @@
-"""The control plane on this machine, a node without a machine, and the gate as a process beside them."""
+"""The provider of the control plane on this machine, with a simulated node, and the gate as a process beside them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,12 +17,12 @@ def local() -> Iterator[Site]:
     """Start everything; the gate is stopped and not registered.
 
     Raises:
-        BuildError: the programs cannot be had on this machine.
-        ClusterError: something does not start.
+        BuildError: if the programs cannot be had on this machine.
+        ClusterError: if something does not start.
     """
     with LocalCluster() as cluster:
         add_nodes(cluster, node(_NODE, {"example.com/dongle": "4"}))
-        gate = GateProcess(cluster.folder / "gate", anew=True)
+        gate = GateProcess(cluster.folder / "gate", new_process=True)
         try:
             yield Site(cluster, gate, _NODE, _IMAGE)
         finally:

@@ -1,5 +1,5 @@
-"""What the real scheduler says to random pods in random clusters: cases that the prediction is held to.
+"""The results of the real scheduler for random pods in random clusters, which the prediction is compared with.
 
-The rule of this package: a case is drawn from its seed and number alone, and the scheduler sees what is recorded and
-nothing else. Nothing runs beside it that would change an object: no controllers, no kubelets.
+The rule of this package: a case depends on its seed and number alone, and the scheduler sees exactly the recorded
+objects. No other component runs that would change an object: no controllers, no kubelets.
 """

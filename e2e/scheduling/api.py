@@ -1,4 +1,4 @@
-"""Objects in and out of the API server: created by several hands at once, listed, deleted, and one pod followed."""
+"""A client of the API server for cases: several creates at once, lists, deletions, and the watch of one pod."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,8 +16,8 @@ from e2e.errors import ClusterError
 Object = dict[str, Any]
 """A Kubernetes object, as JSON."""
 
-_HANDS = 6
-_WITHIN = 30.0  # seconds for an answer
+_THREADS = 6
+_WITHIN = 30.0  # seconds for a response
 _TRIES = 3  # watches of one pod
 _GROUPS = {
     "Namespace": "api/v1/namespaces",
@@ -36,121 +36,121 @@ _GROUPS = {
     "PriorityClass": "apis/scheduling.k8s.io/v1/priorityclasses",
     "RuntimeClass": "apis/node.k8s.io/v1/runtimeclasses",
 }
-_MADE_BY_STATUS = frozenset({"Pod", "PersistentVolumeClaim", "PersistentVolume", "PodDisruptionBudget"})
-"""Whose status a create drops; a Node keeps its own."""
+_WITH_STATUS_SUBRESOURCE = frozenset({"Pod", "PersistentVolumeClaim", "PersistentVolume", "PodDisruptionBudget"})
+"""Kinds whose status a create drops; a Node keeps its status."""
 
 
-class RefusedError(Exception):
-    """The API server did not do it; the text is its message."""
+class RejectedError(Exception):
+    """A request that the API server rejected; the text is its message."""
 
 
 class Api:
-    """The API server, as an administrator; any thread may use it."""
+    """A client of the API server with the rights of an administrator; any thread may use it."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
         self._own = local()
-        self._kept: list[HTTPSConnection] = []
-        self._hands = ThreadPoolExecutor(_HANDS)
+        self._connections: list[HTTPSConnection] = []
+        self._threads = ThreadPoolExecutor(_THREADS)
 
     def close(self) -> None:
-        """Let the hands go, and hang up."""
-        self._hands.shutdown(cancel_futures=True)
-        for connection in self._kept:
+        """Stop the threads and close the connections."""
+        self._threads.shutdown(cancel_futures=True)
+        for connection in self._connections:
             connection.close()
 
-    def make_all(self, objects: Iterable[Object]) -> list[Object | RefusedError]:
-        """Create them, several at a time, and write their status; what is stored, or why not, in their order."""
-        return list(self._hands.map(self._made_or_not, objects))
+    def make_all(self, objects: Iterable[Object]) -> list[Object | RejectedError]:
+        """Create objects with status, several at a time; return stored objects or errors in the same order."""
+        return list(self._threads.map(self._try_make, objects))
 
     def make(self, made: Object) -> Object:
-        """Create it, and write its status; as it is stored.
+        """Create an object with its status, and return the stored object.
 
         Raises:
-            RefusedError: the API server does not take it.
+            RejectedError: if the API server rejects the object.
         """
         stored = self._ask("POST", _folder(made), made)
-        if made["kind"] in _MADE_BY_STATUS and "status" in made:
+        if made["kind"] in _WITH_STATUS_SUBRESOURCE and "status" in made:
             stored["status"] = stored.get("status", {}) | made["status"]
             stored = self._ask("PUT", f"{_path(stored)}/status", stored)
         return stored
 
     def try_out(self, made: Object) -> None:
-        """See whether it would be created.
+        """Create an object by dry run.
 
         Raises:
-            RefusedError: the API server would not take it.
+            RejectedError: if the API server would reject the object.
         """
         self._ask("POST", f"{_folder(made)}?dryRun=All", made)
 
     def put(self, changed: Object) -> Object:
-        """Let the object be as this; as it is stored.
+        """Replace an object, and return the stored object.
 
         Raises:
-            RefusedError: the API server does not take it.
+            RejectedError: if the API server rejects the object.
         """
         return self._ask("PUT", _path(changed), changed)
 
-    def delete(self, gone: Object, seconds: int = 0) -> None:
-        """Delete it; pods get so many seconds of grace."""
-        self._ask("DELETE", _path(gone), {"gracePeriodSeconds": seconds})
+    def delete(self, deleted: Object, seconds: int = 0) -> None:
+        """Delete an object; `seconds` is the grace period of pods."""
+        self._ask("DELETE", _path(deleted), {"gracePeriodSeconds": seconds})
 
     def clear(self, kind: str, namespaces: Iterable[str] = (), labels: str = "") -> None:
-        """Delete all of a kind with these labels, in these namespaces if it has one; it is gone when this returns."""
+        """Delete all objects of a kind with these labels, of a namespaced kind in these namespaces."""
         within = [_folder({"kind": kind, "metadata": {"namespace": each}}) for each in namespaces]
         for folder in within or [_GROUPS[kind]]:
             self._ask("DELETE", f"{folder}?labelSelector={quote(labels)}", {"gracePeriodSeconds": 0})
 
-    def listed(self, kind: str, labels: str = "") -> list[Object]:
-        """All of a kind with these labels, by name, each whole in itself."""
-        said = self._ask("GET", f"{_GROUPS[kind]}?labelSelector={quote(labels)}")
-        whole = {"kind": kind, "apiVersion": said["apiVersion"]}
-        return [without_noise(whole | each) for each in said["items"]]
+    def list_objects(self, kind: str, labels: str = "") -> list[Object]:
+        """Return all objects of a kind with these labels, by name, with `kind` and `apiVersion`."""
+        answered = self._ask("GET", f"{_GROUPS[kind]}?labelSelector={quote(labels)}")
+        whole = {"kind": kind, "apiVersion": answered["apiVersion"]}
+        return [drop_managed_fields(whole | each) for each in answered["items"]]
 
     def changes(self, pod: Object) -> Iterator[Object]:
-        """What becomes of a pod after this, in order, without an end.
+        """Yield the later states of a pod in order, without an end.
 
         Raises:
-            ClusterError: nothing comes in time, or the API server breaks the watch off again and again.
+            ClusterError: if no change comes in time, or the watch breaks repeatedly.
         """
         broken: list[str] = []
         while len(broken) < _TRIES:
-            for change in self._watched(pod):
+            for change in self._watch(pod):
                 if change["type"] == "ERROR":
-                    # One that the API server could not read from etcd, say: what it was stands in the pod.
+                    # For example, a state that the API server could not read from etcd: the pod itself has its result.
                     broken.append(json.dumps(change["object"]))
                     pod = self._ask("GET", _path(pod))
                     yield pod
                     break
                 yield change["object"]
             else:
-                raise ClusterError(f"nothing became of the pod in {_WITHIN:.0f} s: {json.dumps(pod)}")
-        raise ClusterError(f"the watch of the pod broke off: {broken}")
+                raise ClusterError(f"the pod did not change in {_WITHIN:.0f} s: {json.dumps(pod)}")
+        raise ClusterError(f"the watch of the pod broke: {broken}")
 
-    def _watched(self, pod: Object) -> Iterator[Object]:
+    def _watch(self, pod: Object) -> Iterator[Object]:
         query = f"watch=1&resourceVersion={pod['metadata']['resourceVersion']}&timeoutSeconds={_WITHIN:.0f}"
         path = f"{_folder(pod)}?{query}&fieldSelector=metadata.name%3D{pod['metadata']['name']}"
         with closing(self._connection()) as connection:
             connection.request("GET", f"/{path}")
             yield from map(json.loads, connection.getresponse())
 
-    def _made_or_not(self, made: Object) -> Object | RefusedError:
+    def _try_make(self, made: Object) -> Object | RejectedError:
         try:
             return self.make(made)
-        except RefusedError as error:
+        except RejectedError as error:
             return error
 
     def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Object:
         if not hasattr(self._own, "connection"):
             self._own.connection = self._connection()
-            self._kept.append(self._own.connection)
+            self._connections.append(self._own.connection)
         connection: HTTPSConnection = self._own.connection
         connection.request(method, f"/{path}", json.dumps(body) if body else None, {"Content-Type": "application/json"})
         answer = connection.getresponse()
-        said: Object = json.loads(answer.read())
+        answered: Object = json.loads(answer.read())
         if answer.status >= HTTPStatus.BAD_REQUEST:
-            raise RefusedError(f"{method} {path}: {said.get('message')}")
-        return said
+            raise RejectedError(f"{method} {path}: {answered.get('message')}")
+        return answered
 
     def _connection(self) -> HTTPSConnection:
         return HTTPSConnection(self._access.host, self._access.port, timeout=_WITHIN, context=self._access.trust)
@@ -166,7 +166,7 @@ def _path(it: Object) -> str:
     return f"{_folder(it)}/{it['metadata']['name']}"
 
 
-def without_noise(it: Object) -> Object:
-    """It, without who wrote which field."""
+def drop_managed_fields(it: Object) -> Object:
+    """Remove `managedFields` from an object and return it."""
     it["metadata"].pop("managedFields", None)
     return it

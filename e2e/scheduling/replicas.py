@@ -1,7 +1,7 @@
-"""`python -m e2e.scheduling.replicas`: how many replicas of a Deployment find a node in random clusters.
+"""`python -m e2e.scheduling.replicas`: the number of replicas of a Deployment that are placed in random clusters.
 
-The Deployment's own controllers make the pods; none of them may turn others out, for others have at least their
-priority. Each Deployment is put up several times: where the scheduler chooses among equal nodes, the number may differ.
+The Deployment's own controllers create the pods; none of them may preempt others, because others have at least their
+priority. Each Deployment is created several times: if the scheduler chooses among equal nodes, the number may differ.
 """
 
 import signal
@@ -15,98 +15,108 @@ from pathlib import Path
 import click
 
 from e2e.errors import BuildError, ClusterError
-from e2e.scheduling.api import Api, Object, RefusedError
-from e2e.scheduling.asked import writing
-from e2e.scheduling.cached import Belief, Mind
-from e2e.scheduling.draw.case import Drawn, drawn_about
+from e2e.scheduling.api import Api, Object, RejectedError
+from e2e.scheduling.base_objects import create_base_objects
+from e2e.scheduling.draw.case import DrawnCase, draw_case_from
 from e2e.scheduling.draw.dice import Dice
-from e2e.scheduling.draw.words import BANANAS, GPU, HOSTNAME, IMAGE, ZONE
+from e2e.scheduling.draw.names import BANANAS, GPU, HOSTNAME, IMAGE, ZONE
 from e2e.scheduling.plane import plane
-from e2e.scheduling.scene import Scene, scene
-from e2e.scheduling.standing import make_standing
+from e2e.scheduling.recorded_case import open_case_writer
+from e2e.scheduling.scheduler_dumps import CacheDump, SchedulerDumps
+from e2e.scheduling.stored_cluster import StoredCluster, create_cluster
 from webhook.cli.framework import EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
 
 _ABOUT = ("resources", "resources", "resources", "preemption", "taints", "ports", "company")
 _CONTROLLERS = ("deployment-controller", "replicaset-controller")
 _SET = {"example.com/set": "replicas"}
 _LABEL = "example.com/set=replicas"
-_TIMES = 3  # that each Deployment is put up
-_LOOKS, _PAUSE, _WITHIN = 3, 0.05, 60.0  # seconds; looks at which nothing has changed
-_EVERY = 10  # cases between words
+_REPETITIONS = 3  # creations of each Deployment
+_STABLE_POLLS, _PAUSE, _WITHIN = 3, 0.05, 60.0  # seconds; polls without a change
+_EVERY = 10  # cases between progress messages
 
 
 @dataclass(frozen=True, slots=True)
-class Crowd:
-    """A Deployment: its replicas and the cluster it comes to, whose newcomer is the template."""
+class ReplicaCase:
+    """A Deployment: its replicas and its cluster, whose incoming pod is the template."""
 
     name: str
-    case: Drawn
+    case: DrawnCase
     replicas: int
 
 
-class Replicas:
-    """Puts Deployments up on one plane, one after the other."""
+class ReplicaRunner:
+    """A runner of Deployments on one control plane, one after the other."""
 
-    def __init__(self, api: Api, mind: Mind) -> None:
+    def __init__(self, api: Api, dumps: SchedulerDumps) -> None:
         self._api = api
-        self._mind = mind
+        self._dumps = dumps
 
-    def line(self, crowd: Crowd) -> Object:
-        """The case as it is written: what there was, a replica as it was stored, and how many ran, each time.
+    def run(self, replica_case: ReplicaCase) -> Object:
+        """Run a case and return its record: the cluster, a replica as stored, and the number of placed replicas.
 
         Raises:
-            RefusedError: the API server does not take the Deployment, or a pod of it.
-            ClusterError: the scheduler does not come to an end.
+            RejectedError: if the API server rejects the Deployment or a pod of it.
+            ClusterError: if the scheduler does not finish in time.
         """
-        with scene(self._api, self._mind, crowd.case) as made:
-            self._api.try_out(crowd.case.pod)  # not all that is wrong with a pod is said of a template
-            seen = []
-            for _ in range(_TIMES):
-                replicas = self._put_up(crowd, made)
-                seen.append(sum("nodeName" in each["spec"] for each in replicas))
-                self._take_down(crowd)
-                made.until_known(self._mind)
-        whole = {"nodes": made.nodes, "pods": made.pods, "objects": made.objects, "pod": _template(replicas[0])}
-        return whole | {"replicas": crowd.replicas, "result": {"running": seen[0], "seen": sorted(set(seen))}}
+        with create_cluster(self._api, self._dumps, replica_case.case) as cluster:
+            self._api.try_out(replica_case.case.pod)  # the validation of a template misses some errors of a pod
+            counts = []
+            for _ in range(_REPETITIONS):
+                replicas = self._create(replica_case, cluster)
+                counts.append(sum("nodeName" in each["spec"] for each in replicas))
+                self._delete(replica_case)
+                cluster.wait_until_cached(self._dumps)
+        whole = {
+            "nodes": cluster.nodes,
+            "pods": cluster.pods,
+            "objects": cluster.objects,
+            "pod": _strip_node(replicas[0]),
+        }
+        return whole | {
+            "replicas": replica_case.replicas,
+            "result": {"running": counts[0], "seen": sorted(set(counts))},
+        }
 
-    def _put_up(self, crowd: Crowd, made: Scene) -> list[Object]:
-        """The replicas, when each has a node or cannot have one, and nothing moves any more."""
-        self._api.make(_deployment(crowd))
+    def _create(self, replica_case: ReplicaCase, cluster: StoredCluster) -> list[Object]:
+        """Create the Deployment and return its replicas once each is placed or unschedulable, and stable."""
+        self._api.make(_deployment(replica_case))
         deadline, quiet, last = time.monotonic() + _WITHIN, 0, None
-        while quiet < _LOOKS:
+        while quiet < _STABLE_POLLS:
             if time.monotonic() > deadline:
-                raise ClusterError(f"the scheduler comes to no end with {_deployment(crowd)}: {last}")
+                raise ClusterError(f"the scheduler does not finish with {_deployment(replica_case)}: {last}")
             time.sleep(_PAUSE)
-            now = self._mind.belief()
-            quiet = quiet + 1 if now == last and _is_settled(now, made, crowd.replicas) else 0
+            now = self._dumps.read_dump()
+            quiet = quiet + 1 if now == last and _is_finished(now, cluster, replica_case.replicas) else 0
             last = now
-        return self._api.listed("Pod", _LABEL)
+        return self._api.list_objects("Pod", _LABEL)
 
-    def _take_down(self, crowd: Crowd) -> None:
-        """What a controller still makes meanwhile, in the belief that it is wanted, goes as well."""
-        namespaces, gone = [crowd.case.pod["metadata"]["namespace"]], 0
-        while gone < _LOOKS:
+    def _delete(self, replica_case: ReplicaCase) -> None:
+        """Delete the Deployment, and the objects that its controllers still create meanwhile."""
+        namespaces, empty_polls = [replica_case.case.pod["metadata"]["namespace"]], 0
+        while empty_polls < _STABLE_POLLS:
             for kind in ("Deployment", "ReplicaSet"):
                 self._api.clear(kind, namespaces)
             self._api.clear("Pod", namespaces, _LABEL)
             time.sleep(_PAUSE)
-            gone = 0 if self._api.listed("ReplicaSet") or self._api.listed("Pod", _LABEL) else gone + 1
+            empty_polls = (
+                0 if self._api.list_objects("ReplicaSet") or self._api.list_objects("Pod", _LABEL) else empty_polls + 1
+            )
 
 
-def crowd(seed: int, number: int) -> Crowd:
-    """The Deployment of this number."""
+def draw_replica_case(seed: int, number: int) -> ReplicaCase:
+    """Return the Deployment of a number."""
     dice = Dice(f"{seed}/{number}/replicas")
-    case = drawn_about(Dice(f"{seed}/{number}/cluster", frozenset(dice.some(_ABOUT, 1, 2))))
+    case = draw_case_from(Dice(f"{seed}/{number}/cluster", frozenset(dice.sample(_ABOUT, 1, 2))))
     case.pod["metadata"]["labels"] |= _SET
     spec = case.pod["spec"]
     if dice.chance(0.7):
-        spec = _shape(dice) | _company(dice)
+        spec = _draw_small_pod(dice) | _draw_spread(dice)
     case.pod["spec"] = {key: each for key, each in spec.items() if key not in ("priorityClassName", "schedulingGates")}
-    return Crowd(f"set-{number}", case, dice.weighted({1: 1, 2: 1, 3: 2, 5: 3, 8: 4, 13: 4, 30: 4}))
+    return ReplicaCase(f"set-{number}", case, dice.pick_weighted({1: 1, 2: 1, 3: 2, 5: 3, 8: 4, 13: 4, 30: 4}))
 
 
-def _shape(dice: Dice) -> Object:
-    """One small container, of which many fit."""
+def _draw_small_pod(dice: Dice) -> Object:
+    """Return the spec of a pod with one small container, of which many fit."""
     requests = {"cpu": dice.pick(("100m", "250m", "500m", "1"))} | dice.pick(
         ({}, {"memory": "512Mi"}, {"memory": "1Gi"})
     )
@@ -116,8 +126,8 @@ def _shape(dice: Dice) -> Object:
     return {"containers": [container], "automountServiceAccountToken": False, **anywhere}
 
 
-def _company(dice: Dice) -> Object:
-    """Some stay away from each other, some spread."""
+def _draw_spread(dice: Dice) -> Object:
+    """Return anti-affinity among the replicas, a spread constraint, or neither."""
     selector, topology = {"matchLabels": _SET}, dice.pick((HOSTNAME, ZONE))
     if dice.chance(0.2):
         term = {"labelSelector": selector, "topologyKey": topology}
@@ -131,40 +141,43 @@ def _company(dice: Dice) -> Object:
     return {}
 
 
-def _is_settled(now: Belief, made: Scene, replicas: int) -> bool:
-    return now.idle and len(now.pods - made.counted()) + len(now.waiting - made.kept_back()) == replicas
+def _is_finished(now: CacheDump, cluster: StoredCluster, replicas: int) -> bool:
+    return (
+        now.idle
+        and len(now.pods - cluster.list_counted_uids()) + len(now.waiting - cluster.list_gated_uids()) == replicas
+    )
 
 
-def _deployment(crowd: Crowd) -> Object:
-    pod = crowd.case.pod
+def _deployment(replica_case: ReplicaCase) -> Object:
+    pod = replica_case.case.pod
     template = {"metadata": {"labels": pod["metadata"]["labels"]}, "spec": pod["spec"]}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"name": crowd.name, "namespace": pod["metadata"]["namespace"]},
-        "spec": {"replicas": crowd.replicas, "selector": {"matchLabels": _SET}, "template": template},
+        "metadata": {"name": replica_case.name, "namespace": pod["metadata"]["namespace"]},
+        "spec": {"replicas": replica_case.replicas, "selector": {"matchLabels": _SET}, "template": template},
     }
 
 
-def _template(replica: Object) -> Object:
-    """A replica as it was before it had a node."""
+def _strip_node(replica: Object) -> Object:
+    """Return a replica as it was before it had a node."""
     spec = {key: value for key, value in replica["spec"].items() if key != "nodeName"}
     return replica | {"spec": spec, "status": {"phase": "Pending"}}
 
 
-def _lines(seed: int, cases: int) -> Iterator[Object]:
+def _run_cases(seed: int, cases: int) -> Iterator[Object]:
     click.echo("starting etcd, an API server, controllers and a scheduler …", err=True)
-    with plane(*_CONTROLLERS) as made, ExitStack() as ends:
-        api = Api(made.access)
+    with plane(*_CONTROLLERS) as cluster, ExitStack() as ends:
+        api = Api(cluster.access)
         ends.callback(api.close)
-        make_standing(api)
-        replicas = Replicas(api, Mind(made))
+        create_base_objects(api)
+        runner = ReplicaRunner(api, SchedulerDumps(cluster))
         done, number = 0, 0
         while done < cases:
             try:
-                yield {"case": f"{seed}/{number}", **replicas.line(crowd(seed, number))}
+                yield {"case": f"{seed}/{number}", **runner.run(draw_replica_case(seed, number))}
                 done += 1
-            except RefusedError:
+            except RejectedError:
                 pass
             number += 1
             if done % _EVERY == 0:
@@ -172,16 +185,19 @@ def _lines(seed: int, cases: int) -> Iterator[Object]:
 
 
 @click.command()
-@click.option("--cases", default=200, show_default=True, help="How many.")
-@click.option("--seed", default=1, show_default=True, help="What they are drawn from.")
+@click.option("--cases", default=200, show_default=True, help="Number of cases.")
+@click.option("--seed", default=1, show_default=True, help="Seed of the cases.")
 @click.option(
-    "--out", type=click.Path(dir_okay=False, path_type=Path), required=True, help="Write each as a line here."
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    help="Write each case as a line to this file.",
 )
 def main(cases: int, seed: int, out: Path) -> None:
-    """Draw clusters and Deployments, and count the replicas that find a node; progress on stderr."""
+    """Draw clusters and Deployments, and count the replicas that are placed; progress on stderr."""
     try:
-        with writing(out) as write:
-            for line in _lines(seed, cases):
+        with open_case_writer(out) as write:
+            for line in _run_cases(seed, cases):
                 write(line)
     except ClusterError as error:
         click.echo(f"tallygate: {error}", err=True)
@@ -190,5 +206,5 @@ def main(cases: int, seed: int, out: Path) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where a shell had it ignored
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also if the shell ignores it
     main()

@@ -1,4 +1,4 @@
-"""Objects as short as a test can write them, put through JSON as everything that reaches the gate is."""
+"""Short constructors of typed objects, which are decoded from JSON as in a request."""
 
 import json
 from typing import Any
@@ -7,53 +7,53 @@ import msgspec
 
 from webhook.objects.core import LimitRange, Node, Pod, PodSpec, PodStatus, ResourceQuota
 
-Listed = dict[str, Any]
+Json = dict[str, Any]
 
 
-def container(name: str, requests: Listed | None = None, limits: Listed | None = None, **more: Any) -> Listed:
-    """A container with these requests and limits."""
+def container(name: str, requests: Json | None = None, limits: Json | None = None, **more: Any) -> Json:
+    """Return a container with requests and limits."""
     lists = {"requests": requests, "limits": limits}
     return {"name": name, "resources": {key: listed for key, listed in lists.items() if listed is not None}, **more}
 
 
-def sidecar(name: str, requests: Listed | None = None, limits: Listed | None = None) -> Listed:
-    """An init container that keeps running."""
+def sidecar(name: str, requests: Json | None = None, limits: Json | None = None) -> Json:
+    """Return an init container with restart policy Always."""
     return container(name, requests, limits, restartPolicy="Always")
 
 
-def running(name: str, **more: Any) -> Listed:
-    """A container's status."""
+def container_status(name: str, **more: Any) -> Json:
+    """Return the status of a container."""
     return {"name": name, **more}
 
 
-def pod(*containers: Listed, status: Listed | None = None, metadata: Listed | None = None, **spec: Any) -> Pod:
-    """A pod of these containers; further fields of its spec by keyword."""
-    whole = {"metadata": metadata, "spec": {"containers": list(containers), **spec}, "status": status}
-    return msgspec.json.decode(json.dumps(whole), type=Pod)
+def pod(*containers: Json, status: Json | None = None, metadata: Json | None = None, **spec: Any) -> Pod:
+    """Return a pod of the containers; further keywords are fields of its spec."""
+    written = {"metadata": metadata, "spec": {"containers": list(containers), **spec}, "status": status}
+    return msgspec.json.decode(json.dumps(written), type=Pod)
 
 
-def spec_of(*containers: Listed, **spec: Any) -> PodSpec:
-    """The spec of such a pod."""
+def pod_spec(*containers: Json, **spec: Any) -> PodSpec:
+    """Return the spec of such a pod."""
     found = pod(*containers, **spec).spec
     assert found is not None
     return found
 
 
 def status(**fields: Any) -> PodStatus:
-    """A pod's status."""
+    """Return the status of a pod."""
     return msgspec.json.decode(json.dumps(fields), type=PodStatus)
 
 
-def node(capacity: Listed | None = None, allocatable: Listed | None = None) -> Node:
-    """A node with these lists."""
+def node(capacity: Json | None = None, allocatable: Json | None = None) -> Node:
+    """Return a node with capacity and allocatable."""
     return msgspec.json.decode(json.dumps({"status": {"capacity": capacity, "allocatable": allocatable}}), type=Node)
 
 
-def quota(hard: Listed | None = None, **more: Any) -> ResourceQuota:
-    """A ResourceQuota; further fields of its spec by keyword."""
+def quota(hard: Json | None = None, **more: Any) -> ResourceQuota:
+    """Return a ResourceQuota; further keywords are fields of its spec."""
     return msgspec.json.decode(json.dumps({"spec": {"hard": hard, **more}}), type=ResourceQuota)
 
 
-def limit_range(*items: Listed) -> LimitRange:
-    """A LimitRange of these entries."""
+def limit_range(*items: Json) -> LimitRange:
+    """Return a LimitRange of the entries."""
     return msgspec.json.decode(json.dumps({"spec": {"limits": list(items)}}), type=LimitRange)

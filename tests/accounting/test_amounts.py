@@ -13,32 +13,32 @@ from webhook.accounting.quantity import Quantity
 NAMES = ("cpu", "memory", "nvidia.com/gpu", "pods")
 AMOUNTS = st.dictionaries(st.sampled_from(NAMES), st.integers(-(10**20), 10**20)).map(Amounts)
 
-# id, name, quantity, what is asked, what is allowed.
+# id, name, quantity, units of a request, units of a limit.
 UNITS = (
     ("cpu is in thousandths", "cpu", "1500m", 1500, 1500),
     ("a cpu is a thousand", "cpu", "2", 2000, 2000),
-    ("a fraction of a thousandth is asked as one and allowed as none", "cpu", "100u", 1, 0),
+    ("a fraction of a thousandth is requested as one and allowed as zero", "cpu", "100u", 1, 0),
     ("requests.cpu is in thousandths", "requests.cpu", "0.5", 500, 500),
     ("limits.cpu is in thousandths", "limits.cpu", "0.5", 500, 500),
     ("memory is in bytes", "memory", "1Ki", 1024, 1024),
-    ("a fraction of a byte is asked as one and allowed as none", "memory", "500m", 1, 0),
+    ("a fraction of a byte is requested as one and allowed as zero", "memory", "500m", 1, 0),
     ("gpus are whole", "nvidia.com/gpu", "3", 3, 3),
-    ("half a gpu is asked as one and allowed as none", "nvidia.com/gpu", "500m", 1, 0),
-    ("two and a half are asked as three and allowed as two", "nvidia.com/gpu", "2500m", 3, 2),
+    ("half a gpu is requested as one and allowed as zero", "nvidia.com/gpu", "500m", 1, 0),
+    ("two and a half are requested as three and allowed as two", "nvidia.com/gpu", "2500m", 3, 2),
     ("pods are whole", "pods", "10", 10, 10),
-    ("a name that ends in cpu is no cpu", "example.com/cpu", "1500m", 2, 1),
-    ("beyond int64 nothing wraps", "example.com/tokens", "10E", 10**19, 10**19),
-    ("thousandths beyond int64 do not either", "cpu", "10E", 10**22, 10**22),
+    ("a name that ends in cpu is not cpu", "example.com/cpu", "1500m", 2, 1),
+    ("amounts beyond int64 do not wrap", "example.com/tokens", "10E", 10**19, 10**19),
+    ("thousandths beyond int64 do not wrap", "cpu", "10E", 10**22, 10**22),
     ("zero is zero", "cpu", "0", 0, 0),
 )
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "asked", "allowed"), [row[1:] for row in UNITS], ids=[row[0] for row in UNITS]
+    ("name", "text", "requested", "allowed"), [row[1:] for row in UNITS], ids=[row[0] for row in UNITS]
 )
-def test_a_quantity_is_an_amount(name: str, text: str, asked: int, allowed: int) -> None:
+def test_a_quantity_is_an_amount(name: str, text: str, requested: int, allowed: int) -> None:
     quantity = Quantity.parse(text)
-    assert (round_up_to_unit(name, quantity), round_down_to_unit(name, quantity)) == (asked, allowed)
+    assert (round_up_to_unit(name, quantity), round_down_to_unit(name, quantity)) == (requested, allowed)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_quantity_is_an_amount(name: str, text: str, asked: int, allowed: int)
         ("memory", -1024, "-1Ki"),
     ],
 )
-def test_an_amount_is_shown_as_a_person_writes_it(name: str, units: int, text: str) -> None:
+def test_an_amount_has_a_short_text(name: str, units: int, text: str) -> None:
     assert format_amount(name, units) == text
     assert round_up_to_unit(name, Quantity.parse(text)) == units
 
@@ -70,7 +70,7 @@ def test_only_cpu_is_in_thousandths() -> None:
     ]
 
 
-def test_amounts_are_a_mapping_that_nobody_changes() -> None:
+def test_amounts_are_an_immutable_mapping() -> None:
     source = {"cpu": 1}
     amounts = Amounts(source)
     source["cpu"] = 2
@@ -94,9 +94,9 @@ def test_amounts_are_a_mapping_that_nobody_changes() -> None:
         amounts["memory"]
 
 
-def test_amounts_have_no_order_since_absence_would_have_none() -> None:
+def test_amounts_have_no_order() -> None:
     with pytest.raises(TypeError):
-        assert Amounts() <= Amounts()  # type: ignore[operator] # that it is refused is what is tested
+        assert Amounts() <= Amounts()  # type: ignore[operator] # the test expects the error
 
 
 def test_equal_amounts_have_equal_hashes() -> None:
@@ -109,48 +109,48 @@ def test_no_amounts_are_empty() -> None:
     assert not Amounts()
 
 
-def test_a_sum_counts_what_is_absent_as_zero() -> None:
+def test_a_sum_counts_absent_names_as_zero() -> None:
     assert Amounts({"a": 1, "b": 2}) + Amounts({"b": 3, "c": 4}) == {"a": 1, "b": 5, "c": 4}
 
 
-def test_a_difference_counts_what_is_absent_as_zero() -> None:
+def test_a_difference_counts_absent_names_as_zero() -> None:
     assert Amounts({"a": 1, "b": 2}) - Amounts({"b": 3, "c": 4}) == {"a": 1, "b": -1, "c": -4}
 
 
-def test_the_larger_of_both_keeps_what_one_side_has() -> None:
+def test_a_maximum_keeps_the_names_of_both_sides() -> None:
     assert Amounts({"a": 1, "b": 2}).merge_max({"b": 3, "c": -4}) == {"a": 1, "b": 3, "c": -4}
 
 
 def test_a_missing_limit_is_unlimited() -> None:
-    held = Amounts({"nvidia.com/gpu": 9, "cpu": 500, "memory": 7})
-    assert held.find_excess({"nvidia.com/gpu": 8, "cpu": 500}) == {"nvidia.com/gpu": 1}
-    assert held.find_excess({}) == {}
-    assert held.find_excess({"pods": 0}) == {}
+    used = Amounts({"nvidia.com/gpu": 9, "cpu": 500, "memory": 7})
+    assert used.find_excess({"nvidia.com/gpu": 8, "cpu": 500}) == {"nvidia.com/gpu": 1}
+    assert used.find_excess({}) == {}
+    assert used.find_excess({"pods": 0}) == {}
 
 
 def test_a_missing_capacity_is_zero() -> None:
-    asked = Amounts({"nvidia.com/gpu": 2, "cpu": 500, "memory": 0})
-    assert asked.find_shortfall({"cpu": 500}) == {"nvidia.com/gpu": 2}
-    assert asked.find_shortfall({}) == {"nvidia.com/gpu": 2, "cpu": 500}
-    assert asked.find_shortfall({"nvidia.com/gpu": 1, "cpu": 499}) == {"nvidia.com/gpu": 1, "cpu": 1}
+    requests = Amounts({"nvidia.com/gpu": 2, "cpu": 500, "memory": 0})
+    assert requests.find_shortfall({"cpu": 500}) == {"nvidia.com/gpu": 2}
+    assert requests.find_shortfall({}) == {"nvidia.com/gpu": 2, "cpu": 500}
+    assert requests.find_shortfall({"nvidia.com/gpu": 1, "cpu": 499}) == {"nvidia.com/gpu": 1, "cpu": 1}
 
 
 @given(AMOUNTS, AMOUNTS)
-def test_adding_and_taking_away_again_changes_no_number(one: Amounts, other: Amounts) -> None:
+def test_a_subtraction_reverts_an_addition(one: Amounts, other: Amounts) -> None:
     back = (one + other) - other
     assert {name: back[name] for name in one} == one
     assert all(back[name] == 0 for name in back if name not in one)
 
 
 @given(AMOUNTS, AMOUNTS)
-def test_sums_and_maxima_do_not_depend_on_the_side(one: Amounts, other: Amounts) -> None:
+def test_sums_and_maxima_are_commutative(one: Amounts, other: Amounts) -> None:
     assert one + other == other + one
     assert one.merge_max(other) == other.merge_max(one)
     assert one.merge_max(one) == one
 
 
 @given(AMOUNTS, AMOUNTS)
-def test_excess_and_shortfall_are_what_is_missing(one: Amounts, other: Amounts) -> None:
+def test_excess_and_shortfall_are_positive_differences(one: Amounts, other: Amounts) -> None:
     for name, excess in one.find_excess(other).items():
         assert excess == one[name] - other[name] > 0
     for name, shortfall in one.find_shortfall(other).items():
@@ -163,5 +163,5 @@ def test_excess_and_shortfall_are_what_is_missing(one: Amounts, other: Amounts) 
     st.sampled_from(NAMES),
     st.fractions(0, 10**12, max_denominator=10**9).map(lambda f: Quantity.parse(f"{int(f * 10**9)}n")),
 )
-def test_what_is_asked_is_at_most_a_unit_above_what_is_allowed(name: str, quantity: Quantity) -> None:
+def test_rounding_up_is_at_most_a_unit_above_rounding_down(name: str, quantity: Quantity) -> None:
     assert 0 <= round_up_to_unit(name, quantity) - round_down_to_unit(name, quantity) <= 1

@@ -1,4 +1,4 @@
-"""The catalogue of problems that Kubernetes finds, or should have found."""
+"""The codes of problems that Kubernetes reports, or should report."""
 
 import re
 
@@ -15,7 +15,7 @@ def test_numbers_and_slugs_are_unique_and_in_order() -> None:
 
 
 @pytest.mark.parametrize("code", CODES, ids=lambda code: code.number)
-def test_a_code_says_everything(code: Code) -> None:
+def test_a_code_is_complete(code: Code) -> None:
     assert re.fullmatch(r"TG0\d\d", code.number)
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", code.slug)
     for sentence in (code.summary, code.explanation):

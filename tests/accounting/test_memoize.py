@@ -1,30 +1,30 @@
-"""What is remembered, and what is not."""
+"""Memoized results: short texts only, and a limited number."""
 
 from webhook.accounting.result_cache import MAX_RESULTS, MAX_TEXT_LENGTH, memoize
 
 
 class Counter:
-    """Counts how often it is asked."""
+    """A function with a counter of its calls."""
 
     def __init__(self) -> None:
         self.calls = 0
 
-    def length(self, text: str, plus: int) -> int:
-        """The length of a text and something more."""
+    def compute_length(self, text: str, plus: int) -> int:
+        """Return the length of a text plus a number."""
         self.calls += 1
         return len(text) + plus
 
 
-def test_a_short_text_is_answered_once() -> None:
+def test_the_result_of_a_short_text_is_computed_once() -> None:
     counter = Counter()
-    length = memoize(counter.length)
+    length = memoize(counter.compute_length)
     assert [length("gpu", 1), length("gpu", 1), length("gpu", 2)] == [4, 4, 5]
     assert counter.calls == 2
 
 
-def test_the_longest_short_text_is_remembered_and_a_longer_one_is_not() -> None:
+def test_results_of_longer_texts_are_not_memoized() -> None:
     counter = Counter()
-    length = memoize(counter.length)
+    length = memoize(counter.compute_length)
     for _ in range(3):
         assert length("x" * MAX_TEXT_LENGTH, 0) == MAX_TEXT_LENGTH
     assert counter.calls == 1
@@ -33,9 +33,9 @@ def test_the_longest_short_text_is_remembered_and_a_longer_one_is_not() -> None:
     assert counter.calls == 4
 
 
-def test_only_so_many_answers_are_remembered() -> None:
+def test_the_number_of_memoized_results_is_limited() -> None:
     counter = Counter()
-    length = memoize(counter.length)
+    length = memoize(counter.compute_length)
     for number in range(MAX_RESULTS + 1):
         length(str(number), 0)
     length(str(MAX_RESULTS), 0)

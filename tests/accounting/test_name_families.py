@@ -1,4 +1,4 @@
-"""What names stand for: families, and Kubernetes' own predicates."""
+"""Families of resource names, and Kubernetes' own predicates."""
 
 import pytest
 
@@ -19,7 +19,7 @@ PREDICATES = {
     "scheduler_scalar": names.is_scheduler_scalar,
 }
 
-# id, name, family, the predicates that hold.
+# id, name, family, the true predicates.
 TABLE: tuple[tuple[str, str, Family, tuple[str, ...]], ...] = (
     ("cpu is native", "cpu", Family.NATIVE, NATIVE),
     ("memory is native", "memory", Family.NATIVE, NATIVE),
@@ -27,19 +27,29 @@ TABLE: tuple[tuple[str, str, Family, tuple[str, ...]], ...] = (
     ("services of node ports are counted whole", "services.nodeports", Family.NATIVE, ("integer", *NATIVE)),
     ("configmaps are counted whole", "configmaps", Family.NATIVE, ("integer", *NATIVE)),
     ("a name without a domain is native", "gpu", Family.NATIVE, NATIVE),
-    ("nothing is native", "", Family.NATIVE, NATIVE),
+    ("an empty name is native", "", Family.NATIVE, NATIVE),
     ("a domain makes it extended", "nvidia.com/gpu", Family.EXTENDED, EXTENDED),
     ("a domain of one label does too", "acme/gpu", Family.EXTENDED, EXTENDED),
-    ("kubernetes.io after the slash is nobody's domain", "example.com/kubernetes.io", Family.EXTENDED, EXTENDED),
+    ("kubernetes.io after the slash is not a domain", "example.com/kubernetes.io", Family.EXTENDED, EXTENDED),
     ("limits. before a domain is part of the domain", "limits.example.com/gpu", Family.EXTENDED, EXTENDED),
     ("count/pods is an extended name to Kubernetes", "count/pods", Family.EXTENDED, EXTENDED),
-    ("a class of devices likewise", "gpu.deviceclass.resource.k8s.io/devices", Family.EXTENDED, EXTENDED),
-    ("a storage class likewise", "gold.storageclass.storage.k8s.io/requests.storage", Family.EXTENDED, EXTENDED),
+    (
+        "a class of devices is an extended name to Kubernetes",
+        "gpu.deviceclass.resource.k8s.io/devices",
+        Family.EXTENDED,
+        EXTENDED,
+    ),
+    (
+        "a storage class is an extended name to Kubernetes",
+        "gold.storageclass.storage.k8s.io/requests.storage",
+        Family.EXTENDED,
+        EXTENDED,
+    ),
     ("requests. before a domain is a quota's name", "requests.example.com/gpu", Family.MALFORMED, ()),
     ("kubernetes.io is native", "kubernetes.io/foo", Family.NATIVE, PREFIXED),
-    ("and so is what lies beneath", "foo.kubernetes.io/bar", Family.NATIVE, PREFIXED),
-    ("a device class's own name is", "deviceclass.resource.kubernetes.io/gpu", Family.NATIVE, PREFIXED),
-    ("requests.kubernetes.io is", "requests.kubernetes.io/x", Family.NATIVE, PREFIXED),
+    ("a subdomain of kubernetes.io is native", "foo.kubernetes.io/bar", Family.NATIVE, PREFIXED),
+    ("a device class's own name is native", "deviceclass.resource.kubernetes.io/gpu", Family.NATIVE, PREFIXED),
+    ("requests.kubernetes.io is native", "requests.kubernetes.io/x", Family.NATIVE, PREFIXED),
     ("a look-alike is extended to us and native to Kubernetes", "mykubernetes.io/bar", Family.EXTENDED, PREFIXED),
     ("the look-alike of the design too", "notkubernetes.io/gpu", Family.EXTENDED, PREFIXED),
     ("an opaque resource is native to Kubernetes", f"{OPAQUE_PREFIX}bananas", Family.OPAQUE, PREFIXED),
@@ -67,18 +77,18 @@ TABLE: tuple[tuple[str, str, Family, tuple[str, ...]], ...] = (
 )
 
 
-@pytest.mark.parametrize(("name", "wanted"), [row[1:3] for row in TABLE], ids=[row[0] for row in TABLE])
-def test_a_name_has_a_family(name: str, wanted: Family) -> None:
-    assert classify_name(name) is wanted
-    assert is_countable(name) is (wanted in {Family.EXTENDED, Family.OPAQUE})
+@pytest.mark.parametrize(("name", "family"), [row[1:3] for row in TABLE], ids=[row[0] for row in TABLE])
+def test_a_name_has_a_family(name: str, family: Family) -> None:
+    assert classify_name(name) is family
+    assert is_countable(name) is (family in {Family.EXTENDED, Family.OPAQUE})
 
 
-@pytest.mark.parametrize(("name", "held"), [(row[1], row[3]) for row in TABLE], ids=[row[0] for row in TABLE])
-def test_kubernetes_predicates_hold(name: str, held: tuple[str, ...]) -> None:
-    assert sorted(each for each, holds in PREDICATES.items() if holds(name)) == sorted(held)
+@pytest.mark.parametrize(("name", "predicates"), [(row[1], row[3]) for row in TABLE], ids=[row[0] for row in TABLE])
+def test_kubernetes_predicates_are_true_for_a_name(name: str, predicates: tuple[str, ...]) -> None:
+    assert sorted(each for each, predicate in PREDICATES.items() if predicate(name)) == sorted(predicates)
 
 
 @pytest.mark.parametrize("name", ["a" * 1_000_000 + "/gpu", "a." * 500_000, "-" * 1_000_000, "a/" * 500_000])
-def test_a_megabyte_of_name_is_judged_in_one_pass(name: str) -> None:
+def test_a_name_of_a_megabyte_is_classified_in_one_pass(name: str) -> None:
     assert classify_name(name) in {Family.MALFORMED, Family.NATIVE}
     assert names.find_qualified_name_errors(name)

@@ -1,4 +1,4 @@
-"""Qualified names: the grammar, in Kubernetes' words."""
+"""The grammar of qualified names, with Kubernetes' messages."""
 
 import re
 
@@ -48,29 +48,29 @@ TABLE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("a hyphen at the end of a label does not", "a-.b/gpu", (BAD_DOMAIN,)),
     ("hyphens within a label pass", "a--b.c-d/gpu", ()),
     ("two slashes have one fault of their own", "example.com/a/b", (TWO_SLASHES,)),
-    ("two slashes hide what else is wrong", "//", (TWO_SLASHES,)),
+    ("two slashes hide other faults", "//", (TWO_SLASHES,)),
     ("no domain before a slash", "/gpu", (EMPTY_DOMAIN,)),
     ("no name after a slash has two faults", "example.com/", (EMPTY_NAME, BAD_NAME)),
-    ("nothing has two faults", "", (EMPTY_NAME, BAD_NAME)),
+    ("an empty name has two faults", "", (EMPTY_NAME, BAD_NAME)),
     ("a slash alone has three", "/", (EMPTY_DOMAIN, EMPTY_NAME, BAD_NAME)),
     ("a hyphen before the name does not pass", "example.com/-gpu", (BAD_NAME,)),
-    ("nor after it", "example.com/gpu-", (BAD_NAME,)),
-    ("nor a blank within", "example.com/my gpu", (BAD_NAME,)),
+    ("a hyphen after the name does not pass", "example.com/gpu-", (BAD_NAME,)),
+    ("a blank in the name does not pass", "example.com/my gpu", (BAD_NAME,)),
     ("a dot at the end does not", "cpu.", (BAD_NAME,)),
     ("a line's end does not", "cpu\n", (BAD_NAME,)),
     ("other digits than ASCII's do not", "gpu\u0663", (BAD_NAME,)),
     ("bytes are counted, not letters", "\xe4" * 32, (LONG_NAME, BAD_NAME)),
     ("a lone surrogate has three bytes", "\ud800" * 22, (LONG_NAME, BAD_NAME)),
-    ("both parts are judged", "Ex/-", (BAD_DOMAIN, BAD_NAME)),
+    ("both parts are checked", "Ex/-", (BAD_DOMAIN, BAD_NAME)),
 )
 
 NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 DOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
-@pytest.mark.parametrize(("name", "said"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
-def test_a_name_is_judged(name: str, said: tuple[str, ...]) -> None:
-    assert find_qualified_name_errors(name) == said
+@pytest.mark.parametrize(("name", "errors"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
+def test_a_name_gets_kubernetes_errors(name: str, errors: tuple[str, ...]) -> None:
+    assert find_qualified_name_errors(name) == errors
 
 
 @given(st.text("aZ0-_. ", max_size=12))
@@ -84,8 +84,8 @@ def test_the_domain_part_follows_the_printed_expression(domain: str) -> None:
 
 
 @given(st.text(max_size=100))
-def test_any_text_is_judged(text: str) -> None:
+def test_any_text_gets_known_errors(text: str) -> None:
     assert all(
-        said.startswith(("prefix part ", "name part ", "a valid label key "))
-        for said in find_qualified_name_errors(text)
+        error.startswith(("prefix part ", "name part ", "a valid label key "))
+        for error in find_qualified_name_errors(text)
     )

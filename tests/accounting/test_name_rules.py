@@ -1,4 +1,4 @@
-"""Which names are allowed where: the tables of places, row by row."""
+"""The names that are allowed in each context: one table for each context."""
 
 import pytest
 from hypothesis import given
@@ -9,7 +9,7 @@ from webhook.accounting.name_rules import NameContext, find_advertised_name_prob
 from webhook.accounting.names import Family, classify_name
 from webhook.accounting.problem import Reason
 
-# What each rule says, by its beginning.
+# The beginning of the message of each rule.
 STANDARD = "must be a standard resource type or fully qualified"
 FOR_CONTAINERS = "must be a standard resource for containers"
 FOR_QUOTA = "must be a standard resource for quota"
@@ -24,11 +24,11 @@ LONG_NAME = "name part must be no more than 63 bytes"
 LABEL_KEY = "a valid label key must consist of"
 
 CONTAINER: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    ("cpu is a container's", "cpu", ()),
+    ("cpu is allowed", "cpu", ()),
     ("memory is", "memory", ()),
     ("ephemeral storage is", "ephemeral-storage", ()),
     ("huge pages are", "hugepages-2Mi", ()),
-    ("a size of huge pages is no matter of names", "hugepages-foo", ()),
+    ("the size of huge pages is not checked here", "hugepages-foo", ()),
     ("an extended resource is", "example.com/gpu", ()),
     ("with a domain of one label", "acme/gpu", ()),
     ("with capitals in the name", "example.com/GPU_a.B", ()),
@@ -37,15 +37,15 @@ CONTAINER: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("limits. before a domain is part of it", "limits.example.com/x", ()),
     ("a long label in the domain passes", "a" * 68 + ".com/x", ()),
     ("244 bytes of domain pass", "a" * 244 + "/x", ()),
-    ("245 are no extended resource", "a" * 245 + "/x", (NOT_EXTENDED,)),
-    ("253 likewise", "a" * 253 + "/x", (NOT_EXTENDED,)),
-    ("254 are no domain either", "a" * 254 + "/x", (LONG_DOMAIN, NOT_EXTENDED)),
-    ("kubernetes.io is let through", "kubernetes.io/foo", ()),
-    ("what lies beneath it too", "foo.kubernetes.io/bar", ()),
-    ("and a look-alike", "mykubernetes.io/bar", ()),
-    ("and requests.kubernetes.io", "requests.kubernetes.io/x", ()),
-    ("a class of devices is let through", "deviceclass.resource.kubernetes.io/gpu", ()),
-    ("also in capitals", "deviceclass.resource.kubernetes.io/UPPER", ()),
+    ("245 bytes of domain are not an extended resource", "a" * 245 + "/x", (NOT_EXTENDED,)),
+    ("253 bytes of domain are not an extended resource", "a" * 253 + "/x", (NOT_EXTENDED,)),
+    ("254 bytes are not a domain", "a" * 254 + "/x", (LONG_DOMAIN, NOT_EXTENDED)),
+    ("kubernetes.io is accepted", "kubernetes.io/foo", ()),
+    ("a subdomain of kubernetes.io is accepted", "foo.kubernetes.io/bar", ()),
+    ("a look-alike of kubernetes.io is accepted", "mykubernetes.io/bar", ()),
+    ("requests.kubernetes.io is accepted", "requests.kubernetes.io/x", ()),
+    ("a class of devices is accepted", "deviceclass.resource.kubernetes.io/gpu", ()),
+    ("a class of devices in capitals is accepted", "deviceclass.resource.kubernetes.io/UPPER", ()),
     ("a name without a domain is not", "gpu", (STANDARD, FOR_CONTAINERS)),
     ("pods are not", "pods", (FOR_CONTAINERS,)),
     ("storage is not", "storage", (FOR_CONTAINERS,)),
@@ -62,15 +62,15 @@ CONTAINER: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("an empty name is not", "example.com/", (EMPTY_NAME, BAD_NAME, NOT_EXTENDED)),
     ("a hyphen before the name is not", "example.com/-gpu", (BAD_NAME, NOT_EXTENDED)),
     ("a blank in the name is not", "example.com/my gpu", (BAD_NAME, NOT_EXTENDED)),
-    ("nothing is not", "", (EMPTY_NAME, BAD_NAME, FOR_CONTAINERS)),
+    ("an empty name is not", "", (EMPTY_NAME, BAD_NAME, FOR_CONTAINERS)),
     ("a dot at the end is not", "cpu.", (BAD_NAME, FOR_CONTAINERS)),
-    ("a bad domain beneath kubernetes.io has one fault", "Foo.kubernetes.io/x", (BAD_DOMAIN,)),
+    ("a bad domain beneath kubernetes.io has one problem", "Foo.kubernetes.io/x", (BAD_DOMAIN,)),
 )
 QUOTA: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("a request for an extended resource", "requests.example.com/gpu", ()),
     ("a class of devices", "requests.deviceclass.resource.kubernetes.io/gpu", ()),
     ("an extended resource, though it is never counted", "example.com/gpu", ()),
-    ("a limit of one, likewise", "limits.example.com/gpu", ()),
+    ("a limit of an extended resource, though it is never counted", "limits.example.com/gpu", ()),
     ("a count", "count/deployments.apps", ()),
     ("pods", "pods", ()),
     ("services of node ports", "services.nodeports", ()),
@@ -83,11 +83,11 @@ QUOTA: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("limits. of one is not", "limits.foo", (STANDARD, FOR_QUOTA)),
     ("limits of huge pages are not", "limits.hugepages-2Mi", (STANDARD, FOR_QUOTA)),
     ("count alone is not", "count", (STANDARD, FOR_QUOTA)),
-    ("a count of nothing is not", "count/", (EMPTY_NAME, BAD_NAME)),
+    ("a count without a name is not", "count/", (EMPTY_NAME, BAD_NAME)),
     ("storage is not", "storage", (FOR_QUOTA,)),
     ("a capital in requests. is not", "Requests.example.com/gpu", (BAD_DOMAIN,)),
     ("a capital in the domain is not", "requests.Example.com/gpu", (BAD_DOMAIN,)),
-    ("nothing is not", "", (EMPTY_NAME, BAD_NAME, FOR_QUOTA)),
+    ("an empty name is not", "", (EMPTY_NAME, BAD_NAME, FOR_QUOTA)),
 )
 POD: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("cpu", "cpu", ()),
@@ -96,25 +96,29 @@ POD: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("an extended resource is not", "example.com/gpu", (FOR_PODS,)),
     ("ephemeral storage is not", "ephemeral-storage", (FOR_PODS,)),
     ("pods are not", "pods", (FOR_PODS,)),
-    ("a name nobody knows is called that", "gpu", (STANDARD,)),
-    ("a malformed name is called that", "a/b/c", (LABEL_KEY,)),
+    ("an unknown name has a message of its own", "gpu", (STANDARD,)),
+    ("a malformed name has a message of its own", "a/b/c", (LABEL_KEY,)),
 )
 OTHER: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("storage", "storage", ()),
     ("requests.storage", "requests.storage", ()),
     ("an extended resource", "example.com/gpu", ()),
     ("a quota's name", "requests.example.com/gpu", ()),
-    ("a name nobody knows is not", "gpu", (STANDARD,)),
+    ("an unknown name is not", "gpu", (STANDARD,)),
     ("a malformed name is not", "/x", (EMPTY_DOMAIN,)),
 )
 
 
-def rows(*places: NameContext, table: tuple[tuple[str, str, tuple[str, ...]], ...]) -> list[object]:
-    return [pytest.param(place, name, said, id=f"{place}: {case}") for place in places for case, name, said in table]
+def rows(*contexts: NameContext, table: tuple[tuple[str, str, tuple[str, ...]], ...]) -> list[object]:
+    return [
+        pytest.param(context, name, messages, id=f"{context}: {case}")
+        for context in contexts
+        for case, name, messages in table
+    ]
 
 
 @pytest.mark.parametrize(
-    ("place", "name", "said"),
+    ("context", "name", "messages"),
     [
         *rows(NameContext.CONTAINER, NameContext.OVERHEAD, NameContext.LIMIT_RANGE, table=CONTAINER),
         *rows(NameContext.QUOTA, table=QUOTA),
@@ -122,14 +126,14 @@ def rows(*places: NameContext, table: tuple[tuple[str, str, tuple[str, ...]], ..
         *rows(NameContext.LIMIT_RANGE_OTHER, table=OTHER),
     ],
 )
-def test_a_name_is_judged_at_its_place(place: NameContext, name: str, said: tuple[str, ...]) -> None:
-    found = find_name_problems(name, place)
-    assert len(found) == len(said)
-    assert all(fault.detail.startswith(begin) for fault, begin in zip(found, said, strict=True))
+def test_a_name_is_checked_in_its_context(context: NameContext, name: str, messages: tuple[str, ...]) -> None:
+    found = find_name_problems(name, context)
+    assert len(found) == len(messages)
+    assert all(problem.detail.startswith(begin) for problem, begin in zip(found, messages, strict=True))
 
 
 @pytest.mark.parametrize("name", ["", "a b c", "gpu", "a/b/c", "Bad_Name!", "example.com/gpu"])
-def test_kubernetes_has_no_rule_for_names_of_nodes(name: str) -> None:
+def test_kubernetes_accepts_every_name_of_a_node(name: str) -> None:
     assert find_name_problems(name, NameContext.NODE) == ()
 
 
@@ -140,24 +144,29 @@ def test_kubernetes_has_no_rule_for_names_of_nodes(name: str) -> None:
         "nvidia.com/gpu", "kubernetes.io/batch-cpu", "pod.alpha.kubernetes.io/opaque-int-resource-foo",
     ],
 )  # fmt: skip
-def test_a_node_may_advertise_what_somebody_can_ask_for(name: str) -> None:
+def test_a_node_may_advertise_a_name_that_a_container_can_request(name: str) -> None:
     assert find_advertised_name_problems(name) == ()
 
 
 @pytest.mark.parametrize(
     "name", ["", "a b c", "gpu", "a/b/c", "Bad_Name!", "Example.com/gpu", "requests.nvidia.com/gpu"]
 )
-def test_a_node_should_not_advertise_what_nobody_can_ask_for(name: str) -> None:
+def test_a_node_should_not_advertise_a_name_that_no_container_can_request(name: str) -> None:
     assert find_advertised_name_problems(name) == find_name_problems(name, NameContext.CONTAINER)
     assert find_advertised_name_problems(name)
 
 
 MESSAGES = (
-    ("an unknown name is told of its domain", "gpu", NameContext.CONTAINER, "needs a domain, as in example.com/gpu"),
-    ("a quota's name is told of a container's", "requests.cpu", NameContext.CONTAINER, "a container requests 'cpu'"),
-    ("a limit's too", "limits.memory", NameContext.CONTAINER, "a container requests 'memory'"),
+    ("an unknown name needs a domain", "gpu", NameContext.CONTAINER, "needs a domain, as in example.com/gpu"),
+    ("a quota's name has the name for containers", "requests.cpu", NameContext.CONTAINER, "a container requests 'cpu'"),
     (
-        "an extended quota's name too",
+        "a limit's name has the name for containers",
+        "limits.memory",
+        NameContext.CONTAINER,
+        "a container requests 'memory'",
+    ),
+    (
+        "an extended quota's name has the name for containers",
         "requests.nvidia.com/gpu",
         NameContext.CONTAINER,
         "a container requests 'nvidia.com/gpu'",
@@ -168,43 +177,43 @@ MESSAGES = (
     ("a bad domain is shown", "Example.com/gpu", NameContext.CONTAINER, "'Example.com' is no domain"),
     ("a bad name is shown", "example.com/my gpu", NameContext.CONTAINER, "'my gpu' is no name for a resource"),
     (
-        "a long name is told how long it may be",
+        "a long name has the maximal length",
         "x.io/" + "g" * 64,
         NameContext.CONTAINER,
         "must be no more than 63 bytes",
     ),
     (
-        "a long domain is told how long it may be",
+        "a long domain has the maximal length",
         "a" * 254 + "/x",
         NameContext.CONTAINER,
         "must be no more than 253 bytes",
     ),
-    ("a domain too long for quotas is told why", "a" * 250 + "/x", NameContext.CONTAINER, "244 bytes at most"),
+    ("a domain too long for quotas has the reason", "a" * 250 + "/x", NameContext.CONTAINER, "244 bytes at most"),
     ("a pod's own resources are named", "nvidia.com/gpu", NameContext.POD, "only cpu, memory and hugepages-<size>"),
-    ("a quota is told how to count", "storage", NameContext.QUOTA, "write requests.<domain>/<name>"),
+    ("a quota has a countable name", "storage", NameContext.QUOTA, "write requests.<domain>/<name>"),
 )
 
 
-@pytest.mark.parametrize(("name", "place", "part"), [row[1:] for row in MESSAGES], ids=[row[0] for row in MESSAGES])
-def test_a_message_says_what_would_pass(name: str, place: NameContext, part: str) -> None:
-    assert any(part in fault.message for fault in find_name_problems(name, place))
+@pytest.mark.parametrize(("name", "context", "part"), [row[1:] for row in MESSAGES], ids=[row[0] for row in MESSAGES])
+def test_a_message_suggests_a_valid_name(name: str, context: NameContext, part: str) -> None:
+    assert any(part in problem.message for problem in find_name_problems(name, context))
 
 
 @given(st.text(max_size=400), st.sampled_from(NameContext))
-def test_every_fault_has_a_known_code_and_a_message_of_readable_length(name: str, place: NameContext) -> None:
-    for fault in find_name_problems(name, place):
-        assert fault.code in {code.number for code in CODES}
-        assert fault.reason in {Reason.INVALID, Reason.NOT_SUPPORTED}
-        assert fault.detail
-        assert 0 < len(fault.message) < 1500
+def test_every_problem_has_a_known_code_and_a_message_of_readable_length(name: str, context: NameContext) -> None:
+    for problem in find_name_problems(name, context):
+        assert problem.code in {code.number for code in CODES}
+        assert problem.reason in {Reason.INVALID, Reason.NOT_SUPPORTED}
+        assert problem.detail
+        assert 0 < len(problem.message) < 1500
 
 
 def test_a_name_of_a_megabyte_gives_a_short_message() -> None:
     for name in ("x" * 1_000_000, "x" * 1_000_000 + "/" + "y" * 1_000_000, "/" * 1_000_000):
-        assert all(len(fault.message) < 400 for fault in find_name_problems(name, NameContext.CONTAINER))
+        assert all(len(problem.message) < 400 for problem in find_name_problems(name, NameContext.CONTAINER))
 
 
 @given(st.text("ab.-/", max_size=12))
-def test_what_a_container_may_ask_for_is_well_formed(name: str) -> None:
+def test_a_name_that_a_container_may_request_is_well_formed(name: str) -> None:
     if "/" in name and not find_name_problems(name, NameContext.CONTAINER):
         assert classify_name(name) is Family.EXTENDED

@@ -1,4 +1,4 @@
-"""What must hold of any pod: monotone requests, additive charges, fits without excess, quiet validation."""
+"""Properties of all pods: monotone requests, additive charges, fits without excess, quiet validation."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.accounting.charges import sum_charges
-from tests.accounting.objects import Listed, container, limit_range, node, pod, quota, sidecar
+from tests.accounting.objects import Json, container, limit_range, node, pod, quota, sidecar
 from webhook.accounting.amounts import round_up_to_unit
 from webhook.accounting.charge import compute_charge
 from webhook.accounting.node_fit import find_shortfalls
@@ -32,16 +32,16 @@ WHOLE = st.integers(0, 2000)
 lean = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-def valid_container(name: str) -> st.SearchStrategy[Listed]:
-    """A container that the API server takes: requests are limits, in whole units."""
+def valid_container(name: str) -> st.SearchStrategy[Json]:
+    """Return a strategy of containers that the API server accepts: requests equal limits, in whole units."""
     lists = st.dictionaries(st.sampled_from(NAMES), WHOLE, max_size=4)
-    make: Callable[[Any], Listed] = lambda listed: container(name, listed, listed)  # noqa: E731  # a strategy maps a function
+    make: Callable[[Any], Json] = lambda listed: container(name, listed, listed)  # noqa: E731  # a strategy maps a function
     return lists.map(make)
 
 
 @st.composite
 def pods(draw: st.DrawFn) -> Pod:
-    """Valid pods: containers, init steps, sidecars, overhead."""
+    """Draw a valid pod: containers, init steps, sidecars, overhead."""
     containers = [draw(valid_container(f"c{index}")) for index in range(draw(st.integers(1, 3)))]
     init = [draw(valid_container(f"i{index}")) for index in range(draw(st.integers(0, 3)))]
     for each in init:
@@ -76,31 +76,31 @@ def test_more_containers_never_need_less(one: Pod, other: Pod) -> None:
 @given(pods(), st.data())
 @lean
 def test_raising_any_request_never_lowers_the_sum(a_pod: Pod, data: st.DataObject) -> None:
-    ask = parse_pod_resources(spec(a_pod))
+    resources = parse_pod_resources(spec(a_pod))
     name = data.draw(st.sampled_from(NAMES))
-    everyone = (*ask.containers, *ask.init)
-    raised = data.draw(st.sampled_from(everyone))
+    containers = (*resources.containers, *resources.init)
+    raised = data.draw(st.sampled_from(containers))
     more = raised.requests.get(name, Quantity.from_int(0)) + Quantity.from_int(data.draw(st.integers(1, 100)))
     higher = raised._replace(requests={**raised.requests, name: more})
-    changed = ask._replace(
-        containers=tuple(higher if each is raised else each for each in ask.containers),
-        init=tuple(higher if each is raised else each for each in ask.init),
+    changed = resources._replace(
+        containers=tuple(higher if each is raised else each for each in resources.containers),
+        init=tuple(higher if each is raised else each for each in resources.init),
     )
-    assert compute_requests(changed).amounts[name] >= compute_requests(ask).amounts.get(name, 0)
+    assert compute_requests(changed).amounts[name] >= compute_requests(resources).amounts.get(name, 0)
 
 
 @given(pods())
 @lean
 def test_the_sum_lies_between_the_largest_part_and_all_of_them(a_pod: Pod) -> None:
-    ask = parse_pod_resources(spec(a_pod))
-    effective = compute_requests(ask)
+    resources = parse_pod_resources(spec(a_pod))
+    effective = compute_requests(resources)
     for name, total in effective.amounts.items():
         parts = [
             round_up_to_unit(name, each.requests[name])
-            for each in (*ask.containers, *ask.init)
+            for each in (*resources.containers, *resources.init)
             if name in each.requests
         ]
-        parts.append(round_up_to_unit(name, ask.overhead[name]) if name in ask.overhead else 0)
+        parts.append(round_up_to_unit(name, resources.overhead[name]) if name in resources.overhead else 0)
         assert max(parts) <= total <= sum(parts)
 
 
@@ -125,7 +125,7 @@ def test_requests_and_limits_of_whole_pods_differ_by_overhead_at_most(a_pod: Pod
 
 @given(st.lists(pods(), max_size=4), st.lists(pods(), max_size=4))
 @lean
-def test_a_tally_is_additive(some: list[Pod], others: list[Pod]) -> None:
+def test_a_sum_of_charges_is_additive(some: list[Pod], others: list[Pod]) -> None:
     assert dict(sum_charges([*some, *others], COUNTED)) == dict(
         sum_charges(some, COUNTED) + sum_charges(others, COUNTED)
     )
@@ -133,15 +133,15 @@ def test_a_tally_is_additive(some: list[Pod], others: list[Pod]) -> None:
 
 @given(pods())
 @lean
-def test_a_charge_is_what_the_pod_requests(a_pod: Pod) -> None:
-    requests, costs = compute_pod_requests(spec(a_pod)).amounts, compute_charge(a_pod, COUNTED).amounts
-    assert {name: costs.get(name, 0) for name in NAMES} == {name: requests.get(name, 0) for name in NAMES}
-    assert costs["pods"] == 1
+def test_a_charge_equals_the_requests_of_the_pod(a_pod: Pod) -> None:
+    requests, charge = compute_pod_requests(spec(a_pod)).amounts, compute_charge(a_pod, COUNTED).amounts
+    assert {name: charge.get(name, 0) for name in NAMES} == {name: requests.get(name, 0) for name in NAMES}
+    assert charge["pods"] == 1
 
 
 @given(pods())
 @lean
-def test_quota_charges_what_the_pod_requests(a_pod: Pod) -> None:
+def test_a_quota_charge_equals_the_requests_of_the_pod(a_pod: Pod) -> None:
     requests, quota = compute_pod_requests(spec(a_pod)).quantities, compute_quota_charge(a_pod, None)
     for name in ("cpu", "memory", "example.com/gpu"):
         assert quota.get(f"requests.{name}") == requests.get(name)
@@ -149,7 +149,7 @@ def test_quota_charges_what_the_pod_requests(a_pod: Pod) -> None:
 
 @given(pods(), st.lists(pods(), max_size=3), st.data())
 @lean
-def test_nothing_is_insufficient_exactly_where_nothing_is_over(
+def test_resources_are_insufficient_exactly_where_the_sum_exceeds_capacity(
     a_pod: Pod, others: list[Pod], data: st.DataObject
 ) -> None:
     capacity = {name: data.draw(st.integers(0, 6000)) for name in NAMES}
@@ -158,14 +158,14 @@ def test_nothing_is_insufficient_exactly_where_nothing_is_over(
     for other in others:
         needed += compute_pod_requests(spec(other)).amounts
     units = {name: round_up_to_unit(name, Quantity.from_int(has)) for name, has in capacity.items()}
-    asked = compute_pod_requests(spec(a_pod)).amounts
-    over = {name for name in needed.find_shortfall(units) if asked.get(name)}
+    requests = compute_pod_requests(spec(a_pod)).amounts
+    over = {name for name in needed.find_shortfall(units) if requests.get(name)}
     assert {each.resource for each in find_shortfalls(a_pod, a_node, others)} == over
 
 
 @given(pods(), st.lists(pods(), max_size=3))
 @lean
-def test_what_never_fits_does_not_fit_an_empty_node(a_pod: Pod, others: list[Pod]) -> None:
+def test_an_unresolvable_shortfall_exists_on_an_empty_node(a_pod: Pod, others: list[Pod]) -> None:
     a_node = node({"cpu": 1, "memory": 500, "example.com/gpu": 500, "pods": 100})
     crowded, empty = find_shortfalls(a_pod, a_node, others), find_shortfalls(a_pod, a_node, [])
     assert {each.resource for each in crowded if each.unresolvable} == {each.resource for each in empty}
@@ -183,9 +183,7 @@ LOOSE = st.dictionaries(LOOSE_NAME, LOOSE_VALUE, max_size=4)
 
 @given(LOOSE, LOOSE, LOOSE, LOOSE)
 @lean
-def test_anything_is_judged_without_a_crash_and_always_alike(
-    one: Listed, other: Listed, third: Listed, fourth: Listed
-) -> None:
+def test_validation_of_any_pod_is_deterministic(one: Json, other: Json, third: Json, fourth: Json) -> None:
     a_pod = pod(
         container("a", one, other),
         initContainers=[sidecar("s", third, fourth)],
@@ -201,7 +199,7 @@ def test_anything_is_judged_without_a_crash_and_always_alike(
 
 @given(LOOSE, LOOSE, st.sampled_from(["Container", "Pod", "PersistentVolumeClaim", "x"]))
 @lean
-def test_no_node_quota_or_limit_range_crashes_it(one: Listed, other: Listed, kind: str) -> None:
+def test_validation_accepts_any_node_quota_and_limit_range(one: Json, other: Json, kind: str) -> None:
     item = {"type": kind, "max": one, "min": other, "default": other, "maxLimitRequestRatio": one}
     a_range = limit_range(item)
     for problem in (

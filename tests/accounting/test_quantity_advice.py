@@ -1,4 +1,4 @@
-"""What is suggested for a text that is no quantity."""
+"""Suggestions for a text that is not a quantity."""
 
 import msgspec
 import pytest
@@ -17,36 +17,36 @@ TABLE = (
     ("a small g is either", "3g", ("3G", "3Gi")),
     ("a small ki is binary", "3ki", ("3Ki",)),
     ("capitals throughout are binary", "2MI", ("2Mi",)),
-    ("a blank before the suffix goes", "3 Ki", ("3Ki",)),
-    ("bytes alone go", "100 bytes", ("100",)),
-    ("one B goes", "100B", ("100",)),
-    ("thousands separators go", "1,000", ("1000",)),
-    ("underscores go", "1_000_000", ("1000000",)),
+    ("a blank before the suffix is removed", "3 Ki", ("3Ki",)),
+    ("bytes alone are removed", "100 bytes", ("100",)),
+    ("one B is removed", "100B", ("100",)),
+    ("thousands separators are removed", "1,000", ("1000",)),
+    ("underscores are removed", "1_000_000", ("1000000",)),
     ("a decimal comma is a point", "1,5", ("1.5",)),
     ("a decimal comma before a suffix too", "1,5GB", ("1.5G", "1.5Gi")),
     ("a fraction stays", "0.5 GB", ("0.5G", "0.5Gi")),
     ("a minus stays", "-3GB", ("-3G", "-3Gi")),
-    ("blanks in a number go", "10 000", ("10000",)),
-    ("blanks around go", " 3\n", ("3",)),
-    ("a word is nothing", "one", ()),
-    ("nothing is nothing", "", ()),
-    ("hexadecimal is nothing", "0x10", ()),
-    ("two points are nothing", "1.2.3", ()),
-    ("an unknown suffix is nothing", "3cores", ()),
-    ("a number and half a suffix is nothing", "3gig", ()),
+    ("blanks in a number are removed", "10 000", ("10000",)),
+    ("surrounding blanks are removed", " 3\n", ("3",)),
+    ("a word has no suggestion", "one", ()),
+    ("an empty text has no suggestion", "", ()),
+    ("hexadecimal has no suggestion", "0x10", ()),
+    ("two points have no suggestion", "1.2.3", ()),
+    ("an unknown suffix has no suggestion", "3cores", ()),
+    ("a number and half a suffix has no suggestion", "3gig", ()),
     ("an exponent's half is taken for exa", "1e", ("1E", "1Ei")),
-    ("a long text is nothing", "1" * 65 + "GB", ()),
-    ("other digits are nothing", "\u0663GB", ()),
+    ("a long text has no suggestion", "1" * 65 + "GB", ()),
+    ("other digits have no suggestion", "\u0663GB", ()),
 )
 
 
 @pytest.mark.parametrize(("text", "wanted"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
-def test_a_text_is_near_what_was_meant(text: str, wanted: tuple[str, ...]) -> None:
+def test_a_text_has_suggestions(text: str, wanted: tuple[str, ...]) -> None:
     assert suggest_quantities(text) == wanted
 
 
 @given(st.text("0123456789.,_ +-kKmMgGiIbBeE", max_size=12))
-def test_every_suggestion_would_pass(text: str) -> None:
+def test_every_suggestion_is_valid(text: str) -> None:
     for each in suggest_quantities(text):
         assert Quantity.parse(each).text
 
@@ -55,7 +55,7 @@ def test_every_suggestion_would_pass(text: str) -> None:
     ("token", "advice"),
     [('"1GB"', "did you mean 1G or 1Gi?"), ('"one"', "such as 2, 500m or 3Gi"), ("true", "such as 2, 500m or 3Gi")],
 )
-def test_a_refused_pod_is_told_what_was_meant(token: str, advice: str) -> None:
+def test_the_problem_of_a_rejected_pod_has_suggestions(token: str, advice: str) -> None:
     spec = '{"spec":{"containers":[{"name":"a","resources":{"requests":{"memory":%s}}}]}}'
     (problem,) = validate_pod(msgspec.json.decode(spec % token, type=Pod))
     assert problem.message.endswith(advice)

@@ -1,4 +1,4 @@
-"""Order, sums and rounding: the table of arithmetic, row by row."""
+"""Order, sums and rounding of quantities."""
 
 import pytest
 
@@ -61,7 +61,7 @@ def test_numbers_are_ordered(less: str, more: str) -> None:
     assert q(less) != q(more)
 
 
-def test_a_quantity_is_no_number_to_python() -> None:
+def test_a_quantity_is_not_equal_to_a_number_or_text() -> None:
     assert q("3") != 3
     assert q("3") != "3"
 
@@ -141,22 +141,22 @@ def test_a_difference_is_exact(left: str, right: str, text: str) -> None:
         ("2.9999999999", "3"),
     ],
 )
-def test_the_api_server_stores_nothing_finer_than_thousandths(text: str, stored: str) -> None:
+def test_the_api_server_rounds_up_to_thousandths(text: str, stored: str) -> None:
     assert q(text).round_up_to_milli().text == stored
 
 
-def test_what_needs_no_rounding_stays_the_same_object() -> None:
+def test_rounding_returns_the_same_object_if_nothing_changes() -> None:
     for text in ("+3", "3.001", "1Ki", "1E3", "0"):
         assert q(text).round_up_to_milli() is q(text)
 
 
-def test_rounding_up_to_thousandths_changes_nothing_twice() -> None:
+def test_rounding_up_to_thousandths_is_idempotent() -> None:
     for text in ("1n", "2.9999", "-1.0000001", "1.0001Ki", "123456789.123456789"):
         once = q(text).round_up_to_milli()
         assert once.round_up_to_milli() == once
         assert once.milli() == once.floor_milli()
 
 
-def test_a_sum_of_what_fits_int64_rounds_negatives_as_int64_does() -> None:
+def test_a_sum_within_int64_rounds_negatives_as_int64_does() -> None:
     assert (q("-1") + q("-0.5")).value() == -2
     assert (q("-1.1Ki") + q("-0.5")).value() == -1125

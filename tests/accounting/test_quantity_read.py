@@ -1,4 +1,4 @@
-"""How texts are read: the table of parsing, row by row."""
+"""Parsing of quantities' texts, row by row."""
 
 import pytest
 
@@ -15,29 +15,29 @@ from webhook.accounting.quantity_parser import (
 SI, BIN, EXP = Format.DECIMAL_SI, Format.BINARY_SI, Format.DECIMAL_EXPONENT
 EXA = 10**18
 
-# id, text, String(), canonical, format, value, milli. Where Kubernetes' numbers wrap around, these are the right ones.
+# id, text, String(), canonical, format, value, milli. Where Kubernetes' numbers wrap around, these are right.
 READ: tuple[tuple[str, str, str, str, Format, int, int], ...] = (
     ("a plain number stays", "3", "3", "3", SI, 3, 3000),
     ("zero stays", "0", "0", "0", SI, 0, 0),
     ("a plus sign is kept but not canonical", "+3", "+3", "3", SI, 3, 3000),
     ("a leading zero is kept but not canonical", "03", "03", "3", SI, 3, 3000),
-    ("two leading zeros likewise", "003", "003", "3", SI, 3, 3000),
+    ("two leading zeros are kept but not canonical", "003", "003", "3", SI, 3, 3000),
     ("thousandths that make whole units are written as units", "3000m", "3", "3", SI, 3, 3000),
-    ("a zero after the point goes", "3.0", "3", "3", SI, 3, 3000),
-    ("three zeros after the point go", "3.000", "3", "3", SI, 3, 3000),
+    ("a zero after the point is removed", "3.0", "3", "3", SI, 3, 3000),
+    ("three zeros after the point are removed", "3.000", "3", "3", SI, 3, 3000),
     ("a bare point is kept", "3.", "3.", "3", SI, 3, 3000),
     ("a bare point before a suffix is kept", "1.G", "1.G", "1G", SI, 10**9, 10**12),
-    ("nothing before the point is zero", ".5", "500m", "500m", SI, 1, 500),
+    ("an absent whole part is zero", ".5", "500m", "500m", SI, 1, 500),
     ("a half is thousandths", "0.5", "500m", "500m", SI, 1, 500),
     ("three decimals are kept as written", "3.001", "3.001", "3001m", SI, 4, 3001),
-    ("one decimal is not", "3.5", "3500m", "3500m", SI, 4, 3500),
+    ("one decimal is written in thousandths", "3.5", "3500m", "3500m", SI, 4, 3500),
     ("thousandths stay thousandths", "3500m", "3500m", "3500m", SI, 4, 3500),
     ("four decimals are millionths", "3.0005", "3000500u", "3000500u", SI, 4, 3001),
     ("a billionth counts as one, rounded up", "1n", "1n", "1n", SI, 1, 1),
     ("half a billionth becomes one", "0.5n", "1n", "1n", SI, 1, 1),
     ("below a billionth an exponent is rounded up", "1e-10", "1e-9", "1e-9", EXP, 1, 1),
-    ("far below a billionth likewise", "1e-400", "1e-9", "1e-9", EXP, 1, 1),
-    ("below a billionth a negative goes away from zero", "-1e-10", "-1e-9", "-1e-9", EXP, 1, 1),
+    ("far below a billionth an exponent is rounded up", "1e-400", "1e-9", "1e-9", EXP, 1, 1),
+    ("below a billionth a negative is rounded away from zero", "-1e-10", "-1e-9", "-1e-9", EXP, 1, 1),
     ("binary thousands", "3Ki", "3Ki", "3Ki", BIN, 3072, 3072000),
     ("a binary fraction becomes whole", "1.5Ki", "1536", "1536", BIN, 1536, 1536000),
     ("a binary fraction takes the smaller suffix", "1.5Gi", "1536Mi", "1536Mi", BIN, 1610612736, 1610612736000),
@@ -53,7 +53,7 @@ READ: tuple[tuple[str, str, str, str, Format, int, int], ...] = (
     ("an exponent's plus is kept", "1E+3", "1E+3", "1e3", EXP, 1000, 10**6),
     ("an exponent's zero is kept", "1e03", "1e03", "1e3", EXP, 1000, 10**6),
     ("an exponent not in threes is written out", "1e2", "100", "100", EXP, 100, 10**5),
-    ("ten likewise", "1e1", "10", "10", EXP, 10, 10**4),
+    ("an exponent of one is written out", "1e1", "10", "10", EXP, 10, 10**4),
     ("a fraction times a thousand", "1.5e3", "1500", "1500", EXP, 1500, 1500000),
     ("an exponent of zero is kept", "1e0", "1e0", "1", EXP, 1, 1000),
     ("1500e0 is kept", "1500e0", "1500e0", "1500", EXP, 1500, 1500000),
@@ -62,22 +62,22 @@ READ: tuple[tuple[str, str, str, str, Format, int, int], ...] = (
     ("+03Ki is kept, three being no multiple of eight", "+03Ki", "+03Ki", "3Ki", BIN, 3072, 3072000),
     ("+8Ki is not kept", "+8Ki", "8Ki", "8Ki", BIN, 8192, 8192000),
     ("8Ei is capped at int64's largest", "8Ei", str(INT64_MAX), str(INT64_MAX), BIN, INT64_MAX, INT64_MAX * 1000),
-    ("9Ei likewise", "9Ei", str(INT64_MAX), str(INT64_MAX), BIN, INT64_MAX, INT64_MAX * 1000),
-    ("100Ei likewise", "100Ei", str(INT64_MAX), str(INT64_MAX), BIN, INT64_MAX, INT64_MAX * 1000),
-    ("8192Pi likewise", "8192Pi", str(INT64_MAX), str(INT64_MAX), BIN, INT64_MAX, INT64_MAX * 1000),
+    ("9Ei is capped at int64's largest", "9Ei", str(INT64_MAX), str(INT64_MAX), BIN, INT64_MAX, INT64_MAX * 1000),
+    ("100Ei is capped at int64's largest", "100Ei", str(INT64_MAX), str(INT64_MAX), BIN, INT64_MAX, INT64_MAX * 1000),
+    ("8192Pi is capped at int64's largest", "8192Pi", str(INT64_MAX), str(INT64_MAX), BIN, INT64_MAX, INT64_MAX * 1000),
     ("-8Ei is capped below", "-8Ei", str(-INT64_MAX), str(-INT64_MAX), BIN, -INT64_MAX, -INT64_MAX * 1000),
     ("7Ei is not capped", "7Ei", "7Ei", "7Ei", BIN, 7 * 2**60, 7000 * 2**60),
     ("10E is not capped", "10E", "10E", "10E", SI, 10 * EXA, 10000 * EXA),
-    ("100E likewise", "100E", "100E", "100E", SI, 100 * EXA, 100000 * EXA),
-    ("1000E stays what it says, where Kubernetes writes 1", "1000E", "1000E", "1000E", SI, 1000 * EXA, 10**24),
+    ("100E is not capped", "100E", "100E", "100E", SI, 100 * EXA, 100000 * EXA),
+    ("1000E is kept, where Kubernetes writes 1", "1000E", "1000E", "1000E", SI, 1000 * EXA, 10**24),
     ("one above int64 is itself", "9223372036854775808", str(2**63), str(2**63), SI, 2**63, 2**63 * 1000),
     ("nineteen nines are themselves", "9" * 19, "9" * 19, "9" * 19, SI, 10**19 - 1, (10**19 - 1) * 1000),
-    ("eighteen nines too", "9" * 18, "9" * 18, "9" * 18, SI, EXA - 1, (EXA - 1) * 1000),
+    ("eighteen nines are themselves", "9" * 18, "9" * 18, "9" * 18, SI, EXA - 1, (EXA - 1) * 1000),
     ("too many decimals end at billionths", "1.2345678901234567891", "1234567891n", "1234567891n", SI, 2, 1235),
-    ("a negative goes away from zero", "-1.5", "-1500m", "-1500m", SI, -2, -1500),
-    ("a small negative likewise", "-0.5", "-500m", "-500m", SI, -1, -500),
+    ("a negative is rounded away from zero", "-1.5", "-1500m", "-1500m", SI, -2, -1500),
+    ("a small negative is rounded away from zero", "-0.5", "-500m", "-500m", SI, -1, -500),
     (
-        "as a decimal a negative goes up by one from the integer",
+        "as a decimal a negative is rounded up by one from the integer",
         "-1.0000000001",
         "-1000000001n",
         "-1000000001n",
@@ -89,8 +89,8 @@ READ: tuple[tuple[str, str, str, str, Format, int, int], ...] = (
     ("a thousand digits are the most", "1e1000", "10e999", "10e999", EXP, 10**1000, 10**1003),
     ("a zero may have any exponent", "0e999999999", "0", "0", EXP, 0, 0),
     ("a zero may have any negative exponent", "0e-999999999", "0", "0", EXP, 0, 0),
-    ("zeros before the number cost nothing", "0" * 500 + "3", "0" * 500 + "3", "3", SI, 3, 3000),
-    ("zeros in the exponent cost nothing", "3e" + "0" * 500 + "3", "3e" + "0" * 500 + "3", "3e3", EXP, 3000, 3000000),
+    ("zeros before the number do not count", "0" * 500 + "3", "0" * 500 + "3", "3", SI, 3, 3000),
+    ("zeros in the exponent do not count", "3e" + "0" * 500 + "3", "3e" + "0" * 500 + "3", "3e3", EXP, 3000, 3000000),
 )
 
 ZERO = ("+", "-", ".", "+.", "Ki", "-Ki", "m", "k", "E", "e3", "-0", "00", "0.0", ".Ti", "0Ei", "-.0e5")
@@ -108,12 +108,12 @@ NO_NUMBER = ("Pi", "Ei", "+Ei", "-Pi", ".Ei", "e-10", "E-10", "+e-100", ".e-010"
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
-    [(text, wanted) for _, text, *wanted in READ],
+    ("text", "expected"),
+    [(text, expected) for _, text, *expected in READ],
     ids=[row[0] for row in READ],
 )
-def test_a_text_is_read(text: str, wanted: list[object]) -> None:
-    string, canonical, form, value, milli = wanted
+def test_a_text_is_parsed(text: str, expected: list[object]) -> None:
+    string, canonical, form, value, milli = expected
     quantity = Quantity.parse(text)
     assert (quantity.text, quantity.canonical, quantity.format) == (string, canonical, form)
     assert (quantity.value(), quantity.milli()) == (value, milli)
@@ -128,17 +128,17 @@ def test_a_text_without_a_number_is_zero(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "error"),
     [
         *((text, FORMAT_WRONG) for text in NOT_THE_FORM),
         *((text, SUFFIX_WRONG) for text in NO_SUFFIX),
         *((text, NUMERIC_WRONG) for text in NO_NUMBER),
     ],
 )
-def test_what_is_no_quantity_is_refused_in_kubernetes_words(text: str, said: str) -> None:
+def test_an_invalid_text_has_kubernetes_error(text: str, error: str) -> None:
     with pytest.raises(QuantityError) as caught:
         Quantity.parse(text)
-    assert str(caught.value) == said
+    assert str(caught.value) == error
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_what_is_no_quantity_is_refused_in_kubernetes_words(text: str, said: str
         ("9223372036854775807.5", False),
     ],
 )
-def test_whole_means_exactly_an_integer(text: str, is_whole: bool) -> None:  # noqa: FBT001 - a column of the table
+def test_a_whole_quantity_is_exactly_an_integer(text: str, is_whole: bool) -> None:  # noqa: FBT001 - a column of the table
     assert Quantity.parse(text).is_whole is is_whole
 
 
@@ -185,7 +185,7 @@ def test_whole_means_exactly_an_integer(text: str, is_whole: bool) -> None:  # n
         ("0", False),
     ],
 )
-def test_what_kubernetes_cannot_hold_is_known(text: str, exceeds: bool) -> None:  # noqa: FBT001 - a column of the table
+def test_quantities_beyond_int64_are_recognized(text: str, exceeds: bool) -> None:  # noqa: FBT001 - a column of the table
     assert Quantity.parse(text).is_beyond_int64 is exceeds
 
 
@@ -203,12 +203,12 @@ def test_what_kubernetes_cannot_hold_is_known(text: str, exceeds: bool) -> None:
         ("5e3", 5000, 5000000),
     ],
 )
-def test_the_floor_is_what_is_surely_there(text: str, floor: int, floor_milli: int) -> None:
+def test_the_floor_rounds_down(text: str, floor: int, floor_milli: int) -> None:
     quantity = Quantity.parse(text)
     assert (quantity.floor(), quantity.floor_milli()) == (floor, floor_milli)
 
 
-def test_a_number_of_units_is_a_quantity() -> None:
+def test_a_quantity_is_created_from_whole_units() -> None:
     assert [Quantity.from_int(units).text for units in (0, 3, 3000, -3)] == ["0", "3", "3k", "-3"]
     assert str(Quantity.from_int(3)) == "3"
     assert repr(Quantity.parse("+03")) == "Quantity('+03')"

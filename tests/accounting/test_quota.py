@@ -1,11 +1,11 @@
-"""What a ResourceQuota charges for a pod, and when it charges nothing."""
+"""Charges of a ResourceQuota for a pod."""
 
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from tests.accounting.objects import container, pod, quota, running, sidecar
+from tests.accounting.objects import container, container_status, pod, quota, sidecar
 from webhook.accounting.resource_quota import (
     compute_quota_charge,
     is_best_effort,
@@ -19,14 +19,14 @@ GPU = "example.com/gpu"
 ALONE = {"count/pods": "1", "pods": "1"}
 
 
-def charged(a_pod: Pod, now: datetime | None = None) -> dict[str, str]:
+def list_charges(a_pod: Pod, now: datetime | None = None) -> dict[str, str]:
     return {key: str(quantity) for key, quantity in compute_quota_charge(a_pod, now).items()}
 
 
 @pytest.mark.parametrize(
     ("a_pod", "expected"),
     [
-        pytest.param(pod(container("a")), {}, id="nothing asked for"),
+        pytest.param(pod(container("a")), {}, id="no requests"),
         pytest.param(Pod(), {}, id="no spec"),
         pytest.param(
             pod(container("a", {"cpu": 1}, {"cpu": 2})),
@@ -41,7 +41,7 @@ def charged(a_pod: Pod, now: datetime | None = None) -> dict[str, str]:
                 "ephemeral-storage": "2Gi",
                 "requests.ephemeral-storage": "2Gi",
             },
-            id="without limits there are no limit keys",
+            id="a pod without limits has no limit keys",
         ),
         pytest.param(
             pod(container("a", None, {GPU: 2})), {f"requests.{GPU}": "2"}, id="an extended resource has one key"
@@ -73,7 +73,7 @@ def charged(a_pod: Pod, now: datetime | None = None) -> dict[str, str]:
         pytest.param(
             pod(
                 container("a", {"cpu": 2}),
-                status={"containerStatuses": [running("a", resources={"requests": {"cpu": 3}})]},
+                status={"containerStatuses": [container_status("a", resources={"requests": {"cpu": 3}})]},
             ),
             {"cpu": "3", "requests.cpu": "3"},
             id="a container that is being resized counts with the largest",
@@ -81,25 +81,25 @@ def charged(a_pod: Pod, now: datetime | None = None) -> dict[str, str]:
     ],
 )
 def test_keys_and_quantities(a_pod: Pod, expected: dict[str, str]) -> None:
-    assert charged(a_pod) == {**ALONE, **expected}
+    assert list_charges(a_pod) == {**ALONE, **expected}
 
 
-def at(text: str) -> datetime:
+def parse_time(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
-def deleted(when: str, grace: int | None) -> Pod:
+def create_deleted_pod(when: str, grace: int | None) -> Pod:
     return pod(container("a"), metadata={"deletionTimestamp": when, "deletionGracePeriodSeconds": grace})
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_an_ended_pod_counts_as_an_object_only(phase: str) -> None:
-    assert charged(pod(container("a", {"cpu": 1}), status={"phase": phase})) == {"count/pods": "1"}
+    assert list_charges(pod(container("a", {"cpu": 1}), status={"phase": phase})) == {"count/pods": "1"}
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Running", "Unknown"])
 def test_a_pod_in_another_phase_is_charged(phase: str) -> None:
-    assert "requests.cpu" in charged(pod(container("a", {"cpu": 1}), status={"phase": phase}))
+    assert "requests.cpu" in list_charges(pod(container("a", {"cpu": 1}), status={"phase": phase}))
 
 
 @pytest.mark.parametrize(
@@ -109,22 +109,22 @@ def test_a_pod_in_another_phase_is_charged(phase: str) -> None:
         pytest.param(30, "2026-01-01T00:00:30", True, id="a grace later, to the second"),
         pytest.param(30, "2026-01-01T00:00:30.000001", False, id="just after that"),
         pytest.param(0, "2026-01-01T00:00:00.000001", False, id="without a grace"),
-        pytest.param(None, "2027-01-01T00:00:00", True, id="a grace that nobody said never runs out"),
+        pytest.param(None, "2027-01-01T00:00:00", True, id="an absent grace period never ends"),
     ],
 )
 def test_a_deleted_pod_is_charged_for_its_grace_after_its_timestamp(
     grace: int | None, now: str, *, is_charged: bool
 ) -> None:
-    assert ("pods" in charged(deleted("2026-01-01T00:00:00Z", grace), at(now))) is is_charged
+    assert ("pods" in list_charges(create_deleted_pod("2026-01-01T00:00:00Z", grace), parse_time(now))) is is_charged
 
 
 @pytest.mark.parametrize("metadata", [None, {}, {"deletionGracePeriodSeconds": 0}])
 def test_a_pod_that_is_not_deleted_is_charged_at_any_time(metadata: dict[str, Any] | None) -> None:
-    assert charged(pod(container("a"), metadata=metadata), at("2026-01-01T00:00:00")) == ALONE
+    assert list_charges(pod(container("a"), metadata=metadata), parse_time("2026-01-01T00:00:00")) == ALONE
 
 
-def test_without_a_time_a_deleted_pod_is_charged() -> None:
-    assert charged(deleted("2001-01-01T00:00:00Z", 0)) == ALONE
+def test_a_deleted_pod_is_charged_if_the_time_is_unknown() -> None:
+    assert list_charges(create_deleted_pod("2001-01-01T00:00:00Z", 0)) == ALONE
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_without_a_time_a_deleted_pod_is_charged() -> None:
         ("services", False),
     ],
 )
-def test_keys_that_ever_count_a_pod(key: str, *, counted: bool) -> None:
+def test_counted_keys_of_a_quota(key: str, *, counted: bool) -> None:
     assert is_counted_key(key) is counted
 
 
@@ -163,11 +163,11 @@ def test_every_charged_key_is_one_that_counts() -> None:
         "deviceclass.resource.kubernetes.io/x",
         "a.io/b",
     ]
-    charge = charged(pod(container("a", dict.fromkeys(names, 1), dict.fromkeys(names, 1))))
+    charge = list_charges(pod(container("a", dict.fromkeys(names, 1), dict.fromkeys(names, 1))))
     assert all(is_counted_key(key) for key in charge)
 
 
-def spec_with(**fields: Any) -> PodSpec:
+def create_spec(**fields: Any) -> PodSpec:
     spec = pod(container("a"), **fields).spec
     assert spec is not None
     return spec
@@ -176,36 +176,36 @@ def spec_with(**fields: Any) -> PodSpec:
 @pytest.mark.parametrize(
     ("spec", "best_effort"),
     [
-        pytest.param(spec_with(), True, id="nothing asked for"),
-        pytest.param(spec_with(containers=[container("a", None, {GPU: 1})]), True, id="GPUs only"),
-        pytest.param(spec_with(containers=[container("a", {"cpu": 0})]), True, id="zero cpu"),
-        pytest.param(spec_with(containers=[container("a", {"cpu": "1m"})]), False, id="some cpu"),
+        pytest.param(create_spec(), True, id="no requests"),
+        pytest.param(create_spec(containers=[container("a", None, {GPU: 1})]), True, id="GPUs only"),
+        pytest.param(create_spec(containers=[container("a", {"cpu": 0})]), True, id="zero cpu"),
+        pytest.param(create_spec(containers=[container("a", {"cpu": "1m"})]), False, id="some cpu"),
         pytest.param(
-            spec_with(initContainers=[container("i", None, {"memory": 1})]), False, id="memory of an init step"
+            create_spec(initContainers=[container("i", None, {"memory": 1})]), False, id="memory of an init step"
         ),
         pytest.param(
-            spec_with(containers=[container("a", {"cpu": 1})], resources={}),
+            create_spec(containers=[container("a", {"cpu": 1})], resources={}),
             True,
             id="an empty pod level hides containers",
         ),
-        pytest.param(spec_with(resources={"limits": {"cpu": 1}}), False, id="cpu of the pod level"),
+        pytest.param(create_spec(resources={"limits": {"cpu": 1}}), False, id="cpu of the pod level"),
     ],
 )
 def test_best_effort(spec: PodSpec, *, best_effort: bool) -> None:
     assert is_best_effort(spec) is best_effort
-    assert is_in_scope(_scoped("BestEffort"), spec) is best_effort
-    assert is_in_scope(_scoped("NotBestEffort"), spec) is not best_effort
+    assert is_in_scope(_create_scoped_quota("BestEffort"), spec) is best_effort
+    assert is_in_scope(_create_scoped_quota("NotBestEffort"), spec) is not best_effort
 
 
 @pytest.mark.parametrize(("deadline", "terminating"), [(None, False), (0, True), (5, True), (-1, False)])
 def test_terminating(deadline: int | None, *, terminating: bool) -> None:
-    spec = spec_with(activeDeadlineSeconds=deadline)
+    spec = create_spec(activeDeadlineSeconds=deadline)
     assert is_terminating(spec) is terminating
-    assert is_in_scope(_scoped("Terminating"), spec) is terminating
-    assert is_in_scope(_scoped("NotTerminating"), spec) is not terminating
+    assert is_in_scope(_create_scoped_quota("Terminating"), spec) is terminating
+    assert is_in_scope(_create_scoped_quota("NotTerminating"), spec) is not terminating
 
 
-def _scoped(*scopes: str) -> Any:
+def _create_scoped_quota(*scopes: str) -> Any:
     return quota(scopes=list(scopes)).spec
 
 
@@ -224,18 +224,18 @@ def test_priority_classes(operator: str, values: list[str] | None, *, of_batch: 
     expression = {"scopeName": "PriorityClass", "operator": operator, "values": values}
     spec = quota(scopeSelector={"matchExpressions": [expression]}).spec
     assert spec is not None
-    assert is_in_scope(spec, spec_with(priorityClassName="batch")) is of_batch
-    assert is_in_scope(spec, spec_with()) is of_none
+    assert is_in_scope(spec, create_spec(priorityClassName="batch")) is of_batch
+    assert is_in_scope(spec, create_spec()) is of_none
 
 
 def test_a_quota_without_scopes_selects_every_pod() -> None:
-    assert is_in_scope(_scoped(), spec_with()) is True
+    assert is_in_scope(_create_scoped_quota(), create_spec()) is True
 
 
-def test_scopes_of_something_else_select_no_pod() -> None:
-    assert is_in_scope(_scoped("VolumeAttributesClass"), spec_with()) is False
+def test_scopes_of_other_objects_select_no_pod() -> None:
+    assert is_in_scope(_create_scoped_quota("VolumeAttributesClass"), create_spec()) is False
 
 
-def test_affinity_over_namespaces_is_not_known() -> None:
-    assert is_in_scope(_scoped("CrossNamespacePodAffinity"), spec_with()) is None
-    assert is_in_scope(_scoped("CrossNamespacePodAffinity", "Terminating"), spec_with()) is False
+def test_the_scope_of_cross_namespace_affinity_is_unknown() -> None:
+    assert is_in_scope(_create_scoped_quota("CrossNamespacePodAffinity"), create_spec()) is None
+    assert is_in_scope(_create_scoped_quota("CrossNamespacePodAffinity", "Terminating"), create_spec()) is False

@@ -1,4 +1,4 @@
-"""The catalogue of codes: stable numbers, nothing missing, and examples that do what they say."""
+"""The codes of problems: unique numbers, complete entries, and correct examples."""
 
 import json
 import re
@@ -28,7 +28,7 @@ def test_numbers_and_slugs_are_unique() -> None:
     assert len({code.number for code in ALL}) == len({code.slug for code in ALL}) == len(ALL)
 
 
-def test_the_catalogue_holds_every_code_of_its_parts() -> None:
+def test_the_catalogue_contains_every_code_of_its_parts() -> None:
     assert set(kubernetes_codes.RESOURCE_CODES) | set(lenient_codes.CODES) <= set(ALL)
 
 
@@ -44,7 +44,7 @@ def test_no_code_is_left_out_of_its_module(module: Any, codes_of_module: Collect
 
 
 @pytest.mark.parametrize("code", ALL, ids=lambda code: code.slug)
-def test_everything_is_said(code: Code) -> None:
+def test_a_code_is_complete(code: Code) -> None:
     assert re.fullmatch(r"TG0\d\d", code.number)
     assert code.summary.endswith(".")
     assert code.explanation.endswith(".")
@@ -52,29 +52,29 @@ def test_everything_is_said(code: Code) -> None:
 
 
 @pytest.mark.parametrize("code", [*kubernetes_codes.RESOURCE_CODES, *lenient_codes.CODES], ids=lambda code: code.slug)
-def test_the_first_example_fails_by_this_code_and_the_second_does_not(code: Code) -> None:
-    assert code.number in {problem.code for problem in _judged(code.invalid_example)}
-    assert not _judged(code.valid_example)
+def test_the_invalid_example_has_this_code_and_the_valid_one_has_none(code: Code) -> None:
+    assert code.number in {problem.code for problem in _validate_fragment(code.invalid_example)}
+    assert not _validate_fragment(code.valid_example)
 
 
-def _judged(fragment: str) -> list[Problem]:
-    """What is said of a fragment, put where it belongs."""
+def _validate_fragment(fragment: str) -> list[Problem]:
+    """Return the problems of a fragment as a part of its kind of object."""
     read = json.loads(json.dumps(yaml.safe_load(fragment)))
     if "status" in read:
-        node = _typed(read, Node)
+        node = _decode(read, Node)
         return validate_node(node) + check_node_strictly(node)
     if "limits" in read:
-        limit_range = _typed({"spec": read}, LimitRange)
+        limit_range = _decode({"spec": read}, LimitRange)
         return validate_limit_range(limit_range) + check_limit_range_strictly(limit_range)
     if read.keys() & {"hard", "scopes", "scopeSelector"}:
-        quota = _typed({"spec": read}, ResourceQuota)
+        quota = _decode({"spec": read}, ResourceQuota)
         return validate_quota(quota) + check_quota_strictly(quota)
-    pod = _typed({"spec": _pod_spec(read)}, Pod)
+    pod = _decode({"spec": _create_pod_spec(read)}, Pod)
     return validate_pod(pod) + check_pod_strictly(pod)
 
 
-def _pod_spec(read: dict[str, Any]) -> dict[str, Any]:
-    """A pod's spec, or a container's `resources` in one."""
+def _create_pod_spec(read: dict[str, Any]) -> dict[str, Any]:
+    """Return a pod's spec, or a spec around a container's `resources`."""
     if read.keys() == {"resources"}:
         resources = read["resources"]
         names = {claim["name"] for claim in resources.get("claims", ()) if "name" in claim}
@@ -82,5 +82,5 @@ def _pod_spec(read: dict[str, Any]) -> dict[str, Any]:
     return read
 
 
-def _typed(decoded: Any, record: type[Any]) -> Any:
-    return msgspec.json.decode(json.dumps(decoded), type=record)
+def _decode(decoded: Any, object_type: type[Any]) -> Any:
+    return msgspec.json.decode(json.dumps(decoded), type=object_type)

@@ -1,4 +1,4 @@
-"""Likeness: pods that say the same are told so, and no others; what is remembered stays small."""
+"""Fingerprints of pod specs, and a cache of limited size."""
 
 import msgspec
 import pytest
@@ -19,7 +19,7 @@ OTHERS = (
     ("a limit that was a request", _PLAIN.replace('"cpu": "2"}, "limits": {', '"limits.cpu": "2"}, "limits": {')),
     ("requests for limits", _PLAIN.replace('"requests"', '"x"').replace('"limits"', '"requests"')),
     ("no limits", _PLAIN.replace('"limits"', '"x"')),
-    ("nothing asked for", '{"containers": [{"name": "main"}]}'),
+    ("no requests", '{"containers": [{"name": "main"}]}'),
     ("an init container", _PLAIN.replace('"containers"', '"initContainers"')),
     ("a second container", _PLAIN.replace('"containers": [', '"containers": [{"name": "other"}, ')),
     ("a sidecar", _PLAIN.replace('"name": "main"', '"name": "main", "restartPolicy": "Always"')),
@@ -27,41 +27,41 @@ OTHERS = (
 )
 
 
-def of(spec: str) -> Fingerprint | None:
-    """The likeness of a spec."""
+def fingerprint(spec: str) -> Fingerprint | None:
+    """Return the fingerprint of a spec."""
     return compute_fingerprint(msgspec.json.decode(spec, type=PodSpec))
 
 
-def test_pods_that_say_the_same_are_alike_whatever_else_they_say() -> None:
-    assert of(_PLAIN) is not None
-    assert of(_PLAIN) == of(_PLAIN.replace("{", '{"nodeName": "a", ', 1))
+def test_pods_with_equal_resources_have_equal_fingerprints() -> None:
+    assert fingerprint(_PLAIN) is not None
+    assert fingerprint(_PLAIN) == fingerprint(_PLAIN.replace("{", '{"nodeName": "a", ', 1))
 
 
 @pytest.mark.parametrize("spec", [row[1] for row in OTHERS], ids=[row[0] for row in OTHERS])
-def test_who_says_something_else_is_not_alike(spec: str) -> None:
-    assert of(spec) is not None
-    assert of(spec) != of(_PLAIN)
+def test_pods_with_other_resources_have_other_fingerprints(spec: str) -> None:
+    assert fingerprint(spec) is not None
+    assert fingerprint(spec) != fingerprint(_PLAIN)
 
 
 @pytest.mark.parametrize("resources", ["", ', "resources": {}', f', "resources": {_BOTH}'])
-def test_a_sidecar_is_no_ordinary_init_container(resources: str) -> None:
+def test_a_sidecar_and_an_init_container_have_different_fingerprints(resources: str) -> None:
     ordinary = f'{{"initContainers": [{{"name": "first"{resources}}}]}}'
-    assert of(ordinary) != of(ordinary.replace('"first"', '"first", "restartPolicy": "Always"'))
+    assert fingerprint(ordinary) != fingerprint(ordinary.replace('"first"', '"first", "restartPolicy": "Always"'))
 
 
-def test_a_request_is_no_limit() -> None:
-    asked = '{"containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]}'
-    assert of(asked) != of(asked.replace("requests", "limits"))
+def test_a_request_and_a_limit_have_different_fingerprints() -> None:
+    requests = '{"containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]}'
+    assert fingerprint(requests) != fingerprint(requests.replace("requests", "limits"))
 
 
 @pytest.mark.parametrize(
     "more", ['"ephemeralContainers": [{"name": "debug"}]', '"overhead": {"cpu": "1"}', '"resources": {}']
 )
-def test_what_few_pods_have_is_like_nothing(more: str) -> None:
-    assert of(_PLAIN.replace("{", f"{{{more}, ", 1)) is None
+def test_a_pod_with_rare_fields_has_no_fingerprint(more: str) -> None:
+    assert fingerprint(_PLAIN.replace("{", f"{{{more}, ", 1)) is None
 
 
-def test_what_is_remembered_is_neither_long_nor_much() -> None:
+def test_the_cache_is_limited_in_number_and_length() -> None:
     found: FingerprintCache[int] = FingerprintCache()
     for number in range(2000):
         found.put((("main", f"{number}"),), number)

@@ -1,4 +1,4 @@
-"""Scaling: three ways to round, told by fractions."""
+"""Scaling with three kinds of rounding, compared with fractions."""
 
 from fractions import Fraction
 from math import ceil, floor, trunc
@@ -32,14 +32,16 @@ def test_powers_of_ten_are_exact(exponent: int) -> None:
         ((-1, 3), 0, -1000, -1000, -1000),
     ],
 )
-def test_each_way_rounds_as_it_says(number: tuple[int, int], target: int, up: int, as_decimal: int, down: int) -> None:
+def test_each_kind_rounds_in_its_direction(
+    number: tuple[int, int], target: int, up: int, as_decimal: int, down: int
+) -> None:
     assert round_up(*number, target) == up
     assert round_as_decimal(*number, target) == as_decimal
     assert round_down(*number, target) == down
 
 
 @given(MANTISSAS, SCALES, SCALES)
-def test_each_way_rounds_as_fractions_do(mantissa: int, scale: int, target: int) -> None:
+def test_each_kind_rounds_as_fractions_do(mantissa: int, scale: int, target: int) -> None:
     exact = Fraction(mantissa) * Fraction(10) ** (scale - target)
     whole = trunc(exact)
     assert round_up(mantissa, scale, target) == (ceil(exact) if exact > 0 else floor(exact))

@@ -1,4 +1,4 @@
-"""Label selectors: what they match, and what is none."""
+"""Label selectors: matches, and errors of invalid selectors."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,7 +28,7 @@ _LABEL = (
 )
 
 
-def _read(written: Mapping[str, Any] | None) -> Selector:
+def _parse(written: Mapping[str, Any] | None) -> Selector:
     return parse_selector(None if written is None else msgspec.convert(written, LabelSelector))
 
 
@@ -40,7 +40,7 @@ def _expression(key: str, operator: str, *values: str) -> dict[str, Any]:
     ("written", "labels", "matches"),
     [
         pytest.param(None, {}, False, id="an absent selector matches nothing"),
-        pytest.param({}, {}, True, id="an empty one everything"),
+        pytest.param({}, {}, True, id="an empty selector matches everything"),
         pytest.param({"matchLabels": {}, "matchExpressions": []}, {"a": "1"}, True, id="empty in both halves"),
         pytest.param({"matchLabels": {"a": "1"}}, {"a": "1", "b": "2"}, True, id="a label"),
         pytest.param({"matchLabels": {"a": "1"}}, {"a": "2"}, False, id="another value"),
@@ -62,14 +62,14 @@ def _expression(key: str, operator: str, *values: str) -> dict[str, Any]:
         ),
     ],
 )
-def test_what_a_selector_matches(
+def test_a_selector_matches_labels(
     written: Mapping[str, Any] | None, labels: Mapping[str, str], *, matches: bool
 ) -> None:
-    assert _read(written).matches(labels) is matches
+    assert _parse(written).matches(labels) is matches
 
 
 @pytest.mark.parametrize(
-    ("written", "said"),
+    ("written", "error"),
     [
         pytest.param(
             _expression("a", "in", "1"),
@@ -90,7 +90,9 @@ def test_what_a_selector_matches(
         ),
         pytest.param(_expression("a b", "Exists"), f'key: Invalid value: "a b": name part {_CONSIST}', id="no key"),
         pytest.param(_expression("a", "In", "x y"), f'values[0][a]: Invalid value: "x y": {_LABEL}', id="no value"),
-        pytest.param({"matchLabels": {"a": "-"}}, f'values[0][a]: Invalid value: "-": {_LABEL}', id="nor there"),
+        pytest.param(
+            {"matchLabels": {"a": "-"}}, f'values[0][a]: Invalid value: "-": {_LABEL}', id="no value in matchLabels"
+        ),
         pytest.param(
             _expression("", "NotIn", "-"),
             f'[key: Invalid value: "": name part must be non-empty; name part {_CONSIST}, '
@@ -99,15 +101,15 @@ def test_what_a_selector_matches(
         ),
     ],
 )
-def test_what_is_no_selector(written: Mapping[str, Any], said: str) -> None:
-    """The words are those of NewRequirement itself, 1.36."""
+def test_an_invalid_selector_is_an_error(written: Mapping[str, Any], error: str) -> None:
+    """Expect the messages of NewRequirement, 1.36."""
     with pytest.raises(SelectorError) as caught:
-        _read(written)
-    assert str(caught.value) == said
+        _parse(written)
+    assert str(caught.value) == error
 
 
-def test_what_two_selectors_match_both_do() -> None:
-    both = create_selector({"a": "1"}).intersect(_read(_expression("b", "Exists")))
+def test_an_intersection_matches_where_both_selectors_match() -> None:
+    both = create_selector({"a": "1"}).intersect(_parse(_expression("b", "Exists")))
     assert [both.matches(each) for each in ({"a": "1", "b": ""}, {"a": "1"}, {"b": ""})] == [True, False, False]
     assert create_selector({}) == MATCH_EVERYTHING
     assert MATCH_NOTHING.intersect(MATCH_EVERYTHING) == MATCH_EVERYTHING.intersect(MATCH_NOTHING) == MATCH_NOTHING
@@ -119,5 +121,5 @@ def test_only_a_selector_without_conditions_is_empty() -> None:
     assert not create_selector({"a": ""}).is_empty
 
 
-def test_labels_that_are_to_be_had_need_not_be_such_as_can_be() -> None:
+def test_required_labels_need_not_be_valid() -> None:
     assert create_selector({"a": "x y"}).matches({"a": "x y"})

@@ -1,1 +1,1 @@
-"""Tests of the admission room."""
+"""Tests of admission: requests, rules, responses and webhook configurations."""

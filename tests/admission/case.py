@@ -1,4 +1,4 @@
-"""Cases of judging, read from the files beside: policies, a change, and what is to come of it."""
+"""Cases of `cases/*.yaml`: policies, an admission request, and the expected verdict."""
 
 import functools
 import json
@@ -25,8 +25,8 @@ _PARTS = ("problems", "warnings", "audits", "unknown", "patch")
 
 
 @functools.cache
-def policies(text: str) -> PolicySet:
-    """The policies of a case, which must be free of errors."""
+def parse_policies(text: str) -> PolicySet:
+    """Return the policies of a text, which must have no errors."""
     parsed = parse([("case.yaml", text.encode())])
     errors = [str(finding) for finding in parsed.findings if finding.severity is Severity.ERROR]
     assert not errors, errors
@@ -35,38 +35,37 @@ def policies(text: str) -> PolicySet:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One sentence: `asks` is the change as written in the file, `answers` what is expected of it."""
+    """One sentence: `request` as written in the file, and the `expected` parts of the verdict."""
 
     rules: PolicySet
-    asks: dict[str, Any]
-    answers: dict[str, Any]
+    request: dict[str, Any]
+    expected: dict[str, Any]
 
-    def verdict(self) -> Verdict:
-        """What the rules say."""
-        asks = self.asks
-        phase = Phase(asks.get("phase", "validate"))
-        return evaluate_request(change(asks), RuleIndex(self.rules), asks.get("labels"), phase)
+    def evaluate(self) -> Verdict:
+        """Return the verdict of the rules."""
+        phase = Phase(self.request.get("phase", "validate"))
+        return evaluate_request(create_request(self.request), RuleIndex(self.rules), self.request.get("labels"), phase)
 
 
-def change(asks: dict[str, Any]) -> AdmissionRequest:
-    """The change that a case writes: UPDATE when there is an old object."""
-    kind = asks["object"].get("kind", "Pod")
-    old = asks.get("old")
+def create_request(request: dict[str, Any]) -> AdmissionRequest:
+    """Return the admission request of a case: an UPDATE if it has an old object."""
+    kind = request["object"].get("kind", "Pod")
+    old = request.get("old")
     return AdmissionRequest(
         kind=kind,
-        group=asks.get("group", _GROUPS.get(kind, "")),
-        operation=asks.get("operation", "CREATE" if old is None else "UPDATE"),
-        object=json.dumps(asks["object"]).encode(),
+        group=request.get("group", _GROUPS.get(kind, "")),
+        operation=request.get("operation", "CREATE" if old is None else "UPDATE"),
+        object=json.dumps(request["object"]).encode(),
         old_object=None if old is None else json.dumps(old).encode(),
-        subresource=asks.get("subresource", ""),
-        namespace=asks.get("namespace", "" if kind == "Node" else "team-a"),
+        subresource=request.get("subresource", ""),
+        namespace=request.get("namespace", "" if kind == "Node" else "team-a"),
         name="it",
-        user=UserInfo(asks.get("user", "jane"), tuple(asks.get("groups", ()))),
+        user=UserInfo(request.get("user", "jane"), tuple(request.get("groups", ()))),
     )
 
 
-def said(verdict: Verdict) -> dict[str, Any]:
-    """A verdict in the form the files write it: only what there is."""
+def describe_verdict(verdict: Verdict) -> dict[str, Any]:
+    """Return a verdict in the form of the files: only the parts that are not empty."""
     parts = {part: [_plain(each) for each in getattr(verdict, part)] for part in _PARTS}
     return {part: items for part, items in parts.items() if items}
 
@@ -77,15 +76,15 @@ def _plain(item: Problem | str | dict[str, Any]) -> Any:
     return str(item)
 
 
-def read() -> dict[str, Case]:
-    """Every case of every file, by its sentence."""
-    found: dict[str, Case] = {}
+def read_cases() -> dict[str, Case]:
+    """Return every case of every file, by its sentence."""
+    cases: dict[str, Case] = {}
     for path in sorted(FOLDER.glob("*.yaml")):
         document = yaml.safe_load(path.read_text("utf-8"))
-        rules = policies(document["policies"])
+        rules = parse_policies(document["policies"])
         for sentence, case in document["cases"].items():
             name = f"{path.stem}: {sentence}"
-            assert name not in found
-            answers = {part: case[part] for part in _PARTS if part in case}
-            found[name] = Case(rules, {key: value for key, value in case.items() if key not in _PARTS}, answers)
-    return found
+            assert name not in cases
+            expected = {part: case[part] for part in _PARTS if part in case}
+            cases[name] = Case(rules, {key: value for key, value in case.items() if key not in _PARTS}, expected)
+    return cases

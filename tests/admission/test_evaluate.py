@@ -1,66 +1,74 @@
-"""Judging: every case on disk, and what holds for any change."""
+"""Evaluation of requests: every case on disk, and the limits of a verdict."""
 
 from typing import Any
 
 import pytest
 
-from tests.admission.case import Case, change, policies, read, said
+from tests.admission.case import Case, create_request, describe_verdict, parse_policies, read_cases
 from webhook.accounting.quantity_parser import INT64_MAX
 from webhook.admission.evaluate import evaluate_request
 from webhook.admission.object_checks import MAX_VIOLATIONS
 from webhook.admission.request import Phase
 from webhook.admission.rule_index import RuleIndex
 
-CASES = read()
+CASES = read_cases()
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_the_verdict_is_what_the_sentence_says(case: Case) -> None:
-    assert said(case.verdict()) == case.answers
+def test_the_verdict_is_the_expected_one(case: Case) -> None:
+    assert describe_verdict(case.evaluate()) == case.expected
 
 
-def test_of_countless_faults_so_many_are_told_as_anyone_might_read() -> None:
+def test_the_number_of_reported_problems_is_limited() -> None:
     limits = {f"Bad-{number}": "1" for number in range(20 * MAX_VIOLATIONS)}
-    asks = {"object": {"spec": {"containers": [{"name": "a", "resources": {"limits": limits}}]}}}
-    rules = RuleIndex(policies(NAMES))
-    assert len(evaluate_request(change(asks), rules, None, Phase.VALIDATING).problems) == MAX_VIOLATIONS
+    request = {"object": {"spec": {"containers": [{"name": "a", "resources": {"limits": limits}}]}}}
+    rules = RuleIndex(parse_policies(NAMES))
+    assert len(evaluate_request(create_request(request), rules, None, Phase.VALIDATING).problems) == MAX_VIOLATIONS
 
 
-def test_what_a_rule_merely_warns_of_never_hides_what_another_refuses() -> None:
+def test_warnings_of_a_rule_never_hide_the_denial_of_another() -> None:
     limits = {f"warned.io/{number}": "500m" for number in range(2 * MAX_VIOLATIONS)} | {"denied.io/x": "500m"}
-    verdict = evaluate_request(change(pod(limits)), RuleIndex(policies(WARNED_AND_DENIED)), None, Phase.VALIDATING)
+    verdict = evaluate_request(
+        create_request(pod(limits)), RuleIndex(parse_policies(WARNED_AND_DENIED)), None, Phase.VALIDATING
+    )
     assert [problem.rule for problem in verdict.problems] == ["denied"]
     assert len(verdict.warnings) == MAX_VIOLATIONS
 
 
-@pytest.mark.parametrize("new", [{}, {"Worse-1": "1"}], ids=["nothing is said of an update", "what is new is refused"])
-def test_where_countless_faults_are_stored(new: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "new", [{}, {"Worse-1": "1"}], ids=["an update without new problems is allowed", "a new problem is denied"]
+)
+def test_only_new_problems_of_an_object_with_many_stored_ones_are_reported(new: dict[str, str]) -> None:
     stored = {f"Bad-{number}": "1" for number in range(2 * MAX_VIOLATIONS)}
-    asks = {
+    request = {
         "old": {"kind": "Node", "status": {"capacity": stored}},
         "object": {"kind": "Node", "status": {"capacity": stored | new}},
         "subresource": "status",
     }
-    problems = evaluate_request(change(asks), RuleIndex(policies(NAMES)), None, Phase.VALIDATING).problems
+    problems = evaluate_request(
+        create_request(request), RuleIndex(parse_policies(NAMES)), None, Phase.VALIDATING
+    ).problems
     assert [problem.field for problem in problems] == [f"status.capacity[{name}]" for name in new]
 
 
-def test_a_name_of_more_digits_than_python_reads_is_refused_like_any_other() -> None:
+def test_a_name_with_more_digits_than_python_parses_is_denied() -> None:
     problems = evaluate_request(
-        change(pod({"1" * 5000: "1"})), RuleIndex(policies(NAMES)), None, Phase.VALIDATING
+        create_request(pod({"1" * 5000: "1"})), RuleIndex(parse_policies(NAMES)), None, Phase.VALIDATING
     ).problems
     assert [problem.code for problem in problems] == ["TG102"]
 
 
-def test_amounts_that_are_too_large_only_by_their_number_are_refused_at_the_pod() -> None:
+def test_amounts_with_a_sum_that_is_too_large_are_denied_at_the_pod() -> None:
     each = {"resources": {"limits": {"example.com/a": str(INT64_MAX // 8000)}}}
-    asks = {"object": {"spec": {"containers": [{"name": f"c{number}"} | each for number in range(8001)]}}}
-    problems = evaluate_request(change(asks), RuleIndex(policies(WHOLE)), None, Phase.VALIDATING).problems
+    request = {"object": {"spec": {"containers": [{"name": f"c{number}"} | each for number in range(8001)]}}}
+    problems = evaluate_request(
+        create_request(request), RuleIndex(parse_policies(WHOLE)), None, Phase.VALIDATING
+    ).problems
     assert [(problem.field, problem.code) for problem in problems] == [("spec", "TG110")]
 
 
 def pod(limits: dict[str, str]) -> dict[str, Any]:
-    """What a case asks: one container with these limits."""
+    """Return a request with one container that has these limits."""
     return {"object": {"spec": {"containers": [{"name": "a", "resources": {"limits": limits}}]}}}
 
 

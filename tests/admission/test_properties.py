@@ -1,4 +1,4 @@
-"""What holds for any pod and any rule: a patch satisfies its own rule, judging twice says the same, nothing crashes."""
+"""Properties for any pod and any rule: a patch satisfies its rule, verdicts are repeatable, nothing crashes."""
 
 import copy
 import json
@@ -7,14 +7,14 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.admission.case import change, policies, said
+from tests.admission.case import create_request, describe_verdict, parse_policies
 from tests.effort import examples
 from webhook.admission.evaluate import evaluate_request
 from webhook.admission.request import Phase, ReviewError, Verdict
 from webhook.admission.rule_index import RuleIndex
 
 FILLING = RuleIndex(
-    policies("""
+    parse_policies("""
 apiVersion: tallygate.dev/v1alpha1
 kind: ResourceRule
 metadata: {name: fill}
@@ -36,17 +36,17 @@ specs = st.fixed_dictionaries({}, optional={"containers": containers, "initConta
 
 
 def pod(spec: dict[str, Any]) -> dict[str, Any]:
-    """A pod or a Deployment of that spec."""
+    """Return a pod with a spec."""
     return {"kind": "Pod", "spec": spec}
 
 
-def verdict(asks: dict[str, Any], phase: Phase) -> Verdict:
-    """What the filling rule says of a creation."""
-    return evaluate_request(change(asks), FILLING, None, phase)
+def evaluate(request: dict[str, Any], phase: Phase) -> Verdict:
+    """Return the verdict of the filling rule on a request."""
+    return evaluate_request(create_request(request), FILLING, None, phase)
 
 
-def patched(document: dict[str, Any], operations: list[dict[str, Any]]) -> dict[str, Any]:
-    """The document with `add` operations applied (RFC 6902, 4.1)."""
+def apply_patch(document: dict[str, Any], operations: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the document after `add` operations (RFC 6902, 4.1)."""
     document = copy.deepcopy(document)
     for operation in operations:
         assert operation["op"] == "add"
@@ -61,28 +61,28 @@ def patched(document: dict[str, Any], operations: list[dict[str, Any]]) -> dict[
 
 @given(specs)
 @settings(max_examples=examples(200))
-def test_a_pod_that_was_patched_is_judged_clean_and_not_patched_again(spec: dict[str, Any]) -> None:
-    first = verdict({"object": pod(spec)}, Phase.MUTATING)
+def test_a_patched_pod_has_no_problems_and_is_not_patched_again(spec: dict[str, Any]) -> None:
+    first = evaluate({"object": pod(spec)}, Phase.MUTATING)
     if not first.is_allowed:
         return
-    after = patched(pod(spec), said(first).get("patch", []))
-    assert said(verdict({"object": after}, Phase.MUTATING)) == {}
-    assert said(verdict({"object": after}, Phase.VALIDATING)) == {}
+    after = apply_patch(pod(spec), describe_verdict(first).get("patch", []))
+    assert describe_verdict(evaluate({"object": after}, Phase.MUTATING)) == {}
+    assert describe_verdict(evaluate({"object": after}, Phase.VALIDATING)) == {}
 
 
 @given(specs)
 @settings(max_examples=examples(100))
-def test_writing_back_what_is_stored_is_always_allowed(spec: dict[str, Any]) -> None:
+def test_an_update_without_changes_is_always_allowed(spec: dict[str, Any]) -> None:
     for phase in Phase:
-        assert said(verdict({"old": pod(spec), "object": pod(spec)}, phase)) == {}
+        assert describe_verdict(evaluate({"old": pod(spec), "object": pod(spec)}, phase)) == {}
 
 
 @given(specs)
 @settings(max_examples=examples(100))
-def test_a_template_breaks_the_rules_that_its_pods_would_break(spec: dict[str, Any]) -> None:
-    bare = said(verdict({"object": pod(spec)}, Phase.VALIDATING)).get("problems", [])
+def test_a_template_violates_the_rules_that_its_pods_would_violate(spec: dict[str, Any]) -> None:
+    bare = describe_verdict(evaluate({"object": pod(spec)}, Phase.VALIDATING)).get("problems", [])
     deployment = {"kind": "Deployment", "spec": {"template": {"spec": spec}}}
-    inside = said(verdict({"object": deployment}, Phase.VALIDATING)).get("problems", [])
+    inside = describe_verdict(evaluate({"object": deployment}, Phase.VALIDATING)).get("problems", [])
     assert inside == [f"spec.template.{problem}" for problem in bare]
 
 
@@ -102,11 +102,11 @@ anything = st.recursive(
 
 @given(st.dictionaries(st.sampled_from(["spec", "metadata", "status", "template"]), anything, max_size=3), st.data())
 @settings(max_examples=examples(200))
-def test_an_object_of_any_shape_is_judged_or_called_none(shape: dict[str, Any], data: st.DataObject) -> None:
+def test_an_object_of_any_shape_is_evaluated_or_rejected(shape: dict[str, Any], data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(["Pod", "Deployment", "CronJob", "Node", "ResourceQuota", "LimitRange"]))
     try:
-        found = verdict({"object": {"kind": kind, **shape}}, Phase.VALIDATING)
-    except ReviewError as refused:
-        assert str(refused).startswith(f"the object is not a {kind}: ")  # noqa: PT017  # either outcome is right
+        found = evaluate({"object": {"kind": kind, **shape}}, Phase.VALIDATING)
+    except ReviewError as error:
+        assert str(error).startswith(f"the object is not a {kind}: ")  # noqa: PT017  # either outcome is right
     else:
-        assert json.dumps(said(found))
+        assert json.dumps(describe_verdict(found))

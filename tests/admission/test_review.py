@@ -1,4 +1,4 @@
-"""Reading reviews and writing answers: what the API server sends, what it would call invalid, and hostile bytes."""
+"""Decoding of reviews and encoding of responses: those of the API server, invalid ones, and hostile bytes."""
 
 import base64
 import json
@@ -25,7 +25,7 @@ POD = {"kind": "Pod", "metadata": {"name": "p"}}
 
 
 def review(**request: Any) -> bytes:
-    """A review of a pod's creation, with parts of the request put in place of its own."""
+    """Return a review of a pod's creation, with the given parts of the request."""
     whole = {
         "uid": "u-1",
         "kind": {"group": "", "version": "v1", "kind": "Pod"},
@@ -41,15 +41,15 @@ def review(**request: Any) -> bytes:
 
 
 def problem(number: int = 1, field: str = "spec", message: str = "is wrong", rule: str = "r") -> Problem:
-    """Some problem."""
+    """Return a problem."""
     return Problem(field, f"TG{number}", Reason.INVALID, message, rule=rule)
 
 
 CHANGE = AdmissionRequest("Pod", "CREATE", b"{}", name="p", namespace="team-a", uid="u")
-MATTER = ResponseSubject(CHANGE, {})
+SUBJECT = ResponseSubject(CHANGE, {})
 
 
-def test_a_review_becomes_a_change() -> None:
+def test_a_review_is_decoded_into_a_request() -> None:
     asked = decode_review(review())
     assert asked.uid == "u-1"
     assert (asked.kind, asked.operation, asked.namespace) == ("Pod", "CREATE", "team-a")
@@ -59,19 +59,19 @@ def test_a_review_becomes_a_change() -> None:
     assert json.loads(bytes(asked.object)) == POD
 
 
-def test_what_may_be_absent_is_empty() -> None:
+def test_missing_optional_fields_are_empty() -> None:
     minimal = {"uid": "u", "kind": {"kind": "Node"}, "operation": "CREATE"}
     body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": minimal}
     change = decode_review(json.dumps(body).encode())
     assert (change.namespace, change.name, change.subresource, change.user.name, change.dry_run) == ("",) * 4 + (False,)
 
 
-def test_a_user_without_groups_is_in_none() -> None:
+def test_a_user_may_have_no_groups() -> None:
     user = decode_review(review(userInfo={"username": "jane", "groups": None})).user
     assert (user.name, user.groups) == ("jane", ())
 
 
-def test_unknown_fields_are_passed_over() -> None:
+def test_unknown_fields_are_ignored() -> None:
     assert decode_review(review(somethingNew={"deep": [1, 2]})).uid == "u-1"
 
 
@@ -80,13 +80,13 @@ def test_the_last_of_duplicate_keys_counts() -> None:
     assert decode_review(body).uid == "u-1"
 
 
-def test_a_uid_is_echoed_to_the_letter() -> None:
+def test_a_uid_is_echoed_exactly() -> None:
     uid = 'A-"quoted"-\\-ü-\u2028'
     assert json.loads(encode_review_response(decode_review(review(uid=uid)).uid))["response"]["uid"] == uid
 
 
 @pytest.mark.parametrize(
-    ("body", "says"),
+    ("body", "message"),
     [
         (b"", "truncated"),
         (b"null", "Expected `object`"),
@@ -108,57 +108,61 @@ def test_a_uid_is_echoed_to_the_letter() -> None:
         (review(options=0).replace(b'"options": 0', b'"options": ' + b"[" * 100_000), "nests too deep"),
     ],
 )
-def test_what_is_no_review_is_refused_in_one_sentence(body: bytes, says: str) -> None:
-    with pytest.raises(ReviewError) as refused:
+def test_an_invalid_review_is_rejected_in_one_sentence(body: bytes, message: str) -> None:
+    with pytest.raises(ReviewError) as error:
         decode_review(body)
-    assert says in str(refused.value)
-    assert "\n" not in str(refused.value)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 @given(st.binary(max_size=400))
 @settings(max_examples=examples(300))
-def test_any_bytes_are_read_or_refused(body: bytes) -> None:
+def test_any_bytes_are_rejected(body: bytes) -> None:
     with pytest.raises(ReviewError):
         decode_review(body)
 
 
 @given(st.integers(0, 1200), st.binary(min_size=1, max_size=4))
 @settings(max_examples=examples(300))
-def test_a_review_with_other_bytes_in_it_is_read_or_refused(at: int, noise: bytes) -> None:
+def test_a_review_with_replaced_bytes_is_decoded_or_rejected(at: int, noise: bytes) -> None:
     whole = review()
     at %= len(whole)
     try:
         decode_review(whole[:at] + noise + whole[at + len(noise) :])
-    except ReviewError as refused:
-        assert str(refused)  # noqa: PT017  # either outcome is right; this one must say something
+    except ReviewError as error:
+        assert str(error)  # noqa: PT017  # either outcome is right; an error has a message
 
 
-def response(body: bytes) -> dict[str, Any]:
-    """The response of an answer, whose envelope must be what the API server asks for."""
-    whole = json.loads(body)
-    assert (whole["apiVersion"], whole["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
-    found: dict[str, Any] = whole["response"]
-    return found
+def decode_response(body: bytes) -> dict[str, Any]:
+    """Return the response of a body, and check the envelope that the API server requires."""
+    review = json.loads(body)
+    assert (review["apiVersion"], review["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+    response: dict[str, Any] = review["response"]
+    return response
 
 
-def test_an_allow_says_nothing_more() -> None:
-    assert response(encode_rule_response(MATTER, ALLOWED, Phase.VALIDATING)) == {"uid": "u", "allowed": True}
+def test_an_allowing_response_has_no_message() -> None:
+    assert decode_response(encode_rule_response(SUBJECT, ALLOWED, Phase.VALIDATING)) == {"uid": "u", "allowed": True}
 
 
-def test_a_refusal_says_every_problem_in_message_and_causes() -> None:
+def test_a_denial_has_every_problem_in_message_and_causes() -> None:
     wrong = (problem(1), *(problem(2, f"spec.containers[{index}]", rule="whole") for index in (0, 1)))
     verdict = Verdict(problems=wrong)
-    said = response(
+    answer = decode_response(
         encode_rule_response(ResponseSubject(CHANGE, {"whole": "ask the\n platform team"}), verdict, Phase.VALIDATING)
     )
-    assert said["allowed"] is False
-    assert (said["status"]["code"], said["status"]["reason"], said["status"]["status"]) == (422, "Invalid", "Failure")
-    assert said["status"]["message"] == (
+    assert answer["allowed"] is False
+    assert (answer["status"]["code"], answer["status"]["reason"], answer["status"]["status"]) == (
+        422,
+        "Invalid",
+        "Failure",
+    )
+    assert answer["status"]["message"] == (
         'Pod "p" has 3 problems:\n- spec: is wrong (TG1, rule r)\n'
         "- spec.containers[0]: is wrong (TG2, rule whole: ask the platform team)\n"
         "- spec.containers[1]: is wrong (TG2, rule whole)"
     )
-    assert said["status"]["details"]["causes"] == [
+    assert answer["status"]["details"]["causes"] == [
         {"field": "spec", "reason": "FieldValueInvalid", "message": "is wrong (TG1, rule r)"},
         {
             "field": "spec.containers[0]",
@@ -167,23 +171,23 @@ def test_a_refusal_says_every_problem_in_message_and_causes() -> None:
         },
         {"field": "spec.containers[1]", "reason": "FieldValueInvalid", "message": "is wrong (TG2, rule whole)"},
     ]
-    assert said["status"]["details"]["kind"] == "Pod"
+    assert answer["status"]["details"]["kind"] == "Pod"
 
 
 def test_a_single_problem_is_a_single_sentence() -> None:
-    status = create_denial_status(MATTER, 403, "Forbidden", [problem()])
+    status = create_denial_status(SUBJECT, 403, "Forbidden", [problem()])
     assert status["message"] == 'Pod "p": spec: is wrong (TG1, rule r)'
 
 
-def test_a_pod_without_a_name_yet_is_known_by_what_its_name_will_begin_with() -> None:
+def test_a_pod_without_a_name_is_called_by_its_generate_name() -> None:
     body = b'{"metadata": {"generateName": "web-", "name": "web-x2x9f"}}'
     unnamed = replace(CHANGE, name="", object=body), replace(CHANGE, name="web-x2x9f", object=body)
-    said = [create_denial_status(ResponseSubject(change, {}), 403, "Forbidden", [problem()]) for change in unnamed]
-    assert {each["message"] for each in said} == {'Pod "web-…": spec: is wrong (TG1, rule r)'}
-    assert [each["details"]["name"] for each in said] == ["web-", "web-x2x9f"]
+    answer = [create_denial_status(ResponseSubject(change, {}), 403, "Forbidden", [problem()]) for change in unnamed]
+    assert {each["message"] for each in answer} == {'Pod "web-…": spec: is wrong (TG1, rule r)'}
+    assert [each["details"]["name"] for each in answer] == ["web-", "web-x2x9f"]
 
 
-def test_a_pod_that_is_there_is_known_by_its_whole_name() -> None:
+def test_an_existing_pod_is_called_by_its_full_name() -> None:
     body = b'{"metadata": {"generateName": "web-", "name": "web-x2x9f"}}'
     change = replace(CHANGE, operation="UPDATE", subresource="resize", name="web-x2x9f", object=body)
     assert create_denial_status(ResponseSubject(change, {}), 403, "Forbidden", [problem()])["message"].startswith(
@@ -192,95 +196,97 @@ def test_a_pod_that_is_there_is_known_by_its_whole_name() -> None:
 
 
 @pytest.mark.parametrize("body", [b'{"metadata": {"generateName": 7}}', b"{}", b'{"metadata": null}'])
-def test_an_object_whose_name_cannot_be_read_is_told_by_its_kind(body: bytes) -> None:
+def test_an_object_without_a_readable_name_is_called_by_its_kind(body: bytes) -> None:
     status = create_denial_status(
         ResponseSubject(replace(CHANGE, name="", object=body), {}), 403, "Forbidden", [problem()]
     )
     assert status["message"] == "Pod: spec: is wrong (TG1, rule r)"
 
 
-def test_a_thousand_problems_are_counted_and_the_answer_stays_small() -> None:
+def test_a_thousand_problems_are_counted_in_a_small_response() -> None:
     verdict = Verdict(problems=tuple(problem(n) for n in range(1000)))
-    body = encode_rule_response(MATTER, verdict, Phase.VALIDATING)
-    message = response(body)["status"]["message"]
+    body = encode_rule_response(SUBJECT, verdict, Phase.VALIDATING)
+    message = decode_response(body)["status"]["message"]
     assert message.startswith('Pod "p" has 1000 problems:')
     assert message.endswith("and 980 more, the first 200 of all among the causes in the status")
-    assert len(response(body)["status"]["details"]["causes"]) == 200
+    assert len(decode_response(body)["status"]["details"]["causes"]) == 200
     assert len(body) < 50_000
 
 
 @pytest.mark.parametrize(
     ("count", "ends"), [(20, "- TG19 is wrong"), (21, "- and 1 more, among the causes in the status")]
 )
-def test_as_many_problems_as_fit_are_told_whole(count: int, ends: str) -> None:
+def test_twenty_problems_are_listed_and_more_are_counted(count: int, ends: str) -> None:
     problems = tuple(Problem("", "TG", Reason.INVALID, f"TG{number} is wrong") for number in range(count))
-    message = response(encode_rule_response(MATTER, Verdict(problems=problems), Phase.VALIDATING))["status"]["message"]
+    message = decode_response(encode_rule_response(SUBJECT, Verdict(problems=problems), Phase.VALIDATING))["status"][
+        "message"
+    ]
     assert message.splitlines()[-1].removesuffix(" (TG)") == ends
 
 
-def test_a_validating_answer_never_carries_a_patch() -> None:
+def test_a_validating_response_never_has_a_patch() -> None:
     verdict = Verdict(patch=({"op": "add", "path": "/a", "value": 1},))
-    assert "patch" not in response(encode_rule_response(MATTER, verdict, Phase.VALIDATING))
+    assert "patch" not in decode_response(encode_rule_response(SUBJECT, verdict, Phase.VALIDATING))
 
 
-def test_a_mutating_answer_carries_patch_and_type_together() -> None:
+def test_a_mutating_response_has_patch_and_patch_type() -> None:
     verdict = Verdict(patch=({"op": "add", "path": "/a", "value": 1},))
-    said = response(encode_rule_response(MATTER, verdict, Phase.MUTATING))
-    assert said["patchType"] == "JSONPatch"
-    assert json.loads(base64.b64decode(said["patch"])) == [{"op": "add", "path": "/a", "value": 1}]
+    answer = decode_response(encode_rule_response(SUBJECT, verdict, Phase.MUTATING))
+    assert answer["patchType"] == "JSONPatch"
+    assert json.loads(base64.b64decode(answer["patch"])) == [{"op": "add", "path": "/a", "value": 1}]
 
 
-def test_a_refusal_carries_no_patch() -> None:
+def test_a_denial_has_no_patch() -> None:
     verdict = Verdict(problems=(problem(),), patch=({"op": "add", "path": "/a", "value": 1},))
-    assert "patch" not in response(encode_rule_response(MATTER, verdict, Phase.MUTATING))
+    assert "patch" not in decode_response(encode_rule_response(SUBJECT, verdict, Phase.MUTATING))
 
 
-def test_weaker_findings_are_warnings_and_annotations() -> None:
+def test_warned_and_audited_problems_are_warnings_and_annotations() -> None:
     verdict = Verdict(warnings=(problem(1),), audits=(problem(2), problem(3)), unknown=("rule x was not judged",))
-    said = response(encode_rule_response(MATTER, verdict, Phase.VALIDATING))
-    assert said["allowed"] is True
-    assert said["warnings"] == ['Pod "p": spec: is wrong (TG1, rule r)', "rule x was not judged"]
-    assert said["auditAnnotations"] == {"audit": "spec: is wrong (TG2, rule r); spec: is wrong (TG3, rule r)"}
+    answer = decode_response(encode_rule_response(SUBJECT, verdict, Phase.VALIDATING))
+    assert answer["allowed"] is True
+    assert answer["warnings"] == ['Pod "p": spec: is wrong (TG1, rule r)', "rule x was not judged"]
+    assert answer["auditAnnotations"] == {"audit": "spec: is wrong (TG2, rule r); spec: is wrong (TG3, rule r)"}
 
 
-def test_a_warning_says_why_once() -> None:
+def test_the_reason_of_a_rule_is_in_its_first_warning_only() -> None:
     verdict = Verdict(warnings=(problem(1), problem(2)))
-    said = response(
+    answer = decode_response(
         encode_rule_response(ResponseSubject(CHANGE, {"r": "refused from Monday on"}), verdict, Phase.VALIDATING)
     )
-    assert said["warnings"] == [
+    assert answer["warnings"] == [
         'Pod "p": spec: is wrong (TG1, rule r: refused from Monday on)',
         'Pod "p": spec: is wrong (TG2, rule r)',
     ]
 
 
-def test_control_characters_do_not_cost_the_user_a_warning() -> None:
+def test_control_characters_in_a_warning_are_removed() -> None:
     verdict = Verdict(warnings=(problem(message="a\nb\x1b[31mc\x7fd"),))
-    (warning,) = response(encode_rule_response(MATTER, verdict, Phase.VALIDATING))["warnings"]
+    (warning,) = decode_response(encode_rule_response(SUBJECT, verdict, Phase.VALIDATING))["warnings"]
     assert warning == 'Pod "p": spec: a b [31mc d (TG1, rule r)'
 
 
-def test_many_short_warnings_fill_the_room_there_is_and_the_rest_is_counted() -> None:
+def test_many_short_warnings_fill_the_limit_and_the_rest_is_counted() -> None:
     verdict = Verdict(warnings=tuple(problem(message="x" * 80) for _ in range(100)))
-    warnings = response(encode_rule_response(MATTER, verdict, Phase.VALIDATING))["warnings"]
+    warnings = decode_response(encode_rule_response(SUBJECT, verdict, Phase.VALIDATING))["warnings"]
     assert 3900 < sum(map(len, warnings)) <= 4096
     assert warnings[-1].startswith(f"and {100 - len(warnings) + 1} more ")
 
 
 @given(st.lists(st.text(max_size=3000), max_size=30))
 @settings(max_examples=examples(60))
-def test_warnings_always_stay_below_the_size_at_which_they_would_be_cut(texts: list[str]) -> None:
+def test_warnings_always_stay_below_the_limit_of_the_api_server(texts: list[str]) -> None:
     verdict = Verdict(warnings=tuple(problem(message=text) for text in texts))
-    said = response(encode_rule_response(MATTER, verdict, Phase.VALIDATING)).get("warnings", [])
-    assert sum(map(len, said)) <= 4096
-    assert not any(ord(char) < 32 for warning in said for char in warning)
-    if len(said) < len(texts):
-        assert said[-1].startswith(f"and {len(texts) - len(said) + 1} more")
+    answer = decode_response(encode_rule_response(SUBJECT, verdict, Phase.VALIDATING)).get("warnings", [])
+    assert sum(map(len, answer)) <= 4096
+    assert not any(ord(char) < 32 for warning in answer for char in warning)
+    if len(answer) < len(texts):
+        assert answer[-1].startswith(f"and {len(texts) - len(answer) + 1} more")
 
 
-def test_busy_sends_the_client_away_for_a_moment_inside_the_answer() -> None:
-    said = response(
-        encode_response(MATTER, Verdict(), Phase.VALIDATING, create_retry_status(CHANGE, 1, "cap gpus: wait"))
+def test_a_retry_response_has_status_429_and_the_delay() -> None:
+    answer = decode_response(
+        encode_response(SUBJECT, Verdict(), Phase.VALIDATING, create_retry_status(CHANGE, 1, "cap gpus: wait"))
     )
-    assert said["status"]["code"] == 429
-    assert said["status"]["details"]["retryAfterSeconds"] == 1
+    assert answer["status"]["code"] == 429
+    assert answer["status"]["details"]["retryAfterSeconds"] == 1

@@ -1,4 +1,4 @@
-"""The webhook configurations: what the API server is told to send, and where to."""
+"""The webhook configurations: the requests that the API server sends, and their target."""
 
 import base64
 import json
@@ -14,22 +14,22 @@ from webhook.admission.webhook_configuration import ServiceTarget, UrlTarget, cr
 SERVICE = ServiceTarget("gates", "gate", 8443)
 
 
-def entries(**asked: Any) -> list[dict[str, Any]]:
-    """Every webhook of both configurations."""
+def list_webhooks(**options: Any) -> list[dict[str, Any]]:
+    """Return every webhook of both configurations."""
     return [
         webhook
-        for configuration in create_webhook_configurations(SERVICE, **asked)
+        for configuration in create_webhook_configurations(SERVICE, **options)
         for webhook in configuration["webhooks"]
     ]
 
 
-def judging(webhooks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those that are asked for a verdict: of namespaces and scales the gate is only told."""
+def select_evaluating(webhooks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the webhooks that evaluate objects; those of namespaces and scales only update ledgers."""
     return [webhook for webhook in webhooks if not webhook["name"].startswith(("namespaces.", "scales."))]
 
 
-def sent(webhooks: list[dict[str, Any]]) -> set[tuple[str, str, str, str]]:
-    """What their rules name: group, resource with subresource, operation, scope."""
+def list_sent_requests(webhooks: list[dict[str, Any]]) -> set[tuple[str, str, str, str]]:
+    """Return group, resource with subresource, operation and scope of each rule of the webhooks."""
     return {
         (group, resource, operation, rule["scope"])
         for rule in chain.from_iterable(webhook["rules"] for webhook in webhooks)
@@ -39,7 +39,7 @@ def sent(webhooks: list[dict[str, Any]]) -> set[tuple[str, str, str, str]]:
     }
 
 
-def test_the_names_tell_phase_and_part() -> None:
+def test_the_names_contain_phase_and_part() -> None:
     mutating, validating = create_webhook_configurations(SERVICE)
     assert (mutating["kind"], validating["kind"]) == ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
     assert {each["apiVersion"] for each in (mutating, validating)} == {"admissionregistration.k8s.io/v1"}
@@ -58,8 +58,8 @@ def test_the_names_tell_phase_and_part() -> None:
     ]
 
 
-def test_exactly_what_is_judged_is_sent() -> None:
-    """Each resource with its subresources, which are never created, and nothing else: no lease, no event, no status."""
+def test_exactly_the_evaluated_requests_are_sent() -> None:
+    """Compare with each resource and its subresources, which are never created: no lease, no event, no status."""
     expected = {
         (group, f"{found.plural}/{part}".rstrip("/"), operation, "Cluster" if kind == "Node" else "Namespaced")
         for (group, kind), found in REVIEW_TARGETS.items()
@@ -67,30 +67,30 @@ def test_exactly_what_is_judged_is_sent() -> None:
         for operation in (("UPDATE",) if part else ("CREATE", "UPDATE"))
     }
     for configuration in create_webhook_configurations(SERVICE):
-        assert sent(judging(configuration["webhooks"])) == expected
+        assert list_sent_requests(select_evaluating(configuration["webhooks"])) == expected
     assert ("", "pods/resize", "UPDATE", "Namespaced") in expected
     assert len(expected) == 2 * len(REVIEW_TARGETS) + 3
 
 
-def test_nothing_is_sent_twice() -> None:
-    """Two webhooks that speak of one request would both be asked about it."""
+def test_no_request_is_sent_twice() -> None:
+    """Count the requests of all webhooks: two that match the same request would both be called."""
     for configuration in create_webhook_configurations(SERVICE):
-        apart = [sent([webhook]) for webhook in configuration["webhooks"]]
-        assert sum(map(len, apart)) == len(set().union(*apart))
+        requests_by_webhook = [list_sent_requests([webhook]) for webhook in configuration["webhooks"]]
+        assert sum(map(len, requests_by_webhook)) == len(set().union(*requests_by_webhook))
 
 
-def test_of_what_is_created_no_condition_is_looked_at_in_the_validating_phase() -> None:
-    """The API server takes objects apart for conditions; of a create only whether it may be mended is worth that."""
+def test_creates_have_no_match_condition_in_the_validating_phase() -> None:
+    """Expect one condition for creates, because the API server converts the object for each condition."""
     mutating, validating = (configuration["webhooks"] for configuration in create_webhook_configurations(SERVICE))
     for webhooks, expected in ((mutating, ["may-be-mended"]), (validating, [])):
-        created = [each for each in webhooks if ("", "pods", "CREATE", "Namespaced") in sent([each])]
+        created = [each for each in webhooks if ("", "pods", "CREATE", "Namespaced") in list_sent_requests([each])]
         assert [[condition["name"] for condition in each.get("matchConditions", [])] for each in created] == [expected]
-        assert {operation for _, _, operation, _ in sent(created)} == {"CREATE"}
+        assert {operation for _, _, operation, _ in list_sent_requests(created)} == {"CREATE"}
 
 
-def test_nothing_is_sent_that_the_gate_passes_over() -> None:
+def test_every_sent_request_is_evaluated_by_the_gate() -> None:
     kinds = {found.plural: kind for (_, kind), found in REVIEW_TARGETS.items()}
-    for group, resource, operation, _ in sent(judging(entries())):
+    for group, resource, operation, _ in list_sent_requests(select_evaluating(list_webhooks())):
         plural, _, part = resource.partition("/")
         assert (
             find_review_target(AdmissionRequest(kinds[plural], operation, b"{}", group=group, subresource=part))
@@ -98,24 +98,24 @@ def test_nothing_is_sent_that_the_gate_passes_over() -> None:
         )
 
 
-def test_a_cluster_may_register_nodes_while_the_gate_is_away() -> None:
+def test_a_cluster_can_register_nodes_while_the_gate_is_down() -> None:
     for policy in ("Fail", "Ignore"):
-        for webhook in entries(failure_policy=policy):
-            told = webhook["name"].startswith(("nodes.", "namespaces.", "scales."))
-            assert webhook["failurePolicy"] == ("Ignore" if told else policy)
+        for webhook in list_webhooks(failure_policy=policy):
+            may_be_ignored = webhook["name"].startswith(("nodes.", "namespaces.", "scales."))
+            assert webhook["failurePolicy"] == ("Ignore" if may_be_ignored else policy)
 
 
-def test_of_namespaces_the_gate_is_told_when_their_labels_change() -> None:
-    (webhook,) = (each for each in entries() if each["name"].startswith("namespaces."))
-    assert sent([webhook]) == {("", "namespaces", "UPDATE", "Cluster")}
+def test_namespace_updates_are_sent_if_labels_change() -> None:
+    (webhook,) = (each for each in list_webhooks() if each["name"].startswith("namespaces."))
+    assert list_sent_requests([webhook]) == {("", "namespaces", "UPDATE", "Cluster")}
     assert [each["expression"] for each in webhook["matchConditions"]] == [
         "object.metadata.?labels != oldObject.metadata.?labels"
     ]
 
 
-def test_of_workloads_that_are_scaled_the_gate_is_told_when_they_ask_for_more() -> None:
-    (webhook,) = (each for each in entries() if each["name"].startswith("scales."))
-    assert sent([webhook]) == {
+def test_scale_requests_are_sent_if_replicas_increase() -> None:
+    (webhook,) = (each for each in list_webhooks() if each["name"].startswith("scales."))
+    assert list_sent_requests([webhook]) == {
         (group, f"{plural}/scale", "UPDATE", "Namespaced")
         for group, plural in [
             ("apps", "deployments"),
@@ -129,18 +129,18 @@ def test_of_workloads_that_are_scaled_the_gate_is_told_when_they_ask_for_more() 
     ]
 
 
-def test_what_is_scaled_is_a_kind_that_is_judged() -> None:
+def test_every_scalable_kind_is_evaluated() -> None:
     assert {(group, kind): plural for (group, plural), kind in SCALABLE_KINDS.items()}.items() <= {
         key: found.plural for key, found in REVIEW_TARGETS.items()
     }.items()
 
 
-def test_the_gate_does_not_stand_in_its_own_way() -> None:
-    told = [each for each in entries(own_namespace="gates") if each["name"].startswith("scales.")]
-    for webhook in judging(entries(own_namespace="gates")) + told:
+def test_the_gate_excludes_its_own_namespace_and_kube_system() -> None:
+    scales = [each for each in list_webhooks(own_namespace="gates") if each["name"].startswith("scales.")]
+    for webhook in select_evaluating(list_webhooks(own_namespace="gates")) + scales:
         if webhook["name"].startswith("nodes."):
             assert "namespaceSelector" not in webhook
-            assert sent([webhook]) == {
+            assert list_sent_requests([webhook]) == {
                 ("", "nodes", "CREATE", "Cluster"),
                 ("", "nodes", "UPDATE", "Cluster"),
                 ("", "nodes/status", "UPDATE", "Cluster"),
@@ -155,7 +155,7 @@ def test_the_gate_does_not_stand_in_its_own_way() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reached", "token", "clients"),
+    ("target", "token", "clients"),
     [
         (
             SERVICE,
@@ -181,26 +181,28 @@ def test_the_gate_does_not_stand_in_its_own_way() -> None:
     ],
 )
 def test_the_gate_is_reached_by_service_or_by_url(
-    reached: ServiceTarget | UrlTarget, token: str, clients: list[dict[str, Any]]
+    target: ServiceTarget | UrlTarget, token: str, clients: list[dict[str, Any]]
 ) -> None:
-    for configuration, client in zip(create_webhook_configurations(reached, token=token), clients, strict=True):
-        assert [webhook["clientConfig"] for webhook in judging(configuration["webhooks"])] == [client] * 3
+    for configuration, client in zip(create_webhook_configurations(target, token=token), clients, strict=True):
+        assert [webhook["clientConfig"] for webhook in select_evaluating(configuration["webhooks"])] == [client] * 3
 
 
-def test_the_authorities_are_given_in_base64() -> None:
+def test_the_ca_bundle_is_encoded_in_base64() -> None:
     pem = b"-----BEGIN CERTIFICATE-----\n"
-    assert [base64.b64decode(webhook["clientConfig"]["caBundle"]) for webhook in entries(ca_bundle=pem)] == [pem] * 8
-    assert not any("caBundle" in webhook["clientConfig"] for webhook in entries())
+    assert [base64.b64decode(webhook["clientConfig"]["caBundle"]) for webhook in list_webhooks(ca_bundle=pem)] == [
+        pem
+    ] * 8
+    assert not any("caBundle" in webhook["clientConfig"] for webhook in list_webhooks())
 
 
-def test_only_what_mutates_is_asked_again() -> None:
+def test_only_mutating_webhooks_are_reinvoked() -> None:
     mutating, validating = create_webhook_configurations(SERVICE)
     assert [webhook["reinvocationPolicy"] for webhook in mutating["webhooks"]] == ["IfNeeded"] * 3
     assert not any("reinvocationPolicy" in webhook for webhook in validating["webhooks"])
 
 
-def test_every_webhook_says_how_it_is_asked() -> None:
-    for webhook in entries():
+def test_every_webhook_has_the_required_settings() -> None:
+    for webhook in list_webhooks():
         assert webhook["matchPolicy"] == "Equivalent"
         assert webhook["sideEffects"] == "NoneOnDryRun"
         assert webhook["timeoutSeconds"] == 5
@@ -208,7 +210,7 @@ def test_every_webhook_says_how_it_is_asked() -> None:
 
 
 def test_the_configurations_are_plain_objects_that_share_nothing() -> None:
-    """Whoever changes one entry changes no other."""
+    """Change one webhook and expect all others unchanged."""
     mutating, validating = create_webhook_configurations(SERVICE, ca_bundle=b"x")
     assert json.loads(json.dumps([mutating, validating])) == [mutating, validating]
     before = json.dumps(mutating["webhooks"][1])

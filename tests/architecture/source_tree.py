@@ -50,7 +50,7 @@ class Module:
 
     @cached_property
     def comments(self) -> list[tuple[int, str]]:
-        """Line and text of each comment; what a linter is told is not part of it."""
+        """Line and text of each comment, with directives to linters."""
         tokens = tokenize.generate_tokens(io.StringIO(self.text).readline)
         return [(token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT]
 

@@ -12,8 +12,8 @@ _MAX_MODULE_LINES = 400
 _MAX_FUNCTION_LINES = 50
 _RUN_BY_NAME = {"webhook/server/https/certificate_trial.py"}  # started with -m, so that nothing imports it
 _LAZY_IMPORTS = {
-    "webhook/cli/": "tests/cli/test_command.py holds which modules a command does not load",
-    "webhook/server/serve.py": "tests/server/test_start.py holds that a gate without a cluster loads no client",
+    "webhook/cli/": "tests/cli/test_command.py has the modules that a command does not load",
+    "webhook/server/serve.py": "tests/server/test_start.py shows that a gate without a cluster loads no client",
     "webhook/kube/config.py": "tests/cli/test_command.py: the official client takes 0.7 s to load",
 }
 

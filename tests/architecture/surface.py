@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from tests.logged_events import logged
-from tests.server.every_metric import every_metric
+from tests.logged_events import list_logged_events
+from tests.server.all_metrics import list_metrics
 from webhook.cli.app import root
 from webhook.cli.output.code_catalog import ALL_CODES
 from webhook.server.settings.table import OPTIONS
@@ -22,13 +22,13 @@ PATH = Path(__file__).parent / "surface.json"
 
 
 def list_surface() -> dict[str, Any]:
-    """Return every name that users see, by what it is."""
+    """Return every name that users see, by its kind."""
     version = create_crd()["spec"]["versions"][0]
     return {
         "flags": {name: sorted(flags) for name, flags in sorted(_flags(root, "tallygate"))},
         "settings": sorted(option.name for option in OPTIONS),
-        "metrics": {name: sorted(labels) for name, labels in sorted(every_metric().items())},
-        "log events": {event: sorted(levels) for event, levels in sorted(logged().items())},
+        "metrics": {name: sorted(labels) for name, labels in sorted(list_metrics().items())},
+        "log events": {event: sorted(levels) for event, levels in sorted(list_logged_events().items())},
         "codes": {code.number: code.slug for code in ALL_CODES},
         "CapLedger fields": sorted(_fields(version["schema"]["openAPIV3Schema"], "")),
         "CapLedger columns": [column["name"] for column in version["additionalPrinterColumns"]],

@@ -8,7 +8,7 @@ _MAX_MODULES = {"create": 44, "predict": 50, "policy-edit": 25, "ledger-write": 
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_path_enters_at_most_so_many_modules(name: str) -> None:
+def test_a_path_enters_no_more_modules_than_its_limit(name: str) -> None:
     modules = run_cold(name)
     assert len(set(modules)) == len(modules)
     assert len(modules) <= _MAX_MODULES[name], "\n".join(modules)

@@ -5,9 +5,9 @@ from webhook.audit.audit_findings import AuditFinding, ObjectRef
 from webhook.policy.model import Enforcement
 
 
-def finding(
-    name: str, enforcement: Enforcement = Enforcement.DENY, home: str = "team-a", message: str = "too much"
+def create_finding(
+    name: str, enforcement: Enforcement = Enforcement.DENY, namespace: str = "team-a", message: str = "too much"
 ) -> AuditFinding:
-    """A finding about a pod of this name."""
+    """Return a finding about the pod with this name."""
     problem = Problem("spec", "TG101", Reason.INVALID, message, rule="whole")
-    return AuditFinding(ObjectRef("v1", "Pod", home, name, f"uid-{name}"), enforcement, problem, home)
+    return AuditFinding(ObjectRef("v1", "Pod", namespace, name, f"uid-{name}"), enforcement, problem, namespace)

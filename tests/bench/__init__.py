@@ -1,4 +1,4 @@
-"""Benchmarks: figures beside what one would use instead, in one run. Not tests: nothing here passes or fails.
+"""Benchmarks: figures of tallygate and of its alternatives, in one run. They are no tests: none passes or fails.
 
-`make bench` runs them all; docs/performance.md holds the figures of one run, and how they were taken.
+`make bench` runs them all; docs/performance.md has the figures of one run and the method.
 """

@@ -1,28 +1,28 @@
-"""`python -m tests.bench [NAME …]`: measure, print tables in Markdown; what there is stands in the table below."""
+"""`python -m tests.bench [NAME …]`: run the named benchmarks, or all, and print tables in Markdown."""
 
 import sys
 
-from tests.bench import decisions, headroom, pipeline, placing, relaying, rooms
-from tests.bench.auditing import measure as auditing
-from tests.bench.cluster import measure
+from tests.bench import decisions, headroom, pipeline, relay, schedulability, scheduling
+from tests.bench.audit import audit_bench
+from tests.bench.cluster import informer_bench
 
 _BENCHES = {
-    "auditing": auditing.main,
-    "cluster": measure.main,
+    "audit": audit_bench.main,
+    "cluster": informer_bench.main,
     "decisions": decisions.main,
     "headroom": headroom.main,
     "pipeline": pipeline.main,
-    "placing": placing.main,
-    "relaying": relaying.main,
-    "rooms": rooms.main,
+    "scheduling": scheduling.main,
+    "relay": relay.main,
+    "schedulability": schedulability.main,
 }
 
 
 def main(names: list[str]) -> int:
-    """Run the benches named, or all."""
+    """Run the named benchmarks, or all."""
     unknown = [name for name in names if name not in _BENCHES]
     if unknown:
-        print(f"no bench called {unknown[0]}: there are {', '.join(_BENCHES)}", file=sys.stderr)
+        print(f"there is no benchmark {unknown[0]}; the names are {', '.join(_BENCHES)}", file=sys.stderr)
         return 2
     for name in names or _BENCHES:
         print(f"\n## {name}\n")

@@ -1,4 +1,4 @@
-"""The webhook that somebody writes in an afternoon: a Flask view that parses the review and allows it.
+"""A minimal webhook: a Flask view that parses the review and allows it.
 
 `python -m tests.bench.bare FOLDER [THREADS]` serves it by granian as granian's own command does, with one worker, the
 certificate in the folder, and granian's defaults: no rule, no log, no metric. THREADS is the number of threads that run
@@ -19,7 +19,7 @@ app = Flask(__name__)
 
 @app.post("/v1/admit/validate")
 def validate() -> ResponseReturnValue:
-    """Allow."""
+    """Allow the request."""
     review = request.get_json()
     return {
         "apiVersion": "admission.k8s.io/v1",

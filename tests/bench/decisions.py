@@ -1,10 +1,10 @@
-"""Decisions in process: what one review costs, and what a thousand rules add to it."""
+"""Decisions in process: the cost of one review with few rules and with a thousand."""
 
 import itertools
 import statistics
 import time
 
-from tests.bench.compared import REVIEW
+from tests.bench.comparison import REVIEW
 from webhook.admission.request import Phase
 from webhook.gate.gate import Gate
 from webhook.policy.load import SHIPPED_POLICIES, load_policies
@@ -29,16 +29,16 @@ spec: {namespaces: {include: ["*"]}, hard: {nvidia.com/gpu: 1000000000}}
 """
 
 
-def policies(text: str) -> PolicySet:
-    """The policies of a text."""
+def parse_policies(text: str) -> PolicySet:
+    """Return the policies of a text."""
     return parse([("bench.yaml", text.encode())]).policies
 
 
-def gate(in_force: PolicySet) -> Gate:
-    """A gate with the memory ledger."""
+def create_gate(policies: PolicySet) -> Gate:
+    """Return a gate with ledgers in memory."""
     nonces = map(str, itertools.count())
     return Gate(
-        policies=lambda: in_force,
+        policies=lambda: policies,
         namespaces=UnknownNamespaces(),
         ledgers=MemoryLedgers(),
         monotonic=time.monotonic,
@@ -46,15 +46,15 @@ def gate(in_force: PolicySet) -> Gate:
     )
 
 
-def microseconds(measured: Gate, body: bytes, rounds: int = 7, reviews: int = 4000) -> float:
-    """What one review costs: the median of several rounds."""
-    taken: list[float] = []
+def measure_review(measured: Gate, body: bytes, rounds: int = 7, reviews: int = 4000) -> float:
+    """Return the microseconds of one review: the median of several rounds."""
+    times: list[float] = []
     for _ in range(rounds):
-        begun = time.perf_counter()
+        started_at = time.perf_counter()
         for _ in range(reviews):
             measured.admit(body, Phase.VALIDATING, 1e12)
-        taken.append((time.perf_counter() - begun) / reviews * 1e6)
-    return statistics.median(taken)
+        times.append((time.perf_counter() - started_at) / reviews * 1e6)
+    return statistics.median(times)
 
 
 def main() -> None:
@@ -62,12 +62,12 @@ def main() -> None:
     body = REVIEW.read_bytes()
     sets = {
         "shipped policies": load_policies([SHIPPED_POLICIES]).policies,
-        "10 rules": policies("---".join(_RULE.format(number=number) for number in range(10))),
-        "1,000 rules": policies("---".join(_RULE.format(number=number) for number in range(1000))),
-        "a cap (memory ledger, one pod again and again)": policies(_CAP),
+        "10 rules": parse_policies("---".join(_RULE.format(number=number) for number in range(10))),
+        "1,000 rules": parse_policies("---".join(_RULE.format(number=number) for number in range(1000))),
+        "a cap (memory ledger, one pod again and again)": parse_policies(_CAP),
     }
-    costs = {label: microseconds(gate(in_force), body) for label, in_force in sets.items()}
-    print("| in force | µs a review | decisions/s in one thread |")
+    costs = {label: measure_review(create_gate(policies), body) for label, policies in sets.items()}
+    print("| policies | µs a review | decisions/s in one thread |")
     print("| --- | ---: | ---: |")
     for label, cost in costs.items():
         print(f"| {label} | {cost:.1f} | {1e6 / cost:,.0f} |")

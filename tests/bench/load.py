@@ -1,4 +1,4 @@
-"""Load from wrk: how many requests a second, and how long one takes."""
+"""Load from wrk: requests per second and their latency."""
 
 import json
 import shutil
@@ -6,7 +6,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.bench.servers import Running
+from tests.bench.servers import RunningServer
 
 _SCRIPT = """
 wrk.method = "POST"
@@ -24,8 +24,8 @@ end
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """One run: requests a second, latencies and processor time of the server in microseconds, failed requests."""
+class LoadResult:
+    """One run: requests per second, latencies and processor time of the server in microseconds, failed requests."""
 
     per_second: float
     p50: int
@@ -34,11 +34,11 @@ class Measured:
     failed: int
 
 
-def wrk() -> str:
-    """Where wrk is.
+def find_wrk() -> str:
+    """Return the path of wrk.
 
     Raises:
-        SystemExit: it is not there.
+        SystemExit: if wrk is missing.
     """
     found = shutil.which("wrk")
     if not found:
@@ -46,20 +46,20 @@ def wrk() -> str:
     return found
 
 
-def run(server: Running, connections: int, seconds: int, body: Path, folder: Path) -> Measured:
-    """Post the body to `/v1/admit/validate` over so many keep-alive TLS connections."""
+def run_load(server: RunningServer, connections: int, seconds: int, body: Path, folder: Path) -> LoadResult:
+    """Post the body to `/v1/admit/validate` over this number of keep-alive TLS connections."""
     script = folder / "post.lua"
     script.write_text(_SCRIPT.format(body=body))
     url = f"https://127.0.0.1:{server.port}/v1/admit/validate"
     before = server.cpu_seconds()
-    command = [wrk(), "-t1", f"-c{connections}", f"-d{seconds}s", "-s", str(script), url]
+    command = [find_wrk(), "-t1", f"-c{connections}", f"-d{seconds}s", "-s", str(script), url]
     out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout  # noqa: S603  # wrk, our arguments
     cpu = server.cpu_seconds() - before
-    said = json.loads(out.splitlines()[-1])
-    return Measured(
-        per_second=said["requests"] * 1e6 / said["microseconds"],
-        p50=said["p50"],
-        p99=said["p99"],
-        cpu=cpu * 1e6 / max(said["requests"], 1),
-        failed=said["failed"],
+    report = json.loads(out.splitlines()[-1])
+    return LoadResult(
+        per_second=report["requests"] * 1e6 / report["microseconds"],
+        p50=report["p50"],
+        p99=report["p99"],
+        cpu=cpu * 1e6 / max(report["requests"], 1),
+        failed=report["failed"],
     )

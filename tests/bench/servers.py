@@ -1,4 +1,4 @@
-"""Start a server, and read its processor time and memory: tallygate, or the Flask view that is compared with it."""
+"""Servers under load: start one, and read its processor time and memory."""
 
 import os
 import re
@@ -23,19 +23,19 @@ _PSS = re.compile(r"^Pss: +(\d+) kB$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
-    """A server under load: its process and port, and how long it took until it accepted (seconds)."""
+class RunningServer:
+    """A server under load: its process, its port, and the seconds until it accepted connections."""
 
     pid: int
     port: int
     started_in: float
 
     def cpu_seconds(self) -> float:
-        """Processor time so far, of all its threads and of its worker processes."""
+        """Return the processor time so far, of all its threads and of its worker processes."""
         return sum(int(fields[11]) + int(fields[12]) for _, fields in self._stats()) / _TICKS
 
     def pss_mib(self) -> float:
-        """Memory in use now, of the process and its workers (PSS, /proc/PID/smaps_rollup).
+        """Return the memory in use now, of the process and its workers (PSS, /proc/PID/smaps_rollup).
 
         A page that several processes share is divided among them. RSS counts it in each of them, and so takes a server
         with workers for larger than it is.
@@ -44,9 +44,9 @@ class Running:
         return sum(int(kib) for rollup in rollups for kib in _PSS.findall(rollup)) / 2**10
 
     def _stats(self) -> Iterator[tuple[int, list[str]]]:
-        """The process and its children: the id of each, and the fields of `/proc/PID/stat` from the state on."""
+        """Yield the id of the process and of its children, and the fields of `/proc/PID/stat` from the state on."""
         for path in Path("/proc").glob("[0-9]*/stat"):
-            with suppress(FileNotFoundError, ProcessLookupError):  # another process that ends just now
+            with suppress(FileNotFoundError, ProcessLookupError):  # of a process that ends just now
                 pid, _, fields = path.read_text().rpartition(")")
                 split = fields.split()
                 number = int(pid.split()[0])
@@ -54,35 +54,35 @@ class Running:
                     yield number, split
 
 
-def certificate(folder: Path) -> None:
-    """A certificate for the loopback address, in the layout of `tallygate certs issue`."""
+def issue_certificate(folder: Path) -> None:
+    """Write a certificate for the loopback address, in the layout of `tallygate certs issue`."""
     issue(folder, parse_names(["127.0.0.1", "localhost"]), datetime.now(UTC))
 
 
 @contextmanager
-def serving(arguments: Sequence[str]) -> Iterator[Running]:
-    """Run a server until the block ends. It says its port in its log, a pipe that is read as a container's is."""
-    begun = time.monotonic()
+def run_server(arguments: Sequence[str]) -> Iterator[RunningServer]:
+    """Run a server until the block ends. It logs its port; its log is a pipe that is read, as a container's is."""
+    started_at = time.monotonic()
     process = subprocess.Popen([sys.executable, *arguments], stderr=subprocess.PIPE)  # noqa: S603  # our own modules
     assert process.stderr
     try:
-        port = _port(process.stderr)
+        port = _read_port(process.stderr)
         threading.Thread(target=_drain, args=(process.stderr,), daemon=True).start()
-        while not accepts(port):
+        while not accepts_connections(port):
             time.sleep(0.002)
-        yield Running(process.pid, port, time.monotonic() - begun)
+        yield RunningServer(process.pid, port, time.monotonic() - started_at)
     finally:
         process.terminate()
         process.wait(60)
 
 
-def _port(log: IO[bytes]) -> int:
-    said: list[bytes] = []
+def _read_port(log: IO[bytes]) -> int:
+    lines: list[bytes] = []
     for line in log:
         if found := _PORT.search(line):
             return int(found[1])
-        said.append(line)
-    raise RuntimeError(f"the server did not start:\n{b''.join(said).decode()}")
+        lines.append(line)
+    raise RuntimeError(f"the server did not start:\n{b''.join(lines).decode()}")
 
 
 def _drain(log: IO[bytes]) -> None:
@@ -90,7 +90,7 @@ def _drain(log: IO[bytes]) -> None:
         pass
 
 
-def accepts(port: int) -> bool:
-    """Whether somebody accepts connections at this port of the loopback address."""
+def accepts_connections(port: int) -> bool:
+    """Return whether a server accepts connections at this port of the loopback address."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0

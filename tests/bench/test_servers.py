@@ -3,15 +3,15 @@
 import subprocess
 import sys
 
-from tests.bench.servers import Running
+from tests.bench.servers import RunningServer
 
 _MIB = 64
 _FORKED = f"""
 import os, sys
 pages = bytearray(os.urandom(1 << 20) * {_MIB})
-ready, told = os.pipe()
+ready, notify = os.pipe()
 if os.fork() == 0:
-    os.write(told, b"!")
+    os.write(notify, b"!")
     os.read(0, 1)
     os._exit(0)
 os.read(ready, 1)
@@ -26,6 +26,6 @@ def test_a_page_that_a_worker_shares_with_its_parent_counts_once() -> None:
         assert process.stdin
         assert process.stdout
         assert process.stdout.readline() == b"ready\n"
-        found = Running(process.pid, 0, 0.0).pss_mib()
+        mib = RunningServer(process.pid, 0, 0.0).pss_mib()
         process.stdin.close()
-    assert _MIB < found < 1.5 * _MIB
+    assert _MIB < mib < 1.5 * _MIB

@@ -1,7 +1,6 @@
-"""A small HTTPS server that speaks as much of an API server as certificates need, and refuses on demand.
+"""A small HTTPS server with the part of the Kubernetes API that certificates need, and with responses set by a test.
 
-What a real one does is shown in e2e/test_publish.py and e2e/test_certificates_kept.py; this one gives the answers that
-a real one rarely gives.
+The suite in e2e/ uses real API servers; this one gives the responses that a real one rarely gives.
 """
 
 import json
@@ -23,116 +22,117 @@ import yaml
 from certs.certificate_names import parse_names
 from certs.renewal import issue
 
-_LONGEST_FLOOD = 256 << 20  # bytes, so that whoever reads all fails a case and not the machine
+_MAX_ENDLESS_BYTES = 256 << 20  # so that a client that reads everything fails its case and not the machine
 _PREFIX = "/apis/admissionregistration.k8s.io/v1/"
 
 
 @dataclass
-class Api:
-    """Its objects by path, how often somebody else writes one before a patch arrives, and what it answers instead.
+class CertificateApiServer:
+    """The objects by path, the received requests, and the responses that a test has set.
 
-    `watchers` counts the watches under way, by the path of their object. Who changes `objects` by hand
-    says so by `tell`. `asked` are the paths and headers that came, over so many `connections`. `headers` are said with
-    each answer, in the place of what is said else, and of each the last `withheld` bytes do not come. Where there is a
-    `flood`, that is the body, again and again for as long as it is taken: `flooded` is how much was, and `flooding`
-    whether it still is.
+    `watchers` counts the open watches by the path of their object; a test that changes `objects` calls
+    `notify_watchers`.
+    `conflicting_writes` is the number of writes by another client, each just before a patch. `fixed_response` replaces
+    every response. `headers` override those of each response, whose last `withheld_bytes` bytes are not sent.
+    `endless_body` is sent repeatedly for as long as the client reads: `endless_bytes_sent` counts its bytes, and
+    `is_sending_endless` is true meanwhile.
     """
 
     objects: dict[str, dict[str, Any]] = field(default_factory=dict)
     watchers: Counter[str] = field(default_factory=Counter)
-    news: threading.Condition = field(default_factory=threading.Condition)
-    is_over: bool = False
+    condition: threading.Condition = field(default_factory=threading.Condition)
+    is_stopped: bool = False
     may_watch: bool = True
-    rivals: int = 0
-    refusal: tuple[int, bytes] | None = None
-    requests: list[str] = field(default_factory=list)
-    asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    conflicting_writes: int = 0
+    fixed_response: tuple[int, bytes] | None = None
+    methods: list[str] = field(default_factory=list)
+    requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     connections: int = 0
-    withheld: int = 0
+    withheld_bytes: int = 0
     headers: dict[str, str] = field(default_factory=dict)
-    flood: bytes = b""
-    flooded: int = 0
-    flooding: bool = False
+    endless_body: bytes = b""
+    endless_bytes_sent: int = 0
+    is_sending_endless: bool = False
 
     def add(self, kind: str, name: str, webhooks: list[dict[str, Any]]) -> dict[str, Any]:
-        """Store a configuration."""
+        """Store a webhook configuration, and return it."""
         made = {"kind": kind, "metadata": {"name": name, "resourceVersion": "1"}, "webhooks": webhooks}
         self.objects[f"{_PREFIX}{kind.lower()}s/{name}"] = made
         return made
 
     def answer(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
-        """Code and body."""
-        self.requests.append(method)
-        if self.refusal is not None:
-            return self.refusal
-        code, said = self._done(method, path, body)
-        self.tell()
-        return code, said
+        """Return the status and the body of the response to a request."""
+        self.methods.append(method)
+        if self.fixed_response is not None:
+            return self.fixed_response
+        status, content = self._handle(method, path, body)
+        self.notify_watchers()
+        return status, content
 
-    def _done(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
+    def _handle(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
         if method == "POST":
-            return self._created(path, json.loads(body))
+            return self._create(path, json.loads(body))
         found = self.objects.get(path)
         if found is None:
-            return 404, _status("not found")
+            return 404, _encode_status("not found")
         if method == "PUT":
-            return self._replaced(path, found, json.loads(body))
-        if method == "PATCH" and not self._patched(found, json.loads(body)):
-            return 409, _status("the object has been modified")
+            return self._replace(path, found, json.loads(body))
+        if method == "PATCH" and not self._patch(found, json.loads(body)):
+            return 409, _encode_status("the object has been modified")
         return 200, json.dumps(found).encode()
 
-    def tell(self) -> None:
-        """Let those who watch see what there is now."""
-        with self.news:
-            self.news.notify_all()
+    def notify_watchers(self) -> None:
+        """Wake all watches, so that they report the current objects."""
+        with self.condition:
+            self.condition.notify_all()
 
-    def end(self) -> None:
-        """Break off all watches."""
-        self.is_over = True
-        self.tell()
+    def stop_watches(self) -> None:
+        """End all watches."""
+        self.is_stopped = True
+        self.notify_watchers()
 
-    def events(self, path: str) -> Iterator[bytes]:
-        """What a watch of one object is sent: how it is, and each time that it is another."""
+    def stream_events(self, path: str) -> Iterator[bytes]:
+        """Yield the watch events of one object: its current state, then every change."""
         seen, line = None, b""
-        with self.news:
+        with self.condition:
             self.watchers[path] += 1
         try:
-            while not self.is_over:
-                with self.news:
-                    self.news.wait_for(partial(self._is_another, path, seen))
+            while not self.is_stopped:
+                with self.condition:
+                    self.condition.wait_for(partial(self._has_changed, path, seen))
                     kind = "DELETED" if path not in self.objects else "MODIFIED" if seen else "ADDED"
-                    seen, line = self._version(path), json.dumps({"type": kind, "object": {}}).encode()
+                    seen, line = self._read_version(path), json.dumps({"type": kind, "object": {}}).encode()
                 yield line + b"\n"
         finally:
-            with self.news:
+            with self.condition:
                 self.watchers[path] -= 1
 
-    def _is_another(self, path: str, seen: str | None) -> bool:
-        return self.is_over or self._version(path) != seen
+    def _has_changed(self, path: str, seen: str | None) -> bool:
+        return self.is_stopped or self._read_version(path) != seen
 
-    def _version(self, path: str) -> str | None:
+    def _read_version(self, path: str) -> str | None:
         found = self.objects.get(path)
         return found["metadata"]["resourceVersion"] if found else None
 
-    def _created(self, path: str, sent: dict[str, Any]) -> tuple[int, bytes]:
+    def _create(self, path: str, sent: dict[str, Any]) -> tuple[int, bytes]:
         path = f"{path}/{sent['metadata']['name']}"
         if path in self.objects:
-            return 409, _status("already exists")
+            return 409, _encode_status("already exists")
         sent["metadata"]["resourceVersion"] = "1"
         self.objects[path] = sent
         return 201, json.dumps(sent).encode()
 
-    def _replaced(self, path: str, found: dict[str, Any], sent: dict[str, Any]) -> tuple[int, bytes]:
-        if sent["metadata"]["resourceVersion"] != found["metadata"]["resourceVersion"]:
-            return 409, _status("the object has been modified")
+    def _replace(self, path: str, stored: dict[str, Any], sent: dict[str, Any]) -> tuple[int, bytes]:
+        if sent["metadata"]["resourceVersion"] != stored["metadata"]["resourceVersion"]:
+            return 409, _encode_status("the object has been modified")
         self.objects[path] = sent
-        _count_up(sent)
+        _increase_version(sent)
         return 200, json.dumps(sent).encode()
 
-    def _patched(self, found: dict[str, Any], operations: list[dict[str, Any]]) -> bool:
-        if self.rivals:
-            self.rivals -= 1
-            _count_up(found)
+    def _patch(self, found: dict[str, Any], operations: list[dict[str, Any]]) -> bool:
+        if self.conflicting_writes:
+            self.conflicting_writes -= 1
+            _increase_version(found)
         version, *others = operations
         assert version["path"] == "/metadata/resourceVersion"
         if version["value"] != found["metadata"]["resourceVersion"]:
@@ -140,24 +140,24 @@ class Api:
         for each in others:
             _, webhooks, index, client, bundle = each["path"].split("/")
             found[webhooks][int(index)][client][bundle] = each["value"]
-        _count_up(found)
+        _increase_version(found)
         return True
 
 
-def _count_up(found: dict[str, Any]) -> None:
+def _increase_version(found: dict[str, Any]) -> None:
     found["metadata"]["resourceVersion"] = str(int(found["metadata"]["resourceVersion"]) + 1)
 
 
-def _status(message: str) -> bytes:
+def _encode_status(message: str) -> bytes:
     return json.dumps({"kind": "Status", "message": message}).encode()
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """One request."""
+    """The handler of one request."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # header and body are two writes, of which the second would wait 40 ms
-    api: Api
+    api: CertificateApiServer
 
     def setup(self) -> None:
         super().setup()
@@ -167,10 +167,10 @@ class _Handler(BaseHTTPRequestHandler):
         query = parse_qs(urlsplit(self.path).query)
         if "watch" not in query:
             self._answer()
-        elif self.api.may_watch and self.api.refusal is None:
-            self._tell(query["fieldSelector"][0].removeprefix("metadata.name="))
+        elif self.api.may_watch and self.api.fixed_response is None:
+            self._send_watch(query["fieldSelector"][0].removeprefix("metadata.name="))
         else:
-            self._say(*(self.api.refusal or (403, _status("may not watch"))))
+            self._send(*(self.api.fixed_response or (403, _encode_status("may not watch"))))
 
     def do_PATCH(self) -> None:
         self._answer()
@@ -182,49 +182,49 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer()
 
     def log_message(self, *_: object) -> None:
-        """Stay silent."""
+        """Log nothing."""
 
-    def _tell(self, name: str) -> None:
-        self._begin(200, {"Connection": "close"})
-        if self.api.flood:
-            self._flood()
+    def _send_watch(self, name: str) -> None:
+        self._send_headers(200, {"Connection": "close"})
+        if self.api.endless_body:
+            self._send_endless_body()
             return
-        with suppress(OSError):  # who watched has gone
-            for event in self.api.events(f"{urlsplit(self.path).path}/{name}"):
+        with suppress(OSError):  # the watch client has disconnected
+            for event in self.api.stream_events(f"{urlsplit(self.path).path}/{name}"):
                 self.wfile.write(event)
 
     def _answer(self) -> None:
         sent = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        self.api.asked.append((self.path, dict(self.headers)))
-        self._say(*self.api.answer(self.command, self.path.partition("?")[0], sent))
+        self.api.requests.append((self.path, dict(self.headers)))
+        self._send(*self.api.answer(self.command, self.path.partition("?")[0], sent))
 
-    def _say(self, code: int, body: bytes) -> None:
-        if self.api.flood:
-            self._begin(code, {"Connection": "close"})
-            self._flood()
+    def _send(self, code: int, body: bytes) -> None:
+        if self.api.endless_body:
+            self._send_headers(code, {"Connection": "close"})
+            self._send_endless_body()
             return
-        self._begin(code, {"Content-Length": str(len(body))})
-        self.wfile.write(body[: len(body) - self.api.withheld])
-        self.close_connection = bool(self.api.withheld)
+        self._send_headers(code, {"Content-Length": str(len(body))})
+        self.wfile.write(body[: len(body) - self.api.withheld_bytes])
+        self.close_connection = bool(self.api.withheld_bytes)
 
-    def _begin(self, code: int, headers: dict[str, str]) -> None:
+    def _send_headers(self, code: int, headers: dict[str, str]) -> None:
         self.send_response(code)
         for each in ({"Content-Type": "application/json"} | headers | self.api.headers).items():
             self.send_header(*each)
         self.end_headers()
 
-    def _flood(self) -> None:
-        self.api.flooding = True
-        with suppress(OSError):  # who asked has heard enough
-            while not self.api.is_over and self.api.flooded < _LONGEST_FLOOD:
-                self.wfile.write(self.api.flood)
-                self.api.flooded += len(self.api.flood)
-        self.api.flooding = False
+    def _send_endless_body(self) -> None:
+        self.api.is_sending_endless = True
+        with suppress(OSError):  # the client has disconnected
+            while not self.api.is_stopped and self.api.endless_bytes_sent < _MAX_ENDLESS_BYTES:
+                self.wfile.write(self.api.endless_body)
+                self.api.endless_bytes_sent += len(self.api.endless_body)
+        self.api.is_sending_endless = False
 
 
 @contextmanager
-def serving(api: Api, folder: Path) -> Iterator[Path]:
-    """Serve it on this machine; gives a kubeconfig that leads there."""
+def run_api_server(api: CertificateApiServer, folder: Path) -> Iterator[Path]:
+    """Serve an API on a local port, and yield the path of a kubeconfig for it."""
     issue(folder, parse_names(["127.0.0.1"]), datetime.now(UTC))
 
     handler = type("Handler", (_Handler,), {"api": api})
@@ -235,15 +235,15 @@ def serving(api: Api, folder: Path) -> Iterator[Path]:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
-            yield kubeconfig(folder, f"https://127.0.0.1:{server.server_port}")
+            yield write_kubeconfig(folder, f"https://127.0.0.1:{server.server_port}")
         finally:
-            api.end()
+            api.stop_watches()
             server.shutdown()
             thread.join()
 
 
-def kubeconfig(folder: Path, server: str, **cluster: str) -> Path:
-    """A kubeconfig for a server whose authority lies in a folder."""
+def write_kubeconfig(folder: Path, server: str, **cluster: str) -> Path:
+    """Write a kubeconfig for a server whose CA certificate is in a folder."""
     named = {"server": server, "certificate-authority": str(folder / "ca.crt"), **cluster}
     path = folder / "kubeconfig"
     path.write_text(

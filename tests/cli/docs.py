@@ -1,4 +1,4 @@
-"""The generated pages of documentation. `python -m tests.cli.docs` writes them; `test_docs` fails when they are old."""
+"""The generated pages of the documentation. `python -m tests.cli.docs` writes them; `test_docs` compares them."""
 
 import textwrap
 from collections.abc import Iterator
@@ -14,28 +14,28 @@ from webhook.cli.output import code_catalog
 DOCS = Path(__file__).parents[2] / "docs"
 
 _GROUPS = {
-    "TG0": ("Kubernetes", "What the API server's own validation refuses about resources, and what it lets through."),
-    "TG1": ("Rules", "What a ResourceRule refuses, in the cluster and in `tallygate check`."),
-    "TG2": ("Caps", "What a NamespaceCap refuses or warns of, and what a ResourceQuota will refuse."),
+    "TG0": ("Kubernetes", "What the API server's own validation rejects about resources, and what it accepts."),
+    "TG1": ("Rules", "What a ResourceRule denies, in the cluster and in `tallygate check`."),
+    "TG2": ("Caps", "What a NamespaceCap denies or warns of, and what a ResourceQuota will deny."),
     "TG3": ("Policy files", "What `tallygate lint` finds. Errors keep a set from being loaded."),
-    "TG4": ("Manifests", "What keeps `tallygate check` from checking a file, or makes the file mean something else."),
+    "TG4": ("Manifests", "What prevents `tallygate check` from checking a file, or changes the meaning of a file."),
 }
-_AS_IT_IS = "\b\n"
+_PREFORMATTED = "\b\n"
 _ABOUT_CODES = """\
-Every problem has a code. `tallygate explain CODE` prints what stands here. This page is generated from the code
+Every problem has a code. `tallygate explain CODE` prints the same text. This page is generated from the code
 (`python -m tests.cli.docs`).
 """
 _ABOUT_COMMANDS = """\
 This page is generated from the commands' own help (`python -m tests.cli.docs`).
 
 Exit codes: 0 clean, 1 findings, 2 misuse (arguments, unreadable files, broken policies), 70 a fault of tallygate
-itself, 130 interrupted, 141 the reader of the output has gone. Colours are for terminals only, and NO_COLOR switches
+itself, 130 interrupted, 141 the reader has closed the output. Colours are for terminals only, and NO_COLOR switches
 them off.
 """
 
 
-def documents() -> dict[Path, str]:
-    """Every generated page."""
+def create_pages() -> dict[Path, str]:
+    """Return the text of every generated page by its path."""
     return {DOCS / "codes.md": _codes(), DOCS / "commands.md": _commands()}
 
 
@@ -57,28 +57,28 @@ def _anchor(code: Code) -> str:
 def _code(code: Code) -> str:
     return (
         f"### {code.number} {code.slug}\n\n{code.summary}\n\n{code.explanation}\n\n"
-        f"Fails:\n\n{_fenced(code.invalid_example)}\nPasses:\n\n{_fenced(code.valid_example)}"
+        f"Fails:\n\n{_format_code_block(code.invalid_example)}\nPasses:\n\n{_format_code_block(code.valid_example)}"
     )
 
 
-def _fenced(text: str) -> str:
+def _format_code_block(text: str) -> str:
     return f"```yaml\n{text.rstrip()}\n```\n"
 
 
 def _commands() -> str:
     parts = ["# Commands\n", _ABOUT_COMMANDS]
-    parts += [_command(name, command) for name, command in _every(root, "tallygate")]
+    parts += [_command(name, command) for name, command in _list_commands(root, "tallygate")]
     return "\n".join(parts)
 
 
-def _every(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
+def _list_commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
     yield name, command
     if isinstance(command, click.Group):
         with click.Context(command) as context:
             for each in command.list_commands(context):
                 inner = command.get_command(context, each)
                 assert inner is not None
-                yield from _every(inner, f"{name} {each}")
+                yield from _list_commands(inner, f"{name} {each}")
 
 
 def _command(name: str, command: click.Command) -> str:
@@ -92,9 +92,9 @@ def _command(name: str, command: click.Command) -> str:
 
 
 def _paragraph(text: str) -> str:
-    """A paragraph of help; one that click is to leave as it is stands for an example of a file."""
-    if text.startswith(_AS_IT_IS):
-        return _fenced(textwrap.dedent(text.removeprefix(_AS_IT_IS))).rstrip()
+    """Format a paragraph of help; a preformatted one is an example of a file."""
+    if text.startswith(_PREFORMATTED):
+        return _format_code_block(textwrap.dedent(text.removeprefix(_PREFORMATTED))).rstrip()
     return " ".join(text.split())
 
 
@@ -124,5 +124,5 @@ def _cell(text: str) -> str:
 
 
 if __name__ == "__main__":
-    for path, text in documents().items():
+    for path, text in create_pages().items():
         path.write_text(text)

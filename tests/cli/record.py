@@ -1,26 +1,30 @@
-"""Write down what the cases give now: `python -m tests.cli.record [CASE...]`. Read the difference before committing."""
+"""Record the current output of cases: `python -m tests.cli.record [CASE...]`. Review the difference."""
 
 import sys
 
-from tests.cli.audit import CASES as AUDITING
-from tests.cli.case import FORMATS, cases
-from tests.cli.predict import CASES as PREDICTING
-from tests.cli.usage import case as usage
+from tests.cli.audit import CASES as AUDIT_CASES
+from tests.cli.check_case import FORMATS, list_cases
+from tests.cli.predict import CASES as PREDICT_CASES
+from tests.cli.usage import command_case
 
 
 def record(names: list[str]) -> None:
-    """Renew what is expected of these cases, or of all."""
-    for case in cases():
+    """Record the expected output of these cases, or of all."""
+    for case in list_cases():
         if names and case.name not in names:
             continue
-        (case.folder / "expected.findings").write_text(case.findings())
-        for form in FORMATS:
-            path = case.folder / f"expected.{form}"
+        (case.folder / "expected.findings").write_text(case.format_findings())
+        for output_format in FORMATS:
+            path = case.folder / f"expected.{output_format}"
             if path.exists():
-                path.write_text(case.run(form).stdout)
-    for shown in (*usage.cases(), *usage.cases(PREDICTING), *usage.cases(AUDITING)):
-        if not names or shown.name in names:
-            shown.expected.write_text(shown.run())
+                path.write_text(case.run(output_format).stdout)
+    for command in (
+        *command_case.list_cases(),
+        *command_case.list_cases(PREDICT_CASES),
+        *command_case.list_cases(AUDIT_CASES),
+    ):
+        if not names or command.name in names:
+            command.expected.write_text(command.run())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A real terminal for a command: what it prints there, at a width."""
+"""A pseudo-terminal for commands."""
 
 import fcntl
 import os
@@ -12,10 +12,10 @@ from pathlib import Path
 from tests.warm import Program
 
 
-def printed(arguments: list[str], columns: int, folder: Path, command: str = "", **environment: str) -> str:
-    """Everything that `tallygate`, or a Python program in its place, prints on a terminal so wide."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+def run_in_terminal(arguments: list[str], columns: int, folder: Path, command: str = "", **environment: str) -> str:
+    """Return the output of `tallygate`, or of a Python program in its place, on a terminal with this width."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     inherited = {
         name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "COLUMNS", "FORCE_COLOR"}
     }
@@ -24,24 +24,24 @@ def printed(arguments: list[str], columns: int, folder: Path, command: str = "",
         process: subprocess.Popen[bytes] | Program = subprocess.Popen(  # noqa: S603 -- this very program, no shell
             [sys.executable, "-c", command],
             stdin=subprocess.DEVNULL,
-            stdout=theirs,
-            stderr=theirs,
+            stdout=slave,
+            stderr=slave,
             cwd=folder,
             env=inherited,
         )
     else:
-        process = Program("webhook.cli", arguments, stdout=theirs, stderr=theirs, cwd=folder, environment=inherited)
-    os.close(theirs)
+        process = Program("webhook.cli", arguments, stdout=slave, stderr=slave, cwd=folder, environment=inherited)
+    os.close(slave)
     data = b""
-    while more := _read(ours):
+    while more := _read(master):
         data += more
     process.wait(30)
-    os.close(ours)
+    os.close(master)
     return data.decode().replace("\r\n", "\n")
 
 
 def _read(terminal: int) -> bytes:
-    """What there is to read; nothing once the other side has gone, which Linux tells by an error."""
+    """Return the available output; nothing after the other side has closed, which Linux reports as an error."""
     try:
         return os.read(terminal, 65536)
     except OSError:

@@ -1,4 +1,4 @@
-"""`serve --tls-secret`: from the API server to the files that are served from, and what is told of it."""
+"""`serve --tls-secret`: certificates from the API server to the served files, with log lines, metrics and readiness."""
 
 import base64
 import json
@@ -16,8 +16,8 @@ from prometheus_client import generate_latest
 
 from certs.secret_state import compute_fingerprint, encode_pem, parse_secret_state
 from certs.served_files import ServedFiles
-from tests.certs.api_server import Api, serving
-from tests.server.building import Log
+from tests.certs.api_server import CertificateApiServer, run_api_server
+from tests.server.app_harness import Log
 from tests.server.process import eventually
 from webhook.cli.serve import certificate_controller
 from webhook.cli.serve.certificate_controller import run_certificate_controller
@@ -32,206 +32,214 @@ _KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
 
 @dataclass
-class Place:
-    """An API server, and a gate's settings and voice."""
+class GateSetup:
+    """An API server, and the settings, the log and the metrics of a gate."""
 
-    api: Api
+    api: CertificateApiServer
     settings: Settings
     log: Log = field(default_factory=Log)
     metrics: ServerMetrics = field(default_factory=lambda: ServerMetrics("1"))
 
     @contextmanager
-    def keeping(self, **changed: Any) -> Iterator[ServerSetup]:
-        """Keep, as a process that begins anew, with these settings changed."""
+    def run_controller(self, **settings: Any) -> Iterator[ServerSetup]:
+        """Run the controller of a new process with these settings changed."""
         self.metrics = ServerMetrics("1")
         with run_certificate_controller(
-            replace(self.settings, **changed), Telemetry(self.log.logger, self.metrics)
-        ) as beside:
-            yield beside
+            replace(self.settings, **settings), Telemetry(self.log.logger, self.metrics)
+        ) as setup:
+            yield setup
 
     def events(self, name: str) -> list[dict[str, Any]]:
-        """The lines of the log about one thing."""
+        """Return the log lines of one event."""
         return [line for line in self.log.lines if line["event"] == name]
 
-    def serves(self) -> str:
-        """What the server would find in the folder."""
+    def get_served_fingerprint(self) -> str:
+        """Return the fingerprint of the certificate in the folder, or an empty string."""
         assert self.settings.tls_dir
-        leaf = ServedFiles(self.settings.tls_dir).read(datetime.now(UTC))
-        return compute_fingerprint(leaf.certificate) if leaf else ""
+        serving_pair = ServedFiles(self.settings.tls_dir).read(datetime.now(UTC))
+        return compute_fingerprint(serving_pair.certificate) if serving_pair else ""
 
-    def counted(self, series: str) -> float:
-        """A metric's value."""
+    def read_metric(self, series: str) -> float:
+        """Return the value of a metric."""
         lines = generate_latest(self.metrics.registry).decode().splitlines()
         return next(float(line.rpartition(" ")[2]) for line in lines if line.startswith(series + " "))
 
-    def bundle(self, path: str) -> str:
-        """What a configuration's webhook trusts."""
+    def get_bundle(self, path: str) -> str:
+        """Return the CA bundle of the first webhook of a configuration."""
         found: str = self.api.objects[path]["webhooks"][0]["clientConfig"].get("caBundle", "")
         return found
 
-    def ask(self, what: str) -> None:
-        """As kubectl annotate does."""
+    def request_renewal(self, target: str) -> None:
+        """Annotate the Secret, as kubectl annotate does."""
         metadata = self.api.objects[PATH]["metadata"]
-        metadata["annotations"]["tallygate.dev/renew"] = what
+        metadata["annotations"]["tallygate.dev/renew"] = target
         metadata["resourceVersion"] = str(int(metadata["resourceVersion"]) + 1)
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    """Where both configurations trust nobody, and there is no Secret."""
+def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GateSetup]:
+    """Yield a gate without a Secret, whose webhook configurations have empty bundles."""
     monkeypatch.setattr(certificate_controller, "_RECONCILE_SECONDS", 0.1)
     monkeypatch.setattr(certificate_controller, "_MIN_RECONCILE_SECONDS", 0.05)
-    api = Api()
+    api = CertificateApiServer()
     for kind in _KINDS:
         api.add(kind, "tallygate", [{"clientConfig": {"url": "https://10.1.2.3:8443/v1"}}])
-    with serving(api, tmp_path / "server") as path:
-        yield Place(
+    with run_api_server(api, tmp_path / "server") as path:
+        yield GateSetup(
             api,
             Settings(tls_secret=SECRET, tls_dir=tmp_path / "served", ca_propagation_delay=0.1, kubeconfig=path),
         )
 
 
-def _said(beside: ServerSetup) -> dict[str, Any]:
-    (check,) = beside.checks
+def _read_check(setup: ServerSetup) -> dict[str, Any]:
+    (check,) = setup.checks
     found = check()
     assert found.ready
     return dict(found.detail)
 
 
-def test_from_nothing_there_is_a_secret_that_is_published_and_served(place: Place) -> None:
-    with place.keeping() as beside:
-        folder = place.settings.tls_dir
+def test_a_missing_secret_is_created_published_and_served(gate: GateSetup) -> None:
+    with gate.run_controller() as setup:
+        folder = gate.settings.tls_dir
         assert folder
-        assert (beside.settings.tls_cert, beside.settings.tls_key) == (folder / "tls.crt", folder / "tls.key")
-        data = {name: base64.b64decode(text) for name, text in place.api.objects[PATH]["data"].items()}
-        kept = parse_secret_state(data, {})
-        assert kept.serving
-        assert place.serves() == compute_fingerprint(kept.serving.certificate) == _said(beside)["handedOver"]
-        for path, found in place.api.objects.items():
+        assert (setup.settings.tls_cert, setup.settings.tls_key) == (folder / "tls.crt", folder / "tls.key")
+        data = {name: base64.b64decode(text) for name, text in gate.api.objects[PATH]["data"].items()}
+        state = parse_secret_state(data, {})
+        assert state.serving
+        assert (
+            gate.get_served_fingerprint()
+            == compute_fingerprint(state.serving.certificate)
+            == _read_check(setup)["handedOver"]
+        )
+        for path, found in gate.api.objects.items():
             if path != PATH:
                 assert base64.b64decode(found["webhooks"][0]["clientConfig"]["caBundle"]) == encode_pem(
-                    kept.ca_certificates
+                    state.ca_certificates
                 )
-        assert [line["step"] for line in place.events("certificate-rotated")] == ["rebuild", "publish"]
-        assert place.counted('tallygate_certificate_steps_total{step="publish"}') == 1
+        assert [line["step"] for line in gate.events("certificate-rotated")] == ["rebuild", "publish"]
+        assert gate.read_metric('tallygate_certificate_steps_total{step="publish"}') == 1
     assert not (folder / "ca.key").exists()
     for key in (data["tls.key"], data["ca.key"]):
-        assert key.decode().splitlines()[1] not in place.log.text
+        assert key.decode().splitlines()[1] not in gate.log.text
 
 
-def test_the_folder_is_gone_in_the_end_when_none_is_named(place: Place) -> None:
-    with place.keeping(tls_dir=None) as beside:
-        folder = beside.settings.tls_cert
+def test_a_temporary_folder_is_deleted_at_the_end(gate: GateSetup) -> None:
+    with gate.run_controller(tls_dir=None) as setup:
+        folder = setup.settings.tls_cert
         assert folder
         assert folder.exists()
     assert not folder.parent.exists()
 
 
-def test_where_no_file_can_be_written_a_folder_is_asked_for(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_error_without_a_temporary_folder_names_the_setting(
+    gate: GateSetup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
     with (
         pytest.raises(ServeError, match=r"no temporary folder .*; name one by tls_dir"),
-        place.keeping(tls_dir=None),
+        gate.run_controller(tls_dir=None),
     ):
         pass
 
 
 @pytest.mark.parametrize("what", ["certificate", "authority"])
-def test_what_is_asked_for_is_done_while_serving(place: Place, what: str) -> None:
-    with place.keeping():
-        before = place.serves()
-        place.ask(what)
-        assert eventually(lambda: place.serves() != before)
-        assert eventually(lambda: place.events("certificate-installed")[-1]["certificate"] == place.serves())
-        assert "tallygate.dev/renew" not in place.api.objects[PATH]["metadata"]["annotations"]
+def test_a_requested_renewal_is_done_while_serving(gate: GateSetup, what: str) -> None:
+    with gate.run_controller():
+        before = gate.get_served_fingerprint()
+        gate.request_renewal(what)
+        assert eventually(lambda: gate.get_served_fingerprint() != before)
+        assert eventually(
+            lambda: gate.events("certificate-installed")[-1]["certificate"] == gate.get_served_fingerprint()
+        )
+        assert "tallygate.dev/renew" not in gate.api.objects[PATH]["metadata"]["annotations"]
 
 
-def test_a_registration_is_answered_as_soon_as_it_is_there(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_webhook_configuration_gets_its_bundle_at_once(gate: GateSetup, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(certificate_controller, "_RECONCILE_SECONDS", 600.0)
-    configurations = {path: place.api.objects.pop(path) for path in list(place.api.objects)}
-    with place.keeping():
-        assert eventually(lambda: all(place.api.watchers[path] for path in (PATH, *configurations)))
-        for _ in range(2):  # it comes, and somebody overwrites it
-            with place.api.news:
-                place.api.objects |= deepcopy(configurations)
-            place.api.tell()
-            assert eventually(lambda: all(map(place.bundle, configurations)))
+    configurations = {path: gate.api.objects.pop(path) for path in list(gate.api.objects)}
+    with gate.run_controller():
+        assert eventually(lambda: all(gate.api.watchers[path] for path in (PATH, *configurations)))
+        for _ in range(2):  # it is created, then overwritten by another client
+            with gate.api.condition:
+                gate.api.objects |= deepcopy(configurations)
+            gate.api.notify_watchers()
+            assert eventually(lambda: all(map(gate.get_bundle, configurations)))
             for path in configurations:
                 configurations[path]["metadata"]["resourceVersion"] += "0"
-        place.ask("certificate")
-        before = place.serves()
-        place.api.tell()
-        assert eventually(lambda: place.serves() != before)
+        gate.request_renewal("certificate")
+        before = gate.get_served_fingerprint()
+        gate.api.notify_watchers()
+        assert eventually(lambda: gate.get_served_fingerprint() != before)
 
 
-def test_a_gate_that_may_not_watch_says_so_and_looks_now_and_then(place: Place) -> None:
-    place.api.may_watch = False
-    with place.keeping() as beside:
-        assert eventually(lambda: "unwatched" in _said(beside))
-        assert "403" in str(_said(beside)["unwatched"])
-        before = place.serves()
-        place.ask("certificate")
-        assert eventually(lambda: place.serves() != before)
+def test_a_gate_without_the_watch_permission_reports_it_and_polls(gate: GateSetup) -> None:
+    gate.api.may_watch = False
+    with gate.run_controller() as setup:
+        assert eventually(lambda: "unwatched" in _read_check(setup))
+        assert "403" in str(_read_check(setup)["unwatched"])
+        before = gate.get_served_fingerprint()
+        gate.request_renewal("certificate")
+        assert eventually(lambda: gate.get_served_fingerprint() != before)
 
 
-def test_what_cannot_be_asked_for_is_told_once(place: Place) -> None:
-    with place.keeping() as beside:
-        place.ask("everything")
-        assert eventually(lambda: "complaint" in _said(beside))
-        seen = place.counted('tallygate_certificate_reconcile_total{result="success"}')
-        assert eventually(lambda: place.counted('tallygate_certificate_reconcile_total{result="success"}') > seen + 2)
-    (line,) = place.events("certificate-request-rejected")
+def test_an_invalid_request_is_logged_once(gate: GateSetup) -> None:
+    with gate.run_controller() as setup:
+        gate.request_renewal("everything")
+        assert eventually(lambda: "complaint" in _read_check(setup))
+        seen = gate.read_metric('tallygate_certificate_reconcile_total{result="success"}')
+        assert eventually(
+            lambda: gate.read_metric('tallygate_certificate_reconcile_total{result="success"}') > seen + 2
+        )
+    (line,) = gate.events("certificate-request-rejected")
     assert line["message"] == "the annotation tallygate.dev/renew is 'everything'; write certificate or authority"
 
 
-def test_a_refusal_while_serving_is_told_once_and_so_is_its_end(place: Place) -> None:
-    with place.keeping() as beside:
-        before = place.serves()
-        place.api.refusal = (403, b'{"message": "gate may not"}')
-        assert eventually(lambda: place.counted('tallygate_certificate_reconcile_total{result="failure"}') > 2)
-        assert "403: gate may not" in _said(beside)["failure"]
-        place.api.refusal = None
-        assert eventually(lambda: "failure" not in _said(beside))
-        assert place.serves() == before
-    (line,) = place.events("certificate-rotation-failed")
+def test_a_failure_while_serving_and_its_end_are_logged_once(gate: GateSetup) -> None:
+    with gate.run_controller() as setup:
+        before = gate.get_served_fingerprint()
+        gate.api.fixed_response = (403, b'{"message": "gate may not"}')
+        assert eventually(lambda: gate.read_metric('tallygate_certificate_reconcile_total{result="failure"}') > 2)
+        assert "403: gate may not" in _read_check(setup)["failure"]
+        gate.api.fixed_response = None
+        assert eventually(lambda: "failure" not in _read_check(setup))
+        assert gate.get_served_fingerprint() == before
+    (line,) = gate.events("certificate-rotation-failed")
     assert (line["level"], line["days_left"]) == ("warning", 89)
-    assert len(place.events("certificate-rotation-recovered")) == 1
+    assert len(gate.events("certificate-rotation-recovered")) == 1
 
 
-def test_with_what_the_folder_has_it_serves_while_no_api_server_answers(place: Place) -> None:
-    with place.keeping():
-        before = place.serves()
-    place.api.refusal = (503, b"")
-    with place.keeping() as beside:
-        assert place.serves() == before == _said(beside)["handedOver"]
+def test_the_stored_certificate_is_served_while_the_api_server_fails(gate: GateSetup) -> None:
+    with gate.run_controller():
+        before = gate.get_served_fingerprint()
+    gate.api.fixed_response = (503, b"")
+    with gate.run_controller() as setup:
+        assert gate.get_served_fingerprint() == before == _read_check(setup)["handedOver"]
 
 
-def test_with_nothing_to_serve_it_ends_and_says_why(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_without_a_certificate_fails_with_the_reason(gate: GateSetup, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(certificate_controller, "_START_TIMEOUT_SECONDS", 0.2)
-    place.api.refusal = (403, b'{"message": "gate may not"}')
+    gate.api.fixed_response = (403, b'{"message": "gate may not"}')
     with pytest.raises(ServeError, match=r"nothing to serve with from the Secret own/tls: cannot read .* gate may not"):
-        _begin(place.keeping)
+        _start(gate.run_controller)
 
 
-def test_a_bundle_that_was_overwritten_is_put_back(place: Place) -> None:
-    with place.keeping():
-        path = next(path for path in place.api.objects if path != PATH)
-        client = place.api.objects[path]["webhooks"][0]["clientConfig"]
+def test_an_overwritten_bundle_is_restored(gate: GateSetup) -> None:
+    with gate.run_controller():
+        path = next(path for path in gate.api.objects if path != PATH)
+        client = gate.api.objects[path]["webhooks"][0]["clientConfig"]
         before = client.pop("caBundle")
         assert eventually(lambda: client.get("caBundle") == before)
 
 
-def test_who_cannot_write_the_folder_says_so(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_only_folder_is_an_error(gate: GateSetup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(certificate_controller, "_START_TIMEOUT_SECONDS", 0.1)
     (tmp_path / "file").write_text("")
     with pytest.raises(ServeError, match=r"file: cannot be written: .*; it must be a volume in memory"):
-        _begin(lambda: place.keeping(tls_dir=tmp_path / "file"))
+        _start(lambda: gate.run_controller(tls_dir=tmp_path / "file"))
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("settings", "message"),
     [
         (
             {"tls_cert": Path("tls.crt")},
@@ -244,12 +252,12 @@ def test_who_cannot_write_the_folder_says_so(place: Place, tmp_path: Path, monke
         ({"kubeconfig": None}, "this is not a pod with a ServiceAccount token"),
     ],
 )
-def test_what_cannot_be_meant_is_told_at_once(place: Place, changed: dict[str, object], told: str) -> None:
-    with pytest.raises(ServeError, match=told):
-        _begin(lambda: place.keeping(**changed))
-    assert json.dumps(place.api.requests) == "[]"
+def test_invalid_settings_fail_before_any_request(gate: GateSetup, settings: dict[str, object], message: str) -> None:
+    with pytest.raises(ServeError, match=message):
+        _start(lambda: gate.run_controller(**settings))
+    assert json.dumps(gate.api.methods) == "[]"
 
 
-def _begin(start: Callable[[], Any]) -> None:
+def _start(start: Callable[[], Any]) -> None:
     with start():
         pass

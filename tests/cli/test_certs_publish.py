@@ -1,4 +1,4 @@
-"""`tallygate certs publish`: what it prints, before a small API server."""
+"""`tallygate certs publish` against a small API server."""
 
 import subprocess
 import sys
@@ -8,31 +8,31 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.certs.api_server import Api, serving
+from tests.certs.api_server import CertificateApiServer, run_api_server
 from webhook.cli.app import root
 
 
 @pytest.fixture
-def api() -> Api:
-    """An API server with one of the two configurations."""
-    api = Api()
+def api() -> CertificateApiServer:
+    """Return an API server with one of the two configurations."""
+    api = CertificateApiServer()
     api.add("ValidatingWebhookConfiguration", "tallygate", [{"name": "a", "clientConfig": {"url": "https://a"}}])
     return api
 
 
 @pytest.fixture
-def kubeconfig(api: Api, tmp_path: Path) -> Iterator[Path]:
-    """It leads there; the folder beside has certificates to publish."""
-    with serving(api, tmp_path / "tls") as path:
+def kubeconfig(api: CertificateApiServer, tmp_path: Path) -> Iterator[Path]:
+    """Yield the path of a kubeconfig in a folder with certificates."""
+    with run_api_server(api, tmp_path / "tls") as path:
         yield path
 
 
 def publish(kubeconfig: Path, *options: str) -> Result:
-    """Run it for the folder that the kubeconfig lies in."""
+    """Run the command for the folder of the kubeconfig."""
     return CliRunner().invoke(root, ["certs", "publish", str(kubeconfig.parent), *options])
 
 
-def test_each_configuration_has_its_line(kubeconfig: Path) -> None:
+def test_each_configuration_has_one_line(kubeconfig: Path) -> None:
     options = ("--kubeconfig", str(kubeconfig), "--context", "here")
     done = publish(kubeconfig, *options)
     assert (done.exit_code, done.stderr) == (0, "")
@@ -43,17 +43,17 @@ def test_each_configuration_has_its_line(kubeconfig: Path) -> None:
     assert "tallygate: unchanged" in publish(kubeconfig, *options).stdout
 
 
-def test_what_was_done_is_told_also_when_the_rest_fails(api: Api, kubeconfig: Path) -> None:
-    api.rivals = 100
+def test_completed_writes_are_printed_before_a_failure(api: CertificateApiServer, kubeconfig: Path) -> None:
+    api.conflicting_writes = 100
     done = publish(kubeconfig, "--kubeconfig", str(kubeconfig))
     assert done.exit_code == 2
     assert done.stdout == "MutatingWebhookConfiguration tallygate: not there\n"
     assert done.stderr.startswith(
-        "tallygate: the ValidatingWebhookConfiguration tallygate was changed by somebody else"
+        "tallygate: the ValidatingWebhookConfiguration tallygate was changed by another client"
     )
 
 
-def test_another_name_that_is_not_there_is_misuse(kubeconfig: Path) -> None:
+def test_a_missing_configuration_name_is_a_usage_error(kubeconfig: Path) -> None:
     done = publish(kubeconfig, "--kubeconfig", str(kubeconfig), "--name", "other")
     assert done.exit_code == 2
     assert done.stderr.startswith("tallygate: no webhook configuration is called other: register the gate first")
@@ -66,16 +66,16 @@ def test_a_cluster_is_named_in_one_way_only(kubeconfig: Path) -> None:
         assert done.stderr.startswith("tallygate: --in-cluster takes neither --kubeconfig nor --context")
 
 
-def test_no_cluster_is_asked_before_the_folder_is_found_right(api: Api, kubeconfig: Path) -> None:
+def test_an_invalid_folder_fails_before_any_request(api: CertificateApiServer, kubeconfig: Path) -> None:
     (kubeconfig.parent / "ca.crt").unlink()
     done = publish(kubeconfig, "--kubeconfig", str(kubeconfig))
     assert (done.exit_code, done.stdout) == (2, "")
     assert "ca.crt: no certificate in it" in done.stderr
-    assert not api.requests
+    assert not api.methods
 
 
-def test_the_other_commands_do_not_wait_for_the_client() -> None:
-    """It takes longer to load than everything else together."""
+def test_other_commands_do_not_load_the_client() -> None:
+    """Avoid the client, whose import takes longer than all others together."""
     program = "import sys; from webhook.cli.app import root; root(sys.argv[1:], standalone_mode=False);"
     program += "assert 'webhook.cli.certs.command' in sys.modules; sys.exit('kubernetes' in sys.modules)"
     for arguments in (["certs", "issue", "--help"], ["certs", "show", "--help"]):

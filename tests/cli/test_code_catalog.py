@@ -1,4 +1,4 @@
-"""The catalogue of codes."""
+"""The catalogue of codes: numbers, names and explanations."""
 
 import re
 
@@ -9,15 +9,13 @@ from webhook.cli.output import code_catalog
 
 
 def test_numbers_are_unique_and_in_order() -> None:
-    """TG0xx to TG4xx."""
     numbers = [code.number for code in code_catalog.ALL_CODES]
     assert numbers == sorted(set(numbers))
     assert all(re.fullmatch(r"TG[0-4][0-9]{2}", number) for number in numbers)
 
 
 @pytest.mark.parametrize("code", code_catalog.ALL_CODES, ids=lambda code: code.number)
-def test_every_code_explains_itself(code: Code) -> None:
-    """With sentences, and with two examples that differ."""
+def test_every_code_has_an_explanation_and_examples(code: Code) -> None:
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", code.slug)
     assert code.summary.endswith((".", ")"))
     assert code.explanation.endswith((".", ")", "?"))
@@ -28,29 +26,26 @@ def test_every_code_explains_itself(code: Code) -> None:
 
 @pytest.mark.parametrize("text", ["TG101", "tg101", "not-whole", "NOT-WHOLE"])
 def test_a_code_is_found_by_number_and_name(text: str) -> None:
-    """In any case."""
     assert [code.number for code in code_catalog.find_codes(text)] == ["TG101"]
 
 
-def test_a_name_that_two_share_finds_both() -> None:
-    """Kubernetes' rule and ours."""
+def test_a_shared_name_finds_all_its_codes() -> None:
+    """Find the code of Kubernetes and the code of the rules."""
     found = [code.number for code in code_catalog.find_codes("limit-missing")]
     assert "TG104" in found
     assert len(found) > 1
 
 
 @pytest.mark.parametrize(
-    ("text", "meant"),
+    ("text", "suggestion"),
     [("TG1O1", "TG1"), ("not-hole", "not-whole"), ("tg10", "TG1"), ("malformed_name", "malformed-name")],
 )
-def test_a_slip_is_met_with_a_guess(text: str, meant: str) -> None:
-    """Of numbers and of names."""
-    with pytest.raises(code_catalog.UnknownCodeError, match=f"did you mean .*{meant}"):
+def test_a_misspelt_code_has_a_suggestion(text: str, suggestion: str) -> None:
+    with pytest.raises(code_catalog.UnknownCodeError, match=f"did you mean .*{suggestion}"):
         code_catalog.find_codes(text)
 
 
-def test_what_is_like_nothing_is_told_so() -> None:
-    """Without a guess."""
+def test_an_unknown_code_has_no_suggestion() -> None:
     with pytest.raises(
         code_catalog.UnknownCodeError, match="there is no code 'xyzzy'; `tallygate explain` lists them all"
     ):

@@ -1,4 +1,4 @@
-"""What all commands share: help that teaches, exit codes, and whose fault a failure is."""
+"""Properties of all commands: help with examples, exit codes, and messages of errors and crashes."""
 
 import errno
 import os
@@ -17,23 +17,23 @@ from webhook.cli.framework import Command, Group, RootGroup
 from webhook.errors import TallygateError
 
 
-def commands(command: click.Command = root, name: str = "tallygate") -> Iterator[tuple[str, click.Command]]:
-    """Every command with its whole name."""
+def list_commands(command: click.Command = root, name: str = "tallygate") -> Iterator[tuple[str, click.Command]]:
+    """Yield every command with its full name."""
     yield name, command
     if isinstance(command, click.Group):
         with click.Context(command) as context:
             for each in command.list_commands(context):
                 inner = command.get_command(context, each)
                 assert inner is not None
-                yield from commands(inner, f"{name} {each}")
+                yield from list_commands(inner, f"{name} {each}")
 
 
-EVERY = list(commands())
+COMMANDS = list(list_commands())
 
 
-@pytest.mark.parametrize(("name", "command"), EVERY, ids=[name for name, _ in EVERY])
-def test_help_teaches(name: str, command: click.Command) -> None:
-    """Each has a text, and examples of itself that click could read."""
+@pytest.mark.parametrize(("name", "command"), COMMANDS, ids=[name for name, _ in COMMANDS])
+def test_the_help_has_examples(name: str, command: click.Command) -> None:
+    """Print a text and examples that click can parse."""
     assert isinstance(command, Command | Group)
     assert command.examples
     assert any(line.find(name) >= 0 for line, _ in command.examples)
@@ -45,9 +45,8 @@ def test_help_teaches(name: str, command: click.Command) -> None:
         assert f"  # {meaning}\n  {line}\n" in page.output
 
 
-@pytest.mark.parametrize(("name", "command"), EVERY, ids=[name for name, _ in EVERY])
-def test_every_option_says_what_it_does(name: str, command: click.Command) -> None:
-    """Without exception."""
+@pytest.mark.parametrize(("name", "command"), COMMANDS, ids=[name for name, _ in COMMANDS])
+def test_every_option_has_a_description(name: str, command: click.Command) -> None:
     for parameter in command.params:
         assert not isinstance(parameter, click.Option) or parameter.help, f"{name} {parameter.name}"
 
@@ -56,38 +55,37 @@ def test_every_option_says_what_it_does(name: str, command: click.Command) -> No
 def test_every_command_is_listed_with_a_sentence(words: list[str]) -> None:
     page = CliRunner().invoke(root, [*words, "--help"]).output
     listed = page.partition("\nCommands:\n")[2].partition("\n\n")[0].splitlines()
-    inner = [name.split()[-1] for name, _ in EVERY if name.split()[1:-1] == words and len(name.split()) > 1]
+    inner = [name.split()[-1] for name, _ in COMMANDS if name.split()[1:-1] == words and len(name.split()) > 1]
     assert [line.split()[0] for line in listed] == inner
     assert all(line.endswith(".") and len(line.split()) > 2 for line in listed)
 
 
-@pytest.mark.parametrize("asked", [["--help"], ["certs", "--help"]])
-def test_who_asks_what_there_is_does_not_wait_for_every_command_to_load(asked: list[str]) -> None:
+@pytest.mark.parametrize("arguments", [["--help"], ["certs", "--help"]])
+def test_the_help_does_not_load_every_command(arguments: list[str]) -> None:
     program = "import sys; from webhook.cli.app import root; root(sys.argv[1:], standalone_mode=False);"
     program += "loaded = [each for each in ('numpy', 'flask', 'kubernetes', 'jsonschema') if each in sys.modules];"
     program += "print(loaded, file=sys.stderr)"
-    done = subprocess.run([sys.executable, "-c", program, *asked], capture_output=True, text=True, check=False)  # noqa: S603  ourselves, no shell
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)  # noqa: S603  ourselves, no shell
     assert (done.returncode, done.stderr) == (0, "[]\n")
 
 
-def test_the_version_is_told() -> None:
-    """As other tools do."""
+def test_the_version_is_printed() -> None:
     result = CliRunner().invoke(root, ["--version"], prog_name="tallygate")
     assert (result.exit_code, result.output) == (0, "tallygate 0.1.0\n")
 
 
-class Failing(RootGroup):
-    """The root command with commands of its own in place of modules."""
+class FailingGroup(RootGroup):
+    """The root command with fixed subcommands in place of modules."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Look them up as click does."""
+        """Look up a command as click does."""
         return click.Group.get_command(self, ctx, cmd_name)
 
 
-def failing(error: BaseException) -> RootGroup:
-    """The root command with a single command that fails so."""
+def create_failing_command(error: BaseException) -> RootGroup:
+    """Return the root command with a single command that raises this error."""
 
-    @click.group(cls=Failing, modules={}, examples=())
+    @click.group(cls=FailingGroup, modules={}, examples=())
     @click.option("--traceback", is_flag=True)
     def tallygate(*, traceback: bool) -> None:
         del traceback
@@ -100,15 +98,15 @@ def failing(error: BaseException) -> RootGroup:
     return tallygate
 
 
-def test_our_own_errors_are_misuse() -> None:
-    """Every line of them is marked as ours."""
-    result = CliRunner().invoke(failing(TallygateError("one\ntwo")), ["fail"])
+def test_errors_of_tallygate_are_usage_errors() -> None:
+    """Prefix every line of the message."""
+    result = CliRunner().invoke(create_failing_command(TallygateError("one\ntwo")), ["fail"])
     assert (result.exit_code, result.stdout, result.stderr) == (2, "", "tallygate: one\ntallygate: two\n")
 
 
-def test_a_crash_is_our_fault() -> None:
-    """It says so, has its own exit code, and keeps the traceback for who asks."""
-    result = CliRunner().invoke(failing(ValueError("surprise")), ["fail"])
+def test_a_crash_is_an_internal_error() -> None:
+    """Print that it is internal, exit with its own code, and print the traceback only on request."""
+    result = CliRunner().invoke(create_failing_command(ValueError("surprise")), ["fail"])
     first = "tallygate: this is a fault of tallygate, not of your input: ValueError: surprise\n"
     assert (result.exit_code, result.stdout) == (70, "")
     assert result.stderr.startswith(first)
@@ -116,29 +114,29 @@ def test_a_crash_is_our_fault() -> None:
     assert "Traceback" not in result.stderr
 
 
-def test_a_crash_shows_where_when_asked() -> None:
-    """With the traceback before the sentence."""
-    result = CliRunner().invoke(failing(ValueError("surprise")), ["--traceback", "fail"])
+def test_a_crash_prints_the_traceback_on_request() -> None:
+    """Print the traceback before the message."""
+    result = CliRunner().invoke(create_failing_command(ValueError("surprise")), ["--traceback", "fail"])
     assert result.exit_code == 70
     assert result.stderr.startswith("Traceback (most recent call last):\n")
     assert result.stderr.endswith("not of your input: ValueError: surprise\n")
 
 
-def test_an_unforeseen_error_of_the_system_is_our_fault_too() -> None:
-    """Whatever a user can cause has been turned into a sentence before."""
-    result = CliRunner().invoke(failing(OSError(errno.ENOSPC, "No space left on device")), ["fail"])
+def test_an_unexpected_system_error_is_an_internal_error() -> None:
+    """Expect that commands turn every system error that a user can cause into a usage error."""
+    result = CliRunner().invoke(create_failing_command(OSError(errno.ENOSPC, "No space left on device")), ["fail"])
     assert result.exit_code == 70
 
 
-def test_an_interrupt_is_no_crash() -> None:
-    """Exit code 130, as shells have it."""
-    assert CliRunner().invoke(failing(KeyboardInterrupt()), ["fail"]).exit_code == 130
+def test_an_interrupt_is_not_a_crash() -> None:
+    """Exit with code 130, as shells do."""
+    assert CliRunner().invoke(create_failing_command(KeyboardInterrupt()), ["fail"]).exit_code == 130
 
 
-def tallygate(
+def start_tallygate(
     *arguments: str, stdout: int | IO[bytes] = subprocess.PIPE, **environment: str
 ) -> subprocess.Popen[bytes]:
-    """A real process."""
+    """Start a real process."""
     return subprocess.Popen(  # noqa: S603 -- this very program, no shell
         [sys.executable, "-m", "webhook.cli", *arguments],
         stdin=subprocess.DEVNULL,
@@ -148,19 +146,19 @@ def tallygate(
     )
 
 
-def test_a_reader_that_leaves_is_no_error() -> None:
-    """`tallygate explain | head -1` neither complains nor counts as findings."""
+def test_a_closed_output_is_no_error() -> None:
+    """Exit without a message, as in `tallygate explain | head -1`, and with another code than findings have."""
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "wb") as pipe:
-        process = tallygate("explain", stdout=pipe)
+        process = start_tallygate("explain", stdout=pipe)
     _, error = process.communicate(timeout=30)
     assert (process.returncode, error) == (141, b"")
 
 
-def test_the_installed_command_and_the_module_are_one() -> None:
-    """`tallygate` and `python -m webhook.cli`."""
-    process = tallygate("check", str(Path(__file__).parent / "gone.yaml"))
+def test_the_module_is_the_installed_command() -> None:
+    """Run `python -m webhook.cli` in place of `tallygate`."""
+    process = start_tallygate("check", str(Path(__file__).parent / "missing.yaml"))
     out, error = process.communicate(timeout=30)
     assert process.returncode == 2
     assert b"cannot be read: No such file or directory" in out
@@ -168,14 +166,14 @@ def test_the_installed_command_and_the_module_are_one() -> None:
 
 
 @pytest.mark.parametrize("command", ["check", "usage", "doctor"])
-def test_who_asks_no_nodes_and_watches_no_files_does_not_wait_for_what_does(command: str) -> None:
+def test_commands_without_nodes_and_watches_do_not_load_their_modules(command: str) -> None:
     program = f"import sys, webhook.cli.{command}.command; unasked = ('numpy', 'kubernetes', 'watchfiles');"
     program += "print([each for each in unasked if each in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)  # noqa: S603  ourselves, no shell
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
-def test_no_thread_for_each_core_is_started_for_columns() -> None:
+def test_numpy_starts_no_thread_for_each_core() -> None:
     program = "import os, sys; from webhook.cli import app; from contextlib import suppress;\n"
     program += "with suppress(SystemExit): app.main()\n"
     program += "print('numpy' in sys.modules, len(os.listdir('/proc/self/task')), file=sys.stderr)"

@@ -1,4 +1,4 @@
-"""`tallygate completion`, and what it completes."""
+"""`tallygate completion`, and the completion of commands, options and codes."""
 
 import os
 import shutil
@@ -13,22 +13,22 @@ from webhook.cli.app import root
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_each_shell_has_its_script(shell: str) -> None:
-    """Which asks the command itself."""
+    """Call the command itself for completions."""
     result = CliRunner().invoke(root, ["completion", shell])
     assert result.exit_code == 0
     assert f"_TALLYGATE_COMPLETE={shell}_complete" in result.stdout
 
 
 def test_bash_can_read_the_script() -> None:
-    """Bash's own parser says so."""
+    """Parse the script with bash."""
     script = CliRunner().invoke(root, ["completion", "bash"]).stdout
     bash = shutil.which("bash")
     assert bash is not None
     subprocess.run([bash, "-n"], input=script.encode(), check=True, timeout=30)  # noqa: S603 -- parsed, not run
 
 
-def completed(words: str, index: int) -> list[str]:
-    """What bash would be offered at a word of a line."""
+def complete(words: str, index: int) -> list[str]:
+    """Return the completions that bash gets for a word of a line."""
     environment = {"_TALLYGATE_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(index)}
     result = run("webhook.cli", [], environment={**os.environ, **environment})
     assert result.returncode == 0
@@ -36,7 +36,7 @@ def completed(words: str, index: int) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("words", "index", "offered"),
+    ("words", "index", "completions"),
     [
         ("tallygate ch", 1, ["check"]),
         ("tallygate s", 1, ["snapshot", "serve"]),
@@ -51,6 +51,5 @@ def completed(words: str, index: int) -> list[str]:
         ("tallygate snapshot --in", 2, ["--in-cluster"]),
     ],
 )
-def test_commands_options_and_codes_are_completed(words: str, index: int, offered: list[str]) -> None:
-    """As they stand."""
-    assert completed(words, index) == offered
+def test_commands_options_and_codes_are_completed(words: str, index: int, completions: list[str]) -> None:
+    assert complete(words, index) == completions

@@ -1,4 +1,4 @@
-"""`make run`'s driver, for real: a gate on this machine, three pods, Ctrl-C."""
+"""The program of `make run`: a gate on this machine, three pods, and Ctrl-C."""
 
 import json
 import os
@@ -18,12 +18,12 @@ from pathlib import Path
 
 from tests.warm import run
 
-SECONDS = 40.0
+TIMEOUT_SECONDS = 40.0
 
 
 @contextmanager
-def first_run(folder: Path, port: str) -> Iterator[subprocess.Popen[str]]:
-    """The driver as `make run` starts it, gone at the end whatever happens."""
+def run_demo(folder: Path, port: str) -> Iterator[subprocess.Popen[str]]:
+    """Run the program as `make run` does, and kill it at the end."""
     process = subprocess.Popen(  # noqa: S603 -- this very program, no shell
         [sys.executable, "-m", "webhook.cli.demo.__main__", str(folder)],
         stdout=subprocess.PIPE,
@@ -39,17 +39,17 @@ def first_run(folder: Path, port: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
-def failed(folder: Path, port: str) -> str:
-    """What it says on its standard error, and nowhere else, before it ends as misused."""
+def run_until_failure(folder: Path, port: str) -> str:
+    """Return its standard error after a usage error, without any standard output."""
     result = run("webhook.cli.demo.__main__", [str(folder)], environment={**os.environ, "TALLYGATE_PORT": port})
     assert (result.returncode, result.stdout) == (2, "")
     return result.stderr
 
 
-def until(process: subprocess.Popen[str], part: str) -> str:
-    """What it prints up to a line with this part."""
+def read_until(process: subprocess.Popen[str], part: str) -> str:
+    """Return its output up to a line with this part."""
     assert process.stdout is not None
-    text, deadline = "", time.monotonic() + SECONDS
+    text, deadline = "", time.monotonic() + TIMEOUT_SECONDS
     while part not in text:
         ready, _, _ = select.select([process.stdout], [], [], max(deadline - time.monotonic(), 0))
         more = os.read(process.stdout.fileno(), 65536).decode() if ready else ""
@@ -58,8 +58,8 @@ def until(process: subprocess.Popen[str], part: str) -> str:
     return text
 
 
-def asked_again(curl: str, folder: Path) -> dict[str, object]:
-    """The answer to a curl line that was printed, without curl."""
+def send_again(curl: str, folder: Path) -> dict[str, object]:
+    """Send the request of a printed curl line without curl, and return the response."""
     words = shlex.split(curl)
     body = Path(words[words.index("--data") + 1].removeprefix("@")).read_bytes()
     request = urllib.request.Request(words[-1], body, {"Content-Type": "application/json"})  # noqa: S310 -- our own https
@@ -69,10 +69,10 @@ def asked_again(curl: str, folder: Path) -> dict[str, object]:
         return response
 
 
-def test_it_shows_what_the_gate_says_and_stops_cleanly(tmp_path: Path) -> None:
-    """A pod goes in, two are refused as kubectl would show it, asking again gives the same, Ctrl-C ends it all."""
-    with first_run(tmp_path, "0") as process:
-        text = until(process, "Ctrl-C stops it.")
+def test_the_demo_prints_the_decisions_and_stops_cleanly(tmp_path: Path) -> None:
+    """Accept one pod, deny two as kubectl prints it, repeat the requests, and end on Ctrl-C."""
+    with run_demo(tmp_path, "0") as process:
+        text = read_until(process, "Ctrl-C stops it.")
         assert "pod/good created\n" in text
         assert 'The Pod "bad" is invalid: \n* spec.containers[0].resources.' in text
         assert "1500m is not a whole number" in text
@@ -81,10 +81,10 @@ def test_it_shows_what_the_gate_says_and_stops_cleanly(tmp_path: Path) -> None:
             "cap team-a-gpus of this namespace exceeded: requested 3 nvidia.com/gpu, used 0, reserved 2, hard 4, free 2"
             in text
         )
-        answers = [asked_again(line, tmp_path) for line in text.splitlines() if line.startswith("curl ")]
+        answers = [send_again(line, tmp_path) for line in text.splitlines() if line.startswith("curl ")]
         assert [answer["allowed"] for answer in answers] == [True, False, False]
         process.send_signal(signal.SIGINT)
-        out, error = process.communicate(timeout=SECONDS)
+        out, error = process.communicate(timeout=TIMEOUT_SECONDS)
     assert (process.returncode, out.lstrip(), error) == (0, "stopped\n", "")
     port = re.search(r"https://127\.0\.0\.1:(\d+)", text)
     assert port is not None
@@ -95,43 +95,45 @@ def test_it_shows_what_the_gate_says_and_stops_cleanly(tmp_path: Path) -> None:
 
 
 def assert_second_run_keeps(folder: Path, certificate: bytes) -> None:
-    """A good certificate is not made again, and SIGTERM stops it as cleanly."""
-    with first_run(folder, "0") as process:
-        until(process, "Ctrl-C stops it.")
+    """Keep a valid certificate, and stop on SIGTERM as well."""
+    with run_demo(folder, "0") as process:
+        read_until(process, "Ctrl-C stops it.")
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=SECONDS)
+        process.communicate(timeout=TIMEOUT_SECONDS)
     assert process.returncode == 0
     assert (folder / "tls" / "tls.crt").read_bytes() == certificate
 
 
-def test_a_taken_port_is_one_sentence(tmp_path: Path) -> None:
-    """Which port, and how to take another."""
+def test_a_port_in_use_is_one_sentence(tmp_path: Path) -> None:
+    """Print the port, and the variable that sets another one."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        said = failed(tmp_path, str(port))
+        message = run_until_failure(tmp_path, str(port))
     hint = "TALLYGATE_PORT=9443 make run takes another port"
-    assert said == f"tallygate: cannot listen on 127.0.0.1:{port}: Address already in use; {hint}\n"
+    assert message == f"tallygate: cannot listen on 127.0.0.1:{port}: Address already in use; {hint}\n"
 
 
-def test_a_port_that_is_none_is_told(tmp_path: Path) -> None:
-    """Before anything is started."""
-    assert failed(tmp_path, "https") == "tallygate: TALLYGATE_PORT: 'https' is not a port; write a number up to 65535\n"
+def test_an_invalid_port_is_reported(tmp_path: Path) -> None:
+    """Fail before any process starts."""
+    assert (
+        run_until_failure(tmp_path, "https")
+        == "tallygate: TALLYGATE_PORT: 'https' is not a port; write a number up to 65535\n"
+    )
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    """By its name."""
+def test_a_read_only_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert failed(tmp_path / "file", "0") == f"tallygate: {tmp_path}/file/policies: Not a directory\n"
+    assert run_until_failure(tmp_path / "file", "0") == f"tallygate: {tmp_path}/file/policies: Not a directory\n"
 
 
-def test_a_gate_that_dies_is_told(tmp_path: Path) -> None:
-    """It is not the user's doing, and the log has the reason."""
-    with first_run(tmp_path, "0") as process:
-        until(process, "Ctrl-C stops it.")
+def test_the_end_of_the_gate_process_is_reported(tmp_path: Path) -> None:
+    """Exit with the code of an internal error, and name the log file."""
+    with run_demo(tmp_path, "0") as process:
+        read_until(process, "Ctrl-C stops it.")
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         os.kill(int(children[0]), signal.SIGKILL)
-        _, error = process.communicate(timeout=SECONDS)
+        _, error = process.communicate(timeout=TIMEOUT_SECONDS)
     assert process.returncode == 70
     assert error == f"tallygate: the gate ended by itself, with -9; {tmp_path}/gate.log says why\n"

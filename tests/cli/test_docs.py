@@ -1,4 +1,4 @@
-"""Documentation says everything that there is, and its examples are what they claim to be."""
+"""The documentation covers every code, command, option and setting, and its examples are right."""
 
 import json
 import re
@@ -11,24 +11,23 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from tests.cli.docs import DOCS, documents
-from tests.cli.test_command import EVERY
+from tests.cli.docs import DOCS, create_pages
+from tests.cli.test_command import COMMANDS
 from webhook.cli.app import root
 from webhook.cli.output import code_catalog
 from webhook.server.settings.table import OPTIONS
 
 REPOSITORY = DOCS.parent
-_COMMANDS = "|".join(name.split()[1] for name, _ in EVERY if " " in name)
+_COMMANDS = "|".join(name.split()[1] for name, _ in COMMANDS if " " in name)
 
 
-@pytest.mark.parametrize(("path", "text"), documents().items(), ids=lambda value: getattr(value, "name", ""))
+@pytest.mark.parametrize(("path", "text"), create_pages().items(), ids=lambda value: getattr(value, "name", ""))
 def test_generated_pages_are_up_to_date(path: Path, text: str) -> None:
-    """`python -m tests.cli.docs` writes them anew."""
     assert path.read_text() == text
 
 
 def test_every_code_is_documented() -> None:
-    """With its name as a heading, in the page that `explain` speaks of."""
+    """Look for a heading with its name, in the page that `explain` names."""
     page = (DOCS / "codes.md").read_text()
     missing = [code.number for code in code_catalog.ALL_CODES if f"\n### {code.number} {code.slug}\n" not in page]
     assert not missing
@@ -36,8 +35,10 @@ def test_every_code_is_documented() -> None:
 
 def test_every_command_and_option_is_documented() -> None:
     """Under the heading of its command."""
-    sections = dict(re.findall(r"^## (tallygate[ a-z]*)\n(.*?)(?=^## |\Z)", commands_page(), re.DOTALL | re.MULTILINE))
-    for name, command in EVERY:
+    sections = dict(
+        re.findall(r"^## (tallygate[ a-z]*)\n(.*?)(?=^## |\Z)", read_commands_page(), re.DOTALL | re.MULTILINE)
+    )
+    for name, command in COMMANDS:
         for option in command.params:
             flags = option.opts if isinstance(option, click.Option) else []
             assert all(f"`{flag}`" in sections[name] for flag in flags), f"{name} {flags}"
@@ -45,17 +46,17 @@ def test_every_command_and_option_is_documented() -> None:
 
 def test_every_setting_is_documented() -> None:
     """By flag and by variable."""
-    page = commands_page()
+    page = read_commands_page()
     assert all(f"`{option.flag}`" in page and option.variable in page for option in OPTIONS)
 
 
-def commands_page() -> str:
-    """docs/commands.md."""
+def read_commands_page() -> str:
+    """Read docs/commands.md."""
     return (DOCS / "commands.md").read_text()
 
 
-def shell_lines(path: Path) -> Iterator[str]:
-    """Every line of shell in a page that runs tallygate, continued lines put together."""
+def list_shell_lines(path: Path) -> Iterator[str]:
+    """Yield every shell line of a page that runs tallygate, with continuation lines joined."""
     for block in re.findall(r"```(?:sh|yaml|console)\n(.*?)```", path.read_text(), re.DOTALL):
         for line in block.replace("\\\n", " ").splitlines():
             found = re.search(rf"(?:^|[ |(:])(tallygate (?:{_COMMANDS})\b[^|>)#]*)", line)
@@ -67,10 +68,10 @@ PAGES = ("README.md", "docs/commands.md", "docs/check-in-ci.md", "policies/READM
 
 
 @pytest.mark.parametrize(
-    "line", sorted({line for page in PAGES for line in shell_lines(REPOSITORY / page)}), ids=lambda line: line
+    "line", sorted({line for page in PAGES for line in list_shell_lines(REPOSITORY / page)}), ids=lambda line: line
 )
 def test_the_commands_in_the_pages_exist(line: str) -> None:
-    """Every option and every choice in them is one that click takes."""
+    """Parse every option and every choice with click."""
     words = shlex.split(line)[1:]
     command, names = root.get_command(click.Context(root), words[0]), [words[0]]
     rest = words[1:]
@@ -82,31 +83,31 @@ def test_the_commands_in_the_pages_exist(line: str) -> None:
         pass
 
 
-def hooks() -> list[dict[str, object]]:
-    """The hooks that pre-commit offers of this repository."""
+def read_hooks() -> list[dict[str, object]]:
+    """Return the hooks that this repository offers for pre-commit."""
     read: list[dict[str, object]] = yaml.safe_load((REPOSITORY / ".pre-commit-hooks.yaml").read_text())
     return read
 
 
 def test_hooks_run_as_pre_commit_runs_them(tmp_path: Path) -> None:
-    """The entry with file names behind it: clean files pass, bad ones fail."""
+    """Run the entry with file names: valid files pass, invalid ones fail."""
     good, bad, rule = tmp_path / "good.yaml", tmp_path / "bad.yaml", tmp_path / "rule.yaml"
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
     good.write_text(json.dumps({**pod, "spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": 1}}}]}}))
     bad.write_text(json.dumps({**pod, "spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": 0.5}}}]}}))
     rule.write_text("apiVersion: tallygate.dev/v1alpha1\nkind: ResourceRule\nmetadata: {name: x}\nspec: {}\n")
-    entries = {str(hook["id"]): shlex.split(str(hook["entry"])) for hook in hooks()}
+    entries = {str(hook["id"]): shlex.split(str(hook["entry"])) for hook in read_hooks()}
     assert sorted(entries) == ["tallygate-check", "tallygate-lint"]
     results = [
         CliRunner().invoke(root, [*entries[hook][1:], str(path)]).exit_code
         for hook, path in (("tallygate-check", good), ("tallygate-check", bad), ("tallygate-lint", rule))
     ]
     assert results == [0, 1, 1]
-    assert all(hook["language"] == "python" and hook["entry"] for hook in hooks())
+    assert all(hook["language"] == "python" and hook["entry"] for hook in read_hooks())
 
 
 def test_every_field_of_the_data_is_documented() -> None:
-    """Of a finding, and of the object that it is about."""
+    """Look for the fields of a finding and of its object."""
     page = (DOCS / "check-in-ci.md").read_text()
     pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{resources: {limits: {x.org/y: 500m}}}]}"
     data = json.loads(CliRunner().invoke(root, ["check", "-o", "json", "-"], input=pod).stdout)

@@ -1,4 +1,4 @@
-"""`tallygate explain`: codes and sums."""
+"""`tallygate explain`: codes and sums of requests."""
 
 import json
 from pathlib import Path
@@ -28,19 +28,18 @@ spec:
 
 
 def explain(*arguments: str, text: str = "") -> Result:
-    """Run it, with a text on stdin."""
+    """Run `tallygate explain` with a text on stdin."""
     return CliRunner().invoke(root, ["explain", *arguments], input=text)
 
 
-def test_without_a_code_all_are_listed() -> None:
-    """One line each."""
+def test_every_code_is_listed_without_an_argument() -> None:
     lines = explain().stdout.splitlines()
     assert lines[0].split() == ["CODE", "NAME", "WHAT"]
     assert [line.split()[0] for line in lines[1:]] == [code.number for code in code_catalog.ALL_CODES]
 
 
 def test_a_code_is_explained() -> None:
-    """What, why, what fails and what passes."""
+    """Print its summary, its explanation, and both examples."""
     code = code_catalog.get_code("TG101")
     text = explain("not-whole").stdout
     for part in (
@@ -55,15 +54,15 @@ def test_a_code_is_explained() -> None:
 
 
 @pytest.mark.parametrize("arguments", [(), ("TG101",), ("limit-missing",)], ids=str)
-def test_codes_are_data_too(arguments: tuple[str, ...]) -> None:
-    """The same fields whether one is asked for or all."""
+def test_codes_are_printed_as_data(arguments: tuple[str, ...]) -> None:
+    """Print the same fields for one code and for all."""
     found: list[dict[str, str]] = json.loads(explain(*arguments, "-o", "json").stdout)
     assert found == yaml.safe_load(explain(*arguments, "-o", "yaml").stdout)
     assert all(set(each) == {"code", "name", "what", "why", "fails", "passes"} for each in found)
 
 
-def test_a_sum_is_shown_term_by_term() -> None:
-    """For requests, for limits, and for the quota."""
+def test_a_sum_is_printed_with_its_terms() -> None:
+    """Print the terms of requests, limits and the quota."""
     text = explain("pod", "-f", "-", text=WORKLOAD).stdout
     assert "Deployment team-a/trainer  <stdin>:1:1  spec.template.spec" in text
     lines = [line for line in text.splitlines() if len(line.split()) > 1]
@@ -75,8 +74,8 @@ def test_a_sum_is_shown_term_by_term() -> None:
     assert ("requests.nvidia.com/gpu", "5") in rows
 
 
-def test_a_sum_is_data_too() -> None:
-    """Every term with whether it counts."""
+def test_a_sum_is_printed_as_data() -> None:
+    """Print for every term whether it counts."""
     found: list[dict[str, Any]] = json.loads(explain("pod", "-f", "-", "-o", "json", text=WORKLOAD).stdout)
     assert found == yaml.safe_load(explain("pod", "-f", "-", "-o", "yaml", text=WORKLOAD).stdout)
     assert (found[0]["object"], found[0]["field"]) == ("Deployment team-a/trainer", "spec.template.spec")
@@ -92,7 +91,7 @@ def test_a_sum_is_data_too() -> None:
 
 
 def test_every_pod_of_a_folder_is_explained(tmp_path: Path) -> None:
-    """What asks for nothing is left out."""
+    """Omit objects without requests."""
     (tmp_path / "a.yaml").write_text(WORKLOAD)
     (tmp_path / "b.json").write_text(json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "b"}}))
     (tmp_path / "c.yaml").write_text("apiVersion: v1\nkind: Service\nmetadata: {name: s}\n")
@@ -110,7 +109,7 @@ POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
         pytest.param(("TG999",), "", "there is no code 'TG999'", id="no such code"),
         pytest.param(("pod",), "", "which pod? name a file", id="no file"),
         pytest.param(("TG101", "-f", "x"), "", "-f belongs to `tallygate explain pod -f FILE`", id="a file for a code"),
-        pytest.param(("pod", "-f", "gone.yaml"), "", "gone.yaml:1:1: cannot be read", id="a file that is not there"),
+        pytest.param(("pod", "-f", "missing.yaml"), "", "missing.yaml:1:1: cannot be read", id="a missing file"),
         pytest.param(("pod", "-f", "-"), "a: [", "<stdin>:2:1: this is not YAML", id="a broken file"),
         pytest.param(("pod", "-f", "-"), "kind: Pod", "<stdin>:1:1: the object has no apiVersion", id="half an object"),
         pytest.param(("pod", "-f", "-"), "a: b", "-: it contains neither a pod", id="no pod"),
@@ -128,8 +127,8 @@ POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
         ),
     ],
 )
-def test_misuse_is_told(arguments: tuple[str, ...], text: str, sentence: str) -> None:
-    """In one sentence with its place, and with exit code 2."""
+def test_a_usage_error_is_one_sentence(arguments: tuple[str, ...], text: str, sentence: str) -> None:
+    """Print the position, and exit with code 2."""
     result = explain(*arguments, text=text)
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith(f"tallygate: {sentence}")

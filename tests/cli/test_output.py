@@ -1,4 +1,4 @@
-"""Reports: every form says everything, for every reader."""
+"""The output formats of findings."""
 
 import io
 import json
@@ -11,8 +11,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cli.case import CASES, Case
-from tests.cli.terminal import printed
+from tests.cli.check_case import CASES, Case
+from tests.cli.terminal import run_in_terminal
 from webhook.cli.output import ci_formats, code_catalog
 from webhook.cli.output.findings import (
     Finding,
@@ -25,7 +25,7 @@ from webhook.cli.output.findings import (
 )
 from webhook.cli.output.tables import create_console
 
-CASE = Case(CASES / "every_form_of_output_says_the_same")
+CASE = Case(CASES / "every_output_format_has_the_same_findings")
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 TEXT = st.text(max_size=20)
 FINDINGS = st.builds(
@@ -111,12 +111,12 @@ SARIF: dict[str, Any] = {
         },
     },
 }
-"""What SARIF 2.1.0 asks of the parts that are used, and that nothing of it is empty."""
+"""The schema of the used parts of SARIF 2.1.0, with non-empty texts."""
 
 
 @given(st.lists(FINDINGS, max_size=4))
-def test_sarif_has_its_shape(findings: list[Finding]) -> None:
-    """Whatever the texts are; each result points at its rule, which says what `explain` says."""
+def test_sarif_output_matches_its_schema(findings: list[Finding]) -> None:
+    """Validate the output for any text, with a rule and its summary for each result."""
     document = json.loads(json.dumps(ci_formats.create_sarif(findings, "1")))
     jsonschema.validate(document, SARIF)
     run = document["runs"][0]
@@ -126,8 +126,8 @@ def test_sarif_has_its_shape(findings: list[Finding]) -> None:
 
 
 @given(st.lists(FINDINGS, max_size=4))
-def test_a_workflow_command_is_one_line_that_can_be_undone(findings: list[Finding]) -> None:
-    """Nothing in a text can end the command, its properties, or the line."""
+def test_a_workflow_command_is_one_line_that_can_be_unescaped(findings: list[Finding]) -> None:
+    """Check that no text ends the command, its properties, or the line."""
     lines = ci_formats.format_github(findings)
     assert len(lines) == len(findings)
     for line, finding in zip(lines, findings, strict=True):
@@ -135,25 +135,25 @@ def test_a_workflow_command_is_one_line_that_can_be_undone(findings: list[Findin
         assert match is not None
         properties = dict(part.split("=", 1) for part in match[2].split(","))
         assert set(properties) == {"file", "line", "col", "title"}
-        assert unescaped(properties["file"]) == finding.file
-        assert unescaped(match[3]) == f"{finding.field_message} ({finding.attribution})"
+        assert unescape(properties["file"]) == finding.file
+        assert unescape(match[3]) == f"{finding.field_message} ({finding.attribution})"
 
 
-def unescaped(text: str) -> str:
-    """What a runner reads."""
+def unescape(text: str) -> str:
+    """Return the text that a runner reads."""
     for code, char in (("%3A", ":"), ("%2C", ","), ("%0D", "\r"), ("%0A", "\n"), ("%25", "%")):
         text = text.replace(code, char)
     return text
 
 
 def test_json_and_yaml_are_the_same_data() -> None:
-    """For programs it is a matter of taste."""
+    """Compare both formats."""
     assert json.loads(CASE.run("json").stdout) == yaml.safe_load(CASE.run("yaml").stdout)
 
 
 @pytest.mark.parametrize("form", ["json", "yaml", "sarif"])
-def test_programs_find_nothing_else_on_stdout(form: str) -> None:
-    """No colours; and a summary on stderr only where the form has no place for it."""
+def test_stdout_has_only_the_data(form: str) -> None:
+    """Print no colours, and a summary on stderr only if the format has no field for it."""
     result = CASE.run(form)
     assert yaml.safe_load(result.stdout)
     assert "\x1b" not in result.stdout
@@ -161,7 +161,7 @@ def test_programs_find_nothing_else_on_stdout(form: str) -> None:
 
 
 def test_a_pipe_gets_whole_lines_without_colours() -> None:
-    """One row a finding, however long, and the summary on stderr."""
+    """Print one row for each finding, and the summary on stderr."""
     result = CASE.run("table")
     rows = result.stdout.splitlines()
     assert [row.split()[0] for row in rows] == ["WHERE", "manifests/odd,", "manifests/odd,"]
@@ -170,9 +170,9 @@ def test_a_pipe_gets_whole_lines_without_colours() -> None:
 
 
 @pytest.mark.parametrize("columns", [40, 80, 200])
-def test_a_terminal_of_any_width_loses_nothing(columns: int) -> None:
-    """Lines are folded within its width; put together again they say the same."""
-    text = printed(["check", "manifests"], columns, CASE.folder)
+def test_a_terminal_of_any_width_gets_the_whole_text(columns: int) -> None:
+    """Fold lines to the width without a loss of text."""
+    text = run_in_terminal(["check", "manifests"], columns, CASE.folder)
     assert "\x1b[" in text
     plain = ESCAPE.sub("", text)
     assert all(len(line) <= columns for line in plain.splitlines())
@@ -182,20 +182,19 @@ def test_a_terminal_of_any_width_loses_nothing(columns: int) -> None:
             assert "".join(part.split()) in "".join(plain.split())
 
 
-def test_no_color_means_no_colour() -> None:
-    """See no-color.org: colours go, whatever else a terminal can do may stay."""
-    text = printed(["check", "manifests"], 80, CASE.folder, NO_COLOR="1")
+def test_no_color_switches_colours_off() -> None:
+    """Print no colours; other attributes may stay (no-color.org)."""
+    text = run_in_terminal(["check", "manifests"], 80, CASE.folder, NO_COLOR="1")
     assert not re.search(r"\x1b\[(?:[0-9;]*;)?(?:3[0-8]|4[0-8]|9[0-7])[0-9;]*m", text)
     assert "1500m is not a whole number" in ESCAPE.sub("", text).replace("\n    ", " ")
 
 
-def test_what_is_no_terminal_is_wide() -> None:
-    """Nothing is folded there."""
+def test_output_to_a_file_is_not_folded() -> None:
     assert create_console(io.StringIO()).width > 1000
 
 
-def test_a_summary_counts() -> None:
-    """Ones are singular, and what was passed over is said."""
+def test_a_summary_has_counts() -> None:
+    """Use the singular for one, and report skipped objects."""
     seen = RunSummary("policy", file_count=1, item_count=2)
     seen.skipped_kinds.update({"Service": 2, "ConfigMap": 1})
     seen.non_object_count = 1
@@ -219,6 +218,6 @@ def test_a_summary_counts() -> None:
         (FindingSeverity.NOTE, True, False),
     ],
 )
-def test_what_fails(level: FindingSeverity, *, strict: bool, fails: bool) -> None:
-    """Errors do, warnings under `--strict`, notes never."""
+def test_the_severity_decides_about_failure(level: FindingSeverity, *, strict: bool, fails: bool) -> None:
+    """Fail for errors, for warnings with `--strict`, and never for notes."""
     assert is_failure([Finding("f", 1, 1, level, "TG101", "m")], strict=strict) is fails

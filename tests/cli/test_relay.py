@@ -1,4 +1,4 @@
-"""`tallygate relay`: it starts with a certificate and a gate to ask, and what is amiss is told in one sentence."""
+"""`tallygate relay`: its options, its start and stop, and errors of one sentence."""
 
 import json
 import os
@@ -9,13 +9,13 @@ import pytest
 from click.testing import CliRunner
 
 from tests import warm
-from tests.cli.test_serve import said
+from tests.cli.test_serve import list_messages
 from tests.server.process import ServerProcess, eventually
 from webhook.cli.app import root
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """A process that is expected to end by itself."""
+    """Run a process that is expected to end by itself."""
     return warm.run("webhook.cli", ["relay", *arguments], environment=dict(os.environ))
 
 
@@ -27,24 +27,24 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         pytest.param(["--peers", "tallygate"], "is not a name and a port, such as", id="others-without-port"),
         pytest.param(["--peers", "tallygate:0"], "is not a name and a port", id="others-port-0"),
         pytest.param(["--peers", "tallygate:99999999999"], "is not a name and a port", id="others-port-too-large"),
-        pytest.param(["--peers", "tallygate:443"], "--peers and --peers-ca-file go together", id="others-unvouched"),
-        pytest.param(["--peers-ca-file", "ca.crt"], "--peers and --peers-ca-file go together", id="vouched-for-nobody"),
+        pytest.param(["--peers", "tallygate:443"], "--peers and --peers-ca-file go together", id="others-without-ca"),
+        pytest.param(["--peers-ca-file", "ca.crt"], "--peers and --peers-ca-file go together", id="ca-without-others"),
         pytest.param([], "name a certificate and its key", id="no-certificate"),
         pytest.param(["--listen", "nowhere"], "--listen: 'nowhere' is not an IP address", id="setting"),
     ],
 )
-def test_what_is_wrong_is_told(arguments: list[str], sentence: str) -> None:
+def test_invalid_options_are_reported(arguments: list[str], sentence: str) -> None:
     result = run(*arguments)
     assert (result.returncode, result.stdout) == (2, "")
-    assert sentence in " ".join(said(result))
+    assert sentence in " ".join(list_messages(result))
 
 
-def test_what_only_a_gate_has_is_no_option() -> None:
+def test_options_of_the_gate_are_unknown() -> None:
     assert "--policies" not in CliRunner().invoke(root, ["relay", "--help"]).output
     assert "no such option" in run("--policies", "p").stderr.lower()
 
 
-def test_it_relays_until_it_is_told_to_stop(tmp_path: Path) -> None:
+def test_a_relay_runs_until_it_gets_a_signal(tmp_path: Path) -> None:
     with ServerProcess(tmp_path) as gate:
         files = [f"--tls-cert={tmp_path / 'tls.crt'}", f"--tls-key={tmp_path / 'tls.key'}"]
         ports = [
@@ -53,13 +53,13 @@ def test_it_relays_until_it_is_told_to_stop(tmp_path: Path) -> None:
             "--monitor=127.0.0.1:0",
             "--drain-delay=0",
         ]
-        heard = tmp_path / "relay.log"
-        with heard.open("wb") as log:
+        log_file = tmp_path / "relay.log"
+        with log_file.open("wb") as log:
             relay = warm.Program("webhook.cli", ["relay", *ports, *files], stderr=log.fileno())
-        assert eventually(lambda: '"serving"' in heard.read_text())
+        assert eventually(lambda: '"serving"' in log_file.read_text())
         relay.send_signal(15)
         assert relay.wait(30) == 0
-        assert [json.loads(line)["event"] for line in heard.read_text().splitlines()] == [
+        assert [json.loads(line)["event"] for line in log_file.read_text().splitlines()] == [
             "serving",
             "draining",
             "stopped",

@@ -1,4 +1,4 @@
-"""`tallygate serve`: settings from flags, environment and file, and a start that fails in one sentence."""
+"""`tallygate serve`: settings from flags, environment and file, and errors of one sentence."""
 
 import os
 import subprocess
@@ -14,17 +14,17 @@ from webhook.server.settings.table import OPTIONS
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A process that is expected to end by itself."""
+    """Run a process that is expected to end by itself."""
     return warm.run("webhook.cli", ["serve", *arguments], environment={**os.environ, **environment})
 
 
-def said(result: subprocess.CompletedProcess[str]) -> list[str]:
-    """Its own sentences, without log lines."""
+def list_messages(result: subprocess.CompletedProcess[str]) -> list[str]:
+    """Return the lines of stderr that are not log lines."""
     return [line for line in result.stderr.splitlines() if not line.startswith("{")]
 
 
 def test_every_setting_is_an_option() -> None:
-    """With its variable beside it."""
+    """Print its environment variable too."""
     text = " ".join(CliRunner().invoke(root, ["serve", "--help"]).output.split())
     for option in OPTIONS:
         assert option.flag in text
@@ -44,25 +44,27 @@ def test_every_setting_is_an_option() -> None:
         pytest.param(
             [], {"TALLYGATE_LISEN": "x"}, ["there is no setting TALLYGATE_LISEN; did you mean"], id="misspelt"
         ),
-        pytest.param(["--config", "gone.yaml"], {}, ["gone.yaml: No such file"], id="a file that is not there"),
+        pytest.param(["--config", "missing.yaml"], {}, ["missing.yaml: No such file"], id="a missing file"),
         pytest.param([], {}, ["name a certificate and its key"], id="no certificate"),
-        pytest.param(["--policies", "gone"], {}, ["gone:1:1: error: cannot be read"], id="no policies"),
+        pytest.param(["--policies", "missing"], {}, ["missing:1:1: error: cannot be read"], id="no policies"),
     ],
 )
-def test_what_is_wrong_is_told(arguments: list[str], environment: dict[str, str], sentences: list[str]) -> None:
-    """On stderr, each as `tallygate: ...`, with exit code 2."""
+def test_every_invalid_setting_is_reported(
+    arguments: list[str], environment: dict[str, str], sentences: list[str]
+) -> None:
+    """Print each on stderr as `tallygate: ...`, and exit with code 2."""
     result = run(*arguments, **environment)
-    lines = said(result)
+    lines = list_messages(result)
     assert (result.returncode, result.stdout, len(lines)) == (2, "", len(sentences))
     for line, sentence in zip(lines, sentences, strict=True):
         assert line.startswith("tallygate: ")
         assert sentence in line
 
 
-def test_a_file_gives_settings_and_flags_win(tmp_path: Path) -> None:
-    """The file's mistake is not met when a flag stands in for it, but what is in it is read all the same."""
+def test_a_flag_overrides_the_settings_file(tmp_path: Path) -> None:
+    """Ignore an invalid setting that a flag overrides, and read the other settings of the file."""
     config = tmp_path / "settings.yaml"
-    config.write_text("log_level: error\ntls_cert: gone.crt\ntls_key: gone.key\nlisten: 127.0.0.1:0\n")
+    config.write_text("log_level: error\ntls_cert: missing.crt\ntls_key: missing.key\nlisten: 127.0.0.1:0\n")
     result = subprocess.run(  # noqa: S603 -- this very program, begun from nothing
         [sys.executable, "-m", "webhook.cli", "serve", "--config", str(config)],
         capture_output=True,
@@ -71,5 +73,5 @@ def test_a_file_gives_settings_and_flags_win(tmp_path: Path) -> None:
         check=False,
     )
     assert result.returncode == 2
-    assert "gone" in said(result)[0]
+    assert "missing" in list_messages(result)[0]
     assert "policies-loaded" not in result.stderr

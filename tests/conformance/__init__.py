@@ -1,5 +1,5 @@
-"""tallygate's answers beside Kubernetes' own, case by case: `python -m tests.conformance FILE...`.
+"""Comparison of tallygate's answers with Kubernetes' own, case by case: `python -m tests.conformance FILE...`.
 
-The rule of this room: an adapter per kind of case calls the public functions of the product, nothing else, and
-compares; it holds no answers.
+An adapter per kind of case calls only public functions of the product and compares their results. It contains no
+answers.
 """

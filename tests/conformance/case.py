@@ -1,4 +1,4 @@
-"""One case: what Kubernetes was given and what it answered, a line of JSON."""
+"""Cases: the input and the answer of Kubernetes, one line of JSON each."""
 
 import gzip
 import json
@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 Case = dict[str, Any]
-"""What was given, by name, and what came out under `answer` (a workload's answer stands beside it)."""
+"""The inputs by name, and the result under `answer` (in a workload the result has keys of its own)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a case went: every difference in a sentence, none when both agree.
+    """The result of a case: one sentence for each difference.
 
-    `beyond_int64` tells that Kubernetes' answer shows its integers wrapping around. Then the differences are those
-    from the right answer. `is_judged` is false where tallygate itself names something that it does not judge.
+    `beyond_int64` means that integers wrap around in Kubernetes' answer. Then the differences are those from the right
+    answer. `is_judged` is false where tallygate itself names a feature that it does not model.
     """
 
     differences: tuple[str, ...] = ()
@@ -25,14 +25,14 @@ class Outcome:
 
 
 class CaseFileError(Exception):
-    """A file of cases cannot be read, and this says which and why."""
+    """A file of cases cannot be read; the message names the file and the reason."""
 
 
 def read_cases(path: Path) -> Iterator[Case]:
-    """The cases of a file, plain or gzipped.
+    """Yield the cases of a file, plain or gzipped.
 
     Raises:
-        CaseFileError: it cannot be read, or a line is no JSON object.
+        CaseFileError: if the file cannot be read, or a line is not a JSON object.
     """
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
@@ -41,15 +41,15 @@ def read_cases(path: Path) -> Iterator[Case]:
         raise CaseFileError(f"{path}: cannot be read: {error}") from error
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
-            yield _case(path, number, line)
+            yield _parse_case(path, number, line)
 
 
-def _case(path: Path, number: int, line: str) -> Case:
-    """The case on one line."""
+def _parse_case(path: Path, number: int, line: str) -> Case:
+    """Parse the case on one line."""
     try:
         case = json.loads(
             line, parse_float=str
-        )  # Kubernetes takes a quantity's number for its text; so its text is kept
+        )  # Kubernetes reads the text of a number as a quantity; so the text is kept
     except ValueError as error:
         raise CaseFileError(f"{path}:{number}: not JSON: {error}") from error
     if not isinstance(case, dict):

@@ -1,4 +1,4 @@
-"""Two lists of validation errors side by side."""
+"""Comparison of two lists of validation errors."""
 
 import re
 from collections import Counter
@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 from webhook.accounting.problem import Problem
 
-# Where resources stand in any kind: `resources` of containers and pods, overhead, a node's status, a quota's keys and
-# scopes, a LimitRange's entries. A resource name may hold anything, so only the beginning of the path is looked at.
+# The fields of resources in any kind: `resources` of containers and pods, overhead, a node's status, a quota's keys and
+# scopes, a LimitRange's entries. A resource name may contain anything, so only the beginning of the path is matched.
 _RESOURCE_FIELD = re.compile(
     r"(?:.*[.])?spec[.](?:(?:containers|initContainers|ephemeralContainers)\[\d+\][.])?resources\b"
     r"|(?:.*[.])?spec[.]overhead\b"
@@ -18,29 +18,29 @@ _RESOURCE_FIELD = re.compile(
 
 
 def is_resource_field(path: str) -> bool:
-    """Whether a path is about resources, whatever the kind."""
+    """Return whether a path is a resource field of any kind."""
     return bool(_RESOURCE_FIELD.match(path))
 
 
 def compare_errors(
     theirs: Iterable[Mapping[str, str]] | None, ours: Iterable[Problem], wrapping: Collection[str]
 ) -> list[str]:
-    """The multisets of errors under resource fields: field, type and detail.
+    """Compare the multisets of errors under resource fields (field, type, detail), and return the differences.
 
-    The message says nothing more but the offending value, which comes rounded to thousandths from an API server and as
-    it was written from a validation that was called by itself.
+    The message only adds the invalid value, which is rounded to thousandths by an API server, and unchanged where the
+    validation is called directly.
 
-    Errors about a name that wraps around are left out on both sides: there Kubernetes' are an accident.
+    Errors about a name that wraps around are left out on both sides: Kubernetes' errors are arbitrary there.
     """
-    wanted = Counter(
+    expected = Counter(
         (each["field"], each["type"], each["detail"]) for each in theirs or () if is_resource_field(each["field"])
     )
     found = Counter((each.field, str(each.reason), each.detail) for each in ours)
-    said = [("Kubernetes", each) for each in (wanted - found).elements()]
-    said += [("tallygate", each) for each in (found - wanted).elements()]
-    return [f"only {who} says {each}" for who, each in said if not is_about(each, wrapping)]
+    differences = [("Kubernetes", each) for each in (expected - found).elements()]
+    differences += [("tallygate", each) for each in (found - expected).elements()]
+    return [f"only {source} says {each}" for source, each in differences if not mentions(each, wrapping)]
 
 
-def is_about(error: tuple[str, ...], names: Collection[str]) -> bool:
-    """Whether one of the names is in its field or its words."""
+def mentions(error: tuple[str, ...], names: Collection[str]) -> bool:
+    """Return whether an error mentions one of the names in any part."""
     return any(name in part for name in names for part in error)

@@ -1,10 +1,10 @@
-"""Fit: what a node lacks for a pod beside the pods on it."""
+"""Fit: the resources that a node with pods lacks for another pod."""
 
 from typing import Any
 
 from tests.conformance.case import Case, Outcome
-from tests.conformance.sums import wrapping_names
-from tests.conformance.typed import typed
+from tests.conformance.sums import find_wrapping_names
+from tests.conformance.typed_objects import decode_object
 from webhook.accounting.node_fit import find_shortfalls
 from webhook.objects.core import Node, Pod
 
@@ -19,12 +19,14 @@ _ATTRIBUTES = {
 
 
 def compare(case: Case) -> Outcome:
-    """Compare the set of insufficient resources with all that is said of each, whatever their order."""
+    """Compare the set of insufficient resources and the fields of each, in any order."""
     pods = case["pods"] or []
-    found = find_shortfalls(typed(case["pod"], Pod), typed(case["node"], Node), [typed(each, Pod) for each in pods])
+    found = find_shortfalls(
+        decode_object(case["pod"], Pod), decode_object(case["node"], Node), [decode_object(each, Pod) for each in pods]
+    )
     ours = {each.resource: tuple(str(getattr(each, attribute)) for attribute in _ATTRIBUTES.values()) for each in found}
-    theirs = {each["resource"]: _answer(each) for each in case["answer"]["insufficient"] or ()}
-    wrapping = wrapping_names(case["pod"], case["node"], pods)
+    theirs = {each["resource"]: _read_fields(each) for each in case["answer"]["insufficient"] or ()}
+    wrapping = find_wrapping_names(case["pod"], case["node"], pods)
     differences = [
         f"{name}: Kubernetes {theirs.get(name)}, tallygate {ours.get(name)}"
         for name in sorted(theirs.keys() | ours.keys())
@@ -33,5 +35,5 @@ def compare(case: Case) -> Outcome:
     return Outcome(tuple(differences), beyond_int64=bool(wrapping))
 
 
-def _answer(said: dict[str, Any]) -> tuple[str, ...]:
-    return tuple(str(said[field]) for field in _ATTRIBUTES)
+def _read_fields(shortfall: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(str(shortfall[field]) for field in _ATTRIBUTES)

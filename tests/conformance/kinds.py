@@ -1,4 +1,4 @@
-"""Which kind of case is which, told by its keys, and who compares it."""
+"""Kinds of cases, recognized by their keys, and their comparisons."""
 
 from collections.abc import Callable, Mapping
 
@@ -21,7 +21,7 @@ KINDS: Mapping[str, Compare] = {
 }
 """The kinds that are compared."""
 
-# The first whose keys are all there, so the larger sets come before the smaller.
+# The first kind whose keys are all present, so the larger sets come before the smaller.
 _KEYS: tuple[tuple[str, frozenset[str]], ...] = (
     ("schedule", frozenset({"nodes", "pods", "pod", "result"})),
     ("fit", frozenset({"pod", "node", "pods", "answer"})),
@@ -37,17 +37,17 @@ _KEYS: tuple[tuple[str, frozenset[str]], ...] = (
 
 
 class UnknownKindError(Exception):
-    """A case is of no known kind."""
+    """A case has an unknown kind."""
 
 
 def compare(case: Case) -> Outcome:
     """Compare a case by its kind.
 
     Raises:
-        UnknownKindError: no kind has these keys.
+        UnknownKindError: if no kind has these keys.
     """
     keys = case.keys()
-    kind = next((kind for kind, wanted in _KEYS if wanted <= keys), None)
+    kind = next((kind for kind, required in _KEYS if required <= keys), None)
     if kind is None:
         raise UnknownKindError(f"a case with the keys {', '.join(sorted(keys))} is of no known kind")
     return KINDS[kind](case)

@@ -1,4 +1,4 @@
-"""Resource names: what Kubernetes' predicates say of one, and what its validation says at each place."""
+"""Resource names: Kubernetes' predicates, and its validation in each context."""
 
 from tests.conformance.case import Case, Outcome
 from webhook.accounting import name_rules, names
@@ -13,16 +13,16 @@ _PREDICATES = {
     "prefixed_native": names.is_prefixed_native,
     "scheduler_scalar": names.is_scheduler_scalar,
 }
-_PLACES = (NameContext.CONTAINER, NameContext.LIMIT_RANGE_OTHER, NameContext.QUOTA)
+_CONTEXTS = (NameContext.CONTAINER, NameContext.LIMIT_RANGE_OTHER, NameContext.QUOTA)
 
 
 def compare(case: Case) -> Outcome:
-    """Compare the predicates that hold, and the details of every place's faults in their order."""
+    """Compare the true predicates, and the details of the problems in each context in their order."""
     name, answer = case["name"], case["answer"]
     ours: Case = {
-        "is": [each for each, holds in _PREDICATES.items() if holds(name)],
+        "is": [each for each, predicate in _PREDICATES.items() if predicate(name)],
         "qualified": list(names.find_qualified_name_errors(name)),
-        **{str(place): [fault.detail for fault in name_rules.find_name_problems(name, place)] for place in _PLACES},
+        **{str(each): [fault.detail for fault in name_rules.find_name_problems(name, each)] for each in _CONTEXTS},
     }
     return Outcome(
         tuple(

@@ -1,4 +1,4 @@
-"""What came of one file."""
+"""The report on one file."""
 
 import json
 from dataclasses import dataclass, field
@@ -8,12 +8,12 @@ from tests.conformance.case import Case, CaseFileError, Outcome, read_cases
 from tests.conformance.kinds import UnknownKindError, compare
 
 SHOWN = 5
-"""How many disagreements are shown in full."""
+"""The number of disagreements that are shown in full."""
 
 
 @dataclass(slots=True)
 class Report:
-    """The count of a file, and its disagreements."""
+    """The counts of a file, and its disagreements."""
 
     path: Path
     cases: int = 0
@@ -22,25 +22,25 @@ class Report:
     disagreements: list[tuple[int, Case, Outcome]] = field(default_factory=list)
 
     def __str__(self) -> str:
-        """One line of counts, then the first disagreements, each with its case."""
+        """Return a line of counts, then the first disagreements, each with its case."""
         wrong = len(self.disagreements)
         counts = f"{self.path}: {self.cases} cases, {wrong} disagreements, {self.not_judged} not judged"
         beyond = f", {self.beyond_int64} beyond int64" if self.beyond_int64 else ""
-        return "\n".join([counts + beyond, *(_shown(*each) for each in self.disagreements[:SHOWN])])
+        return "\n".join([counts + beyond, *(_format_disagreement(*each) for each in self.disagreements[:SHOWN])])
 
 
 def run(path: Path) -> Report:
     """Compare every case of a file.
 
-    Cases that agree are counted apart where tallygate does not judge, and where Kubernetes' integers wrap around.
+    Agreeing cases have separate counts where tallygate does not model a feature, and where integers wrap around.
 
     Raises:
-        CaseFileError: the file cannot be read, or holds a case of an unknown kind.
+        CaseFileError: if the file cannot be read, or has a case of an unknown kind.
     """
     report = Report(path)
     for case in read_cases(path):
         report.cases += 1
-        outcome = _outcome(path, report.cases, case)
+        outcome = _compare_case(path, report.cases, case)
         if outcome.differences:
             report.disagreements.append((report.cases, case, outcome))
         elif not outcome.is_judged:
@@ -50,14 +50,14 @@ def run(path: Path) -> Report:
     return report
 
 
-def _outcome(path: Path, number: int, case: Case) -> Outcome:
-    """How one case went, an unknown kind being said with its place."""
+def _compare_case(path: Path, number: int, case: Case) -> Outcome:
+    """Compare one case, and name its number if its kind is unknown."""
     try:
         return compare(case)
     except UnknownKindError as error:
         raise CaseFileError(f"{path}: case {number}: {error}") from error
 
 
-def _shown(number: int, case: Case, outcome: Outcome) -> str:
-    """A disagreement in full."""
+def _format_disagreement(number: int, case: Case, outcome: Outcome) -> str:
+    """Format a disagreement with its case."""
     return "\n".join([f"  case {number}: {json.dumps(case)}", *(f"    {each}" for each in outcome.differences)])

@@ -1,16 +1,16 @@
-"""Schedule: a cluster put to a real API server and scheduler, a new pod, and what came of it."""
+"""Schedule: a cluster in a real API server and scheduler, a new pod, and the result."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol
 
-from tests.accounting.scheduling.deciding import decided
+from tests.accounting.scheduling.product_scheduler import decide
 from tests.conformance.case import Case, Outcome
 
 Objects = Sequence[dict[str, Any]]
 
 
-class Said(Protocol):
-    """What an implementation says of a new pod."""
+class ScheduleAnswer(Protocol):
+    """The answer of an implementation for a new pod."""
 
     @property
     def nodes(self) -> Collection[str]:
@@ -18,64 +18,64 @@ class Said(Protocol):
 
     @property
     def nominated(self) -> Collection[str]:
-        """The nodes of which one is nominated, its pods having to go."""
+        """The nodes one of which is nominated, with victims."""
 
     @property
     def message(self) -> str:
-        """The message of the condition PodScheduled, empty where there is none."""
+        """The message of the condition PodScheduled, empty without the condition."""
 
 
-Answering = Callable[[Objects, Objects, Objects, dict[str, Any]], Said]
-"""An implementation: given nodes, bound pods, all other objects and the new pod."""
+Scheduler = Callable[[Objects, Objects, Objects, dict[str, Any]], ScheduleAnswer]
+"""An implementation: it takes nodes, bound pods, all other objects and the new pod."""
 
 
 def compare(case: Case) -> Outcome:
     """Compare the product's answer.
 
-    Where the product names something that it does not judge, it still says for certain that a pod fits nowhere.
+    Where the product names a feature that it does not model, its answer is still certain for a pod that fits nowhere.
     """
-    said = decided(*_parts(case))
-    if not said.unknown:
-        return Outcome(tuple(_differences(case, said)))
-    wrong = case["result"]["scheduled"] and not said.nodes
-    differences = (f"scheduled: Kubernetes True, tallygate False, not judged: {said.unknown}",) if wrong else ()
+    answer = decide(*_parts(case))
+    if not answer.unknown:
+        return Outcome(tuple(_differences(case, answer)))
+    wrong = case["result"]["scheduled"] and not answer.nodes
+    differences = (f"scheduled: Kubernetes True, tallygate False, not judged: {answer.unknown}",) if wrong else ()
     return Outcome(differences, is_judged=False)
 
 
-def comparing(answering: Answering) -> Callable[[Case], Outcome]:
-    """Compare another implementation, which judges everything."""
-    return lambda case: Outcome(tuple(_differences(case, answering(*_parts(case)))))
+def create_comparison(scheduler: Scheduler) -> Callable[[Case], Outcome]:
+    """Return the comparison of another implementation, which models everything."""
+    return lambda case: Outcome(tuple(_differences(case, scheduler(*_parts(case)))))
 
 
 def _parts(case: Case) -> tuple[Objects, Objects, Objects, dict[str, Any]]:
     return case["nodes"] or [], case["pods"] or [], case.get("objects") or [], case["pod"]
 
 
-def _differences(case: Case, said: Said) -> list[str]:
-    """Every part in which they differ, in a sentence.
+def _differences(case: Case, answer: ScheduleAnswer) -> list[str]:
+    """Return a sentence for every part that differs.
 
-    Where the case names all choices of the scheduler, they are compared exactly. Where it does not, the node that was
-    chosen must be among ours, of which there are as many as the case says, if it does. (The scheduler looks at all of
-    fewer than 100 nodes.)
+    Where the case has all choices of the scheduler, they are compared exactly. Otherwise the chosen node must be one of
+    ours, whose number must equal the case's, if it has one. (The scheduler evaluates all of fewer than 100 nodes.)
     """
     result, choices = case["result"], case.get("choices")
-    fitting, nominated = sorted(said.nodes), sorted(said.nominated)
-    both, message = result["scheduled"] and bool(fitting), result["message"]
+    feasible, nominated = sorted(answer.nodes), sorted(answer.nominated)
+    both, message = result["scheduled"] and bool(feasible), result["message"]
     differences = {
-        f"scheduled: Kubernetes {result['scheduled']}, tallygate {bool(fitting)}": result["scheduled"] != bool(fitting),
-        f"message: Kubernetes {message!r}, tallygate {said.message!r}": message != said.message,
+        f"scheduled: Kubernetes {result['scheduled']}, tallygate {bool(feasible)}": result["scheduled"]
+        != bool(feasible),
+        f"message: Kubernetes {message!r}, tallygate {answer.message!r}": message != answer.message,
     }
     if choices is not None:
         nodes, candidates = choices["nodes"], choices["nominated"]
         differences |= {
-            f"node: Kubernetes one of {nodes}, tallygate one of {fitting}": both and nodes != fitting,
+            f"node: Kubernetes one of {nodes}, tallygate one of {feasible}": both and nodes != feasible,
             f"nominated: Kubernetes one of {candidates}, tallygate one of {nominated}": candidates != nominated,
         }
     else:
-        chosen, count = result.get("nominated", ""), result.get("feasible", len(fitting))
+        chosen, count = result.get("nominated", ""), result.get("feasible", len(feasible))
         differences |= {
-            f"node: Kubernetes {result['node']}, tallygate one of {fitting}": both and result["node"] not in fitting,
-            f"feasible: Kubernetes {count} nodes, tallygate {fitting}": both and count != len(fitting),
+            f"node: Kubernetes {result['node']}, tallygate one of {feasible}": both and result["node"] not in feasible,
+            f"feasible: Kubernetes {count} nodes, tallygate {feasible}": both and count != len(feasible),
             f"nominated: Kubernetes {chosen!r}, tallygate one of {nominated}": chosen not in (nominated or [""]),
         }
     return [sentence for sentence, differs in differences.items() if differs]

@@ -1,11 +1,11 @@
-"""When Kubernetes' integers wrap around somewhere in an object, told from its numbers alone."""
+"""Overflow of Kubernetes' integers in an object, computed only from its numbers."""
 
 from collections import defaultdict
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-from tests.conformance.beyond import milli_wraps, number
+from tests.conformance.integer_overflow import milli_wraps, parse_exactly
 
 _LISTS = frozenset(
     {
@@ -26,29 +26,29 @@ _LISTS = frozenset(
 )
 
 
-def wrapping_names(*objects: Any) -> frozenset[str]:
-    """The names of which all quantities together, in thousandths, do not fit an int64.
+def find_wrapping_names(*objects: Any) -> frozenset[str]:
+    """Return the names whose sum of quantities, in thousandths, does not fit an int64.
 
-    Kubernetes takes thousandths to see whether a quantity is whole, and sums whatever stands in an object.
+    Kubernetes computes thousandths to check that a quantity is whole, and sums all quantities of an object.
     """
     sums: defaultdict[str, Fraction] = defaultdict(Fraction)
     for each in objects:
-        for name, quantity in _quantities(each):
-            exact = number(str(quantity))
+        for name, quantity in _list_quantities(each):
+            exact = parse_exactly(str(quantity))
             if exact is not None:
                 sums[name] += abs(exact)
     return frozenset(name for name, total in sums.items() if milli_wraps(total))
 
 
-def _quantities(node: Any) -> Iterator[tuple[str, Any]]:
-    """Every name and quantity in every resource list of an object."""
+def _list_quantities(node: Any) -> Iterator[tuple[str, Any]]:
+    """Yield every name and quantity in every resource list of an object."""
     if isinstance(node, list):
         for each in node:
-            yield from _quantities(each)
+            yield from _list_quantities(each)
     if not isinstance(node, dict):
         return
     for key, value in node.items():
         if key in _LISTS and isinstance(value, dict):
             yield from ((name, each) for name, each in value.items() if each is not None)
         else:
-            yield from _quantities(value)
+            yield from _list_quantities(value)

@@ -1,4 +1,4 @@
-"""Every case file agrees, and the comparison itself can fail."""
+"""Every case file agrees, and the comparison can fail."""
 
 import gzip
 import json
@@ -11,7 +11,7 @@ from tests.conformance.report import run
 
 CASES = sorted(Path(__file__).parent.joinpath("cases").glob("*.jsonl*"))
 NOT_JUDGED = {"found-schedule.jsonl": 1, "wide-schedule-claims.jsonl.gz": 91}
-"""The cases of which tallygate says that it does not judge which devices are free; other files have none."""
+"""The number of cases by file for which tallygate does not model free devices; other files have none."""
 ANSWER: dict[str, object] = {
     "canonical": "3Ki",
     "dec": "3072",
@@ -61,7 +61,7 @@ def test_a_wrong_answer_is_a_disagreement(
     assert field in shown
 
 
-def test_a_wrapped_answer_is_counted_apart(tmp_path: Path) -> None:
+def test_a_wrapped_answer_has_a_separate_count(tmp_path: Path) -> None:
     answer = {"ok": True, "canonical": "10E", "dec": "10000000000000000000", "format": "DecimalSI", "sign": 1}
     wrapped = {"text": "10E", "answer": {**answer, "value": "0", "milli": "0", "integer": True}}
     report = run(_write(tmp_path / "cases.jsonl", wrapped))
@@ -79,7 +79,7 @@ def test_a_wrapped_answer_is_counted_apart(tmp_path: Path) -> None:
         ("1e2000", {"ok": True, "canonical": "100e1998", "value": "0"}),
     ],
 )
-def test_a_wrapped_exponent_is_counted_apart(tmp_path: Path, text: str, answer: object) -> None:
+def test_a_wrapped_exponent_has_a_separate_count(tmp_path: Path, text: str, answer: object) -> None:
     report = run(_write(tmp_path / "cases.jsonl", {"text": text, "answer": answer}))
     assert (report.disagreements, report.beyond_int64) == ([], 1)
 
@@ -108,14 +108,14 @@ def test_every_answer_of_a_case_is_compared(tmp_path: Path, case: dict[str, obje
         assert run(_write(tmp_path / "cases.jsonl", changed)).disagreements, field
 
 
-def test_a_refusal_for_size_is_no_excuse_when_the_number_is_small(tmp_path: Path) -> None:
+def test_a_rejection_for_size_of_a_small_number_is_a_disagreement(tmp_path: Path) -> None:
     text = "0" * 2000 + "3"
     report = run(_write(tmp_path / "cases.jsonl", {"text": text, "answer": {"ok": True, "value": "3"}}))
     assert len(report.disagreements) == 1
     assert "tallygate refuses it" in str(report)
 
 
-def test_beyond_int64_excuses_only_what_wraps(tmp_path: Path) -> None:
+def test_other_fields_are_compared_beyond_int64(tmp_path: Path) -> None:
     answer = {"ok": True, "canonical": "10E", "dec": "10000000000000000000", "format": "BinarySI", "sign": 1}
     report = run(_write(tmp_path / "cases.jsonl", {"text": "10E", "answer": answer}))
     assert len(report.disagreements) == 1
@@ -129,23 +129,23 @@ def test_gzipped_files_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         ('{"colour": "blue"}\n', "the keys colour"),
         ("[]\n", "not a JSON object"),
         ("{\n", "not JSON"),
     ],
 )
-def test_what_cannot_be_compared_is_said(
-    tmp_path: Path, content: str, said: str, capsys: pytest.CaptureFixture[str]
+def test_a_file_that_cannot_be_compared_is_an_error(
+    tmp_path: Path, content: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "cases.jsonl"
     path.write_text(content)
     assert main([str(path)]) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
-def test_a_missing_file_or_none_is_misuse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_file_or_argument_is_misuse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path / "none.jsonl")]) == 2
     assert "cannot be read" in capsys.readouterr().err
     assert main([]) == 2

@@ -1,4 +1,4 @@
-"""Each kind of case is compared in every part of its answer, and can fail in it."""
+"""Each kind of case is compared in every part of its answer."""
 
 import copy
 from collections.abc import Callable
@@ -10,7 +10,7 @@ import pytest
 from tests.conformance.case import Case, read_cases
 from tests.conformance.errors import is_resource_field
 from tests.conformance.kinds import compare
-from tests.conformance.sums import wrapping_names
+from tests.conformance.sums import find_wrapping_names
 
 CASES = Path(__file__).parent / "cases"
 ERROR = {
@@ -20,12 +20,12 @@ ERROR = {
 }
 
 
-def first(kind: str, wanted: Callable[[Case], bool]) -> Case:
-    """The first case of a file that is so."""
-    return next(case for case in read_cases(CASES / f"{kind}.jsonl") if wanted(case))
+def find_first(kind: str, condition: Callable[[Case], bool]) -> Case:
+    """Return the first case of a file that satisfies a condition."""
+    return next(case for case in read_cases(CASES / f"{kind}.jsonl") if condition(case))
 
 
-def _edited(case: Case, *path: Any, value: Any) -> Case:
+def _edit(case: Case, *path: Any, value: Any) -> Case:
     edited = copy.deepcopy(case)
     place: Any = edited
     for key in path[:-1]:
@@ -34,15 +34,15 @@ def _edited(case: Case, *path: Any, value: Any) -> Case:
     return edited
 
 
-POD = first("pod", lambda case: bool(case["answer"]["errors"]) and "cpu" in case["answer"]["requests"])
-FIT = first("fit", lambda case: bool(case["answer"]["insufficient"]))
-WORKLOAD = first("workload", lambda case: bool(case["causes"]))
-NODE = first("node", lambda case: bool(case["answer"]["errors"]))
-QUOTA = first("resourcequota", lambda case: bool(case["answer"]["errors"]))
+POD = find_first("pod", lambda case: bool(case["answer"]["errors"]) and "cpu" in case["answer"]["requests"])
+FIT = find_first("fit", lambda case: bool(case["answer"]["insufficient"]))
+WORKLOAD = find_first("workload", lambda case: bool(case["causes"]))
+NODE = find_first("node", lambda case: bool(case["answer"]["errors"]))
+QUOTA = find_first("resourcequota", lambda case: bool(case["answer"]["errors"]))
 
 
 @pytest.mark.parametrize("case", [POD, FIT, WORKLOAD, NODE, QUOTA])
-def test_the_case_agrees_as_it_is(case: Case) -> None:
+def test_an_unchanged_case_agrees(case: Case) -> None:
     assert compare(case).differences == ()
 
 
@@ -71,18 +71,18 @@ def test_the_case_agrees_as_it_is(case: Case) -> None:
     ],
 )
 def test_a_wrong_answer_is_a_difference(case: Case, path: tuple[Any, ...], value: Any) -> None:
-    assert compare(_edited(case, *path, value=value)).differences
+    assert compare(_edit(case, *path, value=value)).differences
 
 
-def test_an_error_that_stands_twice_must_be_said_twice() -> None:
-    twice = _edited(POD, "answer", "errors", value=[*POD["answer"]["errors"], POD["answer"]["errors"][0]])
+def test_a_repeated_error_must_be_reported_twice() -> None:
+    twice = _edit(POD, "answer", "errors", value=[*POD["answer"]["errors"], POD["answer"]["errors"][0]])
     assert compare(twice).differences
 
 
 @pytest.mark.parametrize("case", [POD, NODE, QUOTA])
 def test_errors_about_other_fields_are_left_out(case: Case) -> None:
     other = {**ERROR, "field": "metadata.name"}
-    assert compare(_edited(case, "answer", "errors", value=[*case["answer"]["errors"], other])).differences == ()
+    assert compare(_edit(case, "answer", "errors", value=[*case["answer"]["errors"], other])).differences == ()
 
 
 @pytest.mark.parametrize(
@@ -122,12 +122,12 @@ def test_which_fields_are_about_resources(path: str, *, about: bool) -> None:
         pytest.param([{"spec": {"hard": {"a": "9P"}}}], set(), id="thousandths of 9P fit"),
         pytest.param([{"spec": {"hard": {"a": "9P"}}}, {"limits": {"a": "9P"}}], {"a"}, id="twice 9P do not"),
         pytest.param([{"items": [{"requests": {"a": "-10E", "b": 1}}]}], {"a"}, id="negative ones"),
-        pytest.param([{"requests": {"a": None, "b": "one", "c": ""}}], set(), id="what is no quantity"),
-        pytest.param([{"metadata": {"labels": {"a": "10E"}}}], set(), id="what is in no resource list"),
+        pytest.param([{"requests": {"a": None, "b": "one", "c": ""}}], set(), id="a text that is not a quantity"),
+        pytest.param([{"metadata": {"labels": {"a": "10E"}}}], set(), id="a number outside every resource list"),
     ],
 )
 def test_names_of_which_the_sum_wraps(objects: list[Any], names: set[str]) -> None:
-    assert wrapping_names(*objects) == names
+    assert find_wrapping_names(*objects) == names
 
 
 def test_only_the_name_that_wraps_is_excused() -> None:
@@ -136,11 +136,11 @@ def test_only_the_name_that_wraps_is_excused() -> None:
     quota = {"count/pods": "1", "pods": "1", "cpu": "1", "requests.cpu": "1", "memory": "7", "requests.memory": "7"}
     case = {"pod": {"spec": spec}, "answer": {**answer, "quota": quota}}
     assert (compare(case).differences, compare(case).beyond_int64) == ((), True)
-    assert compare(_edited(case, "answer", "requests", "cpu", value="2")).differences
+    assert compare(_edit(case, "answer", "requests", "cpu", value="2")).differences
 
 
 def test_a_number_keeps_its_digits(tmp_path: Path) -> None:
-    """JSON's 1e3 is the quantity 1e3 to Kubernetes, and prints so."""
+    """Kubernetes reads the JSON number 1e3 as the quantity 1e3, and prints it so."""
     path = tmp_path / "cases.jsonl"
     path.write_text(
         '{"pod": {"spec": {"containers": [{"name": "a", "resources": {"requests": {"x.io/y": 1e3, "x.io/z": 2.5}}}]}}, '

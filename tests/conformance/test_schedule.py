@@ -1,4 +1,4 @@
-"""The comparison of placed pods takes any implementation, and can fail in every part of its answer."""
+"""The comparison of scheduling answers takes any implementation and compares every part."""
 
 import json
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ import pytest
 from tests.accounting.scheduling.clusters import node, pod
 from tests.conformance.case import read_cases
 from tests.conformance.report import run
-from tests.conformance.schedule import compare, comparing
+from tests.conformance.schedule import compare, create_comparison
 
 
 @dataclass(frozen=True)
-class _Said:
+class _Answer:
     nodes: tuple[str, ...] = ()
     nominated: tuple[str, ...] = ()
     message: str = ""
@@ -27,93 +27,99 @@ WAITING = {"scheduled": False, "node": "", "nominated": "n0", "message": FULL}
 REFUSED = {"scheduled": False, "node": "", "message": FULL}
 
 
-def _differences(result: dict[str, Any], said: _Said, **choices: list[str]) -> tuple[str, ...]:
+def _differences(result: dict[str, Any], answer: _Answer, **choices: list[str]) -> tuple[str, ...]:
     case = {"nodes": None, "pods": None, "pod": {}, "result": result}
     if choices:
         case["choices"] = {"nodes": [], "nominated": []} | choices
-    return comparing(lambda *_: said)(case).differences
+    return create_comparison(lambda *_: answer)(case).differences
 
 
 @pytest.mark.parametrize(
-    ("result", "said"),
+    ("result", "answer"),
     [
-        (PLACED, _Said(nodes=("n0", "n1"))),
-        (PLACED | {"feasible": 2}, _Said(nodes=("n0", "n1"))),
-        (WAITING, _Said(nominated=("n0", "n2"), message=FULL)),
-        (REFUSED, _Said(message=FULL)),
+        (PLACED, _Answer(nodes=("n0", "n1"))),
+        (PLACED | {"feasible": 2}, _Answer(nodes=("n0", "n1"))),
+        (WAITING, _Answer(nominated=("n0", "n2"), message=FULL)),
+        (REFUSED, _Answer(message=FULL)),
     ],
 )
-def test_any_node_that_would_do_agrees(result: dict[str, Any], said: _Said) -> None:
-    assert _differences(result, said) == ()
+def test_any_feasible_node_agrees(result: dict[str, Any], answer: _Answer) -> None:
+    assert _differences(result, answer) == ()
 
 
 @pytest.mark.parametrize(
-    ("result", "said", "part"),
+    ("result", "answer", "part"),
     [
-        pytest.param(PLACED, _Said(), "scheduled", id="it fits somewhere"),
-        pytest.param(REFUSED, _Said(nodes=("n0",), message=FULL), "scheduled", id="it fits nowhere"),
-        pytest.param(PLACED, _Said(nodes=("n0", "n2")), "node", id="it does not fit there"),
-        pytest.param(PLACED | {"feasible": 2}, _Said(nodes=("n1",)), "feasible", id="another fits too"),
-        pytest.param(WAITING, _Said(nominated=("n1",), message=FULL), "nominated", id="another node"),
-        pytest.param(WAITING, _Said(message=FULL), "nominated", id="no node"),
-        pytest.param(REFUSED, _Said(nominated=("n0",), message=FULL), "nominated", id="a node where there is none"),
-        pytest.param(REFUSED, _Said(message=FULL + " "), "message", id="a space too many"),
-        pytest.param(PLACED, _Said(nodes=("n1",), message=FULL), "message", id="a message where there is none"),
+        pytest.param(PLACED, _Answer(), "scheduled", id="it fits somewhere"),
+        pytest.param(REFUSED, _Answer(nodes=("n0",), message=FULL), "scheduled", id="it fits nowhere"),
+        pytest.param(PLACED, _Answer(nodes=("n0", "n2")), "node", id="it does not fit the recorded node"),
+        pytest.param(PLACED | {"feasible": 2}, _Answer(nodes=("n1",)), "feasible", id="another fits too"),
+        pytest.param(WAITING, _Answer(nominated=("n1",), message=FULL), "nominated", id="another node"),
+        pytest.param(WAITING, _Answer(message=FULL), "nominated", id="no node"),
+        pytest.param(
+            REFUSED, _Answer(nominated=("n0",), message=FULL), "nominated", id="a node where Kubernetes has none"
+        ),
+        pytest.param(REFUSED, _Answer(message=FULL + " "), "message", id="a space too many"),
+        pytest.param(PLACED, _Answer(nodes=("n1",), message=FULL), "message", id="a message where Kubernetes has none"),
     ],
 )
-def test_each_part_can_differ(result: dict[str, Any], said: _Said, part: str) -> None:
-    (difference,) = _differences(result, said)
+def test_each_part_can_differ(result: dict[str, Any], answer: _Answer, part: str) -> None:
+    (difference,) = _differences(result, answer)
     assert difference.startswith(f"{part}: ")
 
 
 @pytest.mark.parametrize(
-    ("result", "choices", "said"),
+    ("result", "choices", "answer"),
     [
-        (PLACED, {"nodes": ["n0", "n1"]}, _Said(nodes=("n1", "n0"))),
-        (WAITING, {"nominated": ["n0", "n2"]}, _Said(nominated=("n2", "n0"), message=FULL)),
-        (REFUSED, {"nodes": []}, _Said(message=FULL)),
+        (PLACED, {"nodes": ["n0", "n1"]}, _Answer(nodes=("n1", "n0"))),
+        (WAITING, {"nominated": ["n0", "n2"]}, _Answer(nominated=("n2", "n0"), message=FULL)),
+        (REFUSED, {"nodes": []}, _Answer(message=FULL)),
     ],
 )
-def test_the_same_choices_agree(result: dict[str, Any], choices: dict[str, list[str]], said: _Said) -> None:
-    assert _differences(result, said, **choices) == ()
+def test_the_same_choices_agree(result: dict[str, Any], choices: dict[str, list[str]], answer: _Answer) -> None:
+    assert _differences(result, answer, **choices) == ()
 
 
 @pytest.mark.parametrize(
-    ("result", "choices", "said", "part"),
+    ("result", "choices", "answer", "part"),
     [
-        pytest.param(PLACED, {"nodes": ["n1"]}, _Said(nodes=("n0", "n1")), "node", id="one node too many"),
-        pytest.param(PLACED, {"nodes": ["n0", "n1"]}, _Said(nodes=("n1",)), "node", id="one too few"),
+        pytest.param(PLACED, {"nodes": ["n1"]}, _Answer(nodes=("n0", "n1")), "node", id="one node too many"),
+        pytest.param(PLACED, {"nodes": ["n0", "n1"]}, _Answer(nodes=("n1",)), "node", id="one too few"),
         pytest.param(
-            PLACED, {"nodes": ["n1", "n2"]}, _Said(nodes=("n0", "n1")), "node", id="another beside the chosen"
+            PLACED,
+            {"nodes": ["n1", "n2"]},
+            _Answer(nodes=("n0", "n1")),
+            "node",
+            id="a node other than Kubernetes' besides the chosen one",
         ),
         pytest.param(
             WAITING,
             {"nominated": ["n0"]},
-            _Said(nominated=("n0", "n2"), message=FULL),
+            _Answer(nominated=("n0", "n2"), message=FULL),
             "nominated",
             id="one more to nominate",
         ),
         pytest.param(
             WAITING,
             {"nominated": ["n0", "n2"]},
-            _Said(nominated=("n0",), message=FULL),
+            _Answer(nominated=("n0",), message=FULL),
             "nominated",
             id="one fewer to nominate",
         ),
         pytest.param(
-            REFUSED, {"nominated": []}, _Said(nominated=("n0",), message=FULL), "nominated", id="none to nominate"
+            REFUSED, {"nominated": []}, _Answer(nominated=("n0",), message=FULL), "nominated", id="none to nominate"
         ),
     ],
 )
-def test_where_all_choices_are_known_no_other_set_agrees(
-    result: dict[str, Any], choices: dict[str, list[str]], said: _Said, part: str
+def test_another_set_of_choices_differs(
+    result: dict[str, Any], choices: dict[str, list[str]], answer: _Answer, part: str
 ) -> None:
-    (difference,) = _differences(result, said, **choices)
+    (difference,) = _differences(result, answer, **choices)
     assert difference.startswith(f"{part}: ")
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.name)
-def test_every_case_on_file_names_all_choices_and_its_own_among_them(path: Path) -> None:
+def test_every_recorded_case_has_all_choices_with_its_own_among_them(path: Path) -> None:
     for case in read_cases(path):
         result, choices = case["result"], case["choices"]
         assert bool(choices["nodes"]) is result["scheduled"]
@@ -121,9 +127,9 @@ def test_every_case_on_file_names_all_choices_and_its_own_among_them(path: Path)
         assert result.get("nominated", "") in (choices["nominated"] or [""])
 
 
-def _case(cpu: str, result: dict[str, Any], **spec: Any) -> dict[str, Any]:
-    """One node with one CPU, and a pod that asks for so much."""
-    return {"nodes": [node("n1", cpu="1")], "pods": [], "pod": pod(asks={"cpu": cpu}, **spec), "result": result}
+def _create_case(cpu: str, result: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    """Return a case of one node with one CPU, and a pod that requests `cpu`."""
+    return {"nodes": [node("n1", cpu="1")], "pods": [], "pod": pod(requests={"cpu": cpu}, **spec), "result": result}
 
 
 DEVICES = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]}
@@ -136,14 +142,14 @@ SHORT = (
 @pytest.mark.parametrize(
     ("case", "judged"),
     [
-        pytest.param(_case("1", PLACED), True, id="it fits"),
-        pytest.param(_case("2", REFUSED | {"message": SHORT}), True, id="it does not fit"),
-        pytest.param(_case("1", PLACED, **DEVICES), False, id="it fits, if devices are free"),
-        pytest.param(_case("1", REFUSED, **DEVICES), False, id="it would fit, but devices are not free"),
-        pytest.param(_case("2", REFUSED, **DEVICES), False, id="it does not fit, whatever devices are free"),
+        pytest.param(_create_case("1", PLACED), True, id="it fits"),
+        pytest.param(_create_case("2", REFUSED | {"message": SHORT}), True, id="it does not fit"),
+        pytest.param(_create_case("1", PLACED, **DEVICES), False, id="it fits, if devices are free"),
+        pytest.param(_create_case("1", REFUSED, **DEVICES), False, id="it would fit, but devices are not free"),
+        pytest.param(_create_case("2", REFUSED, **DEVICES), False, id="it does not fit, with any free devices"),
     ],
 )
-def test_the_product_is_asked_and_names_what_it_does_not_judge(
+def test_the_product_names_features_that_it_does_not_model(
     case: dict[str, Any], *, judged: bool, tmp_path: Path
 ) -> None:
     outcome = compare(case)
@@ -156,30 +162,30 @@ def test_the_product_is_asked_and_names_what_it_does_not_judge(
 @pytest.mark.parametrize(
     "case",
     [
-        pytest.param(_case("1", REFUSED), id="it fits"),
-        pytest.param(_case("2", PLACED), id="it does not fit"),
-        pytest.param(_case("2", PLACED, **DEVICES), id="it does not fit, whatever devices are free"),
+        pytest.param(_create_case("1", REFUSED), id="it fits"),
+        pytest.param(_create_case("2", PLACED), id="it does not fit"),
+        pytest.param(_create_case("2", PLACED, **DEVICES), id="it does not fit, with any free devices"),
     ],
 )
-def test_what_the_product_says_for_certain_can_differ(case: dict[str, Any]) -> None:
+def test_a_certain_answer_of_the_product_can_differ(case: dict[str, Any]) -> None:
     assert any(difference.startswith("scheduled: ") for difference in compare(case).differences)
 
 
-def test_a_namespace_that_no_case_describes_has_no_labels() -> None:
+def test_a_namespace_without_an_object_has_no_labels() -> None:
     term = {"labelSelector": {}, "namespaceSelector": {"matchLabels": {"a": "b"}}, "topologyKey": "host"}
-    alone = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    there = pod("other", on="n1") | {"metadata": {"name": "other", "namespace": "green", "uid": "1"}}
-    case = _case("1", PLACED, affinity=alone) | {"pods": [there]}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    stored = pod("other", on="n1") | {"metadata": {"name": "other", "namespace": "green", "uid": "1"}}
+    case = _create_case("1", PLACED, affinity=affinity) | {"pods": [stored]}
     assert (compare(case).differences, compare(case).is_judged) == ((), True)
 
 
-def test_the_implementation_is_given_the_whole_case() -> None:
-    given: list[object] = []
+def test_the_implementation_gets_the_whole_case() -> None:
+    received: list[object] = []
 
-    def answering(*parts: object) -> _Said:
-        given.extend(parts)
-        return _Said(message=FULL)
+    def scheduler(*parts: object) -> _Answer:
+        received.extend(parts)
+        return _Answer(message=FULL)
 
     case = {"nodes": [{"n": 1}], "pods": [{"p": 1}], "objects": [{"o": 1}], "pod": {"new": 1}, "result": REFUSED}
-    assert comparing(answering)(case).differences == ()
-    assert given == [[{"n": 1}], [{"p": 1}], [{"o": 1}], {"new": 1}]
+    assert create_comparison(scheduler)(case).differences == ()
+    assert received == [[{"n": 1}], [{"p": 1}], [{"o": 1}], {"new": 1}]

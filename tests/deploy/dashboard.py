@@ -7,7 +7,7 @@ from typing import Any, Final
 from tests.deploy.panels import ROWS, Panel
 
 _SOURCE: Final = {"type": "prometheus", "uid": "${datasource}"}
-# A variable, and no input asked for at import: a dashboard that comes as a ConfigMap is imported by nobody.
+# A variable instead of an input at import: a dashboard from a ConfigMap is loaded without a user who answers.
 _STORE: Final = {
     "name": "datasource",
     "label": "Data source",
@@ -20,9 +20,9 @@ _WIDTH, _HEIGHT = 8, 8
 _ACROSS = 24
 
 
-def dashboard() -> str:
-    """The dashboard as JSON, as Grafana imports it (schema 39: Grafana 10 and newer)."""
-    made = {
+def render_dashboard() -> str:
+    """Return the dashboard as JSON, as Grafana imports it (schema 39: Grafana 10 and newer)."""
+    content = {
         "uid": "tallygate",
         "title": "tallygate",
         "description": "Made by `python -m tests.deploy.generate`; docs/metrics.md says what each metric means.",
@@ -34,7 +34,7 @@ def dashboard() -> str:
         "templating": {"list": [_STORE, _variable("cap"), _variable("resource")]},
         "panels": list(_panels()),
     }
-    return json.dumps(made, indent=1) + "\n"
+    return json.dumps(content, indent=1) + "\n"
 
 
 def _variable(label: str) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def _variable(label: str) -> dict[str, Any]:
 
 
 def _panels() -> Iterator[dict[str, Any]]:
-    """Rows one below the other, panels from left to right."""
+    """Yield rows one below the other, and panels from left to right."""
     number, top = 0, 0
     for row in ROWS:
         number += 1

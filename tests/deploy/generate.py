@@ -7,8 +7,8 @@ from typing import Final
 
 import yaml
 
-from tests.deploy.dashboard import dashboard
-from tests.deploy.values import documented
+from tests.deploy.dashboard import render_dashboard
+from tests.deploy.values_table import update_values_table
 from webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
 
 ROOT: Final = Path(__file__).parents[2]
@@ -39,29 +39,32 @@ _ORIGINALS: Final = {
     "metrics-service": COMPONENTS / "monitoring" / "service.yaml",
     "servicemonitor": COMPONENTS / "monitoring" / "servicemonitor.yaml",
 }
-"""What the chart puts as it stands, but for the namespace: Helm reads no file outside the chart."""
+"""Files that the chart copies except for the namespace: Helm reads no file outside the chart."""
 
 
-def generated() -> dict[Path, str]:
-    """Every generated file, and what is to be in it."""
-    return dict(_generated())
+def generate_files() -> dict[Path, str]:
+    """Return the content of every generated file."""
+    return dict(_generate())
 
 
-def _generated() -> Iterator[tuple[Path, str]]:
+def _generate() -> Iterator[tuple[Path, str]]:
     files = CHART / "files"
     for folder in (BASE, files):
         yield folder / "webhooks.yaml", _webhooks()
     yield BASE / "policies" / "default.yaml", _policies()
     yield files / "policies.yaml", _policies()
     for path in (ROOT / "deploy" / "grafana", COMPONENTS / "dashboard"):
-        yield path / "tallygate.json", dashboard()
-    yield files / "dashboard.json", dashboard()
+        yield path / "tallygate.json", render_dashboard()
+    yield files / "dashboard.json", render_dashboard()
     for folder in (COMPONENTS / "monitoring", files):
         yield folder / "prometheusrule.yaml", _rules()
     for name, original in _ORIGINALS.items():
-        yield files / f"{name}.yaml", _copied(original)
+        yield files / f"{name}.yaml", _copy(original)
     yield CHART / "Chart.yaml", _chart()
-    yield INSTALL, documented(INSTALL.read_text(encoding="utf-8"), CHART / "values.schema.json", CHART / "values.yaml")
+    yield (
+        INSTALL,
+        update_values_table(INSTALL.read_text(encoding="utf-8"), CHART / "values.schema.json", CHART / "values.yaml"),
+    )
 
 
 def _webhooks() -> str:
@@ -69,18 +72,18 @@ def _webhooks() -> str:
 
 
 def _policies() -> str:
-    """The shipped policies. kustomize reads no file outside its folder, and no link; the line for editors goes."""
+    """Return the shipped policies, as a copy: kustomize reads no link and no file outside its folder."""
     _, rest = (ROOT / "policies" / "default.yaml").read_text(encoding="utf-8").split("\n", 1)
     return f"{_POLICIES}\n{rest}"
 
 
-def _copied(original: Path) -> str:
+def _copy(original: Path) -> str:
     return f"{_MADE}the original is {original.relative_to(ROOT)}.\n{original.read_text(encoding='utf-8')}"
 
 
 def _rules() -> str:
-    """The rules as the Prometheus operator takes them."""
-    made = {
+    """Return the rules as an object of the Prometheus operator."""
+    content = {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "PrometheusRule",
         "metadata": {
@@ -91,28 +94,28 @@ def _rules() -> str:
         "spec": yaml.safe_load(RULES.read_text(encoding="utf-8")),
     }
     return f"{_MADE}the original is deploy/prometheus/tallygate.yaml.\n" + yaml.safe_dump(
-        made, sort_keys=False, width=120
+        content, sort_keys=False, width=120
     )
 
 
 def _chart() -> str:
-    """The chart goes by the version of what it installs."""
+    """Return the description of the chart, with the version of what it installs."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    made = {
+    content = {
         "apiVersion": "v2",
         "name": "tallygate",
         "description": project["description"],
         "type": "application",
         "version": project["version"],
         "appVersion": project["version"],
-        "kubeVersion": ">=1.30.0-0",  # matchConditions; -0 lets versions of providers in, such as v1.34.1-gke.2
+        "kubeVersion": ">=1.30.0-0",  # matchConditions; -0 accepts versions of providers, such as v1.34.1-gke.2
     }
-    return f"{_MADE}the version is that of pyproject.toml.\n" + yaml.safe_dump(made, sort_keys=False, width=120)
+    return f"{_MADE}the version is that of pyproject.toml.\n" + yaml.safe_dump(content, sort_keys=False, width=120)
 
 
 def main() -> None:
-    """Write them."""
-    for path, text in generated().items():
+    """Write the generated files."""
+    for path, text in generate_files().items():
         path.write_text(text, encoding="utf-8")
 
 

@@ -1,7 +1,7 @@
-"""Grafana's own word on what deploy/grafana says: its types, as its makers generate them from its schema.
+"""The types of Grafana dashboards, as Grafana's makers generate them from its schema: a check of deploy/grafana.
 
-Their classes take in what they know, and do not look at it: names that they do not know are not there when they are
-written again, and what is of another type stands where it was put.
+The classes accept any value for a known name and drop unknown names: a name that is unknown is missing in the output,
+and a value of a wrong type is found by its type hint.
 """
 
 import json
@@ -19,49 +19,49 @@ UNITS: Final = frozenset(value for name, value in vars(units).items() if name[0]
 """Every unit that a panel may have."""
 
 
-def read(made: Mapping[str, Any]) -> Dashboard:
-    """A dashboard as Grafana knows it, with the options of its panels and the queries of its data sources."""
+def parse_dashboard(content: Mapping[str, Any]) -> Dashboard:
+    """Return a dashboard as Grafana knows it, with the options of its panels and the queries of its data sources."""
     plugins.register_default_plugins()
-    return Dashboard.from_json(dict(made))
+    return Dashboard.from_json(dict(content))
 
 
-def written(dashboard: Dashboard) -> dict[str, Any]:
-    """The same as JSON, with all that whoever reads it takes for granted."""
-    again: dict[str, Any] = json.loads(json.dumps(dashboard, cls=JSONEncoder))
-    return again
+def serialize_dashboard(dashboard: Dashboard) -> dict[str, Any]:
+    """Return a dashboard as JSON, with every default value."""
+    serialized: dict[str, Any] = json.loads(json.dumps(dashboard, cls=JSONEncoder))
+    return serialized
 
 
-def lost(before: object, after: object, path: str = "") -> Iterator[str]:
-    """What was there and is not any more, or is another."""
+def find_lost_fields(before: object, after: object, path: str = "") -> Iterator[str]:
+    """Yield the fields that are missing or different afterwards."""
     if isinstance(before, dict) and isinstance(after, dict):
         for name, value in before.items():
             within = f"{path}.{name}" if path else name
             if name in after:
-                yield from lost(value, after[name], within)
+                yield from find_lost_fields(value, after[name], within)
             else:
                 yield f"{within} is unknown"
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         for index, (one, other) in enumerate(zip(before, after, strict=True)):
-            yield from lost(one, other, f"{path}[{index}]")
+            yield from find_lost_fields(one, other, f"{path}[{index}]")
     elif before != after:
         yield f"{path} becomes {after!r}"
 
 
-def misfits(value: object, hint: Any = object, path: str = "") -> Iterator[str]:
-    """What is not of the type that its place has."""
+def find_type_errors(value: object, hint: Any = object, path: str = "") -> Iterator[str]:
+    """Yield the values that are not of the type of their field."""
     if not _fits(value, hint):
         yield f"{path} is {value!r}"
     elif isinstance(value, list):
         (each,) = next(get_args(one) for one in _choices(hint) if get_origin(one) is list)
         for index, item in enumerate(value):
-            yield from misfits(item, each, f"{path}[{index}]")
+            yield from find_type_errors(item, each, f"{path}[{index}]")
     elif type(value).__module__.startswith("grafana_foundation_sdk."):
         for name, wanted in get_type_hints(type(value)).items():
-            yield from misfits(getattr(value, name), wanted, f"{path}.{name}" if path else name)
+            yield from find_type_errors(getattr(value, name), wanted, f"{path}.{name}" if path else name)
 
 
 def _fits(value: object, hint: Any) -> bool:
-    """Whether it is of a type, but for what is in it."""
+    """Return whether a value is of a type, apart from its content."""
     return any(_is_a(value, choice) for choice in _choices(hint))
 
 

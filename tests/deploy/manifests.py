@@ -9,8 +9,8 @@ from tests.deploy.generate import BASE
 KUSTOMIZATION: dict[str, Any] = yaml.safe_load((BASE / "kustomization.yaml").read_text(encoding="utf-8"))
 
 
-def manifests() -> list[dict[str, Any]]:
-    """Every object of the files that the kustomization lists."""
+def list_manifests() -> list[dict[str, Any]]:
+    """Return every object of the files that the kustomization lists."""
     return [
         document
         for name in KUSTOMIZATION["resources"]
@@ -18,25 +18,25 @@ def manifests() -> list[dict[str, Any]]:
     ]
 
 
-def manifest(kind: str) -> dict[str, Any]:
-    """The one object of this kind."""
-    (found,) = (each for each in manifests() if each["kind"] == kind)
+def get_manifest(kind: str) -> dict[str, Any]:
+    """Return the one object of this kind."""
+    (found,) = (each for each in list_manifests() if each["kind"] == kind)
     return found
 
 
-def pod_template() -> dict[str, Any]:
-    """The template of the gate's pod."""
-    template: dict[str, Any] = manifest("Deployment")["spec"]["template"]
+def get_pod_template() -> dict[str, Any]:
+    """Return the template of the gate's pod."""
+    template: dict[str, Any] = get_manifest("Deployment")["spec"]["template"]
     return template
 
 
-def container() -> dict[str, Any]:
-    """Its one container."""
-    (found,) = pod_template()["spec"]["containers"]
+def get_container() -> dict[str, Any]:
+    """Return the one container of the gate's pod."""
+    (found,) = get_pod_template()["spec"]["containers"]
     return dict(found)
 
 
-def port(name: str) -> int:
-    """The container's port of this name."""
-    (found,) = (each for each in container()["ports"] if each["name"] == name)
+def get_port(name: str) -> int:
+    """Return the container's port of this name."""
+    (found,) = (each for each in get_container()["ports"] if each["name"] == name)
     return int(found["containerPort"])

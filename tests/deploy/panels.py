@@ -1,15 +1,15 @@
-"""What the Grafana dashboard shows: a short table of panels."""
+"""The panels of the Grafana dashboard."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-_CHOSEN: Final = '{cap=~"$cap",resource=~"$resource"}'
+_SELECTED: Final = '{cap=~"$cap",resource=~"$resource"}'
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One graph: lines by their legend, in a unit of Grafana's; `about` is what a person reads behind the title."""
+    """One graph: lines by their legend, in a unit of Grafana's; `about` is the text behind the title."""
 
     title: str
     about: str
@@ -55,7 +55,7 @@ ROWS: Final = (
             Panel(
                 "How full caps are",
                 "Used and reserved, divided by the hard limits of all ledgers of a cap. 1 is full.",
-                {"{{cap}} {{resource}}": f"cap_resource:tallygate_cap_charged:ratio{_CHOSEN}"},
+                {"{{cap}} {{resource}}": f"cap_resource:tallygate_cap_charged:ratio{_SELECTED}"},
                 "percentunit",
             ),
             Panel(
@@ -63,7 +63,7 @@ ROWS: Final = (
                 "Of each cap the fullest few; without a namespace where it is shared.",
                 {
                     "{{cap}} {{cap_namespace}} {{resource}}": "max by (cap, cap_namespace, resource) "
-                    f"(tallygate_cap_utilization_ratio{_CHOSEN})",
+                    f"(tallygate_cap_utilization_ratio{_SELECTED})",
                 },
                 "percentunit",
             ),
@@ -71,7 +71,7 @@ ROWS: Final = (
                 "Used, reserved, hard",
                 "Reserved falls back within seconds; if it stays, something behind the gate rejects the pods.",
                 {
-                    "{{cap}} {{resource}} " + part: f"cap_resource:tallygate_cap_{part}:max{_CHOSEN}"
+                    "{{cap}} {{resource}} " + part: f"cap_resource:tallygate_cap_{part}:max{_SELECTED}"
                     for part in ("used", "reserved", "hard")
                 },
             ),

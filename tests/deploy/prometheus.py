@@ -1,4 +1,4 @@
-"""Prometheus' own word on what deploy/prometheus says: promtool, as e2e builds it or as it is on PATH."""
+"""promtool, the checker of Prometheus, as e2e builds it or as it is on PATH."""
 
 import shutil
 
@@ -7,10 +7,10 @@ import pytest
 from e2e.promtool.build import PROMTOOL
 
 
-def promtool() -> str:
-    """The program; where there is none, the test that asks for it is skipped."""
-    own = PROMTOOL.built()
+def find_promtool() -> str:
+    """Return the program, or skip the test if it is missing."""
+    own = PROMTOOL.find_built()
     found = shutil.which("promtool") if own is None else str(own)
     if found is None:
-        pytest.skip("promtool is neither built here (python -m e2e.built does) nor on PATH")
+        pytest.skip("promtool is neither built here (python -m e2e.build_programs does) nor on PATH")
     return found

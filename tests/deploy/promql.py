@@ -1,4 +1,4 @@
-"""What an expression in PromQL names: series, and the labels that it selects by."""
+"""The series that an expression in PromQL names, and the labels that it selects by."""
 
 import re
 from collections.abc import Iterator
@@ -9,13 +9,13 @@ _MATCHER = re.compile(r"(\w+)\s*(?:=~|!~|!=|=)\s*\"")
 
 
 class Series(NamedTuple):
-    """A name, and the labels by which some of its series are chosen."""
+    """A name, and the labels by which an expression selects its series."""
 
     name: str
     labels: frozenset[str]
 
 
-def series(expression: str) -> Iterator[Series]:
-    """Everything of ours that it names."""
+def find_series(expression: str) -> Iterator[Series]:
+    """Yield the series of tallygate that an expression names."""
     for name, matchers in _SERIES.findall(expression):
         yield Series(name, frozenset(_MATCHER.findall(matchers)))

@@ -1,4 +1,4 @@
-"""deploy/helm: the chart and the kustomize components come to the same objects, and wrong values are refused."""
+"""deploy/helm: the chart and the kustomize components render the same objects, and invalid values are rejected."""
 
 import itertools
 import subprocess
@@ -8,7 +8,14 @@ import pytest
 import yaml
 
 from tests.deploy.generate import CHART, KUSTOMIZE
-from tests.deploy.rendered import Objects, charted, composed, helm_template, kustomized, overlaid
+from tests.deploy.rendering import (
+    Objects,
+    compose_objects,
+    create_helm_command,
+    render_chart,
+    render_overlay,
+    run_kustomize,
+)
 
 NAMESPACE = (
     "Namespace",
@@ -24,11 +31,11 @@ OVERLAYS: dict[str, dict[str, Any]] = {
     "ha": {},
     "cert-manager": {"certificates": "cert-manager"},
 }
-TOKEN = "0123456789abcdef"  # noqa: S105  what a token looks like
+TOKEN = "0123456789abcdef"  # noqa: S105  an example
 
 
-def same(chart: Objects, kustomize: Objects) -> None:
-    """Object by object, so that what differs is told."""
+def assert_equal_objects(chart: Objects, kustomize: Objects) -> None:
+    """Compare object by object, so that a failure shows the difference."""
     expected = {key: each for key, each in kustomize.items() if key != NAMESPACE}
     assert sorted(chart) == sorted(expected)
     for key, each in expected.items():
@@ -40,36 +47,38 @@ def test_every_overlay_has_its_values() -> None:
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_the_chart_comes_to_what_an_overlay_comes_to(overlay: str) -> None:
-    same(charted(OVERLAYS[overlay]), kustomized(KUSTOMIZE / "overlays" / overlay))
+def test_the_chart_renders_the_objects_of_an_overlay(overlay: str) -> None:
+    assert_equal_objects(render_chart(OVERLAYS[overlay]), run_kustomize(KUSTOMIZE / "overlays" / overlay))
 
 
 @pytest.mark.parametrize(("size", "certificates"), list(itertools.product(SIZES, CERTIFICATES)))
 def test_sizes_and_certificates_combine_freely(size: str, certificates: str) -> None:
-    chart = charted(BARE | {"size": size, "certificates": certificates})
-    same(chart, composed(*SIZES[size], *CERTIFICATES[certificates]))
+    chart = render_chart(BARE | {"size": size, "certificates": certificates})
+    assert_equal_objects(chart, compose_objects(*SIZES[size], *CERTIFICATES[certificates]))
 
 
 @pytest.mark.parametrize(("size", "certificates"), list(itertools.product(SIZES, CERTIFICATES)))
-def test_a_relay_combines_with_each_of_them_and_with_what_leads_to_it(size: str, certificates: str) -> None:
-    chosen = {"size": size, "certificates": certificates, "relay": True}
+def test_a_relay_combines_with_each_of_them_and_with_every_extra(size: str, certificates: str) -> None:
+    selected = {"size": size, "certificates": certificates, "relay": True}
     components = [*SIZES[size], *CERTIFICATES[certificates]]
-    same(charted(BARE | chosen), composed(*components, "relay"))
-    same(charted(dict.fromkeys(EXTRAS, True) | chosen), composed(*components, *EXTRAS.values(), "relay"))
+    assert_equal_objects(render_chart(BARE | selected), compose_objects(*components, "relay"))
+    assert_equal_objects(
+        render_chart(dict.fromkeys(EXTRAS, True) | selected), compose_objects(*components, *EXTRAS.values(), "relay")
+    )
 
 
 @pytest.mark.parametrize("extra", EXTRAS)
 def test_an_extra_is_the_component_of_its_name(extra: str) -> None:
-    chart = charted(BARE | {"size": "standalone", "certificates": "by-hand", extra: True})
-    same(chart, composed(EXTRAS[extra]))
+    chart = render_chart(BARE | {"size": "standalone", "certificates": "by-hand", extra: True})
+    assert_equal_objects(chart, compose_objects(EXTRAS[extra]))
 
 
-def test_an_audit_is_the_component_of_its_name_on_top_of_a_cluster_that_is_followed() -> None:
-    chart = charted(BARE | {"size": "cluster", "certificates": "by-hand", "auditInterval": "1h"})
-    same(chart, composed("cluster-access", "audit"))
+def test_an_audit_is_the_component_of_its_name_on_top_of_cluster_access() -> None:
+    chart = render_chart(BARE | {"size": "cluster", "certificates": "by-hand", "auditInterval": "1h"})
+    assert_equal_objects(chart, compose_objects("cluster-access", "audit"))
 
 
-def test_a_token_stands_in_the_paths_and_in_its_secret() -> None:
+def test_a_token_is_in_the_paths_and_in_its_secret() -> None:
     phases = {"MutatingWebhookConfiguration": "mutate", "ValidatingWebhookConfiguration": "validate"}
     patches = [
         {
@@ -81,7 +90,7 @@ def test_a_token_stands_in_the_paths_and_in_its_secret() -> None:
                         "path": f"/webhooks/{index}/clientConfig/service/path",
                         "value": f"/v1/admit/{TOKEN}/{phase}",
                     }
-                    for index in range(len(composed()[kind, "tallygate"]["webhooks"]))
+                    for index in range(len(compose_objects()[kind, "tallygate"]["webhooks"]))
                 ]
             ),
         }
@@ -96,14 +105,16 @@ def test_a_token_stands_in_the_paths_and_in_its_secret() -> None:
             "labels": {"app.kubernetes.io/name": "tallygate", "app.kubernetes.io/component": "gate"},
         },
     }
-    overlay = overlaid({"components": ["token"], "secretGenerator": [secret], "patches": patches})
-    same(charted(BARE | {"size": "standalone", "certificates": "by-hand", "token": TOKEN}), overlay)
+    overlay = render_overlay({"components": ["token"], "secretGenerator": [secret], "patches": patches})
+    assert_equal_objects(
+        render_chart(BARE | {"size": "standalone", "certificates": "by-hand", "token": TOKEN}), overlay
+    )
 
 
-def test_in_another_namespace_nothing_speaks_of_the_usual_one() -> None:
+def test_in_another_namespace_no_object_names_the_usual_one() -> None:
     everything = {**dict.fromkeys(EXTRAS, True), "relay": True}
     for certificates in CERTIFICATES:
-        chart = charted(everything | {"certificates": certificates}, namespace="elsewhere")
+        chart = render_chart(everything | {"certificates": certificates}, namespace="elsewhere")
         assert NAMESPACE[1] not in yaml.safe_dump([each for key, each in chart.items() if key[0] != "ConfigMap"])
         deployment = chart["Deployment", "tallygate"]
         assert deployment["metadata"]["namespace"] == "elsewhere"
@@ -123,7 +134,7 @@ def test_values_that_change_a_field_change_it() -> None:
         "tolerations": [{"operator": "Exists"}],
         "relay": True,
     }
-    chart = charted(values)
+    chart = render_chart(values)
     spec = chart["Deployment", "tallygate"]["spec"]
     pod = spec["template"]["spec"]
     container, relay = pod["containers"]
@@ -141,19 +152,19 @@ def test_values_that_change_a_field_change_it() -> None:
                 assert expression["values"] == ["kube-system", "tallygate-system", "calico-system"]
 
 
-def test_values_of_a_release_from_before_the_relay_still_render() -> None:
-    """`helm upgrade --reuse-values` takes them without the defaults of a newer chart."""
-    assert charted({"relay": None}) == charted({})
+def test_values_of_a_release_without_the_relay_still_render() -> None:
+    """Render the values of `helm upgrade --reuse-values`, which come without the defaults of a newer chart."""
+    assert render_chart({"relay": None}) == render_chart({})
 
 
-def test_what_is_not_registered_is_not_there() -> None:
-    chart = charted({"registration": False})
+def test_without_registration_there_is_no_webhook_configuration() -> None:
+    chart = render_chart({"registration": False})
     assert not any(kind.endswith("WebhookConfiguration") for kind, _ in chart)
     assert ("Deployment", "tallygate") in chart
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "field"),
     [
         ({"size": "large"}, "size"),
         ({"certificates": "none"}, "certificates"),
@@ -168,14 +179,14 @@ def test_what_is_not_registered_is_not_there() -> None:
         ({"arguments": ["log-level=debug"]}, "arguments"),
     ],
 )
-def test_a_wrong_value_is_refused_by_its_name(values: dict[str, Any], said: str) -> None:
-    done = subprocess.run(helm_template(values), capture_output=True, text=True, check=False)  # noqa: S603  built, no shell
+def test_an_invalid_value_is_rejected_by_its_name(values: dict[str, Any], field: str) -> None:
+    done = subprocess.run(create_helm_command(values), capture_output=True, text=True, check=False)  # noqa: S603  built, no shell
     assert done.returncode
-    assert said in done.stderr
+    assert field in done.stderr
 
 
 def test_every_file_of_the_chart_is_used() -> None:
-    """Each of `files/` by its name in a template."""
+    """Find each of `files/` by its name in a template."""
     templates = "".join(path.read_text() for path in (CHART / "templates").iterdir())
     for path in (CHART / "files").iterdir():
         assert f'"{path.stem}"' in templates or f'"files/{path.name}"' in templates, path.name

@@ -1,4 +1,4 @@
-"""The kustomize components and overlays: arguments that are settings, rights with reasons."""
+"""The kustomize components and overlays: arguments that are settings, permissions with reasons."""
 
 import json
 from pathlib import Path
@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.deploy.container_settings import get_container, get_pod, read_gate_settings
 from tests.deploy.generate import COMPONENTS, KUSTOMIZE
-from tests.deploy.rendered import composed, kustomized
-from tests.deploy.started import container, gate_settings, pod
+from tests.deploy.rendering import compose_objects, run_kustomize
 from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
 from webhook.state.kubernetes import cap_ledger
 
@@ -16,7 +16,7 @@ OVERLAYS = sorted(path.name for path in (KUSTOMIZE / "overlays").iterdir())
 FOLDERS = sorted(path for folder in ("components", "overlays") for path in (KUSTOMIZE / folder).iterdir())
 CERTIFICATES = ("", "self-signed", "cert-manager")
 SIZES = ("", "cluster-access", "ha")
-RIGHTS = [COMPONENTS / name / "rbac.yaml" for name in ("cluster-access", "self-signed", "audit")]
+RBAC_FILES = [COMPONENTS / name / "rbac.yaml" for name in ("cluster-access", "self-signed", "audit")]
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
@@ -32,89 +32,91 @@ def test_every_file_is_applied(folder: Path) -> None:
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("certificates", CERTIFICATES)
 def test_the_arguments_are_settings_of_the_server(size: str, certificates: str) -> None:
-    read = gate_settings(composed(*filter(None, (size, certificates))))
+    read = read_gate_settings(compose_objects(*filter(None, (size, certificates))))
     expected = ("in-cluster", "kubernetes", DEFAULT_NAMESPACE) if size else ("none", "memory", DEFAULT_NAMESPACE)
     assert (read.cluster, read.ledgers, read.namespace) == expected
 
 
-def test_an_audit_is_asked_for_of_a_gate_that_follows_and_a_token_is_read_from_its_secret() -> None:
-    assert gate_settings(composed("ha", "audit")).audit_interval == 3600
-    assert gate_settings(composed("token")).token_file == Path("/etc/tallygate/token/token")
+def test_an_audit_has_its_interval_and_a_token_is_read_from_its_secret() -> None:
+    assert read_gate_settings(compose_objects("ha", "audit")).audit_interval == 3600
+    assert read_gate_settings(compose_objects("token")).token_file == Path("/etc/tallygate/token/token")
 
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("certificates", CERTIFICATES)
-def test_who_calls_the_api_server_has_a_token_and_nobody_else(size: str, certificates: str) -> None:
-    objects = composed(*filter(None, (size, certificates)))
+def test_only_a_gate_that_calls_the_api_server_has_a_token(size: str, certificates: str) -> None:
+    objects = compose_objects(*filter(None, (size, certificates)))
     calls = bool(size) or certificates == "self-signed"
-    assert pod(objects)["automountServiceAccountToken"] is calls
+    assert get_pod(objects)["automountServiceAccountToken"] is calls
     assert objects["ServiceAccount", "tallygate"]["automountServiceAccountToken"] is calls
     assert any(kind in {"Role", "ClusterRole"} for kind, _ in objects) is calls
 
 
 @pytest.mark.parametrize("certificates", CERTIFICATES)
-def test_every_volume_that_is_mounted_is_there(certificates: str) -> None:
-    objects = composed(*filter(None, (certificates, "token")))
-    spec = pod(objects)
-    assert {each["name"] for each in container(objects)["volumeMounts"]} == {each["name"] for each in spec["volumes"]}
+def test_every_mounted_volume_exists(certificates: str) -> None:
+    objects = compose_objects(*filter(None, (certificates, "token")))
+    spec = get_pod(objects)
+    assert {each["name"] for each in get_container(objects)["volumeMounts"]} == {
+        each["name"] for each in spec["volumes"]
+    }
     secrets = {each["secret"]["secretName"] for each in spec["volumes"] if "secret" in each}
     assert secrets == {"tallygate-token", *(() if certificates == "self-signed" else ("tallygate-tls",))}
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_everything_is_labelled_so_that_it_is_found_again(overlay: str) -> None:
-    for (kind, _), each in kustomized(KUSTOMIZE / "overlays" / overlay).items():
+def test_every_object_has_the_labels_that_select_it(overlay: str) -> None:
+    for (kind, _), each in run_kustomize(KUSTOMIZE / "overlays" / overlay).items():
         component = "registration" if kind.endswith("WebhookConfiguration") else "gate"
         labels = {"app.kubernetes.io/name": "tallygate", "app.kubernetes.io/component": component}
         assert labels.items() <= each["metadata"]["labels"].items()
 
 
-def test_memory_is_never_shared_by_two_replicas() -> None:
+def test_a_gate_with_ledgers_in_memory_has_one_replica() -> None:
     for certificates in CERTIFICATES:
-        spec = composed(*filter(None, (certificates,)))["Deployment", "tallygate"]["spec"]
+        spec = compose_objects(*filter(None, (certificates,)))["Deployment", "tallygate"]["spec"]
         assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
 
 
 def test_a_drain_a_lost_node_or_an_upgrade_leaves_one_replica() -> None:
-    objects = composed("ha")
+    objects = compose_objects("ha")
     spec = objects["Deployment", "tallygate"]["spec"]
     budget = objects["PodDisruptionBudget", "tallygate"]["spec"]
     assert spec["replicas"] - budget["maxUnavailable"] >= 1
     assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
-    assert {each["topologyKey"] for each in pod(objects)["topologySpreadConstraints"]} == {
+    assert {each["topologyKey"] for each in get_pod(objects)["topologySpreadConstraints"]} == {
         "kubernetes.io/hostname",
         "topology.kubernetes.io/zone",
     }
     labels = spec["template"]["metadata"]["labels"]
     assert budget["selector"]["matchLabels"] == labels
-    for each in pod(objects)["topologySpreadConstraints"]:
+    for each in get_pod(objects)["topologySpreadConstraints"]:
         assert each["labelSelector"]["matchLabels"] == labels
         assert each["whenUnsatisfiable"] == "ScheduleAnyway"  # one node must do
 
 
-def test_the_rights_are_given_to_the_gate_and_to_nobody_else() -> None:
-    for path in RIGHTS:
+def test_permissions_are_bound_to_the_gate_only() -> None:
+    for path in RBAC_FILES:
         read = {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(path.read_text())}
         bindings = [each for (kind, _), each in read.items() if kind.endswith("Binding")]
         assert len(bindings) == len(read) / 2
-        for given in bindings:
-            assert given["subjects"] == [
+        for binding in bindings:
+            assert binding["subjects"] == [
                 {"kind": "ServiceAccount", "name": "tallygate", "namespace": DEFAULT_NAMESPACE}
             ]
-            assert given["roleRef"]["kind"] == given["kind"].removesuffix("Binding")
-            assert (given["roleRef"]["kind"], given["roleRef"]["name"]) in read
+            assert binding["roleRef"]["kind"] == binding["kind"].removesuffix("Binding")
+            assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) in read
 
 
-def test_every_right_has_its_reason_beside_it() -> None:
-    for path in RIGHTS:
+def test_every_permission_has_a_comment_with_its_reason() -> None:
+    for path in RBAC_FILES:
         lines = path.read_text().splitlines()
         verbs = [index for index, line in enumerate(lines) if line.lstrip().startswith("verbs:")]
         assert verbs
         assert all(lines[index - 1].lstrip().startswith("# ") for index in verbs)
 
 
-def test_no_right_is_for_everything_and_secrets_are_read_by_name() -> None:
-    for path in RIGHTS:
+def test_no_permission_has_a_wildcard_and_secrets_are_read_by_name() -> None:
+    for path in RBAC_FILES:
         for role in yaml.safe_load_all(path.read_text()):
             for rule in role.get("rules", ()):
                 assert "*" not in json.dumps(rule)
@@ -123,10 +125,10 @@ def test_no_right_is_for_everything_and_secrets_are_read_by_name() -> None:
                     assert role["kind"] == "Role"
 
 
-def test_what_is_written_is_the_gates_own() -> None:
-    """Outside its namespace it writes by what it is registered, events and reports, and nothing else."""
+def test_the_gate_writes_no_object_of_others() -> None:
+    """Outside its namespace the gate writes its webhook configurations, events and reports, and nothing else."""
     writes = {"create", "update", "patch", "delete", "deletecollection"}
-    for path in RIGHTS:
+    for path in RBAC_FILES:
         for role in yaml.safe_load_all(path.read_text()):
             if role["kind"] != "ClusterRole":
                 continue
@@ -148,14 +150,14 @@ def test_what_is_written_is_the_gates_own() -> None:
                     assert rule["resourceNames"] == ["tallygate"]
 
 
-def test_the_ledgers_are_kept_in_its_own_namespace() -> None:
-    rules = composed("cluster-access")["Role", "tallygate"]["rules"]
+def test_the_ledgers_are_stored_in_the_gates_namespace() -> None:
+    rules = compose_objects("cluster-access")["Role", "tallygate"]["rules"]
     assert any((each["apiGroups"], each["resources"]) == ([cap_ledger.GROUP], [cap_ledger.PLURAL]) for each in rules)
 
 
 def test_the_network_policy_names_ports_that_the_pod_has() -> None:
-    objects = composed("network")
-    ports = {each["name"] for each in container(objects)["ports"]}
+    objects = compose_objects("network")
+    ports = {each["name"] for each in get_container(objects)["ports"]}
     policy = objects["NetworkPolicy", "tallygate"]["spec"]
     assert {each["port"] for rule in policy["ingress"] for each in rule["ports"]} == ports
     assert policy["podSelector"]["matchLabels"] == objects["Deployment", "tallygate"]["spec"]["selector"]["matchLabels"]
@@ -163,8 +165,8 @@ def test_the_network_policy_names_ports_that_the_pod_has() -> None:
     assert [each["port"] for rule in closed for each in rule["ports"]] == ["monitor"]
 
 
-def test_the_calls_of_the_gates_own_account_are_set_apart() -> None:
-    objects = composed("flow-control")
+def test_the_requests_of_the_gates_account_have_a_priority_level() -> None:
+    objects = compose_objects("flow-control")
     schema = objects["FlowSchema", "tallygate"]["spec"]
     assert ("PriorityLevelConfiguration", schema["priorityLevelConfiguration"]["name"]) in objects
     ((subject,),) = (rule["subjects"] for rule in schema["rules"])
@@ -173,7 +175,7 @@ def test_the_calls_of_the_gates_own_account_are_set_apart() -> None:
 
 
 def test_the_monitor_scrapes_the_port_of_its_service() -> None:
-    objects = composed("monitoring")
+    objects = compose_objects("monitoring")
     service, monitor = objects["Service", "tallygate-metrics"], objects["ServiceMonitor", "tallygate"]["spec"]
     assert monitor["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     assert (
@@ -182,14 +184,14 @@ def test_the_monitor_scrapes_the_port_of_its_service() -> None:
     assert {each["port"] for each in monitor["endpoints"]} == {each["name"] for each in service["spec"]["ports"]}
 
 
-def test_cert_manager_makes_what_the_pod_mounts_for_the_name_that_is_called() -> None:
-    objects = composed("cert-manager")
-    leaf, authority = (objects["Certificate", name]["spec"] for name in ("tallygate", "tallygate-authority"))
-    mounted = {each["secret"]["secretName"] for each in pod(objects)["volumes"] if "secret" in each}
+def test_cert_manager_issues_the_mounted_certificate_for_the_name_that_is_called() -> None:
+    objects = compose_objects("cert-manager")
+    leaf, ca = (objects["Certificate", name]["spec"] for name in ("tallygate", "tallygate-authority"))
+    mounted = {each["secret"]["secretName"] for each in get_pod(objects)["volumes"] if "secret" in each}
     assert mounted == {leaf["secretName"]}
     assert f"tallygate.{DEFAULT_NAMESPACE}.svc" in leaf["dnsNames"]
-    assert objects["Issuer", leaf["issuerRef"]["name"]]["spec"]["ca"]["secretName"] == authority["secretName"]
-    assert ("Issuer", authority["issuerRef"]["name"]) in objects
+    assert objects["Issuer", leaf["issuerRef"]["name"]]["spec"]["ca"]["secretName"] == ca["secretName"]
+    assert ("Issuer", ca["issuerRef"]["name"]) in objects
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
         annotations = objects[kind, "tallygate"]["metadata"]["annotations"]
         assert annotations == {"cert-manager.io/inject-ca-from": f"{DEFAULT_NAMESPACE}/tallygate"}

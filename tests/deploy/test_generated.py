@@ -1,20 +1,20 @@
-"""The generated files of deploy/ say what the code says."""
+"""The generated files of deploy/ agree with the code."""
 
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.deploy.generate import BASE, ROOT, generated
+from tests.deploy.generate import BASE, ROOT, generate_files
 from webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
 
 
-@pytest.mark.parametrize("path", generated(), ids=lambda path: path.name)
-def test_what_is_generated_is_current(path: Path) -> None:
-    assert path.read_text(encoding="utf-8") == generated()[path], "python -m tests.deploy.generate writes it anew"
+@pytest.mark.parametrize("path", generate_files(), ids=lambda path: path.name)
+def test_a_generated_file_is_current(path: Path) -> None:
+    assert path.read_text(encoding="utf-8") == generate_files()[path], "python -m tests.deploy.generate writes it"
 
 
-def test_the_webhooks_are_the_registration_of_a_service() -> None:
+def test_the_webhooks_are_those_of_a_service() -> None:
     written = list(yaml.safe_load_all((BASE / "webhooks.yaml").read_text(encoding="utf-8")))
     assert written == list(create_webhook_configurations(ServiceTarget()))
 

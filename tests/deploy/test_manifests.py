@@ -1,4 +1,4 @@
-"""The manifests fit each other, and what the server makes of their arguments."""
+"""The manifests fit each other and the settings that the server parses from their arguments."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,14 @@ import pytest
 
 from certs.certificate_names import create_service_names
 from tests.deploy.generate import BASE
-from tests.deploy.manifests import KUSTOMIZATION, container, manifest, manifests, pod_template, port
+from tests.deploy.manifests import (
+    KUSTOMIZATION,
+    get_container,
+    get_manifest,
+    get_pod_template,
+    get_port,
+    list_manifests,
+)
 from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE, ServiceTarget
 from webhook.cli.serve.command import serve
 from webhook.policy.load import load_policies
@@ -23,23 +30,23 @@ CLUSTER_SCOPED = {
 END_SECONDS = 5  # of the grace that is left when the drain is over
 
 
-def settings() -> Settings:
-    """What the gate would run with: its arguments and variables through the command line and the settings' parser."""
-    command, *arguments = container()["args"]
+def read_settings() -> Settings:
+    """Return the gate's settings: its arguments and variables, parsed by the command line and the settings' parser."""
+    command, *arguments = get_container()["args"]
     assert command == serve.name
     flags = serve.make_context(command, list(arguments)).params
-    (namespace,) = container()["env"]
+    (namespace,) = get_container()["env"]
     assert namespace == {"name": "TALLYGATE_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}
-    environment = {namespace["name"]: manifest("Deployment")["metadata"]["namespace"]}
+    environment = {namespace["name"]: get_manifest("Deployment")["metadata"]["namespace"]}
     return load_settings(flags, environment, flags.pop("config"))
 
 
-def volume(path: Path | None) -> tuple[dict[str, Any], str]:
-    """The volume that a path lies in, and the rest of the path."""
+def find_volume(path: Path | None) -> tuple[dict[str, Any], str]:
+    """Return the volume that contains a path, and the rest of the path."""
     assert path is not None
-    for mount in container()["volumeMounts"]:
+    for mount in get_container()["volumeMounts"]:
         if path.is_relative_to(mount["mountPath"]):
-            (found,) = (each for each in pod_template()["spec"]["volumes"] if each["name"] == mount["name"])
+            (found,) = (each for each in get_pod_template()["spec"]["volumes"] if each["name"] == mount["name"])
             return found, str(path.relative_to(mount["mountPath"]))
     raise AssertionError(f"{path} is not mounted")
 
@@ -50,7 +57,7 @@ def test_every_file_is_applied() -> None:
     assert {str(path.relative_to(BASE)) for path in BASE.rglob("*") if path.is_file()} == listed
 
 
-@pytest.mark.parametrize("each", manifests(), ids=lambda each: each["kind"])
+@pytest.mark.parametrize("each", list_manifests(), ids=lambda each: each["kind"])
 def test_everything_is_named_labelled_and_in_the_namespace(each: dict[str, Any]) -> None:
     metadata = each["metadata"]
     assert each["apiVersion"]
@@ -61,14 +68,14 @@ def test_everything_is_named_labelled_and_in_the_namespace(each: dict[str, Any])
     assert metadata.get("namespace") == (None if each["kind"] in CLUSTER_SCOPED else DEFAULT_NAMESPACE)
 
 
-def test_the_namespace_is_the_one_that_the_webhooks_pass_over() -> None:
-    assert manifest("Namespace")["metadata"]["name"] == DEFAULT_NAMESPACE
+def test_the_namespace_is_the_one_that_the_webhooks_exclude() -> None:
+    assert get_manifest("Namespace")["metadata"]["name"] == DEFAULT_NAMESPACE
 
 
 def test_the_policies_come_from_the_config_map() -> None:
     (generator,) = KUSTOMIZATION["configMapGenerator"]
-    (folder,) = settings().policies
-    found, rest = volume(folder)
+    (folder,) = read_settings().policies
+    found, rest = find_volume(folder)
     assert (found["configMap"], rest) == ({"name": generator["name"]}, ".")
     assert generator["options"]["disableNameSuffixHash"] is True
     parsed = load_policies([BASE / file for file in generator["files"]])
@@ -77,40 +84,40 @@ def test_the_policies_come_from_the_config_map() -> None:
 
 
 def test_the_certificate_comes_from_a_secret_that_kubectl_makes() -> None:
-    for path, key in ((settings().tls_cert, "tls.crt"), (settings().tls_key, "tls.key")):
-        found, rest = volume(path)
+    for path, key in ((read_settings().tls_cert, "tls.crt"), (read_settings().tls_key, "tls.key")):
+        found, rest = find_volume(path)
         assert (found["secret"], rest) == ({"secretName": "tallygate-tls", "defaultMode": 0o440}, key)
 
 
 def test_the_service_leads_to_the_port_on_which_the_gate_listens() -> None:
-    service = manifest("Service")
+    service = get_manifest("Service")
     (offered,) = service["spec"]["ports"]
-    assert port(offered["targetPort"]) == settings().listen.port
-    assert service["spec"]["selector"].items() <= pod_template()["metadata"]["labels"].items()
+    assert get_port(offered["targetPort"]) == read_settings().listen.port
+    assert service["spec"]["selector"].items() <= get_pod_template()["metadata"]["labels"].items()
 
 
 def test_the_webhooks_call_the_service_by_a_name_in_its_certificate() -> None:
-    metadata = manifest("Service")["metadata"]
-    (offered,) = manifest("Service")["spec"]["ports"]
+    metadata = get_manifest("Service")["metadata"]
+    (offered,) = get_manifest("Service")["spec"]["ports"]
     assert ServiceTarget() == ServiceTarget(metadata["namespace"], metadata["name"], offered["port"])
     called = f"{metadata['name']}.{metadata['namespace']}.svc"  # apiserver pkg/util/webhook/client.go, v1.36
     assert called in create_service_names(metadata["name"], metadata["namespace"]).dns
 
 
 def test_the_deployment_selects_its_own_pods() -> None:
-    assert manifest("Deployment")["spec"]["selector"]["matchLabels"] == pod_template()["metadata"]["labels"]
+    assert get_manifest("Deployment")["spec"]["selector"]["matchLabels"] == get_pod_template()["metadata"]["labels"]
 
 
 def test_there_are_never_two_gates() -> None:
-    """Each would promise all that a cap has."""
-    spec = manifest("Deployment")["spec"]
+    """Run one replica: with ledgers in memory, each of two would reserve all that a cap has."""
+    spec = get_manifest("Deployment")["spec"]
     assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
 
 
-def test_the_probes_ask_the_port_that_speaks_plain_http() -> None:
-    probes = {name: container()[f"{name}Probe"]["httpGet"] for name in ("startup", "readiness", "liveness")}
+def test_the_probes_use_the_port_with_plain_http() -> None:
+    probes = {name: get_container()[f"{name}Probe"]["httpGet"] for name in ("startup", "readiness", "liveness")}
     assert {probe["port"] for probe in probes.values()} == {"monitor"}
-    assert port("monitor") == settings().monitor.port
+    assert get_port("monitor") == read_settings().monitor.port
     assert {name: probe["path"] for name, probe in probes.items()} == {
         "startup": "/healthz",
         "readiness": "/readyz",
@@ -119,35 +126,35 @@ def test_the_probes_ask_the_port_that_speaks_plain_http() -> None:
 
 
 def test_a_drain_ends_within_the_grace_period() -> None:
-    grace = pod_template()["spec"]["terminationGracePeriodSeconds"]
-    assert grace >= settings().drain_delay + settings().drain_timeout + END_SECONDS
+    grace = get_pod_template()["spec"]["terminationGracePeriodSeconds"]
+    assert grace >= read_settings().drain_delay + read_settings().drain_timeout + END_SECONDS
 
 
-def test_nothing_but_the_gates_own_settings_is_in_its_environment() -> None:
-    assert pod_template()["spec"]["enableServiceLinks"] is False
+def test_the_environment_has_no_variables_of_services() -> None:
+    assert get_pod_template()["spec"]["enableServiceLinks"] is False
 
 
 def test_the_gate_has_no_token_of_the_api_server() -> None:
-    account = manifest("ServiceAccount")
+    account = get_manifest("ServiceAccount")
     assert account["automountServiceAccountToken"] is False
-    assert pod_template()["spec"]["automountServiceAccountToken"] is False
-    assert pod_template()["spec"]["serviceAccountName"] == account["metadata"]["name"]
+    assert get_pod_template()["spec"]["automountServiceAccountToken"] is False
+    assert get_pod_template()["spec"]["serviceAccountName"] == account["metadata"]["name"]
 
 
-def test_the_quota_lets_the_gates_priority_class_in() -> None:
-    spec = manifest("ResourceQuota")["spec"]
+def test_the_quota_accepts_the_gates_priority_class() -> None:
+    spec = get_manifest("ResourceQuota")["spec"]
     (expression,) = spec["scopeSelector"]["matchExpressions"]
-    assert expression["values"] == [pod_template()["spec"]["priorityClassName"]]
-    assert int(spec["hard"]["pods"]) > manifest("Deployment")["spec"]["replicas"]
+    assert expression["values"] == [get_pod_template()["spec"]["priorityClassName"]]
+    assert int(spec["hard"]["pods"]) > get_manifest("Deployment")["spec"]["replicas"]
 
 
 def test_the_pod_needs_no_privilege() -> None:
-    """What Pod Security's profile `restricted` asks for; the namespace enforces it."""
-    assert manifest("Namespace")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
-    spec = pod_template()["spec"]
+    """Meet Pod Security's profile `restricted`, which the namespace enforces."""
+    assert get_manifest("Namespace")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    spec = get_pod_template()["spec"]
     assert spec["securityContext"]["runAsNonRoot"] is True
     assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    assert container()["securityContext"] == {
+    assert get_container()["securityContext"] == {
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},

@@ -1,4 +1,4 @@
-"""The component `relay`: it fits whatever else is chosen, and its two processes fit each other."""
+"""The component `relay`: it combines with every other component, and its two processes fit each other."""
 
 from copy import deepcopy
 from itertools import product
@@ -9,75 +9,75 @@ import pytest
 from certs.cert_files import CA_FILE, CHAIN_FILE, KEY_FILE
 from certs.certificate_names import create_service_names
 from certs.served_files import ServedFiles
-from tests.deploy.rendered import Objects, composed, overlaid
-from tests.deploy.started import container, gate_settings, pod, relay_settings
+from tests.deploy.container_settings import get_container, get_pod, read_gate_settings, read_relay_settings
+from tests.deploy.rendering import Objects, compose_objects, render_overlay
 from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
 
 SIZES = ("", "cluster-access", "ha")
 CERTIFICATES = ("", "self-signed", "cert-manager")
 EXTRAS = ("audit", "token", "network", "flow-control", "monitoring", "dashboard")
-END_SECONDS = 5  # of the grace that is left when the drains are over
-LEADS_THERE = {("NetworkPolicy", "tallygate"), ("Service", "tallygate-metrics"), ("ServiceMonitor", "tallygate")}
+END_SECONDS = 5  # of the grace period that are left after the drains
+TARGETS_OF_RELAY = {("NetworkPolicy", "tallygate"), ("Service", "tallygate-metrics"), ("ServiceMonitor", "tallygate")}
 
 
-def relayed(*components: str) -> Objects:
-    """The base with these components, and the relay on top."""
-    return composed(*filter(None, components), "relay")
+def compose_relay(*components: str) -> Objects:
+    """Return the objects of the base with these components and the relay."""
+    return compose_objects(*filter(None, components), "relay")
 
 
-def volume(objects: Objects, name: str, path: str | Path | None) -> tuple[object, str]:
-    """What the volume is in which a container has a path, and the rest of the path."""
+def find_volume(objects: Objects, name: str, path: str | Path | None) -> tuple[object, str]:
+    """Return the volume that contains a path of a container, and the rest of the path."""
     assert path is not None
-    for mount in container(objects, name)["volumeMounts"]:
+    for mount in get_container(objects, name)["volumeMounts"]:
         if Path(path).is_relative_to(mount["mountPath"]):
-            (found,) = (each for each in pod(objects)["volumes"] if each["name"] == mount["name"])
+            (found,) = (each for each in get_pod(objects)["volumes"] if each["name"] == mount["name"])
             return found, str(Path(path).relative_to(mount["mountPath"]))
     raise AssertionError(f"{path} is not mounted")
 
 
 @pytest.fixture(params=product(SIZES, CERTIFICATES), ids="-".join)
 def objects(request: pytest.FixtureRequest) -> Objects:
-    """A relay with each size and each certificate."""
-    return relayed(*request.param)
+    """Return the objects of a relay with each size and each certificate."""
+    return compose_relay(*request.param)
 
 
-def test_with_every_size_and_every_certificate_the_relay_asks_the_gate_beside_it(objects: Objects) -> None:
-    gate, relay = gate_settings(objects), relay_settings(objects)
+def test_with_every_size_and_certificate_the_gate_of_the_pod_is_the_upstream(objects: Objects) -> None:
+    gate, relay = read_gate_settings(objects), read_relay_settings(objects)
     assert relay.upstream == gate.listen
     assert gate.listen.host == "127.0.0.1"
     ports = {gate.listen.port, gate.monitor.port, relay.settings.listen.port, relay.settings.monitor.port}
     assert len(ports) == 4  # they share one network
 
 
-def test_the_relay_reads_what_the_gate_serves_with_and_cannot_write_it(objects: Objects) -> None:
-    gate, relay = gate_settings(objects), relay_settings(objects).settings
+def test_the_relay_mounts_the_gates_certificate_read_only(objects: Objects) -> None:
+    gate, relay = read_gate_settings(objects), read_relay_settings(objects).settings
     written = ServedFiles(gate.tls_dir) if gate.tls_dir else None
     for own, name, theirs in (
         (relay.tls_cert, CHAIN_FILE, written.chain if written else gate.tls_cert),
         (relay.tls_key, KEY_FILE, written.key if written else gate.tls_key),
     ):
-        assert volume(objects, "relay", own) == volume(objects, "tallygate", theirs)
-        assert volume(objects, "relay", own)[1] == name
-    mounts = {each["name"]: each.get("readOnly", False) for each in container(objects, "relay")["volumeMounts"]}
+        assert find_volume(objects, "relay", own) == find_volume(objects, "tallygate", theirs)
+        assert find_volume(objects, "relay", own)[1] == name
+    mounts = {each["name"]: each.get("readOnly", False) for each in get_container(objects, "relay")["volumeMounts"]}
     assert mounts == {"tls": True, "authority": True, "scratch": False, "no-token": True}
 
 
-def test_no_token_of_the_api_server_is_handed_to_it() -> None:
-    """Whatever is mounted there already the API server leaves alone (plugin/pkg/admission/serviceaccount, v1.36)."""
-    objects = relayed("ha", "self-signed")
-    found, _ = volume(objects, "relay", "/var/run/secrets/kubernetes.io/serviceaccount")
+def test_the_relay_has_no_token_of_the_api_server() -> None:
+    """Mount an empty volume there: the API server keeps it (plugin/pkg/admission/serviceaccount, v1.36)."""
+    objects = compose_relay("ha", "self-signed")
+    found, _ = find_volume(objects, "relay", "/var/run/secrets/kubernetes.io/serviceaccount")
     assert found == {"name": "no-token", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}
-    assert pod(objects)["automountServiceAccountToken"] is True  # for the gate
+    assert get_pod(objects)["automountServiceAccountToken"] is True  # for the gate
 
 
-def test_another_replica_is_asked_by_the_name_in_its_certificate_and_known_by_what_may_come_later(
+def test_peers_are_called_by_the_name_in_their_certificate_and_their_ca_may_come_later(
     objects: Objects,
 ) -> None:
-    relay = relay_settings(objects)
+    relay = read_relay_settings(objects)
     assert relay.peers.host in create_service_names("tallygate", DEFAULT_NAMESPACE).dns
     (offered,) = objects["Service", "tallygate"]["spec"]["ports"]
     assert relay.peers.port == offered["port"]
-    found, rest = volume(objects, "relay", relay.peers_ca_file)
+    found, rest = find_volume(objects, "relay", relay.peers_ca_file)
     assert rest == CA_FILE
     assert found == {
         "name": "authority",
@@ -90,34 +90,36 @@ def test_another_replica_is_asked_by_the_name_in_its_certificate_and_known_by_wh
     }
 
 
-def test_the_service_leads_to_the_relay_and_no_port_of_the_pod_to_the_gate() -> None:
-    objects = relayed()
+def test_the_service_targets_the_relay_and_no_port_of_the_pod_targets_the_gate() -> None:
+    objects = compose_relay()
     (offered,) = objects["Service", "tallygate"]["spec"]["ports"]
-    named = {each["name"]: each["containerPort"] for each in container(objects, "relay")["ports"]}
-    read = relay_settings(objects).settings
+    named = {each["name"]: each["containerPort"] for each in get_container(objects, "relay")["ports"]}
+    read = read_relay_settings(objects).settings
     assert named == {offered["targetPort"]: read.listen.port, "relay": read.monitor.port}
-    assert [each["name"] for each in container(objects)["ports"]] == ["monitor"]
+    assert [each["name"] for each in get_container(objects)["ports"]] == ["monitor"]
 
 
 def test_the_gate_outlasts_the_drain_of_the_relay_and_both_end_within_the_grace_period() -> None:
-    objects = relayed()
-    gate, relay = gate_settings(objects), relay_settings(objects).settings
+    objects = compose_relay()
+    gate, relay = read_gate_settings(objects), read_relay_settings(objects).settings
     assert gate.drain_delay > relay.drain_delay + relay.drain_timeout
-    grace = pod(objects)["terminationGracePeriodSeconds"]
+    grace = get_pod(objects)["terminationGracePeriodSeconds"]
     assert grace >= gate.drain_delay + gate.drain_timeout + END_SECONDS
     longest = max(each["timeoutSeconds"] for each in objects["ValidatingWebhookConfiguration", "tallygate"]["webhooks"])
-    assert relay.drain_timeout > longest  # so long an API server waits for what it has asked
+    assert relay.drain_timeout > longest  # the longest time that an API server waits for a review
 
 
 def test_a_relay_stops_being_called_before_it_stops_listening() -> None:
-    objects = relayed()
-    probe = container(objects, "relay")["readinessProbe"]
-    assert relay_settings(objects).settings.drain_delay > probe["periodSeconds"] * probe["failureThreshold"]
+    objects = compose_relay()
+    probe = get_container(objects, "relay")["readinessProbe"]
+    assert read_relay_settings(objects).settings.drain_delay > probe["periodSeconds"] * probe["failureThreshold"]
 
 
-def test_the_relay_is_the_gates_image_asked_and_held_down_as_the_gate_is() -> None:
-    overlay = overlaid({"components": ["relay"], "images": [{"name": "tallygate", "newName": "mine", "newTag": "7"}]})
-    gate, relay = container(overlay), container(overlay, "relay")
+def test_the_relay_has_the_image_the_probes_and_the_restrictions_of_the_gate() -> None:
+    overlay = render_overlay(
+        {"components": ["relay"], "images": [{"name": "tallygate", "newName": "mine", "newTag": "7"}]}
+    )
+    gate, relay = get_container(overlay), get_container(overlay, "relay")
     assert (relay["image"], relay["image"]) == (gate["image"], "mine:7")
     for same in ("imagePullPolicy", "securityContext", "env"):
         assert relay[same] == gate[same]
@@ -125,56 +127,59 @@ def test_the_relay_is_the_gates_image_asked_and_held_down_as_the_gate_is() -> No
         assert relay[probe]["httpGet"] == {**gate[probe]["httpGet"], "port": "relay"}
 
 
-def test_it_is_waited_for_longer_than_it_waits_for_its_certificate() -> None:
-    probe = container(relayed(), "relay")["startupProbe"]
+def test_its_startup_probe_outlasts_the_wait_for_its_certificate() -> None:
+    probe = get_container(compose_relay(), "relay")["startupProbe"]
     assert probe["periodSeconds"] * probe["failureThreshold"] > 60  # webhook/server/relay/serve_relay.py
 
 
-def test_with_a_network_policy_it_reaches_names_and_other_replicas_and_its_metrics_are_scraped() -> None:
-    objects = relayed("network")
-    before, policy = (each["NetworkPolicy", "tallygate"]["spec"] for each in (composed("network"), objects))
+def test_with_a_network_policy_it_reaches_dns_and_peers_and_its_metrics_are_scraped() -> None:
+    objects = compose_relay("network")
+    before, policy = (each["NetworkPolicy", "tallygate"]["spec"] for each in (compose_objects("network"), objects))
     open_, closed = policy["ingress"]
     assert open_ == before["ingress"][0]
     assert closed["from"] == before["ingress"][1]["from"]
     assert [each["port"] for each in closed["ports"]] == ["monitor", "relay"]
-    ports = {each["name"] for name in ("tallygate", "relay") for each in container(objects, name)["ports"]}
+    ports = {each["name"] for name in ("tallygate", "relay") for each in get_container(objects, name)["ports"]}
     assert {each["port"] for rule in policy["ingress"] for each in rule["ports"]} == ports
-    kept, replicas, names = policy["egress"]
-    assert [kept] == before["egress"]
+    existing, replicas, names = policy["egress"]
+    assert [existing] == before["egress"]
     assert replicas == {
-        "ports": [{"port": relay_settings(objects).settings.listen.port, "protocol": "TCP"}],
+        "ports": [{"port": read_relay_settings(objects).settings.listen.port, "protocol": "TCP"}],
         "to": [{"podSelector": policy["podSelector"]}],
     }
     assert names == {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]}
-    assert relay_settings(objects).peers.port in [each["port"] for each in kept["ports"]]
+    assert read_relay_settings(objects).peers.port in [each["port"] for each in existing["ports"]]
 
 
-def test_what_is_not_chosen_is_passed_over() -> None:
-    assert set(relayed()) == set(composed())
-    assert {key for key in relayed("monitoring") if key not in composed("monitoring")} == set()
+def test_it_adds_no_object_of_a_component_that_is_not_chosen() -> None:
+    assert set(compose_relay()) == set(compose_objects())
+    assert {key for key in compose_relay("monitoring") if key not in compose_objects("monitoring")} == set()
 
 
-def test_its_metrics_are_scraped_beside_the_gates() -> None:
-    objects = relayed("monitoring")
+def test_its_metrics_are_scraped_together_with_the_gates() -> None:
+    objects = compose_relay("monitoring")
     service, monitor = objects["Service", "tallygate-metrics"], objects["ServiceMonitor", "tallygate"]["spec"]
     offered = {each["name"]: (each["port"], each["targetPort"]) for each in service["spec"]["ports"]}
-    assert offered == {"monitor": (9090, "monitor"), "relay": (relay_settings(objects).settings.monitor.port, "relay")}
+    assert offered == {
+        "monitor": (9090, "monitor"),
+        "relay": (read_relay_settings(objects).settings.monitor.port, "relay"),
+    }
     assert [each["port"] for each in monitor["endpoints"]] == list(offered)
 
 
-def test_it_changes_nothing_but_the_pod_and_what_leads_there() -> None:
-    before, after = composed("ha", "self-signed", *EXTRAS), relayed("ha", "self-signed", *EXTRAS)
+def test_it_changes_only_the_pod_and_the_objects_that_target_it() -> None:
+    before, after = compose_objects("ha", "self-signed", *EXTRAS), compose_relay("ha", "self-signed", *EXTRAS)
     assert set(before) == set(after)
     changed = {key for key, each in after.items() if each != before[key]}
-    assert changed == {("Deployment", "tallygate"), *LEADS_THERE}
+    assert changed == {("Deployment", "tallygate"), *TARGETS_OF_RELAY}
 
 
 @pytest.mark.parametrize("certificates", CERTIFICATES)
-def test_of_what_comes_after_it_only_network_and_monitoring_are_missed(certificates: str) -> None:
-    """As the page says: list it last."""
+def test_listed_first_it_misses_only_network_and_monitoring(certificates: str) -> None:
+    """Compare the two orders; the page recommends to list it last."""
     chosen = [*filter(None, ("ha", certificates)), *EXTRAS]
-    last, first = relayed(*chosen), composed("relay", *chosen)
-    assert {key for key, each in last.items() if each != first[key]} - {("Deployment", "tallygate")} == LEADS_THERE
+    last, first = compose_relay(*chosen), compose_objects("relay", *chosen)
+    assert {key for key, each in last.items() if each != first[key]} - {("Deployment", "tallygate")} == TARGETS_OF_RELAY
     deployments = [deepcopy(each["Deployment", "tallygate"]) for each in (last, first)]
     for each in deployments:
         template = each["spec"]["template"]["spec"]

@@ -1,4 +1,4 @@
-"""deploy/prometheus: what its rules are made from is what the gate tells, and every alert is explained."""
+"""deploy/prometheus: the rules read metrics of the gate, and every alert is explained."""
 
 import re
 import subprocess
@@ -9,55 +9,55 @@ import pytest
 import yaml
 
 from tests.deploy.generate import ROOT
-from tests.deploy.prometheus import promtool
-from tests.deploy.promql import Series, series
-from tests.server.every_metric import every_metric
+from tests.deploy.prometheus import find_promtool
+from tests.deploy.promql import Series, find_series
+from tests.server.all_metrics import list_metrics
 from webhook.server.telemetry.metrics import REASONS
 
 RULES = ROOT / "deploy" / "prometheus" / "tallygate.yaml"
-PLAYED = Path(__file__).parent / "rules" / "alerts.yaml"
+ALERT_CASES = Path(__file__).parent / "rules" / "alerts.yaml"
 GROUPS = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
-EVERY: list[dict[str, Any]] = [rule for group in GROUPS for rule in group["rules"]]
-RECORDED = {rule["record"] for rule in EVERY if "record" in rule}
-ALERTS = [rule for rule in EVERY if "alert" in rule]
+ALL_RULES: list[dict[str, Any]] = [rule for group in GROUPS for rule in group["rules"]]
+RECORDING_NAMES = {rule["record"] for rule in ALL_RULES if "record" in rule}
+ALERTS = [rule for rule in ALL_RULES if "alert" in rule]
 
 
-def unknown(expression: str) -> list[Series]:
-    """What an expression names that there is not: a metric, a recording, or a label of one."""
-    recorded = {name: frozenset(name.split(":")[0].split("_")) for name in RECORDED}
-    there = {**every_metric(), **recorded}
-    return [each for each in series(expression) if each.name not in there or not each.labels <= there[each.name]]
+def find_unknown_series(expression: str) -> list[Series]:
+    """Return the series of an expression whose metric, recording or label does not exist."""
+    recorded = {name: frozenset(name.split(":")[0].split("_")) for name in RECORDING_NAMES}
+    known = {**list_metrics(), **recorded}
+    return [each for each in find_series(expression) if each.name not in known or not each.labels <= known[each.name]]
 
 
-@pytest.mark.parametrize("rule", EVERY, ids=lambda rule: rule.get("record") or rule["alert"])
-def test_a_rule_is_made_from_what_there_is(rule: dict[str, Any]) -> None:
-    assert list(series(rule["expr"]))
-    assert unknown(rule["expr"]) == []
+@pytest.mark.parametrize("rule", ALL_RULES, ids=lambda rule: rule.get("record") or rule["alert"])
+def test_a_rule_reads_existing_metrics(rule: dict[str, Any]) -> None:
+    assert list(find_series(rule["expr"]))
+    assert find_unknown_series(rule["expr"]) == []
 
 
-def test_what_there_is_not_is_found() -> None:
-    told = 'rate(tallygate_cap_rejections_total{cap="a", why="b"}[5m]) / tallygate_gone / a:tallygate_gone:sum'
-    assert [each.name for each in unknown(told)] == [
+def test_an_unknown_metric_is_found() -> None:
+    expression = 'rate(tallygate_cap_rejections_total{cap="a", why="b"}[5m]) / tallygate_gone / a:tallygate_gone:sum'
+    assert [each.name for each in find_unknown_series(expression)] == [
         "tallygate_cap_rejections_total",
         "tallygate_gone",
         "a:tallygate_gone:sum",
     ]
 
 
-def test_the_reasons_that_rules_choose_by_are_reasons() -> None:
-    chosen = {
+def test_the_reasons_that_rules_select_exist() -> None:
+    selected = {
         each
-        for rule in EVERY
+        for rule in ALL_RULES
         if "tallygate_cap_rejections" in rule["expr"]
         for text in re.findall(r'reason[=!]~?"([^"]*)"', rule["expr"])
         for each in text.split("|")
     }
-    assert chosen
-    assert chosen <= REASONS
+    assert selected
+    assert selected <= REASONS
 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
-def test_an_alert_says_how_bad_it_is_and_what_to_do(rule: dict[str, Any]) -> None:
+def test_an_alert_has_a_severity_and_a_description_and_is_documented(rule: dict[str, Any]) -> None:
     assert set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
     assert rule["labels"]["severity"] in {"critical", "warning", "info"}
     assert set(rule["annotations"]) == {"summary", "description"}
@@ -65,22 +65,22 @@ def test_an_alert_says_how_bad_it_is_and_what_to_do(rule: dict[str, Any]) -> Non
     assert f"| `{rule['alert']}` | {rule['labels']['severity']} |" in page
 
 
-def test_names_of_rules_are_there_once() -> None:
-    names = [rule.get("record") or rule["alert"] for rule in EVERY]
+def test_names_of_rules_are_unique() -> None:
+    names = [rule.get("record") or rule["alert"] for rule in ALL_RULES]
     assert len(set(names)) == len(names)
 
 
-def test_every_alert_is_played() -> None:
-    cases = yaml.safe_load(PLAYED.read_text(encoding="utf-8"))["tests"]
+def test_every_alert_has_a_case() -> None:
+    cases = yaml.safe_load(ALERT_CASES.read_text(encoding="utf-8"))["tests"]
     fires = {alert["alertname"] for case in cases for alert in case.get("alert_rule_test", ()) if "exp_alerts" in alert}
     assert fires == {rule["alert"] for rule in ALERTS}
 
 
 @pytest.mark.parametrize(
-    "asked",
-    [("check", "rules", "--lint=all", "--lint-fatal", str(RULES)), ("test", "rules", str(PLAYED))],
-    ids=["are such as Prometheus takes", "do what they say"],
+    "arguments",
+    [("check", "rules", "--lint=all", "--lint-fatal", str(RULES)), ("test", "rules", str(ALERT_CASES))],
+    ids=["are valid", "fire as the cases expect"],
 )
-def test_by_promtool_the_rules(asked: tuple[str, ...]) -> None:
-    done = subprocess.run([promtool(), *asked], capture_output=True, text=True, check=False)  # noqa: S603  # found on PATH or built, no shell
+def test_promtool_confirms_that_the_rules(arguments: tuple[str, ...]) -> None:
+    done = subprocess.run([find_promtool(), *arguments], capture_output=True, text=True, check=False)  # noqa: S603  # found on PATH or built, no shell
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""Manifests in tests: their documents as Python values, or their error."""
+"""The documents of a text as Python values, or its error."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, ErrorKi
 from webhook.documents.to_json import to_json
 
 
-def values(text: str, limits: Limits = DEFAULT_LIMITS) -> list[Any]:
+def read_values(text: str, limits: Limits = DEFAULT_LIMITS) -> list[Any]:
     """Return the values of the documents of a text."""
     return [msgspec.json.decode(to_json(found.root, limits.expanded)) for found in read_documents(text, limits)]
 
@@ -24,7 +24,7 @@ def describe_error(text: str, limits: Limits = DEFAULT_LIMITS) -> tuple[ErrorKin
 def find_error(text: str, limits: Limits) -> DocumentError | None:
     """Return the error of a text, None if it can be read."""
     try:
-        values(text, limits)
+        read_values(text, limits)
     except DocumentError as error:
         return error
     return None

@@ -28,7 +28,7 @@ def _compose(text: str) -> tuple[list[Node], list[DocumentError]]:
     return compose_policies(text, LIMITS)
 
 
-def _one(text: str) -> Node:
+def _compose_one(text: str) -> Node:
     documents, errors = _compose(text)
     assert errors == []
     (document,) = documents
@@ -36,20 +36,22 @@ def _one(text: str) -> Node:
 
 
 def _value(text: str) -> Any:
-    return _one(text).value
+    return _compose_one(text).value
 
 
-def _places(node: Node) -> list[tuple[str, int, int]]:
-    """Every scalar with its place, keys too."""
+def _list_positions(node: Node) -> list[tuple[str, int, int]]:
+    """Return every scalar, keys included, with its position."""
     if isinstance(node, Scalar):
         return [(node.text, *node.position)]
     if isinstance(node, Sequence):
-        return [place for item in node.items for place in _places(item)]
-    return [place for entry in node.entries for each in (entry.key, entry.value) for place in _places(each)]
+        return [position for item in node.items for position in _list_positions(item)]
+    return [
+        position for entry in node.entries for each in (entry.key, entry.value) for position in _list_positions(each)
+    ]
 
 
 def test_lines_and_columns_count_from_one() -> None:
-    assert _places(_one("a: b\nc:\n  - d\n  - {e: f}\n")) == [
+    assert _list_positions(_compose_one("a: b\nc:\n  - d\n  - {e: f}\n")) == [
         ("a", 1, 1),
         ("b", 1, 4),
         ("c", 2, 1),
@@ -68,7 +70,7 @@ TREES = st.recursive(
 
 
 def _block(tree: Any, indent: str = "") -> str:
-    """A tree as block YAML, scalars on the line of their key or dash."""
+    """Return a tree as block YAML, scalars on the line of their key or dash."""
     if isinstance(tree, str):
         return f" {tree}\n"
     below = indent + "  "
@@ -79,23 +81,23 @@ def _block(tree: Any, indent: str = "") -> str:
 
 @given(TREES)
 @settings(max_examples=examples(100))
-def test_every_scalar_stands_where_its_place_says(tree: Any) -> None:
+def test_every_scalar_is_at_its_position(tree: Any) -> None:
     text = _block({"top": tree})
     lines = text.splitlines()
-    node = _one(text)
-    for word, line, column in _places(node):
+    node = _compose_one(text)
+    for word, line, column in _list_positions(node):
         assert lines[line - 1][column - 1 :].startswith(word)
     assert node.value == {"top": tree}
 
 
-def test_the_text_of_a_document_counts_from_the_file() -> None:
+def test_positions_count_from_the_start_of_the_file() -> None:
     documents, _ = _compose("a: 1\n---\nb: 2\n--- {c: 3}\n")
-    assert [_places(document)[0] for document in documents] == [("a", 1, 1), ("b", 3, 1), ("c", 4, 6)]
+    assert [_list_positions(document)[0] for document in documents] == [("a", 1, 1), ("b", 3, 1), ("c", 4, 6)]
 
 
-def test_places_after_a_syntax_error_still_count_from_the_file() -> None:
+def test_positions_after_a_syntax_error_count_from_the_start_of_the_file() -> None:
     documents, findings = _compose("a: 1\n---\nb: [\n---\nc: 3\n---\nd: ]\n---\ne: 5\n")
-    assert [_places(document)[0] for document in documents] == [("a", 1, 1), ("c", 5, 1), ("e", 9, 1)]
+    assert [_list_positions(document)[0] for document in documents] == [("a", 1, 1), ("c", 5, 1), ("e", 9, 1)]
     assert [finding.position for finding in findings] == [(4, 1), (7, 4)]
 
 
@@ -129,7 +131,7 @@ VALUES: dict[str, tuple[str, Any]] = {
 
 
 @pytest.mark.parametrize(("written", "value"), VALUES.values(), ids=VALUES)
-def test_a_scalar_is_what_yaml_1_2_says(written: str, value: Any) -> None:
+def test_a_scalar_has_its_value_of_yaml_1_2(written: str, value: Any) -> None:
     read = _value(f"a: {written}\n")
     assert read == {"a": value}
     assert type(read["a"]) is type(value)
@@ -159,7 +161,7 @@ def test_a_number_keeps_its_text_and_its_sign(written: str, sign: int) -> None:
     assert (str(number), int(number)) == (written, sign)
 
 
-REFUSED: dict[str, tuple[str, ErrorKind, tuple[int, int]]] = {
+REJECTED: dict[str, tuple[str, ErrorKind, tuple[int, int]]] = {
     "a tag of one's own": ("a: !own b\n", ErrorKind.FEATURE, (1, 4)),
     "a tag on a list": ("a: !!set [b]\n", ErrorKind.FEATURE, (1, 4)),
     "a tag for a number": ("a: !!int 8\n", ErrorKind.FEATURE, (1, 4)),
@@ -185,14 +187,14 @@ REFUSED: dict[str, tuple[str, ErrorKind, tuple[int, int]]] = {
 }
 
 
-@pytest.mark.parametrize(("text", "kind", "place"), REFUSED.values(), ids=REFUSED)
-def test_it_is_refused_where_it_stands(text: str, kind: ErrorKind, place: tuple[int, int]) -> None:
+@pytest.mark.parametrize(("text", "kind", "position"), REJECTED.values(), ids=REJECTED)
+def test_an_error_has_kind_and_position(text: str, kind: ErrorKind, position: tuple[int, int]) -> None:
     _, findings = _compose(text)
-    assert [(finding.kind, finding.position) for finding in findings] == [(kind, place)]
+    assert [(finding.kind, finding.position) for finding in findings] == [(kind, position)]
 
 
 def test_a_quoted_merge_key_is_a_key() -> None:
-    assert _one("a: {'<<': b}\n").value == {"a": {"<<": "b"}}
+    assert _compose_one("a: {'<<': b}\n").value == {"a": {"<<": "b"}}
 
 
 def test_the_first_of_two_keys_is_kept() -> None:
@@ -200,19 +202,19 @@ def test_the_first_of_two_keys_is_kept() -> None:
     assert [[entry.value.value for entry in each.entries] for each in documents if isinstance(each, Mapping)] == [["x"]]
 
 
-def test_aliases_share_a_node_and_weigh_what_they_stand_for() -> None:
-    node = _one("a: &a [x, y]\nb: *a\nc: [*a, *a]\n")
+def test_aliases_share_a_node_and_count_its_whole_weight() -> None:
+    node = _compose_one("a: &a [x, y]\nb: *a\nc: [*a, *a]\n")
     assert node.value == {"a": ["x", "y"], "b": ["x", "y"], "c": [["x", "y"], ["x", "y"]]}
     keys, a, b, c = 3, 3, 3, 1 + 3 + 3
     assert node.weight == 1 + keys + a + b + c
 
 
-def test_an_anchor_may_be_set_anew() -> None:
-    assert _one("a: &a x\nb: &a y\nc: *a\n").value == {"a": "x", "b": "y", "c": "y"}
+def test_an_anchor_may_be_redefined() -> None:
+    assert _compose_one("a: &a x\nb: &a y\nc: *a\n").value == {"a": "x", "b": "y", "c": "y"}
 
 
-def test_a_path_leads_to_a_node_or_as_near_as_it_can() -> None:
-    node = _one("a: {b: [x, y]}\n")
+def test_a_path_leads_to_a_node_or_to_its_nearest_parent() -> None:
+    node = _compose_one("a: {b: [x, y]}\n")
     assert descend(node, ["a", "b", 1]).value == "y"
     assert descend(node, ["a", "missing", "c"]) is descend(node, ["a"])
     assert descend(node, ["a", "b", 0, "deeper"]).value == "x"
@@ -232,8 +234,8 @@ def test_paths_are_written_as_kubernetes_writes_them(path: str, step: str | int,
     assert join_path(path, step) == written
 
 
-def test_a_mapping_gives_its_keys_and_values() -> None:
-    node = _one("a: x\nb: y\n")
+def test_a_mapping_returns_entries_and_values_by_key() -> None:
+    node = _compose_one("a: x\nb: y\n")
     assert isinstance(node, Mapping)
     entry = node.get_entry("b")
     assert entry is not None

@@ -1,4 +1,4 @@
-"""From text to documents: YAML, JSON, and what is neither."""
+"""From text to documents: YAML, JSON, and invalid text."""
 
 import json
 from typing import Any
@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.documents.reading import describe_error, find_error, values
+from tests.documents.reading import describe_error, find_error, read_values
 from tests.effort import examples
 from webhook.documents.reader import read_documents
 from webhook.documents.syntax_tree import ErrorKind, Limits
@@ -23,30 +23,30 @@ JSON_OBJECTS = st.dictionaries(st.text(max_size=5), JSON_VALUES, max_size=4)
 
 @given(JSON_OBJECTS, st.sampled_from([None, 1, "\t"]))
 @settings(max_examples=examples(150))
-def test_json_means_what_it_means_elsewhere(value: dict[str, Any], indent: int | str | None) -> None:
-    """However it is laid out, and with every escape."""
-    assert values(json.dumps(value, indent=indent)) == [value]
-    assert values(json.dumps(value, indent=indent, ensure_ascii=False)) == [value]
+def test_json_is_read_as_the_json_module_writes_it(value: dict[str, Any], indent: int | str | None) -> None:
+    """Read JSON with any indentation and with every escape."""
+    assert read_values(json.dumps(value, indent=indent)) == [value]
+    assert read_values(json.dumps(value, indent=indent, ensure_ascii=False)) == [value]
 
 
 @given(st.dictionaries(st.from_regex(r"[a-z]{1,5}", fullmatch=True), JSON_VALUES, min_size=1, max_size=4))
 @settings(max_examples=examples(100))
-def test_yaml_means_what_it_means_elsewhere(value: dict[str, Any]) -> None:
-    """With every value quoted and tagged: a bare `y` is true to kubectl, but text to other writers of YAML."""
-    assert values(yaml.safe_dump(value, allow_unicode=True, default_style='"')) == [value]
+def test_yaml_is_read_as_pyyaml_writes_it(value: dict[str, Any]) -> None:
+    """Read YAML with quoted values: a plain `y` is true to kubectl, but text to other writers of YAML."""
+    assert read_values(yaml.safe_dump(value, allow_unicode=True, default_style='"')) == [value]
 
 
 @given(st.text(max_size=60) | st.binary(max_size=60).map(lambda data: data.decode("latin-1")))
 @settings(max_examples=examples(300))
-def test_any_text_is_read_or_refused(text: str) -> None:
-    """With a fault at a place of the text, never with a crash."""
-    found = find_error(text, Limits(depth=20, nodes=1000, documents=10, expanded=1000))
-    assert found is None or found.kind in {ErrorKind.SYNTAX, ErrorKind.TOO_LARGE}
-    assert found is None or 1 <= found.position.line <= text.count("\n") + 2
+def test_any_text_is_read_or_rejected(text: str) -> None:
+    """Expect an error at a position of the text, never a crash."""
+    error = find_error(text, Limits(depth=20, nodes=1000, documents=10, expanded=1000))
+    assert error is None or error.kind in {ErrorKind.SYNTAX, ErrorKind.TOO_LARGE}
+    assert error is None or 1 <= error.position.line <= text.count("\n") + 2
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "documents"),
     [
         pytest.param("", [], id="an empty text has no documents"),
         pytest.param("---\n---\n# nothing\n---\n", [], id="nor have separators and comments"),
@@ -62,7 +62,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         pytest.param("{a: b}\n---\n{c: d}", [{"a": "b"}, {"c": "d"}], id="several times"),
         pytest.param("a: 1\na: 2", [{"a": 2}], id="the last of two keys counts"),
         pytest.param("1: a\ntrue: b\n1.5: c", [{"1": "a", "true": "b", "1.5": "c"}], id="keys become text"),
-        pytest.param("a: !!str 3\nb: !!int '4'\nc: !!float 5", [{"a": "3", "b": 4, "c": 5}], id="tags are kept to"),
+        pytest.param("a: !!str 3\nb: !!int '4'\nc: !!float 5", [{"a": "3", "b": 4, "c": 5}], id="tags are honoured"),
         pytest.param("a: ! 3\nb: !mine 4", [{"a": "3", "b": "4"}], id="unknown tags make text"),
         pytest.param('a: "\\u00e9"', [{"a": "é"}], id="escapes are undone"),
         pytest.param("x: &x {a: 1}\nz: *x", [{"x": {"a": 1}, "z": {"a": 1}}], id="aliases are written out"),
@@ -80,9 +80,9 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         pytest.param('a: {"<<": {k: 1}}', [{"a": {"<<": {"k": 1}}}], id="a quoted merge key is a key"),
     ],
 )
-def test_documents(text: str, found: list[Any]) -> None:
-    """What is written is what is read."""
-    assert values(text) == found
+def test_a_text_is_read_into_documents(text: str, documents: list[Any]) -> None:
+    """Read the documents of a text."""
+    assert read_values(text) == documents
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_documents(text: str, found: list[Any]) -> None:
         pytest.param("a: [1\nb: 2", ErrorKind.SYNTAX, 2, 2, "flow sequence", id="a bracket that is not closed"),
         pytest.param("\ta: 1", ErrorKind.SYNTAX, 1, 1, "cannot start any token", id="a tab that indents"),
         pytest.param("a: *x", ErrorKind.SYNTAX, 1, 4, "*x names no anchor", id="an alias of nothing"),
-        pytest.param("a: &a [*a]", ErrorKind.SYNTAX, 1, 8, "inside what it names", id="an alias of what holds it"),
+        pytest.param("a: &a [*a]", ErrorKind.SYNTAX, 1, 8, "inside what it names", id="an alias of its own parent"),
         pytest.param("a:\n  b: .inf", ErrorKind.SYNTAX, 2, 6, "no JSON form", id="infinity"),
         pytest.param("? [a]\n: b", ErrorKind.SYNTAX, 1, 3, "not a list or a mapping", id="a list as a key"),
         pytest.param("~: a", ErrorKind.SYNTAX, 1, 1, "is null", id="null as a key"),
@@ -101,18 +101,23 @@ def test_documents(text: str, found: list[Any]) -> None:
         pytest.param('{"a": "b', ErrorKind.SYNTAX, 1, 7, "a value", id="a text that does not end in JSON"),
         pytest.param('{"a": 1}\n[]', ErrorKind.SYNTAX, 2, 1, "'{'", id="a list after an object in JSON"),
         pytest.param(
-            "a: {{ .Values.x }}\n", ErrorKind.SYNTAX, 1, 5, "helm template", id="a template is told how to render"
+            "a: {{ .Values.x }}\n",
+            ErrorKind.SYNTAX,
+            1,
+            5,
+            "helm template",
+            id="the message for a template has the render command",
         ),
         pytest.param(
             "{{- if .x }}\na: 1\n", ErrorKind.SYNTAX, 1, 2, "helm template", id="also when it begins with one"
         ),
     ],
 )
-def test_faults(text: str, kind: ErrorKind, line: int, column: int, part: str) -> None:
-    """One fault, at its place, saying what was met."""
-    found = describe_error(text)
-    assert found[:3] == (kind, line, column)
-    assert part in found[3]
+def test_an_error_has_kind_position_and_message(text: str, kind: ErrorKind, line: int, column: int, part: str) -> None:
+    """Expect one error with its position and a part of its message."""
+    error = describe_error(text)
+    assert error[:3] == (kind, line, column)
+    assert part in error[3]
 
 
 SMALL = Limits(depth=5, documents=3, nodes=40, expanded=100)
@@ -132,19 +137,19 @@ SMALL = Limits(depth=5, documents=3, nodes=40, expanded=100)
         ),
     ],
 )
-def test_bounds(text: str) -> None:
-    """What is beyond them is refused as such, not as bad YAML."""
+def test_text_beyond_the_limits_is_too_large(text: str) -> None:
+    """Expect the error `TOO_LARGE`, not a syntax error."""
     assert describe_error(text, SMALL)[0] == ErrorKind.TOO_LARGE
 
 
-def test_a_million_brackets_are_refused_at_once() -> None:
-    """The default bound on depth is met long before the text ends."""
+def test_a_million_brackets_are_rejected_at_once() -> None:
+    """Exceed the default limit of depth long before the end of the text."""
     assert describe_error("[" * 1_000_000)[:3] == (ErrorKind.TOO_LARGE, 1, 201)
     assert describe_error('{"a":' * 1_000_000)[0] == ErrorKind.TOO_LARGE
 
 
-def test_sources_are_read_from_comments() -> None:
-    """As Helm writes them, between the separator and the object."""
+def test_origins_are_read_from_comments() -> None:
+    """Read the comments that Helm writes between the separator and the object."""
     text = "---\n# Source: a/b.yaml\nx: 1\n---\nx: 2\n---\n# a note\n# Source: c.yaml \nx: 3\n"
     assert [(found.index, found.origin) for found in read_documents(text, SMALL)] == [
         (0, "a/b.yaml"),

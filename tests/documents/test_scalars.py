@@ -40,16 +40,16 @@ READ = [
 ]
 
 
-@pytest.mark.parametrize(("text", "value"), [row[1:] for row in READ], ids=[row[0] for row in READ])
-def test_plain(text: str, value: ScalarValue) -> None:
-    """The table of docs on YAML in Kubernetes, as sigs.k8s.io/yaml gives it."""
+@pytest.mark.parametrize(("text", "value"), [case[1:] for case in READ], ids=[case[0] for case in READ])
+def test_a_plain_scalar_has_its_value_of_kubectl(text: str, value: ScalarValue) -> None:
+    """Compare with the values of sigs.k8s.io/yaml."""
     read = parse_kubectl_scalar(text)
     assert (type(read), read) == (type(value), value)
 
 
 @pytest.mark.parametrize("text", [".inf", "+.Inf", "-.INF", ".nan"])
-def test_infinities_are_no_numbers_of_json(text: str) -> None:
-    """They are floats here, so that whoever writes JSON can refuse them."""
+def test_infinities_are_floats(text: str) -> None:
+    """Expect floats, so that the JSON writer can reject them."""
     value = parse_kubectl_scalar(text)
     assert isinstance(value, float)
     assert not math.isfinite(value)
@@ -71,27 +71,27 @@ def test_infinities_are_no_numbers_of_json(text: str) -> None:
         (1.7976931348623157e308, "1.7976931348623157e+308"),
     ],
 )
-def test_go_writes_floats_so(value: float, text: str) -> None:
-    """encoding/json: no exponent between 1e-6 and 1e21; the rest of the digits are zeros."""
+def test_floats_are_written_as_go_writes_them(value: float, text: str) -> None:
+    """Compare with encoding/json: no exponent between 1e-6 and 1e21, and zeros after the shortest digits."""
     if text == "9223372036854775808":
         text = "9223372036854776000"  # Go pads the shortest digits with zeros
     assert format_float(value) == text
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_a_float_survives_its_text(value: float) -> None:
-    """The shortest digits are enough."""
+def test_a_float_is_read_back_from_its_text(value: float) -> None:
+    """Read the shortest digits back."""
     assert float(format_float(value)) == value
 
 
 @given(st.text(max_size=30))
 def test_any_text_is_read(text: str) -> None:
-    """No scalar crashes, and text that is no number stays what it was."""
+    """Expect no crash, and text that is not a number unchanged."""
     value = parse_kubectl_scalar(text)
     assert value == text or not isinstance(value, str)
 
 
 def test_a_million_digits_are_read_at_once() -> None:
-    """They are beyond a float, so they stay text; no integer is made of them."""
+    """Expect text: the number is larger than any float, and no integer is parsed."""
     digits = "9" * 1_000_000
     assert parse_kubectl_scalar(digits) == digits

@@ -7,23 +7,23 @@ from pathlib import Path
 
 from tests.fuzz.targets import TARGETS, seeds
 
-_KEPT = Path(".run") / "fuzz"
+_ARTIFACTS = Path(".run") / "fuzz"
 
 
 def main() -> int:
-    """Fuzz, and say how long; 1 when something was found."""
+    """Fuzz the targets; return 1 if a target has a finding."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--seconds", type=int, default=60, help="for each target")
     parser.add_argument("target", nargs="*", choices=[[], *TARGETS], help="all, unless some are named")
-    asked = parser.parse_args()
-    found = [target for target in asked.target or TARGETS if not _clean(target, asked.seconds)]
+    arguments = parser.parse_args()
+    found = [target for target in arguments.target or TARGETS if not _run(target, arguments.seconds)]
     print(f"found something in: {', '.join(found)}" if found else "nothing found")
     return 1 if found else 0
 
 
-def _clean(target: str, seconds: int) -> bool:
-    corpus, kept = _KEPT / "corpus" / target, _KEPT / target
-    for folder in (corpus, kept):
+def _run(target: str, seconds: int) -> bool:
+    corpus, artifacts = _ARTIFACTS / "corpus" / target, _ARTIFACTS / target
+    for folder in (corpus, artifacts):
         folder.mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate(seeds(target)):
         (corpus / f"seed-{number}").write_bytes(seed)
@@ -33,7 +33,7 @@ def _clean(target: str, seconds: int) -> bool:
         f"-max_total_time={seconds}",
         "-timeout=1",
         "-rss_limit_mb=1024",
-        f"-artifact_prefix={kept}/",
+        f"-artifact_prefix={artifacts}/",
     ]
     print(f"{target}: {seconds} s …", flush=True)
     command = [sys.executable, "-m", "tests.fuzz.one", target, *options, str(corpus)]

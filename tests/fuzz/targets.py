@@ -1,4 +1,4 @@
-"""What is fuzzed: each target takes bytes and returns when it has answered or refused them."""
+"""The fuzz targets: each takes bytes and returns after it has processed or rejected them."""
 
 import itertools
 from collections.abc import Callable
@@ -23,12 +23,12 @@ spec: {namespaces: {include: ["*"]}, hard: {nvidia.com/gpu: 8, limits.memory: 64
 """
 
 
-def _gate() -> Gate:
+def _create_gate() -> Gate:
     files = [(path.name, path.read_bytes() + _CAP) for path in SHIPPED_POLICIES.glob("*.yaml")]
-    in_force = parse(files).policies
+    policies = parse(files).policies
     nonces = map(str, itertools.count())
     return Gate(
-        policies=lambda: in_force,
+        policies=lambda: policies,
         namespaces=UnknownNamespaces(),
         ledgers=MemoryLedgers(),
         monotonic=lambda: 0.0,
@@ -36,31 +36,31 @@ def _gate() -> Gate:
     )
 
 
-_GATE = _gate()
+_GATE = _create_gate()
 
 
 def review(data: bytes) -> None:
-    """A body at either endpoint."""
+    """Send a body to both endpoints."""
     for phase in Phase:
         try:
             _GATE.admit(data, phase, 1.0)
-        except ReviewError as refused:
-            assert str(refused)  # noqa: PT017  # refusing is right; it must say something
+        except ReviewError as error:
+            assert str(error)  # noqa: PT017  # a rejection is right; it must have a message
 
 
 def quantity(data: bytes) -> None:
-    """A JSON token of a quantity: what is read prints, and what is printed reads as the same number."""
+    """Parse the JSON token of a quantity, and parse its canonical form back to the same number."""
     try:
-        read_ = Quantity.from_json(data)
-    except QuantityError as refused:
-        assert str(refused)  # noqa: PT017  # as above
+        parsed = Quantity.from_json(data)
+    except QuantityError as error:
+        assert str(error)  # noqa: PT017  # as above
         return
-    assert Quantity.parse(read_.canonical) == read_
-    assert read_.is_beyond_int64 or -(2**63) < read_.value() < 2**63
+    assert Quantity.parse(parsed.canonical) == parsed
+    assert parsed.is_beyond_int64 or -(2**63) < parsed.value() < 2**63
 
 
 def policy(data: bytes) -> None:
-    """A policy file: findings, never an exception, and a place for each."""
+    """Parse a policy file: findings with positions, never an exception."""
     for finding in parse([("fuzz.yaml", data)]).findings:
         assert finding.line >= 1
         assert finding.message
@@ -70,7 +70,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {"review": review, "quantity": qua
 
 
 def seeds(target: str) -> list[bytes]:
-    """Good inputs to start from."""
+    """Return valid inputs of a target."""
     if target == "review":
         return [path.read_bytes() for path in _REVIEWS.glob("*.json")]
     if target == "policy":

@@ -1,12 +1,12 @@
-"""What charging asks of the ledgers, and what it takes back."""
+"""The charge of a pod: the transactions on ledgers, and the releases."""
 
 from dataclasses import replace
 from typing import TypeVar
 
 import pytest
 
-from tests.admission.case import policies
-from tests.gate.scene import CAP, GPU, TWO, Scene, response
+from tests.admission.case import parse_policies
+from tests.gate.gate_fixture import CAP, GPU, TWO, GateFixture, response
 from webhook.accounting.amounts import Amounts
 from webhook.admission.cap_index import CapIndex
 from webhook.gate.charging import (
@@ -24,93 +24,96 @@ from webhook.state.ports import LedgerKey, StoreUnavailableError, Transition, Un
 T = TypeVar("T")
 
 
-class Watched(MemoryLedgers):
-    """Ledgers that say what they were asked, and lose the answer to a promise when told to."""
+class RecordingLedgers(MemoryLedgers):
+    """Ledgers that record their transactions, and lose the response of a reservation while `loses_responses`."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked: list[str] = []
-        self.loses = False
+        self.transactions: list[str] = []
+        self.loses_responses = False
 
     def transact(self, key: LedgerKey, attempt: Transition[T], deadline: float) -> T:
-        """As ever, but for the answer."""
-        is_withdrawal = isinstance(attempt, ReleaseTransition)
-        self.asked.append("withdraw" if is_withdrawal else "ask")
+        """Run the transaction, and lose the response of a reservation while `loses_responses`."""
+        is_release = isinstance(attempt, ReleaseTransition)
+        self.transactions.append("release" if is_release else "reserve")
         outcome = super().transact(key, attempt, deadline)
-        if self.loses and not is_withdrawal:
+        if self.loses_responses and not is_release:
             raise UnknownOutcomeError("connection reset")
         return outcome
 
 
-def attempt(mode: ChargeMode, old: int, new: int) -> ReserveTransition:
-    """Return what asks a cap of 4 GPUs for a pod that has `old` and wants `new`."""
-    (counted,) = CapIndex(policies(CAP)).list_caps()
+def create_transition(mode: ChargeMode, old: int, new: int) -> ReserveTransition:
+    """Return the charge of a pod that has `old` and requests `new` GPUs, under a cap of 4."""
+    (cap,) = CapIndex(parse_policies(CAP)).list_caps()
     before, after = (Amounts({GPU: gpus} if gpus else {}) for gpus in (old, new))
-    who = ChargedPod("u1", "team-a", "p", "n1", Operation.UPDATE)
-    return ReserveTransition(who, CapCharge(counted, before, after, may_exceed=False), mode, is_standalone=False)
+    pod = ChargedPod("u1", "team-a", "p", "n1", Operation.UPDATE)
+    return ReserveTransition(pod, CapCharge(cap, before, after, may_exceed=False), mode, is_standalone=False)
 
 
-OPEN = Ledger(Amounts({GPU: 4}), resources=frozenset({GPU}))
+ACTIVE = Ledger(Amounts({GPU: 4}), resources=frozenset({GPU}))
 
 
 @pytest.mark.parametrize(
-    ("mode", "found", "old", "new", "said"),
+    ("mode", "ledger", "old", "new", "result"),
     [
-        pytest.param(ChargeMode.RESERVE, OPEN, 0, 1, "written", id="a reservation is written"),
-        pytest.param(ChargeMode.RESERVE, OPEN, 1, 1, "", id="what asks for no more is not, and rests on a live read"),
+        pytest.param(ChargeMode.RESERVE, ACTIVE, 0, 1, "written", id="a reservation is written"),
         pytest.param(
-            ChargeMode.CHECK, OPEN, 0, 1, "sure", id="a check needs no live read, since a reservation follows"
+            ChargeMode.RESERVE, ACTIVE, 1, 1, "", id="a request without growth is not written and needs a live read"
         ),
-        pytest.param(ChargeMode.DRY_RUN, OPEN, 0, 1, "", id="a dry run rests on a live read"),
         pytest.param(
-            ChargeMode.RESERVE, replace(OPEN, initializer="m"), 0, 1, "", id="a ledger that is closed stays as it is"
+            ChargeMode.CHECK, ACTIVE, 0, 1, "cached", id="a check needs no live read, since a reservation follows"
         ),
-        pytest.param(ChargeMode.RESERVE, None, 0, 1, "written", id="a ledger that is missing is made"),
-        pytest.param(ChargeMode.DRY_RUN, None, 0, 1, "", id="but not by a dry run"),
-        pytest.param(ChargeMode.RESERVE, OPEN, 2, 7, "refused 5", id="a refusal says how much more found no room"),
+        pytest.param(ChargeMode.DRY_RUN, ACTIVE, 0, 1, "", id="a dry run needs a live read"),
+        pytest.param(
+            ChargeMode.RESERVE, replace(ACTIVE, initializer="m"), 0, 1, "", id="an initializing ledger stays unchanged"
+        ),
+        pytest.param(ChargeMode.RESERVE, None, 0, 1, "written", id="a missing ledger is created"),
+        pytest.param(ChargeMode.DRY_RUN, None, 0, 1, "", id="a dry run creates no ledger"),
+        pytest.param(ChargeMode.RESERVE, ACTIVE, 2, 7, "rejected 5", id="a rejection has the excess"),
     ],
 )
-def test_what_an_attempt_makes_of_a_ledger(
-    mode: ChargeMode, found: Ledger | None, old: int, new: int, said: str
+def test_a_reserve_transition_has_the_expected_result(
+    mode: ChargeMode, ledger: Ledger | None, old: int, new: int, result: str
 ) -> None:
-    step = attempt(mode, old, new)(found)
-    refused = f"refused {step.rejected_amounts[GPU]}" if step.rejected_amounts is not None else ""
+    step = create_transition(mode, old, new)(ledger)
+    rejected = f"rejected {step.rejected_amounts[GPU]}" if step.rejected_amounts is not None else ""
     assert (
-        " ".join(filter(None, ("written" * (step.ledger is not None), "sure" * step.accepts_cached, refused))) == said
+        " ".join(filter(None, ("written" * (step.ledger is not None), "cached" * step.accepts_cached, rejected)))
+        == result
     )
 
 
-def test_an_attempt_that_may_have_been_stored_once_is_to_be_taken_back_whatever_it_found_later() -> None:
-    """Its first write may still be on its way."""
-    transition = attempt(ChargeMode.RESERVE, 0, 1)
+def test_an_attempt_that_may_be_stored_is_released_after_a_later_rejection() -> None:
+    """Its first write may still be in flight."""
+    transition = create_transition(ChargeMode.RESERVE, 0, 1)
     assert not transition.may_be_stored
-    transition(OPEN)
-    transition(replace(OPEN, used=Amounts({GPU: 4})))
+    transition(ACTIVE)
+    transition(replace(ACTIVE, used=Amounts({GPU: 4})))
     assert transition.may_be_stored
 
 
-def test_who_is_refused_by_the_only_cap_has_nothing_to_take_back() -> None:
-    ledgers = Watched()
-    scene = Scene(ledgers=ledgers)
-    assert response(scene.create(4))["allowed"]
-    assert not response(scene.create(1))["allowed"]
-    assert ledgers.asked == ["ask", "ask"]
+def test_a_rejection_by_the_only_cap_releases_nothing() -> None:
+    ledgers = RecordingLedgers()
+    fixture = GateFixture(ledgers=ledgers)
+    assert response(fixture.create(4))["allowed"]
+    assert not response(fixture.create(1))["allowed"]
+    assert ledgers.transactions == ["reserve", "reserve"]
 
 
-def test_a_promise_whose_answer_is_lost_is_taken_back() -> None:
-    ledgers = Watched()
-    scene = Scene(ledgers=ledgers)
-    ledgers.loses = True
+def test_a_reservation_with_an_unknown_outcome_is_released() -> None:
+    ledgers = RecordingLedgers()
+    fixture = GateFixture(ledgers=ledgers)
+    ledgers.loses_responses = True
     with pytest.raises(UndecidedError):
-        scene.create(4)
-    assert ledgers.asked == ["ask", "withdraw"]
-    ledgers.loses = False
-    assert scene.promised() == {}
-    assert response(scene.create(4))["allowed"]
+        fixture.create(4)
+    assert ledgers.transactions == ["reserve", "release"]
+    ledgers.loses_responses = False
+    assert fixture.read_reserved() == {}
+    assert response(fixture.create(4))["allowed"]
 
 
 class _Unavailable(MemoryLedgers):
-    """Ledgers of which one cannot be read."""
+    """Ledgers of which the second is unavailable."""
 
     def transact(self, key: LedgerKey, attempt: Transition[T], deadline: float) -> T:
         """Fail for the second cap."""
@@ -120,9 +123,9 @@ class _Unavailable(MemoryLedgers):
 
 
 def test_a_cap_that_rejects_the_pod_decides_though_the_ledger_of_another_is_unavailable() -> None:
-    scene = Scene(TWO, ledgers=_Unavailable())
-    assert response(scene.create(5))["status"]["code"] == 403
+    fixture = GateFixture(TWO, ledgers=_Unavailable())
+    assert response(fixture.create(5))["status"]["code"] == 403
     with pytest.raises(UndecidedError, match="the ledgers are unreachable: connection refused") as raised:
-        scene.create(4)
+        fixture.create(4)
     assert [obstacle.cap for obstacle in raised.value.obstacles] == ["b-second"]
-    assert scene.promised("a-first") == {}
+    assert fixture.read_reserved("a-first") == {}

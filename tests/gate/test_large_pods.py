@@ -1,4 +1,4 @@
-"""The largest pods that an API server lets through, full of words about nodes and other pods: they cost little more.
+"""The largest pods that an API server accepts, full of terms about nodes and other pods: they cost little more.
 
 A request has at most 3 MiB (MaxRequestBodyBytes in apiserver config.go, v1.36), and what is stored at most 1.5 MiB.
 """
@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from tests.gate.scene import Scene, pod, response
+from tests.gate.gate_fixture import GateFixture, pod, response
 from tests.gate.test_schedulability import NOT_NOW, RULE, cluster
 from webhook.gate.schedulability import FixedSnapshot, SnapshotProvider
 
 _MIB = 1024 * 1024
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_LENIENT = 8.0  # times as long as without a cluster; unbounded most take 13 to 27 times as long, beside 4 nodes
 Json = dict[str, Any]
 
 
@@ -26,16 +25,16 @@ def _term(number: int) -> Json:
     return {"topologyKey": "zone", "labelSelector": {"matchExpressions": [excepted]}, "namespaceSelector": {}}
 
 
-def _near(size: int) -> Json:
-    return {"affinity": {"podAffinity": {_REQUIRED: _filled(_term, size)}}}
+def _affinity(size: int) -> Json:
+    return {"affinity": {"podAffinity": {_REQUIRED: _fill(_term, size)}}}
 
 
-def _away(size: int) -> Json:
-    return {"affinity": {"podAntiAffinity": {_REQUIRED: _filled(_term, size)}}}
+def _anti_affinity(size: int) -> Json:
+    return {"affinity": {"podAntiAffinity": {_REQUIRED: _fill(_term, size)}}}
 
 
 def _one_long_term(size: int) -> Json:
-    values = _filled(lambda number: f"value-{number}", size)
+    values = _fill(lambda number: f"value-{number}", size)
     chosen = {"key": "app", "operator": "In", "values": values}
     term = {"topologyKey": "zone", "labelSelector": {"matchExpressions": [chosen]}, "namespaces": ["a"]}
     return {"affinity": {"podAntiAffinity": {_REQUIRED: [term]}}}
@@ -50,32 +49,32 @@ def _spread(size: int) -> Json:
             "labelSelector": {"matchLabels": {"app": f"app-{number}"}},
         }
 
-    return {"topologySpreadConstraints": _filled(constraint, size)}
+    return {"topologySpreadConstraints": _fill(constraint, size)}
 
 
 def _nodes(size: int) -> Json:
     def term(number: int) -> Json:
         return {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "Gt", "values": [str(number)]}]}
 
-    return {"affinity": {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": _filled(term, size)}}}}
+    return {"affinity": {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": _fill(term, size)}}}}
 
 
 def _tolerations(size: int) -> Json:
-    return {"tolerations": _filled(lambda number: {"key": f"key-{number}", "operator": "Exists"}, size)}
+    return {"tolerations": _fill(lambda number: {"key": f"key-{number}", "operator": "Exists"}, size)}
 
 
-def _selected(size: int) -> Json:
-    return {"nodeSelector": dict.fromkeys(_filled(lambda number: f"example.com/key-{number}", size), "value")}
+def _node_selector(size: int) -> Json:
+    return {"nodeSelector": dict.fromkeys(_fill(lambda number: f"example.com/key-{number}", size), "value")}
 
 
-def _filled(make: Callable[[int], Any], size: int) -> list[Any]:
-    """So many that they are of this size."""
+def _fill(make: Callable[[int], Any], size: int) -> list[Any]:
+    """Return items until they have the given size in bytes."""
     each = len(json.dumps(make(10_000)))
     return [make(number) for number in range(size // each + 1)]
 
 
-def _calls(scene: Scene, body: Json) -> int:
-    """How many functions are called to judge it, Python's and C's: work that no other work on the machine changes."""
+def _count_calls(fixture: GateFixture, body: Json) -> int:
+    """Return the number of Python and C calls of a review, which other load on the machine does not change."""
     called = 0
 
     def count(_frame: FrameType, event: str, _function: object) -> None:
@@ -85,27 +84,29 @@ def _calls(scene: Scene, body: Json) -> int:
     body["metadata"]["name"] = "again"
     sys.setprofile(count)
     try:
-        scene.admit(body)
+        fixture.admit(body)
     finally:
         sys.setprofile(None)
     return called
 
 
 @pytest.mark.parametrize("size", [_MIB * 3 // 2, _MIB * 3], ids=["as large as is stored", "as large as is sent"])
-@pytest.mark.parametrize("spec", [_near, _away, _one_long_term, _spread, _nodes, _tolerations, _selected])
-def test_what_is_too_much_to_go_through_is_not_gone_through(spec: Callable[[int], Json], size: int) -> None:
+@pytest.mark.parametrize(
+    "spec", [_affinity, _anti_affinity, _one_long_term, _spread, _nodes, _tolerations, _node_selector]
+)
+def test_a_pod_that_is_too_complex_is_not_evaluated(spec: Callable[[int], Json], size: int) -> None:
     body = pod("u", 1, **spec(size))
     assert len(json.dumps(body)) >= size
     rule = RULE % ("deny", NOT_NOW)
-    judging, unplaced = Scene(rule, placing=FixedSnapshot(cluster(4))), Scene(rule)
-    said = response(judging.admit(body))
-    assert said["allowed"]
-    assert "are too complex" in said["warnings"][0]
-    assert _calls(judging, body) < 2 * _calls(unplaced, body)
+    evaluating, without_cluster = GateFixture(rule, snapshots=FixedSnapshot(cluster(4))), GateFixture(rule)
+    result = response(evaluating.admit(body))
+    assert result["allowed"]
+    assert "are too complex" in result["warnings"][0]
+    assert _count_calls(evaluating, body) < 2 * _count_calls(without_cluster, body)
 
 
-def test_a_pod_with_as_many_words_as_people_write_is_judged() -> None:
-    some: Json = _near(1200) | {"tolerations": _tolerations(600)["tolerations"]}
-    placing: SnapshotProvider = FixedSnapshot(cluster(4))
-    said = response(Scene(RULE % ("warn", NOT_NOW), placing=placing).admit(pod("u", 5, **some)))
-    assert "no node can ever run this pod" in said["warnings"][0]
+def test_a_pod_of_usual_complexity_is_evaluated() -> None:
+    some: Json = _affinity(1200) | {"tolerations": _tolerations(600)["tolerations"]}
+    snapshots: SnapshotProvider = FixedSnapshot(cluster(4))
+    result = response(GateFixture(RULE % ("warn", NOT_NOW), snapshots=snapshots).admit(pod("u", 5, **some)))
+    assert "no node can ever run this pod" in result["warnings"][0]

@@ -1,8 +1,8 @@
-"""Of several replicas one keeps the ledgers, and all say which caps they have; each goes by its own clock."""
+"""Leader election: one of several replicas leads, and all publish their caps; each has its own clock."""
 
 import pytest
 
-from tests.gate.leases import Leases
+from tests.gate.memory_leases import MemoryLeaseStore
 from webhook.gate.leader_election import (
     LEADER_LEASE,
     LEASE_DURATION_SECONDS,
@@ -14,176 +14,176 @@ from webhook.state.ports import Lease, StoreUnavailableError
 
 
 class Replica:
-    """One, with a clock of its own that began at any time."""
+    """One replica with its own clock, which starts at any time."""
 
-    def __init__(self, leases: Leases, name: str, began: float, *caps: str) -> None:
-        self.now = began
+    def __init__(self, leases: MemoryLeaseStore, name: str, start: float, *caps: str) -> None:
+        self.now = start
         self.caps = list(caps)
-        self.leading = LeaderElector(leases, name, lambda: self.caps, lambda: self.now)
+        self.elector = LeaderElector(leases, name, lambda: self.caps, lambda: self.now)
 
-    def pass_(self, seconds: float) -> None:
-        """So much time passes for it alone, and it does nothing meanwhile."""
+    def advance(self, seconds: float) -> None:
+        """Let seconds pass for this replica alone, without a run."""
         self.now += seconds
 
-    def round(self) -> bool:
-        """One round; whether it leads then."""
-        self.leading.run_once()
-        return self.leading.is_leader()
+    def run_once(self) -> bool:
+        """Run once, and return whether the replica leads then."""
+        self.elector.run_once()
+        return self.elector.is_leader()
 
 
-def pair(*caps: str) -> tuple[Leases, Replica, Replica]:
-    """Two replicas whose clocks are years apart."""
-    leases = Leases()
+def create_pair(*caps: str) -> tuple[MemoryLeaseStore, Replica, Replica]:
+    """Return two replicas whose clocks are years apart."""
+    leases = MemoryLeaseStore()
     return leases, Replica(leases, "one", 7.0, *caps), Replica(leases, "two", 1e8, *caps)
 
 
-def rounds(seconds: float, *replicas: Replica) -> None:
-    """Time passes, and these make their rounds."""
+def run_for(seconds: float, *replicas: Replica) -> None:
+    """Let seconds pass while the given replicas run."""
     for _ in range(round(seconds / RETRY_PERIOD_SECONDS)):
         for each in replicas:
-            each.pass_(RETRY_PERIOD_SECONDS)
-            each.round()
+            each.advance(RETRY_PERIOD_SECONDS)
+            each.run_once()
 
 
-def test_the_first_one_leads_and_goes_on_leading() -> None:
-    leases, one, two = pair()
-    assert (one.round(), two.round()) == (True, False)
-    rounds(300, one, two)
-    assert (one.leading.is_leader(), two.leading.is_leader()) == (True, False)
+def test_the_first_replica_leads_and_continues_to_lead() -> None:
+    leases, one, two = create_pair()
+    assert (one.run_once(), two.run_once()) == (True, False)
+    run_for(300, one, two)
+    assert (one.elector.is_leader(), two.elector.is_leader()) == (True, False)
     assert (leases.stored[LEADER_LEASE].holder, leases.stored[LEADER_LEASE].transitions) == ("one", 0)
 
 
-def test_another_leads_when_the_first_has_not_renewed_for_as_long_as_its_lease_is_good() -> None:
-    leases, one, two = pair()
-    rounds(30, one, two)
-    rounds(LEASE_DURATION_SECONDS - RETRY_PERIOD_SECONDS, two)
-    assert not two.leading.is_leader()
-    rounds(RETRY_PERIOD_SECONDS * 2, two)
-    assert two.leading.is_leader()
+def test_another_replica_leads_when_the_lease_of_the_first_has_expired() -> None:
+    leases, one, two = create_pair()
+    run_for(30, one, two)
+    run_for(LEASE_DURATION_SECONDS - RETRY_PERIOD_SECONDS, two)
+    assert not two.elector.is_leader()
+    run_for(RETRY_PERIOD_SECONDS * 2, two)
+    assert two.elector.is_leader()
     assert (leases.stored[LEADER_LEASE].holder, leases.stored[LEADER_LEASE].transitions) == ("two", 1)
 
 
-def test_who_was_frozen_leads_no_more_before_another_may_and_learns_of_it() -> None:
-    _, one, two = pair()
-    rounds(30, one, two)
-    one.pass_(LEASE_DURATION_SECONDS - RETRY_PERIOD_SECONDS)
-    assert not one.leading.is_leader()
-    rounds(LEASE_DURATION_SECONDS + 2 * RETRY_PERIOD_SECONDS, two)
-    assert two.leading.is_leader()
-    assert not one.round()
+def test_a_frozen_leader_stops_leading_before_another_replica_leads() -> None:
+    _, one, two = create_pair()
+    run_for(30, one, two)
+    one.advance(LEASE_DURATION_SECONDS - RETRY_PERIOD_SECONDS)
+    assert not one.elector.is_leader()
+    run_for(LEASE_DURATION_SECONDS + 2 * RETRY_PERIOD_SECONDS, two)
+    assert two.elector.is_leader()
+    assert not one.run_once()
 
 
-def test_a_leader_that_leaves_lets_the_next_one_begin_at_its_next_round() -> None:
-    leases, one, two = pair()
-    rounds(30, one, two)
-    one.leading.release()
-    assert not one.leading.is_leader()
-    rounds(RETRY_PERIOD_SECONDS, two)
-    assert two.leading.is_leader()
+def test_a_leader_that_releases_its_lease_is_followed_at_the_next_retry() -> None:
+    leases, one, two = create_pair()
+    run_for(30, one, two)
+    one.elector.release()
+    assert not one.elector.is_leader()
+    run_for(RETRY_PERIOD_SECONDS, two)
+    assert two.elector.is_leader()
     assert [each.holder for name, each in leases.stored.items() if name.startswith(REPLICA_LEASE_PREFIX)] == ["two"]
 
 
-def test_a_replica_that_dies_is_missed_when_its_lease_has_lapsed() -> None:
-    _, one, two = pair()
-    rounds(30, one, two)
-    rounds(LEASE_DURATION_SECONDS - RETRY_PERIOD_SECONDS, one)
-    assert one.leading.count_lost_replicas() == 0
-    rounds(RETRY_PERIOD_SECONDS * 2, one)
-    assert one.leading.count_lost_replicas() == 1
-    rounds(300, one)
-    assert (one.leading.count_lost_replicas(), two.leading.count_lost_replicas()) == (1, 0)
+def test_a_replica_that_dies_is_lost_when_its_lease_has_expired() -> None:
+    _, one, two = create_pair()
+    run_for(30, one, two)
+    run_for(LEASE_DURATION_SECONDS - RETRY_PERIOD_SECONDS, one)
+    assert one.elector.count_lost_replicas() == 0
+    run_for(RETRY_PERIOD_SECONDS * 2, one)
+    assert one.elector.count_lost_replicas() == 1
+    run_for(300, one)
+    assert (one.elector.count_lost_replicas(), two.elector.count_lost_replicas()) == (1, 0)
 
 
-def test_a_replica_that_leaves_is_missed_at_the_next_round() -> None:
-    _, one, two = pair()
-    rounds(30, one, two)
-    two.leading.release()
-    one.round()
-    assert one.leading.count_lost_replicas() == 1
+def test_a_replica_that_stops_is_lost_at_the_next_run() -> None:
+    _, one, two = create_pair()
+    run_for(30, one, two)
+    two.elector.release()
+    one.run_once()
+    assert one.elector.count_lost_replicas() == 1
 
 
-def test_a_replica_that_leaves_takes_nothing_from_the_leader() -> None:
-    leases, one, two = pair()
-    rounds(30, one, two)
-    two.leading.release()
+def test_a_replica_that_stops_does_not_change_the_leader() -> None:
+    leases, one, two = create_pair()
+    run_for(30, one, two)
+    two.elector.release()
     assert leases.stored[LEADER_LEASE].holder == "one"
 
 
-def test_a_leader_that_sees_another_one_leads_no_more_from_then_on() -> None:
-    leases, one, two = pair()
-    rounds(30, one, two)
+def test_a_leader_that_sees_another_leader_stops_leading() -> None:
+    leases, one, two = create_pair()
+    run_for(30, one, two)
     leases.stored[LEADER_LEASE] = Lease(LEADER_LEASE, "two", LEASE_DURATION_SECONDS, "another version")
-    assert one.leading.is_leader()
-    assert not one.round()
+    assert one.elector.is_leader()
+    assert not one.run_once()
 
 
-def test_of_two_that_claim_a_lapsed_lease_one_gets_it() -> None:
-    leases, one, two = pair()
-    rounds(30, one, two)
+def test_one_of_two_candidates_gets_an_expired_lease() -> None:
+    leases, one, two = create_pair()
+    run_for(30, one, two)
     three = Replica(leases, "three", 0.0)
-    rounds(30, two, three)
-    assert sorted((two.leading.is_leader(), three.leading.is_leader())) == [False, True]
+    run_for(30, two, three)
+    assert sorted((two.elector.is_leader(), three.elector.is_leader())) == [False, True]
 
 
-def test_where_leases_cannot_be_had_everybody_keeps() -> None:
-    leases, one, two = pair("gpus-1")
-    rounds(30, one, two)
+def test_every_replica_leads_while_leases_are_unavailable() -> None:
+    leases, one, two = create_pair("gpus-1")
+    run_for(30, one, two)
     leases.is_down = True
     for each in (one, two):
         with pytest.raises(StoreUnavailableError):
-            each.round()
-    assert (one.leading.is_leader(), two.leading.is_leader()) == (True, False)
-    two.pass_(LEASE_DURATION_SECONDS)
-    assert two.leading.is_leader()
-    assert two.leading.get_loaded_everywhere_since("gpus-1") is not None
+            each.run_once()
+    assert (one.elector.is_leader(), two.elector.is_leader()) == (True, False)
+    two.advance(LEASE_DURATION_SECONDS)
+    assert two.elector.is_leader()
+    assert two.elector.get_loaded_everywhere_since("gpus-1") is not None
     leases.is_down = False
-    assert one.round()
-    assert not two.round()
+    assert one.run_once()
+    assert not two.run_once()
 
 
-def test_a_cap_is_loaded_when_the_last_replica_that_lives_has_it() -> None:
-    _, one, two = pair("gpus-1")
-    rounds(30, one, two)
+def test_a_cap_is_loaded_everywhere_when_the_last_live_replica_has_it() -> None:
+    _, one, two = create_pair("gpus-1")
+    run_for(30, one, two)
     one.caps.append("licences-2")
-    rounds(30, one, two)
-    assert one.leading.get_loaded_everywhere_since("licences-2") is None
+    run_for(30, one, two)
+    assert one.elector.get_loaded_everywhere_since("licences-2") is None
     two.caps.append("licences-2")
     before = one.now
-    rounds(2 * RETRY_PERIOD_SECONDS, two, one)
-    since = one.leading.get_loaded_everywhere_since("licences-2")
+    run_for(2 * RETRY_PERIOD_SECONDS, two, one)
+    since = one.elector.get_loaded_everywhere_since("licences-2")
     assert since is not None
     assert before <= since <= one.now
-    rounds(60, one, two)
-    assert one.leading.get_loaded_everywhere_since("licences-2") == since
-    assert one.leading.get_loaded_everywhere_since("unknown-3") is None
+    run_for(60, one, two)
+    assert one.elector.get_loaded_everywhere_since("licences-2") == since
+    assert one.elector.get_loaded_everywhere_since("unknown-3") is None
 
 
-def test_a_replica_that_comes_without_a_cap_begins_its_time_anew() -> None:
-    leases, one, _ = pair("gpus-1")
-    rounds(30, one)
-    assert one.leading.get_loaded_everywhere_since("gpus-1") == 7.0 + RETRY_PERIOD_SECONDS
+def test_a_replica_that_starts_without_a_cap_resets_the_loaded_time() -> None:
+    leases, one, _ = create_pair("gpus-1")
+    run_for(30, one)
+    assert one.elector.get_loaded_everywhere_since("gpus-1") == 7.0 + RETRY_PERIOD_SECONDS
     late = Replica(leases, "late", 0.0)
-    rounds(RETRY_PERIOD_SECONDS, late, one)
-    assert one.leading.get_loaded_everywhere_since("gpus-1") is None
+    run_for(RETRY_PERIOD_SECONDS, late, one)
+    assert one.elector.get_loaded_everywhere_since("gpus-1") is None
     late.caps.append("gpus-1")
-    rounds(RETRY_PERIOD_SECONDS, late, one)
-    assert one.leading.get_loaded_everywhere_since("gpus-1") == one.now
+    run_for(RETRY_PERIOD_SECONDS, late, one)
+    assert one.elector.get_loaded_everywhere_since("gpus-1") == one.now
 
 
-def test_a_dead_replica_that_never_had_a_cap_holds_it_up_only_until_its_lease_has_lapsed() -> None:
-    leases, one, two = pair("gpus-1")
-    rounds(30, one, two)
+def test_a_dead_replica_that_never_had_a_cap_delays_it_only_until_its_lease_expires() -> None:
+    leases, one, two = create_pair("gpus-1")
+    run_for(30, one, two)
     one.caps.append("licences-2")
-    rounds(LEASE_DURATION_SECONDS + 2 * RETRY_PERIOD_SECONDS, one)
-    assert one.leading.get_loaded_everywhere_since("licences-2") is not None
+    run_for(LEASE_DURATION_SECONDS + 2 * RETRY_PERIOD_SECONDS, one)
+    assert one.elector.get_loaded_everywhere_since("licences-2") is not None
     assert len(leases.stored) == 3
-    rounds(700, one)
+    run_for(700, one)
     assert sorted(each.holder for each in leases.stored.values()) == ["one", "one"]
 
 
-def test_a_lease_that_somebody_made_good_for_ever_lapses_all_the_same() -> None:
-    leases, one, two = pair()
-    leases.stored[LEADER_LEASE] = Lease(LEADER_LEASE, "nobody", 1e9, "0")
-    assert not one.round()
-    rounds(66, one, two)
-    assert one.leading.is_leader()
+def test_a_lease_with_a_huge_duration_expires_nevertheless() -> None:
+    leases, one, two = create_pair()
+    leases.stored[LEADER_LEASE] = Lease(LEADER_LEASE, "unknown", 1e9, "0")
+    assert not one.run_once()
+    run_for(66, one, two)
+    assert one.elector.is_leader()

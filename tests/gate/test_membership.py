@@ -1,12 +1,12 @@
-"""Namespaces that enter and leave caps by their labels, and replicas that do not know the same ones."""
+"""Namespaces that enter and leave caps by their labels, and replicas with different namespaces."""
 
 from dataclasses import replace
 
 import pytest
 
-from tests.gate.scene import BY_LABEL, SHARED
-from tests.gate.world import World, opened
-from tests.state.attempts import Put
+from tests.gate.gate_fixture import BY_LABEL, SHARED
+from tests.gate.replica_fixture import ReplicaFixture, create_active_replica
+from tests.state.transitions import Put
 from webhook.gate.usage_lister import Membership
 from webhook.kube.resource_codec import Bookmark
 from webhook.state.ledger.ledger import Ledger
@@ -14,153 +14,157 @@ from webhook.state.ports import LedgerKey
 
 
 def test_a_shared_cap_counts_the_pods_of_all_its_namespaces() -> None:
-    world = World(SHARED, namespaces=("team-a", "team-b", "other"))
+    replica = ReplicaFixture(SHARED, namespaces=("team-a", "team-b", "other"))
     for uid, namespace in (("u1", "team-a"), ("u2", "team-b"), ("u3", "other")):
-        world.store(uid, 1, namespace)
-        world.see(uid)
-    world.open()
-    assert world.sums() == (2, 0)
-    assert world.code("u4", 2, "team-b") == 200
-    assert world.code("u5", 1, "team-a") == 403
+        replica.store_pod(uid, 1, namespace)
+        replica.observe(uid)
+    replica.activate_ledgers()
+    assert replica.count_gpus() == (2, 0)
+    assert replica.request_pod("u4", 2, "team-b") == 200
+    assert replica.request_pod("u5", 1, "team-a") == 403
 
 
 def test_a_namespace_that_enters_a_shared_cap_brings_its_pods() -> None:
-    world = World(BY_LABEL.replace("hard:", "shared: true\n  hard:"))
-    world.labelled("team-a", gpu="yes")
-    world.labelled("team-b")
-    world.store("u1", 3, "team-b")
-    world.see("u1")
-    world.open()
-    assert world.sums() == (0, 0)
-    world.labelled("team-b", gpu="yes")
-    assert world.code("u2", 2) == 403
-    world.keep()
-    assert world.sums() == (3, 0)
-    world.labelled("team-b")
-    assert world.code("u2", 2) == 200
+    replica = ReplicaFixture(BY_LABEL.replace("hard:", "shared: true\n  hard:"))
+    replica.label_namespace("team-a", gpu="yes")
+    replica.label_namespace("team-b")
+    replica.store_pod("u1", 3, "team-b")
+    replica.observe("u1")
+    replica.activate_ledgers()
+    assert replica.count_gpus() == (0, 0)
+    replica.label_namespace("team-b", gpu="yes")
+    assert replica.request_pod("u2", 2) == 403
+    replica.reconcile()
+    assert replica.count_gpus() == (3, 0)
+    replica.label_namespace("team-b")
+    assert replica.request_pod("u2", 2) == 200
 
 
-def test_a_namespace_that_leaves_a_cap_and_comes_back_brings_what_it_took_in_meanwhile() -> None:
-    world = World(BY_LABEL)
-    world.labelled("team-a", gpu="yes")
-    world.open()
-    assert world.code("u0", dryRun=True) == 200, "from here on nothing need be counted because the cap is new here"
-    world.labelled("team-a")
-    world.store("u1", 4)
-    world.see("u1")
-    world.labelled("team-a", gpu="yes")
-    assert world.code("u2", 1) == 403
-    assert world.sums() == (0, 0)
-    world.end("u1")
-    assert world.code("u2", 4) == 200
-    world.labelled("team-a", gpu="yes", other="label")
-    assert world.code("u3", 1) == 403
+def test_a_namespace_that_leaves_a_cap_and_returns_brings_its_new_pods() -> None:
+    replica = ReplicaFixture(BY_LABEL)
+    replica.label_namespace("team-a", gpu="yes")
+    replica.activate_ledgers()
+    assert replica.request_pod("u0", dryRun=True) == 200, "after this request the cap is not new in the replica"
+    replica.label_namespace("team-a")
+    replica.store_pod("u1", 4)
+    replica.observe("u1")
+    replica.label_namespace("team-a", gpu="yes")
+    assert replica.request_pod("u2", 1) == 403
+    assert replica.count_gpus() == (0, 0)
+    replica.delete_pod("u1")
+    assert replica.request_pod("u2", 4) == 200
+    replica.label_namespace("team-a", gpu="yes", other="label")
+    assert replica.request_pod("u3", 1) == 403
 
 
 def test_a_recount_of_newer_namespaces_and_older_pods_is_replaced_once_newer_pods_are_seen() -> None:
-    """A replica sees the namespace return before it sees a pod that was stored while the namespace was away."""
-    world = World(BY_LABEL)
-    world.labelled("team-a", gpu="yes")
-    world.open()
-    assert world.code("u0", dryRun=True) == 200
-    world.labelled("team-a")
-    world.store("u1", 4)
-    world.labelled("team-a", gpu="yes")
-    assert world.code("u2") == 200, "no replica has seen the pod"
-    world.see("u1")
-    assert world.code("u3") == 403
-    assert world.sums() == (0, 1), "a rejected request writes nothing"
+    """Observe the return of the namespace before a pod that was stored while it was outside."""
+    replica = ReplicaFixture(BY_LABEL)
+    replica.label_namespace("team-a", gpu="yes")
+    replica.activate_ledgers()
+    assert replica.request_pod("u0", dryRun=True) == 200
+    replica.label_namespace("team-a")
+    replica.store_pod("u1", 4)
+    replica.label_namespace("team-a", gpu="yes")
+    assert replica.request_pod("u2") == 200, "no replica has seen the pod"
+    replica.observe("u1")
+    assert replica.request_pod("u3") == 403
+    assert replica.count_gpus() == (0, 1), "a rejected request writes nothing"
 
 
-def test_a_shared_cap_counts_what_a_namespace_that_left_and_returned_took_in_meanwhile() -> None:
-    world = World(BY_LABEL.replace("hard:", "shared: true\n  hard:"), namespaces=("team-a", "team-b"))
+def test_a_shared_cap_counts_the_new_pods_of_a_namespace_that_left_and_returned() -> None:
+    replica = ReplicaFixture(BY_LABEL.replace("hard:", "shared: true\n  hard:"), namespaces=("team-a", "team-b"))
     for name in ("team-a", "team-b"):
-        world.labelled(name, gpu="yes")
-    world.open()
-    assert world.code("u0", dryRun=True) == 200
-    world.labelled("team-b")
-    world.store("u1", 3, "team-b")
-    world.see("u1")
-    world.labelled("team-b", gpu="yes")
-    assert world.code("u2", 2) == 403
-    assert world.code("u3", 1) == 200
-    assert world.sums() == (3, 1)
+        replica.label_namespace(name, gpu="yes")
+    replica.activate_ledgers()
+    assert replica.request_pod("u0", dryRun=True) == 200
+    replica.label_namespace("team-b")
+    replica.store_pod("u1", 3, "team-b")
+    replica.observe("u1")
+    replica.label_namespace("team-b", gpu="yes")
+    assert replica.request_pod("u2", 2) == 403
+    assert replica.request_pod("u3", 1) == 200
+    assert replica.count_gpus() == (3, 1)
 
 
-def test_a_replica_whose_view_of_pods_is_behind_the_count_reserves_unless_its_namespace_has_changed_since() -> None:
-    """It cannot recount. A bookmark, or a change of another namespace, is no reason to."""
-    world = World(BY_LABEL)
-    world.labelled("team-a", gpu="yes")
-    world.open()
-    (counted,) = world.caps.list_caps()
-    newer = Put(lambda found: replace(found or Ledger(counted.hard), pods_revision=world.at + 100))
-    world.ledgers.transact(LedgerKey(counted.key, "team-a"), newer, 0.0)
-    assert world.code("u1") == 200
-    world.labelled("team-b", gpu="yes")
-    world.namespaces.apply(Bookmark(world.at + 50))
-    assert world.code("u2") == 200
-    world.at += 50
-    world.labelled("team-a", gpu="yes", other="label")
-    assert world.code("u3") == 429
-    assert world.code("u4", 0) == 200, "what asks for nothing needs no count"
-    assert world.sums() == (0, 2)
+def test_a_replica_with_older_pods_than_the_count_reserves_unless_its_namespace_has_changed() -> None:
+    """Reserve without a recount, also after a bookmark or a change of another namespace."""
+    replica = ReplicaFixture(BY_LABEL)
+    replica.label_namespace("team-a", gpu="yes")
+    replica.activate_ledgers()
+    (cap,) = replica.caps.list_caps()
+    newer = Put(lambda found: replace(found or Ledger(cap.hard), pods_revision=replica.revision + 100))
+    replica.ledgers.transact(LedgerKey(cap.key, "team-a"), newer, 0.0)
+    assert replica.request_pod("u1") == 200
+    replica.label_namespace("team-b", gpu="yes")
+    replica.namespaces.apply(Bookmark(replica.revision + 50))
+    assert replica.request_pod("u2") == 200
+    replica.revision += 50
+    replica.label_namespace("team-a", gpu="yes", other="label")
+    assert replica.request_pod("u3") == 429
+    assert replica.request_pod("u4", 0) == 200, "a request of zero needs no count"
+    assert replica.count_gpus() == (0, 2)
 
 
-def test_a_ledger_whose_namespace_has_left_is_told_so() -> None:
-    world = World(BY_LABEL)
-    world.labelled("team-a", gpu="yes")
-    world.open()
-    before = world.kept().namespaces_hash
-    world.labelled("team-a")
-    world.keep()
-    assert world.kept().namespaces_hash != before
-    assert list(world.keeper.list_ledgers(["team-a"])) == []
+def test_a_ledger_whose_namespace_has_left_gets_another_hash() -> None:
+    replica = ReplicaFixture(BY_LABEL)
+    replica.label_namespace("team-a", gpu="yes")
+    replica.activate_ledgers()
+    before = replica.read_ledger().namespaces_hash
+    replica.label_namespace("team-a")
+    replica.reconcile()
+    assert replica.read_ledger().namespaces_hash != before
+    assert list(replica.reconciler.list_ledgers(["team-a"])) == []
 
 
-def test_replicas_that_differ_by_bookmarks_only_do_not_send_each_other_away() -> None:
-    """What is written says no more of namespaces than that nothing has changed since."""
-    world = opened()
-    world.namespaces.apply(Bookmark(world.at + 500))
-    assert world.code("u1") == 200
-    world.keep()
-    assert world.kept().namespaces_revision <= world.at
-    (counted,) = world.caps.list_caps()
-    key = LedgerKey(counted.key, "team-a")
-    world.ledgers.transact(
-        key, Put(lambda found: replace(found or Ledger(counted.hard), namespaces_revision=world.at + 400)), 0.0
+def test_replicas_that_differ_only_by_bookmarks_do_not_defer_each_other() -> None:
+    """Write a namespaces revision that states only that nothing has changed since."""
+    replica = create_active_replica()
+    replica.namespaces.apply(Bookmark(replica.revision + 500))
+    assert replica.request_pod("u1") == 200
+    replica.reconcile()
+    assert replica.read_ledger().namespaces_revision <= replica.revision
+    (cap,) = replica.caps.list_caps()
+    key = LedgerKey(cap.key, "team-a")
+    replica.ledgers.transact(
+        key, Put(lambda found: replace(found or Ledger(cap.hard), namespaces_revision=replica.revision + 400)), 0.0
     )
-    assert world.code("u2") == 200
-    world.keep()
-    assert world.kept().namespaces_revision == world.at + 400
-    world.ledgers.transact(
-        key, Put(lambda found: replace(found or Ledger(counted.hard), namespaces_revision=world.at + 600)), 0.0
+    assert replica.request_pod("u2") == 200
+    replica.reconcile()
+    assert replica.read_ledger().namespaces_revision == replica.revision + 400
+    replica.ledgers.transact(
+        key, Put(lambda found: replace(found or Ledger(cap.hard), namespaces_revision=replica.revision + 600)), 0.0
     )
-    assert world.code("u3") == 200
-    assert world.hurries == 0
+    assert replica.request_pod("u3") == 200
+    assert replica.progress_requests == 0
 
 
-def test_a_replica_that_knows_other_and_older_namespaces_looks_again_in_a_hurry() -> None:
-    world = opened()
-    (counted,) = world.caps.list_caps()
+def test_a_replica_with_other_and_older_namespaces_requests_progress() -> None:
+    replica = create_active_replica()
+    (cap,) = replica.caps.list_caps()
     put = Put(
         lambda found: replace(
-            found or Ledger(counted.hard), namespaces_revision=world.at + 600, namespaces_hash="others"
+            found or Ledger(cap.hard), namespaces_revision=replica.revision + 600, namespaces_hash="others"
         )
     )
-    world.ledgers.transact(LedgerKey(counted.key, "team-a"), put, 0.0)
-    assert world.code("u1") == 429
-    assert world.hurries == 1
+    replica.ledgers.transact(LedgerKey(cap.key, "team-a"), put, 0.0)
+    assert replica.request_pod("u1") == 429
+    assert replica.progress_requests == 1
 
 
 @pytest.mark.parametrize(
-    ("settled", "changed", "revision", "counted", "said"),
+    ("unchanged_since", "last_change", "revision", "stored", "chosen"),
     [
-        pytest.param(5, 5, 9, 7, 7, id="what the ledger says, where it has been so ever since"),
+        pytest.param(5, 5, 9, 7, 7, id="the revision of the ledger, if nothing has changed since"),
         pytest.param(5, 5, 9, 12, 9, id="no more than this replica has seen"),
         pytest.param(6, 5, 9, 3, 6, id="no less than the last change of any namespace"),
         pytest.param(5, 8, 9, 3, 8, id="no less than the last change of its own namespace"),
     ],
 )
-def test_a_count_is_said_to_be_as_of(settled: int, changed: int, revision: int, counted: int, said: int) -> None:
-    members = Membership(frozenset({"team-a"}), "hash", revision=revision, unchanged_since=settled, last_change=changed)
-    assert members.choose_revision(counted) == said
+def test_a_count_has_the_namespaces_revision(
+    unchanged_since: int, last_change: int, revision: int, stored: int, chosen: int
+) -> None:
+    members = Membership(
+        frozenset({"team-a"}), "hash", revision=revision, unchanged_since=unchanged_since, last_change=last_change
+    )
+    assert members.choose_revision(stored) == chosen

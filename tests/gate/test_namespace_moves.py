@@ -4,38 +4,40 @@ from typing import Any
 
 import pytest
 
-from tests.gate.scene import CAP, Scene, response
-from tests.gate.world import World
+from tests.gate.gate_fixture import CAP, GateFixture, response
+from tests.gate.replica_fixture import ReplicaFixture
 from webhook.admission.request import Phase, ReviewError
 
 BY_LABEL = CAP.replace('include: ["team-*"]', "selector: {matchLabels: {gpu: 'yes'}}")
 SHARED = BY_LABEL.replace("hard:", "shared: true\n  hard:")
 
 
-def world(text: str, **pods: int) -> World:
-    """Namespaces a, under the cap, and b, which is not, each with so many GPUs."""
-    made = World(text, namespaces=())
-    made.labelled("a", gpu="yes")
-    made.labelled("b")
+def create_replica(text: str, **pods: int) -> ReplicaFixture:
+    """Return a replica with namespace a under the cap and b outside it, each with the given GPUs."""
+    replica = ReplicaFixture(text, namespaces=())
+    replica.label_namespace("a", gpu="yes")
+    replica.label_namespace("b")
     for namespace, gpus in pods.items():
-        made.store(f"u-{namespace}", gpus, namespace)
-        made.see(f"u-{namespace}")
-    made.open()
-    return made
+        replica.store_pod(f"u-{namespace}", gpus, namespace)
+        replica.observe(f"u-{namespace}")
+    replica.activate_ledgers()
+    return replica
 
 
-def told(scene: Scene, new: dict[str, str], old: dict[str, str] | None = None, **request: Any) -> list[str]:
-    """What whoever labels b hears; it is done whatever that is."""
+def list_warnings(
+    fixture: GateFixture, new: dict[str, str], old: dict[str, str] | None = None, **request: Any
+) -> list[str]:
+    """Return the warnings for a change of the labels of namespace b, which must be allowed."""
     objects = [{"kind": "Namespace", "metadata": {"name": "b", "labels": labels}} for labels in (new, old or {})]
-    named = {"kind": {"group": "", "kind": "Namespace"}, "name": "b", "namespace": "b", "oldObject": objects[1]}
-    said = response(scene.admit(objects[0], **named | request))
-    assert said["allowed"]
-    warnings: list[str] = said.get("warnings", [])
+    fields = {"kind": {"group": "", "kind": "Namespace"}, "name": "b", "namespace": "b", "oldObject": objects[1]}
+    result = response(fixture.admit(objects[0], **fields | request))
+    assert result["allowed"]
+    warnings: list[str] = result.get("warnings", [])
     return warnings
 
 
-def test_pods_that_overfill_a_shared_cap_are_told_with_the_sum() -> None:
-    (warning,) = told(world(SHARED, a=3, b=2), {"gpu": "yes"})
+def test_a_move_that_exceeds_a_shared_cap_warns_with_the_sum() -> None:
+    (warning,) = list_warnings(create_replica(SHARED, a=3, b=2), {"gpu": "yes"})
     assert warning == (
         'Namespace "b": metadata.labels: its pods use 2 nvidia.com/gpu, and cap gpus shared by its namespaces is '
         "exceeded with them: charged 5, hard 4. They stay, and no further pod is accepted until enough pods end "
@@ -43,24 +45,24 @@ def test_pods_that_overfill_a_shared_cap_are_told_with_the_sum() -> None:
     )
 
 
-def test_promises_count_too() -> None:
-    made = world(SHARED, b=2)
-    assert made.code("u1", 3, "a") == 200
-    assert len(told(made, {"gpu": "yes"})) == 1
+def test_a_move_counts_reservations_too() -> None:
+    replica = create_replica(SHARED, b=2)
+    assert replica.request_pod("u1", 3, "a") == 200
+    assert len(list_warnings(replica, {"gpu": "yes"})) == 1
 
 
-def test_the_pods_of_a_namespace_that_returns_to_a_cap_of_its_own_are_not_added_to_what_its_ledger_says() -> None:
-    made = world(BY_LABEL, b=3)
-    made.labelled("b", gpu="yes")
-    made.open()
-    assert made.sums("b") == (3, 0)
-    made.labelled("b")
-    assert told(made, {"gpu": "yes"}) == []
+def test_the_pods_of_a_namespace_that_returns_to_its_own_cap_are_counted_once() -> None:
+    replica = create_replica(BY_LABEL, b=3)
+    replica.label_namespace("b", gpu="yes")
+    replica.activate_ledgers()
+    assert replica.count_gpus("b") == (3, 0)
+    replica.label_namespace("b")
+    assert list_warnings(replica, {"gpu": "yes"}) == []
 
 
-def test_a_cap_of_its_own_is_overfilled_by_its_own_pods_alone() -> None:
-    assert told(world(BY_LABEL, a=4, b=4), {"gpu": "yes"}) == []
-    (warning,) = told(world(BY_LABEL, a=4, b=5), {"gpu": "yes"})
+def test_an_unshared_cap_is_exceeded_only_by_the_pods_of_its_namespace() -> None:
+    assert list_warnings(create_replica(BY_LABEL, a=4, b=4), {"gpu": "yes"}) == []
+    (warning,) = list_warnings(create_replica(BY_LABEL, a=4, b=5), {"gpu": "yes"})
     assert "cap gpus of this namespace is exceeded with them: charged 5, hard 4" in warning
 
 
@@ -72,23 +74,23 @@ def test_a_cap_of_its_own_is_overfilled_by_its_own_pods_alone() -> None:
         ({"other": "1"}, {}),  # it has nothing to do with the cap
     ],
 )
-def test_only_who_comes_under_a_cap_is_told(new: dict[str, str], old: dict[str, str]) -> None:
-    assert told(world(SHARED, a=3, b=2), new, old) == []
+def test_only_a_namespace_that_comes_under_a_cap_is_warned(new: dict[str, str], old: dict[str, str]) -> None:
+    assert list_warnings(create_replica(SHARED, a=3, b=2), new, old) == []
 
 
-def test_a_namespace_whose_pods_fit_hears_nothing() -> None:
-    assert told(world(SHARED, a=2, b=2), {"gpu": "yes"}) == []
-    assert told(world(SHARED, a=9), {"gpu": "yes"}) == []
+def test_a_namespace_whose_pods_fit_gets_no_warning() -> None:
+    assert list_warnings(create_replica(SHARED, a=2, b=2), {"gpu": "yes"}) == []
+    assert list_warnings(create_replica(SHARED, a=9), {"gpu": "yes"}) == []
 
 
-def test_where_no_pods_are_watched_nothing_is_said() -> None:
-    assert told(Scene(SHARED), {"gpu": "yes"}) == []
+def test_a_gate_without_a_watch_of_pods_does_not_warn() -> None:
+    assert list_warnings(GateFixture(SHARED), {"gpu": "yes"}) == []
 
 
-def test_it_is_said_once_though_there_are_two_phases() -> None:
-    assert told(world(SHARED, a=3, b=2), {"gpu": "yes"}, phase=Phase.MUTATING) == []
+def test_the_mutating_phase_does_not_warn() -> None:
+    assert list_warnings(create_replica(SHARED, a=3, b=2), {"gpu": "yes"}, phase=Phase.MUTATING) == []
 
 
-def test_what_is_no_namespace_is_no_review() -> None:
+def test_an_invalid_namespace_is_a_review_error() -> None:
     with pytest.raises(ReviewError, match="the object is not a Namespace"):
-        told(world(SHARED, a=3, b=2), {"gpu": 1})  # type: ignore[dict-item]
+        list_warnings(create_replica(SHARED, a=3, b=2), {"gpu": 1})  # type: ignore[dict-item]

@@ -1,4 +1,4 @@
-"""Rules that ask whether there are nodes for pods: names that are advertised, and room ever, or now."""
+"""Rules on nodes for pods: advertised resources, and nodes that fit now or ever."""
 
 import json
 from collections.abc import Iterator
@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.gate.scene import GPU, Scene, pod, response
-from tests.gate.test_workload_forecast import told, workload
+from tests.gate.gate_fixture import GPU, GateFixture, pod, response
+from tests.gate.test_workload_forecast import list_warnings, workload
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.ingest import ingest
 from webhook.gate.schedulability import ClusterSnapshot, FixedSnapshot
@@ -25,161 +25,167 @@ NEVER, NOT_NOW, ADVERTISED = "schedulable: never", "schedulable: not-now", "adve
 
 
 def cluster(*gpus: int, **spec: Any) -> Cluster:
-    """Nodes with so many GPUs each, named a, b, c."""
-    made = Cluster()
+    """Return a cluster of nodes a, b, c … with the given GPUs."""
+    cluster_ = Cluster()
     for name, amount in zip("abcdef", gpus, strict=False):
         allocatable = {"cpu": "8", "memory": "32Gi", "pods": "110"} | ({GPU: str(amount)} if amount else {})
         node = {"metadata": {"name": name}, "spec": spec, "status": {"allocatable": allocatable}}
-        ingest(made, "Node", json.dumps(node).encode())
-    return made
+        ingest(cluster_, "Node", json.dumps(node).encode())
+    return cluster_
 
 
-def hold(made: Cluster, node: str, gpus: int, *, namespace: str = "elsewhere", name: str = "", **spec: Any) -> None:
-    """Put a pod with so many GPUs on a node."""
+def place_pod(
+    cluster_: Cluster, node: str, gpus: int, *, namespace: str = "elsewhere", name: str = "", **spec: Any
+) -> None:
+    """Place a pod with the given GPUs on a node."""
     body = pod(name or f"on-{node}-{gpus}", gpus, nodeName=node, **spec)
     body["metadata"]["namespace"] = namespace
-    ingest(made, "Pod", json.dumps(body).encode())
+    ingest(cluster_, "Pod", json.dumps(body).encode())
 
 
-def scene(made: Cluster, checks: str = NEVER, enforcement: str = "deny") -> Scene:
-    """A gate with one rule, beside this cluster."""
-    return Scene(RULE % (enforcement, checks), placing=FixedSnapshot(made))
+def create_fixture(cluster_: Cluster, checks: str = NEVER, enforcement: str = "deny") -> GateFixture:
+    """Return a gate with one rule and a fixed cluster."""
+    return GateFixture(RULE % (enforcement, checks), snapshots=FixedSnapshot(cluster_))
 
 
-def refused(made: Scene, body: dict[str, Any], **request: Any) -> str:
-    """The message of a refusal."""
-    found = response(made.admit(body, **request))
+def get_message(fixture: GateFixture, body: dict[str, Any], **request: Any) -> str:
+    """Return the message of a denial, or an empty text if the pod is allowed."""
+    found = response(fixture.admit(body, **request))
     return "" if found["allowed"] else str(found["status"]["message"])
 
 
-def test_a_pod_larger_than_every_node_is_told_the_largest() -> None:
-    assert refused(scene(cluster(4, 2)), pod("u", 5)) == (
+def test_a_pod_larger_than_every_node_is_denied_with_the_largest_node() -> None:
+    assert get_message(create_fixture(cluster(4, 2)), pod("u", 5)) == (
         f'Pod "p": spec: no node can ever run this pod: it requests 5 {GPU}, the largest node has 4 '
         "(TG113, rule placed)"
     )
 
 
-def test_a_pod_that_waits_for_others_is_none_that_can_never_run() -> None:
+def test_a_pod_that_waits_for_others_can_run_later() -> None:
     full = cluster(4)
-    hold(full, "a", 4)
-    assert refused(scene(full), pod("u", 1)) == ""
-    assert refused(scene(full, NOT_NOW), pod("u", 1)) == (
+    place_pod(full, "a", 4)
+    assert get_message(create_fixture(full), pod("u", 1)) == ""
+    assert get_message(create_fixture(full, NOT_NOW), pod("u", 1)) == (
         f'Pod "p": spec: no node is feasible for this pod now: 0/1 nodes are available: 1 Insufficient {GPU}. '
         "no new claims to deallocate, preemption: 0/1 nodes are available: "
         "1 No preemption victims found for incoming pod (TG114, rule placed)"
     )
 
 
-def test_who_will_be_asked_to_make_room_is_told_and_nothing_is_refused_for_it() -> None:
+def test_a_preemption_is_warned_about_and_not_denied() -> None:
     full = cluster(4)
-    hold(full, "a", 4, priority=0)
-    assert told(scene(full, NOT_NOW), pod("u", 1, priority=10), **POD) == [
+    place_pod(full, "a", 4, priority=0)
+    assert list_warnings(create_fixture(full, NOT_NOW), pod("u", 1, priority=10), **POD) == [
         (
             "spec: no node is feasible for this pod now; the scheduler can preempt pods of lower priority: "
             "1 of other namespaces on node a, for example (TG115, rule placed)"
         )
     ]
-    assert "TG114" in refused(scene(full, NOT_NOW), pod("u", 1, priority=10, preemptionPolicy="Never"))
-    assert "TG114" in refused(scene(full, NOT_NOW), pod("u", 1, priority=0))
+    assert "TG114" in get_message(create_fixture(full, NOT_NOW), pod("u", 1, priority=10, preemptionPolicy="Never"))
+    assert "TG114" in get_message(create_fixture(full, NOT_NOW), pod("u", 1, priority=0))
 
 
-def test_of_those_who_will_be_asked_to_leave_only_pods_of_ones_own_namespace_are_named() -> None:
+def test_a_warning_names_only_victims_of_the_own_namespace() -> None:
     full = cluster(5)
     for number in range(5):
-        hold(full, "a", 1, priority=0, namespace="team-a" if number else "elsewhere", name=f"old-{number}")
-    (warning,) = told(scene(full, NOT_NOW, "warn"), pod("u", 5, priority=10), **POD)
+        place_pod(full, "a", 1, priority=0, namespace="team-a" if number else "elsewhere", name=f"old-{number}")
+    (warning,) = list_warnings(create_fixture(full, NOT_NOW, "warn"), pod("u", 5, priority=10), **POD)
     assert "lower priority: old-1, old-2, old-3 and 2 more on node a, for example (TG115" in warning
-    found = response(scene(full, NOT_NOW, "audit").admit(pod("u", 2, priority=10)))
+    found = response(create_fixture(full, NOT_NOW, "audit").admit(pod("u", 2, priority=10)))
     assert "old-1 and 1 more on node a, for example (TG115" in found["auditAnnotations"]["audit"]
 
 
-def ranked(body: dict[str, Any]) -> dict[str, Any]:
-    """A workload whose pods are of priority 10."""
+def set_priority(body: dict[str, Any]) -> dict[str, Any]:
+    """Set the priority of the pods of a workload to 10, and return it."""
     body["spec"]["template"]["spec"]["priority"] = 10
     return body
 
 
-def test_a_workload_is_told_for_how_many_replicas_others_are_asked_to_leave() -> None:
+def test_a_workload_is_warned_how_many_replicas_fit_without_preemption() -> None:
     full = cluster(4, 2)
-    hold(full, "a", 2, priority=0)
-    (warning,) = told(scene(full, NOT_NOW), ranked(workload(2, replicas=3)))
+    place_pod(full, "a", 2, priority=0)
+    (warning,) = list_warnings(create_fixture(full, NOT_NOW), set_priority(workload(2, replicas=3)))
     assert "spec.template.spec: only 2 of 3 replicas fit now; the scheduler can preempt" in warning
     assert "1 of other namespaces on node a, for example (TG115" in warning
 
 
-def test_a_daemon_set_is_told_too_that_others_are_asked_to_leave() -> None:
+def test_a_daemon_set_is_warned_about_preemption_too() -> None:
     full = cluster(2, 2)
-    hold(full, "b", 2, priority=0)
-    body = ranked(workload(1)) | {"kind": "DaemonSet"}
-    (warning,) = told(scene(full, NOT_NOW), body, kind={"group": "apps", "kind": "DaemonSet"})
+    place_pod(full, "b", 2, priority=0)
+    body = set_priority(workload(1)) | {"kind": "DaemonSet"}
+    (warning,) = list_warnings(create_fixture(full, NOT_NOW), body, kind={"group": "apps", "kind": "DaemonSet"})
     assert "only 1 of 2 eligible nodes can run its pod now; the scheduler can preempt" in warning
 
 
-def test_nodes_that_let_nobody_in_are_told_in_the_schedulers_words() -> None:
+def test_tainted_nodes_are_reported_in_the_words_of_the_scheduler() -> None:
     tainted = cluster(4, 4, taints=[{"key": "only", "value": "x", "effect": "NoSchedule"}])
     assert "no node can ever run this pod: 0/2 nodes are available: 2 node(s) had untolerated taint(s) (TG113" in (
-        refused(scene(tainted), pod("u", 1))
+        get_message(create_fixture(tainted), pod("u", 1))
     )
 
 
-def test_a_name_that_no_node_has_is_told_the_nearest_one_and_who_has_it() -> None:
+def test_an_unadvertised_resource_is_reported_with_the_closest_one_and_its_nodes() -> None:
     body = pod("u", 1)
     body["spec"]["containers"][0]["resources"] = {"limits": {f"{GPU}s": "1"}}
-    assert refused(scene(cluster(4, 2), f"{ADVERTISED}, {NEVER}"), body) == (
+    assert get_message(create_fixture(cluster(4, 2), f"{ADVERTISED}, {NEVER}"), body) == (
         f'Pod "p": spec.containers[0].resources.limits[{GPU}s]: no node advertises {GPU}s: did you mean {GPU}? '
         "nodes a, b advertise it (TG112, rule placed)"
     )
 
 
-def test_a_name_like_no_other_is_told_without_a_suggestion() -> None:
+def test_an_unadvertised_resource_without_a_similar_one_gets_no_suggestion() -> None:
     body = pod("u", 1)
     body["spec"]["containers"][0]["resources"] = {"limits": {"example.org/licence": "1"}}
     assert "no node advertises example.org/licence, so no node can run this pod (TG112" in (
-        refused(scene(cluster(4), ADVERTISED), body)
+        get_message(create_fixture(cluster(4), ADVERTISED), body)
     )
 
 
 @pytest.mark.parametrize("enforcement", ["warn", "audit"])
-def test_weaker_rules_let_it_in_and_say_so(enforcement: str) -> None:
-    found = response(scene(cluster(4), enforcement=enforcement).admit(pod("u", 5)))
-    said = found.get("warnings") or [found["auditAnnotations"]["audit"]]
+def test_weaker_rules_accept_the_pod_with_a_message(enforcement: str) -> None:
+    found = response(create_fixture(cluster(4), enforcement=enforcement).admit(pod("u", 5)))
+    messages = found.get("warnings") or [found["auditAnnotations"]["audit"]]
     assert found["allowed"]
-    assert [f"it requests 5 {GPU}, the largest node has 4 (TG113, rule placed)" in each for each in said] == [True]
+    assert [f"it requests 5 {GPU}, the largest node has 4 (TG113, rule placed)" in each for each in messages] == [True]
     assert found["auditAnnotations"]["cluster-age"] == "0.0s"
 
 
-def test_a_workload_is_told_how_many_of_its_replicas_fit() -> None:
-    assert told(scene(cluster(4, 2), NOT_NOW, "warn"), workload(2, replicas=5)) == [
+def test_a_workload_is_warned_how_many_replicas_fit() -> None:
+    assert list_warnings(create_fixture(cluster(4, 2), NOT_NOW, "warn"), workload(2, replicas=5)) == [
         (
             f"spec.template.spec: only 3 of 5 replicas fit now: 0/2 nodes are available: 2 Insufficient {GPU}. "
             "no new claims to deallocate, preemption: 0/2 nodes are available: "
             "2 No preemption victims found for incoming pod (TG114, rule placed)"
         )
     ]
-    assert told(scene(cluster(4, 2), NOT_NOW, "warn"), workload(2, replicas=3)) == []
+    assert list_warnings(create_fixture(cluster(4, 2), NOT_NOW, "warn"), workload(2, replicas=3)) == []
 
 
-def test_a_change_of_a_workload_is_judged_by_what_it_adds() -> None:
+def test_a_change_of_a_workload_is_evaluated_by_its_growth() -> None:
     full = cluster(4)
-    hold(full, "a", 3)
+    place_pod(full, "a", 3)
     old = workload(1, replicas=3)
-    asked = scene(full, NOT_NOW, "warn")
-    assert told(asked, workload(1, replicas=3, paused=True), oldObject=old) == []
-    assert told(asked, workload(1, replicas=2), oldObject=old) == []
-    (warning,) = told(asked, workload(1, replicas=5), oldObject=old)
+    fixture = create_fixture(full, NOT_NOW, "warn")
+    assert list_warnings(fixture, workload(1, replicas=3, paused=True), oldObject=old) == []
+    assert list_warnings(fixture, workload(1, replicas=2), oldObject=old) == []
+    (warning,) = list_warnings(fixture, workload(1, replicas=5), oldObject=old)
     assert "only 1 of 2 more replicas fits now: 0/1 nodes" in warning
-    (never,) = told(asked, workload(5, replicas=3), oldObject=old)
+    (never,) = list_warnings(fixture, workload(5, replicas=3), oldObject=old)
     assert f"no node can ever run this pod: it requests 5 {GPU}, the largest node has 4" in never
-    assert told(asked, workload(2, replicas=3), oldObject=old) == []
+    assert list_warnings(fixture, workload(2, replicas=3), oldObject=old) == []
 
 
-def test_a_daemon_set_is_judged_by_the_nodes_that_are_to_have_it() -> None:
+def test_a_daemon_set_is_evaluated_on_its_eligible_nodes() -> None:
     body = workload(3) | {"kind": "DaemonSet"}
     kind = {"kind": {"group": "apps", "kind": "DaemonSet"}}
-    assert refused(scene(cluster(4, 4)), body, **kind) == ""
-    assert "no eligible node can ever run this pod: 0/2 nodes" in refused(scene(cluster(2, 2)), body, **kind)
-    assert refused(scene(cluster(4, 2)), body, **kind) == ""
-    assert "only 1 of 2 eligible nodes can run its pod now" in (refused(scene(cluster(4, 2), NOT_NOW), body, **kind))
+    assert get_message(create_fixture(cluster(4, 4)), body, **kind) == ""
+    assert "no eligible node can ever run this pod: 0/2 nodes" in get_message(
+        create_fixture(cluster(2, 2)), body, **kind
+    )
+    assert get_message(create_fixture(cluster(4, 2)), body, **kind) == ""
+    assert "only 1 of 2 eligible nodes can run its pod now" in (
+        get_message(create_fixture(cluster(4, 2), NOT_NOW), body, **kind)
+    )
 
 
 @pytest.mark.parametrize(
@@ -190,118 +196,124 @@ def test_a_daemon_set_is_judged_by_the_nodes_that_are_to_have_it() -> None:
         {"resourceClaims": [{"name": "c", "resourceClaimName": "d"}]},
         {"schedulerName": "another"},
     ],
-    ids=["on a node already", "with a claim", "with a device", "for another scheduler"],
+    ids=["on a node already", "with a volume claim", "with a device claim", "for another scheduler"],
 )
-def test_of_what_cannot_be_judged_nothing_is_said(spec: dict[str, Any]) -> None:
-    assert refused(scene(cluster(4), NOT_NOW), pod("u", 5, **spec)) == ""
+def test_a_pod_that_cannot_be_evaluated_gets_no_message(spec: dict[str, Any]) -> None:
+    assert get_message(create_fixture(cluster(4), NOT_NOW), pod("u", 5, **spec)) == ""
 
 
-def test_a_pod_that_is_held_back_is_told_what_can_never_be_only() -> None:
+def test_a_pod_with_scheduling_gates_is_denied_only_if_it_can_never_run() -> None:
     full = cluster(4)
-    hold(full, "a", 4)
+    place_pod(full, "a", 4)
     gates = {"schedulingGates": [{"name": "g"}]}
-    assert refused(scene(full, NOT_NOW), pod("u", 1, **gates)) == ""
-    assert "TG113" in refused(scene(full, NOT_NOW), pod("u", 5, **gates))
+    assert get_message(create_fixture(full, NOT_NOW), pod("u", 1, **gates)) == ""
+    assert "TG113" in get_message(create_fixture(full, NOT_NOW), pod("u", 5, **gates))
 
 
-def test_a_workload_that_makes_claims_is_told_what_can_never_be_only() -> None:
-    made = scene(cluster(4), NOT_NOW, "warn")
+def test_a_workload_with_volume_claims_is_warned_only_if_it_can_never_run() -> None:
+    fixture = create_fixture(cluster(4), NOT_NOW, "warn")
     claims: dict[str, Any] = {"volumeClaimTemplates": [{"metadata": {"name": "data"}}]}
-    assert told(made, workload(1, "StatefulSet", replicas=5, **claims)) == []
-    assert "TG113" in told(made, workload(5, "StatefulSet", replicas=5, **claims))[0]
-    assert "only 4 of 5" in told(made, workload(1, "StatefulSet", replicas=5, volumeClaimTemplates=[]))[0]
+    assert list_warnings(fixture, workload(1, "StatefulSet", replicas=5, **claims)) == []
+    assert "TG113" in list_warnings(fixture, workload(5, "StatefulSet", replicas=5, **claims))[0]
+    assert "only 4 of 5" in list_warnings(fixture, workload(1, "StatefulSet", replicas=5, volumeClaimTemplates=[]))[0]
 
 
-def test_devices_that_are_named_by_their_class_are_no_business_of_nodes() -> None:
+def test_a_resource_of_a_device_class_needs_no_advertising_node() -> None:
     body = pod("u", 1)
     body["spec"]["containers"][0]["resources"] = {"limits": {"deviceclass.resource.kubernetes.io/gpu": "1"}}
-    assert refused(scene(cluster(4), f"{ADVERTISED}, {NEVER}"), body) == ""
+    assert get_message(create_fixture(cluster(4), f"{ADVERTISED}, {NEVER}"), body) == ""
 
 
-def class_of_devices(made: Cluster, name: str, resource: str = "") -> None:
-    """A DeviceClass, and the extended resource that it stands for."""
+def add_device_class(cluster_: Cluster, name: str, resource: str = "") -> None:
+    """Add a DeviceClass with its extended resource."""
     body = {"metadata": {"name": name}, "spec": {"extendedResourceName": resource} if resource else {}}
-    ingest(made, "DeviceClass", json.dumps(body).encode())
+    ingest(cluster_, "DeviceClass", json.dumps(body).encode())
 
 
-def asking(name: str) -> dict[str, Any]:
-    """A pod that asks for one of these."""
+def create_pod(name: str) -> dict[str, Any]:
+    """Return a pod that requests one unit of a resource."""
     body = pod("u", 1)
     body["spec"]["containers"][0]["resources"] = {"limits": {name: "1"}}
     return body
 
 
-def test_what_a_device_class_stands_for_is_no_business_of_nodes() -> None:
-    made = cluster(4)
-    class_of_devices(made, "dongles", "example.com/dongle")
-    asked = scene(made, f"{ADVERTISED}, {NOT_NOW}")
-    assert refused(asked, asking("example.com/dongle")) == ""
-    assert refused(asked, asking("deviceclass.resource.kubernetes.io/dongles")) == ""
-    assert "no node advertises example.com/dongles, so no" in refused(asked, asking("example.com/dongles"))
+def test_the_extended_resource_of_a_device_class_needs_no_advertising_node() -> None:
+    cluster_ = cluster(4)
+    add_device_class(cluster_, "dongles", "example.com/dongle")
+    fixture = create_fixture(cluster_, f"{ADVERTISED}, {NOT_NOW}")
+    assert get_message(fixture, create_pod("example.com/dongle")) == ""
+    assert get_message(fixture, create_pod("deviceclass.resource.kubernetes.io/dongles")) == ""
+    assert "no node advertises example.com/dongles, so no" in get_message(fixture, create_pod("example.com/dongles"))
     assert "DeviceClass dongle does not exist, so no node can run this pod (TG112" in (
-        refused(asked, asking("deviceclass.resource.kubernetes.io/dongle"))
+        get_message(fixture, create_pod("deviceclass.resource.kubernetes.io/dongle"))
     )
-    made.device_classes.remove("dongles")
-    assert "no node advertises example.com/dongle, so no" in refused(asked, asking("example.com/dongle"))
+    cluster_.device_classes.remove("dongles")
+    assert "no node advertises example.com/dongle, so no" in get_message(fixture, create_pod("example.com/dongle"))
 
 
-def test_while_device_classes_are_not_known_nothing_is_said_of_what_they_may_stand_for() -> None:
-    placing = FixedSnapshot(cluster(4), has_devices=False)
-    asked = Scene(RULE % ("deny", f"{ADVERTISED}, {NOT_NOW}"), placing=placing)
-    assert refused(asked, asking("example.com/dongle")) == ""
-    assert "TG113" in refused(asked, pod("u", 5))
+def test_unknown_device_classes_allow_resources_that_no_node_advertises() -> None:
+    snapshots = FixedSnapshot(cluster(4), has_devices=False)
+    fixture = GateFixture(RULE % ("deny", f"{ADVERTISED}, {NOT_NOW}"), snapshots=snapshots)
+    assert get_message(fixture, create_pod("example.com/dongle")) == ""
+    assert "TG113" in get_message(fixture, pod("u", 5))
 
 
-def test_of_a_pod_that_no_api_server_could_decode_nothing_is_said() -> None:
-    assert refused(scene(cluster(4)), pod("u", 5, tolerations=7)) == ""
-    assert told(scene(cluster(4)), workload(5) | {"spec": {"template": pod("", 5, affinity=[])}}) == []
+def test_an_undecodable_pod_gets_no_message() -> None:
+    assert get_message(create_fixture(cluster(4)), pod("u", 5, tolerations=7)) == ""
+    assert (
+        list_warnings(create_fixture(cluster(4)), workload(5) | {"spec": {"template": pod("", 5, affinity=[])}}) == []
+    )
 
 
-def test_a_change_of_a_pod_that_is_there_is_not_judged() -> None:
-    assert refused(scene(cluster(4)), pod("u", 5), oldObject=pod("u", 5, priority=1)) == ""
+def test_a_change_of_a_stored_pod_is_not_evaluated() -> None:
+    assert get_message(create_fixture(cluster(4)), pod("u", 5), oldObject=pod("u", 5, priority=1)) == ""
 
 
-def test_a_pod_with_too_much_to_say_of_others_is_not_judged_and_it_is_told_why() -> None:
+def test_a_pod_with_too_many_terms_is_not_evaluated_and_warned_why() -> None:
     term = {"topologyKey": "zone", "labelSelector": {"matchExpressions": [{"key": "a", "operator": "NotIn"}]}}
     terms = [
         json.loads(json.dumps(term).replace('"NotIn"', f'"NotIn", "values": ["v{number}"]')) for number in range(20_000)
     ]
     body = pod("u", 5, affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}})
     assert len(json.dumps(body)) > 1_500_000
-    answer = scene(cluster(4), NOT_NOW).admit(body)
+    decision = create_fixture(cluster(4), NOT_NOW).admit(body)
     text = "rule placed was not evaluated: the pod's constraints on nodes and other pods are too complex"
-    assert (response(answer)["warnings"], answer.record.unknown, answer.record.verdict) == ([text], (text,), "allow")
+    assert (response(decision)["warnings"], decision.record.unknown, decision.record.verdict) == (
+        [text],
+        (text,),
+        "allow",
+    )
 
 
-def test_without_nodes_or_without_a_cluster_nothing_is_said() -> None:
-    assert refused(scene(Cluster(), f"{ADVERTISED}, {NOT_NOW}"), pod("u", 5)) == ""
-    assert refused(Scene(RULE % ("deny", f"{ADVERTISED}, {NOT_NOW}")), pod("u", 5)) == ""
+def test_a_gate_without_nodes_or_a_cluster_sends_no_message() -> None:
+    assert get_message(create_fixture(Cluster(), f"{ADVERTISED}, {NOT_NOW}"), pod("u", 5)) == ""
+    assert get_message(GateFixture(RULE % ("deny", f"{ADVERTISED}, {NOT_NOW}")), pod("u", 5)) == ""
 
 
-class Unseen:
-    """A cluster that is not known now, when it comes to it."""
+class UnknownCluster:
+    """A provider whose cluster is unknown at present."""
 
     @contextmanager
     def open_snapshot(self, *, pods: bool) -> Iterator[ClusterSnapshot | None]:
-        """Nothing."""
+        """Yield None: the cluster is unknown."""
         assert pods
         yield None
 
 
-def test_while_the_cluster_is_not_known_nothing_is_said() -> None:
-    assert refused(Scene(RULE % ("deny", NOT_NOW), placing=Unseen()), pod("u", 5)) == ""
+def test_an_unknown_cluster_sends_no_message() -> None:
+    assert get_message(GateFixture(RULE % ("deny", NOT_NOW), snapshots=UnknownCluster()), pod("u", 5)) == ""
 
 
-def test_a_rule_is_about_pods_that_ask_for_what_it_names() -> None:
+def test_a_rule_applies_to_pods_that_request_its_resources() -> None:
     rule = RULE.replace('["*"]', f"[{GPU}]") % ("deny", NEVER)
     body = pod("u", 1)
     body["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "9"}}
-    assert refused(Scene(rule, placing=FixedSnapshot(cluster(4))), body) == ""
-    assert "TG113" in refused(Scene(rule, placing=FixedSnapshot(cluster(4))), pod("u", 5))
+    assert get_message(GateFixture(rule, snapshots=FixedSnapshot(cluster(4))), body) == ""
+    assert "TG113" in get_message(GateFixture(rule, snapshots=FixedSnapshot(cluster(4))), pod("u", 5))
 
 
-def test_the_cluster_is_as_before_afterwards() -> None:
-    made = cluster(4, 4)
+def test_the_cluster_is_unchanged_afterwards() -> None:
+    cluster_ = cluster(4, 4)
     for _ in range(2):
-        assert told(scene(made, NOT_NOW, "warn"), workload(2, replicas=4)) == []
-    assert len(made) == 0
+        assert list_warnings(create_fixture(cluster_, NOT_NOW, "warn"), workload(2, replicas=4)) == []
+    assert len(cluster_) == 0

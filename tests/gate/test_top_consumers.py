@@ -1,105 +1,105 @@
-"""What a refusal tells beside its arithmetic: who holds most, and when what is only promised is free again."""
+"""The top consumers in a rejection, and the time until unused reservations expire."""
 
 from typing import Any
 
 import pytest
 
-from tests.admission.case import policies
-from tests.gate.scene import CAP, Scene, pod, response
-from tests.gate.world import BOUND, World
+from tests.admission.case import parse_policies
+from tests.gate.gate_fixture import CAP, GateFixture, pod, response
+from tests.gate.replica_fixture import BOUND, ReplicaFixture
 from tests.state.informers.pods import pod as stored_pod
 from webhook.state.informers.pod_store import PodStore
 
 SHARED = CAP.replace("hard:", "shared: true\n  hard:")
 LARGE = CAP.replace("gpu: 4", "gpu: 20")
-GOING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+TERMINATING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 TEMPLATE = "6c9f"
 
 
-def owned(kind: str, name: str) -> dict[str, Any]:
-    """The metadata of a workload's pod."""
+def create_owner_metadata(kind: str, name: str) -> dict[str, Any]:
+    """Return the metadata of a pod with a controller."""
     return {"ownerReferences": [{"kind": kind, "name": name, "controller": True}]}
 
 
-class Seen(World):
-    """A world in which the watch has told of some pods, and ledgers are open."""
+class ReplicaWithPods(ReplicaFixture):
+    """A replica with active ledgers and observed pods."""
 
     def __init__(self, text: str = CAP, namespaces: tuple[str, ...] = ("team-a", "team-b")) -> None:
         super().__init__(text, namespaces)
-        self.open()
+        self.activate_ledgers()
 
-    def there(self, uid: str, gpus: int, namespace: str = "team-a", **metadata: Any) -> None:
-        """A pod is stored and seen."""
-        self.store(uid, gpus, namespace)["metadata"] |= metadata
-        self.see(uid)
+    def add_pod(self, uid: str, gpus: int, namespace: str = "team-a", **metadata: Any) -> None:
+        """Store a pod and deliver its watch event."""
+        self.store_pod(uid, gpus, namespace)["metadata"] |= metadata
+        self.observe(uid)
 
     def message(self, gpus: int, namespace: str = "team-a") -> str:
-        """What a pod is refused with, as far as it is about this cap's room."""
-        answer = self.admit(stored_pod("asks", 0, str(gpus), namespace), namespace=namespace, name="asks")
-        text: str = response(answer)["status"]["message"]
+        """Return the part of a rejection with the amounts and the consumers."""
+        decision = self.admit(stored_pod("new", 0, str(gpus), namespace), namespace=namespace, name="new")
+        text: str = response(decision)["status"]["message"]
         return text[text.index("used") : text.index(" (TG201")]
 
 
-def test_workloads_are_named_by_what_people_applied_and_pods_of_nobody_by_themselves() -> None:
-    world = Seen(LARGE)
+def test_consumers_are_named_by_their_workload_and_pods_without_an_owner_by_their_name() -> None:
+    replica = ReplicaWithPods(LARGE)
     for number in range(3):
         labels = {"labels": {"pod-template-hash": TEMPLATE}}
-        world.there(f"d{number}", 2, **owned("ReplicaSet", f"trainer-{TEMPLATE}") | labels)
-    world.there("s1", 4, **owned("StatefulSet", "db"))
-    world.there("p1", 5)
-    world.there("p2", 1)
-    assert world.message(5) == (
+        replica.add_pod(f"d{number}", 2, **create_owner_metadata("ReplicaSet", f"trainer-{TEMPLATE}") | labels)
+    replica.add_pod("s1", 4, **create_owner_metadata("StatefulSet", "db"))
+    replica.add_pod("p1", 5)
+    replica.add_pod("p2", 1)
+    assert replica.message(5) == (
         "used 16, reserved 0, hard 20, free 4; top consumers: Deployment trainer (6), Pod pod-p1 (5), StatefulSet db "
         "(4). Request 4 or less, or wait until pods end"
     )
 
 
 def test_pods_that_are_being_deleted_are_marked() -> None:
-    world = Seen(LARGE)
-    world.there("p1", 7, **GOING)
+    replica = ReplicaWithPods(LARGE)
+    replica.add_pod("p1", 7, **TERMINATING)
     for number in range(2):
-        world.there(f"r{number}", 3, **owned("Job", "eval") | (GOING if number else {}))
-    assert "top consumers: Pod pod-p1 (7, terminating), Job eval (6, 3 terminating)." in world.message(9)
+        replica.add_pod(f"r{number}", 3, **create_owner_metadata("Job", "eval") | (TERMINATING if number else {}))
+    assert "top consumers: Pod pod-p1 (7, terminating), Job eval (6, 3 terminating)." in replica.message(9)
 
 
-def test_pods_that_have_ended_hold_nothing_and_are_not_named() -> None:
-    world = Seen()
-    world.there("p1", 3)
-    ended = world.store("p2", 4)
+def test_ended_pods_use_nothing_and_are_not_named() -> None:
+    replica = ReplicaWithPods()
+    replica.add_pod("p1", 3)
+    ended = replica.store_pod("p2", 4)
     ended["status"] = {"phase": "Succeeded"}
-    world.see("p2")
-    assert "top consumers: Pod pod-p1 (3)." in world.message(2)
+    replica.observe("p2")
+    assert "top consumers: Pod pod-p1 (3)." in replica.message(2)
 
 
-def test_of_a_shared_cap_the_namespaces_are_named_with_what_is_promised_to_them() -> None:
-    world = Seen(SHARED, ("team-a", "team-b", "team-c", "team-d"))
-    world.there("p1", 1, "team-b")
-    world.there("p2", 2, "team-c", **GOING)
-    assert world.code("u1", 1, "team-b") == 200
-    assert world.message(1, "team-a") == (
+def test_a_shared_cap_names_the_namespaces_with_their_reserved_amounts() -> None:
+    replica = ReplicaWithPods(SHARED, ("team-a", "team-b", "team-c", "team-d"))
+    replica.add_pod("p1", 1, "team-b")
+    replica.add_pod("p2", 2, "team-c", **TERMINATING)
+    assert replica.request_pod("u1", 1, "team-b") == 200
+    assert replica.message(1, "team-a") == (
         "used 3, reserved 1, hard 4, free 0; top consumers: namespace team-b (2, 1 reserved), "
         "namespace team-c (2, terminating). Wait until pods end; unused reservations expire within 45 s"
     )
 
 
-def test_a_cap_may_keep_its_holders_to_itself() -> None:
-    world = Seen(CAP + "  showTopConsumers: false\n")
-    world.there("p1", 4)
-    assert world.message(1) == "used 4, reserved 0, hard 4, free 0. Wait until pods end"
+def test_a_cap_can_hide_its_top_consumers() -> None:
+    replica = ReplicaWithPods(CAP + "  showTopConsumers: false\n")
+    replica.add_pod("p1", 4)
+    assert replica.message(1) == "used 4, reserved 0, hard 4, free 0. Wait until pods end"
 
 
-def test_at_most_three_are_named_those_of_equal_amounts_in_order() -> None:
-    world = Seen(LARGE)
+def test_at_most_three_consumers_are_named_and_equal_ones_in_order() -> None:
+    replica = ReplicaWithPods(LARGE)
     for letter in "dbcaef":
-        world.there(letter, 3)
-    assert "top consumers: Pod pod-a (3), Pod pod-b (3), Pod pod-c (3)." in world.message(9)
+        replica.add_pod(letter, 3)
+    assert "top consumers: Pod pod-a (3), Pod pod-b (3), Pod pod-c (3)." in replica.message(9)
 
 
-def test_owners_that_are_none_are_not_repeated() -> None:
-    world = Seen(LARGE)
-    world.there("a", 3, **owned("Evil\x1b[31m", "x"))
-    world.there("b", 2, **owned("Thing", "n" * 5000))
-    assert "top consumers: Pod pod-a (3), Pod pod-b (2)." in world.message(20)
+def test_invalid_owners_are_not_named() -> None:
+    replica = ReplicaWithPods(LARGE)
+    replica.add_pod("a", 3, **create_owner_metadata("Evil\x1b[31m", "x"))
+    replica.add_pod("b", 2, **create_owner_metadata("Thing", "n" * 5000))
+    assert "top consumers: Pod pod-a (3), Pod pod-b (2)." in replica.message(20)
 
 
 @pytest.mark.parametrize(
@@ -107,112 +107,112 @@ def test_owners_that_are_none_are_not_repeated() -> None:
     [("ReplicaSet", "other"), ("Rollout", TEMPLATE)],
     ids=["a replica set of its own", "another kind that names its pods by their template"],
 )
-def test_whoever_is_no_replica_set_of_a_deployment_keeps_its_name(kind: str, label: str) -> None:
-    world = Seen()
-    world.there("a", 3, labels={"pod-template-hash": label}, **owned(kind, f"trainer-{TEMPLATE}"))
-    assert f"top consumers: {kind} trainer-{TEMPLATE} (3)." in world.message(2)
+def test_an_owner_that_is_no_replica_set_of_a_deployment_is_named_itself(kind: str, label: str) -> None:
+    replica = ReplicaWithPods()
+    replica.add_pod("a", 3, labels={"pod-template-hash": label}, **create_owner_metadata(kind, f"trainer-{TEMPLATE}"))
+    assert f"top consumers: {kind} trainer-{TEMPLATE} (3)." in replica.message(2)
 
 
-def test_a_promise_grows_old_by_the_clock_of_who_keeps_it() -> None:
-    world = Seen()
-    assert world.code("u1", 4) == 200
-    assert world.message(1).endswith("unused reservations expire within 45 s")
-    world.keep()
-    world.now += 20
-    assert world.message(1).endswith("unused reservations expire within 25 s")
-    world.now += 300
-    assert world.message(1).endswith("unused reservations expire within 5 s")
+def test_the_time_until_expiry_follows_the_ages_of_the_reconciler() -> None:
+    replica = ReplicaWithPods()
+    assert replica.request_pod("u1", 4) == 200
+    assert replica.message(1).endswith("unused reservations expire within 45 s")
+    replica.reconcile()
+    replica.now += 20
+    assert replica.message(1).endswith("unused reservations expire within 25 s")
+    replica.now += 300
+    assert replica.message(1).endswith("unused reservations expire within 5 s")
 
 
-def test_what_is_said_to_be_free_by_then_is_free_by_then() -> None:
-    world = Seen()
-    assert world.code("u1", 4) == 200
-    world.keep()
-    told = int(world.message(1).rsplit(" ", 2)[1])
-    for _ in range(told):
-        world.keep(1)
-    assert world.code("u2", 4) == 200
-    assert told < BOUND + 10
+def test_an_unused_reservation_expires_within_the_stated_time() -> None:
+    replica = ReplicaWithPods()
+    assert replica.request_pod("u1", 4) == 200
+    replica.reconcile()
+    seconds = int(replica.message(1).rsplit(" ", 2)[1])
+    for _ in range(seconds):
+        replica.reconcile(1)
+    assert replica.request_pod("u2", 4) == 200
+    assert seconds < BOUND + 10
 
 
-def test_the_promise_that_was_made_last_decides() -> None:
-    world = Seen()
-    assert world.code("u1", 2) == 200
-    world.keep()
-    world.now += 30
-    assert world.code("u2", 2) == 200
-    world.keep()
-    world.now += 5
-    assert world.message(1).endswith("expire within 40 s")
+def test_the_newest_reservation_determines_the_time_until_expiry() -> None:
+    replica = ReplicaWithPods()
+    assert replica.request_pod("u1", 2) == 200
+    replica.reconcile()
+    replica.now += 30
+    assert replica.request_pod("u2", 2) == 200
+    replica.reconcile()
+    replica.now += 5
+    assert replica.message(1).endswith("expire within 40 s")
 
 
-def test_nothing_is_said_of_promises_where_none_are_or_waiting_does_not_help() -> None:
-    world = Seen()
-    world.there("p1", 4)
-    assert "unused reservations" not in world.message(1)
-    nothing = Seen(CAP.replace("gpu: 4", "gpu: 0"))
+def test_reservations_are_not_mentioned_if_none_exist_or_waiting_does_not_help() -> None:
+    replica = ReplicaWithPods()
+    replica.add_pod("p1", 4)
+    assert "unused reservations" not in replica.message(1)
+    nothing = ReplicaWithPods(CAP.replace("gpu: 4", "gpu: 0"))
     assert nothing.message(1) == "used 0, reserved 0, hard 0, free 0. The cap allows none in this namespace"
 
 
-def test_nothing_is_said_of_reservations_that_are_counted_already() -> None:
-    world = Seen()
-    world.there("p1", 1)
-    assert world.code("p1", 4, oldObject=stored_pod("p1", 0, "1", "team-a")) == 200
-    world.there("p1", 4)
-    world.keep()
-    assert len(world.kept().reservations) == 1
-    assert world.message(1).endswith(
+def test_reservations_that_are_already_counted_are_not_mentioned() -> None:
+    replica = ReplicaWithPods()
+    replica.add_pod("p1", 1)
+    assert replica.request_pod("p1", 4, oldObject=stored_pod("p1", 0, "1", "team-a")) == 200
+    replica.add_pod("p1", 4)
+    replica.reconcile()
+    assert len(replica.read_ledger().reservations) == 1
+    assert replica.message(1).endswith(
         "used 4, reserved 0, hard 4, free 0; top consumers: Pod pod-p1 (4). Wait until pods end"
     )
 
 
-def test_nothing_is_said_of_reservations_under_a_cap_that_allows_nothing_any_more() -> None:
-    world = Seen()
-    assert world.code("u1", 4) == 200
-    world.policies = policies(CAP.replace("gpu: 4", "gpu: 0"))
-    assert world.message(1).endswith("The cap allows none in this namespace")
+def test_reservations_under_a_cap_of_zero_are_not_mentioned() -> None:
+    replica = ReplicaWithPods()
+    assert replica.request_pod("u1", 4) == 200
+    replica.policies = parse_policies(CAP.replace("gpu: 4", "gpu: 0"))
+    assert replica.message(1).endswith("The cap allows none in this namespace")
 
 
-def test_without_a_watch_the_promises_themselves_are_named_and_never_said_to_come_back() -> None:
-    scene = Scene()
-    scene.admit(pod("u1", 3), name="first")
-    message = response(scene.admit(pod("u2", 3), name="second"))["status"]["message"]
+def test_reservations_are_named_without_an_expiry_if_pods_are_not_watched() -> None:
+    fixture = GateFixture()
+    fixture.admit(pod("u1", 3), name="first")
+    message = response(fixture.admit(pod("u2", 3), name="second"))["status"]["message"]
     assert "free 1; top consumers: Pod first (3, reserved). Request 1 or less, or wait until pods end (" in message
 
 
-def test_a_look_that_took_long_is_good_for_ten_times_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = Seen()
-    world.there("p1", 4)
-    looks = 0
+def test_a_slow_listing_is_cached_for_ten_times_its_duration(monkeypatch: pytest.MonkeyPatch) -> None:
+    replica = ReplicaWithPods()
+    replica.add_pod("p1", 4)
+    listings = 0
     list_groups = PodStore.list_groups
 
     def slow(*args: Any) -> Any:
-        nonlocal looks
-        looks += 1
-        world.now += 0.2
+        nonlocal listings
+        listings += 1
+        replica.now += 0.2
         return list_groups(*args)
 
     monkeypatch.setattr(PodStore, "list_groups", slow)
-    assert "Pod pod-p1 (4)" in world.message(1)
-    world.now += 1.9
-    assert "Pod pod-p1 (4)" in world.message(1)
-    assert looks == 1
-    world.now += 0.2
-    world.message(1)
-    assert looks == 2
+    assert "Pod pod-p1 (4)" in replica.message(1)
+    replica.now += 1.9
+    assert "Pod pod-p1 (4)" in replica.message(1)
+    assert listings == 1
+    replica.now += 0.2
+    replica.message(1)
+    assert listings == 2
 
 
-def test_who_asks_while_another_looks_makes_do_with_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = Seen()
-    world.there("p1", 4)
+def test_a_request_during_a_listing_uses_the_cached_consumers(monkeypatch: pytest.MonkeyPatch) -> None:
+    replica = ReplicaWithPods()
+    replica.add_pod("p1", 4)
     list_groups = PodStore.list_groups
-    within: list[str] = []
+    messages: list[str] = []
 
-    def asked_again(*args: Any) -> Any:
+    def request_during_listing(*args: Any) -> Any:
         monkeypatch.setattr(PodStore, "list_groups", list_groups)
-        within.append(world.message(1))
+        messages.append(replica.message(1))
         return list_groups(*args)
 
-    monkeypatch.setattr(PodStore, "list_groups", asked_again)
-    assert "Pod pod-p1 (4)" in world.message(1)
-    assert within == ["used 4, reserved 0, hard 4, free 0. Wait until pods end"]
+    monkeypatch.setattr(PodStore, "list_groups", request_during_listing)
+    assert "Pod pod-p1 (4)" in replica.message(1)
+    assert messages == ["used 4, reserved 0, hard 4, free 0. Wait until pods end"]

@@ -1,11 +1,11 @@
-"""What the caps say to a workload when it is applied."""
+"""Warnings of caps about a workload at its admission."""
 
 import json
 from typing import Any, TypeVar
 
 import pytest
 
-from tests.gate.scene import CAP, GPU, Scene, pod, response
+from tests.gate.gate_fixture import CAP, GPU, GateFixture, pod, response
 from webhook.admission.request import Phase
 from webhook.state.ports import LedgerKey, StoreUnavailableError, Transition
 
@@ -16,38 +16,38 @@ LIMITS = CAP.replace("nvidia.com/gpu: 4", "limits.memory: 4Gi")
 
 
 def workload(gpus: int, kind: str = "Deployment", *, image: str = "a", **spec: Any) -> dict[str, Any]:
-    """A workload whose pods ask for so many GPUs each."""
+    """Return a workload whose pods request the given GPUs each."""
     template = pod("", gpus)
     template["spec"]["containers"][0]["image"] = image
     body: dict[str, Any] = {"template": template, **spec}
     return {"kind": kind, "spec": {"jobTemplate": {"spec": body}} if kind == "CronJob" else body}
 
 
-def told(scene: Scene, object_: dict[str, Any], **request: Any) -> list[str]:
-    """The warnings; the workload is stored."""
+def list_warnings(fixture: GateFixture, object_: dict[str, Any], **request: Any) -> list[str]:
+    """Return the warnings about a workload, which must be allowed."""
     group = "batch" if "Job" in object_["kind"] else "apps"
     kind = {"group": "" if object_["kind"] == "ReplicationController" else group, "kind": object_["kind"]}
-    said = response(scene.admit(object_, **{"kind": kind, "name": "w"} | request))
-    assert said["allowed"], said
+    result = response(fixture.admit(object_, **{"kind": kind, "name": "w"} | request))
+    assert result["allowed"], result
     subject = f'{object_["kind"]} "w": '
-    warnings: list[str] = said.get("warnings", [])
+    warnings: list[str] = result.get("warnings", [])
     assert all(warning.startswith(subject) for warning in warnings)
     return [warning.removeprefix(subject) for warning in warnings]
 
 
-def refusal(scene: Scene, object_: dict[str, Any], **request: Any) -> dict[str, Any]:
-    """The status of a refused Deployment."""
+def get_rejection(fixture: GateFixture, object_: dict[str, Any], **request: Any) -> dict[str, Any]:
+    """Return the status of a denied Deployment."""
     kind = {"group": "apps", "kind": "Deployment"}
-    status: dict[str, Any] = response(scene.admit(object_, **{"kind": kind, "name": "w"} | request))["status"]
+    status: dict[str, Any] = response(fixture.admit(object_, **{"kind": kind, "name": "w"} | request))["status"]
     return status | {"message": status["message"].removeprefix('Deployment "w": ')}
 
 
-def test_a_workload_that_fits_hears_nothing() -> None:
-    assert told(Scene(), workload(1, replicas=4)) == []
+def test_a_workload_that_fits_gets_no_warning() -> None:
+    assert list_warnings(GateFixture(), workload(1, replicas=4)) == []
 
 
-def test_a_workload_that_can_never_run_whole_is_told_the_sum() -> None:
-    (warning,) = told(Scene(), workload(2, replicas=3))
+def test_a_workload_larger_than_the_cap_is_warned_with_the_sum() -> None:
+    (warning,) = list_warnings(GateFixture(), workload(2, replicas=3))
     assert warning == (
         "3 replicas request 6 nvidia.com/gpu, cap gpus of this namespace has hard 4: 2 of them can run at a time "
         "(TG204, cap gpus)"
@@ -66,7 +66,7 @@ def test_a_workload_that_can_never_run_whole_is_told_the_sum() -> None:
     ],
 )
 def test_every_kind_counts_the_pods_that_it_runs_at_a_time(kind: str, spec: dict[str, Any], sum_: str) -> None:
-    (warning,) = told(Scene(), workload(5, kind, **spec))
+    (warning,) = list_warnings(GateFixture(), workload(5, kind, **spec))
     assert warning == (
         f"{sum_} nvidia.com/gpu, cap gpus of this namespace has hard 4: none of them can ever run (TG204, cap gpus)"
     )
@@ -81,100 +81,100 @@ def test_every_kind_counts_the_pods_that_it_runs_at_a_time(kind: str, spec: dict
         ("Job", {"parallelism": 0}),
     ],
 )
-def test_a_workload_without_pods_asks_nothing(kind: str, spec: dict[str, Any]) -> None:
-    assert told(Scene(), workload(5, kind, **spec)) == []
+def test_a_workload_without_pods_gets_no_warning(kind: str, spec: dict[str, Any]) -> None:
+    assert list_warnings(GateFixture(), workload(5, kind, **spec)) == []
 
 
-def test_a_workload_with_room_later_but_not_now_is_told_who_waits() -> None:
-    scene = Scene()
-    scene.create(3)
-    (warning,) = told(scene, workload(1, replicas=3))
+def test_a_workload_over_the_free_amount_is_warned_how_many_pods_wait() -> None:
+    fixture = GateFixture()
+    fixture.create(3)
+    (warning,) = list_warnings(fixture, workload(1, replicas=3))
     assert warning == (
         "3 replicas request 3 nvidia.com/gpu, cap gpus of this namespace has hard 4, free 1: "
         "2 wait until other pods end (TG205, cap gpus)"
     )
-    assert scene.promised() == {GPU: 3}
+    assert fixture.read_reserved() == {GPU: 3}
 
 
-def test_no_more_wait_than_are_asked_for_though_a_cap_is_overfull() -> None:
-    scene = Scene(CAP.replace("4}", "6}"))
-    scene.create(6)
-    scene.policies = Scene().policies
-    (warning,) = told(scene, workload(1, replicas=2))
+def test_no_more_pods_wait_than_are_requested_under_an_exceeded_cap() -> None:
+    fixture = GateFixture(CAP.replace("4}", "6}"))
+    fixture.create(6)
+    fixture.policies = GateFixture().policies
+    (warning,) = list_warnings(fixture, workload(1, replicas=2))
     assert warning == (
         "2 replicas request 2 nvidia.com/gpu, cap gpus of this namespace has hard 4, free 0: "
         "2 wait until other pods end (TG205, cap gpus)"
     )
 
 
-def test_a_change_is_told_of_what_it_adds_only() -> None:
-    scene = Scene()
-    scene.create(3)
+def test_a_change_is_warned_only_about_its_growth() -> None:
+    fixture = GateFixture()
+    fixture.create(3)
     old = workload(1, replicas=3)
-    assert told(scene, workload(1, replicas=4), oldObject=old) == []
-    assert told(scene, workload(1, replicas=2), oldObject=old) == []
-    assert told(scene, workload(2, replicas=5), oldObject=workload(2, replicas=6)) == []
-    assert len(told(scene, workload(2, replicas=6), oldObject=workload(2, replicas=5))) == 1
+    assert list_warnings(fixture, workload(1, replicas=4), oldObject=old) == []
+    assert list_warnings(fixture, workload(1, replicas=2), oldObject=old) == []
+    assert list_warnings(fixture, workload(2, replicas=5), oldObject=workload(2, replicas=6)) == []
+    assert len(list_warnings(fixture, workload(2, replicas=6), oldObject=workload(2, replicas=5))) == 1
 
 
 def rolling(surge: int | str, unavailable: int | str) -> dict[str, Any]:
-    """The strategy of a Deployment."""
+    """Return the strategy of a rolling update."""
     return {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}
 
 
-def test_a_rollout_without_room_for_its_first_pod_can_never_go_on() -> None:
+def test_a_rollout_over_the_cap_can_never_proceed() -> None:
     new, old = (workload(1, image=image, replicas=4, strategy=rolling(1, 0)) for image in "ba")
     text = (
         "with 1 more during a rollout, 5 replicas request 5 nvidia.com/gpu, cap gpus of this namespace has hard 4: "
         "the rollout can never proceed, since maxUnavailable lets no old pod end first (TG206, cap gpus)"
     )
-    assert told(Scene(), new, oldObject=old) == [text]
-    assert told(Scene(), old) == [text]
-    assert told(Scene(), old, oldObject=old) == []
-    assert refusal(Scene(DENY), new, oldObject=old)["message"] == text
-    assert told(Scene(DENY), old) == [text]
+    assert list_warnings(GateFixture(), new, oldObject=old) == [text]
+    assert list_warnings(GateFixture(), old) == [text]
+    assert list_warnings(GateFixture(), old, oldObject=old) == []
+    assert get_rejection(GateFixture(DENY), new, oldObject=old)["message"] == text
+    assert list_warnings(GateFixture(DENY), old) == [text]
 
 
 @pytest.mark.parametrize(
-    ("strategy", "said"),
+    ("strategy", "text"),
     [
         (rolling("25%", "25%"), "the rollout proceeds only as old pods end"),
         (None, "the rollout proceeds only as old pods end"),
         (rolling("50%", "0%"), "the rollout can never proceed"),
         (rolling(0, 1), ""),
-        (rolling("0%", "10%"), ""),  # both come to nothing, and then one may be unavailable
+        (rolling("0%", "10%"), ""),  # both are rounded to zero, and then one pod can be unavailable
         ({"type": "Recreate"}, ""),
     ],
 )
-def test_a_rollout_is_told_how_it_will_go(strategy: dict[str, Any] | None, said: str) -> None:
+def test_a_rollout_is_warned_how_it_proceeds(strategy: dict[str, Any] | None, text: str) -> None:
     new, old = (workload(1, image=image, replicas=4, strategy=strategy) for image in "ba")
-    warnings = told(Scene(), new, oldObject=old)
-    assert [said in warning for warning in warnings] == ([True] if said else [])
+    warnings = list_warnings(GateFixture(), new, oldObject=old)
+    assert [text in warning for warning in warnings] == ([True] if text else [])
 
 
 @pytest.mark.parametrize(
-    ("gpus", "replicas", "strategy", "said"),
+    ("gpus", "replicas", "strategy", "text"),
     [
-        pytest.param(1, 3, rolling(1, 0), "", id="room for its one pod more is enough"),
-        pytest.param(1, 4, rolling(1, 0), "the rollout can never proceed", id="no room for one more"),
-        pytest.param(1, 3, rolling(2, 0), "the rollout proceeds only as old pods end", id="room for one of two more"),
-        pytest.param(2, 1, rolling(1, 0), "", id="room for one more of two GPUs"),
-        pytest.param(2, 2, rolling(1, 0), "the rollout can never proceed", id="no room for one more of two GPUs"),
+        pytest.param(1, 3, rolling(1, 0), "", id="one more pod fits"),
+        pytest.param(1, 4, rolling(1, 0), "the rollout can never proceed", id="one more pod does not fit"),
+        pytest.param(1, 3, rolling(2, 0), "the rollout proceeds only as old pods end", id="one of two more pods fits"),
+        pytest.param(2, 1, rolling(1, 0), "", id="one more pod of two GPUs fits"),
+        pytest.param(2, 2, rolling(1, 0), "the rollout can never proceed", id="one more pod of two GPUs does not fit"),
         pytest.param(
-            2, 1, rolling(2, 0), "the rollout proceeds only as old pods end", id="room for one of two more of two GPUs"
+            2, 1, rolling(2, 0), "the rollout proceeds only as old pods end", id="one of two more pods of two GPUs fits"
         ),
     ],
 )
-def test_a_rollout_that_may_end_no_pod_first_needs_room_for_one_more(
-    gpus: int, replicas: int, strategy: dict[str, Any], said: str
+def test_a_rollout_that_ends_no_pod_first_needs_one_more_pod(
+    gpus: int, replicas: int, strategy: dict[str, Any], text: str
 ) -> None:
     new, old = (workload(gpus, image=image, replicas=replicas, strategy=strategy) for image in "ba")
-    warnings = told(Scene(), new, oldObject=old)
-    assert [said in warning for warning in warnings] == ([True] if said else [])
+    warnings = list_warnings(GateFixture(), new, oldObject=old)
+    assert [text in warning for warning in warnings] == ([True] if text else [])
 
 
 @pytest.mark.parametrize(
-    ("strategy", "held", "asks", "end"),
+    ("strategy", "reserved", "requests", "end"),
     [
         (rolling(1, 0), 3, "2 replicas request 2", "free 0: no new pod starts until others end"),
         (rolling(1, 1), 3, "2 replicas request 2", "free 0: the rollout proceeds only as pods end"),
@@ -183,90 +183,90 @@ def test_a_rollout_that_may_end_no_pod_first_needs_room_for_one_more(
         ({"type": "Recreate"}, 3, "", ""),
     ],
 )
-def test_a_rollout_that_has_no_room_beside_what_others_hold_is_told(
-    strategy: dict[str, Any], held: int, asks: str, end: str
+def test_a_rollout_over_the_free_amount_is_warned(
+    strategy: dict[str, Any], reserved: int, requests: str, end: str
 ) -> None:
-    scene = Scene()
-    scene.create(held)
-    scene.create(1)  # its own, as it runs
+    fixture = GateFixture()
+    fixture.create(reserved)
+    fixture.create(1)  # the own pod, which runs
     new, old = (workload(1, image=image, replicas=1, strategy=strategy) for image in "ba")
     more = strategy.get("rollingUpdate", {}).get("maxSurge")
-    said = f"with {more} more during a rollout, {asks} {GPU}, cap gpus of this namespace has hard 4, {end}"
-    assert told(scene, new, oldObject=old) == ([f"{said} (TG206, cap gpus)"] if end else [])
-    assert told(scene, old, oldObject=old) == []
+    text = f"with {more} more during a rollout, {requests} {GPU}, cap gpus of this namespace has hard 4, {end}"
+    assert list_warnings(fixture, new, oldObject=old) == ([f"{text} (TG206, cap gpus)"] if end else [])
+    assert list_warnings(fixture, old, oldObject=old) == []
 
 
-def test_a_cap_may_refuse_what_it_could_never_hold_but_not_what_must_wait() -> None:
-    scene = Scene(DENY)
-    status = refusal(scene, workload(2, replicas=3))
+def test_a_cap_can_deny_a_workload_that_never_fits_but_not_one_that_waits() -> None:
+    fixture = GateFixture(DENY)
+    status = get_rejection(fixture, workload(2, replicas=3))
     assert (status["code"], status["reason"]) == (403, "Forbidden")
     assert status["message"].endswith("2 of them can run at a time (TG204, cap gpus)")
-    scene.create(3)
-    assert len(told(scene, workload(1, replicas=3))) == 1
+    fixture.create(3)
+    assert len(list_warnings(fixture, workload(1, replicas=3))) == 1
 
 
-def test_a_cap_may_ignore_workloads() -> None:
-    assert told(Scene(DENY.replace("deny", "ignore")), workload(2, replicas=3)) == []
+def test_a_cap_can_ignore_workloads() -> None:
+    assert list_warnings(GateFixture(DENY.replace("deny", "ignore")), workload(2, replicas=3)) == []
 
 
-def test_what_a_controller_makes_for_a_judged_workload_is_not_told_again() -> None:
+def test_an_owned_workload_is_not_warned_again() -> None:
     owned = workload(2, "ReplicaSet", replicas=3)
     owned["metadata"] = {"ownerReferences": [{"controller": True, "kind": "Deployment"}]}
-    assert told(Scene(), owned) == []
+    assert list_warnings(GateFixture(), owned) == []
     owned["metadata"]["ownerReferences"][0]["controller"] = False
-    assert len(told(Scene(), owned)) == 1
+    assert len(list_warnings(GateFixture(), owned)) == 1
 
 
-def test_templates_without_a_counted_limit_are_told_before_their_pods_are_refused() -> None:
-    (warning,) = told(Scene(LIMITS), workload(1))
+def test_a_template_without_a_counted_limit_is_warned() -> None:
+    (warning,) = list_warnings(GateFixture(LIMITS), workload(1))
     assert warning == (
         "spec.template.spec.containers: cap gpus counts limits.memory, which is missing on c: set it (TG203, cap gpus)"
     )
-    assert refusal(Scene(LIMITS + "  workloads: deny\n"), workload(1))["code"] == 403
+    assert get_rejection(GateFixture(LIMITS + "  workloads: deny\n"), workload(1))["code"] == 403
 
 
-def test_a_limit_that_a_stored_template_lacks_too_is_not_told_at_every_update() -> None:
-    assert told(Scene(LIMITS), workload(1, image="b"), oldObject=workload(1)) == []
+def test_a_limit_that_the_stored_template_lacks_too_is_not_warned_about() -> None:
+    assert list_warnings(GateFixture(LIMITS), workload(1, image="b"), oldObject=workload(1)) == []
     more = workload(1)
     more["spec"]["template"]["spec"]["containers"].append({"name": "sidecar"})
-    (warning,) = told(Scene(LIMITS), more, oldObject=workload(1))
+    (warning,) = list_warnings(GateFixture(LIMITS), more, oldObject=workload(1))
     assert "which is missing on sidecar: set it" in warning
 
 
-def test_the_filter_of_a_cap_goes_by_the_template() -> None:
+def test_the_filter_of_a_cap_uses_the_template() -> None:
     text = CAP + "  pods: {objectSelector: {matchLabels: {tier: batch}}}\n"
     batch = workload(2, replicas=3)
-    assert told(Scene(text), batch) == []
+    assert list_warnings(GateFixture(text), batch) == []
     batch["spec"]["template"]["metadata"]["labels"] = {"tier": "batch"}
-    assert len(told(Scene(text), batch)) == 1
+    assert len(list_warnings(GateFixture(text), batch)) == 1
 
 
-def test_a_namespace_whose_labels_nobody_knows_is_not_told() -> None:
+def test_a_namespace_with_unknown_labels_gets_no_warning() -> None:
     text = CAP.replace('include: ["team-*"]', "selector: {matchLabels: {a: b}}")
-    assert told(Scene(text), workload(2, replicas=3)) == []
+    assert list_warnings(GateFixture(text), workload(2, replicas=3)) == []
 
 
-def test_a_ledger_out_of_reach_stops_no_workload() -> None:
-    class Away:
-        """Ledgers that nobody reaches."""
+def test_an_unavailable_ledger_stops_no_workload() -> None:
+    class UnavailableLedgers:
+        """Ledgers that are unavailable."""
 
         is_standalone = False
 
         def transact(self, key: LedgerKey, attempt: Transition[T], deadline: float) -> T:
-            """Say so."""
+            """Fail because the store is unavailable."""
             raise StoreUnavailableError(f"{key} {attempt} {deadline}")
 
-    scene = Scene(DENY, ledgers=Away())
-    assert told(scene, workload(1, replicas=3)) == []
-    assert refusal(scene, workload(2, replicas=3))["code"] == 403
+    fixture = GateFixture(DENY, ledgers=UnavailableLedgers())
+    assert list_warnings(fixture, workload(1, replicas=3)) == []
+    assert get_rejection(fixture, workload(2, replicas=3))["code"] == 403
 
 
-def test_nothing_is_foreseen_in_the_mutating_phase() -> None:
-    assert told(Scene(), workload(2, replicas=3), phase=Phase.MUTATING) == []
+def test_the_mutating_phase_has_no_forecast() -> None:
+    assert list_warnings(GateFixture(), workload(2, replicas=3), phase=Phase.MUTATING) == []
 
 
-def test_the_record_names_what_was_told() -> None:
-    scene = Scene()
-    answer = scene.admit(workload(2, replicas=3), kind={"group": "apps", "kind": "Deployment"})
-    assert answer.record.warnings == ("TG204",)
-    assert json.loads(answer.body)["response"]["allowed"]
+def test_the_record_names_the_warnings() -> None:
+    fixture = GateFixture()
+    decision = fixture.admit(workload(2, replicas=3), kind={"group": "apps", "kind": "Deployment"})
+    assert decision.record.warnings == ("TG204",)
+    assert json.loads(decision.body)["response"]["allowed"]

@@ -8,8 +8,8 @@ from webhook.kube.client import ClientConfig
 from webhook.kube.config import load_kubeconfig
 
 
-def kubeconfig(folder: Path, server: str, **user: str) -> Path:
-    """A kubeconfig for a server."""
+def write_kubeconfig(folder: Path, server: str, **user: str) -> Path:
+    """Write a kubeconfig for a server and return its path."""
     content = {
         "current-context": "here",
         "clusters": [{"name": "c", "cluster": {"server": server}}],
@@ -21,6 +21,6 @@ def kubeconfig(folder: Path, server: str, **user: str) -> Path:
     return path
 
 
-def connected(server: RawServer, folder: Path) -> ClientConfig:
-    """A connection to it."""
-    return load_kubeconfig(kubeconfig(folder, f"http://127.0.0.1:{server.port}", token="t0ken"))  # noqa: S106  # nobody's
+def load_config(server: RawServer, folder: Path) -> ClientConfig:
+    """Return the client configuration of a server."""
+    return load_kubeconfig(write_kubeconfig(folder, f"http://127.0.0.1:{server.port}", token="t0ken"))  # noqa: S106  # a made-up token

@@ -1,4 +1,4 @@
-"""A real HTTP server on loopback that sends exactly the bytes it is told to, as it is told to."""
+"""A real HTTP server on loopback that sends the bytes of a script, in the pieces of the script."""
 
 import socket
 import struct
@@ -14,13 +14,13 @@ END = b"0\r\n\r\n"
 
 
 def chunk(content: bytes) -> bytes:
-    """One chunk of a chunked body."""
+    """Return one chunk of a chunked body."""
     return f"{len(content):x}\r\n".encode() + content + b"\r\n"
 
 
-def whole(content: bytes, status: str = "200 OK", more: str = "") -> bytes:
-    """An answer with its length, after which the connection ends."""
-    head = f"HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {len(content)}\r\n{more}\r\n"
+def full_response(content: bytes, status: str = "200 OK", headers: str = "") -> bytes:
+    """Return a response with its length, after which the connection ends."""
+    head = f"HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {len(content)}\r\n{headers}\r\n"
     return head.encode() + content
 
 
@@ -32,24 +32,24 @@ def reset(connection: socket.socket) -> None:
 
 @dataclass
 class RawServer:
-    """Plays one list of parts for each request, in order; after the last part the connection ends."""
+    """A server that sends one list of parts for each request, in order; after the last part the connection ends."""
 
-    plays: list[Sequence[Part]]
+    responses: list[Sequence[Part]]
     stop: Event = field(default_factory=Event)
     requests: list[bytes] = field(default_factory=list)
     port: int = 0
 
     def stall(self, _: socket.socket) -> None:
-        """Say nothing more until the test is over."""
+        """Send nothing more until the test ends."""
         self.stop.wait(30)
 
     def serve(self, listener: socket.socket) -> None:
-        """Answer until there is nothing left to play."""
-        while self.plays:
+        """Accept connections until every response is sent."""
+        while self.responses:
             connection, _ = listener.accept()
-            Thread(target=self._play, args=(connection, self.plays.pop(0)), daemon=True).start()
+            Thread(target=self._respond, args=(connection, self.responses.pop(0)), daemon=True).start()
 
-    def _play(self, connection: socket.socket, parts: Sequence[Part]) -> None:
+    def _respond(self, connection: socket.socket, parts: Sequence[Part]) -> None:
         with connection, suppress(OSError):
             request = b""
             while b"\r\n\r\n" not in request:
@@ -63,9 +63,9 @@ class RawServer:
 
 
 @contextmanager
-def raw_server(*plays: Sequence[Part]) -> Iterator[RawServer]:
-    """The server, for as long as the block runs."""
-    server = RawServer(list(plays))
+def raw_server(*responses: Sequence[Part]) -> Iterator[RawServer]:
+    """Yield a running server."""
+    server = RawServer(list(responses))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         server.port = listener.getsockname()[1]
         thread = Thread(target=_serve, args=(server, listener), daemon=True)
@@ -80,5 +80,5 @@ def raw_server(*plays: Sequence[Part]) -> Iterator[RawServer]:
 
 
 def _serve(server: RawServer, listener: socket.socket) -> None:
-    with suppress(OSError):  # it is closed
+    with suppress(OSError):  # the listener is closed
         server.serve(listener)

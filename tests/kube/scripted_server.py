@@ -1,4 +1,4 @@
-"""A server that plays a script, and a clock that stands still until somebody waits."""
+"""A server that plays a script, and a clock that stands still until the code under test waits."""
 
 import json
 from collections.abc import Generator, Mapping, Sequence
@@ -14,14 +14,14 @@ from webhook.kube.transport import Response, WatchStream
 from webhook.objects.core import Namespace
 
 SILENCE = None
-"""In a stream: nothing comes for as long as anybody waits."""
+"""In a stream: no data, however long the reader waits."""
 
 STREAM_RESET = ApiError(ApiErrorReason.RESET, "connection reset by peer")
-"""In a stream: it breaks off here."""
+"""In a stream: the connection breaks here."""
 
 
 class Thing(NamedTuple):
-    """What the tests follow: a name that stands for itself."""
+    """The record of a watched object."""
 
     uid: str
     namespace: str
@@ -29,120 +29,120 @@ class Thing(NamedTuple):
     revision: int
 
 
-def digest(read: Namespace) -> Thing:
-    """A row of an object."""
-    meta = read.metadata
+def read_thing(item: Namespace) -> Thing:
+    """Return the record of an object."""
+    meta = item.metadata
     if meta is None or not meta.uid:
         raise ValueError("an object without uid")
     return Thing(meta.uid, meta.namespace or "", meta.name or "", parse_revision(meta.resource_version or ""))
 
 
-THINGS = ResourceCodec("things", "/api/v1/things", Namespace, digest)
-RARITIES = ResourceCodec("rarities", "/api/v1/things", Namespace, digest, is_optional=True)
-"""The same, of a server that may not know them."""
+THINGS = ResourceCodec("things", "/api/v1/things", Namespace, read_thing)
+OPTIONAL_THINGS = ResourceCodec("rarities", "/api/v1/things", Namespace, read_thing, is_optional=True)
+"""The same resource on a server that may not know it."""
 
 
 class FakeClock:
-    """Seconds since the test began."""
+    """A clock of seconds that passes only in `sleep` and in silent reads."""
 
     def __init__(self) -> None:
         self.time = 1000.0
         self.sleeps: list[float] = []
 
     def now(self) -> float:
-        """The time."""
+        """Return the time."""
         return self.time
 
     def sleep(self, seconds: float) -> None:
-        """Let it pass."""
+        """Advance the time."""
         self.sleeps.append(seconds)
         self.time += seconds
 
 
-Told = bytes | ApiError | None
+StreamPart = bytes | ApiError | None
 
 
-class Played:
-    """A stream that plays what was written for it, ends, and knows whether it was closed."""
+class ScriptedStream:
+    """A stream that plays its script, ends, and records whether it was closed."""
 
-    def __init__(self, clock: FakeClock, script: Sequence[Told]) -> None:
+    def __init__(self, clock: FakeClock, script: Sequence[StreamPart]) -> None:
         self._clock = clock
         self._script = list(script)
         self.closed = False
 
     def read(self, timeout: float) -> bytes | None:
-        """The next thing; silence lasts for ever."""
+        """Return the next part, or None after `timeout` seconds of silence, which lasts for ever."""
         assert not self.closed
         if not self._script:
             return b""
-        told = self._script[0]
-        if told is SILENCE:
+        part = self._script[0]
+        if part is SILENCE:
             self._clock.time += timeout
             return None
         self._script.pop(0)
-        if isinstance(told, ApiError):
-            raise told
-        return told
+        if isinstance(part, ApiError):
+            raise part
+        return part
 
-    def goes_on(self, *script: Told) -> None:
-        """Play this from now on."""
+    def replace_script(self, *script: StreamPart) -> None:
+        """Replace the rest of the script."""
         self._script = list(script)
 
     def close(self) -> None:
-        """It is let go of."""
+        """Record that the stream was closed."""
         self.closed = True
 
 
-Reply = Response | ApiError | Sequence[Told]
+Reply = Response | ApiError | Sequence[StreamPart]
 
 
 @dataclass
-class Server:
-    """Answers lists and watches from a script, in order; questions about the revision are answered apart.
+class ScriptedServer:
+    """A server that answers lists and watches from a script, in order, and requests for the revision separately.
 
-    `otherwise` is what a watch plays when none is next in the script; `slow` is how long an answer takes in seconds.
+    `default_stream` is the script of a watch if none is next in `script`; `latency_seconds` is the time of a response.
     """
 
     clock: FakeClock
     script: list[Reply]
-    at: int | ApiError | None = None
-    otherwise: Sequence[Told] | None = None
-    slow: float = 0.0
-    asked: list[dict[str, str]] = field(default_factory=list)
-    streams: list[Played] = field(default_factory=list)
-    questions: int = 0
+    current_revision: int | ApiError | None = None
+    default_stream: Sequence[StreamPart] | None = None
+    latency_seconds: float = 0.0
+    queries: list[dict[str, str]] = field(default_factory=list)
+    streams: list[ScriptedStream] = field(default_factory=list)
+    revision_requests: int = 0
 
     def get(self, path: str, query: Mapping[str, str]) -> Response:
-        """A page."""
+        """Return a page of a list."""
         assert path == "/api/v1/things"
-        self.clock.time += self.slow
+        self.clock.time += self.latency_seconds
         if query == {"limit": "1"}:
-            self.questions += 1
-            if isinstance(self.at, ApiError):
-                raise self.at
-            assert self.at is not None
-            return listed(self.at)
+            self.revision_requests += 1
+            if isinstance(self.current_revision, ApiError):
+                raise self.current_revision
+            assert self.current_revision is not None
+            return list_page(self.current_revision)
         reply = self._next(query)
         assert isinstance(reply, Response)
         return reply
 
     def watch(self, path: str, query: Mapping[str, str]) -> WatchStream | Response:
-        """A watch."""
+        """Return the stream of a watch, or an error response."""
         assert path == "/api/v1/things"
         assert query["allowWatchBookmarks"] == "true"
-        if self.otherwise is not None and not (self.script and not isinstance(self.script[0], Response)):
-            self.asked.append(dict(query))
-            reply: Response | Sequence[Told] = self.otherwise
+        if self.default_stream is not None and not (self.script and not isinstance(self.script[0], Response)):
+            self.queries.append(dict(query))
+            reply: Response | Sequence[StreamPart] = self.default_stream
         else:
             reply = self._next(query)
         if isinstance(reply, Response):
             return reply
-        self.streams.append(Played(self.clock, reply))
+        self.streams.append(ScriptedStream(self.clock, reply))
         return self.streams[-1]
 
-    def _next(self, query: Mapping[str, str]) -> Response | Sequence[Told]:
-        self.asked.append(dict(query))
-        assert self.script, f"nobody expected {query}"
+    def _next(self, query: Mapping[str, str]) -> Response | Sequence[StreamPart]:
+        self.queries.append(dict(query))
+        assert self.script, f"unexpected request: {query}"
         reply = self.script.pop(0)
         if isinstance(reply, ApiError):
             raise reply
@@ -150,80 +150,80 @@ class Server:
 
 
 def thing(name: str, revision: int) -> dict[str, Any]:
-    """An object as the API server sends it."""
+    """Return an object as the API server sends it."""
     return {"metadata": {"name": name, "uid": f"uid-{name}", "resourceVersion": str(revision)}}
 
 
-def row(name: str, revision: int) -> Thing:
-    """The row it becomes."""
+def record(name: str, revision: int) -> Thing:
+    """Return the record of `thing(name, revision)`."""
     return Thing(f"uid-{name}", "", name, revision)
 
 
-def listed(revision: int, *items: dict[str, Any], more: str = "") -> Response:
-    """A page of a list."""
-    meta = {"resourceVersion": str(revision)} | ({"continue": more} if more else {})
+def list_page(revision: int, *items: dict[str, Any], next_page: str = "") -> Response:
+    """Return a page of a list."""
+    meta = {"resourceVersion": str(revision)} | ({"continue": next_page} if next_page else {})
     return Response(200, json.dumps({"kind": "List", "metadata": meta, "items": items}).encode())
 
 
-def told(kind: str, item: dict[str, Any]) -> bytes:
-    """A line of a watch."""
+def event_line(kind: str, item: dict[str, Any]) -> bytes:
+    """Return a line of a watch."""
     return json.dumps({"type": kind, "object": item}).encode() + b"\n"
 
 
 def bookmark(revision: int) -> bytes:
-    """A bookmark, as the API server sends it: an object without a name."""
-    return told(
+    """Return a bookmark, as the API server sends it: an object without a name."""
+    return event_line(
         "BOOKMARK", {"kind": "Thing", "metadata": {"resourceVersion": str(revision), "creationTimestamp": None}}
     )
 
 
 def status(code: int, message: str = "it says why", **more: Any) -> dict[str, Any]:
-    """A Status of the API server."""
+    """Return a Status of the API server."""
     return {"kind": "Status", "status": "Failure", "message": message, "code": code} | more
 
 
-def refusal(code: int, message: str = "it says why", retry_after: float | None = None, **more: Any) -> Response:
-    """An answer that refuses."""
+def error_response(code: int, message: str = "it says why", retry_after: float | None = None, **more: Any) -> Response:
+    """Return an error response with a Status."""
     return Response(code, msgspec.json.encode(status(code, message, **more)), retry_after)
 
 
 @dataclass
-class Following:
-    """A reflector over a script."""
+class ReflectorRun:
+    """A reflector and the scripted server that it watches."""
 
-    server: Server
+    server: ScriptedServer
     clock: FakeClock
     reflector: Reflector[Namespace, Thing]
-    run: Generator[WatchEvent[Thing] | None]
+    events: Generator[WatchEvent[Thing] | None]
 
     def next(self) -> WatchEvent[Thing]:
-        """The next event."""
-        return next(event for event in self.run if event is not None)
+        """Return the next event."""
+        return next(event for event in self.events if event is not None)
 
-    def until(self, seconds: float) -> list[WatchEvent[Thing]]:
-        """What is told until so much time has passed."""
+    def collect_for(self, seconds: float) -> list[WatchEvent[Thing]]:
+        """Return the events of the next `seconds`."""
         end = self.clock.time + seconds
         events: list[WatchEvent[Thing]] = []
         while self.clock.time < end:
-            event = next(self.run)
+            event = next(self.events)
             if event is not None:
                 events.append(event)
         return events
 
 
-def follow(
+def create_reflector(
     *script: Reply,
-    at: int | None = None,
-    pace: WatchTimeouts | None = None,
-    reading: ResourceCodec[Namespace, Thing] = THINGS,
-) -> Following:
-    """Follow a server that plays this; `at` is the revision it says it is at."""
+    current_revision: int | None = None,
+    timeouts: WatchTimeouts | None = None,
+    codec: ResourceCodec[Namespace, Thing] = THINGS,
+) -> ReflectorRun:
+    """Create a reflector of a server that plays this script, whose newest revision is `current_revision`."""
     clock = FakeClock()
-    server = Server(clock, list(script), at)
-    reflector = Reflector(reading, server, clock, lambda: 0.5, pace)
-    return Following(server, clock, reflector, reflector.events())
+    server = ScriptedServer(clock, list(script), current_revision)
+    reflector = Reflector(codec, server, clock, lambda: 0.5, timeouts)
+    return ReflectorRun(server, clock, reflector, reflector.events())
 
 
-def restarted(following: Following) -> dict[ApiErrorReason, int]:
-    """Why lists and watches were begun again."""
-    return dict(following.reflector.get_status().restarts)
+def count_restarts(run: ReflectorRun) -> dict[ApiErrorReason, int]:
+    """Return the number of restarts of lists and watches by reason."""
+    return dict(run.reflector.get_status().restarts)

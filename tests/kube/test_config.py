@@ -1,4 +1,4 @@
-"""Where the API server is: kubeconfigs, pods, proxies, tokens."""
+"""The address and credentials of the API server: kubeconfigs, pods, proxies, tokens."""
 
 import datetime as dt
 import json
@@ -9,16 +9,16 @@ import pytest
 import urllib3
 from kubernetes.config import incluster_config
 
-from tests.kube.kubeconfig import connected, kubeconfig
-from tests.kube.raw_server import raw_server, whole
+from tests.kube.kubeconfig import load_config, write_kubeconfig
+from tests.kube.raw_server import full_response, raw_server
 from webhook.kube import config
 from webhook.kube.api_errors import ApiError
 from webhook.kube.client import ApiClient
 from webhook.kube.config import ClientConfigError, load_in_cluster_config, load_kubeconfig
 
 
-def test_the_context_that_is_named_counts(tmp_path: Path) -> None:
-    path = kubeconfig(tmp_path, "https://one.example:6443/")
+def test_a_named_context_is_used(tmp_path: Path) -> None:
+    path = write_kubeconfig(tmp_path, "https://one.example:6443/")
     content = json.loads(path.read_text())
     content["clusters"].append({"name": "d", "cluster": {"server": "https://two.example/prefix"}})
     content["contexts"].append({"name": "there", "context": {"cluster": "d", "user": "u"}})
@@ -27,16 +27,16 @@ def test_the_context_that_is_named_counts(tmp_path: Path) -> None:
     assert load_kubeconfig(path, "there").server == "https://two.example/prefix"
 
 
-def test_without_a_name_the_environments_file_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, "https://one.example")))
+def test_the_file_of_the_environment_is_used_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path, "https://one.example")))
     assert load_kubeconfig().server == "https://one.example"
 
 
-def test_without_anything_the_users_own_file_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_in_the_home_directory_is_used_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / ".kube").mkdir()
-    kubeconfig(tmp_path, "https://home.example").rename(tmp_path / ".kube" / "config")
+    write_kubeconfig(tmp_path, "https://home.example").rename(tmp_path / ".kube" / "config")
     assert load_kubeconfig().server == "https://home.example"
 
 
@@ -55,7 +55,7 @@ def test_without_anything_the_users_own_file_counts(tmp_path: Path, monkeypatch:
         "{current-context: x, contexts: {}, clusters: 1, users: []}",
     ],
 )
-def test_a_file_that_is_no_kubeconfig_is_named(tmp_path: Path, content: str) -> None:
+def test_an_error_names_the_file_that_is_not_a_kubeconfig(tmp_path: Path, content: str) -> None:
     path = tmp_path / "broken"
     path.write_text(content)
     with pytest.raises(ClientConfigError, match=r"broken does not say where .*--kubeconfig"):
@@ -63,25 +63,25 @@ def test_a_file_that_is_no_kubeconfig_is_named(tmp_path: Path, content: str) -> 
 
 
 @pytest.mark.parametrize("server", ["https://[::1", "", "nonsense", "https://", "ftp://x"])
-def test_a_server_without_an_address_is_named(tmp_path: Path, server: str) -> None:
+def test_a_server_without_an_address_is_an_error(tmp_path: Path, server: str) -> None:
     with pytest.raises(ClientConfigError, match="does not say where"):
-        load_kubeconfig(kubeconfig(tmp_path, server))
+        load_kubeconfig(write_kubeconfig(tmp_path, server))
 
 
-def test_a_missing_file_and_a_missing_context_are_named(tmp_path: Path) -> None:
+def test_an_error_names_the_missing_file_or_context(tmp_path: Path) -> None:
     with pytest.raises(ClientConfigError, match="nowhere does not say"):
         load_kubeconfig(tmp_path / "nowhere")
     with pytest.raises(ClientConfigError, match="context elsewhere, does not say"):
-        load_kubeconfig(kubeconfig(tmp_path, "https://one.example"), "elsewhere")
+        load_kubeconfig(write_kubeconfig(tmp_path, "https://one.example"), "elsewhere")
 
 
-def test_outside_a_cluster_there_is_no_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outside_a_pod_there_is_no_in_cluster_config(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(ClientConfigError, match="this is not a pod"):
         load_in_cluster_config()
 
 
-def test_in_a_pod_its_account_counts_and_a_new_token_is_taken_up(
+def test_in_a_pod_the_service_account_is_used_and_its_token_is_reloaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token, authority = tmp_path / "token", tmp_path / "ca.crt"
@@ -105,7 +105,7 @@ def test_in_a_pod_its_account_counts_and_a_new_token_is_taken_up(
 
 
 def _expire(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let it be later than any token lasts."""
+    """Set the clock to a time when every token has expired."""
 
     class Later(dt.datetime):
         @classmethod
@@ -117,9 +117,9 @@ def _expire(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("token", ["a\nb", "ä", "a\x00"])
-def test_a_token_that_no_header_may_have_is_not_shown(tmp_path: Path, token: str) -> None:
+def test_an_error_does_not_show_a_token_that_is_invalid_in_a_header(tmp_path: Path, token: str) -> None:
     with raw_server() as server:
-        config = load_kubeconfig(kubeconfig(tmp_path, f"http://127.0.0.1:{server.port}", token=token))
+        config = load_kubeconfig(write_kubeconfig(tmp_path, f"http://127.0.0.1:{server.port}", token=token))
     with pytest.raises(ApiError) as caught:
         ApiClient(config).get("/api", {})
     assert str(caught.value) == "the token has characters that no header may have"
@@ -130,17 +130,17 @@ PROXY = "http://127.0.0.1:1"
 
 
 @pytest.mark.parametrize("name", ["http_proxy", "https_proxy", "all_proxy", "HTTPS_PROXY", "HTTP_PROXY"])
-def test_no_proxy_of_the_environment_is_used_for_this_machine(
+def test_a_proxy_of_the_environment_is_not_used_for_localhost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setenv(name, PROXY)
-    with raw_server([whole(b"{}")]) as server:
-        answer = ApiClient(connected(server, tmp_path)).get("/api", {})
-    assert (answer.status, answer.body) == (200, b"{}")
+    with raw_server([full_response(b"{}")]) as server:
+        response = ApiClient(load_config(server, tmp_path)).get("/api", {})
+    assert (response.status, response.body) == (200, b"{}")
 
 
 @pytest.mark.parametrize(
-    ("server", "through"),
+    ("server", "uses_proxy"),
     [
         ("https://one.example", True),
         ("https://localhost:6443", False),
@@ -148,19 +148,19 @@ def test_no_proxy_of_the_environment_is_used_for_this_machine(
         ("https://127.9.9.9", False),
     ],
 )
-def test_a_proxy_of_the_environment_is_used_for_others(
+def test_a_proxy_of_the_environment_is_used_for_other_hosts(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     server: str,
-    through: bool,  # noqa: FBT001  # a row of the table
+    uses_proxy: bool,  # noqa: FBT001  # a row of the table
 ) -> None:
     monkeypatch.setenv("https_proxy", PROXY)
-    pool = load_kubeconfig(kubeconfig(tmp_path, server)).pool
-    assert isinstance(pool, urllib3.ProxyManager) is through
+    pool = load_kubeconfig(write_kubeconfig(tmp_path, server)).pool
+    assert isinstance(pool, urllib3.ProxyManager) is uses_proxy
 
 
-def test_a_proxy_that_the_kubeconfig_names_is_meant(tmp_path: Path) -> None:
-    path = kubeconfig(tmp_path, "https://localhost:6443")
+def test_a_proxy_of_the_kubeconfig_is_always_used(tmp_path: Path) -> None:
+    path = write_kubeconfig(tmp_path, "https://localhost:6443")
     path.write_text(path.read_text().replace('"server":', '"proxy-url": "http://127.0.0.1:1", "server":'))
     connection = load_kubeconfig(path)
     assert isinstance(connection.pool, urllib3.ProxyManager)

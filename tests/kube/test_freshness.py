@@ -1,160 +1,172 @@
-"""How old a view is, who confirms it, and what follows where nobody does."""
+"""The age of a watched store: the evidence that confirms it, and the restarts where evidence is missing."""
 
 import pytest
 
-from tests.kube.scripted_server import SILENCE, Following, bookmark, follow, listed, restarted, row, thing, told
+from tests.kube.scripted_server import (
+    SILENCE,
+    ReflectorRun,
+    bookmark,
+    count_restarts,
+    create_reflector,
+    event_line,
+    list_page,
+    record,
+    thing,
+)
 from webhook.kube.api_errors import ApiError, ApiErrorReason
 from webhook.kube.resource_codec import Bookmark, Deleted, Replaced
 
 
-def test_a_view_is_as_old_as_the_beginning_of_its_list() -> None:
-    f = follow(listed(7), [SILENCE], at=7)
-    begun = f.clock.time
+def test_the_age_counts_from_the_start_of_the_list() -> None:
+    f = create_reflector(list_page(7), [SILENCE], current_revision=7)
+    started_at = f.clock.time
     f.next()
-    f.until(3)
-    assert f.reflector.get_status().age == pytest.approx(f.clock.time - begun)
+    f.collect_for(3)
+    assert f.reflector.get_status().age == pytest.approx(f.clock.time - started_at)
 
 
-def test_an_answer_that_takes_long_says_how_it_was_when_it_was_asked() -> None:
-    f = follow(listed(7), [SILENCE], at=7)
-    f.server.slow = 5.0
-    begun = f.clock.time
+def test_the_age_counts_from_the_start_of_a_slow_request() -> None:
+    f = create_reflector(list_page(7), [SILENCE], current_revision=7)
+    f.server.latency_seconds = 5.0
+    started_at = f.clock.time
     f.next()
-    next(f.run)
-    assert f.reflector.get_status().age == pytest.approx(f.clock.time - begun)
-    f.until(15)
-    asked = f.clock.time
-    while f.server.questions < 2:
-        asked = f.clock.time
-        next(f.run)
+    next(f.events)
+    assert f.reflector.get_status().age == pytest.approx(f.clock.time - started_at)
+    f.collect_for(15)
+    requested_at = f.clock.time
+    while f.server.revision_requests < 2:
+        requested_at = f.clock.time
+        next(f.events)
     age = f.reflector.get_status().age
     assert age is not None
-    assert age >= f.clock.time - asked - 0.25 >= 4.5
+    assert age >= f.clock.time - requested_at - 0.25 >= 4.5
 
 
-def test_an_idle_cluster_is_current_although_the_watch_is_silent() -> None:
-    f = follow(listed(7), [SILENCE], at=7)
+def test_an_idle_cluster_is_current_during_a_silent_watch() -> None:
+    f = create_reflector(list_page(7), [SILENCE], current_revision=7)
     f.next()
-    f.until(300)
-    now = f.reflector.get_status()
-    assert now.age is not None
-    assert now.age < 16
-    assert now.stale is None
-    assert restarted(f) == {}
-    assert f.server.questions == 20
+    f.collect_for(300)
+    status = f.reflector.get_status()
+    assert status.age is not None
+    assert status.age < 16
+    assert status.stale is None
+    assert count_restarts(f) == {}
+    assert f.server.revision_requests == 20
 
 
-def test_an_idle_resource_in_a_busy_cluster_is_current_once_a_bookmark_has_come() -> None:
-    f = follow(listed(7), [SILENCE], at=7)
+def test_an_idle_resource_in_a_busy_cluster_is_current_after_a_bookmark() -> None:
+    f = create_reflector(list_page(7), [SILENCE], current_revision=7)
     f.next()
-    f.until(15)
-    f.server.at = 50
-    f.until(16)
+    f.collect_for(15)
+    f.server.current_revision = 50
+    f.collect_for(16)
     age = f.reflector.get_status().age
     assert age is not None
     assert age > 15
-    f.server.streams[0].goes_on(bookmark(50), SILENCE)
-    f.until(1)
+    f.server.streams[0].replace_script(bookmark(50), SILENCE)
+    f.collect_for(1)
     age = f.reflector.get_status().age
     assert age is not None
     assert age < 3
 
 
-def test_a_watch_that_does_not_get_to_where_the_cluster_is_is_replaced_by_a_short_one() -> None:
-    f = follow(listed(7), [SILENCE], [bookmark(99)], [SILENCE], at=99)
+def test_a_watch_that_does_not_reach_the_current_revision_is_replaced_by_a_short_watch() -> None:
+    f = create_reflector(list_page(7), [SILENCE], [bookmark(99)], [SILENCE], current_revision=99)
     f.next()
-    assert f.until(95) == [Bookmark(99)]
-    assert [query.get("timeoutSeconds") for query in f.server.asked] == [None, "360", "10", "360"]
-    assert [query.get("resourceVersion") for query in f.server.asked] == [None, "7", "7", "99"]
-    assert restarted(f) == {ApiErrorReason.SILENT: 1, ApiErrorReason.ENDED: 1}
+    assert f.collect_for(95) == [Bookmark(99)]
+    assert [query.get("timeoutSeconds") for query in f.server.queries] == [None, "360", "10", "360"]
+    assert [query.get("resourceVersion") for query in f.server.queries] == [None, "7", "7", "99"]
+    assert count_restarts(f) == {ApiErrorReason.SILENT: 1, ApiErrorReason.ENDED: 1}
     assert f.reflector.get_status().stale is None
 
 
-def test_whoever_is_in_a_hurry_knows_within_seconds_how_the_cluster_is() -> None:
-    f = follow(listed(7), [SILENCE], [bookmark(50), SILENCE], [SILENCE], at=7)
+def test_a_progress_request_confirms_the_store_within_seconds() -> None:
+    f = create_reflector(list_page(7), [SILENCE], [bookmark(50), SILENCE], [SILENCE], current_revision=7)
     f.next()
-    f.server.at = 50
+    f.server.current_revision = 50
     f.reflector.request_progress()
-    assert f.until(3) == [Bookmark(50)]
-    assert [query.get("timeoutSeconds") for query in f.server.asked] == [None, "360", "4"]
+    assert f.collect_for(3) == [Bookmark(50)]
+    assert [query.get("timeoutSeconds") for query in f.server.queries] == [None, "360", "4"]
     assert f.server.streams[0].closed
-    assert f.server.questions == 1
+    assert f.server.revision_requests == 1
     age = f.reflector.get_status().age
     assert age is not None
     assert age < 3
-    assert restarted(f) == {}
+    assert count_restarts(f) == {}
 
 
-def test_what_a_dead_connection_kept_back_comes_with_the_next_watch() -> None:
-    f = follow(listed(7), [SILENCE], [told("DELETED", thing("a", 8)), bookmark(99), SILENCE], at=99)
+def test_the_next_watch_delivers_the_events_that_a_dead_connection_lost() -> None:
+    f = create_reflector(
+        list_page(7), [SILENCE], [event_line("DELETED", thing("a", 8)), bookmark(99), SILENCE], current_revision=99
+    )
     f.next()
-    assert f.until(95) == [Deleted(row("a", 8), 8), Bookmark(99)]
+    assert f.collect_for(95) == [Deleted(record("a", 8), 8), Bookmark(99)]
 
 
-def test_bookmarks_that_stay_behind_do_not_pass_for_news() -> None:
-    """An API server whose watch cache hangs goes on to send the bookmark it has."""
-    f = follow(listed(7), listed(99), at=99)
-    f.server.otherwise = [bookmark(8), SILENCE]
+def test_old_bookmarks_do_not_confirm_the_store() -> None:
+    """Simulate an API server whose watch cache hangs: it continues to send its old bookmark."""
+    f = create_reflector(list_page(7), list_page(99), current_revision=99)
+    f.server.default_stream = [bookmark(8), SILENCE]
     f.next()
-    assert Replaced([], 99) not in f.until(290)
-    f.server.at = 99
-    assert Replaced([], 99) in f.until(20)
+    assert Replaced([], 99) not in f.collect_for(290)
+    f.server.current_revision = 99
+    assert Replaced([], 99) in f.collect_for(20)
     assert f.reflector.get_status().revision == 99
-    assert restarted(f)[ApiErrorReason.BEHIND] == 1
-    assert restarted(f)[ApiErrorReason.SILENT] >= 2
+    assert count_restarts(f)[ApiErrorReason.BEHIND] == 1
+    assert count_restarts(f)[ApiErrorReason.SILENT] >= 2
 
 
-def test_a_view_that_nobody_can_confirm_grows_old_and_says_why() -> None:
-    f = follow(listed(7), [SILENCE], [SILENCE], at=7)
+def test_an_unconfirmed_store_becomes_stale_and_reports_the_reason() -> None:
+    f = create_reflector(list_page(7), [SILENCE], [SILENCE], current_revision=7)
     f.next()
-    f.server.at = 7
-    f.until(1)
-    f.server.at = ApiError(ApiErrorReason.TIMEOUT, "no answer within 10 s")
-    f.until(130)
-    now = f.reflector.get_status()
-    assert now.stale is not None
-    assert now.stale.startswith("things: not known to be current for 13")
-    assert now.stale.endswith("; last trouble (timeout): no answer within 10 s")
-    assert restarted(f) == {}
+    f.server.current_revision = 7
+    f.collect_for(1)
+    f.server.current_revision = ApiError(ApiErrorReason.TIMEOUT, "no answer within 10 s")
+    f.collect_for(130)
+    status = f.reflector.get_status()
+    assert status.stale is not None
+    assert status.stale.startswith("things: not known to be current for 13")
+    assert status.stale.endswith("; last trouble (timeout): no answer within 10 s")
+    assert count_restarts(f) == {}
 
 
-def test_a_process_that_was_frozen_is_old_when_it_wakes_until_it_has_asked() -> None:
-    f = follow(listed(7), [SILENCE], at=7)
+def test_a_resumed_process_is_stale_until_its_first_request() -> None:
+    f = create_reflector(list_page(7), [SILENCE], current_revision=7)
     f.next()
-    f.until(1)
+    f.collect_for(1)
     f.clock.time += 3600
     assert f.reflector.get_status().stale is not None
-    next(f.run)
+    next(f.events)
     assert f.reflector.get_status().stale is None
 
 
-def _frozen_with_a_question_open() -> Following:
-    """A process that sleeps for minutes while it waits for a bookmark."""
-    f = follow(listed(7), [SILENCE], [bookmark(99)], [SILENCE], at=99)
+def _freeze_during_revision_request() -> ReflectorRun:
+    """Return a reflector whose process slept for minutes while it waited for a bookmark."""
+    f = create_reflector(list_page(7), [SILENCE], [bookmark(99)], [SILENCE], current_revision=99)
     f.next()
-    f.until(20)
+    f.collect_for(20)
     f.clock.time += 320
     return f
 
 
-def test_what_came_while_a_process_was_frozen_is_read_before_anything_is_doubted() -> None:
-    f = _frozen_with_a_question_open()
-    f.server.streams[0].goes_on(bookmark(99), SILENCE)
-    assert f.until(1) == [Bookmark(99)]
-    assert restarted(f) == {}
+def test_a_resumed_process_reads_received_events_before_it_restarts_the_watch() -> None:
+    f = _freeze_during_revision_request()
+    f.server.streams[0].replace_script(bookmark(99), SILENCE)
+    assert f.collect_for(1) == [Bookmark(99)]
+    assert count_restarts(f) == {}
     assert f.reflector.get_status().stale is None
 
 
-def test_a_process_that_was_frozen_watches_anew_before_it_lists_anew() -> None:
-    f = _frozen_with_a_question_open()
-    assert f.until(20) == [Bookmark(99)]
-    assert restarted(f) == {ApiErrorReason.SILENT: 1, ApiErrorReason.ENDED: 1}
+def test_a_resumed_process_restarts_the_watch_before_it_relists() -> None:
+    f = _freeze_during_revision_request()
+    assert f.collect_for(20) == [Bookmark(99)]
+    assert count_restarts(f) == {ApiErrorReason.SILENT: 1, ApiErrorReason.ENDED: 1}
     assert f.reflector.get_status().lists == 1
 
 
-def test_a_clock_that_jumps_back_makes_nothing_younger_than_now() -> None:
-    f = follow(listed(7), [SILENCE], at=7)
+def test_the_age_is_never_negative_after_the_clock_jumps_back() -> None:
+    f = create_reflector(list_page(7), [SILENCE], current_revision=7)
     f.next()
-    f.until(1)
+    f.collect_for(1)
     f.clock.time -= 500
     assert f.reflector.get_status().age == 0

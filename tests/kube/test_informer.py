@@ -1,4 +1,4 @@
-"""The thread that follows: it starts, feeds the view, says how it goes, and stops at once."""
+"""The thread of an informer: it starts, fills the store, reports its status, and stops at once."""
 
 import time
 from collections.abc import Callable
@@ -7,9 +7,9 @@ from threading import enumerate as threads
 
 import pytest
 
-from tests.kube.kubeconfig import connected
-from tests.kube.raw_server import HEAD, RawServer, chunk, raw_server, whole
-from tests.kube.scripted_server import listed, thing, told
+from tests.kube.kubeconfig import load_config
+from tests.kube.raw_server import HEAD, RawServer, chunk, full_response, raw_server
+from tests.kube.scripted_server import event_line, list_page, thing
 from webhook.kube.api_errors import ApiErrorReason
 from webhook.kube.informer import Informer
 from webhook.kube.resource_codec import Changed, WatchEvent
@@ -18,86 +18,88 @@ from webhook.state.informers.cluster_informers import ClusterInformers
 from webhook.state.informers.named_stores import NAMESPACE_CODEC, NamespaceRecord, NamespaceStore
 
 
-def until(is_so: Callable[[], bool]) -> None:
-    """Wait until it is so, for a while."""
+def wait_until(is_met: Callable[[], bool]) -> None:
+    """Wait until a condition is met, for 10 s at most."""
     deadline = time.monotonic() + 10
-    while not is_so():
+    while not is_met():
         assert time.monotonic() < deadline
         time.sleep(0.005)
 
 
-def following(server: RawServer, folder: Path, view: NamespaceStore) -> Informer[Namespace, NamespaceRecord]:
-    """A follower of its namespaces."""
-    return Informer(NAMESPACE_CODEC, connected(server, folder), view.apply, view.__len__)
+def create_informer(server: RawServer, folder: Path, store: NamespaceStore) -> Informer[Namespace, NamespaceRecord]:
+    """Return an informer of the namespaces of a server."""
+    return Informer(NAMESPACE_CODEC, load_config(server, folder), store.apply, store.__len__)
 
 
-def test_it_feeds_the_view_says_how_it_goes_and_stops_within_a_second(tmp_path: Path) -> None:
-    view = NamespaceStore()
+def test_an_informer_fills_the_store_reports_its_status_and_stops_within_a_second(tmp_path: Path) -> None:
+    store = NamespaceStore()
     with raw_server([]) as server:
-        server.plays = [
-            [whole(listed(7, thing("a", 3)).body)],
-            [HEAD, chunk(told("ADDED", thing("b", 8))), server.stall],
+        server.responses = [
+            [full_response(list_page(7, thing("a", 3)).body)],
+            [HEAD, chunk(event_line("ADDED", thing("b", 8))), server.stall],
         ]
-        follower = following(server, tmp_path, view)
-        assert follower.get_status().stale == "namespaces: not listed yet"
-        follower.start()
-        until(lambda: view.revision == 8)
-        now = follower.get_status()
-        assert (now.name, now.objects, now.revision, now.stale, now.lists, now.crash) == (
+        informer = create_informer(server, tmp_path, store)
+        assert informer.get_status().stale == "namespaces: not listed yet"
+        informer.start()
+        wait_until(lambda: store.revision == 8)
+        status = informer.get_status()
+        assert (status.name, status.objects, status.revision, status.stale, status.lists, status.crash) == (
             "namespaces", 2, 8, None, 1, None,
         )  # fmt: skip
-        assert now.age is not None
-        assert now.age < 5
-        begun = time.monotonic()
-        follower.stop()
-        assert time.monotonic() - begun < 1
+        assert status.age is not None
+        assert status.age < 5
+        started_at = time.monotonic()
+        informer.stop()
+        assert time.monotonic() - started_at < 1
     assert not any(thread.name in ("watch-namespaces", "watch-stream") for thread in threads())
 
 
-def test_it_stops_at_once_while_it_waits_to_try_again(tmp_path: Path) -> None:
+def test_an_informer_stops_at_once_while_it_waits_for_a_retry(tmp_path: Path) -> None:
     with raw_server() as server:
-        follower = following(server, tmp_path, NamespaceStore())
-    follower.start()
-    until(lambda: follower.get_status().restarts.get(ApiErrorReason.UNREACHABLE, 0) >= 1)
-    stale = follower.get_status().stale
+        informer = create_informer(server, tmp_path, NamespaceStore())
+    informer.start()
+    wait_until(lambda: informer.get_status().restarts.get(ApiErrorReason.UNREACHABLE, 0) >= 1)
+    stale = informer.get_status().stale
     assert stale is not None
     assert "last trouble (unreachable): the API server cannot be reached" in stale
-    begun = time.monotonic()
-    follower.stop()
-    assert time.monotonic() - begun < 1
+    started_at = time.monotonic()
+    informer.stop()
+    assert time.monotonic() - started_at < 1
 
 
-def test_it_stops_within_a_second_while_the_server_does_not_answer(tmp_path: Path) -> None:
+def test_informers_stop_within_a_second_while_the_server_does_not_answer(tmp_path: Path) -> None:
     with raw_server([]) as server:
-        server.plays = [[server.stall]] * 3
-        watch = ClusterInformers(connected(server, tmp_path))
-        watch.start()
-        until(lambda: len(server.requests) == 3)
-        begun = time.monotonic()
-        watch.stop()
-        assert time.monotonic() - begun < 1.5
-        assert {followed.name for followed in watch.list_statuses()} == {"pods", "namespaces", "nodes"}
+        server.responses = [[server.stall]] * 3
+        informers = ClusterInformers(load_config(server, tmp_path))
+        informers.start()
+        wait_until(lambda: len(server.requests) == 3)
+        started_at = time.monotonic()
+        informers.stop()
+        assert time.monotonic() - started_at < 1.5
+        assert {status.name for status in informers.list_statuses()} == {"pods", "namespaces", "nodes"}
 
 
-def test_a_fault_of_our_own_is_told_and_followed_by_a_new_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_is_reported_and_followed_by_a_new_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("webhook.kube.informer._RESTART_DELAY_SECONDS", 0.0)
-    view = NamespaceStore()
+    store = NamespaceStore()
 
     def apply(event: WatchEvent[NamespaceRecord]) -> None:
         if isinstance(event, Changed):
             raise ZeroDivisionError("oops")
-        view.apply(event)
+        store.apply(event)
 
     with raw_server([]) as server:
-        server.plays = [
-            [whole(listed(7).body)],
-            [HEAD, chunk(told("ADDED", thing("b", 8))), server.stall],
-            [whole(listed(9, thing("b", 8)).body)],
+        server.responses = [
+            [full_response(list_page(7).body)],
+            [HEAD, chunk(event_line("ADDED", thing("b", 8))), server.stall],
+            [full_response(list_page(9, thing("b", 8)).body)],
             [HEAD, server.stall],
         ]
-        follower = Informer(NAMESPACE_CODEC, connected(server, tmp_path), apply, view.__len__)
-        follower.start()
-        until(lambda: view.revision == 9)
-        until(lambda: follower.get_status().lists == 2)
-        assert follower.get_status().crash == "ZeroDivisionError: oops"
-        follower.stop()
+        informer = Informer(NAMESPACE_CODEC, load_config(server, tmp_path), apply, store.__len__)
+        informer.start()
+        wait_until(lambda: store.revision == 9)
+        wait_until(lambda: informer.get_status().lists == 2)
+        assert informer.get_status().crash == "ZeroDivisionError: oops"
+        informer.stop()

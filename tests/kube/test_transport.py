@@ -1,4 +1,4 @@
-"""Lines out of chunks, none longer than the bound."""
+"""Lines out of chunks, none longer than the limit."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from webhook.kube.api_errors import ApiError
 from webhook.kube.transport import LineSplitter
 
 
-def test_a_line_may_be_as_long_as_the_bound_and_no_longer() -> None:
+def test_a_line_may_be_as_long_as_the_limit_and_no_longer() -> None:
     assert list(LineSplitter(4).feed(b"abcd\n\n \nef\n")) == [b"abcd", b"ef"]
     with pytest.raises(ApiError, match="more than 4 bytes"):
         list(LineSplitter(4).feed(b"abcde"))

@@ -1,4 +1,4 @@
-"""Questions for the oracles: random and adversarial texts, one JSON line each.
+"""Random and adversarial inputs for the oracles, one JSON line each.
 
 `python -m tests.oracle.questions texts 200000 --seed 7 | go run ./quantity`, likewise `tokens`, `sums` and `names`.
 """
@@ -52,40 +52,40 @@ _EXPONENT = re.compile(r"[eE][+-]?([0-9]+)\W*$")
 Ask = Callable[[random.Random], dict[str, str]]
 
 
-def _digits(rng: random.Random, most: int) -> str:
-    """Digits: nines, a power of ten, an edge, or any."""
-    length = rng.randint(0, most)
+def _digits(rng: random.Random, max_length: int) -> str:
+    """Return digits: nines, a power of ten, an edge case, or random digits."""
+    length = rng.randint(0, max_length)
     return rng.choice(
         ["9" * length, "1" + "0" * length, rng.choice(_EDGES), "".join(rng.choices("0123456789", k=length))]
     ) + rng.choice(["", "", "", "0", "000"])
 
 
 def _number(rng: random.Random) -> str:
-    """A sign, zeros, digits, and perhaps a fraction."""
+    """Return a sign, zeros, digits, and in some cases a fraction."""
     whole = rng.choice(["", "", "+", "-"]) + rng.choice(["", "", "0", "000"]) + _digits(rng, 22)
     return whole + rng.choice(["", "", ".", f".{rng.choice(['', '0' * 9])}{_digits(rng, 14)}"])
 
 
 def _suffix(rng: random.Random) -> str:
-    """A suffix, an exponent, or neither."""
+    """Return a suffix, an exponent, or neither."""
     power = rng.randint(0, rng.choice([9, 25, _LARGEST_EXPONENT]))
     exponent = f"{rng.choice('eE')}{rng.choice(['', '+', '-'])}{rng.choice(['', '00'])}{power}"
     return rng.choice([rng.choice(_SUFFIXES), rng.choice(_SUFFIXES), exponent, rng.choice(_NO_SUFFIXES)])
 
 
-def _mutated(rng: random.Random, text: str, alphabet: str) -> str:
-    """A text with up to three characters put in, taken out or changed."""
+def _mutate(rng: random.Random, text: str, alphabet: str) -> str:
+    """Return the text with up to three characters inserted, removed or changed."""
     characters = list(text)
     for _ in range(rng.randint(0, 3)):
-        place = rng.randint(0, len(characters))
-        characters[place : place + rng.randint(0, 1)] = rng.choice(["", rng.choice(alphabet)])
+        position = rng.randint(0, len(characters))
+        characters[position : position + rng.randint(0, 1)] = rng.choice(["", rng.choice(alphabet)])
     return "".join(characters)
 
 
 def _text(rng: random.Random) -> str:
-    """A text that Go answers in our lifetime."""
+    """Return a text that Go parses in a short time."""
     text = _number(rng) + _suffix(rng)
-    text = text if rng.randint(0, 3) else _mutated(rng, text, _IN_TEXTS)
+    text = text if rng.randint(0, 3) else _mutate(rng, text, _IN_TEXTS)
     exponent = _EXPONENT.search(text)
     return "3" if exponent and int(exponent[1]) > _LARGEST_EXPONENT else text
 
@@ -109,10 +109,10 @@ def _sums(rng: random.Random) -> dict[str, str]:
 
 def _names(rng: random.Random) -> dict[str, str]:
     domain = "".join(rng.choices("ab0-.", weights=[40, 40, 10, 3, 3], k=rng.choice([0, 1, 3, 63, 244, 245, 253, 254])))
-    made = (
+    generated = (
         f"{domain}/{''.join(rng.choices('aZ0-_.', weights=[40, 40, 10, 2, 2, 2], k=rng.choice([0, 1, 5, 62, 63, 64])))}"
     )
-    return {"name": _mutated(rng, rng.choice([rng.choice(_NAMES), made]), _IN_NAMES)}
+    return {"name": _mutate(rng, rng.choice([rng.choice(_NAMES), generated]), _IN_NAMES)}
 
 
 _KINDS: dict[str, Ask] = {"texts": _texts, "tokens": _tokens, "sums": _sums, "names": _names}
@@ -124,10 +124,10 @@ def main() -> None:
     parser.add_argument("kind", choices=sorted(_KINDS))
     parser.add_argument("count", type=int)
     parser.add_argument("--seed", type=int, default=0)
-    asked = parser.parse_args()
-    rng = random.Random(asked.seed)  # noqa: S311 - repeatable, not secret
-    for _ in range(asked.count):
-        sys.stdout.write(json.dumps(_KINDS[asked.kind](rng)) + "\n")
+    arguments = parser.parse_args()
+    rng = random.Random(arguments.seed)  # noqa: S311 - repeatable, not secret
+    for _ in range(arguments.count):
+        sys.stdout.write(json.dumps(_KINDS[arguments.kind](rng)) + "\n")
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ def _objects() -> dict[str, list[Object]]:
     node: Object = {"metadata": {"name": "n1", "uid": "uid-n1", "resourceVersion": "5"}}
     node |= {"status": {"allocatable": {_GPU: "8", "cpu": "64", "memory": "256Gi", "pods": "110"}}}
     namespace: Object = {"metadata": {"name": "team-a", "uid": "uid-team-a", "resourceVersion": "3"}}
-    return {"pods": [_pod("holds", 6, nodeName="n1"), _pod("waits", 3)], "namespaces": [namespace], "nodes": [node]}
+    return {"pods": [_pod("uses", 6, nodeName="n1"), _pod("waits", 3)], "namespaces": [namespace], "nodes": [node]}
 
 
 def _review() -> bytes:
@@ -80,21 +80,21 @@ def _review() -> bytes:
 
 
 @contextmanager
-def _setting() -> Iterator[tuple[Cluster, Path, Telemetry]]:
+def _run_environment() -> Iterator[tuple[Cluster, Path, Telemetry]]:
     """Yield a cluster, a folder with its kubeconfig and a policy file, and a log."""
     with (
         tempfile.TemporaryDirectory() as folder,
         run_cluster(**_objects()) as cluster,
-        start_telemetry("error") as voice,
+        start_telemetry("error") as telemetry,
     ):
         write_kubeconfig(cluster, Path(folder))
         (Path(folder) / "policy.yaml").write_text(_POLICY % 16, "utf-8")
-        yield cluster, Path(folder), voice
+        yield cluster, Path(folder), telemetry
 
 
 def run_create() -> list[str]:
-    """Admit one pod over WSGI, under a cap whose ledger is kept in the cluster, and write the log line."""
-    with _setting() as (cluster, folder, voice):
+    """Admit one pod over WSGI, under a cap whose ledger is stored in the cluster, and write the log line."""
+    with _run_environment() as (cluster, folder, telemetry):
         flags: Object = {
             "policies": [str(folder / "policy.yaml")],
             "cluster": "kubeconfig",
@@ -103,13 +103,13 @@ def run_create() -> list[str]:
             "in_flight_bound": "100ms",
         }
         settings = load_settings(flags, {})
-        policies = PolicyReloader(settings.policies, voice)
-        caps = CapMetrics(voice.metrics.registry, voice.log)
-        parts = create_cluster_gate(settings, policies, voice, caps)
-        app = create_app(parts.admit, RequestLog(voice.log, voice.metrics))
+        policies = PolicyReloader(settings.policies, telemetry)
+        caps = CapMetrics(telemetry.metrics.registry, telemetry.log)
+        parts = create_cluster_gate(settings, policies, telemetry, caps)
+        app = create_app(parts.admit, RequestLog(telemetry.log, telemetry.metrics))
         with parts.run_background():
             if not cluster.has_active_ledger.wait(_WAIT_SECONDS):
-                raise TimeoutError("the gate did not make its ledger in time")
+                raise TimeoutError("the gate did not create its ledger in time")
             body = _review()
             environ = {
                 "REQUEST_METHOD": "POST",
@@ -130,22 +130,22 @@ def run_create() -> list[str]:
 
 def run_predict() -> list[str]:
     """Predict a pending pod of the cluster, by the command line."""
-    with _setting() as (_, folder, _voice):
+    with _run_environment() as (_, folder, _voice):
         import_module("webhook.cli.predict.command")
         arguments = ["predict", "pod/waits", "--namespace", "team-a", "--kubeconfig", str(folder / "kubeconfig")]
         with redirect_stdout(io.StringIO()) as printed, record_modules() as modules:
             code = root.main(arguments, standalone_mode=False)
         if code != EXIT_FINDINGS or "waits" not in printed.getvalue():
-            raise RuntimeError(f"another prediction than expected ({code}): {printed.getvalue()}")
+            raise RuntimeError(f"unexpected prediction ({code}): {printed.getvalue()}")
     return modules
 
 
 def run_policy_edit() -> list[str]:
     """Read an edited policy file, make it the active policy, and index it for reviews."""
-    with _setting() as (_, folder, voice):
+    with _run_environment() as (_, folder, telemetry):
         path = folder / "policy.yaml"
         path.write_text(SHIPPED_POLICIES.joinpath("default.yaml").read_text("utf-8") + "---\n" + _POLICY % 16, "utf-8")
-        policies = PolicyReloader([path], voice)
+        policies = PolicyReloader([path], telemetry)
         gate = Gate(
             policies=policies.store.get_policies,
             namespaces=UnknownNamespaces(),
@@ -158,15 +158,15 @@ def run_policy_edit() -> list[str]:
             status = policies.store.reload()
             gate.get_active_caps()
         if status.generation != 2:  # the first is the one at the start
-            raise RuntimeError(f"the edit was not taken: {status}")
+            raise RuntimeError(f"the edit was not loaded: {status}")
     return modules
 
 
 class _Raise:
-    """A transition that stores a ledger with another limit."""
+    """A transition that stores a ledger with a new limit."""
 
     def __call__(self, _: Ledger | None) -> TransitionResult[None]:
-        """Store a limit of 4."""
+        """Return a ledger with a limit of 4."""
         return TransitionResult(None, Ledger(Amounts({_GPU: 4})))
 
     def is_stored_in(self, ledger: Ledger) -> bool:
@@ -176,10 +176,10 @@ class _Raise:
 
 def run_ledger_write() -> list[str]:
     """Write one ledger to the cluster by compare-and-swap."""
-    with _setting() as (cluster, folder, voice):
+    with _run_environment() as (cluster, folder, telemetry):
         flags: Object = {"cluster": "kubeconfig", "kubeconfig": str(folder / "kubeconfig"), "ledgers": "kubernetes"}
         settings = load_settings(flags, {})
-        caps = CapMetrics(voice.metrics.registry, voice.log)
+        caps = CapMetrics(telemetry.metrics.registry, telemetry.log)
         ledgers = _create_ledgers(load_client_config(settings), settings, caps)
         with record_modules() as modules:
             ledgers.transact(LedgerKey("cap", "team-a"), _Raise(), time.monotonic() + _WAIT_SECONDS)

@@ -1,1 +1,1 @@
-"""What policy files say, what is wrong with them, and whom they are for."""
+"""Tests of policy files: parsing, lint, matching and the store."""

@@ -1,24 +1,24 @@
-"""Policy files on disk, as authors and the kubelet write them, and what a store makes of them."""
+"""Policy files on disk, as authors and the kubelet write them, and the rules of a store."""
 
 from datetime import UTC, datetime
 from pathlib import Path
 
 from webhook.policy.store import PolicyStore
 
-WAIT = 20.0
-"""Seconds until a change that was not seen counts as lost."""
+TIMEOUT_SECONDS = 20.0
+"""Seconds to wait for a change; a later one counts as lost."""
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def rule_text(name: str, resource: str = "") -> str:
-    """A ResourceRule of this name, over this resource or one of its own."""
+    """Return a ResourceRule of this name, for this resource or one of its own."""
     head = "apiVersion: tallygate.dev/v1alpha1\nkind: ResourceRule\n"
     return f"{head}metadata: {{name: {name}}}\nspec: {{resources: [{resource or f'{name}.example/x'}]}}\n"
 
 
-def mount(folder: Path, version: str, files: dict[str, str]) -> None:
-    """What the kubelet does with a ConfigMap: write a hidden folder, then rename a symlink over the old one.
+def mount_config_map(folder: Path, version: str, files: dict[str, str]) -> None:
+    """Mount a ConfigMap as the kubelet does: write a hidden folder, then rename a symlink over the old one.
 
     (kubernetes pkg/volume/util/atomic_writer.go, v1.36.)
     """
@@ -34,6 +34,6 @@ def mount(folder: Path, version: str, files: dict[str, str]) -> None:
             (folder / name).symlink_to(Path("..data") / name)
 
 
-def in_force(store: PolicyStore) -> list[str]:
-    """The names of the rules that a store goes by."""
+def list_rule_names(store: PolicyStore) -> list[str]:
+    """Return the names of the active rules of a store."""
     return [rule.name for rule in store.get_policies().rules]

@@ -12,10 +12,10 @@ _TYPES = {"object": "mapping", "array": "list", "string": "text", "number": "num
 
 _HEAD = """# Reference of policy files
 
-Every field of both kinds, as the [schema](../webhook/policy/schema.json) says it; this page is written from there.
-How to work with policies is told in [policies/README.md](../policies/README.md).
+Every field of both kinds, as the [schema](../webhook/policy/schema.json) describes it; this page is generated from it.
+[policies/README.md](../policies/README.md) is the guide to policies.
 
-A file holds any number of documents, divided by `---`; a folder any number of files `*.yaml`, `*.yml` and `*.json`.
+A file contains any number of documents, divided by `---`; a folder any number of files `*.yaml`, `*.yml` and `*.json`.
 A document of one kind looks like this:
 
 ```yaml
@@ -27,47 +27,47 @@ spec: {…}
 """
 
 
-def reference() -> str:
-    """The whole page."""
+def render_reference() -> str:
+    """Return the page."""
     definitions = load_json_schema()["$defs"]
     parts = [_HEAD]
     for kind in ("ResourceRule", "NamespaceCap"):
         parts.append(f"\n## {kind}\n\n{definitions[kind]['description']}\n")
-        parts.extend(fields(definitions[kind], "", definitions))
+        parts.extend(render_fields(definitions[kind], "", definitions))
     return "".join(parts) + _limits()
 
 
 def _limits() -> str:
     return (
-        "\n## Bounds of what is read\n\n"
+        "\n## Limits of the input\n\n"
         f"- a file: {text.MAX_FILE_BYTES:,} bytes, {text.MAX_LINES:,} lines, {text.MAX_NODES:,} values, "
         f"{text.LIMITS.depth} levels deep\n"
         f"- a document: {text.LIMITS.expanded:,} values when aliases are written out\n"
         f"- in all: {text.MAX_FILES:,} files, {text.MAX_TOTAL_BYTES:,} bytes, {text.MAX_DOCUMENTS:,} documents\n"
-        "\nWhat goes beyond is refused (TG302).\n"
+        "\nLarger input is rejected (TG302).\n"
     )
 
 
-def fields(part: dict[str, Any], path: str, definitions: dict[str, Any]) -> Iterator[str]:
-    """An entry for each field beneath a part of a schema, and for those beneath it."""
+def render_fields(part: dict[str, Any], path: str, definitions: dict[str, Any]) -> Iterator[str]:
+    """Yield an entry for each field of a part of a schema, at any depth."""
     for name, raw in part.get("properties", {}).items():
-        field = _resolved(raw, definitions)
+        field = _resolve(raw, definitions)
         below = f"{path}.{name}" if path else name
         yield _entry(below, field, required=name in part.get("required", []))
-        inner = _resolved(field.get("items", {}), definitions)
-        yield from fields(field, below, definitions)
-        yield from fields(inner, f"{below}[]", definitions)
+        inner = _resolve(field.get("items", {}), definitions)
+        yield from render_fields(field, below, definitions)
+        yield from render_fields(inner, f"{below}[]", definitions)
 
 
-def _resolved(part: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+def _resolve(part: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
     if "$ref" not in part:
         return part
-    return {**_resolved(definitions[part["$ref"].rpartition("/")[2]], definitions), **part}
+    return {**_resolve(definitions[part["$ref"].rpartition("/")[2]], definitions), **part}
 
 
 def _entry(path: str, field: dict[str, Any], *, required: bool) -> str:
     facts = [_type(field), "required" if required else f"default {_default(field)}"]
-    shown = [f"`{_written(each)}`" for each in field.get("examples", [])]
+    shown = [f"`{_format_value(each)}`" for each in field.get("examples", [])]
     example = f"\n\nExample: {', '.join(shown)}" if shown else ""
     return f"\n### `{path}`\n\n*{'; '.join(facts)}*\n\n{field['description']}{example}\n"
 
@@ -76,22 +76,22 @@ def _type(field: dict[str, Any]) -> str:
     if "const" in field:
         return f"`{field['const']}`"
     if "enum" in field:
-        return "one of " + ", ".join(f"`{_written(each)}`" for each in field["enum"])
+        return "one of " + ", ".join(f"`{_format_value(each)}`" for each in field["enum"])
     types = field["type"] if isinstance(field["type"], list) else [field["type"]]
     return " or ".join(_TYPES[each] for each in types)
 
 
 def _default(field: dict[str, Any]) -> str:
     default = field.get("default")
-    return "none" if default in (None, {}, [], "") else f"`{_written(default)}`"
+    return "none" if default in (None, {}, [], "") else f"`{_format_value(default)}`"
 
 
-def _written(value: Any) -> str:
-    """A value as YAML in flow style, without quotes where none are needed."""
+def _format_value(value: Any) -> str:
+    """Return a value as YAML in flow style, without unnecessary quotes."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {_written(each)}" for key, each in value.items()) + "}"
+        return "{" + ", ".join(f"{key}: {_format_value(each)}" for key, each in value.items()) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(_written(each) for each in value) + "]"
+        return "[" + ", ".join(_format_value(each) for each in value) + "]"
     if isinstance(value, str):
         return value if _is_bare(value) else json.dumps(value)
     return json.dumps(value)
@@ -102,4 +102,4 @@ def _is_bare(text: str) -> bool:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(reference())
+    sys.stdout.write(render_reference())

@@ -1,4 +1,4 @@
-"""Every case file says just what it announces: place, severity, code and words of each finding, in this order."""
+"""Every case file has its expected findings: position, severity, code and message of each, in order."""
 
 from pathlib import Path
 
@@ -15,43 +15,46 @@ def _title(path: Path) -> str:
     return path.stem
 
 
-def _told(findings: tuple[LintFinding, ...]) -> list[tuple[str, str, str, str]]:
+def _describe(findings: tuple[LintFinding, ...]) -> list[tuple[str, str, str, str]]:
     return [(f"{each.line}:{each.column}", str(each.severity), each.code, each.message) for each in findings]
 
 
-@pytest.mark.parametrize("path", cases.files("parse"), ids=_title)
-def test_parsing_finds(path: Path) -> None:
+@pytest.mark.parametrize("path", cases.list_files("parse"), ids=_title)
+def test_parsing_returns_the_expected_findings(path: Path) -> None:
     parsed = parse([(path.name, path.read_bytes())])
-    assert _told(parsed.findings) == cases.expected(path)
+    assert _describe(parsed.findings) == cases.read_expected_findings(path)
     assert {each.file for each in parsed.findings} <= {path.name}
 
 
-@pytest.mark.parametrize("path", cases.files("lint"), ids=_title)
-def test_lint_finds(path: Path) -> None:
+@pytest.mark.parametrize("path", cases.list_files("lint"), ids=_title)
+def test_lint_returns_the_expected_findings(path: Path) -> None:
     parsed = parse([(path.name, path.read_bytes())])
     assert parsed.findings == ()
-    assert _told(lint_policies(parsed.policies)) == cases.expected(path)
+    assert _describe(lint_policies(parsed.policies)) == cases.read_expected_findings(path)
 
 
-def test_every_place_is_where_the_text_at_fault_stands() -> None:
-    """A place is a line and column of the file that holds something, never an empty one."""
-    for path in (*cases.files("parse"), *cases.files("lint")):
+def test_every_position_points_to_text() -> None:
+    """Check that every line and column of a finding is inside a line of the file."""
+    for path in (*cases.list_files("parse"), *cases.list_files("lint")):
         lines = path.read_text(encoding="utf-8").splitlines()
-        for place, _, _, message in cases.expected(path):
-            line, column = map(int, place.split(":"))
-            assert lines[line - 1][column - 1 :].strip(), f"{path.name}:{place}: {message}"
+        for position, _, _, message in cases.read_expected_findings(path):
+            line, column = map(int, position.split(":"))
+            assert lines[line - 1][column - 1 :].strip(), f"{path.name}:{position}: {message}"
 
 
 def test_every_code_has_a_case() -> None:
-    announced = {
-        code for room in ("parse", "lint") for path in cases.files(room) for _, _, code, _ in cases.expected(path)
+    tested = {
+        code
+        for folder in ("parse", "lint")
+        for path in cases.list_files(folder)
+        for _, _, code, _ in cases.read_expected_findings(path)
     }
-    # What cannot be written down as a text file is in test_hostile and test_load.
+    # Input that is not a text file is in test_hostile and test_load.
     elsewhere = {"TG301", "TG302"}
-    assert announced | elsewhere == {code.number for code in CODES}
+    assert tested | elsewhere == {code.number for code in CODES}
 
 
-def test_codes_are_numbered_once_and_tell_everything() -> None:
+def test_codes_have_unique_numbers_and_complete_texts() -> None:
     assert len({code.number for code in CODES}) == len({code.slug for code in CODES}) == len(CODES)
     assert all(code.number.startswith("TG3") for code in CODES)
     assert all(all((code.summary, code.explanation, code.invalid_example, code.valid_example)) for code in CODES)

@@ -1,4 +1,4 @@
-"""What covers what, and what may meet: the cases that people write, by name."""
+"""Coverage and overlap of patterns, namespaces and matches: the cases of users, by name."""
 
 import pytest
 
@@ -24,7 +24,7 @@ from webhook.policy.model import AmountBounds, Match, NamespaceSelector, PolicyL
 OPAQUE = "pod.alpha.kubernetes.io/opaque-int-resource-"
 
 PATTERNS: dict[str, tuple[str, str, bool, bool]] = {
-    # wide, narrow, whether it covers, whether they meet
+    # wide, narrow, covers, overlaps
     "everything covers a family": ("*", "extended", True, True),
     "everything covers the other family": ("*", "opaque", True, True),
     "a family covers itself": ("extended", "extended", True, True),
@@ -33,9 +33,9 @@ PATTERNS: dict[str, tuple[str, str, bool, bool]] = {
     "extended covers a name": ("extended", "nvidia.com/gpu", True, True),
     "extended covers no native name": ("extended", "cpu", False, False),
     "extended covers no name of kubernetes.io": ("extended", "kubernetes.io/*", False, False),
-    "extended meets any domain": ("extended", "*.com/gpu", False, True),
+    "extended overlaps any domain": ("extended", "*.com/gpu", False, True),
     "extended is not all of everything": ("extended", "*", False, True),
-    "extended meets no opaque name": ("extended", f"{OPAQUE}foo", False, False),
+    "extended overlaps no opaque name": ("extended", f"{OPAQUE}foo", False, False),
     "opaque covers its own": ("opaque", f"{OPAQUE}foo", True, True),
     "opaque covers its own globs": ("opaque", f"{OPAQUE}foo-*", True, True),
     "the prefix with a star covers opaque": (f"{OPAQUE}*", "opaque", True, True),
@@ -45,15 +45,15 @@ PATTERNS: dict[str, tuple[str, str, bool, bool]] = {
     "a vendor covers not all extended": ("nvidia.com/*", "extended", False, True),
     "a vendor covers its name": ("nvidia.com/*", "nvidia.com/gpu", True, True),
     "a vendor covers no other": ("nvidia.com/*", "amd.com/gpu", False, False),
-    "a native name meets no opaque": ("opaque", "memory", False, False),
+    "a native name does not overlap opaque": ("opaque", "memory", False, False),
 }
 
 
-@pytest.mark.parametrize(("wide", "narrow", "covering", "meeting"), PATTERNS.values(), ids=PATTERNS)
-def test_patterns(wide: str, narrow: str, covering: bool, meeting: bool) -> None:  # noqa: FBT001 - columns of a table
-    assert pattern_covers(wide, narrow) is covering
-    assert patterns_overlap(wide, narrow) is meeting
-    assert patterns_overlap(narrow, wide) is meeting
+@pytest.mark.parametrize(("wide", "narrow", "covers", "overlaps"), PATTERNS.values(), ids=PATTERNS)
+def test_a_pattern_covers_and_overlaps_another(wide: str, narrow: str, covers: bool, overlaps: bool) -> None:  # noqa: FBT001 - columns of a table
+    assert pattern_covers(wide, narrow) is covers
+    assert patterns_overlap(wide, narrow) is overlaps
+    assert patterns_overlap(narrow, wide) is overlaps
 
 
 LISTS: dict[str, tuple[tuple[str, ...], tuple[str, ...], bool, bool]] = {
@@ -69,18 +69,18 @@ LISTS: dict[str, tuple[tuple[str, ...], tuple[str, ...], bool, bool]] = {
 }
 
 
-@pytest.mark.parametrize(("wide", "narrow", "covering", "meeting"), LISTS.values(), ids=LISTS)
-def test_lists_of_patterns(
+@pytest.mark.parametrize(("wide", "narrow", "covers", "overlaps"), LISTS.values(), ids=LISTS)
+def test_a_list_of_patterns_covers_and_overlaps_another(
     wide: tuple[str, ...],
     narrow: tuple[str, ...],
-    covering: bool,  # noqa: FBT001 - columns of a table
-    meeting: bool,  # noqa: FBT001 - columns of a table
+    covers: bool,  # noqa: FBT001 - columns of a table
+    overlaps: bool,  # noqa: FBT001 - columns of a table
 ) -> None:
-    assert resources_cover(wide, narrow) is covering
-    assert resources_overlap(wide, narrow) is resources_overlap(narrow, wide) is meeting
+    assert resources_cover(wide, narrow) is covers
+    assert resources_overlap(wide, narrow) is resources_overlap(narrow, wide) is overlaps
 
 
-def test_a_list_has_what_includes_and_what_excludes() -> None:
+def test_a_list_is_split_into_included_and_excluded_patterns() -> None:
     patterns = ("!a.b/c", "a.b/*", "extended", "!opaque")
     assert list_included(patterns) == ("a.b/*", "extended")
     assert list_excluded(patterns) == ("a.b/c", "opaque")
@@ -101,56 +101,56 @@ def test_a_list_has_what_includes_and_what_excludes() -> None:
         ("hugepages-2Mi", False),
     ],
 )
-def test_what_is_counted_in_whole_units_for_sure(pattern: str, countable: bool) -> None:  # noqa: FBT001 - a column
+def test_a_pattern_is_countable_if_all_its_resources_are(pattern: str, countable: bool) -> None:  # noqa: FBT001 - a column
     assert is_countable_pattern(pattern) is countable
 
 
-def _in(*include: str, exclude: tuple[str, ...] = (), **labels: str) -> NamespaceSelector:
+def _select(*include: str, exclude: tuple[str, ...] = (), **labels: str) -> NamespaceSelector:
     return NamespaceSelector(include, exclude, PolicyLabelSelector(labels) if labels else None)
 
 
 NAMESPACES: dict[str, tuple[NamespaceSelector | None, NamespaceSelector | None, bool, bool]] = {
     "all cover all": (None, None, True, True),
-    "all cover some": (None, _in("a"), True, True),
-    "some cover not all": (_in("a"), None, False, True),
-    "a star is all": (_in("*"), None, True, True),
-    "a glob covers its names": (_in("team-*"), _in("team-a", "team-b"), True, True),
-    "names cover no glob": (_in("team-a", "team-b"), _in("team-*"), False, True),
-    "other names": (_in("a"), _in("b"), False, False),
-    "what one excludes": (_in(exclude=("a",)), _in("a"), False, False),
-    "what both exclude": (_in(exclude=("a",)), _in(exclude=("a", "b")), True, True),
-    "labels narrow": (_in("a"), _in("a", gpu="yes"), True, True),
-    "labels are asked": (_in("a", gpu="yes"), _in("a"), False, True),
-    "other labels": (_in(gpu="yes"), _in(gpu="no"), False, False),
-    "labels of other keys": (_in(gpu="yes"), _in(team="a"), False, True),
+    "all cover some": (None, _select("a"), True, True),
+    "some cover not all": (_select("a"), None, False, True),
+    "a star is all": (_select("*"), None, True, True),
+    "a glob covers its names": (_select("team-*"), _select("team-a", "team-b"), True, True),
+    "names cover no glob": (_select("team-a", "team-b"), _select("team-*"), False, True),
+    "other names": (_select("a"), _select("b"), False, False),
+    "one excludes a name": (_select(exclude=("a",)), _select("a"), False, False),
+    "both exclude a name": (_select(exclude=("a",)), _select(exclude=("a", "b")), True, True),
+    "labels narrow": (_select("a"), _select("a", gpu="yes"), True, True),
+    "labels are required": (_select("a", gpu="yes"), _select("a"), False, True),
+    "other labels": (_select(gpu="yes"), _select(gpu="no"), False, False),
+    "labels of other keys": (_select(gpu="yes"), _select(team="a"), False, True),
 }
 
 
-@pytest.mark.parametrize(("wide", "narrow", "covering", "meeting"), NAMESPACES.values(), ids=NAMESPACES)
-def test_namespaces(
+@pytest.mark.parametrize(("wide", "narrow", "covers", "overlaps"), NAMESPACES.values(), ids=NAMESPACES)
+def test_a_namespace_selection_covers_and_overlaps_another(
     wide: NamespaceSelector | None,
     narrow: NamespaceSelector | None,
-    covering: bool,  # noqa: FBT001 - columns of a table
-    meeting: bool,  # noqa: FBT001 - columns of a table
+    covers: bool,  # noqa: FBT001 - columns of a table
+    overlaps: bool,  # noqa: FBT001 - columns of a table
 ) -> None:
-    assert namespaces_cover(wide, narrow) is covering
-    assert namespaces_overlap(wide, narrow) is namespaces_overlap(narrow, wide) is meeting
+    assert namespaces_cover(wide, narrow) is covers
+    assert namespaces_overlap(wide, narrow) is namespaces_overlap(narrow, wide) is overlaps
 
 
-def test_a_match_without_anything_covers_every_match() -> None:
-    narrow = Match(_in("a"), frozenset({"Pod"}), PolicyLabelSelector({"a": "b"}), Subjects(users=("x",)))
+def test_an_empty_match_covers_every_match() -> None:
+    narrow = Match(_select("a"), frozenset({"Pod"}), PolicyLabelSelector({"a": "b"}), Subjects(users=("x",)))
     assert match_covers(Match(), narrow)
     assert not match_covers(narrow, Match())
     assert can_share_request(Match(), narrow)
 
 
-def test_matches_for_other_kinds_never_share() -> None:
+def test_matches_of_different_kinds_never_share_a_request() -> None:
     assert not can_share_request(Match(kinds=frozenset({"Pod"})), Match(kinds=frozenset({"Node"})))
     assert can_share_request(Match(kinds=frozenset({"Pod", "Node"})), Match(kinds=frozenset({"Node"})))
 
 
 @pytest.mark.parametrize(
-    ("subjects", "everybody"),
+    ("subjects", "is_everyone"),
     [
         (Subjects(), False),
         (Subjects(users=("*",)), True),
@@ -162,12 +162,12 @@ def test_matches_for_other_kinds_never_share() -> None:
         (Subjects(service_accounts=("*/*",)), False),
     ],
 )
-def test_everybody(subjects: Subjects, everybody: bool) -> None:  # noqa: FBT001 - a column
-    assert is_every_user(subjects) is everybody
+def test_subjects_are_every_user(subjects: Subjects, is_everyone: bool) -> None:  # noqa: FBT001 - a column
+    assert is_every_user(subjects) is is_everyone
 
 
-def _bounds(least: str = "", most: str = "", multiple: str = "", *one_of: str) -> AmountBounds:
-    low, high, unit = (Quantity.parse(text) if text else None for text in (least, most, multiple))
+def _bounds(minimum: str = "", maximum: str = "", multiple: str = "", *one_of: str) -> AmountBounds:
+    low, high, unit = (Quantity.parse(text) if text else None for text in (minimum, maximum, multiple))
     return AmountBounds(low, high, unit, tuple(Quantity.parse(text) for text in one_of))
 
 
@@ -190,12 +190,12 @@ ALLOWED: dict[str, tuple[AmountBounds, str, bool]] = {
 
 
 @pytest.mark.parametrize(("bounds", "amount", "allowed"), ALLOWED.values(), ids=ALLOWED)
-def test_what_bounds_allow(bounds: AmountBounds, amount: str, allowed: bool) -> None:  # noqa: FBT001 - a column
+def test_bounds_allow_an_amount(bounds: AmountBounds, amount: str, allowed: bool) -> None:  # noqa: FBT001 - a column
     assert is_allowed_amount(bounds, Quantity.parse(amount)) is allowed
 
 
-LEAST: dict[str, tuple[tuple[AmountBounds, ...], str | None]] = {
-    "nothing asked": ((_bounds(),), "0"),
+MINIMA: dict[str, tuple[tuple[AmountBounds, ...], str | None]] = {
+    "no bound": ((_bounds(),), "0"),
     "the minimum": ((_bounds("3"),), "3"),
     "the larger minimum": ((_bounds("3"), _bounds("5")), "5"),
     "the next multiple": ((_bounds("3", "", "4"),), "4"),
@@ -211,7 +211,7 @@ LEAST: dict[str, tuple[tuple[AmountBounds, ...], str | None]] = {
 }
 
 
-@pytest.mark.parametrize(("every", "least"), LEAST.values(), ids=LEAST)
-def test_the_least_that_bounds_allow(every: tuple[AmountBounds, ...], least: str | None) -> None:
-    assert find_min_allowed(every) == (None if least is None else Quantity.parse(least))
+@pytest.mark.parametrize(("every", "minimum"), MINIMA.values(), ids=MINIMA)
+def test_the_minimum_that_bounds_allow(every: tuple[AmountBounds, ...], minimum: str | None) -> None:
+    assert find_min_allowed(every) == (None if minimum is None else Quantity.parse(minimum))
     assert find_min_allowed(every[::-1]) == find_min_allowed(every)

@@ -1,4 +1,4 @@
-"""Faults of ours while a set is taken, or while it is told of: the status says so, and the store goes on."""
+"""Internal errors while a policy set is loaded or reported: the status has the error, and the store continues."""
 
 import queue
 from datetime import datetime
@@ -6,27 +6,27 @@ from pathlib import Path
 
 import pytest
 
-from tests.policy.files import NOON, WAIT, in_force, rule_text
+from tests.policy.files import NOON, TIMEOUT_SECONDS, list_rule_names, rule_text
 from webhook.policy.store import PolicyStatus, PolicyStore
 
 
 class _Clock:
-    """Stands for any fault of ours while a set is taken: it is out of order once, the second time it is looked at."""
+    """A clock that raises on its second call, as any internal error while a set is loaded."""
 
     def __init__(self) -> None:
-        self._looks = 0
+        self._calls = 0
 
     def __call__(self) -> datetime:
-        self._looks += 1
-        if self._looks == 2:
+        self._calls += 1
+        if self._calls == 2:
             raise RuntimeError("out of order")
         return NOON
 
 
-def test_a_crash_of_the_reader_is_told_and_the_last_good_set_stays_in_force(tmp_path: Path) -> None:
+def test_a_crash_of_the_reader_is_reported_and_the_last_good_set_stays_active(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(rule_text("a"))
-    told: list[PolicyStatus] = []
-    store = PolicyStore([tmp_path], on_change=told.append, now=_Clock())
+    statuses: list[PolicyStatus] = []
+    store = PolicyStore([tmp_path], on_change=statuses.append, now=_Clock())
     good = store.get_policies()
     (tmp_path / "a.yaml").write_text(rule_text("changed"))
     status = store.reload()
@@ -38,71 +38,71 @@ def test_a_crash_of_the_reader_is_told_and_the_last_good_set_stays_in_force(tmp_
         (),
         0,
     )
-    assert told == [status]
+    assert statuses == [status]
 
 
-def test_what_the_reader_crashed_over_is_read_again(tmp_path: Path) -> None:
+def test_files_are_read_again_after_a_crash_of_the_reader(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(rule_text("a"))
-    told: list[PolicyStatus] = []
-    store = PolicyStore([tmp_path], on_change=told.append, now=_Clock())
+    statuses: list[PolicyStatus] = []
+    store = PolicyStore([tmp_path], on_change=statuses.append, now=_Clock())
     (tmp_path / "a.yaml").write_text(rule_text("changed"))
     store.reload()
-    assert (store.reload().internal_error, in_force(store)) == (None, ["changed"])
-    assert [status.generation for status in told] == [1, 2]
+    assert (store.reload().internal_error, list_rule_names(store)) == (None, ["changed"])
+    assert [status.generation for status in statuses] == [1, 2]
 
 
 @pytest.mark.parametrize("after", [rule_text("a"), "kind: Nothing\n"])
-def test_a_crash_is_over_with_the_next_set_that_can_be_read(tmp_path: Path, after: str) -> None:
-    """Also when that is the one in force, or broken."""
+def test_the_next_readable_set_clears_the_error(tmp_path: Path, after: str) -> None:
+    """Reload the active set, or a broken one."""
     (tmp_path / "a.yaml").write_text(rule_text("a"))
-    told: list[PolicyStatus] = []
-    store = PolicyStore([tmp_path], on_change=told.append, now=_Clock())
+    statuses: list[PolicyStatus] = []
+    store = PolicyStore([tmp_path], on_change=statuses.append, now=_Clock())
     (tmp_path / "a.yaml").write_text(rule_text("changed"))
     assert store.reload().internal_error
     (tmp_path / "a.yaml").write_text(after)
     assert (store.reload().internal_error, store.get_status().generation) == (None, 1)
-    assert told[1:] == [store.get_status()]
+    assert statuses[1:] == [store.get_status()]
 
 
-def _out_of_order(status: PolicyStatus) -> None:
+def _raise_at_second_generation(status: PolicyStatus) -> None:
     if status.generation == 2:
         raise RuntimeError("out of order")
 
 
-def test_a_crash_of_whoever_is_told_is_noted(tmp_path: Path) -> None:
+def test_a_crash_of_the_callback_is_reported(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(rule_text("a"))
-    told: queue.Queue[int] = queue.Queue()
+    statuses: queue.Queue[int] = queue.Queue()
 
-    def tell(status: PolicyStatus) -> None:
-        told.put(status.generation)
-        _out_of_order(status)
+    def report(status: PolicyStatus) -> None:
+        statuses.put(status.generation)
+        _raise_at_second_generation(status)
 
-    store = PolicyStore([tmp_path], on_change=tell, poll_seconds=0.2)
+    store = PolicyStore([tmp_path], on_change=report, poll_seconds=0.2)
     store.start()
     (tmp_path / "a.yaml").write_text(rule_text("changed"))
-    assert told.get(timeout=WAIT) == 2
+    assert statuses.get(timeout=TIMEOUT_SECONDS) == 2
     store.stop()
     assert repr(store.get_status().internal_error) == "RuntimeError('out of order')"
-    assert in_force(store) == ["changed"]
+    assert list_rule_names(store) == ["changed"]
 
 
-def test_a_crash_of_whoever_is_told_is_survived(tmp_path: Path) -> None:
-    """The watcher goes on, and the next good set is taken."""
+def test_the_watcher_survives_a_crash_of_the_callback(tmp_path: Path) -> None:
+    """Load the next good set after the crash."""
     (tmp_path / "a.yaml").write_text(rule_text("a"))
-    told: queue.Queue[int] = queue.Queue()
+    statuses: queue.Queue[int] = queue.Queue()
 
-    def tell(status: PolicyStatus) -> None:
-        told.put(status.generation)
-        _out_of_order(status)
+    def report(status: PolicyStatus) -> None:
+        statuses.put(status.generation)
+        _raise_at_second_generation(status)
 
-    store = PolicyStore([tmp_path], on_change=tell, poll_seconds=0.2)
+    store = PolicyStore([tmp_path], on_change=report, poll_seconds=0.2)
     store.start()
     try:
         (tmp_path / "a.yaml").write_text(rule_text("changed"))
-        assert told.get(timeout=WAIT) == 2
+        assert statuses.get(timeout=TIMEOUT_SECONDS) == 2
         (tmp_path / "a.yaml").write_text(rule_text("again"))
-        assert told.get(timeout=WAIT) == 3
+        assert statuses.get(timeout=TIMEOUT_SECONDS) == 3
         assert store.get_status().internal_error is None
-        assert in_force(store) == ["again"]
+        assert list_rule_names(store) == ["again"]
     finally:
         store.stop()

@@ -1,4 +1,4 @@
-"""What each format takes, and what it says to what it does not take."""
+"""The texts that each format accepts, and the errors on all others."""
 
 from contextlib import suppress
 
@@ -16,7 +16,7 @@ from webhook.policy.formats import (
     split_counted_name,
 )
 
-TAKEN: dict[str, tuple[str, ...]] = {
+ACCEPTED: dict[str, tuple[str, ...]] = {
     "quantity": (
         "0",
         "8",
@@ -69,7 +69,7 @@ TAKEN: dict[str, tuple[str, ...]] = {
     ),
 }
 
-REFUSED: dict[str, dict[str, str]] = {
+REJECTED: dict[str, dict[str, str]] = {
     "quantity": {
         "": "is not a quantity",
         "-1": "is negative; write 0 or more",
@@ -174,25 +174,25 @@ REFUSED: dict[str, dict[str, str]] = {
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [(name, text) for name, texts in TAKEN.items() for text in texts],
+    [(name, text) for name, texts in ACCEPTED.items() for text in texts],
 )
-def test_it_is_taken(name: str, text: str) -> None:
+def test_a_format_accepts_a_valid_text(name: str, text: str) -> None:
     FORMAT_CHECKS[name](text)
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "said"),
-    [(name, text, said) for name, texts in REFUSED.items() for text, said in texts.items()],
+    ("name", "text", "message"),
+    [(name, text, message) for name, texts in REJECTED.items() for text, message in texts.items()],
 )
-def test_it_is_refused_with_what_would_pass(name: str, text: str, said: str) -> None:
+def test_an_error_names_a_text_that_would_pass(name: str, text: str, message: str) -> None:
     with pytest.raises(FormatError) as caught:
         FORMAT_CHECKS[name](text)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert len(str(caught.value)) < 600
 
 
-def test_every_format_is_tried_both_ways() -> None:
-    assert set(TAKEN) == set(REFUSED) == set(FORMAT_CHECKS)
+def test_every_format_has_accepted_and_rejected_texts() -> None:
+    assert set(ACCEPTED) == set(REJECTED) == set(FORMAT_CHECKS)
 
 
 @given(st.sampled_from(sorted(FORMAT_CHECKS)), st.text(max_size=20))
@@ -202,7 +202,7 @@ def test_no_text_crashes_a_format(name: str, text: str) -> None:
 
 
 @given(st.text("0123456789.+-eEmkKMGi", max_size=12))
-def test_what_passes_is_a_quantity_that_is_not_negative(text: str) -> None:
+def test_an_accepted_quantity_is_not_negative(text: str) -> None:
     try:
         check_quantity(text)
     except FormatError:
@@ -213,8 +213,8 @@ def test_what_passes_is_a_quantity_that_is_not_negative(text: str) -> None:
 
 
 @given(st.integers(0, 10**6), st.sampled_from(["GB", "MB", "KB", "K", "GiB", "gi", "mib", "B", " Gi", "T"]))
-def test_the_spelling_that_is_proposed_passes(number: int, suffix: str) -> None:
-    """Advice that would be refused is worse than none."""
+def test_the_suggested_spelling_is_accepted(number: int, suffix: str) -> None:
+    """Check the suggestion of the error message."""
     try:
         check_quantity(f"{number}{suffix}")
     except FormatError as error:
@@ -223,7 +223,7 @@ def test_the_spelling_that_is_proposed_passes(number: int, suffix: str) -> None:
 
 
 @given(st.text(max_size=20))
-def test_the_name_that_is_proposed_passes(text: str) -> None:
+def test_the_suggested_name_is_accepted(text: str) -> None:
     try:
         FORMAT_CHECKS["policy-name"](text)
     except FormatError as error:
@@ -242,11 +242,11 @@ def test_the_name_that_is_proposed_passes(text: str) -> None:
         ("requestscpu", ("", "requestscpu")),
     ],
 )
-def test_a_counted_name_has_one_prefix_at_most(written: str, split: tuple[str, str]) -> None:
+def test_a_counted_name_has_at_most_one_prefix(written: str, split: tuple[str, str]) -> None:
     assert split_counted_name(written) == split
 
 
-def test_long_texts_are_clipped() -> None:
+def test_long_texts_are_truncated() -> None:
     assert truncate_text("a" * 80) == "a" * 80
     assert truncate_text("a" * 81) == "a" * 80 + "…"
     assert quote_text("a") == '"a"'

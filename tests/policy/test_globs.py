@@ -1,4 +1,4 @@
-"""Globs against every text of a small alphabet: what they match, cover and share."""
+"""Globs on every text of a small alphabet: matches, coverage and overlap."""
 
 from itertools import product
 
@@ -12,22 +12,22 @@ from webhook.policy.globs import covers, is_literal, matches, overlaps
 TEXTS = ["".join(letters) for length in range(6) for letters in product("ab", repeat=length)]
 GLOBS = st.text("ab*?", max_size=4)
 
-# What two of these share, if anything, has five letters at most.
+# The shortest text that two of these share has five letters at most.
 SHORT_GLOBS = st.text("ab*?", max_size=3)
 
 
-def _by_hand(glob: str, text: str) -> bool:
-    """What a glob means, written as simply as can be."""
+def _match_simply(glob: str, text: str) -> bool:
+    """Match a text by a simple reference implementation of globs."""
     if not glob:
         return not text
     if glob[0] == "*":
-        return any(_by_hand(glob[1:], text[at:]) for at in range(len(text) + 1))
-    return bool(text) and glob[0] in {"?", text[0]} and _by_hand(glob[1:], text[1:])
+        return any(_match_simply(glob[1:], text[at:]) for at in range(len(text) + 1))
+    return bool(text) and glob[0] in {"?", text[0]} and _match_simply(glob[1:], text[1:])
 
 
 @given(GLOBS)
-def test_a_glob_matches_what_it_means(glob: str) -> None:
-    assert [text for text in TEXTS if matches(glob, text)] == [text for text in TEXTS if _by_hand(glob, text)]
+def test_a_glob_matches_like_the_reference_implementation(glob: str) -> None:
+    assert [text for text in TEXTS if matches(glob, text)] == [text for text in TEXTS if _match_simply(glob, text)]
 
 
 @given(GLOBS, GLOBS)
@@ -65,16 +65,16 @@ COVERS: dict[str, tuple[str, str, bool]] = {
 
 
 @pytest.mark.parametrize(("wide", "narrow", "expected"), COVERS.values(), ids=COVERS)
-def test_covers(wide: str, narrow: str, expected: bool) -> None:  # noqa: FBT001 - a table's column
+def test_a_glob_covers_another(wide: str, narrow: str, expected: bool) -> None:  # noqa: FBT001 - a table's column
     assert covers(wide, narrow) is expected
 
 
-def test_brackets_are_no_wildcards() -> None:
+def test_brackets_are_literal() -> None:
     assert matches("a[b]", "a[b]")
     assert not matches("a[b]", "ab")
 
 
-def test_what_is_wild() -> None:
+def test_a_glob_without_wildcards_is_literal() -> None:
     assert is_literal("nvidia.com/gpu")
     assert not is_literal("nvidia.com/*")
     assert not is_literal("nvidia.com/gp?")

@@ -1,4 +1,4 @@
-"""Hostile text is refused within bounds: of time, of memory, and without recursion."""
+"""Hostile text is rejected in limited time and memory, and without recursion."""
 
 import time
 import tracemalloc
@@ -21,7 +21,7 @@ RULE = "apiVersion: tallygate.dev/v1alpha1\nkind: ResourceRule\nmetadata: {name:
 
 
 def _laughs() -> str:
-    """Nine lists, each ten times the one before."""
+    """Return nine lists, each ten times the previous one."""
     lists = [f"  k{at}: &l{at} [{', '.join([f'*l{at - 1}'] * 10)}]" for at in range(1, 10)]
     return "\n".join([RULE + "laughs:", "  k0: &l0 [ha, ha]", *lists, ""])
 
@@ -63,18 +63,18 @@ def _codes(parsed: ParseResult) -> set[str]:
 
 
 @pytest.mark.parametrize(("make", "code"), HOSTILE.values(), ids=HOSTILE)
-def test_it_is_refused_quickly(make: Callable[[], bytes], code: str) -> None:
+def test_hostile_text_is_rejected_quickly(make: Callable[[], bytes], code: str) -> None:
     content = make()
-    begun = time.process_time()
+    started_at = time.process_time()
     parsed = parse([("hostile.yaml", content)])
-    assert time.process_time() - begun < 5  # ten times what it takes, and far below what it could
+    assert time.process_time() - started_at < 5  # ten times the usual time, and far below the time without limits
     assert code in _codes(parsed)
     assert not parsed.is_usable
     assert all(len(str(finding)) < 2_000 for finding in parsed.findings)
 
 
 @pytest.mark.parametrize("name", ["a million brackets", "fifty megabytes", "a billion laughs", "an executable"])
-def test_it_takes_little_memory(name: str) -> None:
+def test_hostile_text_takes_little_memory(name: str) -> None:
     content = HOSTILE[name][0]()
     tracemalloc.start()
     try:
@@ -85,14 +85,14 @@ def test_it_takes_little_memory(name: str) -> None:
     assert peak < 20_000_000
 
 
-def test_the_place_of_what_is_no_text_is_told() -> None:
+def test_the_position_of_invalid_bytes_is_reported() -> None:
     (finding,) = parse([("a.yaml", b"a: b\nc: \xff\n")]).findings
     assert (finding.line, finding.column) == (2, 4)
     (finding,) = parse([("a.yaml", b"a: b\nc: d\0\n")]).findings
     assert (finding.line, finding.column) == (2, 5)
 
 
-def test_many_values_are_refused_where_they_become_too_many() -> None:
+def test_too_many_values_are_rejected() -> None:
     (finding,) = parse([("a.yaml", b"[" + b"1," * MAX_NODES + b"1]")]).findings
     assert "more than" in finding.message
     assert finding.code == "TG302"
@@ -114,14 +114,14 @@ def test_bytes_are_counted_over_all_files() -> None:
     assert [finding.code for finding in found] == ["TG302"]
 
 
-def test_what_is_just_within_the_bounds_is_read() -> None:
+def test_a_file_of_the_maximum_size_is_read() -> None:
     padded = RULE.encode() + b"#" * (MAX_FILE_BYTES - len(RULE))
     assert parse([("a.yaml", padded)]).is_usable
     assert not parse([("a.yaml", padded + b"#")]).is_usable
 
 
-def test_findings_of_one_file_are_shortened() -> None:
-    """A file with a thousand mistakes does not bury those of another one."""
+def test_findings_of_one_file_are_limited() -> None:
+    """Show findings of a second file after a file with a thousand."""
     many = RULE + "".join(f"x{at}: 1\n" for at in range(1_000))
     found = parse([("a.yaml", many.encode()), ("b.yaml", b"x: 1")]).findings
     of_a = [finding for finding in found if finding.file == "a.yaml"]
@@ -130,13 +130,13 @@ def test_findings_of_one_file_are_shortened() -> None:
     assert any(finding.file == "b.yaml" for finding in found)
 
 
-def test_many_syntax_errors_end_somewhere() -> None:
+def test_the_number_of_syntax_errors_is_limited() -> None:
     found = parse([("a.yaml", b"a: [\n---\n" * 1_000)]).findings
     assert 1 < len(found) < 50
 
 
-def test_a_flood_of_unknown_fields_is_judged_within_bounds() -> None:
+def test_thousands_of_unknown_fields_are_checked_in_limited_time() -> None:
     content = (RULE + "".join(f"field{at}: 1\n" for at in range(4_000))).encode()
-    begun = time.process_time()
+    started_at = time.process_time()
     assert not parse([("a.yaml", content)]).is_usable
-    assert time.process_time() - begun < 10
+    assert time.process_time() - started_at < 10

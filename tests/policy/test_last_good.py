@@ -1,4 +1,4 @@
-"""Whatever becomes of the files, what is in force is the last set that was good, and the status says so."""
+"""After any change of the files the last good set is active, and the status describes it."""
 
 import tempfile
 from pathlib import Path
@@ -32,13 +32,13 @@ def _is_good(text: str) -> bool:
 
 @given(GOOD, st.lists(GOOD | BROKEN | st.none(), max_size=8))
 @settings(max_examples=examples(40))
-def test_the_last_good_set_is_in_force_after_every_change(first: str, versions: list[str | None]) -> None:
-    """`None` stands for the file's deletion."""
+def test_the_last_good_set_is_active_after_every_change(first: str, versions: list[str | None]) -> None:
+    """Apply versions of a file; None deletes it."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.yaml"
         path.write_text(first)
-        told: list[PolicyStatus] = []
-        store = PolicyStore([path], on_change=told.append)
+        statuses: list[PolicyStatus] = []
+        store = PolicyStore([path], on_change=statuses.append)
         good = first
         for version in versions:
             if version is None:
@@ -53,13 +53,13 @@ def test_the_last_good_set_is_in_force_after_every_change(first: str, versions: 
                 assert status.rejected_findings
             assert f"name: {store.get_policies().rules[0].name}}}" in good
             assert store.get_policies().digest == status.digest == store.get_status().digest
-            assert status.generation == 1 + sum(1 for each in told if not each.rejected_findings)
-        assert store.get_status().rejected_count == sum(1 for each in told if each.rejected_findings)
+            assert status.generation == 1 + sum(1 for each in statuses if not each.rejected_findings)
+        assert store.get_status().rejected_count == sum(1 for each in statuses if each.rejected_findings)
 
 
 @given(GOOD | BROKEN)
 @settings(max_examples=examples(20))
-def test_a_store_starts_with_a_good_set_or_not_at_all(text: str) -> None:
+def test_a_store_starts_only_with_a_good_set(text: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.yaml"
         path.write_text(text)

@@ -1,4 +1,4 @@
-"""Lint by property and by scale; what it finds in which file is in the cases."""
+"""Lint by property and by scale; `cases` has the findings of single files."""
 
 import time
 from itertools import product
@@ -39,14 +39,16 @@ PATTERNS = st.lists(
 
 @given(PATTERNS, PATTERNS)
 @settings(max_examples=examples(200))
-def test_resources_that_cover_match_all_of_the_other(wide: tuple[str, ...], narrow: tuple[str, ...]) -> None:
+def test_covering_resources_match_every_name_of_the_covered_ones(
+    wide: tuple[str, ...], narrow: tuple[str, ...]
+) -> None:
     contained = all(matches_resource(wide, name) for name in NAMES if matches_resource(narrow, name))
     assert contained or not resources_cover(wide, narrow)
 
 
 @given(PATTERNS, PATTERNS)
 @settings(max_examples=examples(200))
-def test_resources_that_share_a_name_are_said_to_meet(one: tuple[str, ...], other: tuple[str, ...]) -> None:
+def test_resources_that_share_a_name_overlap(one: tuple[str, ...], other: tuple[str, ...]) -> None:
     shared = any(matches_resource(one, name) and matches_resource(other, name) for name in NAMES)
     assert resources_overlap(one, other) or not shared
 
@@ -70,14 +72,16 @@ LABELS = [
 
 @given(SELECTORS, SELECTORS)
 @settings(max_examples=examples(200))
-def test_selectors_that_cover_match_all_of_the_other(wide: PolicyLabelSelector, narrow: PolicyLabelSelector) -> None:
+def test_a_covering_selector_matches_all_labels_of_the_covered_one(
+    wide: PolicyLabelSelector, narrow: PolicyLabelSelector
+) -> None:
     contained = all(matches_labels(wide, labels) for labels in LABELS if matches_labels(narrow, labels))
     assert contained or not selector_covers(wide, narrow)
 
 
 @given(SELECTORS, SELECTORS)
 @settings(max_examples=examples(200))
-def test_selectors_meet_just_when_some_labels_satisfy_both(
+def test_selectors_overlap_exactly_if_some_labels_satisfy_both(
     one: PolicyLabelSelector, other: PolicyLabelSelector
 ) -> None:
     assert selectors_overlap(one, other) is any(
@@ -90,18 +94,18 @@ SELECTIONS = st.none() | st.builds(NamespaceSelector, GLOBS, GLOBS, st.none() | 
 NAMESPACES = list(product(["a", "b", "ab", "ba", "aa", "abb"], LABELS))
 
 
-def _selected(selection: NamespaceSelector | None) -> list[bool | None]:
+def _match_all(selection: NamespaceSelector | None) -> list[bool | None]:
     return [matches_namespace(selection, name, labels) for name, labels in NAMESPACES]
 
 
 @given(SELECTIONS, SELECTIONS)
 @settings(max_examples=examples(150))
-def test_namespaces_that_cover_hold_all_of_the_other(
+def test_covering_namespaces_include_all_of_the_covered_ones(
     wide: NamespaceSelector | None, narrow: NamespaceSelector | None
 ) -> None:
-    held = list(zip(_selected(wide), _selected(narrow), strict=True))
-    assert all(outer for outer, inner in held if inner) or not namespaces_cover(wide, narrow)
-    assert namespaces_overlap(wide, narrow) or not any(outer and inner for outer, inner in held)
+    selections = list(zip(_match_all(wide), _match_all(narrow), strict=True))
+    assert all(outer for outer, inner in selections if inner) or not namespaces_cover(wide, narrow)
+    assert namespaces_overlap(wide, narrow) or not any(outer and inner for outer, inner in selections)
 
 
 SMALL = st.integers(0, 12).map(Quantity.from_int)
@@ -116,7 +120,7 @@ BOUNDS = st.builds(
 
 @given(BOUNDS, BOUNDS)
 @settings(max_examples=examples(200))
-def test_the_least_allowed_amount_is_the_least_that_both_allow(one: AmountBounds, other: AmountBounds) -> None:
+def test_the_minimum_allowed_amount_is_the_minimum_that_both_allow(one: AmountBounds, other: AmountBounds) -> None:
     whole = [Quantity.from_int(units) for units in range(144)]
     allowed = [amount for amount in whole if is_allowed_amount(one, amount) and is_allowed_amount(other, amount)]
     assert find_min_allowed((one, other)) == (allowed[0] if allowed else None)
@@ -137,11 +141,11 @@ def test_the_least_allowed_amount_is_the_least_that_both_allow(one: AmountBounds
         ("hugepages-*", None),
     ],
 )
-def test_the_family_of_a_pattern_is_told_where_it_is_one(pattern: str, family: str | None) -> None:
+def test_a_pattern_of_one_family_is_classified(pattern: str, family: str | None) -> None:
     assert classify_pattern(pattern) == family
 
 
-def test_an_empty_set_is_clean() -> None:
+def test_an_empty_set_has_no_findings() -> None:
     assert lint_policies(parse([]).policies) == ()
 
 
@@ -154,14 +158,14 @@ def _rules(number: int, resource: str) -> bytes:
     ).encode()
 
 
-def test_a_thousand_rules_for_as_many_vendors_are_compared_quickly() -> None:
+def test_a_thousand_rules_for_a_thousand_vendors_are_compared_quickly() -> None:
     policies = parse([("a.yaml", _rules(1_000, "v{}.com/*"))]).policies
-    begun = time.process_time()
+    started_at = time.process_time()
     assert lint_policies(policies) == ()
-    assert time.process_time() - begun < 2
+    assert time.process_time() - started_at < 2
 
 
-def test_rules_that_all_may_meet_are_all_compared() -> None:
+def test_overlapping_rules_are_all_compared() -> None:
     policies = parse([("a.yaml", _rules(100, '"*.com/gpu"'))]).policies
     found = lint_policies(policies)
     assert [finding.code for finding in found] == ["TG332"] * 99

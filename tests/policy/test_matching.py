@@ -1,4 +1,4 @@
-"""Who and what a pattern, selector or subject speaks of."""
+"""Matching of resources, labels, namespaces and subjects."""
 
 import pytest
 from hypothesis import given
@@ -29,7 +29,7 @@ RESOURCES: dict[str, tuple[tuple[str, ...], str, bool]] = {
     "extended is not kubernetes.io": (("extended",), "kubernetes.io/x", False),
     "extended is outside kubernetes.io however alike": (("extended",), "notkubernetes.io/gpu", True),
     "opaque is by its prefix": (("opaque",), OPAQUE + "foo", True),
-    "opaque is nobody else": (("opaque",), "example.com/foo", False),
+    "opaque is no other name": (("opaque",), "example.com/foo", False),
     "extended as a glob part is no family": (("extended*",), "nvidia.com/gpu", False),
     "an exclusion after": (("nvidia.com/*", "!nvidia.com/gpu"), "nvidia.com/gpu", False),
     "an exclusion before": (("!nvidia.com/gpu", "nvidia.com/*"), "nvidia.com/gpu", False),
@@ -43,19 +43,19 @@ RESOURCES: dict[str, tuple[tuple[str, ...], str, bool]] = {
 
 
 @pytest.mark.parametrize(("patterns", "name", "expected"), RESOURCES.values(), ids=RESOURCES)
-def test_resources(patterns: tuple[str, ...], name: str, expected: bool) -> None:  # noqa: FBT001 - a table's column
+def test_patterns_match_a_resource(patterns: tuple[str, ...], name: str, expected: bool) -> None:  # noqa: FBT001 - a table's column
     assert matches_resource(patterns, name) is expected
 
 
 @given(
     st.lists(st.sampled_from(["*", "a*", "*b", "?", "ab", "!a", "!*a", "!b*"]), max_size=5), st.text("ab", max_size=3)
 )
-def test_the_order_of_patterns_means_nothing(patterns: list[str], name: str) -> None:
+def test_the_order_of_patterns_does_not_matter(patterns: list[str], name: str) -> None:
     assert matches_resource(tuple(patterns), name) is matches_resource(tuple(reversed(patterns)), name)
 
 
 def test_many_stars_do_not_backtrack() -> None:
-    """A pattern of many stars against a long name that just fails takes no longer than one that matches."""
+    """Match a pattern of many stars on a long name that barely fails."""
     assert not matches_resource(("*a" * 60 + "b",), "a" * 5_000)
 
 
@@ -66,32 +66,32 @@ def _selector(*expressions: tuple[str, str, set[str]], **labels: str) -> PolicyL
 
 LABELS: dict[str, tuple[PolicyLabelSelector, dict[str, str], bool]] = {
     "an empty selector takes everything": (_selector(), {}, True),
-    "a label that is there": (_selector(a="b"), {"a": "b", "c": "d"}, True),
+    "a label that exists": (_selector(a="b"), {"a": "b", "c": "d"}, True),
     "a label with another value": (_selector(a="b"), {"a": "c"}, False),
     "a label that is missing": (_selector(a="b"), {}, False),
     "an empty value is not a missing key": (_selector(a=""), {}, False),
     "all labels must match": (_selector(a="b", c="d"), {"a": "b"}, False),
-    "In holds for one of its values": (_selector(("a", "In", {"b", "c"})), {"a": "c"}, True),
+    "In matches one of its values": (_selector(("a", "In", {"b", "c"})), {"a": "c"}, True),
     "In fails on another value": (_selector(("a", "In", {"b", "c"})), {"a": "d"}, False),
     "In fails on a missing key": (_selector(("a", "In", {"b"})), {}, False),
     "NotIn fails on its values": (_selector(("a", "NotIn", {"b"})), {"a": "b"}, False),
-    "NotIn holds for others": (_selector(("a", "NotIn", {"b"})), {"a": "c"}, True),
-    "NotIn holds on a missing key": (_selector(("a", "NotIn", {"b"})), {}, True),
-    "Exists holds for any value": (_selector(("a", "Exists", set())), {"a": ""}, True),
+    "NotIn matches other values": (_selector(("a", "NotIn", {"b"})), {"a": "c"}, True),
+    "NotIn matches a missing key": (_selector(("a", "NotIn", {"b"})), {}, True),
+    "Exists matches any value": (_selector(("a", "Exists", set())), {"a": ""}, True),
     "Exists fails on a missing key": (_selector(("a", "Exists", set())), {"b": "c"}, False),
-    "DoesNotExist holds on a missing key": (_selector(("a", "DoesNotExist", set())), {}, True),
+    "DoesNotExist matches a missing key": (_selector(("a", "DoesNotExist", set())), {}, True),
     "DoesNotExist fails on any value": (_selector(("a", "DoesNotExist", set())), {"a": ""}, False),
-    "all expressions must hold": (_selector(("a", "Exists", set()), ("b", "Exists", set())), {"a": "1"}, False),
+    "all expressions must match": (_selector(("a", "Exists", set()), ("b", "Exists", set())), {"a": "1"}, False),
     "labels and expressions together": (_selector(("a", "Exists", set()), b="c"), {"a": "1", "b": "c"}, True),
 }
 
 
 @pytest.mark.parametrize(("selector", "labels", "expected"), LABELS.values(), ids=LABELS)
-def test_labels(selector: PolicyLabelSelector, labels: dict[str, str], expected: bool) -> None:  # noqa: FBT001 - a table's column
+def test_a_selector_matches_labels(selector: PolicyLabelSelector, labels: dict[str, str], expected: bool) -> None:  # noqa: FBT001 - a table's column
     assert matches_labels(selector, labels) is expected
 
 
-def test_absent_labels_are_no_labels_and_an_absent_selector_asks_nothing() -> None:
+def test_missing_labels_are_no_labels_and_a_missing_selector_matches_all() -> None:
     assert matches_labels(None, None) is True
     assert matches_labels(_selector(a="b"), None) is False
     assert matches_labels(_selector(("a", "DoesNotExist", set())), None) is True
@@ -108,8 +108,8 @@ NAMESPACES: dict[str, tuple[NamespaceSelector | None, str, dict[str, str] | None
     "excluded alone": (NamespaceSelector(exclude=("kube-*",)), "kube-system", None, False),
     "not excluded": (NamespaceSelector(exclude=("kube-*",)), "default", None, True),
     "labels that match": (NamespaceSelector(selector=YES), "a", {"gpu": "yes"}, True),
-    "labels that do not": (NamespaceSelector(selector=YES), "a", {}, False),
-    "labels that nobody knows": (NamespaceSelector(selector=YES), "a", None, None),
+    "labels that do not match": (NamespaceSelector(selector=YES), "a", {}, False),
+    "labels that are unknown": (NamespaceSelector(selector=YES), "a", None, None),
     "the name decides before unknown labels": (NamespaceSelector(exclude=("a",), selector=YES), "a", None, False),
     "the name is no answer alone": (NamespaceSelector(include=("a",), selector=YES), "a", None, None),
     "an empty selector needs no labels": (NamespaceSelector(selector=PolicyLabelSelector()), "a", None, True),
@@ -117,7 +117,7 @@ NAMESPACES: dict[str, tuple[NamespaceSelector | None, str, dict[str, str] | None
 
 
 @pytest.mark.parametrize(("selector", "name", "labels", "expected"), NAMESPACES.values(), ids=NAMESPACES)
-def test_namespaces(
+def test_a_selection_matches_a_namespace(
     selector: NamespaceSelector | None,
     name: str,
     labels: dict[str, str] | None,
@@ -128,7 +128,7 @@ def test_namespaces(
 
 CI = "system:serviceaccount:ci:deployer"
 SUBJECTS: dict[str, tuple[Subjects, str, tuple[str, ...], bool]] = {
-    "nobody is nobody": (Subjects(), "alice", ("system:authenticated",), False),
+    "empty subjects match no user": (Subjects(), "alice", ("system:authenticated",), False),
     "a user by name": (Subjects(users=("alice",)), "alice", (), True),
     "a user by glob": (Subjects(users=("system:node:*",)), "system:node:n1", (), True),
     "a user is no group": (Subjects(users=("admins",)), "alice", ("admins",), False),
@@ -145,12 +145,12 @@ SUBJECTS: dict[str, tuple[Subjects, str, tuple[str, ...], bool]] = {
         (),
         False,
     ),
-    "a user who only sounds like an account": (Subjects(service_accounts=("ci/deployer",)), "ci/deployer", (), False),
+    "a user name that looks like an account": (Subjects(service_accounts=("ci/deployer",)), "ci/deployer", (), False),
     "an account named as a user": (Subjects(users=(CI,)), CI, (), True),
     "a prefix without a name": (Subjects(service_accounts=("*/*",)), "system:serviceaccount:ci", (), False),
 }
 
 
 @pytest.mark.parametrize(("subjects", "user", "groups", "expected"), SUBJECTS.values(), ids=SUBJECTS)
-def test_subjects(subjects: Subjects, user: str, groups: tuple[str, ...], expected: bool) -> None:  # noqa: FBT001 - a table's column
+def test_subjects_match_a_user(subjects: Subjects, user: str, groups: tuple[str, ...], expected: bool) -> None:  # noqa: FBT001 - a table's column
     assert matches_subjects(subjects, user, groups) is expected

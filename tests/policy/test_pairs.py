@@ -1,4 +1,4 @@
-"""Two rules together: which of them is in the other's shadow, and which cannot both be kept."""
+"""Lint of pairs of rules: redundant rules and contradictory rules."""
 
 import pytest
 
@@ -9,7 +9,7 @@ HEAD = "apiVersion: tallygate.dev/v1alpha1\nkind: ResourceRule\n"
 
 
 def _codes(one: str, other: str) -> list[tuple[str, str, str]]:
-    """What lint says of two rules: which of them, code and severity."""
+    """Return rule, code and severity of the findings of lint on two rules."""
     specs = {"one": one, "other": other}
     text = "---\n".join(f"{HEAD}metadata: {{name: {name}}}\nspec: {{{spec}}}\n" for name, spec in specs.items())
     parsed = parse([("a.yaml", text.encode())])
@@ -23,8 +23,8 @@ def _codes(one: str, other: str) -> list[tuple[str, str, str]]:
 
 GPU = "resources: [v.example/gpu]"
 
-# The first says all that the second says, and more; the other way round nothing is in a shadow.
-SHADOWS: dict[str, tuple[str, str]] = {
+# The first rule requires everything that the second requires, and more: the second is redundant.
+REDUNDANT: dict[str, tuple[str, str]] = {
     "more resources": ('resources: ["v.example/*"]', GPU),
     "a family over a vendor": ("resources: [extended]", 'resources: ["v.example/*"]'),
     "everything over a family": ('resources: ["*"]', "resources: [opaque]"),
@@ -39,7 +39,7 @@ SHADOWS: dict[str, tuple[str, str]] = {
         f"{GPU}, match: {{namespaces: {{exclude: [x]}}}}",
         f'{GPU}, match: {{namespaces: {{include: ["team-*"]}}}}',
     ),
-    "fewer labels asked": (
+    "fewer labels required": (
         f"{GPU}, match: {{objectSelector: {{matchLabels: {{a: b}}}}}}",
         f"{GPU}, match: {{objectSelector: {{matchLabels: {{a: b, c: d}}}}}}",
     ),
@@ -80,14 +80,14 @@ SHADOWS: dict[str, tuple[str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("wide", "narrow"), SHADOWS.values(), ids=SHADOWS)
-def test_the_narrower_rule_is_in_the_shadow_wherever_it_stands(wide: str, narrow: str) -> None:
+@pytest.mark.parametrize(("wide", "narrow"), REDUNDANT.values(), ids=REDUNDANT)
+def test_the_narrower_rule_is_redundant_in_either_order(wide: str, narrow: str) -> None:
     assert _codes(wide, narrow) == [("other", "TG332", "warning")]
     assert _codes(narrow, wide) == [("one", "TG332", "warning")]
 
 
-# Neither says all that the other says.
-APART: dict[str, tuple[str, str]] = {
+# Neither rule requires everything that the other requires.
+INDEPENDENT: dict[str, tuple[str, str]] = {
     "other resources": (GPU, "resources: [v.example/tpu]"),
     "a family and an exclusion of it": ("resources: [extended]", 'resources: ["*", "!extended"]'),
     "other namespaces": (
@@ -101,7 +101,7 @@ APART: dict[str, tuple[str, str]] = {
     ),
     "wider but milder": ('resources: ["v.example/*"], enforcement: warn', GPU),
     "wider but without a check": ('resources: ["v.example/*"], checks: {wellFormedName: false}', GPU),
-    "wider but exempts somebody": ('resources: ["v.example/*"], match: {exempt: {users: [a]}}', GPU),
+    "wider but exempts a user": ('resources: ["v.example/*"], match: {exempt: {users: [a]}}', GPU),
     "filling and requiring": (
         f"{GPU}, checks: {{requestsEqualLimits: fill}}",
         f"{GPU}, checks: {{requestsEqualLimits: true}}",
@@ -119,13 +119,13 @@ APART: dict[str, tuple[str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("one", "other"), APART.values(), ids=APART)
-def test_rules_that_each_say_something_of_their_own_stand(one: str, other: str) -> None:
+@pytest.mark.parametrize(("one", "other"), INDEPENDENT.values(), ids=INDEPENDENT)
+def test_independent_rules_are_not_redundant(one: str, other: str) -> None:
     assert _codes(one, other) == []
     assert _codes(other, one) == []
 
 
-CLASHES: dict[str, tuple[str, str, str]] = {
+CONTRADICTIONS: dict[str, tuple[str, str, str]] = {
     "a minimum above the other's maximum": ("perPod: {min: 4}", "perPod: {max: 3}", "TG333"),
     "choices without one in common": ("perContainer: {oneOf: [1, 2]}", "perContainer: {oneOf: [4, 8]}", "TG333"),
     "choices below a minimum": ("perContainer: {oneOf: [1, 2]}", "perContainer: {min: 3}", "TG333"),
@@ -140,8 +140,8 @@ CLASHES: dict[str, tuple[str, str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("one", "other", "code"), CLASHES.values(), ids=CLASHES)
-def test_bounds_that_no_amount_satisfies_together_are_told(one: str, other: str, code: str) -> None:
+@pytest.mark.parametrize(("one", "other", "code"), CONTRADICTIONS.values(), ids=CONTRADICTIONS)
+def test_bounds_that_no_amount_satisfies_are_reported(one: str, other: str, code: str) -> None:
     expected = [("other", code, "error")] if code else []
     assert _codes(f"{GPU}, checks: {{{one}}}", f"{GPU}, checks: {{{other}}}") == expected
     assert _codes(f"{GPU}, checks: {{{other}}}", f"{GPU}, checks: {{{one}}}") == expected
@@ -188,5 +188,5 @@ SEVERITIES: dict[str, tuple[str, str, str]] = {
 
 
 @pytest.mark.parametrize(("one", "other", "severity"), SEVERITIES.values(), ids=SEVERITIES)
-def test_a_contradiction_is_an_error_only_where_it_is_sure(one: str, other: str, severity: str) -> None:
+def test_only_a_certain_contradiction_is_an_error(one: str, other: str, severity: str) -> None:
     assert _codes(one, other) == ([("other", "TG333", severity)] if severity else [])

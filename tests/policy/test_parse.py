@@ -1,4 +1,4 @@
-"""What files say once they are right: values, defaults, order, digest."""
+"""Contents of valid policy files: values, defaults, order, digest."""
 
 import json
 
@@ -31,18 +31,18 @@ RULE = "apiVersion: tallygate.dev/v1alpha1\nkind: ResourceRule\nmetadata: {name:
 CAP = "apiVersion: tallygate.dev/v1alpha1\nkind: NamespaceCap\nmetadata: {name: a}\nspec:\n  hard: {pods: 1}\n"
 
 
-def _parsed(text: str, name: str = "a.yaml") -> ParseResult:
+def _parse(text: str, name: str = "a.yaml") -> ParseResult:
     return parse([(name, text.encode())])
 
 
 def _rule(text: str) -> ResourceRule:
-    parsed = _parsed(text)
+    parsed = _parse(text)
     assert parsed.findings == ()
     (rule,) = parsed.policies.rules
     return rule
 
 
-def test_what_a_rule_leaves_out_has_the_default_of_a_careful_admin() -> None:
+def test_missing_fields_of_a_rule_have_careful_defaults() -> None:
     assert _rule(RULE) == ResourceRule(
         name="a",
         resources=("a.b/c",),
@@ -120,7 +120,7 @@ def test_requests_equal_limits_has_three_values(written: str, meant: Equality) -
 
 
 def test_every_field_of_a_cap_is_read() -> None:
-    parsed = _parsed(
+    parsed = _parse(
         """apiVersion: tallygate.dev/v1alpha1
 kind: NamespaceCap
 metadata: {name: gpus, annotations: {tallygate.dev/why: agreed}}
@@ -141,21 +141,21 @@ spec:
     assert cap.reason == "agreed"
     assert cap.namespaces == NamespaceSelector(selector=PolicyLabelSelector({"team": "vision"}))
     assert cap.shared is True
-    assert {name: str(most) for name, most in cap.hard.items()} == {
+    assert {name: str(limit) for name, limit in cap.hard.items()} == {
         "nvidia.com/gpu": "8",
         "cpu": "32",
         "limits.memory": "64Gi",
         "pods": "50",
     }
-    assert {name: str(most) for name, most in cap.soft.items()} == {"nvidia.com/gpu": "6"}
+    assert {name: str(limit) for name, limit in cap.soft.items()} == {"nvidia.com/gpu": "6"}
     assert cap.pods == PodFilter(("batch",), {"gpu": "a100"}, PolicyLabelSelector())
     assert cap.exceed == Subjects(groups=("admins",))
     assert cap.workloads is ForecastEnforcement.DENY
     assert cap.shows_top_consumers is False
 
 
-def test_what_a_cap_leaves_out_is_every_namespace_each_for_itself_and_every_pod() -> None:
-    (cap,) = _parsed(CAP).policies.caps
+def test_a_minimal_cap_counts_every_pod_of_each_namespace_separately() -> None:
+    (cap,) = _parse(CAP).policies.caps
     assert (cap.namespaces, cap.shared, cap.pods, cap.exceed) == (NamespaceSelector(), False, PodFilter(), Subjects())
     assert cap.workloads is ForecastEnforcement.WARN
     assert cap.shows_top_consumers is True
@@ -178,9 +178,9 @@ def test_what_a_cap_leaves_out_is_every_namespace_each_for_itself_and_every_pod(
         ("8.", "8"),
     ],
 )
-def test_a_quantity_is_what_the_source_text_says(written: str, read: str) -> None:
-    """Nothing of it ever was a float: 12345678901234567 is odd, and 0.1 is a tenth."""
-    (cap,) = _parsed(CAP.replace("pods: 1", f"memory: {written}")).policies.caps
+def test_a_quantity_is_read_from_the_source_text(written: str, read: str) -> None:
+    """Read quantities without floats: 12345678901234567 is odd, and 0.1 is a tenth."""
+    (cap,) = _parse(CAP.replace("pods: 1", f"memory: {written}")).policies.caps
     assert cap.hard["memory"] == Quantity.parse(read)
 
 
@@ -188,53 +188,53 @@ def test_a_quantity_is_what_the_source_text_says(written: str, read: str) -> Non
 @settings(max_examples=examples(50))
 def test_every_number_is_read_exactly(number: int, suffix: str) -> None:
     text = f"{number // 10**6}{suffix}"
-    (cap,) = _parsed(CAP.replace("pods: 1", f"memory: {text}")).policies.caps
+    (cap,) = _parse(CAP.replace("pods: 1", f"memory: {text}")).policies.caps
     assert cap.hard["memory"] == Quantity.parse(text)
 
 
 def test_files_and_documents_keep_their_order() -> None:
-    def named(*names: str) -> bytes:
+    def write_rules(*names: str) -> bytes:
         return "---\n".join(RULE.replace("name: a", f"name: {name}") for name in names).encode()
 
-    parsed = parse([("1.yaml", named("c", "a")), ("2.yaml", named("b"))])
+    parsed = parse([("1.yaml", write_rules("c", "a")), ("2.yaml", write_rules("b"))])
     assert [rule.name for rule in parsed.policies.rules] == ["c", "a", "b"]
     assert parsed.policies.files == ("1.yaml", "2.yaml")
     assert [str(rule.location) for rule in parsed.policies.rules] == ["1.yaml:1:1", "1.yaml:7:1", "2.yaml:1:1"]
 
 
-def test_the_digest_is_of_contents_not_of_where_they_are() -> None:
-    assert _parsed(RULE, "a.yaml").policies.digest == _parsed(RULE, "/mnt/b.yaml").policies.digest
-    assert _parsed(RULE).policies.digest != _parsed(RULE + "# another\n").policies.digest
+def test_the_digest_depends_on_contents_and_not_on_paths() -> None:
+    assert _parse(RULE, "a.yaml").policies.digest == _parse(RULE, "/mnt/b.yaml").policies.digest
+    assert _parse(RULE).policies.digest != _parse(RULE + "# another\n").policies.digest
     two = parse([("a", RULE.encode()), ("b", b"")]).policies.digest
-    assert two != _parsed(RULE).policies.digest
+    assert two != _parse(RULE).policies.digest
 
 
-def test_names_collide_over_files_and_both_places_are_told() -> None:
+def test_a_name_collision_between_files_reports_both_positions() -> None:
     (finding,) = parse([("1.yaml", RULE.encode()), ("2.yaml", RULE.encode())]).findings
     assert str(finding).startswith("2.yaml:3:18: error: ")
     assert "1.yaml:1:1" in finding.message
 
 
-def test_findings_of_several_files_are_sorted_by_place() -> None:
+def test_findings_of_several_files_are_sorted_by_position() -> None:
     parsed = parse([("b.yaml", b"x: 1\n"), ("a.yaml", b"---\n- 1\n---\ny: 1\n")])
-    places = [(finding.file, finding.line, finding.column) for finding in parsed.findings]
-    assert places == sorted(places)
+    positions = [(finding.file, finding.line, finding.column) for finding in parsed.findings]
+    assert positions == sorted(positions)
     assert {finding.file for finding in parsed.findings} == {"a.yaml", "b.yaml"}
 
 
-def test_good_documents_beside_bad_ones_are_kept_for_lint_but_not_usable() -> None:
-    parsed = _parsed(RULE + "---\nkind: Nothing\n")
+def test_good_documents_of_an_unusable_set_are_kept_for_lint() -> None:
+    parsed = _parse(RULE + "---\nkind: Nothing\n")
     assert [rule.name for rule in parsed.policies.rules] == ["a"]
     assert not parsed.is_usable
 
 
 def test_warnings_leave_a_set_usable() -> None:
-    parsed = _parsed(CAP.replace("pods: 1", "pods: 01"))
+    parsed = _parse(CAP.replace("pods: 1", "pods: 01"))
     assert [str(finding.severity) for finding in parsed.findings] == ["warning"]
     assert parsed.is_usable
 
 
-def test_no_files_say_an_empty_set() -> None:
+def test_no_files_make_an_empty_set() -> None:
     parsed = parse([])
     assert (parsed.policies.rules, parsed.policies.caps, parsed.findings) == ((), (), ())
 
@@ -247,7 +247,7 @@ def test_json_is_read_with_tabs_and_escapes() -> None:
         "spec": {"resources": ["a.b/c"], "checks": {"perPod": {"max": 8}}},
     }
     text = json.dumps(value, indent="\t").replace("a.b", "\\u0061.b")
-    parsed = _parsed(text, "a.json")
+    parsed = _parse(text, "a.json")
     assert parsed.findings == ()
     assert parsed.policies.rules[0].resources == ("a.b/c",)
 
@@ -258,13 +258,13 @@ def test_a_byte_order_mark_and_windows_line_ends_are_read() -> None:
 
 @given(st.binary(max_size=200))
 @settings(max_examples=examples(150))
-def test_no_bytes_crash_it(content: bytes) -> None:
+def test_no_bytes_crash_the_parser(content: bytes) -> None:
     parse([("a.yaml", content)])
 
 
 @given(st.text("{}[]:,-?&*!|>'\"%@` \n#ab0.~", max_size=80))
 @settings(max_examples=examples(150))
-def test_no_yaml_crashes_it(text: str) -> None:
+def test_no_yaml_crashes_the_parser(text: str) -> None:
     parse([("a.yaml", (RULE + text).encode())])
     parse([("a.yaml", text.encode())])
 
@@ -292,8 +292,8 @@ FIELDS = [
 
 @given(st.sampled_from(["ResourceRule", "NamespaceCap"]), st.dictionaries(st.sampled_from(FIELDS), VALUES))
 @settings(max_examples=examples(200))
-def test_no_value_of_any_field_crashes_it(kind: str, spec: dict[str, object]) -> None:
+def test_no_value_of_any_field_crashes_the_parser(kind: str, spec: dict[str, object]) -> None:
     value = {"apiVersion": "tallygate.dev/v1alpha1", "kind": kind, "metadata": {"name": "a"}, "spec": spec}
     parsed = parse([("a.json", json.dumps(value).encode())])
-    kept = len(parsed.policies.rules) + len(parsed.policies.caps)
-    assert kept == (1 if parsed.is_usable else 0)
+    policy_count = len(parsed.policies.rules) + len(parsed.policies.caps)
+    assert policy_count == (1 if parsed.is_usable else 0)

@@ -1,4 +1,4 @@
-"""The schema: sound, fit for an editor, and at one with the parser."""
+"""The JSON schema: valid, useful in an editor, and equal to the parser."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,23 +18,23 @@ from webhook.policy.schema import load_json_schema
 DEFINITIONS: dict[str, Any] = load_json_schema()["$defs"]
 
 
-def _resolved(part: dict[str, Any]) -> dict[str, Any]:
-    """A part of the schema with its `$ref` filled in; what stands beside it wins."""
+def _resolve(part: dict[str, Any]) -> dict[str, Any]:
+    """Return a part of the schema with its `$ref` resolved; sibling keys win."""
     if "$ref" not in part:
         return part
-    return {**_resolved(DEFINITIONS[part["$ref"].rpartition("/")[2]]), **part}
+    return {**_resolve(DEFINITIONS[part["$ref"].rpartition("/")[2]]), **part}
 
 
 def _properties(part: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every property under a part of the schema, with its path; items of lists and values of maps are `*`."""
-    part = _resolved(part)
+    """Yield every property of a part of the schema with its path; items of lists and values of maps are `*`."""
+    part = _resolve(part)
     below = dict(part.get("properties", {}))
     if isinstance(part.get("additionalProperties"), dict):
         below["*"] = part["additionalProperties"]
     if "items" in part:
         below["*"] = part["items"]
     for name, each in below.items():
-        yield f"{path}.{name}", _resolved(each)
+        yield f"{path}.{name}", _resolve(each)
         yield from _properties(each, f"{path}.{name}")
 
 
@@ -43,13 +43,13 @@ PROPERTIES = {
 }
 
 
-def test_it_is_a_schema_of_draft_2020_12() -> None:
+def test_the_schema_is_valid_for_draft_2020_12() -> None:
     assert load_json_schema()["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     Draft202012Validator.check_schema(load_json_schema())
 
 
 @pytest.mark.parametrize("path", PROPERTIES)
-def test_every_property_tells_an_editor_what_it_is(path: str) -> None:
+def test_every_property_has_title_description_and_example(path: str) -> None:
     part = PROPERTIES[path]
     assert part["title"]
     assert part["description"].endswith(".")
@@ -57,15 +57,15 @@ def test_every_property_tells_an_editor_what_it_is(path: str) -> None:
     assert "type" in part or "enum" in part
 
 
-def test_every_property_that_may_be_left_out_has_a_default_or_says_what_leaving_it_out_means() -> None:
+def test_every_optional_property_has_or_describes_its_default() -> None:
     for path, part in PROPERTIES.items():
         parent, _, name = path.rpartition(".")
-        said = (part["description"] + PROPERTIES.get(parent, {}).get("description", "")).lower()
-        told = "default" in part or "left out" in said or "at least one of" in said
-        assert told or name == "*" or name in _required(path), path
+        description = (part["description"] + PROPERTIES.get(parent, {}).get("description", "")).lower()
+        has_default = "default" in part or "left out" in description or "at least one of" in description
+        assert has_default or name == "*" or name in _list_required(path), path
 
 
-def _required(path: str) -> list[str]:
+def _list_required(path: str) -> list[str]:
     parent = path.rpartition(".")[0]
     part = PROPERTIES.get(parent) or DEFINITIONS.get(parent) or {}
     required: list[str] = part.get("required", [])
@@ -88,12 +88,12 @@ def test_every_example_and_default_is_valid() -> None:
     assert len(found) > 60
     for part, example in found:
         if part.get("type") == "object" and example == {}:
-            continue  # stands for leaving it out
+            continue  # means that the field is missing
         whole = {"$defs": DEFINITIONS, **{key: value for key, value in part.items() if key != "$id"}}
         Draft202012Validator(whole, format_checker=create_format_checker()).validate(example)
 
 
-def test_the_formats_of_the_schema_are_those_that_are_checked() -> None:
+def test_every_format_of_the_schema_has_a_check() -> None:
     def formats(part: Any) -> Iterator[str]:
         if isinstance(part, dict):
             if isinstance(part.get("format"), str):
@@ -106,7 +106,7 @@ def test_the_formats_of_the_schema_are_those_that_are_checked() -> None:
     assert set(formats(load_json_schema())) == set(FORMAT_CHECKS)
 
 
-def test_enumerations_are_those_of_the_model() -> None:
+def test_enumerations_equal_those_of_the_model() -> None:
     spec = DEFINITIONS["ResourceRule"]["properties"]["spec"]["properties"]
     assert set(spec["enforcement"]["enum"]) == set(Enforcement)
     assert set(spec["checks"]["properties"]["schedulable"]["enum"]) == set(Schedulable)
@@ -127,37 +127,38 @@ def _accepts(name: str, text: str) -> bool:
 
 
 @given(st.sampled_from(sorted(PATTERNED)), st.text("aB0.-_/*?!mKiGe+ ", max_size=12))
-def test_a_pattern_refuses_nothing_that_its_format_accepts(name: str, text: str) -> None:
-    """What an editor underlines, the gate refuses as well."""
+def test_a_pattern_rejects_nothing_that_its_format_accepts(name: str, text: str) -> None:
+    """Check that the gate rejects every text that an editor marks."""
     valid = Draft202012Validator({"pattern": PATTERNED[name]["pattern"]}).is_valid(text)
     assert valid or not _accepts(name, text)
 
 
-def test_a_pattern_stands_only_where_a_format_says_the_same() -> None:
+def test_every_pattern_and_minimum_has_a_format() -> None:
     assert all("format" in part for part in PROPERTIES.values() if "pattern" in part or "minimum" in part)
 
 
-class _Spy(Mapping):
-    """A mapping that notes which fields are asked for, and which of them by a caller who takes all."""
+class _RecordingMapping(Mapping):
+    """A mapping that records the paths of the fields that are read."""
 
-    asked: set[str]
+    read_paths: set[str]
     path: str
 
     def get(self, name: str) -> Node | None:
-        self.asked.add(f"{self.path}.{name}")
+        self.read_paths.add(f"{self.path}.{name}")
         return super().get(name)
 
 
-def _spied(node: Node, path: str, asked: set[str]) -> Node:
+def _record_reads(node: Node, path: str, read_paths: set[str]) -> Node:
     if isinstance(node, Sequence):
-        return Sequence(node.position, [_spied(item, f"{path}.*", asked) for item in node.items])
+        return Sequence(node.position, [_record_reads(item, f"{path}.*", read_paths) for item in node.items])
     if isinstance(node, Mapping):
         entries = [
-            Entry(each.name, each.key, _spied(each.value, f"{path}.{each.name}", asked)) for each in node.entries
+            Entry(each.name, each.key, _record_reads(each.value, f"{path}.{each.name}", read_paths))
+            for each in node.entries
         ]
-        spy = _Spy(node.position, entries)
-        spy.asked, spy.path = asked, path
-        return spy
+        mapping = _RecordingMapping(node.position, entries)
+        mapping.read_paths, mapping.path = read_paths, path
+        return mapping
     return node
 
 
@@ -204,17 +205,17 @@ def test_the_parser_reads_every_property_and_no_other(kind: str) -> None:
     text = FULL[kind]
     assert parse([("a.yaml", text.encode())]).is_usable
     ((document,), _) = read_policy_text("a.yaml", text.encode())
-    asked: set[str] = set()
-    BUILD[kind](Fields(_spied(document, kind, asked)), SourceLocation("a.yaml", 1, 1))
+    read_paths: set[str] = set()
+    BUILD[kind](Fields(_record_reads(document, kind, read_paths)), SourceLocation("a.yaml", 1, 1))
     # Kind and version were read to choose the builder; entries of maps and lists are taken whole.
-    chosen = {f"{kind}.apiVersion", f"{kind}.kind"}
+    header = {f"{kind}.apiVersion", f"{kind}.kind"}
     described = {path for path in PROPERTIES if path.startswith(f"{kind}.") and not path.endswith(".*")}
-    assert asked | chosen == described
+    assert read_paths | header == described
 
 
 @pytest.mark.parametrize("kind", FULL)
-def test_every_property_is_allowed_where_it_stands_and_nowhere_else(kind: str) -> None:
-    """A field renamed by one letter is refused, wherever it is."""
+def test_a_misspelled_property_is_rejected_everywhere(kind: str) -> None:
+    """Rename each field by one letter, and expect a rejection."""
     text = FULL[kind]
     names = {path.rpartition(".")[2] for path in PROPERTIES if path.startswith(f"{kind}.") and not path.endswith(".*")}
     for name in names - {"dev/why"}:

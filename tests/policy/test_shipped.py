@@ -1,11 +1,11 @@
-"""The policies that are shipped: clean, useful to an editor, and what the guide says of them."""
+"""The shipped policies: without findings, with a schema for editors, and as the guide describes them."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-from tests.policy.reference import reference
+from tests.policy.reference import render_reference
 from webhook.policy.load import load_policies
 from webhook.policy.model import Checks, Enforcement, Equality, Schedulable
 from webhook.policy.parse import parse
@@ -22,43 +22,43 @@ def _id(path: Path) -> str:
     return path.stem
 
 
-def test_there_are_a_default_and_examples() -> None:
+def test_a_default_and_examples_exist() -> None:
     assert POLICIES / "default.yaml" in FILES
     assert len(FILES) > 6
 
 
 @pytest.mark.parametrize("path", FILES, ids=_id)
-def test_each_is_clean(path: Path) -> None:
+def test_each_has_no_findings(path: Path) -> None:
     assert load_policies([path]).findings == ()
 
 
 @pytest.mark.parametrize("path", FILES, ids=_id)
-def test_each_is_clean_beside_the_default(path: Path) -> None:
+def test_each_has_no_findings_together_with_the_default(path: Path) -> None:
     assert load_policies([POLICIES / "default.yaml", path]).findings == ()
 
 
-def test_all_examples_together_are_clean() -> None:
+def test_all_examples_together_have_no_findings() -> None:
     assert load_policies([POLICIES, POLICIES / "examples"]).findings == ()
 
 
 @pytest.mark.parametrize("path", FILES, ids=_id)
-def test_each_shows_an_editor_the_schema(path: Path) -> None:
+def test_each_names_the_schema_for_editors(path: Path) -> None:
     first = path.read_text(encoding="utf-8").splitlines()[0]
-    said, _, where = first.partition("=")
-    assert said == "# yaml-language-server: $schema"
-    schema_file = (path.parent / where).resolve()
+    comment, _, schema_path = first.partition("=")
+    assert comment == "# yaml-language-server: $schema"
+    schema_file = (path.parent / schema_path).resolve()
     assert schema_file.name == SCHEMA_FILE_NAME
     assert schema_file.read_text(encoding="utf-8") == read_schema_text()
 
 
 @pytest.mark.parametrize("path", FILES, ids=_id)
-def test_each_says_what_it_is_for(path: Path) -> None:
+def test_each_begins_with_a_description(path: Path) -> None:
     lines = path.read_text(encoding="utf-8").splitlines()
     assert lines[1] == "#"
     assert lines[2].startswith("# ")
 
 
-def test_the_default_is_names_whole_units_and_equal_limits_and_a_word_when_there_is_no_node() -> None:
+def test_the_default_checks_names_whole_units_and_equal_limits_and_warns_of_missing_nodes() -> None:
     names, units, nodes = load_policies([POLICIES / "default.yaml"]).policies.rules
     assert names.resources == ("*",)
     assert (names.checks.well_formed_name, names.checks.whole_quantity) == (True, False)
@@ -77,25 +77,25 @@ def test_the_default_is_names_whole_units_and_equal_limits_and_a_word_when_there
     )
 
 
-def test_the_default_is_in_the_package_too() -> None:
-    """Where no path is named it is in force, and the folder of policies is not installed."""
+def test_the_package_contains_the_default() -> None:
+    """Compare the default of the package, which is active if no path is given, with the repository's."""
     installed = ROOT / "webhook" / "policy" / "shipped"
     assert [path.name for path in sorted(installed.iterdir())] == ["default.yaml"]
     assert (installed / "default.yaml").read_bytes() == (POLICIES / "default.yaml").read_bytes()
 
 
-def test_every_policy_of_the_guide_is_clean() -> None:
+def test_every_policy_of_the_guide_has_no_findings() -> None:
     assert len(YAML_BLOCKS) == 2
     for block in YAML_BLOCKS:
         assert parse([("README.md", block.encode())]).findings == ()
 
 
-def test_every_file_the_guide_points_to_is_there() -> None:
+def test_every_link_of_the_guide_leads_to_a_file() -> None:
     links = re.findall(r"\]\(([^)#]+)", GUIDE)
     assert links
     assert all((POLICIES / link).exists() for link in links)
 
 
-def test_the_reference_is_what_the_schema_says() -> None:
-    """Write it anew with `python -m tests.policy.reference > docs/policies.md`."""
-    assert (ROOT / "docs" / "policies.md").read_text(encoding="utf-8") == reference()
+def test_the_reference_is_generated_from_the_schema() -> None:
+    """Compare with the schema; `python -m tests.policy.reference > docs/policies.md` writes the page."""
+    assert (ROOT / "docs" / "policies.md").read_text(encoding="utf-8") == render_reference()

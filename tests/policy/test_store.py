@@ -1,11 +1,11 @@
-"""What a store has in force as it is made and told to read again: a whole good set, or the last one that was."""
+"""The active set of a policy store after its creation and after each reload: complete, and the last good one."""
 
 from pathlib import Path, PosixPath
 from typing import Any
 
 import pytest
 
-from tests.policy.files import NOON, in_force, rule_text
+from tests.policy.files import NOON, list_rule_names, rule_text
 from webhook.policy.store import PolicyError, PolicyStatus, PolicyStore
 
 
@@ -18,7 +18,7 @@ def test_a_broken_set_at_the_start_is_an_error_with_all_its_findings(tmp_path: P
     assert "a.yaml:1:7: error: " in str(caught.value)
 
 
-def test_a_new_store_says_what_is_in_force(tmp_path: Path) -> None:
+def test_the_status_of_a_new_store_describes_the_active_set(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(rule_text("a", "nvidia.com/gpus"))
     store = PolicyStore([tmp_path], now=lambda: NOON)
     status = store.get_status()
@@ -27,26 +27,26 @@ def test_a_new_store_says_what_is_in_force(tmp_path: Path) -> None:
     assert (status.rejected_findings, status.rejected_count, status.internal_error) == ((), 0, None)
 
 
-def test_stopping_what_was_never_started_is_fine(tmp_path: Path) -> None:
+def test_stop_without_start_does_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(rule_text("a"))
     PolicyStore([tmp_path]).stop()
 
 
-def test_reloading_the_same_changes_nothing_and_tells_nobody(tmp_path: Path) -> None:
+def test_reloading_unchanged_files_changes_and_reports_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(rule_text("a"))
-    told: list[PolicyStatus] = []
-    store = PolicyStore([tmp_path], on_change=told.append)
+    statuses: list[PolicyStatus] = []
+    store = PolicyStore([tmp_path], on_change=statuses.append)
     before = store.get_policies()
     (tmp_path / "a.yaml").write_text(rule_text("a"))
     assert store.reload().generation == 1
     assert store.get_policies() is before
-    assert told == []
+    assert statuses == []
 
 
-def test_a_broken_set_leaves_the_last_good_one_in_force_and_is_told_once(tmp_path: Path) -> None:
+def test_a_broken_set_leaves_the_last_good_one_active_and_is_reported_once(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(rule_text("a"))
-    told: list[PolicyStatus] = []
-    store = PolicyStore([tmp_path], on_change=told.append)
+    statuses: list[PolicyStatus] = []
+    store = PolicyStore([tmp_path], on_change=statuses.append)
     good = store.get_policies()
     (tmp_path / "a.yaml").write_text("kind: Nothing\n")
     status = store.reload()
@@ -54,32 +54,32 @@ def test_a_broken_set_leaves_the_last_good_one_in_force_and_is_told_once(tmp_pat
     assert store.get_policies() is good
     assert (status.digest, status.generation, status.rejected_count) == (good.digest, 1, 1)
     assert {finding.code for finding in status.rejected_findings} == {"TG306"}
-    assert told == [status]
+    assert statuses == [status]
     (tmp_path / "a.yaml").write_text(rule_text("a"))
     status = store.reload()
     assert (status.rejected_findings, status.rejected_count) == ((), 1)
-    assert len(told) == 2
+    assert len(statuses) == 2
 
 
-def test_a_set_is_taken_whole_or_not_at_all(tmp_path: Path) -> None:
-    """One bad file of two keeps the good one's change out as well."""
+def test_a_set_is_loaded_whole_or_not_at_all(tmp_path: Path) -> None:
+    """Reject the change of a good file together with a broken file."""
     (tmp_path / "a.yaml").write_text(rule_text("a"))
     (tmp_path / "b.yaml").write_text(rule_text("b"))
     store = PolicyStore([tmp_path])
     (tmp_path / "a.yaml").write_text(rule_text("changed"))
     (tmp_path / "b.yaml").write_text(rule_text("changed"))
     store.reload()
-    assert in_force(store) == ["a", "b"]
+    assert list_rule_names(store) == ["a", "b"]
 
 
 class _EditedPath(PosixPath):
-    """A policy file that an editor replaces, and its neighbour with it, each time it has just been opened."""
+    """A policy file that is replaced together with its neighbour each time after it was opened."""
 
     edits = 0
     opened = 0
 
-    def open(self, *args: Any, **kwargs: Any) -> Any:  # whatever the reader asks for
-        """Open the file as it is, then replace both while it is read."""
+    def open(self, *args: Any, **kwargs: Any) -> Any:  # the arguments of the reader
+        """Open the file, then replace both files while the reader reads it."""
         file = super().open(*args, **kwargs)
         self.opened += 1
         if self.opened <= self.edits:
@@ -90,13 +90,13 @@ class _EditedPath(PosixPath):
 def replace_both(folder: Path, version: int) -> None:
     """Replace both files of a set by those of another version."""
     for name in "ab":
-        beside = folder / f"{name}.new"
-        beside.write_text(rule_text(f"{name}{version}"))
-        beside.rename(folder / f"{name}.yaml")
+        new_file = folder / f"{name}.new"
+        new_file.write_text(rule_text(f"{name}{version}"))
+        new_file.rename(folder / f"{name}.yaml")
 
 
-def edited(folder: Path) -> _EditedPath:
-    """The first of two files, which nobody edits yet."""
+def write_files(folder: Path) -> _EditedPath:
+    """Write two files and return the first, which is not edited yet."""
     replace_both(folder, 0)
     return _EditedPath(folder / "a.yaml")
 
@@ -104,38 +104,36 @@ def edited(folder: Path) -> _EditedPath:
 EDITS = pytest.mark.parametrize(
     ("edits", "reads"),
     [
-        pytest.param(0, 1, id="what nobody edits is read once"),
-        pytest.param(1, 2, id="what is edited is read again"),
-        pytest.param(4, 5, id="what is edited four times is read five times"),
+        pytest.param(0, 1, id="files without edits are read once"),
+        pytest.param(1, 2, id="edited files are read again"),
+        pytest.param(4, 5, id="files with four edits are read five times"),
     ],
 )
 
 
 @EDITS
-def test_a_store_begins_with_no_half_of_a_set_that_is_edited_while_it_is_read(
+def test_a_new_store_loads_no_half_of_a_set_that_changes_during_the_read(
     tmp_path: Path, edits: int, reads: int
 ) -> None:
-    first = edited(tmp_path)
+    first = write_files(tmp_path)
     first.edits = edits
     store = PolicyStore([first, tmp_path / "b.yaml"])
-    assert in_force(store) == [f"a{edits}", f"b{edits}"]
+    assert list_rule_names(store) == [f"a{edits}", f"b{edits}"]
     assert first.opened == reads
 
 
 @EDITS
-def test_a_store_takes_no_half_of_a_set_that_is_edited_while_it_is_read_again(
-    tmp_path: Path, edits: int, reads: int
-) -> None:
-    first = edited(tmp_path)
+def test_a_reload_loads_no_half_of_a_set_that_changes_during_the_read(tmp_path: Path, edits: int, reads: int) -> None:
+    first = write_files(tmp_path)
     store = PolicyStore([first, tmp_path / "b.yaml"])
     first.edits, first.opened = edits, 0
     status = store.reload()
-    assert in_force(store) == [f"a{edits}", f"b{edits}"]
+    assert list_rule_names(store) == [f"a{edits}", f"b{edits}"]
     assert (first.opened, status.generation) == (reads, 2 if edits else 1)
 
 
-def test_what_is_edited_without_end_is_read_five_times(tmp_path: Path) -> None:
-    first = edited(tmp_path)
+def test_constantly_edited_files_are_read_five_times(tmp_path: Path) -> None:
+    first = write_files(tmp_path)
     first.edits = 1000
     PolicyStore([first, tmp_path / "b.yaml"])
     assert first.opened == 5

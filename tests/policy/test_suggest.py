@@ -1,4 +1,4 @@
-"""Did you mean: near words are found, far ones and members of one family are left alone."""
+"""Suggestions for misspelled words: near words, but no far words and no members of one family."""
 
 import pytest
 
@@ -18,7 +18,7 @@ FIELDS = (
 
 
 @pytest.mark.parametrize(
-    ("word", "meant"),
+    ("word", "suggestion"),
     [
         ("wholeQuantit", "wholeQuantity"),
         ("WholeQuantity", "wholeQuantity"),
@@ -32,21 +32,21 @@ FIELDS = (
         ("somethingElse", None),
     ],
 )
-def test_the_nearest_word(word: str, meant: str | None) -> None:
-    assert find_nearest(word, FIELDS) == meant
-    assert format_suggestion(word, FIELDS) == (f'; did you mean "{meant}"?' if meant else "")
+def test_the_nearest_word(word: str, suggestion: str | None) -> None:
+    assert find_nearest(word, FIELDS) == suggestion
+    assert format_suggestion(word, FIELDS) == (f'; did you mean "{suggestion}"?' if suggestion else "")
 
 
-def test_nothing_is_near_when_nothing_is_known() -> None:
+def test_an_empty_vocabulary_has_no_nearest_word() -> None:
     assert find_nearest("a", ()) is None
 
 
-def test_a_huge_word_costs_no_more_than_its_beginning() -> None:
+def test_a_huge_word_has_no_nearest_word() -> None:
     assert find_nearest("wholeQuantity" * 100_000, FIELDS) is None
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"),
+    ("name", "suggestion"),
     [
         ("gpu", "nvidia.com/gpu"),
         ("gpus", "nvidia.com/gpu"),
@@ -70,11 +70,11 @@ def test_a_huge_word_costs_no_more_than_its_beginning() -> None:
         ("bananas", None),
     ],
 )
-def test_the_resource_that_was_meant(name: str, meant: str | None) -> None:
-    assert suggest_resource(name) == meant
+def test_the_suggested_resource(name: str, suggestion: str | None) -> None:
+    assert suggest_resource(name) == suggestion
 
 
-def test_no_well_known_name_is_taken_for_a_slip() -> None:
+def test_a_well_known_name_has_no_suggestion() -> None:
     assert [name for name in WELL_KNOWN_RESOURCES if suggest_resource(name)] == []
 
 
@@ -84,29 +84,32 @@ def _cap(name: str, *counted: str) -> str:
     return f"{head}metadata: {{name: {name}}}\nspec: {{hard: {{{amounts}}}}}\n"
 
 
-def _slips(*caps: str) -> list[str]:
+def _list_suggestions(*caps: str) -> list[str]:
     parsed = parse([("a.yaml", "---\n".join(caps).encode())])
     assert parsed.findings == ()
     return [finding.message.partition("did you mean ")[2] for finding in lint_names(parsed.policies)]
 
 
-def test_a_name_spelt_otherwise_elsewhere_is_a_slip_when_the_other_is_used_more() -> None:
+def test_a_rare_spelling_of_a_frequent_name_is_reported() -> None:
     usual = _cap("a", "example.com/dongle"), _cap("b", "example.com/dongle")
-    assert _slips(*usual, _cap("c", "example.com/Dongles")) == [
+    assert _list_suggestions(*usual, _cap("c", "example.com/Dongles")) == [
         '"example.com/dongle" instead of "example.com/Dongles"?'
     ]
 
 
-def test_two_spellings_used_alike_accuse_nobody() -> None:
-    assert _slips(_cap("a", "example.com/seat"), _cap("b", "example.com/seats")) == []
+def test_two_equally_frequent_spellings_are_not_reported() -> None:
+    assert _list_suggestions(_cap("a", "example.com/seat"), _cap("b", "example.com/seats")) == []
 
 
-def test_members_of_a_family_are_no_slips_of_one_another() -> None:
+def test_members_of_a_family_are_not_reported() -> None:
     names = [f"nvidia.com/mig-{slices}g.{memory}gb" for slices, memory in ((1, 5), (2, 10), (3, 20), (4, 20), (7, 40))]
     assert (
-        _slips(_cap("a", *names), _cap("b", "nvidia.com/mig-1g.5gb", "example.com/seat-1", "example.com/seat-2")) == []
+        _list_suggestions(
+            _cap("a", *names), _cap("b", "nvidia.com/mig-1g.5gb", "example.com/seat-1", "example.com/seat-2")
+        )
+        == []
     )
 
 
-def test_pods_and_limits_are_counted_names_not_slips() -> None:
-    assert _slips(_cap("a", "pods", "limits.memory", "requests.cpu")) == []
+def test_pods_and_limits_are_not_reported() -> None:
+    assert _list_suggestions(_cap("a", "pods", "limits.memory", "requests.cpu")) == []

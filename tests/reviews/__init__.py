@@ -1,5 +1,5 @@
-"""AdmissionReviews exactly as a real kube-apiserver 1.36 sent them, put through the real server over TLS.
+"""AdmissionReviews exactly as a real kube-apiserver 1.36 sent them, sent to the real server over TLS.
 
-`cases/` holds the reviews, `answers/` what the server answers under the shipped policies. When an answer is meant to
-change, write it anew with `python -m tests.reviews` and read the difference.
+`cases/` has the reviews, `answers/` the responses of the server under the shipped policies. After an intended change
+of a response, `python -m tests.reviews` writes all of them; read the difference.
 """

@@ -1,15 +1,15 @@
-"""`python -m tests.reviews`: write every answer anew."""
+"""`python -m tests.reviews`: write every recorded response."""
 
 import tempfile
 from pathlib import Path
 
-from tests.reviews.replay import keep, names, send
+from tests.reviews.replay import list_reviews, send, write_answer
 from tests.server.process import ServerProcess
 
 with (
     tempfile.TemporaryDirectory() as folder,
-    ServerProcess(Path(folder), "tests.server.real") as server,
+    ServerProcess(Path(folder), "tests.server.gate_server") as server,
     server.client() as client,
 ):
-    for name in names():
-        keep(name, send(client, name))
+    for name in list_reviews():
+        write_answer(name, send(client, name))

@@ -1,4 +1,4 @@
-"""Sending a review as the API server would, and its answer in the form it is kept in."""
+"""Reviews that are sent as the API server sends them, and their recorded responses."""
 
 import json
 from pathlib import Path
@@ -11,15 +11,15 @@ ANSWERS = Path(__file__).parent / "answers"
 HEADERS = {"Content-Type": "application/json", "Accept": "application/json, */*"}
 
 
-def names() -> list[str]:
-    """All reviews, in the order in which they were sent."""
+def list_reviews() -> list[str]:
+    """Return the names of all reviews, in the order in which they were sent."""
     return sorted(path.stem for path in CASES.glob("*.json"))
 
 
 def send(client: httpx.Client, name: str) -> dict[str, Any]:
-    """Post a review to the endpoint of its phase; the whole answer.
+    """Post a review to the endpoint of its phase and return the whole response.
 
-    The patch of a mutating answer is written out, so that a difference can be read.
+    The patch stays encoded as the server sends it.
     """
     phase = name.split("-")[1]
     reply = client.post(f"/v1/admit/{phase}?timeout=5s", content=(CASES / f"{name}.json").read_bytes(), headers=HEADERS)
@@ -29,12 +29,12 @@ def send(client: httpx.Client, name: str) -> dict[str, Any]:
     return answer
 
 
-def kept(name: str) -> dict[str, Any]:
-    """The answer on disk."""
+def read_answer(name: str) -> dict[str, Any]:
+    """Return the recorded response of a review."""
     answer: dict[str, Any] = json.loads((ANSWERS / f"{name}.json").read_text())
     return answer
 
 
-def keep(name: str, answer: dict[str, Any]) -> None:
-    """Write an answer to disk."""
+def write_answer(name: str, answer: dict[str, Any]) -> None:
+    """Record the response to a review."""
     (ANSWERS / f"{name}.json").write_text(json.dumps(answer, indent=2) + "\n")

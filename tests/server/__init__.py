@@ -1,1 +1,1 @@
-"""The server: settings, the layer, and real servers over TLS."""
+"""The server: settings, the middleware, and real servers over TLS."""

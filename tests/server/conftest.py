@@ -1,4 +1,4 @@
-"""Servers that several tests share."""
+"""Servers that tests share."""
 
 from collections.abc import Iterator
 
@@ -9,6 +9,6 @@ from tests.server.process import ServerProcess
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server with a tiny gate, for tests that leave it as they found it."""
+    """Yield a server with a tiny gate, for tests that leave it unchanged."""
     with ServerProcess(tmp_path_factory.mktemp("tiny"), body_limit="1Mi", idle_timeout="90s") as server:
         yield server

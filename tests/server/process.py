@@ -1,4 +1,4 @@
-"""A server in a process of its own, and what can be seen of it from outside."""
+"""A server in a separate process, and its observable state."""
 
 import json
 import re
@@ -23,7 +23,7 @@ NAMES = parse_names(["localhost", "127.0.0.1"])
 
 
 def eventually(condition: Callable[[], bool], seconds: float = 15.0) -> bool:
-    """Whether something becomes true within so many seconds."""
+    """Return whether a condition becomes true within this number of seconds."""
     deadline = time.monotonic() + seconds
     pause = threading.Event()
     while not (result := condition()) and time.monotonic() < deadline:
@@ -37,14 +37,14 @@ def remains(condition: Callable[[], bool], seconds: float = 0.2) -> bool:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """At once, as a kubelet does: half a file is another fault than the one meant."""
+    """Replace a file atomically, as a kubelet does: half a file would be another fault."""
     whole = path.with_name(f".{path.name}.whole")
     whole.write_bytes(content)
     whole.replace(path)
 
 
 class ServerProcess:
-    """A running server. `module` is `tests.server.tiny` or `tests.server.real`; its certificates are in `folder`."""
+    """A running server of `tests.server.tiny` or `tests.server.gate_server`; its certificates are in `folder`."""
 
     def __init__(self, folder: Path, module: str = "tests.server.tiny", **settings: object) -> None:
         self.folder = folder
@@ -61,54 +61,58 @@ class ServerProcess:
         arguments = [part for name, value in flags.items() for part in (f"--{name.replace('_', '-')}", str(value))]
         with self._log.open("wb") as log:
             self.process = Program(module, arguments, cwd=ROOT, stderr=log.fileno())
-        assert eventually(lambda: bool(self.logged("serving")) or self.process.poll() is not None)
+        assert eventually(lambda: bool(self.find_log_lines("serving")) or self.process.poll() is not None)
         if self.process.poll() is not None:
             raise AssertionError(self.log)
-        (serving,) = self.logged("serving")
+        (serving,) = self.find_log_lines("serving")
         self.port, self.monitor_port = int(serving["port"]), int(serving["monitor_port"])
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.process.kill()
-        self.process.wait(30)
+        self.kill()
 
     @property
     def log(self) -> str:
         """Everything logged so far."""
         return self._log.read_text()
 
-    def logged(self, event: str) -> list[dict[str, Any]]:
-        """The lines of an event; what is still being written is left out."""
+    def find_log_lines(self, event: str) -> list[dict[str, Any]]:
+        """Return the complete lines of an event."""
         lines = [json.loads(line) for line in self.log.splitlines(keepends=True) if line.endswith("}\n")]
         return [line for line in lines if line["event"] == event]
 
     @property
     def context(self) -> ssl.SSLContext:
-        """Trusts the server's authority."""
+        """A context that trusts the server's CA."""
         return ssl.create_default_context(cafile=str(self.folder / "ca.crt"))
 
     def client(self, **options: Any) -> httpx.Client:
-        """A client of the HTTPS port."""
+        """Return a client of the HTTPS port."""
         return httpx.Client(base_url=f"https://localhost:{self.port}", verify=self.context, timeout=20, **options)
 
     def monitor(self, path: str) -> httpx.Response:
-        """What the second port says."""
+        """Return the response of the monitoring port."""
         return httpx.get(f"http://127.0.0.1:{self.monitor_port}{path}", timeout=20)
 
-    def counted(self, name: str) -> float:
-        """A metric's value, summed over its labels."""
-        found = re.findall(rf"^{name}(?:\{{.*?\}})? (\S+)$", self.monitor("/metrics").text, re.MULTILINE)
-        return sum(map(float, found))
+    def get_metric(self, name: str) -> float:
+        """Return the value of a metric, summed over its labels."""
+        values = re.findall(rf"^{name}(?:\{{.*?\}})? (\S+)$", self.monitor("/metrics").text, re.MULTILINE)
+        return sum(map(float, values))
+
+    def kill(self) -> None:
+        """Kill the process and wait for its end."""
+        self.process.kill()
+        self.process.wait(30)
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Send a signal and wait for the end; the exit code."""
+        """Send a signal, wait for the end, and return the exit code."""
         self.process.send_signal(number)
         return self.process.wait(30)
 
     def status(self, field: str) -> int:
-        """A number of `/proc/PID/status`: `VmRSS` (KiB), `Threads`."""
+        """Return a number of `/proc/PID/status`: `VmRSS` (KiB), `Threads`."""
         text = Path(f"/proc/{self.process.pid}/status").read_text()
         (number,) = re.findall(rf"^{field}:\s+(\d+)", text, re.MULTILINE)
         return int(number)
@@ -120,8 +124,8 @@ class ServerProcess:
 
 
 @contextmanager
-def every(connections: int, act: Callable[[int, threading.Event], None]) -> Iterator[None]:
-    """Run `act(number, stop)` in so many threads while the block runs; what one raises is raised at the end."""
+def run_threads(connections: int, act: Callable[[int, threading.Event], None]) -> Iterator[None]:
+    """Run `act(number, stop)` in this number of threads while the block runs; raise the first failure at the end."""
     stop, failures = threading.Event(), list[BaseException]()
 
     def run(number: int) -> None:

@@ -1,4 +1,4 @@
-"""The table of settings in docs/settings.md: `python -m tests.server.settings_table` writes it there anew."""
+"""The table of settings in docs/settings.md: `python -m tests.server.settings_table` writes it there."""
 
 from pathlib import Path
 
@@ -8,12 +8,12 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "settings.md"
 BEGIN, END = "<!-- settings: begin -->\n", "<!-- settings: end -->\n"
 
 
-def table() -> str:
-    """A section for each setting."""
-    return "\n".join(_section(option) for option in OPTIONS)
+def render_table() -> str:
+    """Return a section for each setting."""
+    return "\n".join(_render_section(option) for option in OPTIONS)
 
 
-def _section(option: Option) -> str:
+def _render_section(option: Option) -> str:
     default = f"`{option.default}`" if option.default else "none"
     many = " (may be given several times; separated by commas in the variable)" if option.value_type.is_list else ""
     return (
@@ -25,12 +25,12 @@ def _section(option: Option) -> str:
     )
 
 
-def rewritten(document: str) -> str:
-    """The document with the table as it should be."""
+def update_table(document: str) -> str:
+    """Return the document with the current table."""
     before, _, rest = document.partition(BEGIN)
     _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{table()}\n{END}{after}"
+    return f"{before}{BEGIN}\n{render_table()}\n{END}{after}"
 
 
 if __name__ == "__main__":
-    DOCUMENT.write_text(rewritten(DOCUMENT.read_text()))
+    DOCUMENT.write_text(update_table(DOCUMENT.read_text()))

@@ -1,4 +1,4 @@
-"""A small cluster behind a real HTTP server: lists of what there is, watches in which nothing happens."""
+"""A small cluster behind a real HTTP server: lists of its objects, and watches without events."""
 
 import json
 from collections.abc import Iterator
@@ -14,11 +14,11 @@ Object = dict[str, Any]
 
 @dataclass
 class SmallCluster:
-    """Objects by the path of their list, and paths that are refused with a status; `asked` are the lists that came."""
+    """Objects by the path of their list, paths that are answered with an error, and the paths of all lists so far."""
 
     objects: dict[str, list[Object]] = field(default_factory=dict)
-    refused: dict[str, int] = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
+    error_statuses: dict[str, int] = field(default_factory=dict)
+    paths: list[str] = field(default_factory=list)
     server: str = ""
     over: Event = field(default_factory=Event)
 
@@ -38,10 +38,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.cluster.over.wait(60)
             self.close_connection = True
             return
-        self.cluster.asked.append(url.path)
-        status = self.cluster.refused.get(url.path, 404 if url.path.startswith("/apis/") else 200)
+        self.cluster.paths.append(url.path)
+        status = self.cluster.error_statuses.get(url.path, 404 if url.path.startswith("/apis/") else 200)
         items = self.cluster.objects.get(url.path)
-        if items is not None and url.path not in self.cluster.refused:
+        if items is not None and url.path not in self.cluster.error_statuses:
             status = 200
         content: Object = {"kind": "Status", "message": "no", "code": status}
         if status == 200:
@@ -53,12 +53,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Write no log."""
 
 
 @contextmanager
-def small_cluster(**objects: list[Object]) -> Iterator[SmallCluster]:
-    """A cluster with these pods, namespaces and nodes, for as long as the block runs."""
+def run_small_cluster(**objects: list[Object]) -> Iterator[SmallCluster]:
+    """Yield a cluster with these pods, namespaces and nodes; it ends with the block."""
     cluster = SmallCluster({f"/api/v1/{plural}": items for plural, items in objects.items()})
     handler = type("Handler", (_Handler,), {"cluster": cluster})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as http:

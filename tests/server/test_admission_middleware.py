@@ -1,4 +1,4 @@
-"""The admission layer, driven by Flask's test client."""
+"""The admission middleware, driven by Flask's test client."""
 
 import io
 import itertools
@@ -8,40 +8,40 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.effort import examples
-from tests.server.building import MUTATE, VALIDATE, Built, review
+from tests.server.app_harness import MUTATE, VALIDATE, AppHarness, create_review
 from webhook.server.web.admission_middleware import RequestLimits
 from webhook.server.web.request_body import BodyReader
 
 
 @pytest.mark.parametrize(("path", "phase"), [(MUTATE, "mutate"), (VALIDATE, "validate")])
 def test_a_review_is_answered_in_the_phase_of_its_path(path: str, phase: str) -> None:
-    answer = Built().client.post(path, data=review(), content_type="application/json")
+    answer = AppHarness().client.post(path, data=create_review(), content_type="application/json")
     assert (answer.status_code, answer.mimetype) == (200, "application/json")
     assert answer.get_json()["response"] == {"uid": "u-1", "allowed": True, "warnings": [phase]}
 
 
 @pytest.mark.parametrize("content_type", [None, "text/plain", "application/json; charset=utf-8", ";;;"])
 def test_the_content_type_does_not_matter(content_type: str | None) -> None:
-    assert Built().client.post(MUTATE, data=review(), content_type=content_type).status_code == 200
+    assert AppHarness().client.post(MUTATE, data=create_review(), content_type=content_type).status_code == 200
 
 
 def test_a_denial_is_an_answer_too() -> None:
-    answer = Built().client.post(VALIDATE, data=review("deny"))
+    answer = AppHarness().client.post(VALIDATE, data=create_review("deny"))
     assert answer.status_code == 200
     assert answer.get_json()["response"]["allowed"] is False
 
 
-def test_what_was_decided_is_told_once_the_answer_is_sent() -> None:
-    built = Built()
-    answer = built.client.post(VALIDATE, data=review())
-    assert (answer.get_json()["response"]["allowed"], built.log.lines) == (True, [])
+def test_a_decision_is_logged_after_the_answer_is_sent() -> None:
+    harness = AppHarness()
+    answer = harness.client.post(VALIDATE, data=create_review())
+    assert (answer.get_json()["response"]["allowed"], harness.log.lines) == (True, [])
     answer.close()
-    assert [line["event"] for line in built.log.lines] == ["decided"]
+    assert [line["event"] for line in harness.log.lines] == ["decided"]
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE"])
-def test_any_other_method_is_told_what_is_allowed(method: str) -> None:
-    answer = Built().client.open(MUTATE, method=method)
+def test_any_other_method_is_rejected_with_the_allowed_one(method: str) -> None:
+    answer = AppHarness().client.open(MUTATE, method=method)
     assert (answer.status_code, answer.headers["Allow"]) == (405, "POST")
 
 
@@ -57,12 +57,12 @@ def test_any_other_method_is_told_what_is_allowed(method: str) -> None:
         "//v1/admit/mutate",
     ],
 )
-def test_any_other_path_is_not_found_and_says_so_in_json(path: str) -> None:
-    built = Built()
-    answer = built.client.post(path, data=review())
+def test_any_other_path_is_not_found_with_a_status_in_json(path: str) -> None:
+    harness = AppHarness()
+    answer = harness.client.post(path, data=create_review())
     assert answer.status_code == 404
     assert answer.get_json()["reason"] == "NotFound"
-    assert built.gate.deadlines == []
+    assert harness.gate.deadlines == []
 
 
 FAILURES = {
@@ -71,29 +71,29 @@ FAILURES = {
     "nothing": (b"", 400, "review", "the body is no review"),
     "not UTF-8": (b'{"request":{"uid":"\xff"}}', 400, "review", "the body is no review"),
     "nested too deep": (b"[" * 100_000, 400, "review", "the body is no review"),
-    "nested too deep where nobody looks": (b'{"x":' + b"[" * 100_000, 400, "review", "the body is no review"),
-    "a gate that cannot decide": (review("undecided"), 500, "undecided", "the ledger did not answer"),
-    "a gate that crashes": (review("crash"), 500, "crash", "its log has the cause"),
+    "nested too deep in an unknown field": (b'{"x":' + b"[" * 100_000, 400, "review", "the body is no review"),
+    "a gate that cannot decide": (create_review("undecided"), 500, "undecided", "the ledger did not answer"),
+    "a gate that crashes": (create_review("crash"), 500, "crash", "its log has the cause"),
 }
 
 
 @pytest.mark.parametrize("case", FAILURES)
-def test_what_cannot_be_decided_is_a_status_and_never_a_denial(case: str) -> None:
+def test_an_undecided_request_is_a_status_and_never_a_denial(case: str) -> None:
     body, code, why, words = FAILURES[case]
-    built = Built()
-    answer = built.client.post(MUTATE, data=body)
+    harness = AppHarness()
+    answer = harness.client.post(MUTATE, data=body)
     status = answer.get_json()
     assert (answer.status_code, status["kind"], status["code"]) == (code, "Status", code)
     assert words in status["message"]
-    assert built.count("tallygate_admission_failures_total", reason=why) == 1
+    assert harness.count("tallygate_admission_failures_total", reason=why) == 1
     assert "Retry-After" not in answer.headers
 
 
-def test_a_crash_tells_the_log_everything_and_the_caller_nothing() -> None:
-    built = Built()
-    answer = built.client.post(MUTATE, data=review("crash"))
+def test_the_cause_of_a_crash_is_in_the_log_and_not_in_the_answer() -> None:
+    harness = AppHarness()
+    answer = harness.client.post(MUTATE, data=create_review("crash"))
     assert "secret" not in answer.text
-    (line,) = built.log.lines
+    (line,) = harness.log.lines
     assert (line["level"], line["event"], line["reason"]) == ("error", "undecided", "crash")
     assert "RuntimeError: the secret of the crash" in line["exception"]
 
@@ -102,8 +102,8 @@ ENCODINGS = {"gzip": 415, "br": 415, "gzip, identity": 415, "identity": 200, "":
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
-def test_only_plain_bodies_are_taken(encoding: str) -> None:
-    answer = Built().client.post(MUTATE, data=review(), headers={"Content-Encoding": encoding})
+def test_only_uncompressed_bodies_are_accepted(encoding: str) -> None:
+    answer = AppHarness().client.post(MUTATE, data=create_review(), headers={"Content-Encoding": encoding})
     assert answer.status_code == ENCODINGS[encoding]
 
 
@@ -111,71 +111,71 @@ class Untouchable(io.RawIOBase):
     """A body that must not be read."""
 
     def read(self, size: int = -1) -> bytes:
-        """Fail."""
+        """Raise an error."""
         raise AssertionError(size)
 
 
 @pytest.mark.parametrize("length", ["1025", "99999999999", "9" * 5000])
-def test_a_body_that_says_it_is_too_large_is_refused_unread(length: str) -> None:
-    built = Built(limits=RequestLimits(max_body_bytes=1024))
-    answer = built.client.post(MUTATE, environ_overrides={"CONTENT_LENGTH": length, "wsgi.input": Untouchable()})
+def test_a_body_whose_length_is_too_large_is_rejected_unread(length: str) -> None:
+    harness = AppHarness(limits=RequestLimits(max_body_bytes=1024))
+    answer = harness.client.post(MUTATE, environ_overrides={"CONTENT_LENGTH": length, "wsgi.input": Untouchable()})
     assert answer.status_code == 413
-    assert built.count("tallygate_admission_failures_total", reason="too-large") == 1
+    assert harness.count("tallygate_admission_failures_total", reason="too-large") == 1
 
 
 LENGTHS = {"-1": 400, "1e3": 400, "0x10": 400, "٣": 400, "10 ": 400, "+5": 400}
 
 
 @pytest.mark.parametrize("length", LENGTHS)
-def test_a_length_that_is_no_number_is_refused(length: str) -> None:
-    answer = Built().client.post(MUTATE, environ_overrides={"CONTENT_LENGTH": length, "wsgi.input": Untouchable()})
+def test_an_invalid_length_is_rejected(length: str) -> None:
+    answer = AppHarness().client.post(MUTATE, environ_overrides={"CONTENT_LENGTH": length, "wsgi.input": Untouchable()})
     assert answer.status_code == LENGTHS[length]
 
 
-def test_a_body_that_ends_early_is_refused() -> None:
-    answer = Built().client.post(MUTATE, data=review(), environ_overrides={"CONTENT_LENGTH": "5000"})
+def test_a_body_that_ends_early_is_rejected() -> None:
+    answer = AppHarness().client.post(MUTATE, data=create_review(), environ_overrides={"CONTENT_LENGTH": "5000"})
     assert (answer.status_code, "ended before" in answer.text) == (400, True)
 
 
 @pytest.mark.parametrize(("size", "code"), [(1024, 400), (1025, 413), (50_000, 413)])
 def test_a_chunked_body_is_read_to_the_limit_and_no_further(size: int, code: int) -> None:
-    built = Built(limits=RequestLimits(max_body_bytes=1024))
+    harness = AppHarness(limits=RequestLimits(max_body_bytes=1024))
     stream = io.BytesIO(b" " * size)
     chunked = {"wsgi.input_terminated": True, "CONTENT_LENGTH": ""}
-    answer = built.client.post(MUTATE, input_stream=stream, environ_overrides=chunked)
+    answer = harness.client.post(MUTATE, input_stream=stream, environ_overrides=chunked)
     assert answer.status_code == code
     assert stream.tell() <= 1025
 
 
 def test_a_chunked_review_is_answered() -> None:
     chunked = {"wsgi.input_terminated": True, "CONTENT_LENGTH": ""}
-    answer = Built().client.post(VALIDATE, input_stream=io.BytesIO(review()), environ_overrides=chunked)
+    answer = AppHarness().client.post(VALIDATE, input_stream=io.BytesIO(create_review()), environ_overrides=chunked)
     assert answer.status_code == 200
 
 
-def test_large_bodies_wait_for_a_place_and_give_up_in_the_end() -> None:
+def test_a_large_body_waits_for_a_place_until_its_timeout() -> None:
     inner: list[int] = []
-    built = Built(limits=RequestLimits(max_body_bytes=1 << 20, timeout=0.01))
+    harness = AppHarness(limits=RequestLimits(max_body_bytes=1 << 20, timeout=0.01))
     large = b" " * (1 << 17)
 
     class Nested(io.BytesIO):
-        """A large body that is being read while another comes."""
+        """A large body; while it is read, another arrives."""
 
         def read(self, size: int | None = -1, /) -> bytes:
-            answer = built.client.post(MUTATE, input_stream=Nested(large), content_length=len(large))
+            answer = harness.client.post(MUTATE, input_stream=Nested(large), content_length=len(large))
             inner.append(answer.status_code)
             return super().read(size)
 
-    built.client.post(MUTATE, input_stream=Nested(large), content_length=len(large))
+    harness.client.post(MUTATE, input_stream=Nested(large), content_length=len(large))
     assert (inner.count(503), inner.count(400)) == (1, 15)
-    assert built.client.post(MUTATE, data=large).status_code == 400
+    assert harness.client.post(MUTATE, data=large).status_code == 400
 
 
 class Body(io.BytesIO):
     """A large body; its read raises an error if there is one."""
 
     def __init__(self, size: int, error: BaseException | None = None) -> None:
-        super().__init__(review().ljust(size))
+        super().__init__(create_review().ljust(size))
         self._error = error
 
     def read(self, size: int | None = -1, /) -> bytes:
@@ -199,17 +199,17 @@ FAILED_READS = {
 @pytest.mark.parametrize("case", FAILED_READS)
 def test_large_bodies_whose_read_fails_leave_every_place_free(case: str) -> None:
     environ, size, error, code = FAILED_READS[case]
-    built = Built(limits=RequestLimits(max_body_bytes=LARGE, timeout=0.01))
+    harness = AppHarness(limits=RequestLimits(max_body_bytes=LARGE, timeout=0.01))
 
     def post(body: Body) -> int:
-        return built.client.post(MUTATE, environ_overrides={**environ, "wsgi.input": body}).status_code
+        return harness.client.post(MUTATE, environ_overrides={**environ, "wsgi.input": body}).status_code
 
     assert [post(Body(size, error)) for _ in range(17)] == [code] * 17
     assert post(Body(LARGE)) == 200
 
 
 def test_a_read_that_ends_by_more_than_an_error_leaves_every_place_free() -> None:
-    """A panic in the server's library is no `Exception`."""
+    """Use a `BaseException`: a panic in the server's library is no `Exception`."""
     reader = BodyReader(LARGE, 0.01, max_large=1)
     with pytest.raises(KeyboardInterrupt):
         reader.read({**CHUNKED, "wsgi.input": Body(LARGE, KeyboardInterrupt())}, 0.0)
@@ -237,11 +237,11 @@ DEADLINES = {
 
 
 @pytest.mark.parametrize("case", DEADLINES)
-def test_the_deadline_is_the_callers_or_ours_whichever_is_sooner(case: str) -> None:
+def test_the_deadline_is_the_earlier_of_the_callers_and_the_gates(case: str) -> None:
     query, seconds = DEADLINES[case]
-    built = Built()
-    assert built.client.post(f"{MUTATE}?{query}", data=review()).status_code == 200
-    assert built.gate.deadlines == [1000.0 + seconds]
+    harness = AppHarness()
+    assert harness.client.post(f"{MUTATE}?{query}", data=create_review()).status_code == 200
+    assert harness.gate.deadlines == [1000.0 + seconds]
 
 
 TOKEN, OLD_TOKEN = "abcdefghijklmnop0123456789", "old-old-old-old-old-old"
@@ -265,21 +265,21 @@ TOKENS = {
 
 @pytest.mark.parametrize("path", TOKENS)
 def test_with_tokens_only_the_paths_with_one_exist(path: str) -> None:
-    built = Built(tokens=lambda: (TOKEN.encode(), OLD_TOKEN.encode()))
-    assert built.client.post(path, data=review()).status_code == TOKENS[path]
+    harness = AppHarness(tokens=lambda: (TOKEN.encode(), OLD_TOKEN.encode()))
+    assert harness.client.post(path, data=create_review()).status_code == TOKENS[path]
 
 
 def test_a_token_is_never_logged() -> None:
-    built = Built(tokens=lambda: (TOKEN.encode(),))
-    for path, data in itertools.product((f"/v1/admit/{TOKEN}/mutate", f"/v1/admit/{TOKEN}/x"), (review(), b"x")):
-        built.client.post(path, data=data)
-    assert TOKEN not in built.log.text
+    harness = AppHarness(tokens=lambda: (TOKEN.encode(),))
+    for path, data in itertools.product((f"/v1/admit/{TOKEN}/mutate", f"/v1/admit/{TOKEN}/x"), (create_review(), b"x")):
+        harness.client.post(path, data=data)
+    assert TOKEN not in harness.log.text
 
 
 @given(st.binary(max_size=200))
 @settings(max_examples=examples(100), deadline=None)
-def test_any_bytes_get_an_answer_of_the_callers_fault_or_none(body: bytes) -> None:
-    assert BUILT.client.post(MUTATE, data=body).status_code in {200, 400}
+def test_any_bytes_get_an_answer_or_a_bad_request(body: bytes) -> None:
+    assert HARNESS.client.post(MUTATE, data=body).status_code in {200, 400}
 
 
-BUILT = Built()
+HARNESS = AppHarness()

@@ -1,4 +1,4 @@
-"""Metrics of a followed cluster and of the visits to ledgers."""
+"""Metrics of informers and of the reconciliation of ledgers."""
 
 from prometheus_client import CollectorRegistry, generate_latest
 
@@ -11,20 +11,20 @@ PODS = InformerStatus("pods", 7, 100, 2.5, None, {ApiErrorReason.RESET: 3}, 1, N
 UNLISTED = InformerStatus("nodes", 0, None, None, "not listed yet", {}, 0, None)
 
 
-def shown(registry: CollectorRegistry) -> set[str]:
-    """The lines of /metrics that say a number."""
+def list_metric_lines(registry: CollectorRegistry) -> set[str]:
+    """Return the lines of /metrics that have a value."""
     return {line for line in generate_latest(registry).decode().splitlines() if not line.startswith("#")}
 
 
-def seen() -> ObservedLedgers:
-    """No ledger yet."""
+def create_observed_ledgers() -> ObservedLedgers:
+    """Return observed ledgers without any ledger."""
     return ObservedLedgers(lambda: 5.0)
 
 
-def test_what_is_followed_is_told_by_resource() -> None:
+def test_watches_are_reported_by_resource() -> None:
     registry = CollectorRegistry()
-    LedgerControllerMetrics(registry, lambda: (PODS, UNLISTED), seen(), lambda: True)
-    lines = shown(registry)
+    LedgerControllerMetrics(registry, lambda: (PODS, UNLISTED), create_observed_ledgers(), lambda: True)
+    lines = list_metric_lines(registry)
     assert {
         'tallygate_watch_objects{resource="pods"} 7.0',
         'tallygate_watch_age_seconds{resource="pods"} 2.5',
@@ -34,20 +34,20 @@ def test_what_is_followed_is_told_by_resource() -> None:
     assert not any("age" in line and "nodes" in line for line in lines)
 
 
-def test_visits_and_promises_that_came_to_nothing_are_counted() -> None:
+def test_reconciliations_and_expired_reservations_are_counted() -> None:
     registry = CollectorRegistry()
-    figures = LedgerControllerMetrics(registry, tuple, seen(), lambda: True)
-    figures.count_reconcile("written")
-    figures.count_expired(2)
+    metrics = LedgerControllerMetrics(registry, tuple, create_observed_ledgers(), lambda: True)
+    metrics.count_reconcile("written")
+    metrics.count_expired(2)
     assert {
         'tallygate_ledger_reconcile_total{result="written"} 1.0',
         "tallygate_reservations_expired_total 2.0",
-    } <= shown(registry)
+    } <= list_metric_lines(registry)
 
 
-def test_which_replica_keeps_ledgers_is_told_as_it_is_now() -> None:
-    registry, leads = CollectorRegistry(), [False, True]
-    LedgerControllerMetrics(registry, tuple, seen(), lambda: leads[0])
-    assert "tallygate_leader 0.0" in shown(registry)
-    leads.pop(0)
-    assert "tallygate_leader 1.0" in shown(registry)
+def test_leadership_is_reported_as_it_is_now() -> None:
+    registry, is_leader = CollectorRegistry(), [False, True]
+    LedgerControllerMetrics(registry, tuple, create_observed_ledgers(), lambda: is_leader[0])
+    assert "tallygate_leader 0.0" in list_metric_lines(registry)
+    is_leader.pop(0)
+    assert "tallygate_leader 1.0" in list_metric_lines(registry)

@@ -1,4 +1,4 @@
-"""Durations: what Go reads, and nothing else."""
+"""Durations: those that Go parses, and no others."""
 
 from contextlib import suppress
 
@@ -45,12 +45,12 @@ BAD = (
 
 
 @pytest.mark.parametrize("text", GOOD)
-def test_seconds_of_a_duration(text: str) -> None:
+def test_a_duration_has_its_seconds(text: str) -> None:
     assert parse_duration(text) == pytest.approx(GOOD[text])
 
 
 @pytest.mark.parametrize("text", BAD)
-def test_is_no_duration(text: str) -> None:
+def test_an_invalid_duration_is_an_error(text: str) -> None:
     with pytest.raises(DurationError, match="is not a duration"):
         parse_duration(text)
 

@@ -1,4 +1,4 @@
-"""Hostile bodies and connections: the right status, alive afterwards, memory bounded."""
+"""Hostile bodies and connections: the right status, a server that answers afterwards, and bounded memory."""
 
 import gzip
 import http.client
@@ -11,43 +11,43 @@ from contextlib import suppress
 
 import pytest
 
-from tests.server.building import MUTATE, review
-from tests.server.process import ServerProcess, eventually, every
+from tests.server.app_harness import MUTATE, create_review
+from tests.server.process import ServerProcess, eventually, run_threads
 
 MIB = 1 << 20
-_MOST_GROWTH_KIB = 160 * 1024
+_MAX_RSS_KIB = 160 * 1024
 
 
 @pytest.fixture(autouse=True)
-def alive_afterwards(tiny: ServerProcess) -> Iterator[None]:
-    """Whatever was sent, the next review is answered, and memory has not run away."""
+def check_server_afterwards(tiny: ServerProcess) -> Iterator[None]:
+    """Check after each test that the next review is answered, and that memory is bounded."""
     yield
     with tiny.client() as client:
-        assert client.post(MUTATE, content=review()).status_code == 200
-    assert tiny.status("VmRSS") < _MOST_GROWTH_KIB
+        assert client.post(MUTATE, content=create_review()).status_code == 200
+    assert tiny.status("VmRSS") < _MAX_RSS_KIB
 
 
 BODIES = {
     "a number of a million digits for a name": (b'{"request":{"uid":"u","name":' + b"9" * 1_000_000 + b"}}", 400),
-    "a number of a million digits where nobody looks": (b'{"x":' + b"9" * 1_000_000 + b',"request":{"uid":"u"}}', 200),
+    "a number of a million digits in an unknown field": (b'{"x":' + b"9" * 1_000_000 + b',"request":{"uid":"u"}}', 200),
     "a million digits after the point": (b'{"request":{"uid":"u"},"x":0.' + b"9" * 1_000_000 + b"}", 200),
     "an enormous exponent": (b'{"request":{"uid":"u"},"x":1e999999999}', 200),
     "brackets a hundred thousand deep": (b"[" * 100_000 + b"]" * 100_000, 400),
     "braces a hundred thousand deep": (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, 400),
-    "depth in an object that is kept raw": (
+    "depth in an object that stays encoded": (
         b'{"request":{"uid":"u","object":' + b"[" * 100_000 + b"]" * 100_000 + b"}}",
         400,
     ),
-    "a review cut short": (review()[:-5], 400),
+    "a review cut short": (create_review()[:-5], 400),
     "a wrong type": (b'{"request":{"uid":5}}', 400),
     "a list": (b"[]", 400),
     "null": (b"null", 400),
     "nothing": (b"", 400),
-    "a byte order mark": (b"\xef\xbb\xbf" + review(), 400),
-    "UTF-16": (review().decode().encode("utf-16"), 400),
+    "a byte order mark": (b"\xef\xbb\xbf" + create_review(), 400),
+    "UTF-16": (create_review().decode().encode("utf-16"), 400),
     "half a surrogate": (b'{"request":{"uid":"\\ud800"}}', 400),
     "nulls": (b"\0" * 1000, 400),
-    "gzip": (gzip.compress(review()), 400),
+    "gzip": (gzip.compress(create_review()), 400),
 }
 
 
@@ -61,21 +61,21 @@ def test_a_hostile_body_gets_its_status(tiny: ServerProcess, case: str, http2: b
     assert answer.headers["content-type"] == "application/json"
 
 
-def test_a_byte_more_than_is_read_is_too_much(tiny: ServerProcess) -> None:
+def test_a_body_of_one_byte_more_than_the_limit_is_too_large(tiny: ServerProcess) -> None:
     with tiny.client() as client:
         assert client.post(MUTATE, content=b" " * MIB).status_code == 400
         assert client.post(MUTATE, content=b" " * (MIB + 1)).status_code == 413
 
 
-def test_a_compressed_body_is_refused(tiny: ServerProcess) -> None:
+def test_a_compressed_body_is_rejected(tiny: ServerProcess) -> None:
     with tiny.client() as client:
-        answer = client.post(MUTATE, content=gzip.compress(review()), headers={"Content-Encoding": "gzip"})
+        answer = client.post(MUTATE, content=gzip.compress(create_review()), headers={"Content-Encoding": "gzip"})
     assert answer.status_code == 415
 
 
 @pytest.mark.parametrize("chunked", [False, True], ids=["announced", "chunked"])
 def test_a_hundred_megabytes_are_not_read(tiny: ServerProcess, chunked: bool) -> None:  # noqa: FBT001 - a column
-    """The client may be cut off while it sends; when it is not, it is told why."""
+    """Accept a connection that is cut while the client sends; otherwise the answer has the reason."""
     connection = http.client.HTTPSConnection("localhost", tiny.port, context=tiny.context, timeout=20)
     connection.putrequest("POST", MUTATE)
     connection.putheader(*(("Transfer-Encoding", "chunked") if chunked else ("Content-Length", str(100 * MIB))))
@@ -90,14 +90,14 @@ def test_a_hundred_megabytes_are_not_read(tiny: ServerProcess, chunked: bool) ->
         assert connection.getresponse().status == 413
     connection.close()
     assert sent < 100
-    assert eventually(lambda: any(line["reason"] == "too-large" for line in tiny.logged("request-rejected")))
+    assert eventually(lambda: any(line["reason"] == "too-large" for line in tiny.find_log_lines("request-rejected")))
 
 
 CUT = b""
 HEAD = b"POST /v1/admit/mutate HTTP/1.1\r\nHost: a\r\n"
 RAW = {
     "no HTTP": (b"\x00\x01\x02\x03" * 100, {b"400"}),
-    # Such a client still sends when it is refused, and may lose the answer when the connection is cut.
+    # Such a client still sends when it is rejected, and may lose the answer when the connection is cut.
     "a header without end": (HEAD + b"X: " + b"a" * 500_000, {b"431", CUT}),
     "a thousand headers": (HEAD + b"X: a\r\n" * 1000 + b"\r\n", {b"431"}),
     "two lengths": (HEAD + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n{}", {b"400"}),
@@ -111,7 +111,7 @@ RAW = {
 
 @pytest.mark.parametrize("case", RAW)
 def test_broken_http_is_answered_with_4xx_or_cut(tiny: ServerProcess, case: str) -> None:
-    """A server that neither answers nor cuts the connection fails the test: the read times out."""
+    """Fail by a timeout of the read if the server neither answers nor cuts the connection."""
     sent, expected = RAW[case]
     plain = socket.create_connection(("127.0.0.1", tiny.port), timeout=20)
     with tiny.context.wrap_socket(plain, server_hostname="localhost") as connection:
@@ -119,10 +119,10 @@ def test_broken_http_is_answered_with_4xx_or_cut(tiny: ServerProcess, case: str)
             connection.sendall(sent)
         if case == "a body that ends early":
             end_sending(connection)
-        assert status(connection) in expected
+        assert read_status(connection) in expected
 
 
-def status(connection: ssl.SSLSocket) -> bytes:
+def read_status(connection: ssl.SSLSocket) -> bytes:
     """Return the status of an HTTP/1.1 answer, or CUT if the connection ends before it.
 
     Raises:
@@ -143,14 +143,14 @@ def end_sending(connection: ssl.SSLSocket) -> None:
         same.shutdown(socket.SHUT_WR)
 
 
-def test_what_is_no_tls_disturbs_nobody(tiny: ServerProcess) -> None:
+def test_bytes_that_are_no_tls_do_no_harm(tiny: ServerProcess) -> None:
     for junk in (b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\xff\xff", b""):
         with socket.create_connection(("127.0.0.1", tiny.port)) as connection:
             connection.sendall(junk)
 
 
-def test_a_sender_whose_body_is_refused_unread_is_never_kept_waiting(tiny: ServerProcess) -> None:
-    """Many at once, so that threads stand in line for each other; each is cut off as soon as it is refused."""
+def test_a_client_whose_body_is_rejected_unread_never_waits(tiny: ServerProcess) -> None:
+    """Send many at once, so that threads wait for each other; each is cut as soon as it is rejected."""
 
     def send(_: int, __: threading.Event) -> None:
         connection = http.client.HTTPSConnection("localhost", tiny.port, context=tiny.context, timeout=20)
@@ -162,5 +162,5 @@ def test_a_sender_whose_body_is_refused_unread_is_never_kept_waiting(tiny: Serve
                 connection.send(b" " * MIB)
         connection.close()
 
-    with every(12, send):
+    with run_threads(12, send):
         pass

@@ -1,4 +1,4 @@
-"""New certificates while serving: no request fails."""
+"""New certificates while the server runs: no request fails."""
 
 import http.client
 import json
@@ -17,28 +17,27 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from certs.renewal import issue
-from tests.server.building import MUTATE, review
-from tests.server.process import NAMES, ServerProcess, eventually, every, remains, replace_file
-from webhook.server.https.certificate_trial import try_certificates
-from webhook.server.https.granian_worker import HttpsSettings, HttpsStartError
+from tests.server.app_harness import MUTATE, create_review
+from tests.server.process import NAMES, ServerProcess, eventually, remains, replace_file, run_threads
+from webhook.server.https.https_server import HttpsSettings, HttpsStartError, try_certificates
 from webhook.server.https.tls_files import CertificateError, ServingCertificates, read_certificates
 
 ROTATIONS, CLIENTS = 10, 8
 
 
 class KeepAlive:
-    """A client as Go's http.Transport is one: it keeps its connection until told to close, and repeats no POST."""
+    """A client like Go's http.Transport: it keeps a connection until the server closes it, and repeats no POST."""
 
-    def __init__(self, server: ServerProcess, seen: Counter[str]) -> None:
+    def __init__(self, server: ServerProcess, counts: Counter[str]) -> None:
         self._server = server
         self._context = server.context
-        self._seen = seen
+        self._seen = counts
         self._connection: http.client.HTTPSConnection | None = None
 
     def post(self) -> None:
-        """Send one review; anything but an answer raises."""
+        """Send one review, and raise an error if it gets no answer."""
         connection = self._connection or self._connect()
-        connection.request("POST", MUTATE, review())
+        connection.request("POST", MUTATE, create_review())
         answer = connection.getresponse()
         body = json.loads(answer.read())
         assert (answer.status, body["response"]["allowed"]) == (200, True)
@@ -46,12 +45,12 @@ class KeepAlive:
         self._connection = None if answer.will_close else connection
 
     def is_cut(self) -> bool:
-        """Return whether the server has closed the connection, on which nothing was asked since the last answer."""
+        """Return whether the server has closed the connection, without a request since the last answer."""
         assert self._connection
         return bool(select.select([self._connection.sock], [], [], 0)[0])
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self._connection:
             self._connection.close()
 
@@ -64,57 +63,57 @@ class KeepAlive:
 
 
 def test_ten_rotations_under_load_fail_no_request(tmp_path: Path) -> None:
-    """Eight clients post all the while. Each meets each of the eleven certificates, on one connection."""
-    seen: Counter[str] = Counter()
+    """Eight clients post continuously. Each gets each of the eleven certificates, on one connection."""
+    counts: Counter[str] = Counter()
 
     def post(_: int, stop: threading.Event) -> None:
-        client = KeepAlive(server, seen)
+        client = KeepAlive(server, counts)
         while not stop.wait(0.01):
             client.post()
         client.close()
 
     with ServerProcess(tmp_path) as server:
-        with every(CLIENTS, post):
+        with run_threads(CLIENTS, post):
             for number in range(ROTATIONS + 1):
                 enough = (number + 1) * CLIENTS
-                assert eventually(lambda: sum(count for what, count in seen.items() if what != "answers") >= enough)  # noqa: B023 - called at once
+                assert eventually(lambda: sum(count for name, count in counts.items() if name != "answers") >= enough)  # noqa: B023 - called at once
                 if number < ROTATIONS:
                     issue(tmp_path, NAMES, datetime.now(UTC))
-                    assert eventually(lambda: len(server.logged("certificate-reloaded")) == number + 1)  # noqa: B023 - likewise
-        certificates = [count for what, count in seen.items() if what != "answers"]
+                    assert eventually(lambda: len(server.find_log_lines("certificate-reloaded")) == number + 1)  # noqa: B023 - likewise
+        certificates = [count for name, count in counts.items() if name != "answers"]
         assert certificates == [CLIENTS] * (ROTATIONS + 1)
-        assert server.counted("tallygate_admission_requests_total") == seen["answers"]
+        assert server.get_metric("tallygate_admission_requests_total") == counts["answers"]
         assert server.stop() == 0
 
 
-def test_a_connection_that_stands_idle_over_a_rotation_is_still_good(tmp_path: Path) -> None:
+def test_a_connection_that_is_idle_during_a_rotation_stays_usable(tmp_path: Path) -> None:
     with ServerProcess(tmp_path) as server:
         client = KeepAlive(server, Counter())
         client.post()
         issue(tmp_path, NAMES, datetime.now(UTC))
-        assert eventually(lambda: bool(server.logged("certificate-reloaded")))
+        assert eventually(lambda: bool(server.find_log_lines("certificate-reloaded")))
         client.post()
         client.post()
         client.close()
 
 
-def test_an_old_generation_ends_when_idle_connections_have_been_given_up(tmp_path: Path) -> None:
+def test_an_old_worker_ends_after_its_idle_connections_are_closed(tmp_path: Path) -> None:
     with ServerProcess(tmp_path, idle_timeout="200ms") as server:
         threads = server.status("Threads")
         for number in range(3):
             issue(tmp_path, NAMES, datetime.now(UTC))
-            assert eventually(lambda: len(server.logged("certificate-reloaded")) == number + 1)  # noqa: B023 - called at once
+            assert eventually(lambda: len(server.find_log_lines("certificate-reloaded")) == number + 1)  # noqa: B023 - called at once
         assert eventually(lambda: server.status("Threads") <= threads)
 
 
-def test_beyond_four_old_generations_the_oldest_ends_although_its_connections_are_idle(tmp_path: Path) -> None:
+def test_beyond_four_old_workers_the_oldest_ends_although_its_connections_are_idle(tmp_path: Path) -> None:
     with ServerProcess(tmp_path, idle_timeout="1h") as server:
         clients: list[KeepAlive] = []
         for number in range(6):
             clients.append(KeepAlive(server, Counter()))
             clients[number].post()
             issue(tmp_path, NAMES, datetime.now(UTC))
-            assert eventually(lambda: len(server.logged("certificate-reloaded")) == number + 1)  # noqa: B023 - called at once
+            assert eventually(lambda: len(server.find_log_lines("certificate-reloaded")) == number + 1)  # noqa: B023 - called at once
         oldest, others = clients[:2], clients[2:]
         assert eventually(lambda: all(client.is_cut() for client in oldest))
         assert remains(lambda: not any(client.is_cut() for client in others))
@@ -124,44 +123,44 @@ def test_beyond_four_old_generations_the_oldest_ends_although_its_connections_ar
             client.close()
 
 
-def test_certificates_are_tried_out_at_each_exchange_but_not_at_the_start(tmp_path: Path) -> None:
-    """A start has nothing to lose, and a trial takes as long again."""
+def test_certificates_are_tried_at_each_reload_but_not_at_the_start(tmp_path: Path) -> None:
+    """Skip the trial at the start, which would double its time: no worker runs that it could protect."""
     with ServerProcess(tmp_path) as server:
         assert server.page_faults_of_children() == 0
         for number in range(2):
             before = server.page_faults_of_children()
             issue(tmp_path, NAMES, datetime.now(UTC))
-            assert eventually(lambda: len(server.logged("certificate-reloaded")) == number + 1)  # noqa: B023 - called at once
+            assert eventually(lambda: len(server.find_log_lines("certificate-reloaded")) == number + 1)  # noqa: B023 - called at once
             assert server.page_faults_of_children() > before
 
 
-def test_files_that_do_not_belong_together_change_nothing(tmp_path: Path) -> None:
+def test_files_that_do_not_match_change_nothing(tmp_path: Path) -> None:
     with ServerProcess(tmp_path) as server, server.client() as client:
         key = (tmp_path / "tls.key").read_bytes()
         replace_file(tmp_path / "tls.key", (tmp_path / "ca.key").read_bytes())
-        assert eventually(lambda: bool(server.logged("certificate-reload-failed")))
-        assert "is not the unencrypted key of" in server.logged("certificate-reload-failed")[0]["message"]
+        assert eventually(lambda: bool(server.find_log_lines("certificate-reload-failed")))
+        assert "is not the unencrypted key of" in server.find_log_lines("certificate-reload-failed")[0]["message"]
         assert "error" in server.monitor("/readyz").json()["checks"]["certificate"]
-        assert client.post(MUTATE, content=review()).status_code == 200
+        assert client.post(MUTATE, content=create_review()).status_code == 200
         replace_file(tmp_path / "tls.key", key)
         assert eventually(lambda: "error" not in server.monitor("/readyz").json()["checks"]["certificate"])
-        assert server.counted("tallygate_certificate_reloads_total") == 1
+        assert server.get_metric("tallygate_certificate_reloads_total") == 1
 
 
 def test_files_that_would_end_the_server_change_nothing(tmp_path: Path) -> None:
-    """An authority of clients whose PEM is good and whose content is not makes granian panic, which ends a process."""
+    """Use a client CA with valid PEM and invalid content: granian panics on it, which ends a process."""
     with ServerProcess(tmp_path, client_ca_file=tmp_path / "ca.crt") as server:
         good = (tmp_path / "ca.crt").read_bytes()
         replace_file(tmp_path / "ca.crt", good + b"-----BEGIN CERTIFICATE-----\n!!!\n-----END CERTIFICATE-----\n")
-        assert eventually(lambda: bool(server.logged("certificate-reload-failed")))
+        assert eventually(lambda: bool(server.find_log_lines("certificate-reload-failed")))
         assert server.monitor("/readyz").status_code == 200
         replace_file(tmp_path / "ca.crt", good)
         issue(tmp_path, NAMES, datetime.now(UTC))
-        assert eventually(lambda: bool(server.logged("certificate-reloaded")))
+        assert eventually(lambda: bool(server.find_log_lines("certificate-reloaded")))
 
 
-def unusable() -> tuple[bytes, bytes]:
-    """A certificate and its key, of a kind that rustls does not know and OpenSSL does."""
+def create_unusable_certificate() -> tuple[bytes, bytes]:
+    """Return a certificate and its key, of a type that OpenSSL knows and rustls does not."""
     key = ec.generate_private_key(ec.SECP521R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "unusable")])
     now = datetime.now(UTC)
@@ -172,37 +171,37 @@ def unusable() -> tuple[bytes, bytes]:
     return certificate.public_bytes(Encoding.PEM), pkcs8
 
 
-def test_a_key_that_cannot_be_served_with_is_told_by_kind(tmp_path: Path) -> None:
-    chain, key = unusable()
+def test_an_unsupported_key_is_an_error_that_names_the_supported_types(tmp_path: Path) -> None:
+    chain, key = create_unusable_certificate()
     (tmp_path / "tls.crt").write_bytes(chain)
     (tmp_path / "tls.key").write_bytes(key)
     with pytest.raises(CertificateError, match="P-256 or P-384"):
         read_certificates(tmp_path / "tls.crt", tmp_path / "tls.key")
 
 
-def test_a_trial_tells_what_the_library_says(tmp_path: Path) -> None:
-    chain, key = unusable()
+def test_the_error_of_a_trial_has_the_text_of_the_library(tmp_path: Path) -> None:
+    chain, key = create_unusable_certificate()
     with pytest.raises(HttpsStartError, match="failed to parse private key"):
         try_certificates(ServingCertificates(chain, key, b"", "unusable", datetime.now(UTC)), HttpsSettings())
     issue(tmp_path, NAMES, datetime.now(UTC))
     try_certificates(read_certificates(tmp_path / "tls.crt", tmp_path / "tls.key"), HttpsSettings())
 
 
-def test_a_connection_of_http2_goes_on_and_a_new_one_meets_the_new_certificate(tmp_path: Path) -> None:
-    """HTTP/2 knows no `Connection: close`; what is left of it after the idle timeout gets a GOAWAY."""
+def test_a_connection_of_http2_stays_open_and_a_new_one_gets_the_new_certificate(tmp_path: Path) -> None:
+    """HTTP/2 has no `Connection: close`; a connection that is left after the idle timeout gets a GOAWAY."""
     with ServerProcess(tmp_path) as server, server.client(http2=True, http1=False) as client:
-        first = client.post(MUTATE, content=review())
+        first = client.post(MUTATE, content=create_review())
         issue(tmp_path, NAMES, datetime.now(UTC))
-        assert eventually(lambda: bool(server.logged("certificate-reloaded")))
-        later = [client.post(MUTATE, content=review()) for _ in range(20)]
-        with server.client(http2=True, http1=False) as newcomer:
-            new = newcomer.post(MUTATE, content=review())
-            assert serial(new) != serial(first)
+        assert eventually(lambda: bool(server.find_log_lines("certificate-reloaded")))
+        later = [client.post(MUTATE, content=create_review()) for _ in range(20)]
+        with server.client(http2=True, http1=False) as new_client:
+            new = new_client.post(MUTATE, content=create_review())
+            assert get_serial_number(new) != get_serial_number(first)
         assert {(answer.status_code, answer.http_version) for answer in (first, *later, new)} == {(200, "HTTP/2")}
-        assert {serial(answer) for answer in later} == {serial(first)}
+        assert {get_serial_number(answer) for answer in later} == {get_serial_number(first)}
 
 
-def serial(answer: httpx.Response) -> str:
-    """The serial number of the certificate by which an answer came."""
+def get_serial_number(answer: httpx.Response) -> str:
+    """Return the serial number of the certificate of an answer's connection."""
     certificate = answer.extensions["network_stream"].get_extra_info("ssl_object").getpeercert()
     return str(certificate["serialNumber"])

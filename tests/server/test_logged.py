@@ -1,4 +1,4 @@
-"""What a log line may hold: who asked, about what, and what came of it; never what stood in the object."""
+"""The content of log lines: user, object and result of a request, and nothing of the object's fields."""
 
 import copy
 import itertools
@@ -12,7 +12,7 @@ import pytest
 
 from tests.server.process import ServerProcess, eventually
 
-_SECRET, _NAME = "zqxs", "zqxn"  # in texts that must not be logged, and in names of who, where and what
+_SECRET, _NAME = "zqxs", "zqxn"  # in texts that must not be logged, and in names of users, namespaces and objects
 _TOKEN = f"{_SECRET}-token-of-the-path"
 _POLICIES = """
 apiVersion: tallygate.dev/v1alpha1
@@ -90,7 +90,7 @@ def _pod(amounts: dict[str, str]) -> dict[str, Any]:
 
 
 def _review(operation: str, amounts: dict[str, str]) -> dict[str, Any]:
-    """A review with a mark in every text that a client can choose."""
+    """Return a review with a mark in every text that a client can choose."""
     extra = {_secret(): [_secret()]}
     request = {
         "uid": _name(),
@@ -108,44 +108,44 @@ def _review(operation: str, amounts: dict[str, str]) -> dict[str, Any]:
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
 
 
-def _leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The path of every text in it."""
+def _list_text_paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path of every text in a value."""
     if isinstance(value, str):
         yield path
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, each in items:
-        yield from _leaves(each, (*path, key))
+        yield from _list_text_paths(each, (*path, key))
 
 
-def _broken(review: dict[str, Any], path: tuple[Any, ...], instead: Any) -> dict[str, Any]:
-    """The same with something of another type at this path."""
-    made = copy.deepcopy(review)
-    *way, last = path
-    place: Any = made
-    for step in way:
+def _replace_at(review: dict[str, Any], path: tuple[Any, ...], instead: Any) -> dict[str, Any]:
+    """Return a copy of the review with another value at this path."""
+    changed = copy.deepcopy(review)
+    *parents, last = path
+    place: Any = changed
+    for step in parents:
         place = place[step]
     place[last] = instead
-    return made
+    return changed
 
 
-_ASKED: dict[str, dict[str, str]] = {
-    "what is let in": {"nvidia.com/gpu": "1"},
-    "what no cap has room for": {"nvidia.com/gpu": "3"},
-    "what no rule allows": {"nvidia.com/gpu": "9"},
-    "what is no quantity": {"nvidia.com/gpu": f"{_SECRET}quantity"},
-    "what is no resource": {f"example.com/{_SECRET}!resource": "1500m"},
+_AMOUNTS: dict[str, dict[str, str]] = {
+    "admitted": {"nvidia.com/gpu": "1"},
+    "more than a cap allows": {"nvidia.com/gpu": "3"},
+    "more than a rule allows": {"nvidia.com/gpu": "9"},
+    "an invalid quantity": {"nvidia.com/gpu": f"{_SECRET}quantity"},
+    "an invalid resource": {f"example.com/{_SECRET}!resource": "1500m"},
 }
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """The real gate, with a token, at the level that logs most."""
+    """Yield the real gate, with a token, at the lowest log level."""
     folder = tmp_path_factory.mktemp("logged")
     policies, token = folder / "policies.yaml", folder / "token"
     policies.write_text(_POLICIES)
     token.write_text(f"{_TOKEN}\n")
     settings: dict[str, Path | str] = {"policies": policies, "token_file": token, "log_level": "debug"}
-    with ServerProcess(folder, "tests.server.real", **settings) as started:
+    with ServerProcess(folder, "tests.server.gate_server", **settings) as started:
         yield started
 
 
@@ -161,9 +161,9 @@ def _post(client: httpx.Client, body: bytes) -> None:
 
 
 @pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
-@pytest.mark.parametrize("asked", _ASKED)
-def test_nothing_of_an_object_is_logged_of(asked: str, operation: str, server: ServerProcess) -> None:
-    review = _review(operation, _ASKED[asked])
+@pytest.mark.parametrize("case", _AMOUNTS)
+def test_no_text_of_an_object_is_logged(case: str, operation: str, server: ServerProcess) -> None:
+    review = _review(operation, _AMOUNTS[case])
     with server.client() as client:
         _post(client, json.dumps(review).encode())
     assert eventually(lambda: review["request"]["uid"] in server.log)
@@ -173,14 +173,12 @@ def test_nothing_of_an_object_is_logged_of(asked: str, operation: str, server: S
 @pytest.mark.parametrize(
     "instead", [[f"{_SECRET}list"], {f"{_SECRET}key": f"{_SECRET}value"}, 7], ids=["list", "mapping", "number"]
 )
-def test_nothing_of_a_review_is_logged_that_has_something_of_another_type(
-    instead: object, server: ServerProcess
-) -> None:
+def test_no_text_of_a_review_with_a_wrong_type_is_logged(instead: object, server: ServerProcess) -> None:
     review = _review("UPDATE", {"nvidia.com/gpu": "1"})
     last = _review("CREATE", {"nvidia.com/gpu": "1"})
     with server.client() as client:
-        for path in _leaves(review):
-            _post(client, json.dumps(_broken(review, path, instead)).encode())
+        for path in _list_text_paths(review):
+            _post(client, json.dumps(_replace_at(review, path, instead)).encode())
         _post(client, json.dumps(last).encode())
     assert eventually(lambda: last["request"]["uid"] in server.log)
     assert _SECRET not in server.log
@@ -196,11 +194,11 @@ def test_nothing_of_a_review_is_logged_that_has_something_of_another_type(
         _SECRET.encode() + b"\xff\xfe",
     ],
 )
-def test_nothing_of_a_body_is_logged_that_is_no_review(body: bytes, server: ServerProcess) -> None:
-    before = len(server.logged("request-rejected"))
+def test_no_text_of_an_invalid_review_is_logged(body: bytes, server: ServerProcess) -> None:
+    before = len(server.find_log_lines("request-rejected"))
     with server.client() as client:
         _post(client, body)
-    assert eventually(lambda: len(server.logged("request-rejected")) == before + 2)
+    assert eventually(lambda: len(server.find_log_lines("request-rejected")) == before + 2)
     assert _SECRET not in server.log
 
 
@@ -220,9 +218,9 @@ def test_a_path_that_is_nearly_right_is_not_logged_with_its_token(server: Server
 
 
 def test_a_text_of_a_megabyte_makes_no_long_line(server: ServerProcess) -> None:
-    before, long = len(server.logged("request-rejected")), "x" * 1_000_000
+    before, long = len(server.find_log_lines("request-rejected")), "x" * 1_000_000
     review = _review("CREATE", {"nvidia.com/gpu": "1"}) | {"kind": long, "apiVersion": long}
     with server.client() as client:
         _post(client, json.dumps(review).encode())
-    assert eventually(lambda: len(server.logged("request-rejected")) == before + 2)
+    assert eventually(lambda: len(server.find_log_lines("request-rejected")) == before + 2)
     assert max(map(len, server.log.splitlines())) < 2000

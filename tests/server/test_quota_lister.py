@@ -1,66 +1,57 @@
-"""Quotas beside the server: known while they are followed, and said to be unknown once when they are not."""
+"""Quotas of a cluster: known while they are watched; the log reports once that they are unknown."""
 
-import io
 import json
 from pathlib import Path
 from typing import Any
 
-from tests.kube.kubeconfig import connected
-from tests.kube.raw_server import HEAD, RawServer, chunk, raw_server, whole
-from tests.kube.test_informer import until
+from tests.kube.kubeconfig import load_config
+from tests.kube.raw_server import HEAD, RawServer, chunk, full_response, raw_server
+from tests.kube.test_informer import wait_until
+from tests.server.app_harness import Log
 from tests.state.informers.test_quota_store import item
 from webhook.server.controllers.informers import InformerQuotaLister
-from webhook.server.telemetry.json_log import LineWriter, create_logger
 
 
-class Followed:
-    """Quotas of a server that plays what it is told, and their log."""
-
-    def __init__(self, server: RawServer, folder: Path) -> None:
-        self._written = io.BytesIO()
-        self._lines = LineWriter(self._written)
-        self.quotas = InformerQuotaLister(connected(server, folder), create_logger("info", line_writer=self._lines))
-
-    def log(self) -> list[dict[str, Any]]:
-        """What was logged so far."""
-        self._lines.flush()
-        return [json.loads(line) for line in self._written.getvalue().splitlines()]
+def create_lister(server: RawServer, folder: Path, log: Log) -> InformerQuotaLister:
+    """Return a lister of the quotas of a scripted server."""
+    return InformerQuotaLister(load_config(server, folder), log.logger)
 
 
 def _list(*items: dict[str, Any]) -> bytes:
-    return whole(json.dumps({"metadata": {"resourceVersion": "7"}, "items": items}).encode())
+    return full_response(json.dumps({"metadata": {"resourceVersion": "7"}, "items": items}).encode())
 
 
-def test_quotas_are_known_as_the_watch_tells_and_unknown_before(tmp_path: Path) -> None:
+def test_quotas_are_known_after_the_watch_starts_and_unknown_before(tmp_path: Path) -> None:
     with raw_server([]) as server:
         changed = json.dumps({"type": "MODIFIED", "object": item("q", 8, 5)}).encode() + b"\n"
-        server.plays = [[_list(item("q", 3))], [HEAD, chunk(changed), server.stall]]
-        followed = Followed(server, tmp_path)
-        quotas = followed.quotas
+        server.responses = [[_list(item("q", 3))], [HEAD, chunk(changed), server.stall]]
+        log = Log("info")
+        quotas = create_lister(server, tmp_path, log)
         assert quotas.list_quotas("a") is None
         assert quotas.list_quotas("a") is None
         quotas.start()
-        until(lambda: quotas.get_status().revision == 8)
-        within = quotas.list_quotas("a")
-        assert within is not None
-        assert [quota.metadata and quota.metadata.name for quota in within] == ["q"]
+        wait_until(lambda: quotas.get_status().revision == 8)
+        listed = quotas.list_quotas("a")
+        assert listed is not None
+        assert [quota.metadata and quota.metadata.name for quota in listed] == ["q"]
         assert quotas.list_quotas("elsewhere") == ()
         quotas.stop()
     assert b"GET /api/v1/resourcequotas?" in server.requests[0]
-    assert [(line["level"], line["event"]) for line in followed.log()] == [
+    assert [(line["level"], line["event"]) for line in log.lines] == [
         ("warning", "quotas-not-evaluated"),
         ("info", "quotas-evaluated"),
     ]
 
 
-def test_who_may_not_list_quotas_says_so_in_the_log_and_nothing_else_happens(tmp_path: Path) -> None:
-    refused = json.dumps({"code": 403, "message": "resourcequotas is forbidden"}).encode()
+def test_a_missing_permission_to_list_quotas_is_logged(tmp_path: Path) -> None:
+    forbidden = json.dumps({"code": 403, "message": "resourcequotas is forbidden"}).encode()
     with raw_server([]) as server:
-        server.plays = [[whole(refused, "403 Forbidden")]] * 3
-        followed = Followed(server, tmp_path)
-        followed.quotas.start()
-        until(lambda: bool(followed.quotas.get_status().restarts))
-        assert followed.quotas.list_quotas("a") is None
-        followed.quotas.stop()
-    (line,) = followed.log()
+        server.responses = [[full_response(forbidden, "403 Forbidden")]] * 3
+        log = Log("info")
+        quotas = create_lister(server, tmp_path, log)
+        quotas.start()
+        wait_until(lambda: bool(quotas.get_status().restarts))
+        assert quotas.list_quotas("a") is None
+        quotas.stop()
+    (line,) = log.lines
     assert "resourcequotas is forbidden" in line["message"]

@@ -1,4 +1,4 @@
-"""What is told of an answer: the line, and the counters."""
+"""The log line of an answer, and its counters."""
 
 import threading
 from timeit import timeit
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.server.building import Built, Log
+from tests.server.app_harness import AppHarness, Log
 from webhook.admission.request import Phase
 from webhook.gate.decisions import DecisionRecord
 from webhook.server.telemetry.json_log import LineWriter
@@ -28,15 +28,15 @@ RECORD = DecisionRecord(
 )
 
 
-def line_of(record: DecisionRecord, seconds: float = 0.0012345) -> dict[str, object]:
-    built = Built()
-    built.observer.log_decision(record, seconds)
-    (line,) = built.log.lines
+def log_record(record: DecisionRecord, seconds: float = 0.0012345) -> dict[str, object]:
+    harness = AppHarness()
+    harness.request_log.log_decision(record, seconds)
+    (line,) = harness.log.lines
     return line
 
 
 def test_a_decision_is_one_line() -> None:
-    assert line_of(RECORD) == {
+    assert log_record(RECORD) == {
         "time": "2023-11-14T22:13:20.123Z",
         "level": "info",
         "event": "decided",
@@ -55,30 +55,30 @@ MORE: dict[str, tuple[dict[str, Any], str, object]] = {
     "a dry run": ({"dry_run": True}, "dry_run", True),
     "warnings": ({"warnings": ("TG202",)}, "warnings", ["TG202"]),
     "audits": ({"audits": ("TG101",)}, "audits", ["TG101"]),
-    "what is unknown": ({"unknown": ("labels",)}, "unknown", ["labels"]),
-    "broken glass": ({"exceeded": ("gpus",)}, "exceeded", ["gpus"]),
+    "unknown facts": ({"unknown": ("labels",)}, "unknown", ["labels"]),
+    "a cap exceeded by privilege": ({"exceeded": ("gpus",)}, "exceeded", ["gpus"]),
     "a cluster-scoped object": ({"namespace": "", "kind": "Node", "name": "n"}, "object", "Node n"),
 }
 
 
 @pytest.mark.parametrize("case", MORE)
-def test_the_line_tells_of(case: str) -> None:
+def test_the_line_has(case: str) -> None:
     change, key, value = MORE[case]
-    assert line_of(replace(RECORD, **change))[key] == value
+    assert log_record(replace(RECORD, **change))[key] == value
 
 
 @pytest.mark.parametrize("field", ["uid", "user", "operation", "kind", "namespace", "name"])
-def test_a_line_stays_short_whatever_is_sent(field: str) -> None:
-    built = Built()
+def test_a_line_stays_short_whatever_a_client_sends(field: str) -> None:
+    harness = AppHarness()
     long: dict[str, Any] = {field: "x" * 1_000_000}
-    built.observer.log_decision(replace(RECORD, **long), 0.0)
-    assert len(built.log.text) < 1000
+    harness.request_log.log_decision(replace(RECORD, **long), 0.0)
+    assert len(harness.log.text) < 1000
 
 
 def test_a_line_end_in_a_name_makes_no_second_line() -> None:
-    built = Built()
-    built.observer.log_decision(replace(RECORD, name='p\n{"level":"error"}'), 0.0)
-    assert len(built.log.text.splitlines()) == 1
+    harness = AppHarness()
+    harness.request_log.log_decision(replace(RECORD, name='p\n{"level":"error"}'), 0.0)
+    assert len(harness.log.text.splitlines()) == 1
 
 
 def test_a_hostile_kind_costs_no_label() -> None:
@@ -100,10 +100,10 @@ def test_problems_are_counted_by_code_within_bounds() -> None:
     assert metrics.registry.get_sample_value("tallygate_admission_problems_total", {"code": "other"}) == 744
 
 
-def test_a_refusal_is_a_warning_without_a_traceback() -> None:
-    built = Built()
-    built.observer.log_error(HttpError(413, "too-large", "too large"))
-    (line,) = built.log.lines
+def test_a_rejection_is_a_warning_without_a_traceback() -> None:
+    harness = AppHarness()
+    harness.request_log.log_error(HttpError(413, "too-large", "too large"))
+    (line,) = harness.log.lines
     assert (line["level"], line["reason"], line["code"], "exception" in line) == ("warning", "too-large", 413, False)
 
 
@@ -114,39 +114,39 @@ def test_below_its_level_nothing_is_logged(level: str, lines: int) -> None:
     assert len(log.lines) == lines
 
 
-class Slow:
+class RecordingFile:
     """A file that counts its writes."""
 
     def __init__(self) -> None:
         self.writes: list[bytes] = []
 
     def write(self, content: bytes) -> int:
-        """Keep it."""
+        """Record the content."""
         self.writes.append(content)
         return len(content)
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: there is no buffer."""
 
 
-def test_lines_keep_their_order_and_trouble_is_written_at_once() -> None:
-    file = Slow()
+def test_lines_keep_their_order_and_errors_are_written_at_once() -> None:
+    file = RecordingFile()
     lines = LineWriter(file)  # type: ignore[arg-type]  # all that is used of a file
     lines.info(b"1")
     lines.error(b"2")
     assert b"".join(file.writes) == b"1\n2\n"
 
 
-class Broken(Slow):
-    """A pipe that nobody reads from."""
+class BrokenPipe(RecordingFile):
+    """A pipe without a reader."""
 
     def write(self, content: bytes) -> int:
-        """Fail."""
+        """Raise an error."""
         raise BrokenPipeError(len(content))
 
 
-def test_a_log_that_nobody_reads_stops_nothing() -> None:
-    lines = LineWriter(Broken())  # type: ignore[arg-type]  # all that is used of a file
+def test_a_log_without_a_reader_stops_nothing() -> None:
+    lines = LineWriter(BrokenPipe())  # type: ignore[arg-type]  # all that is used of a file
     for _ in range(20_000):
         lines.info(b"x")
     lines.error(b"y")
@@ -154,14 +154,14 @@ def test_a_log_that_nobody_reads_stops_nothing() -> None:
 
 
 def test_lines_of_many_threads_all_arrive_whole() -> None:
-    file = Slow()
+    file = RecordingFile()
     lines = LineWriter(file)  # type: ignore[arg-type]  # all that is used of a file
 
-    def write(who: int) -> None:
+    def write(writer: int) -> None:
         for number in range(500):
-            (lines.info if number % 50 else lines.error)(b"%d-%d" % (who, number))
+            (lines.info if number % 50 else lines.error)(b"%d-%d" % (writer, number))
 
-    threads = [threading.Thread(target=write, args=(who,)) for who in range(8)]
+    threads = [threading.Thread(target=write, args=(writer,)) for writer in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -169,11 +169,13 @@ def test_lines_of_many_threads_all_arrive_whole() -> None:
     lines.flush()
     written = b"".join(file.writes).splitlines()
     assert len(written) == 4000
-    for who in range(8):
-        assert [line for line in written if line.startswith(b"%d-" % who)] == [b"%d-%d" % (who, n) for n in range(500)]
+    for writer in range(8):
+        assert [line for line in written if line.startswith(b"%d-" % writer)] == [
+            b"%d-%d" % (writer, n) for n in range(500)
+        ]
 
 
-def test_telling_of_an_answer_costs_little() -> None:
+def test_the_log_line_of_an_answer_costs_little() -> None:
     """About ten microseconds; a hundred would be a mistake."""
-    built = Built()
-    assert timeit(lambda: built.observer.log_decision(RECORD, 0.001), number=2000) / 2000 < 100e-6
+    harness = AppHarness()
+    assert timeit(lambda: harness.request_log.log_decision(RECORD, 0.001), number=2000) / 2000 < 100e-6

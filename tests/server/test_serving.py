@@ -64,7 +64,7 @@ def review(amount: str, uid: str = "u-1") -> bytes:
     return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).encode()
 
 
-def answered(answer: httpx.Response) -> dict[str, Any]:
+def get_response(answer: httpx.Response) -> dict[str, Any]:
     assert answer.status_code == 200
     found: dict[str, Any] = answer.json()["response"]
     return found
@@ -75,30 +75,30 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     folder = tmp_path_factory.mktemp("real")
     (folder / "policies").mkdir()
     (folder / "policies" / "a.yaml").write_text(POLICY)
-    with ServerProcess(folder, "tests.server.real", policies=folder / "policies") as server:
+    with ServerProcess(folder, "tests.server.gate_server", policies=folder / "policies") as server:
         yield server
 
 
 @pytest.mark.parametrize(("http2", "version"), [(False, "HTTP/1.1"), (True, "HTTP/2")])
-def test_both_versions_of_http_are_spoken(real: ServerProcess, http2: bool, version: str) -> None:  # noqa: FBT001 - a column
+def test_both_versions_of_http_are_served(real: ServerProcess, http2: bool, version: str) -> None:  # noqa: FBT001 - a column
     with real.client(http2=http2) as client:
         for _ in range(3):
             answer = client.post("/v1/admit/mutate?timeout=10s", content=review("1"))
-            assert (answer.http_version, answered(answer)["allowed"]) == (version, True)
+            assert (answer.http_version, get_response(answer)["allowed"]) == (version, True)
 
 
 def test_a_bad_pod_is_denied_with_a_reason(real: ServerProcess) -> None:
     with real.client() as client:
-        denied = answered(client.post("/v1/admit/mutate", content=review("1500m")))
+        denied = get_response(client.post("/v1/admit/mutate", content=review("1500m")))
     assert (denied["allowed"], denied["status"]["code"]) == (False, 422)
     assert "TG101" in denied["status"]["message"]
-    assert eventually(lambda: any(line.get("codes") == ["TG101"] for line in real.logged("decided")))
+    assert eventually(lambda: any(line.get("codes") == ["TG101"] for line in real.find_log_lines("decided")))
 
 
-def test_a_cap_refuses_what_goes_over(real: ServerProcess) -> None:
+def test_a_cap_denies_a_pod_that_exceeds_it(real: ServerProcess) -> None:
     with real.client() as client:
-        first = answered(client.post("/v1/admit/validate", content=review("2", "pod-a")))
-        second = answered(client.post("/v1/admit/validate", content=review("2", "pod-b")))
+        first = get_response(client.post("/v1/admit/validate", content=review("2", "pod-a")))
+        second = get_response(client.post("/v1/admit/validate", content=review("2", "pod-b")))
     assert (first["allowed"], second["allowed"], second["status"]["code"]) == (True, False, 403)
     assert "TG201" in second["status"]["message"]
 
@@ -106,7 +106,7 @@ def test_a_cap_refuses_what_goes_over(real: ServerProcess) -> None:
 DEEP = b"[" * 100_000 + b"]" * 100_000
 HOSTILE_PODS = {
     "depth for a pod": (DEEP, 400),
-    "depth in a field that nobody reads": (b'{"spec":{"unread":' + DEEP + b"}}", 400),
+    "depth in an unknown field": (b'{"spec":{"unread":' + DEEP + b"}}", 400),
     "depth for a quantity": (b'{"spec":{"containers":[{"resources":{"requests":{"a/b":' + DEEP + b"}}}]}}", 400),
     "a text for a spec": (b'{"spec":"x"}', 400),
     "a number for a pod": (b"5", 400),
@@ -131,38 +131,38 @@ def test_a_hostile_pod_gets_its_status(real: ServerProcess, case: str) -> None:
     assert real.status("VmRSS") < 300 * 1024
 
 
-def test_ready_tells_what_is_in_force(real: ServerProcess) -> None:
+def test_readiness_has_the_active_policies_and_the_certificate(real: ServerProcess) -> None:
     with real.client() as client:
         checks = client.get("/readyz").json()["checks"]
     assert checks["policies"]["rules"] == checks["policies"]["caps"] == 1
     assert checks["certificate"]["subject"] == "CN=tallygate"
     assert real.monitor("/readyz").json()["checks"] == checks
-    assert real.counted("tallygate_policy_rules") == 1
-    assert real.counted("tallygate_certificate_not_after_timestamp_seconds") > 1.7e9
+    assert real.get_metric("tallygate_policy_rules") == 1
+    assert real.get_metric("tallygate_certificate_not_after_timestamp_seconds") > 1.7e9
 
 
-def test_a_broken_policy_leaves_the_last_good_one_in_force_and_says_so(tmp_path: Path) -> None:
+def test_a_broken_policy_is_reported_and_leaves_the_last_good_one_active(tmp_path: Path) -> None:
     policy = tmp_path / "policies" / "a.yaml"
     policy.parent.mkdir()
     policy.write_text(POLICY)
-    with ServerProcess(tmp_path, "tests.server.real", policies=policy.parent) as server:
+    with ServerProcess(tmp_path, "tests.server.gate_server", policies=policy.parent) as server:
         replace_file(policy, b"kind: Nonsense\n")
-        assert eventually(lambda: server.counted("tallygate_policy_broken") == 1)
+        assert eventually(lambda: server.get_metric("tallygate_policy_broken") == 1)
         state = server.monitor("/readyz").json()["checks"]["policies"]
         assert (state["ready"], state["rules"]) == (True, 1)
         assert str(policy) in state["broken"][0]
-        assert server.logged("policies-broken")
+        assert server.find_log_lines("policies-broken")
         replace_file(policy, POLICY.replace("name: dongles", "name: renamed").encode())
-        assert eventually(lambda: server.counted("tallygate_policy_broken") == 0)
-        assert server.counted("tallygate_policy_reloads_total") == 2
+        assert eventually(lambda: server.get_metric("tallygate_policy_broken") == 0)
+        assert server.get_metric("tallygate_policy_reloads_total") == 2
         assert "broken" not in server.monitor("/readyz").json()["checks"]["policies"]
 
 
-def test_without_policies_the_shipped_ones_are_in_force(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path, "tests.server.real") as server:
-        assert server.counted("tallygate_policy_rules") >= 1
+def test_without_policies_the_shipped_ones_are_active(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, "tests.server.gate_server") as server:
+        assert server.get_metric("tallygate_policy_rules") >= 1
         with server.client() as client:
-            assert not answered(client.post("/v1/admit/mutate", content=review("1500m")))["allowed"]
+            assert not get_response(client.post("/v1/admit/mutate", content=review("1500m")))["allowed"]
         assert server.stop(signal.SIGINT) == 0
 
 
@@ -181,26 +181,26 @@ def test_a_token_in_the_path_is_needed_and_can_be_changed(tmp_path: Path) -> Non
         assert eventually(lambda: code("second-second-second-sec") == 200)
         assert code("first-first-first-first") == 200
         replace_file(tokens, b"short\n")
-        assert eventually(lambda: bool(server.logged("tokens-reload-failed")))
+        assert eventually(lambda: bool(server.find_log_lines("tokens-reload-failed")))
         assert code("second-second-second-sec") == 200
         assert "second" not in server.log
 
 
-def client_certificate(folder: Path) -> Path:
-    """A certificate of a client and its key in one file, signed by the authority in the folder."""
-    authority = read_ca(folder)
+def issue_client_certificate(folder: Path) -> Path:
+    """Issue a client certificate by the CA in the folder; return the file with it and its key."""
+    ca = read_ca(folder)
     key = ec.generate_private_key(ec.SECP256R1())
     now = datetime.now(UTC)
     certificate = (
         x509.CertificateBuilder()
         .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")]))
-        .issuer_name(authority.certificate.subject)
+        .issuer_name(ca.certificate.subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(hours=1))
         .not_valid_after(now + timedelta(hours=1))
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
-        .sign(authority.key, hashes.SHA256())
+        .sign(ca.key, hashes.SHA256())
     )
     path = folder / "client.pem"
     pkcs8 = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
@@ -220,20 +220,20 @@ def test_with_an_authority_only_its_clients_are_served(tmp_path: Path) -> None:
                 context.load_cert_chain(certificate)
             return httpx.get(f"https://localhost:{server.port}/healthz", verify=context).status_code
 
-        assert code(client_certificate(ours)) == 200
-        for nobody in (None, client_certificate(strangers)):
+        assert code(issue_client_certificate(ours)) == 200
+        for certificate in (None, issue_client_certificate(strangers)):
             with pytest.raises(httpx.TransportError):
-                code(nobody)
+                code(certificate)
         assert server.monitor("/readyz").status_code == 200
 
 
-def test_tls_below_1_3_is_refused_unless_allowed(tiny: ServerProcess, tmp_path: Path) -> None:
-    def oldest(server: ServerProcess) -> httpx.Response:
+def test_tls_below_1_3_is_rejected_unless_allowed(tiny: ServerProcess, tmp_path: Path) -> None:
+    def get_by_tls_1_2(server: ServerProcess) -> httpx.Response:
         context = server.context
         context.maximum_version = ssl.TLSVersion.TLSv1_2
         return httpx.get(f"https://localhost:{server.port}/healthz", verify=context)
 
     with pytest.raises(httpx.ConnectError):
-        oldest(tiny)
+        get_by_tls_1_2(tiny)
     with ServerProcess(tmp_path, tls_min_version="1.2") as server:
-        assert oldest(server).status_code == 200
+        assert get_by_tls_1_2(server).status_code == 200

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.settings_table import DOCUMENT, rewritten
+from tests.server.settings_table import DOCUMENT, update_table
 from webhook.server.settings.sources import SERVICE_LINK, SettingsError, load_settings
 from webhook.server.settings.table import OPTIONS, Settings
 from webhook.server.settings.value_types import Address
 
 
-def errors_of(
+def load_errors(
     environment: dict[str, str] | None = None, flags: dict[str, object] | None = None, config: Path | None = None
 ) -> tuple[str, ...]:
     with pytest.raises(SettingsError) as caught:
@@ -47,11 +47,11 @@ def test_the_file_may_be_toml_or_yaml_or_json(tmp_path: Path, name: str, content
     assert settings == Settings(policies=(Path("a"), Path("b")), listen=Address("::1", 8443), idle_timeout=90.0)
 
 
-def test_every_mistake_is_told_at_once_with_its_place(tmp_path: Path) -> None:
+def test_every_mistake_is_reported_at_once_with_its_source(tmp_path: Path) -> None:
     config = tmp_path / "settings.yaml"
     config.write_text("body_limt: 1\nthreads: many\n")
     environment = {"TALLYGATE_LISTN": "x", "TALLYGATE_MONITOR": "localhost:1"}
-    assert errors_of(environment, {"idle_timeout": "soon"}, config) == (
+    assert load_errors(environment, {"idle_timeout": "soon"}, config) == (
         f"{config}: there is no setting body_limt; did you mean body_limit?",
         "environment: there is no setting TALLYGATE_LISTN; did you mean TALLYGATE_LISTEN?",
         f"{config}: threads: 'many' is not a whole number of at least 1",
@@ -60,8 +60,8 @@ def test_every_mistake_is_told_at_once_with_its_place(tmp_path: Path) -> None:
     )
 
 
-def test_a_setting_that_resembles_none_points_at_the_list() -> None:
-    assert errors_of({"TALLYGATE_ZZZZZ": ""}) == (
+def test_an_error_about_an_unknown_setting_points_to_the_list() -> None:
+    assert load_errors({"TALLYGATE_ZZZZZ": ""}) == (
         "environment: there is no setting TALLYGATE_ZZZZZ; docs/settings.md lists them all",
     )
 
@@ -84,8 +84,8 @@ BAD_VALUES = {
     "a port beyond the last": ("listen", "127.0.0.1:65536"),
     "a port of many digits": ("listen", "127.0.0.1:" + "9" * 5000),
     "a bare IPv6 address": ("listen", "::1"),
-    "a word that is none of those": ("tls_min_version", "1.1"),
-    "a level nobody knows": ("log_level", "loud"),
+    "a word that is not in the list": ("tls_min_version", "1.1"),
+    "an unknown level": ("log_level", "loud"),
     "an empty path": ("tls_cert", ""),
     "a number for a path": ("tls_cert", 5),
     "an empty list of paths": ("policies", []),
@@ -94,9 +94,9 @@ BAD_VALUES = {
 
 
 @pytest.mark.parametrize("case", BAD_VALUES)
-def test_is_no_value(case: str) -> None:
+def test_an_invalid_value_is_an_error(case: str) -> None:
     name, value = BAD_VALUES[case]
-    (error,) = errors_of(flags={name: value})
+    (error,) = load_errors(flags={name: value})
     assert error.startswith(f"--{name.replace('_', '-')}: ")
     assert " is not " in error
 
@@ -108,7 +108,7 @@ BAD_FILES = {
     "a key twice": ("a.yaml", b"threads: 1\nthreads: 2\n", "written twice"),
     "two documents": ("a.yaml", b"threads: 1\n---\nthreads: 2\n", "a second document"),
     "many brackets": ("a.yaml", b"[" * 500, "nest more than 10 deep"),
-    "larger than any": ("a.yaml", b"#" * (1 << 20) + b"\n", "larger than 1 MiB"),
+    "too large": ("a.yaml", b"#" * (1 << 20) + b"\n", "larger than 1 MiB"),
     "a tag that constructs": (
         "a.yaml",
         b"threads: !!python/object/apply:os.getpid []\n",
@@ -121,18 +121,18 @@ BAD_FILES = {
 
 
 @pytest.mark.parametrize("case", BAD_FILES)
-def test_is_no_settings_file(tmp_path: Path, case: str) -> None:
+def test_an_invalid_settings_file_is_an_error(tmp_path: Path, case: str) -> None:
     name, content, words = BAD_FILES[case]
     path = tmp_path / name
     path.write_bytes(content)
-    (error,) = errors_of(config=path)
+    (error,) = load_errors(config=path)
     assert error.startswith(f"{path}: ")
     assert words in error
 
 
-def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "none.toml"
-    assert errors_of({"TALLYGATE_CONFIG": str(path)}) == (f"{path}: No such file or directory",)
+    assert load_errors({"TALLYGATE_CONFIG": str(path)}) == (f"{path}: No such file or directory",)
 
 
 SERVICE_LINKS = (
@@ -149,11 +149,11 @@ SERVICE_LINKS = (
 )
 
 
-def test_what_the_kubelet_sets_for_services_is_passed_over() -> None:
+def test_variables_of_the_kubelet_for_services_are_ignored() -> None:
     assert load_settings({}, dict.fromkeys(SERVICE_LINKS, "tcp://10.0.0.1:443")) == Settings()
 
 
-def test_no_setting_looks_like_what_the_kubelet_sets_for_services() -> None:
+def test_no_setting_has_a_name_of_a_variable_of_the_kubelet_for_services() -> None:
     assert [option.variable for option in OPTIONS if SERVICE_LINK.fullmatch(option.variable)] == []
 
 
@@ -167,4 +167,4 @@ def test_the_table_has_every_setting_and_each_default_reads_as_itself() -> None:
 
 def test_every_setting_is_documented() -> None:
     document = DOCUMENT.read_text()
-    assert document == rewritten(document), "run `python -m tests.server.settings_table`"
+    assert document == update_table(document), "run `python -m tests.server.settings_table`"

@@ -1,4 +1,4 @@
-"""Slow connections: they hold up nobody, and are cut; idle ones are left alone."""
+"""Slow connections: they delay no other request, and are cut; idle ones stay open."""
 
 import http.client
 import socket
@@ -10,15 +10,15 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.server.building import MUTATE, review
+from tests.server.app_harness import MUTATE, create_review
 from tests.server.process import ServerProcess, eventually
 
 HEAD = b"POST /v1/admit/mutate HTTP/1.1\r\nHost: a\r\nContent-Length: 60000\r\n\r\n{"
 BEGINNINGS = {"in the body": HEAD, "near its end": HEAD + b" " * 50_000}
 
 
-def connect(server: ServerProcess, sent: bytes) -> ssl.SSLSocket:
-    """A connection on which a request has begun."""
+def begin_request(server: ServerProcess, sent: bytes) -> ssl.SSLSocket:
+    """Begin a request on a new connection, and return the connection."""
     plain = socket.create_connection(("127.0.0.1", server.port), timeout=10)
     connection = server.context.wrap_socket(plain, server_hostname="localhost")
     connection.sendall(sent)
@@ -26,7 +26,7 @@ def connect(server: ServerProcess, sent: bytes) -> ssl.SSLSocket:
 
 
 def is_cut(connection: ssl.SSLSocket) -> bool:
-    """Whether the server has given up on it; otherwise one more byte is sent."""
+    """Return whether the server has closed the connection; otherwise send one more byte."""
     connection.settimeout(0.001)
     with suppress(TimeoutError, ssl.SSLWantReadError):
         try:
@@ -42,11 +42,11 @@ def is_cut(connection: ssl.SSLSocket) -> bool:
 def test_a_request_that_never_ends_is_cut_and_an_idle_connection_is_not(tmp_path: Path, case: str) -> None:
     with ServerProcess(tmp_path, body_timeout="300ms", decision_timeout="300ms") as server:
         idle = http.client.HTTPSConnection("localhost", server.port, context=server.context)
-        idle.request("POST", MUTATE, review())
+        idle.request("POST", MUTATE, create_review())
         idle.getresponse().read()
-        slow = connect(server, BEGINNINGS[case])
+        slow = begin_request(server, BEGINNINGS[case])
         assert eventually(lambda: is_cut(slow))
-        idle.request("POST", MUTATE, review())
+        idle.request("POST", MUTATE, create_review())
         assert idle.getresponse().status == 200
         idle.close()
         slow.close()
@@ -54,53 +54,56 @@ def test_a_request_that_never_ends_is_cut_and_an_idle_connection_is_not(tmp_path
 
 def test_a_header_that_never_ends_is_cut_when_an_idle_connection_would_be(tmp_path: Path) -> None:
     with ServerProcess(tmp_path, idle_timeout="300ms") as server:
-        slow = connect(server, HEAD[:30])
+        slow = begin_request(server, HEAD[:30])
         assert eventually(lambda: is_cut(slow))
         slow.close()
 
 
-def test_a_header_that_never_ends_holds_up_no_end(tmp_path: Path) -> None:
+def test_a_header_that_never_ends_does_not_delay_the_end(tmp_path: Path) -> None:
     with ServerProcess(tmp_path, body_timeout="200ms", decision_timeout="200ms") as server:
-        slow = connect(server, HEAD[:30])
+        slow = begin_request(server, HEAD[:30])
         assert server.stop() == 0
         slow.close()
 
 
-def test_an_idle_connection_of_http2_is_left_alone(tmp_path: Path) -> None:
-    """Its client speaks last (window updates), as if a request had begun."""
+def test_an_idle_connection_of_http2_stays_open(tmp_path: Path) -> None:
+    """Use HTTP/2, whose client sends last (window updates), as if a request had begun."""
     with (
         ServerProcess(tmp_path, body_timeout="100ms", decision_timeout="100ms") as server,
         server.client(http2=True, http1=False) as client,
     ):
-        first = client.post(MUTATE, content=review())
+        first = client.post(MUTATE, content=create_review())
         threading.Event().wait(0.8)  # three sweeps
-        second = client.post(MUTATE, content=review())
-        assert peer(first) == peer(second)
+        second = client.post(MUTATE, content=create_review())
+        assert get_client_address(first) == get_client_address(second)
 
 
-def peer(answer: httpx.Response) -> object:
-    """The client's end of the connection by which an answer came."""
+def get_client_address(answer: httpx.Response) -> object:
+    """Return the client's address of an answer's connection."""
     return answer.extensions["network_stream"].get_extra_info("client_addr")
 
 
-def test_two_hundred_of_them_hold_up_nobody(tmp_path: Path) -> None:
+def test_two_hundred_slow_connections_delay_no_other_request(tmp_path: Path) -> None:
     with ServerProcess(tmp_path, body_timeout="1m") as server, server.client() as client:
         before = server.status("VmRSS")
-        slow = [connect(server, HEAD + b" " * (50_000 * (number % 2))) for number in range(200)]
+        slow = [begin_request(server, HEAD + b" " * (50_000 * (number % 2))) for number in range(200)]
         assert eventually(lambda: server.status("Threads") > 200)
-        times = [client.post(MUTATE, content=review()).elapsed.total_seconds() for _ in range(20)]
+        times = [client.post(MUTATE, content=create_review()).elapsed.total_seconds() for _ in range(20)]
         assert max(times) < 5
         assert server.status("VmRSS") - before < 100 * 1024
         for connection in slow:
             connection.close()
         assert eventually(
-            lambda: len([line for line in server.logged("request-rejected") if line["reason"] == "truncated"]) == 200
+            lambda: (
+                len([line for line in server.find_log_lines("request-rejected") if line["reason"] == "truncated"])
+                == 200
+            )
         )
 
 
-def test_a_request_that_takes_its_time_within_bounds_is_answered(tmp_path: Path) -> None:
+def test_a_slow_request_within_its_timeout_is_answered(tmp_path: Path) -> None:
     with ServerProcess(tmp_path, body_timeout="10s") as server:
-        body = review()
+        body = create_review()
         connection = http.client.HTTPSConnection("localhost", server.port, context=server.context, timeout=10)
         connection.putrequest("POST", MUTATE)
         connection.putheader("Content-Length", str(len(body)))

@@ -1,4 +1,4 @@
-"""A server that cannot start says why, and what would help, before it takes an address."""
+"""The errors of a server that cannot start: their reason and remedy, before it listens."""
 
 import socket
 import subprocess
@@ -11,11 +11,11 @@ import pytest
 
 from certs.certificate_names import parse_names
 from certs.renewal import issue
-from tests.server.building import Log
+from tests.server.app_harness import Log
 from tests.server.tiny import TinyGate
 from webhook.errors import TallygateError
 from webhook.policy.store import PolicyError
-from webhook.server.https.granian_worker import open_listener
+from webhook.server.https.https_server import open_listener
 from webhook.server.lifecycle import Lifecycle, ServeError
 from webhook.server.serve import serve
 from webhook.server.settings.table import Settings
@@ -26,31 +26,31 @@ from webhook.server.web.flask_app import create_app
 ANYWHERE = Address("127.0.0.1", 0)
 
 
-def start(settings: Settings) -> Lifecycle:
+def create_lifecycle(settings: Settings) -> Lifecycle:
     return Lifecycle(partial(create_app, TinyGate().admit), settings, Telemetry(Log().logger, ServerMetrics("0")))
 
 
-def test_a_certificate_is_needed_and_the_error_says_how_to_get_one() -> None:
+def test_the_error_about_a_missing_certificate_names_the_command_to_issue_one() -> None:
     with pytest.raises(ServeError, match="tallygate certs issue"):
-        start(Settings(listen=ANYWHERE))
+        create_lifecycle(Settings(listen=ANYWHERE))
 
 
-def test_a_certificate_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+def test_an_unusable_certificate_is_an_error(tmp_path: Path) -> None:
     settings = Settings(listen=ANYWHERE, tls_cert=tmp_path / "c", tls_key=tmp_path / "k")
     with pytest.raises(TallygateError, match="No such file"):
-        start(settings)
+        create_lifecycle(settings)
 
 
-def test_an_address_that_is_taken_is_told(tmp_path: Path) -> None:
+def test_an_address_in_use_is_an_error(tmp_path: Path) -> None:
     issue(tmp_path, parse_names(["localhost"]), datetime.now(UTC))
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = Address(*taken.getsockname())
         settings = Settings(listen=address, tls_cert=tmp_path / "tls.crt", tls_key=tmp_path / "tls.key")
         with pytest.raises(ServeError, match=rf"cannot listen on {address}: Address already in use"):
-            start(settings)
+            create_lifecycle(settings)
 
 
-def test_broken_policies_are_told_with_their_findings(tmp_path: Path) -> None:
+def test_broken_policies_are_an_error_with_their_findings(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("kind: Nonsense\n")
     with pytest.raises(PolicyError, match=r"a\.yaml:1"):
         serve(Settings(listen=ANYWHERE, policies=(tmp_path,)))
@@ -63,8 +63,8 @@ def test_listens_on_both_families(host: str) -> None:
         assert listener.getsockname()[0] == host
 
 
-def test_who_follows_no_cluster_does_not_load_what_only_a_cluster_needs() -> None:
-    """It would be a third of the start."""
+def test_a_gate_without_a_cluster_loads_no_module_that_only_a_cluster_needs() -> None:
+    """Keep the start short: these modules would take a third of it."""
     program = "import sys; import webhook.cli.serve.command;"
     program += "print([each for each in ('kubernetes', 'numpy', 'urllib3', 'webhook.audit') if each in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)  # noqa: S603 - ours

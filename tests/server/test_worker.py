@@ -1,4 +1,4 @@
-"""The worker of the controllers: when it runs, what it logs and shows, and how it stops."""
+"""The worker of the controllers: the times of its runs, its log, its status, and its end."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from threading import Event, current_thread
 
 import pytest
 
-from tests.server.building import Log
+from tests.server.app_harness import Log
 from webhook.errors import TallygateError
 from webhook.server.telemetry.json_log import FailureLog
 from webhook.server.worker import PROMPT_WAKES, Worker, WorkerClock, WorkerPace, WorkerTask
@@ -173,13 +173,13 @@ def test_a_failure_is_logged_when_it_changes_and_shown_until_a_run_succeeds(name
 
 @pytest.fixture
 def calls() -> list[str]:
-    """The calls of the hooks of a worker."""
+    """Return a list for the calls of the hooks of a worker."""
     return []
 
 
 @pytest.fixture
 def create(calls: list[str]) -> Iterator[Callable[[Callable[[], bool]], Worker]]:
-    """A worker in a real thread with the given task, which is woken; it is stopped at the end."""
+    """Yield a function that creates a worker with a real thread and wakes it; stop the workers at the end."""
     workers: list[Worker] = []
 
     def create_woken(run: Callable[[], bool]) -> Worker:

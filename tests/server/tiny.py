@@ -1,7 +1,7 @@
 """A real server with the smallest gate there can be: `python -m tests.server.tiny [--FLAG VALUE …]`.
 
 The gate answers every review whose `request.uid` it finds: it denies when the object is called `deny`, waits as many
-milliseconds as `request.name` says after `wait-`, and fails when it is called `crash` or `undecided`.
+milliseconds as `request.name` has after `wait-`, and fails when it is called `crash` or `undecided`.
 """
 
 import sys
@@ -42,7 +42,7 @@ _DECODER = msgspec.json.Decoder(_Review)
 
 
 class TinyGate:
-    """Decides by the object's name. `deadlines` keeps what it was given; `on_wait` is called before it waits."""
+    """A gate that decides by the object's name. It records `deadlines`, and calls `on_wait` before it waits."""
 
     def __init__(self, on_wait: Callable[[], object] = lambda: None) -> None:
         self.deadlines: list[float] = []
@@ -85,19 +85,19 @@ class TinyGate:
         return "deny" if name == "deny" else "allow"
 
 
-def flags_of(arguments: list[str]) -> dict[str, object]:
-    """`--a-b c` as `{"a_b": "c"}`."""
+def parse_flags(arguments: list[str]) -> dict[str, object]:
+    """Return arguments as a mapping: `--a-b c` as `{"a_b": "c"}`."""
     pairs = zip(*[iter(arguments)] * 2, strict=True)
     return {flag.removeprefix("--").replace("-", "_"): value for flag, value in pairs}
 
 
 def main(arguments: list[str]) -> int:
     """Serve until a signal comes."""
-    settings = load_settings(flags_of(arguments), {})
+    settings = load_settings(parse_flags(arguments), {})
     lines = LineWriter(sys.stderr.buffer)
-    voice = Telemetry(create_logger(settings.log_level, line_writer=lines), ServerMetrics("0"))
-    gate = TinyGate(lambda: voice.log.warning("waiting"))
-    code = Lifecycle(partial(create_app, gate.admit), settings, voice).run()
+    telemetry = Telemetry(create_logger(settings.log_level, line_writer=lines), ServerMetrics("0"))
+    gate = TinyGate(lambda: telemetry.log.warning("waiting"))
+    code = Lifecycle(partial(create_app, gate.admit), settings, telemetry).run()
     lines.flush()
     return code
 

@@ -1,1 +1,1 @@
-"""Tests of the state room."""
+"""Tests of webhook.state."""

@@ -1,6 +1,6 @@
-"""What every `Ledgers` must do, wherever it keeps them: run over memory here, over a cluster in e2e."""
+"""The contract of `Ledgers`: run with ledgers in memory here, and with a cluster in e2e."""
 
-# ruff: noqa: D102  # the names of the cases say it
+# ruff: noqa: D102  # the names of the cases describe them
 
 import time
 from collections.abc import Callable
@@ -10,89 +10,93 @@ from uuid import uuid4
 
 import pytest
 
-from tests.state.attempts import GPU, Look, Remove, Take, bounded, room
+from tests.state.transitions import GPU, Read, Remove, Take, free_ledger, set_limit
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ports import LedgerKey, Ledgers, TransitionResult
 
-Opened = Callable[[LedgerKey, Ledger], None]
-"""Makes a ledger be there, as this."""
+LedgerCreator = Callable[[LedgerKey, Ledger], None]
+"""A function that stores a ledger under a key."""
 
 
-def soon() -> float:
-    """A deadline that a busy machine keeps."""
+def compute_deadline() -> float:
+    """Return a deadline that a busy machine keeps, in monotonic seconds."""
     return time.monotonic() + 60.0
 
 
 class LedgersContract:
-    """The cases; a subclass gives the fixtures `ledgers` and `opened`."""
+    """The cases; a subclass provides the fixtures `ledgers` and `create_ledger`."""
 
     @pytest.fixture
     def key(self) -> LedgerKey:
-        """A ledger of the case's own."""
+        """Return the key of a ledger for this case alone."""
         return LedgerKey(f"gpus-{uuid4().hex[:10]}", "team-a")
 
-    def test_what_was_never_written_is_not_there(self, ledgers: Ledgers, key: LedgerKey) -> None:
-        assert ledgers.transact(key, Look(), soon()) is None
+    def test_a_ledger_that_was_never_written_is_missing(self, ledgers: Ledgers, key: LedgerKey) -> None:
+        assert ledgers.transact(key, Read(), compute_deadline()) is None
 
-    def test_what_was_written_is_read_again(self, ledgers: Ledgers, opened: Opened, key: LedgerKey) -> None:
-        opened(key, room(5))
-        assert ledgers.transact(key, Look(), soon()) == room(5)
-
-    def test_an_attempt_that_writes_nothing_changes_nothing(
-        self, ledgers: Ledgers, opened: Opened, key: LedgerKey
+    def test_a_ledger_is_read_as_it_was_written(
+        self, ledgers: Ledgers, create_ledger: LedgerCreator, key: LedgerKey
     ) -> None:
-        opened(key, room(1))
-        assert not ledgers.transact(key, Take("u1", 2), soon())
-        assert ledgers.transact(key, Look(), soon()) == room(1)
+        create_ledger(key, free_ledger(5))
+        assert ledgers.transact(key, Read(), compute_deadline()) == free_ledger(5)
 
-    def test_ledgers_of_other_namespaces_and_caps_are_others(
-        self, ledgers: Ledgers, opened: Opened, key: LedgerKey
+    def test_a_transition_that_writes_nothing_changes_nothing(
+        self, ledgers: Ledgers, create_ledger: LedgerCreator, key: LedgerKey
     ) -> None:
-        opened(key, room(1))
-        assert ledgers.transact(LedgerKey(key.cap, "team-b"), Look(), soon()) is None
-        assert ledgers.transact(LedgerKey(key.cap, ""), Look(), soon()) is None
-        assert ledgers.transact(LedgerKey(f"{key.cap}0", key.namespace), Look(), soon()) is None
+        create_ledger(key, free_ledger(1))
+        assert not ledgers.transact(key, Take("u1", 2), compute_deadline())
+        assert ledgers.transact(key, Read(), compute_deadline()) == free_ledger(1)
 
-    def test_a_ledger_that_is_taken_away_is_not_there_and_another_may_come(
-        self, ledgers: Ledgers, opened: Opened, key: LedgerKey
+    def test_other_namespaces_and_caps_have_other_ledgers(
+        self, ledgers: Ledgers, create_ledger: LedgerCreator, key: LedgerKey
     ) -> None:
-        opened(key, room(3))
-        assert ledgers.transact(key, Remove(), soon())
-        assert ledgers.transact(key, Look(), soon()) is None
-        opened(key, room(2))
-        assert ledgers.transact(key, Take("u1", 2), soon())
-        assert not ledgers.transact(key, Remove(), soon())
-        assert ledgers.transact(key, Look(), soon()) is not None
+        create_ledger(key, free_ledger(1))
+        assert ledgers.transact(LedgerKey(key.cap, "team-b"), Read(), compute_deadline()) is None
+        assert ledgers.transact(LedgerKey(key.cap, ""), Read(), compute_deadline()) is None
+        assert ledgers.transact(LedgerKey(f"{key.cap}0", key.namespace), Read(), compute_deadline()) is None
 
-    def test_of_many_threads_exactly_as_many_take_as_there_is_room(
-        self, ledgers: Ledgers, opened: Opened, key: LedgerKey
+    def test_a_removed_ledger_is_missing_and_can_be_created_again(
+        self, ledgers: Ledgers, create_ledger: LedgerCreator, key: LedgerKey
     ) -> None:
-        opened(key, room(50))
+        create_ledger(key, free_ledger(3))
+        assert ledgers.transact(key, Remove(), compute_deadline())
+        assert ledgers.transact(key, Read(), compute_deadline()) is None
+        create_ledger(key, free_ledger(2))
+        assert ledgers.transact(key, Take("u1", 2), compute_deadline())
+        assert not ledgers.transact(key, Remove(), compute_deadline())
+        assert ledgers.transact(key, Read(), compute_deadline()) is not None
+
+    def test_many_threads_reserve_exactly_the_hard_limit(
+        self, ledgers: Ledgers, create_ledger: LedgerCreator, key: LedgerKey
+    ) -> None:
+        create_ledger(key, free_ledger(50))
         with ThreadPoolExecutor(8) as pool:
-            taken = list(pool.map(lambda each: ledgers.transact(key, Take(f"u{each}"), soon()), range(100)))
-        ledger = ledgers.transact(key, Look(), soon())
+            taken = list(pool.map(lambda each: ledgers.transact(key, Take(f"u{each}"), compute_deadline()), range(100)))
+        ledger = ledgers.transact(key, Read(), compute_deadline())
         assert sum(taken) == 50
         assert ledger is not None
         assert {int(uid[1:]) for uid in ledger.reservations} == {each for each, took in enumerate(taken) if took}
         assert ledger.compute_charged()[GPU] == 50
 
-    def test_room_that_comes_back_can_be_taken_a_second_after_a_refusal(
-        self, ledgers: Ledgers, opened: Opened, key: LedgerKey
+    def test_a_raised_limit_can_be_reserved_after_a_rejection(
+        self, ledgers: Ledgers, create_ledger: LedgerCreator, key: LedgerKey
     ) -> None:
-        opened(key, room(1))
-        assert not ledgers.transact(key, Take("u1", 2), soon())
-        ledgers.transact(key, bounded(2), soon())
-        assert ledgers.transact(key, Take("u2", 2), soon())
+        create_ledger(key, free_ledger(1))
+        assert not ledgers.transact(key, Take("u1", 2), compute_deadline())
+        ledgers.transact(key, set_limit(2), compute_deadline())
+        assert ledgers.transact(key, Take("u2", 2), compute_deadline())
 
-    def test_an_attempt_that_crashes_harms_nobody_else(self, ledgers: Ledgers, opened: Opened, key: LedgerKey) -> None:
-        opened(key, room(50))
+    def test_a_transition_that_crashes_harms_no_other_caller(
+        self, ledgers: Ledgers, create_ledger: LedgerCreator, key: LedgerKey
+    ) -> None:
+        create_ledger(key, free_ledger(50))
         crash = Crashing()
 
         def take(each: int) -> bool:
             if each % 5:
-                return ledgers.transact(key, Take(f"u{each}"), soon())
+                return ledgers.transact(key, Take(f"u{each}"), compute_deadline())
             with pytest.raises(ZeroDivisionError):
-                ledgers.transact(key, crash, soon())
+                ledgers.transact(key, crash, compute_deadline())
             return False
 
         with ThreadPoolExecutor(8) as pool:
@@ -100,15 +104,15 @@ class LedgersContract:
 
 
 class Crashing:
-    """A fault of ours."""
+    """A transition with a programming error."""
 
     def __init__(self) -> None:
         self._calls = count()
 
     def __call__(self, _: Ledger | None) -> TransitionResult[bool]:
-        """Crash, at the first call and at all others."""
+        """Fail at every call."""
         raise ZeroDivisionError(next(self._calls))
 
     def is_stored_in(self, _: Ledger) -> bool:
-        """Never."""
+        """Return False: nothing is written."""
         return False

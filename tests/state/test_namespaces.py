@@ -1,4 +1,4 @@
-"""Namespaces from a file, or from nowhere."""
+"""Namespaces from a file, and unknown namespaces."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from webhook.state.in_memory import NamespacesError, UnknownNamespaces, read_namespaces
 
 
-def test_nobody_knows_no_labels() -> None:
+def test_unknown_namespaces_have_unknown_labels() -> None:
     assert UnknownNamespaces().labels("default") is None
 
 
@@ -21,7 +21,7 @@ def test_a_file_of_namespaces_gives_their_labels(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "message"),
     [
         (None, "cannot be read: No such file or directory"),
         (b"", "is not a list of namespaces"),
@@ -32,11 +32,11 @@ def test_a_file_of_namespaces_gives_their_labels(tmp_path: Path) -> None:
         (b"\xff", "is not a list of namespaces"),
     ],
 )
-def test_a_file_that_is_something_else_is_refused_with_what_would_pass(
-    tmp_path: Path, content: bytes | None, says: str
+def test_an_invalid_namespaces_file_is_rejected_with_the_reason(
+    tmp_path: Path, content: bytes | None, message: str
 ) -> None:
     path = tmp_path / "namespaces.json"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(NamespacesError, match=says):
+    with pytest.raises(NamespacesError, match=message):
         read_namespaces(path)

@@ -35,7 +35,7 @@ _NAMESPACED = frozenset(REVIEW_TARGETS) - _CLUSTER_SCOPED
 # the validating phase has no condition for creates. Nodes are created rarely and have one webhook.
 #
 # The gate always allows an update that leaves the evaluated fields unchanged
-# (tests/admission/test_registration_spares.py). Most updates do: heartbeats, finalizers, annotations of controllers.
+# (tests/admission/test_match_conditions.py). Most updates do: heartbeats, finalizers, annotations of controllers.
 _OBJECT_CHANGES = (
     "object.?spec != oldObject.?spec"
     " || object.?template != oldObject.?template"  # of a PodTemplate, which has no spec

@@ -18,9 +18,8 @@ from waitress.server import create_server
 
 from webhook.errors import TallygateError
 from webhook.server.https.file_reload import CertificateReloader, TokenReloader, watch_files
-from webhook.server.https.granian_worker import HttpsSettings, open_listener
-from webhook.server.https.https_server import HttpsServer
-from webhook.server.https.slow_connections import SlowConnections
+from webhook.server.https.https_server import HttpsServer, HttpsSettings, open_listener
+from webhook.server.https.request_threads import SlowConnections
 from webhook.server.https.tls_files import ServingCertificates, read_certificates
 from webhook.server.interfaces import SERVING, ReadinessCheck, ReadinessStatus
 from webhook.server.settings.table import Settings

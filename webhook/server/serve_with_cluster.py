@@ -16,7 +16,7 @@ from webhook.server.controllers.audit_controller import AuditController, AuditSc
 from webhook.server.controllers.informers import GateInformers, WaitingNamespaceLister, load_client_config
 from webhook.server.controllers.ledger_controller import LeaseController, LedgerController
 from webhook.server.events.event_recorder import EventRecorder, KubernetesEventWriter
-from webhook.server.https.thread_gate import release_turn
+from webhook.server.https.request_threads import release_turn
 from webhook.server.interfaces import BackgroundPart, GateParts, create_nonce_source
 from webhook.server.policy_reloader import PolicyReloader
 from webhook.server.settings.table import Settings

@@ -1,5 +1,5 @@
-"""Clusters and pods, drawn.
+"""Random clusters and pods.
 
-The rule of this room: what is drawn depends on the dice handed in and on nothing else; nobody is asked anything here.
-What the API server would refuse may be drawn now and then, for it is left out then.
+The rule of this package: a drawn object depends on the given dice only, and no server is called here.
+Some drawn objects are invalid for the API server; their cases are skipped.
 """

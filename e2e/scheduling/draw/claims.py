@@ -1,7 +1,7 @@
-"""Claims to volumes in every state that the scheduler tells apart, and volumes."""
+"""Volume claims in every state that the scheduler distinguishes, and volumes."""
 
 from e2e.scheduling.draw.dice import Dice
-from e2e.scheduling.draw.words import DRIVER, GOING, HOSTNAME, REGION, ZONE, Json
+from e2e.scheduling.draw.names import DELETION_TIMESTAMP, DRIVER, HOSTNAME, REGION, ZONE, Json
 
 _BIND_COMPLETED = {"pv.kubernetes.io/bind-completed": "yes"}
 _SIZES = ("1Gi", "5Gi", "10Gi")
@@ -26,7 +26,7 @@ _STATES = {
 }
 _WITH_VOLUME = {"bound", "single", "going", "prebound", "reserved"}
 _WITHOUT = {"lost", "vanished"}
-"""Whose volume is not there."""
+"""States of a claim whose volume is missing."""
 _MODES = {"ReadWriteOnce": 6.0, "ReadWriteMany": 2.0, "ReadOnlyMany": 1.0}
 _CLASSES = {"local": 8.0, "dyn": 1.0, "": 1.0}
 _CLASS_OF = {
@@ -42,8 +42,8 @@ _CLASS_OF = {
 
 
 def claim(dice: Dice, number: int, namespace: str, nodes: list[str]) -> list[Json]:
-    """A claim, and the volume that it has or wants."""
-    state = dice.weighted(_STATES)
+    """Return a claim, and the volume that it has or references."""
+    state = dice.pick_weighted(_STATES)
     made = _claim(dice, state, f"{state}-{number}", namespace, nodes)
     if state not in _WITH_VOLUME:
         return [made]
@@ -56,7 +56,7 @@ def _claim(dice: Dice, state: str, name: str, namespace: str, nodes: list[str]) 
         "kind": "PersistentVolumeClaim",
         "metadata": {"name": name, "namespace": namespace, "annotations": {}},
         "spec": {
-            "accessModes": ["ReadWriteOncePod" if state == "single" else dice.weighted(_MODES)],
+            "accessModes": ["ReadWriteOncePod" if state == "single" else dice.pick_weighted(_MODES)],
             "resources": {"requests": {"storage": dice.pick(_SIZES)}},
             "storageClassName": _CLASS_OF.get(state, "local"),
         },
@@ -78,16 +78,16 @@ def _claim(dice: Dice, state: str, name: str, namespace: str, nodes: list[str]) 
         claim["metadata"]["annotations"] = dict(_BIND_COMPLETED)
         claim["status"] = {"phase": "Lost" if state == "lost" else "Bound"}
     if state == "going":
-        claim["metadata"] |= {"finalizers": ["kubernetes.io/pvc-protection"], "deletionTimestamp": GOING}
+        claim["metadata"] |= {"finalizers": ["kubernetes.io/pvc-protection"], "deletionTimestamp": DELETION_TIMESTAMP}
     return claim
 
 
 def volume(dice: Dice, name: str, nodes: list[str], claim: Json | None = None) -> Json:
-    """A volume: free, or of this claim, whose UID is put in when it is known."""
+    """Return a volume: free, or of a claim, whose UID is set once it is known."""
     spec: Json = {
         "capacity": {"storage": claim["spec"]["resources"]["requests"]["storage"] if claim else dice.pick(_SIZES)},
-        "accessModes": claim["spec"]["accessModes"] if claim else dice.some(tuple(_MODES), 1, 2),
-        "storageClassName": claim["spec"]["storageClassName"] if claim else dice.weighted(_CLASSES),
+        "accessModes": claim["spec"]["accessModes"] if claim else dice.sample(tuple(_MODES), 1, 2),
+        "storageClassName": claim["spec"]["storageClassName"] if claim else dice.pick_weighted(_CLASSES),
         "persistentVolumeReclaimPolicy": "Retain",
     }
     spec |= {"csi": {"driver": DRIVER, "volumeHandle": name}} if dice.chance(0.6) else {"local": {"path": "/x"}}
@@ -101,24 +101,24 @@ def volume(dice: Dice, name: str, nodes: list[str], claim: Json | None = None) -
         }
     volume: Json = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec}
     volume["metadata"]["labels"] = _marks(dice)
-    return volume | {"status": {"phase": "Bound" if claim else dice.weighted({"Available": 9, "Released": 1})}}
+    return volume | {"status": {"phase": "Bound" if claim else dice.pick_weighted({"Available": 9, "Released": 1})}}
 
 
 def _marks(dice: Dice) -> Json:
-    drawn = {
+    entries = {
         ZONE: (0.3, ("a", "b", "a__b", "d")),
         REGION: (0.1, ("r1", "r2")),
         "failure-domain.beta.kubernetes.io/zone": (0.05, ("a", "b")),
         "disk": (0.5, ("ssd", "hdd")),
     }
-    return {key: dice.pick(values) for key, (chance, values) in drawn.items() if dice.chance(chance)}
+    return {key: dice.pick(values) for key, (chance, values) in entries.items() if dice.chance(chance)}
 
 
 def _place(dice: Dice, nodes: list[str]) -> Json:
     return dice.pick(
         (
-            {"matchExpressions": [{"key": ZONE, "operator": "In", "values": dice.some(("a", "b", "c"), 1, 2)}]},
-            {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": dice.some((*nodes, "n0"), 1, 3)}]},
+            {"matchExpressions": [{"key": ZONE, "operator": "In", "values": dice.sample(("a", "b", "c"), 1, 2)}]},
+            {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": dice.sample((*nodes, "n0"), 1, 3)}]},
             {"matchExpressions": [{"key": HOSTNAME, "operator": "Exists"}]},
         )
     )

@@ -1,7 +1,7 @@
-"""What pods ask for: containers, init containers and sidecars, the pod as a whole, and host ports."""
+"""The resource requests of pods: containers, init containers, sidecars, pod-level resources, and host ports."""
 
 from e2e.scheduling.draw.dice import Dice
-from e2e.scheduling.draw.words import BANANAS, GPU, IMAGE, IP, Json
+from e2e.scheduling.draw.names import BANANAS, GPU, IMAGE, IP, Json
 
 _SMALL = {
     "cpu": (0.7, ("100m", "250m", "333m", "1500u")),
@@ -17,17 +17,17 @@ _LARGE = {
     "hugepages-2Mi": (0.12, ("4Mi", "64Mi", "128Mi")),
 }
 _COUNTABLE = (GPU, IP, BANANAS, "hugepages-2Mi")
-"""Whose limits must be there and equal the requests."""
+"""Resources whose limits are required and equal the requests."""
 _PORTS = {80: 3.0, 443: 1.0}
 
 
 def containers(dice: Dice, *, modest: bool) -> Json:
-    """The part of a pod's spec that asks for something; `modest` pods leave room for others."""
+    """Return the part of a pod's spec that requests resources; `modest` pods request little."""
     spec: Json = {"containers": [_container(dice, f"c{number}", modest=modest) for number in range(dice.count(1, 2))]}
     if dice.often("resources", 0.15, 0.35):
         spec["initContainers"] = [_init(dice, f"i{number}", modest=modest) for number in range(dice.count(1, 2))]
     if dice.often("resources", 0.03, 0.15):
-        spec["resources"] = _as_a_whole(dice, modest=modest)
+        spec["resources"] = _pod_level_resources(dice, modest=modest)
     if dice.often("resources", 0.03, 0.12):
         spec["runtimeClassName"] = dice.pick(("heavy", "heavy", "apart"))
     if dice.often("ports", 0.01, 0.06):
@@ -53,22 +53,27 @@ def _resources(dice: Dice, *, modest: bool) -> Json:
     if modest and dice.often("resources", 0.0, 0.25):
         requests |= {dice.pick((GPU, IP, BANANAS)): "1"}
     if not modest and dice.often("resources", 0.0, 0.03):
-        requests |= {GPU: "2E"}  # four of these are less than 2^63: beyond, the scheduler counts wrongly, and we do not
+        # Four of these are less than 2^63. Beyond that the scheduler overflows, and the prediction does not.
+        requests |= {GPU: "2E"}
     if "hugepages-2Mi" in requests:
         requests |= {"cpu": "250m"}
     limits = {name: requests[name] for name in _COUNTABLE if name in requests}
     if dice.chance(0.1) and "cpu" not in limits:
-        limits |= {"cpu": "4"}  # a request that is not there becomes the limit
+        limits |= {"cpu": "4"}  # a missing request becomes the limit
     return {"requests": requests} | ({"limits": limits} if limits else {})
 
 
-def _as_a_whole(dice: Dice, *, modest: bool) -> Json:
+def _pod_level_resources(dice: Dice, *, modest: bool) -> Json:
     requests = {"cpu": "1" if modest else dice.pick(("3", "5", "8")), "memory": dice.pick(("2Gi", "6Gi"))}
-    return {"requests": {name: requests[name] for name in dice.some(tuple(requests), 1, 2)}}
+    return {"requests": {name: requests[name] for name in dice.sample(tuple(requests), 1, 2)}}
 
 
 def _port(dice: Dice) -> Json:
-    port = dice.weighted(_PORTS)
-    drawn: Json = {"containerPort": port, "hostPort": port, "protocol": dice.weighted({"TCP": 6, "UDP": 2, "SCTP": 1})}
+    port = dice.pick_weighted(_PORTS)
+    entries: Json = {
+        "containerPort": port,
+        "hostPort": port,
+        "protocol": dice.pick_weighted({"TCP": 6, "UDP": 2, "SCTP": 1}),
+    }
     address = dice.pick(("", "", "", "0.0.0.0", "127.0.0.1", "10.0.0.1"))  # noqa: S104  nothing is bound
-    return drawn | ({"hostIP": address} if address else {})
+    return entries | ({"hostIP": address} if address else {})

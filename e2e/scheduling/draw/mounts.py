@@ -1,8 +1,8 @@
-"""What pods mount: claims, disks by their own name, volumes made with the pod."""
+"""The volumes of pods: claims, disks by name, and ephemeral volumes."""
 
 from e2e.scheduling.draw.dice import Dice
+from e2e.scheduling.draw.names import DRIVER, Json
 from e2e.scheduling.draw.storage import Storage
-from e2e.scheduling.draw.words import DRIVER, Json
 
 _DISKS: tuple[Json, ...] = (
     {"gcePersistentDisk": {"pdName": "disk-1"}},
@@ -15,7 +15,7 @@ _DISKS: tuple[Json, ...] = (
     {"csi": {"driver": DRIVER}},
     {"emptyDir": {}},
 )
-_MADE_WITH: Json = {
+_EPHEMERAL: Json = {
     "ephemeral": {
         "volumeClaimTemplate": {
             "spec": {
@@ -28,17 +28,17 @@ _MADE_WITH: Json = {
 }
 
 
-def mounts(dice: Dice, storage: Storage, *, settled: bool) -> list[Json]:
-    """The volumes of a pod; those of a `settled` one are there."""
-    if not dice.often("volumes", 0.0, 0.4 if settled else 0.95):
+def mounts(dice: Dice, storage: Storage, *, is_placed: bool) -> list[Json]:
+    """Draw the volumes of a pod; those of a `settled` pod exist."""
+    if not dice.often("volumes", 0.0, 0.4 if is_placed else 0.95):
         return []
-    sources = [_claim(name) for name in dice.some(storage.claims, 0 if settled else 1, 2)]
+    sources = [_claim(name) for name in dice.sample(storage.claims, 0 if is_placed else 1, 2)]
     if dice.chance(0.4):
         sources.append(dice.pick(_DISKS))
-    if not settled and dice.chance(0.03):
-        sources.append(_claim("gone"))
-    if not settled and dice.chance(0.02):
-        sources.append(_MADE_WITH)
+    if not is_placed and dice.chance(0.03):
+        sources.append(_claim("missing"))
+    if not is_placed and dice.chance(0.02):
+        sources.append(_EPHEMERAL)
     return [{"name": f"v{number}", **source} for number, source in enumerate(sources)]
 
 

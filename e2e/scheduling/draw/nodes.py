@@ -1,11 +1,11 @@
-"""Nodes: what they have, what they are called, and what keeps pods away from them."""
+"""Nodes: resources, labels and taints."""
 
 from e2e.scheduling.draw.dice import Dice
-from e2e.scheduling.draw.words import BANANAS, CROWDED, GPU, HOSTNAME, IP, RACK, REGION, ZONE, Json
+from e2e.scheduling.draw.names import BANANAS, CROWDED, GPU, HOSTNAME, IP, RACK, REGION, ZONE, Json
 
 _SIZES = {1: 1.0, 2: 2.0, 3: 3.0, 4: 2.0, 6: 2.0, 9: 1.5, 12: 1.0, 20: 0.4, 30: 0.2, 0: 0.15}
 _SMALL = {1: 3.0, 2: 4.0, 3: 4.0, 4: 2.0, 6: 1.0, 9: 0.5}
-"""Sizes of clusters where all nodes are to be taken now and then."""
+"""Sizes of clusters whose nodes are sometimes all full."""
 _ROOMY = {
     "cpu": "32",
     "memory": "256Gi",
@@ -32,17 +32,17 @@ _EFFECTS = {"NoSchedule": 5.0, "NoExecute": 2.0, "PreferNoSchedule": 2.0}
 
 
 def nodes(dice: Dice) -> list[Json]:
-    """A cluster's nodes; none now and then."""
-    size = dice.weighted(_SMALL if dice.about & CROWDED else _SIZES)
-    drawn = [_node(dice, f"n{number}") for number in range(size)]
-    if dice.about & {"spread", "company"} and dice.chance(0.5):  # what matters there is the few that are left
-        for node in dice.some(drawn, 0, size):
+    """Return the nodes of a cluster, sometimes none."""
+    size = dice.pick_weighted(_SMALL if dice.about & CROWDED else _SIZES)
+    entries = [_node(dice, f"n{number}") for number in range(size)]
+    if dice.about & {"spread", "company"} and dice.chance(0.5):  # few schedulable nodes are the interesting case
+        for node in dice.sample(entries, 0, size):
             node["spec"]["unschedulable"] = True
-    return drawn
+    return entries
 
 
 def _node(dice: Dice, name: str) -> Json:
-    has = _has(dice)
+    resources = _draw_resources(dice)
     spec: Json = {"taints": _taints(dice)}
     if dice.often("unschedulable", 0.03, 0.4):
         spec["unschedulable"] = True
@@ -52,14 +52,14 @@ def _node(dice: Dice, name: str) -> Json:
         "metadata": {"name": name, "labels": _labels(dice, name)},
         "spec": spec,
         "status": {
-            "capacity": has,
-            "allocatable": has,
+            "capacity": resources,
+            "allocatable": resources,
             "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
         },
     }
 
 
-def _has(dice: Dice) -> Json:
+def _draw_resources(dice: Dice) -> Json:
     if "resources" in dice.about:
         return {name: dice.pick(amounts) for name, (chance, amounts) in _SCARCE.items() if dice.chance(chance)}
     if "preemption" in dice.about:
@@ -68,7 +68,7 @@ def _has(dice: Dice) -> Json:
 
 
 def _labels(dice: Dice, name: str) -> Json:
-    drawn = {
+    entries = {
         HOSTNAME: (0.97, (name,)),
         ZONE: (0.93, ("a", "b", "c")),
         REGION: (0.5, ("r1", "r2")),
@@ -76,13 +76,14 @@ def _labels(dice: Dice, name: str) -> Json:
         "gpu": (0.5, ("a100", "h100", "")),
         "generation": (0.5, ("2", "3", "5", "07", "10", "2.5", "new")),
     }
-    return {key: dice.pick(values) for key, (chance, values) in drawn.items() if dice.chance(chance)}
+    return {key: dice.pick(values) for key, (chance, values) in entries.items() if dice.chance(chance)}
 
 
 def _taints(dice: Dice) -> list[Json]:
     if not dice.often("taints", 0.05, 0.6):
         return []
     return [
-        {"key": key, "effect": dice.weighted(_EFFECTS)} | ({"value": dice.pick(("x", "y"))} if dice.chance(0.7) else {})
-        for key in dice.some(_TAINTS, 1, 2)
+        {"key": key, "effect": dice.pick_weighted(_EFFECTS)}
+        | ({"value": dice.pick(("x", "y"))} if dice.chance(0.7) else {})
+        for key in dice.sample(_TAINTS, 1, 2)
     ]

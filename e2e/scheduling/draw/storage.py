@@ -5,36 +5,36 @@ from dataclasses import dataclass, field
 from e2e.scheduling.draw.claims import claim, volume
 from e2e.scheduling.draw.dice import Dice
 from e2e.scheduling.draw.drivers import drivers
-from e2e.scheduling.draw.words import DRIVER, HOSTNAME, MEASURED, REGION, ZONE, Json
+from e2e.scheduling.draw.names import DRIVER, HOSTNAME, MEASURED, REGION, ZONE, Json
 
 _LATE = "WaitForFirstConsumer"
 
 
 @dataclass
 class Storage:
-    """What is drawn: the objects, claims before their volumes, and the names of the claims."""
+    """The drawn storage: its objects, claims before their volumes, and the names of the claims."""
 
     objects: list[Json] = field(default_factory=list)
     claims: list[str] = field(default_factory=list)
 
 
 def storage(dice: Dice, namespace: str, nodes: list[str]) -> Storage:
-    """Storage for the pods of a namespace; nothing where the case is not about volumes, as a rule."""
+    """Draw storage for the pods of a namespace, mostly none if the case does not have the feature."""
     if not dice.often("volumes", 0.06, 1.0):
         return Storage()
     claimed = [claim(dice, number, namespace, nodes) for number in range(dice.count(2, 6))]
     free = [volume(dice, f"free-{number}", nodes) for number in range(dice.count(0, 4))]
-    made = [each for some in claimed for each in some]
+    made = [each for sample in claimed for each in sample]
     names = [claim["metadata"]["name"] for claim, *_ in claimed]
     return Storage([*_classes(dice), *drivers(dice, nodes), *made, *free], names)
 
 
 def _classes(dice: Dice) -> list[Json]:
-    zones = [{"matchLabelExpressions": [{"key": ZONE, "values": dice.some(("a", "b", "c"), 1, 2)}]}]
+    zones = [{"matchLabelExpressions": [{"key": ZONE, "values": dice.sample(("a", "b", "c"), 1, 2)}]}]
     if dice.chance(0.3):
         zones[0]["matchLabelExpressions"].append({"key": REGION, "values": ["r1"]})
     if dice.chance(0.3):
-        zones.append({"matchLabelExpressions": [{"key": HOSTNAME, "values": dice.some(("n0", "n1", "n2"), 1, 2)}]})
+        zones.append({"matchLabelExpressions": [{"key": HOSTNAME, "values": dice.sample(("n0", "n1", "n2"), 1, 2)}]})
     return [
         _class("local", "kubernetes.io/no-provisioner", _LATE),
         _class("dyn", DRIVER, _LATE),

@@ -1,4 +1,4 @@
-"""A cluster changed step by step is the cluster that would be built anew from what is there."""
+"""A cluster that changed step by step equals a new cluster of its objects."""
 
 import msgspec
 import pytest
@@ -33,84 +33,88 @@ def _node(name: str, labels: dict[str, str], taints: list[dict[str, str]], has: 
     return msgspec.json.decode(msgspec.json.encode(node), type=SchedulingNode)
 
 
-def _pod(  # noqa: PLR0913  # what a pod is drawn from
+def _pod(  # noqa: PLR0913  # the drawn fields of a pod
     uid: str,
     namespace: str,
     labels: dict[str, str],
     node: str,
-    asks: dict[str, str],
+    requests: dict[str, str],
     *,
-    shuns: bool,
-    leaving: bool,
+    has_anti_affinity: bool,
+    is_terminating: bool,
     priority: int = 0,
 ) -> SchedulingPod:
-    container = {"name": "c", "resources": {"requests": asks}, "ports": [{"hostPort": 80}] if "cpu" in asks else []}
+    container = {
+        "name": "c",
+        "resources": {"requests": requests},
+        "ports": [{"hostPort": 80}] if "cpu" in requests else [],
+    }
     terms = {"requiredDuringSchedulingIgnoredDuringExecution": [_TERM]}
     pod = {
         "metadata": {"uid": uid, "name": uid, "namespace": namespace, "labels": labels}
-        | ({"deletionTimestamp": "2026-01-01T00:00:00Z"} if leaving else {}),
+        | ({"deletionTimestamp": "2026-01-01T00:00:00Z"} if is_terminating else {}),
         "spec": {"nodeName": node, "containers": [container], "priority": priority}
-        | ({"affinity": {"podAntiAffinity": terms}} if shuns else {}),
+        | ({"affinity": {"podAntiAffinity": terms}} if has_anti_affinity else {}),
         "status": {"phase": "Running"},
     }
     return msgspec.json.decode(msgspec.json.encode(pod), type=SchedulingPod)
 
 
 def _content(cluster: Cluster) -> dict[str, object]:
-    """All that anybody can ask a cluster, by names."""
+    """Return all readable state of a cluster, by names."""
     nodes = cluster.nodes
-    places = {nodes.get_name(place): place for place in nodes.get_indices().tolist()}
+    indices = {nodes.get_name(index): index for index in nodes.get_indices().tolist()}
     return {
-        "has": {name: nodes.get_allocatable(place) for name, place in places.items()},
-        "uses": {name: nodes.get_used(place) for name, place in places.items()},
-        "pods": {name: nodes.pods[place] for name, place in places.items()},
+        "has": {name: nodes.get_allocatable(index) for name, index in indices.items()},
+        "uses": {name: nodes.get_used(index) for name, index in indices.items()},
+        "pods": {name: nodes.pods[index] for name, index in indices.items()},
         "weights": {
-            name: [nodes.non_zero_requests[each][place] for each in nodes.non_zero_requests]
-            for name, place in places.items()
+            name: [nodes.non_zero_requests[each][index] for each in nodes.non_zero_requests]
+            for name, index in indices.items()
         },
-        "labels": {name: nodes.get_labels(place) for name, place in places.items()},
+        "labels": {name: nodes.get_labels(index) for name, index in indices.items()},
         "by label": {
-            (name, key): column.value(place)
-            for name, place in places.items()
+            (name, key): column.value(index)
+            for name, index in indices.items()
             for key in ("app", "zone")
-            if (column := nodes.find_label_column(key)) is not None and column.ids[place] != ABSENT
+            if (column := nodes.find_label_column(key)) is not None and column.ids[index] != ABSENT
         },
-        "taints": {name: nodes.taints.value(place) for name, place in places.items()},
-        "closed": {name: bool(nodes.unschedulable[place]) for name, place in places.items()},
-        "on": {name: set(cluster.get_node_pods(place)) for name, place in places.items()},
+        "taints": {name: nodes.taints.value(index) for name, index in indices.items()},
+        "closed": {name: bool(nodes.unschedulable[index]) for name, index in indices.items()},
+        "on": {name: set(cluster.get_node_pods(index)) for name, index in indices.items()},
         "ports": {
-            nodes.get_name(place): dict(addresses)
-            for place, addresses in cluster.get_port_users(HostPort("TCP", 80, "0.0.0.0")).items()  # noqa: S104  # every address
+            nodes.get_name(index): dict(addresses)
+            for index, addresses in cluster.get_port_users(HostPort("TCP", 80, "0.0.0.0")).items()  # noqa: S104  # every address
         },
-        "shapes": {
+        "groups": {
             namespace: sorted(
                 (
-                    sorted(shape.labels.items()),
-                    sorted(shape.requests.items()),
-                    bool(shape.anti_affinity),
-                    sorted((nodes.get_name(place), pods) for place, pods in shape.pod_counts.items()),
-                    sorted((nodes.get_name(place), pods) for place, pods in shape.terminating_counts.items()),
+                    sorted(group.labels.items()),
+                    sorted(group.requests.items()),
+                    bool(group.anti_affinity),
+                    sorted((nodes.get_name(index), pods) for index, pods in group.pod_counts.items()),
+                    sorted((nodes.get_name(index), pods) for index, pods in group.terminating_counts.items()),
                 )
-                for shape in cluster.label_index.find_in_namespace(namespace)
+                for group in cluster.label_index.find_in_namespace(namespace)
             )
             for namespace in sorted(cluster.label_index.namespaces())
         },
         "repelling": len(cluster.anti_affinity_index),
         "below": {
             (priority, name, resource): int(
-                cluster.priority_usage.sum_lower_priorities(priority, resource, used.array)[place]
+                cluster.priority_usage.sum_lower_priorities(priority, resource, used.array)[index]
             )
             for priority in range(-1, 4)
             for resource in ("cpu", "example.com/gpu", "pods")
             if (used := nodes.pods if resource == "pods" else nodes.find_used_column(resource)) is not None
-            for name, place in places.items()
-            if used[place]
+            for name, index in indices.items()
+            if used[index]
         },
     }
 
 
-class Changing(RuleBasedStateMachine):
-    """Nodes and pods come, change and go, in any order; some pods name a node that is not there."""
+class ChangingCluster(RuleBasedStateMachine):
+    """A cluster whose nodes and pods are added, changed and removed; some pods name a missing node."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -120,13 +124,13 @@ class Changing(RuleBasedStateMachine):
 
     @rule(name=_NODES, labels=_LABELS, taints=_TAINTS, has=_LISTS)
     def put_node(self, name: str, labels: dict[str, str], taints: list[dict[str, str]], has: dict[str, str]) -> None:
-        """A node comes, or is another now."""
+        """Add or replace a node."""
         self.nodes[name] = _node(name, labels, taints, has)
         self.cluster.put_node(self.nodes[name])
 
     @rule(name=_NODES)
     def remove_node(self, name: str) -> None:
-        """A node goes, if it is there."""
+        """Remove a node, if it exists."""
         self.nodes.pop(name, None)
         self.cluster.remove_node(name)
 
@@ -135,60 +139,74 @@ class Changing(RuleBasedStateMachine):
         namespace=_NAMESPACES,
         labels=_LABELS,
         node=_NODES,
-        asks=_LISTS,
-        shuns=st.booleans(),
-        leaving=st.booleans(),
+        requests=_LISTS,
+        has_anti_affinity=st.booleans(),
+        is_terminating=st.booleans(),
         priority=st.integers(-1, 2),
     )
-    def put_pod(  # noqa: PLR0913  # what a pod is drawn from
+    def put_pod(  # noqa: PLR0913  # the drawn fields of a pod
         self,
         *,
         uid: str,
         namespace: str,
         labels: dict[str, str],
         node: str,
-        asks: dict[str, str],
-        shuns: bool,
-        leaving: bool,
+        requests: dict[str, str],
+        has_anti_affinity: bool,
+        is_terminating: bool,
         priority: int,
     ) -> None:
-        """A pod comes, or is another now."""
-        self.pods[uid] = _pod(uid, namespace, labels, node, asks, shuns=shuns, leaving=leaving, priority=priority)
-        self.cluster.put_pod(_on(self.cluster, self.pods[uid]))
+        """Add or replace a pod."""
+        self.pods[uid] = _pod(
+            uid,
+            namespace,
+            labels,
+            node,
+            requests,
+            has_anti_affinity=has_anti_affinity,
+            is_terminating=is_terminating,
+            priority=priority,
+        )
+        self.cluster.put_pod(_create_pod_info(self.cluster, self.pods[uid]))
 
     @rule(uid=_UIDS)
     def remove_pod(self, uid: str) -> None:
-        """A pod goes, if it is there."""
-        gone = self.cluster.remove_pod(uid)
-        assert (gone is None) is (self.pods.pop(uid, None) is None)
+        """Remove a pod, if it exists."""
+        removed = self.cluster.remove_pod(uid)
+        assert (removed is None) is (self.pods.pop(uid, None) is None)
 
     @invariant()
-    def is_as_built_anew(self) -> None:
-        """Nothing is left of what was, and nothing is lost."""
-        anew = Cluster()
+    def equals_a_new_cluster(self) -> None:
+        """Check that a new cluster of the same objects has the same state."""
+        rebuilt = Cluster()
         for node in self.nodes.values():
-            anew.put_node(node)
+            rebuilt.put_node(node)
         for pod in self.pods.values():
-            anew.put_pod(_on(anew, pod))
-        assert _content(self.cluster) == _content(anew)
+            rebuilt.put_pod(_create_pod_info(rebuilt, pod))
+        assert _content(self.cluster) == _content(rebuilt)
         assert len(self.cluster) == len(self.pods)
 
 
-def _on(cluster: Cluster, pod: SchedulingPod) -> PodInfo:
+def _create_pod_info(cluster: Cluster, pod: SchedulingPod) -> PodInfo:
     found = create_pod_info(pod, cluster.groups)
     assert found is not None
     return found
 
 
-TestChanging = Changing.TestCase
+TestChangingCluster = ChangingCluster.TestCase
 
 
-def test_places_of_what_is_gone_are_given_to_others() -> None:
+def test_indices_of_removed_nodes_are_reused() -> None:
     cluster = Cluster()
     for number in range(1000):
         cluster.put_node(_node(f"n{number}", {"host": f"n{number}"}, [], {"cpu": "1"}))
         cluster.put_pod(
-            _on(cluster, _pod("u", "red", {"number": str(number)}, f"n{number}", {}, shuns=True, leaving=False))
+            _create_pod_info(
+                cluster,
+                _pod(
+                    "u", "red", {"number": str(number)}, f"n{number}", {}, has_anti_affinity=True, is_terminating=False
+                ),
+            )
         )
         cluster.remove_pod("u")
         cluster.remove_node(f"n{number}")
@@ -196,20 +214,20 @@ def test_places_of_what_is_gone_are_given_to_others() -> None:
     assert cluster.nodes.find_label_column("host") is None
 
 
-def test_more_nodes_than_there_were_places_for() -> None:
+def test_columns_grow_with_the_number_of_nodes() -> None:
     cluster = Cluster()
     for number in range(200):
         cluster.put_node(_node(f"n{number}", {"zone": str(number % 3)}, [], {"cpu": str(number)}))
     assert len(cluster.nodes) == 200
-    place = cluster.nodes.find_index("n150")
-    assert place is not None
-    assert cluster.nodes.get_allocatable(place) == Amounts({"cpu": 150_000})
+    index = cluster.nodes.find_index("n150")
+    assert index is not None
+    assert cluster.nodes.get_allocatable(index) == Amounts({"cpu": 150_000})
     zone = cluster.nodes.find_label_column("zone")
     assert zone is not None
     assert int(zone.mask_values(["0"]).sum()) == 67
 
 
-def test_a_node_that_cannot_be_read_changes_nothing() -> None:
+def test_an_invalid_node_leaves_the_cluster_unchanged() -> None:
     cluster = Cluster()
     cluster.put_node(_node("n", {"a": "b"}, [], {"cpu": "1"}))
     before = _content(cluster)
@@ -219,7 +237,7 @@ def test_a_node_that_cannot_be_read_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("number", [(1 << 62) - 1, 1 << 62, 1 << 63, -(1 << 62), 10**40])
-def test_integers_are_exact_whatever_their_size(number: int) -> None:
+def test_integers_of_any_size_are_exact(number: int) -> None:
     column = IntegerColumn(2)
     column[1] = 5
     column[0] = number
@@ -229,7 +247,7 @@ def test_integers_are_exact_whatever_their_size(number: int) -> None:
     assert (column.array < number).tolist() == [False, number > 5, number > 0, number > 0]
 
 
-def test_a_category_is_forgotten_with_its_last_place() -> None:
+def test_a_category_is_removed_with_its_last_index() -> None:
     column: CategoryColumn[str] = CategoryColumn(3)
     column.put(0, "a")
     column.put(1, "a")
@@ -242,13 +260,25 @@ def test_a_category_is_forgotten_with_its_last_place() -> None:
     assert column.mask_matching(lambda value: value > "b").tolist() == [False, False, True]
 
 
-def test_what_those_below_a_priority_take_is_summed_exactly() -> None:
+def test_the_usage_of_lower_priorities_is_an_exact_sum() -> None:
     cluster, each = Cluster(), str(1 << 61)
     cluster.put_node(_node("n", {}, [], {"example.com/gpu": "100E"}))
     for number in range(5):
-        asks = {"example.com/gpu": each}
+        requests = {"example.com/gpu": each}
         cluster.put_pod(
-            _on(cluster, _pod(f"u{number}", "red", {}, "n", asks, shuns=False, leaving=False, priority=number))
+            _create_pod_info(
+                cluster,
+                _pod(
+                    f"u{number}",
+                    "red",
+                    {},
+                    "n",
+                    requests,
+                    has_anti_affinity=False,
+                    is_terminating=False,
+                    priority=number,
+                ),
+            )
         )
     used = cluster.nodes.find_used_column("example.com/gpu")
     assert used is not None

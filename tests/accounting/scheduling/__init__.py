@@ -1,1 +1,1 @@
-"""Scheduling: the product's columns beside the reference scheduler in `reference`, plugin by plugin."""
+"""Scheduling: the product's columns compared with the reference scheduler in `reference`, plugin by plugin."""

@@ -1,4 +1,4 @@
-"""Clusters and pods drawn at random in which pods have a word to say of each other. All is JSON, as it is stored."""
+"""Random clusters and pods with inter-pod affinity and topology spread constraints, as stored JSON objects."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ Json = dict[str, Any]
 
 NAMESPACES = ("red", "blue", "grey")
 NODES = ("n0", "n1", "n2", "n3", "n4")
-_KEYS = ("zone", "zone", "rack", "host")  # what stands twice is drawn more often, here and below
+_KEYS = ("zone", "zone", "rack", "host")  # a repeated value is drawn more often, here and below
 
 _values = st.sampled_from(["a", "a", "a", "b", ""])
 _labels = st.one_of(
@@ -33,7 +33,7 @@ _selectors = st.one_of(
     st.builds(lambda: {"matchLabels": {"app": "a"}}),
     st.builds(lambda: {"matchExpressions": [{"key": "app", "operator": "Exists"}]}),
     st.none(),
-    st.builds(dict),  # each one of its own, since what is merged into one must not show in another
+    st.builds(dict),  # a new dictionary each time, since label keys are merged into it
     st.fixed_dictionaries(
         {}, optional={"matchLabels": _labels, "matchExpressions": st.lists(_expressions, min_size=1, max_size=2)}
     ),
@@ -41,8 +41,8 @@ _selectors = st.one_of(
 _label_keys = st.lists(st.sampled_from(["rev", "none"]), min_size=1, max_size=2, unique=True)
 
 
-def _given(**fields: Any) -> st.SearchStrategy[Json]:
-    """A dictionary without the fields that are drawn as None."""
+def _create_fields(**fields: Any) -> st.SearchStrategy[Json]:
+    """Return a strategy of dictionaries without the fields that are drawn as None."""
     return st.fixed_dictionaries(fields).map(lambda drawn: {key: val for key, val in drawn.items() if val is not None})
 
 
@@ -50,7 +50,7 @@ def _maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.one_of(st.none(), strategy)
 
 
-terms = _given(
+terms = _create_fields(
     topologyKey=st.sampled_from(_KEYS),
     labelSelector=_selectors,
     namespaces=_maybe(st.lists(st.sampled_from(NAMESPACES), max_size=2)),
@@ -59,7 +59,7 @@ terms = _given(
     mismatchLabelKeys=_maybe(_label_keys),
 )
 
-constraints = _given(
+constraints = _create_fields(
     topologyKey=st.sampled_from(_KEYS),
     labelSelector=_selectors,
     maxSkew=st.sampled_from([1, 1, 2, 3]),
@@ -74,13 +74,13 @@ _required = st.lists(terms, max_size=2).map(lambda listed: {"requiredDuringSched
 _affinity = st.one_of(
     st.just({}), st.fixed_dictionaries({}, optional={"podAffinity": _required, "podAntiAffinity": _required})
 )
-_homes = st.tuples(st.sampled_from(("red", "red", "red", *NAMESPACES)), _labels)
+_namespaces_and_labels = st.tuples(st.sampled_from(("red", "red", "red", *NAMESPACES)), _labels)
 
 
 @st.composite
 def nodes(draw: st.DrawFn) -> list[Json]:
-    """Up to five nodes, not all with all labels, some of them tainted."""
-    found = []
+    """Draw up to five nodes; some lack a label, some have a taint."""
+    drawn: list[Json] = []
     for name in draw(st.lists(st.sampled_from(NODES), min_size=1, unique=True)):
         values = {"zone": ["a", "b", ""], "rack": ["1", "2"], "host": [name], "pool": ["x", "y"]}
         labels = {key: draw(st.sampled_from(listed)) for key, listed in values.items()}
@@ -88,19 +88,19 @@ def nodes(draw: st.DrawFn) -> list[Json]:
             del labels[key]
         effects = draw(st.lists(st.sampled_from(["NoSchedule", "NoExecute", "PreferNoSchedule"]), max_size=1))
         taints = [{"key": draw(st.sampled_from(["spot", "gpu"])), "effect": effect} for effect in effects]
-        has = {"allocatable": {"pods": "110"}}
-        found.append({"metadata": {"name": name, "labels": labels}, "spec": {"taints": taints}, "status": has})
-    return found
+        status = {"allocatable": {"pods": "110"}}
+        drawn.append({"metadata": {"name": name, "labels": labels}, "spec": {"taints": taints}, "status": status})
+    return drawn
 
 
-def stored_pods(on: st.SearchStrategy[str], **more: st.SearchStrategy[Any]) -> st.SearchStrategy[Json]:
-    """Pods on nodes, which may be gone."""
+def pods_on_nodes(on: st.SearchStrategy[str], **more: st.SearchStrategy[Any]) -> st.SearchStrategy[Json]:
+    """Return a strategy of pods that are bound to nodes; the node may not exist."""
     deleted = st.sampled_from([{}, {}, {"deletionTimestamp": "2026-01-01T00:00:00Z"}])
-    return st.builds(_stored, _homes, on, _affinity, deleted, **more)
+    return st.builds(_create_bound_pod, _namespaces_and_labels, on, _affinity, deleted, **more)
 
 
-def newcomers() -> st.SearchStrategy[Json]:
-    """Pods that are to be placed; stored, or not yet."""
+def incoming_pods() -> st.SearchStrategy[Json]:
+    """Return a strategy of pods that are to be scheduled, stored already or not."""
     spec = st.fixed_dictionaries(
         {
             "affinity": _affinity,
@@ -109,7 +109,7 @@ def newcomers() -> st.SearchStrategy[Json]:
             "tolerations": st.sampled_from([[], [{"operator": "Exists"}], [{"key": "spot", "operator": "Exists"}]]),
         }
     )
-    return st.builds(_newcomer, _homes, st.sampled_from([{}, {"uid": "new"}]), spec)
+    return st.builds(_create_incoming_pod, _namespaces_and_labels, st.sampled_from([{}, {"uid": "new"}]), spec)
 
 
 namespaces = st.dictionaries(
@@ -118,12 +118,12 @@ namespaces = st.dictionaries(
 
 
 def namespace_objects(labels: dict[str, dict[str, str]]) -> list[Json]:
-    """Namespaces with these labels, as the API server shows them."""
+    """Return namespaces with these labels, as the API server stores them."""
     return [{"kind": "Namespace", "metadata": {"name": name, "labels": each}} for name, each in labels.items()]
 
 
-def _stored(home: tuple[str, Json], node: str, affinity: Json, deleted: Json, uid: str = "u") -> Json:
-    namespace, labels = home
+def _create_bound_pod(identity: tuple[str, Json], node: str, affinity: Json, deleted: Json, uid: str = "u") -> Json:
+    namespace, labels = identity
     return {
         "metadata": {"name": uid, "uid": uid, "namespace": namespace, "labels": labels} | deleted,
         "spec": {"nodeName": node, "affinity": affinity, "containers": []},
@@ -131,9 +131,9 @@ def _stored(home: tuple[str, Json], node: str, affinity: Json, deleted: Json, ui
     }
 
 
-def _newcomer(home: tuple[str, Json], known: Json, spec: Json) -> Json:
-    namespace, labels = home
+def _create_incoming_pod(identity: tuple[str, Json], metadata: Json, spec: Json) -> Json:
+    namespace, labels = identity
     return {
-        "metadata": {"name": "new", "namespace": namespace, "labels": labels} | known,
+        "metadata": {"name": "new", "namespace": namespace, "labels": labels} | metadata,
         "spec": spec | {"containers": []},
     }

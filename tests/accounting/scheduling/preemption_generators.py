@@ -1,4 +1,4 @@
-"""Crowded clusters drawn at random, in which pods are to make room for others. All is JSON, as it is stored."""
+"""Random full clusters in which an incoming pod may preempt others, as stored JSON objects."""
 
 from typing import Any
 
@@ -17,27 +17,27 @@ _named = st.lists(st.sampled_from(NODES), min_size=1, max_size=3, unique=True)
 
 @st.composite
 def nodes(draw: st.DrawFn) -> list[Json]:
-    """Up to three nodes, some in zones, some small."""
-    found = []
+    """Draw up to three nodes, some in zones, some small."""
+    drawn: list[Json] = []
     for name in draw(_named):
-        has = {"pods": draw(st.sampled_from(["3", "5", "110"])), "cpu": draw(st.sampled_from(["2", "3", "5"]))}
+        allocatable = {"pods": draw(st.sampled_from(["3", "5", "110"])), "cpu": draw(st.sampled_from(["2", "3", "5"]))}
         labels = {"host": name} | draw(st.sampled_from([{}, {"zone": "a"}, {"zone": "b"}]))
-        found.append({"metadata": {"name": name, "labels": labels}, "status": {"allocatable": has}})
-    return found
+        drawn.append({"metadata": {"name": name, "labels": labels}, "status": {"allocatable": allocatable}})
+    return drawn
 
 
 @st.composite
-def settled(draw: st.DrawFn) -> list[Json]:
-    """Pods on nodes, some of which are leaving, and pods that nodes are promised to."""
-    return [draw(_settled(f"p{number}")) for number in range(draw(st.integers(4, 10)))]
+def existing_pods(draw: st.DrawFn) -> list[Json]:
+    """Draw pods on nodes, some of them terminating, and pods with a nominated node."""
+    return [draw(_existing_pod(f"p{number}")) for number in range(draw(st.integers(4, 10)))]
 
 
 @st.composite
-def newcomers(draw: st.DrawFn) -> Json:
-    """A pod that may ask others to leave, to whom a node may be promised already."""
+def incoming_pods(draw: st.DrawFn) -> Json:
+    """Draw a pod that may preempt others, and may have a nominated node already."""
     pod = draw(_pods("new", st.sampled_from([10, 100, 100, 1000])))
     if draw(st.integers(0, 3)) == 0:
-        pod["status"] = {"nominatedNodeName": draw(st.sampled_from([*NODES, "gone"]))}
+        pod["status"] = {"nominatedNodeName": draw(st.sampled_from([*NODES, "missing"]))}
     if draw(st.integers(0, 9)) == 0:
         pod["spec"]["preemptionPolicy"] = "Never"
     if draw(st.integers(0, 5)) == 0:
@@ -47,7 +47,7 @@ def newcomers(draw: st.DrawFn) -> Json:
 
 @st.composite
 def budgets(draw: st.DrawFn) -> list[Json]:
-    """Budgets as a controller has counted them."""
+    """Draw disruption budgets with the status that their controller writes."""
     return [draw(_budgets(f"b{number}")) for number in range(draw(st.integers(0, 2)))]
 
 
@@ -91,7 +91,7 @@ def _pods(draw: st.DrawFn, name: str, priorities: st.SearchStrategy[int]) -> Jso
 
 
 @st.composite
-def _settled(draw: st.DrawFn, name: str) -> Json:
+def _existing_pod(draw: st.DrawFn, name: str) -> Json:
     pod, on = draw(_pods(name, st.sampled_from(_PRIORITIES))), draw(st.sampled_from(NODES))
     status: Json = {"phase": "Running"}
     if draw(st.integers(0, 5)) == 0:
@@ -109,10 +109,10 @@ def _settled(draw: st.DrawFn, name: str) -> Json:
 @st.composite
 def _budgets(draw: st.DrawFn, name: str) -> Json:
     selector = draw(st.sampled_from([{}, None, *[{"matchLabels": {"app": app}} for app in "aabbc"]]))
-    going = draw(st.sampled_from([{}, {}, {"p1": "2026-01-03T10:00:00Z"}]))
+    disrupted = draw(st.sampled_from([{}, {}, {"p1": "2026-01-03T10:00:00Z"}]))
     return {
         "kind": "PodDisruptionBudget",
         "metadata": {"name": name, "namespace": draw(st.sampled_from(["default", "other"]))},
         "spec": {} if selector is None else {"selector": selector},
-        "status": {"disruptionsAllowed": draw(st.sampled_from([0, 0, 1])), "disruptedPods": going},
+        "status": {"disruptionsAllowed": draw(st.sampled_from([0, 0, 1])), "disruptedPods": disrupted},
     }

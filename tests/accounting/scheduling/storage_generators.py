@@ -1,4 +1,4 @@
-"""Claims, volumes, classes and CSI objects drawn at random, and pods that mount them. All is JSON, as it is stored."""
+"""Random claims, volumes, classes and CSI objects, and pods that mount them, as stored JSON objects."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ _CLASSES = ("", "late", "late", "late", "zoned", "none", "none", "measured", "no
 _ZONE = "topology.kubernetes.io/zone"
 _OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
 _REGION = "topology.kubernetes.io/region"
-_LATE = "WaitForFirstConsumer"
+_WAIT_FOR_CONSUMER = "WaitForFirstConsumer"
 _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 _sizes = st.sampled_from(["1Gi", "1024Mi", "2Gi", "5Gi"])
 _modes = st.sampled_from(
@@ -23,7 +23,7 @@ _modes = st.sampled_from(
 
 @st.composite
 def nodes(draw: st.DrawFn) -> list[Json]:
-    """Up to three nodes, in zones or not."""
+    """Draw up to three nodes, in zones or not."""
     found = []
     for name in draw(st.lists(st.sampled_from(NODES), min_size=1, unique=True)):
         zone = draw(st.dictionaries(st.sampled_from([_ZONE, _OLD_ZONE, _REGION]), st.sampled_from(["a", "b"])))
@@ -33,8 +33,8 @@ def nodes(draw: st.DrawFn) -> list[Json]:
 
 
 @st.composite
-def others(draw: st.DrawFn) -> list[Json]:
-    """Everything about volumes that there is in a cluster."""
+def storage_objects(draw: st.DrawFn) -> list[Json]:
+    """Draw all storage objects of a cluster."""
     found = [*_classes(), *draw(st.lists(_csi_nodes(), max_size=2, unique_by=_name))]
     found += [draw(_claims(name)) for name in draw(st.lists(st.sampled_from(CLAIMS), unique=True, min_size=1))]
     found += [draw(_volumes(name)) for name in draw(st.lists(st.sampled_from(_VOLUMES), unique=True))]
@@ -45,14 +45,14 @@ def others(draw: st.DrawFn) -> list[Json]:
 
 
 @st.composite
-def settled(draw: st.DrawFn) -> list[Json]:
-    """Pods on nodes, or promised to one, that mount claims and disks."""
+def existing_pods(draw: st.DrawFn) -> list[Json]:
+    """Draw pods that are bound to a node or have a nominated node, and mount claims and disks."""
     return [draw(_pods(f"p{number}")) for number in range(draw(st.integers(0, 5)))]
 
 
 @st.composite
-def newcomers(draw: st.DrawFn) -> Json:
-    """A pod that mounts claims and disks, and may ask others to leave."""
+def incoming_pods(draw: st.DrawFn) -> Json:
+    """Draw a pod that mounts claims and disks, and may preempt others."""
     return {
         "metadata": {"name": "new", "namespace": "default", "uid": "new"},
         "spec": {"volumes": draw(_mounts(1)), "priority": draw(st.sampled_from([0, 100])), "containers": []},
@@ -63,22 +63,22 @@ def newcomers(draw: st.DrawFn) -> Json:
 def _pods(draw: st.DrawFn, name: str) -> Json:
     namespace = draw(st.sampled_from(["default", "default", "other"]))
     on = draw(st.sampled_from(NODES))
-    is_promised = draw(st.integers(0, 4)) == 0
+    is_nominated = draw(st.integers(0, 4)) == 0
     return {
         "metadata": {"name": name, "namespace": namespace, "uid": name},
         "spec": {
             "volumes": draw(_mounts(0)),
             "priority": draw(st.sampled_from([0, 0, 100])),
             "containers": [],
-            **({} if is_promised else {"nodeName": on}),
+            **({} if is_nominated else {"nodeName": on}),
         },
-        "status": {"phase": "Running", **({"nominatedNodeName": on} if is_promised else {})},
+        "status": {"phase": "Running", **({"nominatedNodeName": on} if is_nominated else {})},
     }
 
 
 @st.composite
-def _mounts(draw: st.DrawFn, least: int) -> list[Json]:
-    sources = draw(st.lists(_sources, min_size=least, max_size=2))
+def _mounts(draw: st.DrawFn, min_size: int) -> list[Json]:
+    sources = draw(st.lists(_sources, min_size=min_size, max_size=2))
     return [{"name": f"m{number}", **source} for number, source in enumerate(sources)]
 
 
@@ -99,17 +99,17 @@ _sources = st.one_of(
 
 
 def _classes() -> list[Json]:
-    def made(name: str, provisioner: str, mode: str, **more: Any) -> Json:
-        named = {"kind": "StorageClass", "metadata": {"name": name}, "provisioner": provisioner}
-        return named | {"volumeBindingMode": mode, **more}
+    def create(name: str, provisioner: str, mode: str, **more: Any) -> Json:
+        storage_class = {"kind": "StorageClass", "metadata": {"name": name}, "provisioner": provisioner}
+        return storage_class | {"volumeBindingMode": mode, **more}
 
     zone = [{"matchLabelExpressions": [{"key": _ZONE, "values": ["a"]}]}, {"matchLabelExpressions": []}]
     return [
-        made("late", "csi.io", _LATE),
-        made("zoned", "csi.io", _LATE, allowedTopologies=zone),
-        made("none", "kubernetes.io/no-provisioner", _LATE),
-        made("measured", "measured.io", _LATE),
-        made("now", "csi.io", "Immediate"),
+        create("late", "csi.io", _WAIT_FOR_CONSUMER),
+        create("zoned", "csi.io", _WAIT_FOR_CONSUMER, allowedTopologies=zone),
+        create("none", "kubernetes.io/no-provisioner", _WAIT_FOR_CONSUMER),
+        create("measured", "measured.io", _WAIT_FOR_CONSUMER),
+        create("now", "csi.io", "Immediate"),
     ]
 
 
@@ -120,7 +120,7 @@ def _claims(draw: st.DrawFn, name: str) -> Json:
     if draw(st.integers(0, 9)) == 0:
         annotations[_BETA_CLASS] = draw(st.sampled_from(_CLASSES))
     if draw(st.integers(0, 9)) == 0:
-        annotations["volume.kubernetes.io/selected-node"] = draw(st.sampled_from([*NODES, "gone"]))
+        annotations["volume.kubernetes.io/selected-node"] = draw(st.sampled_from([*NODES, "missing"]))
     if draw(st.booleans()):
         spec["volumeName"] = draw(st.sampled_from(_VOLUMES))
         annotations["pv.kubernetes.io/bind-completed"] = "yes"
@@ -145,8 +145,10 @@ def _volumes(draw: st.DrawFn, name: str) -> Json:
     if draw(st.integers(0, 9)) == 0:
         spec["volumeMode"] = "Block"
     if draw(st.integers(0, 3)) == 0:
-        meant = {"name": draw(st.sampled_from(CLAIMS)), "namespace": draw(st.sampled_from(["default", "other"]))}
-        spec["claimRef"] = meant | draw(st.sampled_from([{}, {"uid": f"c-{meant['name']}"}, {"uid": "another"}]))
+        reference = {"name": draw(st.sampled_from(CLAIMS)), "namespace": draw(st.sampled_from(["default", "other"]))}
+        spec["claimRef"] = reference | draw(
+            st.sampled_from([{}, {"uid": f"c-{reference['name']}"}, {"uid": "another"}])
+        )
     if draw(st.booleans()):
         spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": draw(st.lists(_terms, min_size=1, max_size=2))}}
     if draw(st.booleans()):
@@ -180,29 +182,29 @@ _terms = st.one_of(
 
 
 def _csi_nodes() -> st.SearchStrategy[Json]:
-    def made(name: str, count: int | None) -> Json:
+    def create(name: str, count: int | None) -> Json:
         driver: Json = {"name": "csi.io", "nodeID": name} | ({} if count is None else {"allocatable": {"count": count}})
         return {"kind": "CSINode", "metadata": {"name": name}, "spec": {"drivers": [driver]}}
 
-    return st.builds(made, st.sampled_from(NODES), st.sampled_from([None, 0, 1, 2, 3]))
+    return st.builds(create, st.sampled_from(NODES), st.sampled_from([None, 0, 1, 2, 3]))
 
 
 def _capacities() -> st.SearchStrategy[Json]:
-    def made(name: str, topology: Json | None, size: str, largest: str | None) -> Json:
+    def create(name: str, topology: Json | None, size: str, largest: str | None) -> Json:
         kind = {"kind": "CSIStorageCapacity", "metadata": {"name": name, "namespace": "default"}}
         limits = {"capacity": size} | ({} if largest is None else {"maximumVolumeSize": largest})
         return kind | {"storageClassName": "measured", "nodeTopology": topology, **limits}
 
     topologies = st.sampled_from([None, {}, {"matchLabels": {"host": "n0"}}, {"matchLabels": {_ZONE: "a"}}])
-    return st.builds(made, st.sampled_from(["c0", "c1"]), topologies, _sizes, st.one_of(st.none(), _sizes))
+    return st.builds(create, st.sampled_from(["c0", "c1"]), topologies, _sizes, st.one_of(st.none(), _sizes))
 
 
 def _attachments() -> st.SearchStrategy[Json]:
-    def made(name: str, node: str, volume: str) -> Json:
+    def create(name: str, node: str, volume: str) -> Json:
         spec = {"attacher": "csi.io", "nodeName": node, "source": {"persistentVolumeName": volume}}
         return {"kind": "VolumeAttachment", "metadata": {"name": name}, "spec": spec}
 
-    return st.builds(made, st.sampled_from(["at0", "at1"]), st.sampled_from(NODES), st.sampled_from(_VOLUMES))
+    return st.builds(create, st.sampled_from(["at0", "at1"]), st.sampled_from(NODES), st.sampled_from(_VOLUMES))
 
 
 def _name(thing: Json) -> str:

@@ -1,10 +1,10 @@
-"""How much work a pod asks for: every word that is gone through is counted, and nothing is gone through to count."""
+"""The complexity estimate of a pod: it counts every element that the filters read, and stops at the limit."""
 
 from typing import Any
 
 import pytest
 
-from tests.accounting.scheduling.clusters import cluster_of, node, pod, pod_of
+from tests.accounting.scheduling.clusters import create_cluster, decode_pod, node, pod
 from webhook.accounting.scheduling.complexity import count_scanned_groups, estimate_anti_affinity, estimate_complexity
 from webhook.accounting.scheduling.incoming_pod import IncomingPod
 
@@ -24,10 +24,10 @@ def _nodes(*requirements: Json) -> Json:
 
 
 @pytest.mark.parametrize(
-    ("spec", "words"),
+    ("spec", "elements"),
     [
         ({}, 0),
-        ({"asks": {"cpu": "1", "memory": "1"}}, 2),
+        ({"requests": {"cpu": "1", "memory": "1"}}, 2),
         ({"labels": {"a": "b"}}, 1),
         ({"nodeSelector": {"a": "b", "c": "d"}, "tolerations": [{"operator": "Exists"}]}, 3),
         ({"affinity": _nodes({"key": "a", "operator": "In", "values": ["x"] * 32})}, 4),
@@ -39,27 +39,27 @@ def _nodes(*requirements: Json) -> Json:
         ({"volumes": [{"name": "v"}]}, 1),
     ],
 )
-def test_every_word_counts(spec: Json, words: int) -> None:
-    plain, told = estimate_complexity(pod_of(pod()), 9), estimate_complexity(pod_of(pod(**spec)), 1000)
+def test_every_element_of_a_spec_adds_to_the_complexity(spec: Json, elements: int) -> None:
+    plain, complexity = estimate_complexity(decode_pod(pod()), 9), estimate_complexity(decode_pod(pod(**spec)), 1000)
     assert plain is not None
-    assert told == plain + words
-    assert estimate_complexity(pod_of(pod(**spec)), told) == told
-    assert estimate_complexity(pod_of(pod(**spec)), told - 1) is None
+    assert complexity == plain + elements
+    assert estimate_complexity(decode_pod(pod(**spec)), complexity) == complexity
+    assert estimate_complexity(decode_pod(pod(**spec)), complexity - 1) is None
 
 
-def test_a_pod_on_a_node_goes_on_to_keep_others_away() -> None:
+def test_required_anti_affinity_of_a_stored_pod_adds_to_the_complexity() -> None:
     affinity = {"podAffinity": {_REQUIRED: [_TERM]}, "podAntiAffinity": {_REQUIRED: [_TERM, _TERM]}}
-    assert estimate_anti_affinity(pod_of(pod(affinity=affinity))) == 108
-    assert estimate_anti_affinity(pod_of(pod())) == 0
+    assert estimate_anti_affinity(decode_pod(pod(affinity=affinity))) == 108
+    assert estimate_anti_affinity(decode_pod(pod())) == 0
 
 
-def test_what_is_no_selector_is_counted_all_the_same() -> None:
-    nonsense = {"labelSelector": {"matchExpressions": [{"key": "\n", "operator": "?"}] * 1000}}
-    assert estimate_complexity(pod_of(pod(affinity={"podAntiAffinity": {_REQUIRED: [nonsense]}})), 1000) is None
+def test_an_invalid_selector_adds_to_the_complexity() -> None:
+    invalid = {"labelSelector": {"matchExpressions": [{"key": "\n", "operator": "?"}] * 1000}}
+    assert estimate_complexity(decode_pod(pod(affinity={"podAntiAffinity": {_REQUIRED: [invalid]}})), 1000) is None
 
 
 @pytest.mark.parametrize(
-    ("selector", "namespaces", "shapes"),
+    ("selector", "namespaces", "groups"),
     [
         ({"matchLabels": {"app": "a0"}}, None, 1),
         ({"matchLabels": {"app": "none"}}, None, 0),
@@ -71,21 +71,19 @@ def test_what_is_no_selector_is_counted_all_the_same() -> None:
         ({}, ["default"], 5),
     ],
 )
-def test_a_term_walks_over_the_fewest_that_it_may_be_about(
-    selector: Json, namespaces: list[str] | None, shapes: int
-) -> None:
-    there = [pod(f"p{number}", on="n", labels={"app": f"a{number}", "tier": "x"}) for number in range(5)]
-    cluster = cluster_of([node("n")], there)
+def test_a_term_scans_the_smallest_index_of_groups(selector: Json, namespaces: list[str] | None, groups: int) -> None:
+    pods = [pod(f"p{number}", on="n", labels={"app": f"a{number}", "tier": "x"}) for number in range(5)]
+    cluster = create_cluster([node("n")], pods)
     term: Json = {"topologyKey": "host", "labelSelector": selector}
-    where: Json = {"namespaces": namespaces} if namespaces else {"namespaceSelector": {}}
-    term |= where
-    near = IncomingPod.from_pod(pod_of(pod(affinity={"podAffinity": {_REQUIRED: [term]}})))
-    away = IncomingPod.from_pod(pod_of(pod(affinity={"podAntiAffinity": {_REQUIRED: [term, term]}})))
-    assert (count_scanned_groups(near, cluster), count_scanned_groups(away, cluster)) == (shapes, 2 * shapes)
+    scope: Json = {"namespaces": namespaces} if namespaces else {"namespaceSelector": {}}
+    term |= scope
+    near = IncomingPod.from_pod(decode_pod(pod(affinity={"podAffinity": {_REQUIRED: [term]}})))
+    away = IncomingPod.from_pod(decode_pod(pod(affinity={"podAntiAffinity": {_REQUIRED: [term, term]}})))
+    assert (count_scanned_groups(near, cluster), count_scanned_groups(away, cluster)) == (groups, 2 * groups)
 
 
-def test_a_constraint_walks_over_those_of_the_pods_own_namespace() -> None:
-    cluster = cluster_of([node("n")], [pod("p", on="n"), pod("q", on="n", labels={"app": "a"})])
-    cluster.groups.intern(pod_of(pod("r", on="n", labels={"app": "b"})))
+def test_a_constraint_scans_the_groups_of_the_pods_own_namespace() -> None:
+    cluster = create_cluster([node("n")], [pod("p", on="n"), pod("q", on="n", labels={"app": "a"})])
+    cluster.groups.intern(decode_pod(pod("r", on="n", labels={"app": "b"})))
     spread: Json = {"topologyKey": "host", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
-    assert count_scanned_groups(IncomingPod.from_pod(pod_of(pod(topologySpreadConstraints=[spread]))), cluster) == 2
+    assert count_scanned_groups(IncomingPod.from_pod(decode_pod(pod(topologySpreadConstraints=[spread]))), cluster) == 2

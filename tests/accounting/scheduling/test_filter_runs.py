@@ -1,4 +1,4 @@
-"""The number of runs of the filters for one verdict: one for each state of the cluster that matters to it."""
+"""The number of filter runs for one verdict: one for each relevant state of the cluster."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.accounting.scheduling import inter_pod_generators as draws
-from tests.accounting.scheduling.clusters import cluster_of, node, pod, pod_of
+from tests.accounting.scheduling.clusters import create_cluster, decode_pod, node, pod
 from tests.effort import examples
 from tests.gate import test_schedulability as gate
-from tests.gate.scene import pod as gpu_pod
-from tests.gate.test_workload_forecast import told, workload
+from tests.gate.gate_fixture import pod as gpu_pod
+from tests.gate.test_workload_forecast import list_warnings, workload
 from webhook.accounting.scheduling import filters, schedule
 from webhook.accounting.scheduling.filters import run_filters
 from webhook.accounting.scheduling.incoming_pod import IncomingPod
@@ -26,8 +26,8 @@ from webhook.cli.predict.prediction_details import predict_pods
 
 Json = dict[str, Any]
 
-_CPU_2, _CPU_9 = {"asks": {"cpu": "2"}}, {"asks": {"cpu": "9"}}
-_APART: Json = {
+_CPU_2, _CPU_9 = {"requests": {"cpu": "2"}}, {"requests": {"cpu": "9"}}
+_ANTI_AFFINE: Json = {
     "labels": {"app": "a"},
     "affinity": {
         "podAntiAffinity": {
@@ -42,7 +42,7 @@ _NODES = [node("a", cpu="4"), node("b", cpu="4")]
 
 @pytest.fixture(name="count_runs")
 def create_counter(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
-    """Return the count of the runs for the first pod; runs for pods that a remedy changed have another object."""
+    """Return a counter of the runs for the first pod; runs for pods that a remedy changed have another object."""
     pods: list[IncomingPod] = []
 
     def record(pod: IncomingPod, _cluster: object) -> None:
@@ -60,18 +60,18 @@ def create_counter(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
         pytest.param(_CPU_9, 1, 1, id="a pod that fits nowhere"),
         pytest.param(_CPU_2, 4, 1, id="copies that all fit"),
         pytest.param(_CPU_2, 5, 2, id="copies of which some fit"),
-        pytest.param(_APART, 2, 1, id="copies apart that all fit"),
-        pytest.param(_APART, 3, 2, id="copies apart of which some fit"),
+        pytest.param(_ANTI_AFFINE, 2, 1, id="copies with anti-affinity that all fit"),
+        pytest.param(_ANTI_AFFINE, 3, 2, id="copies with anti-affinity of which some fit"),
         pytest.param(_CPU_2, None, 1, id="a pod for each node"),
-        pytest.param(_CPU_9, None, 1, id="a pod for each node that fits on none"),
+        pytest.param(_CPU_9, None, 1, id="a pod for each node that fits nowhere"),
         pytest.param({"schedulingGates": [{"name": "hold"}]}, 1, 1, id="a pod with gates"),
     ],
 )
 def test_predict_runs_the_filters_once_for_each_state(
     count_runs: Callable[[], int], spec: Json, count: int | None, runs: int, *, with_node_lines: bool
 ) -> None:
-    cluster = cluster_of(_NODES)
-    pods = PodsToPlace(FindingSubject(kind="Pod", name="p"), pod_of(pod(**spec)), count)
+    cluster = create_cluster(_NODES)
+    pods = PodsToPlace(FindingSubject(kind="Pod", name="p"), decode_pod(pod(**spec)), count)
     with open_placement_session(cluster) as session:
         predict_pods(pods, cluster, session, Scoring(), with_node_lines=with_node_lines)
     assert count_runs() == runs
@@ -81,12 +81,12 @@ def test_predict_runs_the_filters_once_for_each_state(
     ("spec", "runs"),
     [
         pytest.param(_CPU_2, 1, id="copies that are counted"),
-        pytest.param(_APART, 2, id="copies that are placed"),
-        pytest.param(_APART | _CPU_9, 1, id="copies of which none fits"),
+        pytest.param(_ANTI_AFFINE, 2, id="copies that are placed"),
+        pytest.param(_ANTI_AFFINE | _CPU_9, 1, id="copies that fit nowhere"),
     ],
 )
 def test_headroom_runs_the_filters_once_for_each_state(count_runs: Callable[[], int], spec: Json, runs: int) -> None:
-    compute_remaining_capacity(IncomingPod.from_pod(pod_of(pod(**spec))), cluster_of(_NODES))
+    compute_remaining_capacity(IncomingPod.from_pod(decode_pod(pod(**spec))), create_cluster(_NODES))
     assert count_runs() == runs
 
 
@@ -104,9 +104,9 @@ def test_the_gate_runs_the_filters_once_for_each_state(
     count_runs: Callable[[], int], body: Json, request_fields: Json, runs: int
 ) -> None:
     cluster = gate.cluster(4, 4)
-    gate.hold(cluster, "a", 2)
-    gate.hold(cluster, "b", 1)
-    told(gate.scene(cluster, gate.NOT_NOW, "warn"), body, **request_fields)
+    gate.place_pod(cluster, "a", 2)
+    gate.place_pod(cluster, "b", 1)
+    list_warnings(gate.create_fixture(cluster, gate.NOT_NOW, "warn"), body, **request_fields)
     assert count_runs() == runs
 
 
@@ -119,28 +119,28 @@ def test_the_gate_tries_preemption_on_a_node_once(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(schedule, "select_victims_on_node", record)
     high = [pod(f"high-{name}", on=name, labels={"app": "a"}, priority=9) for name in "ab"]
-    low = [pod(f"low-{name}", on=name, asks={"cpu": "1"}) for name in "ab"]
+    low = [pod(f"low-{name}", on=name, requests={"cpu": "1"}) for name in "ab"]
     for each in high:
         each["metadata"]["namespace"] = "team-a"
-    scene = gate.scene(cluster_of(_NODES, [*high, *low]), gate.NOT_NOW, "warn")
-    (warning,) = told(scene, pod("new", priority=5, **_APART) | {"kind": "Pod"}, **gate.POD)
+    fixture = gate.create_fixture(create_cluster(_NODES, [*high, *low]), gate.NOT_NOW, "warn")
+    (warning,) = list_warnings(fixture, pod("new", priority=5, **_ANTI_AFFINE) | {"kind": "Pod"}, **gate.POD)
     assert "no node is feasible for this pod now" in warning
     assert sorted(tried) == [0, 1]
 
 
 @settings(max_examples=examples(100), deadline=None)
-@given(draws.nodes(), draws.newcomers(), st.sets(st.integers(0, 4)), st.data())
-def test_a_restricted_diagnosis_is_that_of_the_nodes_alone(
+@given(draws.nodes(), draws.incoming_pods(), st.sets(st.integers(0, 4)), st.data())
+def test_a_restricted_diagnosis_equals_a_diagnosis_of_only_those_nodes(
     nodes: list[Json], drawn: Json, chosen: set[int], data: st.DataObject
 ) -> None:
     for each in nodes:
         each["status"] = {"allocatable": {"pods": data.draw(st.sampled_from(["0", "1", "9"]))}}
-    stored = draws.stored_pods(st.sampled_from(draws.NODES))
+    stored = draws.pods_on_nodes(st.sampled_from(draws.NODES))
     pods = [
         each | {"metadata": each["metadata"] | {"uid": f"u{number}"}}
         for number, each in enumerate(data.draw(st.lists(stored, max_size=6)))
     ]
-    cluster, incoming = cluster_of(nodes, pods), IncomingPod.from_pod(pod_of(drawn))
+    cluster, incoming = create_cluster(nodes, pods), IncomingPod.from_pod(decode_pod(drawn))
     all_nodes = cluster.nodes.get_indices()
     targets = all_nodes[[each in chosen for each in all_nodes.tolist()]]
     restricted, alone = run_filters(incoming, cluster).restrict_to(targets), run_filters(incoming, cluster, targets)

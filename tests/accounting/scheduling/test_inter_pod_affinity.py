@@ -1,11 +1,11 @@
-"""Pods that want to be near each other, or away from each other, case by case, in the scheduler's words."""
+"""Affinity and anti-affinity between pods, case by case, with kube-scheduler's messages."""
 
 from typing import Any
 
 import pytest
 
-from tests.accounting.scheduling.clusters import cluster_of, node, pod, pod_of
-from tests.accounting.scheduling.deciding import attempt, list_unmodelled
+from tests.accounting.scheduling.clusters import create_cluster, decode_pod, node, pod
+from tests.accounting.scheduling.product_scheduler import attempt, list_unmodelled
 from webhook.accounting.cluster.cluster import Cluster, fork
 from webhook.accounting.cluster.pod_info import create_pod_info
 from webhook.accounting.scheduling.diagnosis import format_fit_error
@@ -14,9 +14,9 @@ from webhook.accounting.scheduling.incoming_pod import IncomingPod
 
 Json = dict[str, Any]
 
-_FAR = "node(s) didn't match pod affinity rules"
-_AVOIDED = "node(s) didn't match pod anti-affinity rules"
-_GUARDED = "node(s) didn't satisfy existing pods anti-affinity rules"
+_NO_AFFINITY = "node(s) didn't match pod affinity rules"
+_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
+_EXISTING_ANTI_AFFINITY = "node(s) didn't satisfy existing pods anti-affinity rules"
 _NOT_B = {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["b"]}]}
 
 
@@ -28,11 +28,11 @@ def _term(key: str = "zone", app: str | None = "db", **fields: Any) -> Json:
     return {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}} if app else None} | fields
 
 
-def _near(*terms: Json) -> Json:
+def _affinity(*terms: Json) -> Json:
     return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}}
 
 
-def _away(*terms: Json) -> Json:
+def _anti_affinity(*terms: Json) -> Json:
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}}
 
 
@@ -42,102 +42,158 @@ def _pod(app: str, on: str = "", namespace: str = "default", **spec: Any) -> Jso
 
 
 def _cluster(nodes: list[Json], pods: list[Json], namespaces: Json | None = None) -> Cluster:
-    cluster = cluster_of(nodes, pods)
+    cluster = create_cluster(nodes, pods)
     cluster.namespaces.update(namespaces or {})
     return cluster
 
 
-def _said(new: Json, cluster: Cluster) -> str:
-    """The sentence; or the names of the nodes that fit."""
-    said = run_filters(IncomingPod.from_pod(pod_of(new)), cluster)
-    if len(said.feasible):
-        return " ".join(sorted(cluster.nodes.get_name(place) for place in said.feasible.tolist()))
-    return format_fit_error(said).removeprefix(f"0/{len(cluster.nodes)} nodes are available: ")
+def _describe(new: Json, cluster: Cluster) -> str:
+    """Return the names of the feasible nodes, or the fit error."""
+    diagnosis = run_filters(IncomingPod.from_pod(decode_pod(new)), cluster)
+    if len(diagnosis.feasible):
+        return " ".join(sorted(cluster.nodes.get_name(index) for index in diagnosis.feasible.tolist()))
+    return format_fit_error(diagnosis).removeprefix(f"0/{len(cluster.nodes)} nodes are available: ")
 
 
 _NODES = [_node("a1", zone="a"), _node("a2", zone="a"), _node("b1", zone="b"), _node("c1")]
 
 
 @pytest.mark.parametrize(
-    ("affinity", "pods", "said"),
+    ("affinity", "pods", "expected"),
     [
-        pytest.param(_near(_term()), [_pod("db", "a1")], "a1 a2", id="where its like is in the domain"),
-        pytest.param(_near(_term()), [], f"4 {_FAR}.", id="nobody is there"),
-        pytest.param(_near(_term()), [_pod("db", "c1")], f"4 {_FAR}.", id="one that is in no domain is near nobody"),
-        pytest.param(_near(_term()), [_pod("db", "gone")], f"4 {_FAR}.", id="nor is one whose node is gone"),
-        pytest.param(_near(_term("rack")), [_pod("db", "a1")], f"4 {_FAR}.", id="no node has the label"),
+        pytest.param(_affinity(_term()), [_pod("db", "a1")], "a1 a2", id="a matching pod is in the domain"),
+        pytest.param(_affinity(_term()), [], f"4 {_NO_AFFINITY}.", id="no matching pod"),
         pytest.param(
-            _near(_term(app="web")), [], "a1 a2 b1", id="the first of those who want each other may go anywhere"
-        ),
-        pytest.param(_near(_term(app="web")), [_pod("web", "c1")], "a1 a2 b1", id="though one is in no domain"),
-        pytest.param(_near(_term(app="web")), [_pod("web", "b1")], "b1", id="the second goes where the first is"),
-        pytest.param(
-            _near(_term(app="web"), _term()), [], f"4 {_FAR}.", id="the first must be all that it wants itself"
+            _affinity(_term()), [_pod("db", "c1")], f"4 {_NO_AFFINITY}.", id="a pod outside every domain does not count"
         ),
         pytest.param(
-            _near(_term(), _term("host")),
+            _affinity(_term()),
+            [_pod("db", "missing")],
+            f"4 {_NO_AFFINITY}.",
+            id="a pod on a missing node does not count",
+        ),
+        pytest.param(_affinity(_term("rack")), [_pod("db", "a1")], f"4 {_NO_AFFINITY}.", id="no node has the label"),
+        pytest.param(
+            _affinity(_term(app="web")), [], "a1 a2 b1", id="the first pod of a self-affine group may go anywhere"
+        ),
+        pytest.param(
+            _affinity(_term(app="web")),
+            [_pod("web", "c1")],
+            "a1 a2 b1",
+            id="also if a pod of the group is outside every domain",
+        ),
+        pytest.param(
+            _affinity(_term(app="web")),
+            [_pod("web", "b1")],
+            "b1",
+            id="the second pod of a group goes to the domain of the first",
+        ),
+        pytest.param(
+            _affinity(_term(app="web"), _term()),
+            [],
+            f"4 {_NO_AFFINITY}.",
+            id="the first pod must match all of its own terms",
+        ),
+        pytest.param(
+            _affinity(_term(), _term("host")),
             [_pod("db", "a1")],
-            f"4 {_FAR}.",
-            id="all labels must be there",
+            f"4 {_NO_AFFINITY}.",
+            id="a node must have all topology labels",
         ),
         pytest.param(
-            _near(_term(), _term(app="web")),
+            _affinity(_term(), _term(app="web")),
             [_pod("db", "a1"), _pod("web", "a1")],
-            f"4 {_FAR}.",
-            id="one pod must be all that is wanted",
+            f"4 {_NO_AFFINITY}.",
+            id="one pod must match all terms",
         ),
-        pytest.param(_near(_term(app=None)), [_pod("db", "a1")], f"4 {_FAR}.", id="an absent selector wants nobody"),
         pytest.param(
-            _near(_term(labelSelector={})), [_pod("db", "a1"), _pod("x", "b1")], "a1 a2 b1", id="an empty one anybody"
+            _affinity(_term(app=None)), [_pod("db", "a1")], f"4 {_NO_AFFINITY}.", id="an absent selector matches no pod"
         ),
-        pytest.param(_near(_term()), [_pod("db", "a1", "other")], f"4 {_FAR}.", id="its own namespace is meant"),
         pytest.param(
-            _near(_term(namespaces=["other"])),
+            _affinity(_term(labelSelector={})),
+            [_pod("db", "a1"), _pod("x", "b1")],
+            "a1 a2 b1",
+            id="an empty selector matches every pod",
+        ),
+        pytest.param(
+            _affinity(_term()),
+            [_pod("db", "a1", "other")],
+            f"4 {_NO_AFFINITY}.",
+            id="a term applies to the pod's own namespace",
+        ),
+        pytest.param(
+            _affinity(_term(namespaces=["other"])),
             [_pod("db", "a1", "other"), _pod("db", "b1")],
             "a1 a2",
-            id="or one named",
+            id="a term may name namespaces",
         ),
         pytest.param(
-            _near(_term(namespaces=[], namespaceSelector={})),
+            _affinity(_term(namespaces=[], namespaceSelector={})),
             [_pod("db", "a1", "unknown")],
             "a1 a2",
-            id="or every one, known or not",
+            id="an empty namespace selector matches every namespace, known or not",
         ),
         pytest.param(
-            _near(_term(namespaceSelector={"matchLabels": {"team": "a"}})),
+            _affinity(_term(namespaceSelector={"matchLabels": {"team": "a"}})),
             [_pod("db", "a1"), _pod("db", "b1", "other")],
             "b1",
-            id="or those with labels",
+            id="a term may select namespaces by labels",
         ),
         pytest.param(
-            _near(_term(namespaces=["default"], namespaceSelector={"matchLabels": {"team": "a"}})),
+            _affinity(_term(namespaces=["default"], namespaceSelector={"matchLabels": {"team": "a"}})),
             [_pod("db", "a1"), _pod("db", "b1", "other")],
             "a1 a2 b1",
-            id="or named or with labels",
+            id="a term may both name and select namespaces",
         ),
         pytest.param(
-            _near(_term(namespaceSelector=_NOT_B)),
+            _affinity(_term(namespaceSelector=_NOT_B)),
             [_pod("db", "a1", "bees"), _pod("db", "b1", "unknown")],
             "a1 a2 b1",
-            id="a selector that no labels satisfy too is about every namespace, by the scheduler's mistake",
+            id="a selector that matches no labels matches every namespace, by the scheduler's mistake",
         ),
-        pytest.param(_away(_term()), [_pod("db", "a1")], "b1 c1", id="away from the domain"),
-        pytest.param(_away(_term()), [_pod("db", "c1")], "a1 a2 b1 c1", id="one in no domain keeps nobody away"),
-        pytest.param(_away(_term("zone"), _term("none")), [_pod("db", "a1")], "b1 c1", id="a label that is nowhere"),
+        pytest.param(_anti_affinity(_term()), [_pod("db", "a1")], "b1 c1", id="anti-affinity excludes the domain"),
         pytest.param(
-            _away(_term(), _term(app="x")), [_pod("db", "a1"), _pod("x", "b1")], "c1", id="away from all of them"
+            _anti_affinity(_term()), [_pod("db", "c1")], "a1 a2 b1 c1", id="a pod outside every domain excludes no node"
         ),
-        pytest.param({}, [_pod("db", "a1", affinity=_away(_term(app="web")))], "b1 c1", id="others keep it away"),
         pytest.param(
-            {}, [_pod("db", "gone", affinity=_away(_term(app="web")))], "a1 a2 b1 c1", id="not from gone nodes"
+            _anti_affinity(_term("zone"), _term("none")),
+            [_pod("db", "a1")],
+            "b1 c1",
+            id="a topology label that no node has excludes no node",
         ),
-        pytest.param({}, [_pod("db", "c1", affinity=_away(_term(app="web")))], "a1 a2 b1 c1", id="nor from no domain"),
         pytest.param(
-            {}, [_pod("db", "a1", "other", affinity=_away(_term(app="web")))], "a1 a2 b1 c1", id="nor from elsewhere"
+            _anti_affinity(_term(), _term(app="x")),
+            [_pod("db", "a1"), _pod("x", "b1")],
+            "c1",
+            id="all anti-affinity terms exclude their domains",
         ),
         pytest.param(
             {},
-            [_pod("db", "a1", "other", affinity=_away(_term(app="web", namespaceSelector=_NOT_B)))],
+            [_pod("db", "a1", affinity=_anti_affinity(_term(app="web")))],
+            "b1 c1",
+            id="an existing pod's anti-affinity excludes its domain",
+        ),
+        pytest.param(
+            {},
+            [_pod("db", "missing", affinity=_anti_affinity(_term(app="web")))],
+            "a1 a2 b1 c1",
+            id="a pod on a missing node excludes no node",
+        ),
+        pytest.param(
+            {},
+            [_pod("db", "c1", affinity=_anti_affinity(_term(app="web")))],
+            "a1 a2 b1 c1",
+            id="an existing pod outside every domain excludes no node",
+        ),
+        pytest.param(
+            {},
+            [_pod("db", "a1", "other", affinity=_anti_affinity(_term(app="web")))],
+            "a1 a2 b1 c1",
+            id="an existing pod of another namespace excludes no node",
+        ),
+        pytest.param(
+            {},
+            [_pod("db", "a1", "other", affinity=_anti_affinity(_term(app="web", namespaceSelector=_NOT_B)))],
             "b1 c1",
             id="an unknown namespace has no labels",
         ),
@@ -147,138 +203,141 @@ _NODES = [_node("a1", zone="a"), _node("a2", zone="a"), _node("b1", zone="b"), _
                 _pod(
                     "db",
                     "a1",
-                    affinity=_away(_term(app="web"), _term("none", labelSelector={"matchLabels": {"-": ""}})),
+                    affinity=_anti_affinity(_term(app="web"), _term("none", labelSelector={"matchLabels": {"-": ""}})),
                 )
             ],
             "a1 a2 b1 c1",
-            id="all that a pod on a node keeps away is dropped if some of it cannot be read",
+            id="an existing pod's terms are dropped if one of them is invalid",
         ),
         pytest.param(
-            _near(_term()) | _away(_term("host", "x")),
-            [_pod("db", "a1"), _pod("web", "b1", affinity=_away(_term(app="web")))],
+            _affinity(_term()) | _anti_affinity(_term("host", "x")),
+            [_pod("db", "a1"), _pod("web", "b1", affinity=_anti_affinity(_term(app="web")))],
             "a1 a2",
-            id="near some, and kept away by others",
+            id="affinity to one pod, and another pod's anti-affinity",
         ),
     ],
 )
-def test_where_a_pod_may_go(affinity: Json, pods: list[Json], said: str) -> None:
+def test_pod_affinity_selects_nodes(affinity: Json, pods: list[Json], expected: str) -> None:
     cluster = _cluster(_NODES, pods, {"other": {"team": "a"}, "bees": {"team": "b"}, "default": {}})
-    assert _said(_pod("web", affinity=affinity), cluster) == said
+    assert _describe(_pod("web", affinity=affinity), cluster) == expected
 
 
-def test_each_node_says_the_first_reason_only() -> None:
+def test_each_node_reports_only_its_first_reason() -> None:
     nodes = [_node("a1", zone="a", host="a1"), _node("a2", zone="a", host="a2"), _node("a3", zone="a", host="a3")]
-    away = _away(_term("host", "web"))
-    pods = [_pod("db", "a1", affinity=away), _pod("x", "a1"), _pod("x", "a2"), _pod("y", "a3", affinity=away)]
+    terms = _anti_affinity(_term("host", "web"))
+    pods = [_pod("db", "a1", affinity=terms), _pod("x", "a1"), _pod("x", "a2"), _pod("y", "a3", affinity=terms)]
     cluster = _cluster([*nodes, _node("b1", zone="b")], pods)
-    new = _pod("web", affinity=_near(_term()) | _away(_term("host", "x")))
-    assert _said(new, cluster) == f"1 {_FAR}, 1 {_GUARDED}, 2 {_AVOIDED}."
-    said = run_filters(IncomingPod.from_pod(pod_of(new)), cluster)
-    assert sorted(cluster.nodes.get_name(place) for place in said.resolvable.tolist()) == ["a1", "a2", "a3"]
+    new = _pod("web", affinity=_affinity(_term()) | _anti_affinity(_term("host", "x")))
+    assert _describe(new, cluster) == f"1 {_NO_AFFINITY}, 1 {_EXISTING_ANTI_AFFINITY}, 2 {_ANTI_AFFINITY}."
+    diagnosis = run_filters(IncomingPod.from_pod(decode_pod(new)), cluster)
+    assert sorted(cluster.nodes.get_name(index) for index in diagnosis.resolvable.tolist()) == ["a1", "a2", "a3"]
 
 
 def test_label_keys_of_a_pod_that_is_not_stored_are_merged_into_its_terms() -> None:
     pods = [pod(f"db-{rev}", on=on, labels={"app": "db", "rev": rev}) for rev, on in (("1", "a1"), ("2", "b1"))]
     cluster = _cluster(_NODES, pods)
-    for term, uid, said in (
+    for term, uid, expected in (
         (_term(matchLabelKeys=["rev", "none"]), "", "b1"),
         (_term(mismatchLabelKeys=["rev"]), "", "a1 a2"),
         (_term(matchLabelKeys=["rev"]), "stored", "a1 a2 b1"),
     ):
-        new = pod("web", labels={"app": "web", "rev": "2"}, affinity=_near(term))
+        new = pod("web", labels={"app": "web", "rev": "2"}, affinity=_affinity(term))
         new["metadata"]["uid"] = uid
-        assert _said(new, cluster) == said
+        assert _describe(new, cluster) == expected
 
 
-def test_label_keys_of_a_pod_that_is_thought_to_be_there_are_merged_too() -> None:
+def test_label_keys_of_an_assumed_pod_are_merged_into_its_terms() -> None:
     cluster = _cluster(_NODES, [])
-    there = pod(
-        "db", on="a1", labels={"app": "db", "rev": "1"}, affinity=_away(_term(app="web", matchLabelKeys=["rev"]))
+    assumed = pod(
+        "db",
+        on="a1",
+        labels={"app": "db", "rev": "1"},
+        affinity=_anti_affinity(_term(app="web", matchLabelKeys=["rev"])),
     )
-    for uid, said in (("", "a1 a2 b1 c1"), ("stored", "b1 c1")):
-        there["metadata"]["uid"] = uid
-        found = create_pod_info(pod_of(there), cluster.groups)
+    for uid, expected in (("", "a1 a2 b1 c1"), ("stored", "b1 c1")):
+        assumed["metadata"]["uid"] = uid
+        found = create_pod_info(decode_pod(assumed), cluster.groups)
         assert found is not None
         cluster.put_pod(found)
-        assert _said(pod("web", labels={"app": "web", "rev": "2"}), cluster) == said
+        assert _describe(pod("web", labels={"app": "web", "rev": "2"}), cluster) == expected
         cluster.remove_pod(found.uid)
 
 
 def test_keys_are_not_merged_into_an_absent_selector() -> None:
-    new = pod("web", labels={"app": "web"}, affinity=_away(_term(app=None, matchLabelKeys=["app"])))
+    new = pod("web", labels={"app": "web"}, affinity=_anti_affinity(_term(app=None, matchLabelKeys=["app"])))
     new["metadata"]["uid"] = ""
-    assert _said(new, _cluster(_NODES, [_pod("web", "a1")])) == "a1 a2 b1 c1"
+    assert _describe(new, _cluster(_NODES, [_pod("web", "a1")])) == "a1 a2 b1 c1"
 
 
-def test_a_selector_that_is_none_keeps_the_pod_off_every_node() -> None:
+def test_an_invalid_selector_excludes_every_node() -> None:
     broken = _term(labelSelector={"matchExpressions": [{"key": "app", "operator": "In"}]})
     empty = "values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty"
-    near, away = f"requiredAffinityTerms: {empty}", f"requiredAntiAffinityTerms: {empty}"
-    for affinity, said in (
-        (_near(broken), near),
-        (_away(broken), away),
-        (_near(broken) | _away(broken), f"[{near}, {away}]"),
+    affinity_error, anti_affinity_error = f"requiredAffinityTerms: {empty}", f"requiredAntiAffinityTerms: {empty}"
+    for affinity, expected in (
+        (_affinity(broken), affinity_error),
+        (_anti_affinity(broken), anti_affinity_error),
+        (_affinity(broken) | _anti_affinity(broken), f"[{affinity_error}, {anti_affinity_error}]"),
     ):
-        told = attempt(pod_of(_pod("web", affinity=affinity)), _cluster(_NODES, []))
-        assert told.message == f"0/4 nodes are available: parsing pod: {said}. not found"
+        result = attempt(decode_pod(_pod("web", affinity=affinity)), _cluster(_NODES, []))
+        assert result.message == f"0/4 nodes are available: parsing pod: {expected}. not found"
 
 
-def test_who_is_only_thought_to_be_there_is_not_heard_by_a_pod_without_terms() -> None:
-    """The plugin is skipped when nobody keeps the pod away before others are thought to be there."""
-    waiting = _pod("db", affinity=_away(_term(app="web"))) | {"status": {"nominatedNodeName": "a1"}}
-    for others, affinity, said in (
+def test_an_assumed_pods_anti_affinity_does_not_apply_to_a_pod_without_terms() -> None:
+    """Skip the plugin, as kube-scheduler does, when no stored pod excludes the incoming pod."""
+    waiting = _pod("db", affinity=_anti_affinity(_term(app="web"))) | {"status": {"nominatedNodeName": "a1"}}
+    for others, affinity, expected in (
         ([], {}, "a1 a2 b1 c1"),
-        ([_pod("x", "b1", affinity=_away(_term(app="web")))], {}, "c1"),
-        ([], _away(_term(app="nobody")), "b1 c1"),
+        ([_pod("x", "b1", affinity=_anti_affinity(_term(app="web")))], {}, "c1"),
+        ([], _anti_affinity(_term(app="absent")), "b1 c1"),
     ):
         cluster = _cluster(_NODES, [waiting, *others])
-        (promised,) = [each for each in cluster.list_pods() if each.nominated_node]
-        with fork(cluster) as suppose:
-            suppose.assume(promised)
-            assert _said(_pod("web", affinity=affinity), cluster) == said
+        (nominated,) = [each for each in cluster.list_pods() if each.nominated_node]
+        with fork(cluster) as changes:
+            changes.assume(nominated)
+            assert _describe(_pod("web", affinity=affinity), cluster) == expected
 
 
 @pytest.mark.parametrize(
-    ("affinity", "pods", "namespaces", "left_open"),
+    ("affinity", "pods", "namespaces", "unknown"),
     [
-        pytest.param(_near(_term()), [_pod("db", "a1", "red")], {}, "", id="no labels are asked for"),
+        pytest.param(_affinity(_term()), [_pod("db", "a1", "red")], {}, "", id="a term without namespace selector"),
         pytest.param(
-            _near(_term(namespaceSelector={})), [_pod("db", "a1", "red")], {}, "", id="nor for every namespace"
+            _affinity(_term(namespaceSelector={})), [_pod("db", "a1", "red")], {}, "", id="an empty namespace selector"
         ),
         pytest.param(
-            _near(_term(namespaceSelector=_NOT_B)),
+            _affinity(_term(namespaceSelector=_NOT_B)),
             [_pod("db", "a1", each) for each in ("red", "blue", "grey", "pink")],
             {"grey": {}},
             "blue, default, pink and 1 more",
-            id="of those who have pods, and of its own",
+            id="namespaces with pods, and the pod's own",
         ),
         pytest.param(
-            _away(_term(namespaceSelector=_NOT_B)),
+            _anti_affinity(_term(namespaceSelector=_NOT_B)),
             [_pod("db", "a1", "red")],
             {"red": {}, "default": {}},
             "",
-            id="all are known",
+            id="all namespaces are known",
         ),
         pytest.param(
             {},
-            [_pod("db", "a1", "red", affinity=_away(_term(app="web", namespaceSelector=_NOT_B)))],
+            [_pod("db", "a1", "red", affinity=_anti_affinity(_term(app="web", namespaceSelector=_NOT_B)))],
             {"red": {}},
             "default",
-            id="by a pod that may keep it away",
+            id="the terms of an existing pod that may exclude the pod",
         ),
         pytest.param(
             {},
-            [_pod("db", "a1", "red", affinity=_away(_term(app="x", namespaceSelector=_NOT_B)))],
+            [_pod("db", "a1", "red", affinity=_anti_affinity(_term(app="x", namespaceSelector=_NOT_B)))],
             {"red": {}},
             "",
-            id="by a pod that does not mean it anyway",
+            id="the terms of an existing pod that do not match the pod",
         ),
     ],
 )
-def test_labels_of_namespaces_that_are_not_known_are_named(
-    affinity: Json, pods: list[Json], namespaces: Json, left_open: str
+def test_a_prediction_names_namespaces_with_unknown_labels(
+    affinity: Json, pods: list[Json], namespaces: Json, unknown: str
 ) -> None:
     cluster = _cluster(_NODES, pods, namespaces)
-    said = list_unmodelled(pod_of(_pod("web", affinity=affinity)), cluster)
-    expected = [f"affinity: the labels of namespaces are not known: {left_open}"] if left_open else []
-    assert list(said) == expected
+    unmodelled = list_unmodelled(decode_pod(_pod("web", affinity=affinity)), cluster)
+    expected = [f"affinity: the labels of namespaces are not known: {unknown}"] if unknown else []
+    assert list(unmodelled) == expected

@@ -1,4 +1,4 @@
-"""What is said of a cluster that has changed step by step is what is said of one built anew, however often asked."""
+"""Filters give the same answer for a cluster that changed step by step and for one that is built from its objects."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.accounting.scheduling import inter_pod_generators as draws
-from tests.accounting.scheduling.clusters import cluster_of, node_of, pod_of
+from tests.accounting.scheduling.clusters import create_cluster, decode_node, decode_pod
 from tests.effort import examples
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.columns import NodeIndices
@@ -22,70 +22,70 @@ _UIDS = st.sampled_from(["u0", "u1", "u2", "u3", "u4"])
 _NODES = st.sampled_from(draws.NODES)
 
 
-class Asking(RuleBasedStateMachine):
-    """Nodes, pods and namespaces change while pods are asked about that have a word to say of others."""
+class ChangingCluster(RuleBasedStateMachine):
+    """A cluster whose nodes, pods and namespaces change while incoming pods with inter-pod constraints are filtered."""
 
     def __init__(self) -> None:
         super().__init__()
         self.cluster = Cluster()
         self.nodes: dict[str, Json] = {}
         self.pods: dict[str, Json] = {}
-        self.asked: list[IncomingPod] = []
+        self.incoming: list[IncomingPod] = []
 
     @rule(drawn=draws.nodes())
     def put_nodes(self, drawn: list[Json]) -> None:
-        """Nodes come, or are others now."""
+        """Add or replace nodes."""
         for each in drawn:
             self.nodes[each["metadata"]["name"]] = each
-            self.cluster.put_node(node_of(each))
+            self.cluster.put_node(decode_node(each))
 
     @rule(name=_NODES)
     def remove_node(self, name: str) -> None:
-        """A node goes, if it is there; its pods outlast it."""
+        """Remove a node, if it exists; its pods stay."""
         self.nodes.pop(name, None)
         self.cluster.remove_node(name)
 
-    @rule(uid=_UIDS, drawn=draws.stored_pods(_NODES))
+    @rule(uid=_UIDS, drawn=draws.pods_on_nodes(_NODES))
     def put_pod(self, uid: str, drawn: Json) -> None:
-        """A pod comes, or is another now."""
+        """Add or replace a pod."""
         self.pods[uid] = drawn | {"metadata": drawn["metadata"] | {"uid": uid}}
-        found = create_pod_info(pod_of(self.pods[uid]), self.cluster.groups)
+        found = create_pod_info(decode_pod(self.pods[uid]), self.cluster.groups)
         assert found is not None
         self.cluster.put_pod(found)
 
     @rule(uid=_UIDS)
     def remove_pod(self, uid: str) -> None:
-        """A pod goes, if it is there."""
+        """Remove a pod, if it exists."""
         self.pods.pop(uid, None)
         self.cluster.remove_pod(uid)
 
     @rule(name=st.sampled_from(draws.NAMESPACES), team=st.sampled_from(["a", "b"]))
     def label_namespace(self, name: str, team: str) -> None:
-        """A namespace comes, or has another label."""
+        """Add a namespace, or change its label."""
         self.cluster.namespaces[name] = {"team": team}
 
-    @rule(pod=draws.newcomers())
-    def ask(self, pod: Json) -> None:
-        """One more pod is asked about from now on."""
-        self.asked = [*self.asked[-3:], IncomingPod.from_pod(pod_of(pod))]
+    @rule(pod=draws.incoming_pods())
+    def add_incoming_pod(self, pod: Json) -> None:
+        """Filter one more pod from now on."""
+        self.incoming = [*self.incoming[-3:], IncomingPod.from_pod(decode_pod(pod))]
 
     @invariant()
-    def says_what_a_new_one_says(self) -> None:
-        """All that were asked about lately are told the same by a cluster built anew, and by each node alone."""
-        anew = cluster_of(self.nodes.values(), self.pods.values())
-        anew.namespaces.update(self.cluster.namespaces)
-        for each in self.asked:
-            said = _said(each, self.cluster)
-            assert said == _said(each, anew)
-            for place in self.cluster.nodes.get_indices():
-                alone = _said(each, self.cluster, np.array([place]))
-                assert alone.items() <= said.items()
+    def equals_a_new_cluster(self) -> None:
+        """Check that the latest incoming pods get the same reasons from a new cluster, and from each node alone."""
+        rebuilt = create_cluster(self.nodes.values(), self.pods.values())
+        rebuilt.namespaces.update(self.cluster.namespaces)
+        for each in self.incoming:
+            reasons = _list_reasons(each, self.cluster)
+            assert reasons == _list_reasons(each, rebuilt)
+            for index in self.cluster.nodes.get_indices():
+                alone = _list_reasons(each, self.cluster, np.array([index]))
+                assert alone.items() <= reasons.items()
 
 
-def _said(pod: IncomingPod, cluster: Cluster, places: NodeIndices | None = None) -> dict[str, tuple[str, ...]]:
-    said = run_filters(pod, cluster, places)
-    return {cluster.nodes.get_name(place): said.reasons(place) for place in said.nodes.tolist()}
+def _list_reasons(pod: IncomingPod, cluster: Cluster, indices: NodeIndices | None = None) -> dict[str, tuple[str, ...]]:
+    diagnosis = run_filters(pod, cluster, indices)
+    return {cluster.nodes.get_name(index): diagnosis.reasons(index) for index in diagnosis.nodes.tolist()}
 
 
-Asking.TestCase.settings = settings(max_examples=examples(30), stateful_step_count=20)
-TestAsking = Asking.TestCase
+ChangingCluster.TestCase.settings = settings(max_examples=examples(30), stateful_step_count=20)
+TestChangingCluster = ChangingCluster.TestCase

@@ -1,4 +1,4 @@
-"""What columns say of pods that have a word to say of each other is what the plain transcription says, node by node."""
+"""The column filters of inter-pod constraints agree with the reference plugins, node by node."""
 
 from typing import Any, NamedTuple
 
@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.accounting.scheduling import inter_pod_generators as draws
-from tests.accounting.scheduling.clusters import cluster_of, pod_of
-from tests.accounting.scheduling.reference.admitted import admitted
+from tests.accounting.scheduling.clusters import create_cluster, decode_pod
+from tests.accounting.scheduling.reference.admission_defaults import apply_admission
 from tests.accounting.scheduling.reference.cluster import NodeInfo
 from tests.accounting.scheduling.reference.cluster import PodInfo as ReferencePodInfo
-from tests.accounting.scheduling.reference.cluster import cluster_of as plain_cluster_of
+from tests.accounting.scheduling.reference.cluster import create_cluster as create_reference_cluster
 from tests.accounting.scheduling.reference.inter_pod_affinity import InterPodAffinity
 from tests.accounting.scheduling.reference.plugin import Cycle, Plugin
 from tests.accounting.scheduling.reference.pod_topology_spread import PodTopologySpread
@@ -24,7 +24,7 @@ from webhook.accounting.scheduling.plugins import inter_pod_constraints
 
 Json = dict[str, Any]
 
-_BOTH: tuple[tuple[Filter, Plugin], ...] = (
+_FILTERS: tuple[tuple[Filter, Plugin], ...] = (
     (inter_pod_constraints.filter_topology_spread, PodTopologySpread()),
     (inter_pod_constraints.filter_inter_pod_affinity, InterPodAffinity()),
 )
@@ -39,39 +39,39 @@ class _Drawn(NamedTuple):
 @st.composite
 def _clusters(draw: st.DrawFn) -> _Drawn:
     numbers = range(draw(st.integers(2, 9)))
-    pods = [draw(draws.stored_pods(st.sampled_from(draws.NODES), uid=st.just(f"u{number}"))) for number in numbers]
+    pods = [draw(draws.pods_on_nodes(st.sampled_from(draws.NODES), uid=st.just(f"u{number}"))) for number in numbers]
     return _Drawn(draw(draws.nodes()), pods, draw(draws.namespaces))
 
 
-_waiting = draws.stored_pods(st.just("n0"))
+_nominated_pods = draws.pods_on_nodes(st.just("n0"))
 
 
-def _said(pod: Json, cluster: Cluster, judge: Filter) -> dict[str, Status]:
-    """What our filter says of each node."""
-    places = cluster.nodes.get_indices()
-    said = {cluster.nodes.get_name(place): SUCCESS for place in places.tolist()}
-    for each in judge(IncomingPod.from_pod(pod_of(pod)), cluster, places):
+def _filter_nodes(pod: Json, cluster: Cluster, run_filter: Filter) -> dict[str, Status]:
+    """Return the status of each node by the product's filter."""
+    indices = cluster.nodes.get_indices()
+    statuses = {cluster.nodes.get_name(index): SUCCESS for index in indices.tolist()}
+    for each in run_filter(IncomingPod.from_pod(decode_pod(pod)), cluster, indices):
         for index in each.rejected.nonzero()[0].tolist():
-            name = cluster.nodes.get_name(int(places[index]))
-            assert said[name] is SUCCESS, "a node says one thing only"
-            said[name] = unresolvable(each.reason) if each.unresolvable[index] else unschedulable(each.reason)
-    return said
+            name = cluster.nodes.get_name(int(indices[index]))
+            assert statuses[name] is SUCCESS, "a node has one status only"
+            statuses[name] = unresolvable(each.reason) if each.unresolvable[index] else unschedulable(each.reason)
+    return statuses
 
 
-class _Asked:
-    """One plugin of the transcription, asked before anything is supposed and after."""
+class _ReferencePlugin:
+    """One reference plugin in one scheduling cycle, with pods added and removed."""
 
     def __init__(self, plugin: Plugin, pod: Json, drawn: _Drawn) -> None:
         others = draws.namespace_objects(drawn.namespaces)
-        self._plugin, self._cycle = plugin, Cycle(plain_cluster_of(drawn.nodes, drawn.pods, others))
-        self._pod = ReferencePodInfo(admitted(pod, others), on_node=False)
+        self._plugin, self._cycle = plugin, Cycle(create_reference_cluster(drawn.nodes, drawn.pods, others))
+        self._pod = ReferencePodInfo(apply_admission(pod, others), on_node=False)
         _, status = plugin.pre_filter(self._cycle, self._pod)
         self._is_skipped = status.code is Code.SKIP
 
     def nodes(self) -> list[NodeInfo]:
         return self._cycle.cluster.nodes
 
-    def said(self) -> dict[str, Status]:
+    def filter_nodes(self) -> dict[str, Status]:
         if self._is_skipped:
             return {each.name: SUCCESS for each in self.nodes()}
         return {each.name: self._plugin.filter(self._cycle, self._pod, each) for each in self.nodes()}
@@ -82,48 +82,58 @@ class _Asked:
 
 
 @settings(max_examples=examples(150))
-@given(_clusters(), draws.newcomers())
-def test_each_node_says_what_the_plain_rules_say(drawn: _Drawn, pod: Json) -> None:
+@given(_clusters(), draws.incoming_pods())
+def test_each_node_has_the_status_of_the_reference(drawn: _Drawn, pod: Json) -> None:
     cluster = _cluster(drawn)
-    for judge, plugin in _BOTH:
-        assert _said(pod, cluster, judge) == _Asked(plugin, pod, drawn).said(), plugin.name
+    for run_filter, plugin in _FILTERS:
+        assert _filter_nodes(pod, cluster, run_filter) == _ReferencePlugin(plugin, pod, drawn).filter_nodes(), (
+            plugin.name
+        )
 
 
 @settings(max_examples=examples(100))
-@given(_clusters(), draws.newcomers(), st.sampled_from(draws.NODES), st.sets(st.integers(0, 8)), st.lists(_waiting))
-def test_what_is_supposed_of_a_node_counts_as_it_does_when_others_are_to_make_room(
-    drawn: _Drawn, pod: Json, name: str, gone: set[int], waiting: list[Json]
+@given(
+    _clusters(),
+    draws.incoming_pods(),
+    st.sampled_from(draws.NODES),
+    st.sets(st.integers(0, 8)),
+    st.lists(_nominated_pods),
+)
+def test_assumed_and_removed_pods_count_as_in_the_reference(
+    drawn: _Drawn, pod: Json, name: str, removed: set[int], nominated: list[Json]
 ) -> None:
     cluster = _cluster(drawn)
-    for judge, plugin in _BOTH:
-        asked = _Asked(plugin, pod, drawn)
-        node = next((each for each in asked.nodes() if each.name == name), None)
+    for run_filter, plugin in _FILTERS:
+        reference = _ReferencePlugin(plugin, pod, drawn)
+        node = next((each for each in reference.nodes() if each.name == name), None)
         if node is not None:
-            with fork(cluster) as suppose:
-                for other in [each for number, each in enumerate(node.pods) if number in gone]:
-                    suppose.remove(_there(cluster, other))
-                    asked.count(other, node, -1)
-                for number, each in enumerate(waiting):
-                    suppose.assume(_promised(each, f"w{number}", name, cluster))
-                    asked.count(ReferencePodInfo(each, on_node=True), node, 1)
-                assert _said(pod, cluster, judge)[name] == asked.said()[name], plugin.name
-        assert _said(pod, cluster, judge) == _Asked(plugin, pod, drawn).said(), plugin.name
+            with fork(cluster) as changes:
+                for other in [each for number, each in enumerate(node.pods) if number in removed]:
+                    changes.remove(_find_pod(cluster, other))
+                    reference.count(other, node, -1)
+                for number, each in enumerate(nominated):
+                    changes.assume(_create_nominated_pod(each, f"w{number}", name, cluster))
+                    reference.count(ReferencePodInfo(each, on_node=True), node, 1)
+                assert _filter_nodes(pod, cluster, run_filter)[name] == reference.filter_nodes()[name], plugin.name
+        assert _filter_nodes(pod, cluster, run_filter) == _ReferencePlugin(plugin, pod, drawn).filter_nodes(), (
+            plugin.name
+        )
 
 
 def _cluster(drawn: _Drawn) -> Cluster:
-    cluster = cluster_of(drawn.nodes, drawn.pods)
+    cluster = create_cluster(drawn.nodes, drawn.pods)
     cluster.namespaces.update(drawn.namespaces)
     return cluster
 
 
-def _there(cluster: Cluster, other: ReferencePodInfo) -> PodInfo:
-    there = cluster.find_pod(str(other.pod["metadata"]["uid"]))
-    assert there is not None
-    return there
+def _find_pod(cluster: Cluster, other: ReferencePodInfo) -> PodInfo:
+    stored = cluster.find_pod(str(other.pod["metadata"]["uid"]))
+    assert stored is not None
+    return stored
 
 
-def _promised(waiting: Json, uid: str, node: str, cluster: Cluster) -> PodInfo:
-    """A pod that waits for a node."""
-    found = create_pod_info(pod_of(waiting), cluster.groups)
+def _create_nominated_pod(pod: Json, uid: str, node: str, cluster: Cluster) -> PodInfo:
+    """Create a pod without a node and with a nominated node."""
+    found = create_pod_info(decode_pod(pod), cluster.groups)
     assert found is not None
     return found._replace(uid=uid, node="", nominated_node=node)

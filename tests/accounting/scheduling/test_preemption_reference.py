@@ -1,12 +1,12 @@
-"""Whom a pod would drive out, and what is said otherwise, is what the plain transcription says."""
+"""Preemption agrees with the reference scheduler, and leaves the cluster unchanged."""
 
 from typing import Any
 
 from hypothesis import given, settings
 
 from tests.accounting.scheduling import preemption_generators as draws
-from tests.accounting.scheduling.clusters import pod_of
-from tests.accounting.scheduling.deciding import Decided, attempt, decided, whole
+from tests.accounting.scheduling.clusters import decode_pod
+from tests.accounting.scheduling.product_scheduler import ProductAnswer, attempt, create_full_cluster, decide
 from tests.accounting.scheduling.reference.scheduler import schedule
 from tests.effort import examples
 from webhook.accounting.cluster.cluster import Cluster
@@ -15,37 +15,39 @@ Json = dict[str, Any]
 
 
 @settings(max_examples=examples(150))
-@given(draws.nodes(), draws.settled(), draws.budgets(), draws.newcomers())
-def test_room_is_made_where_the_plain_rules_say(
+@given(draws.nodes(), draws.existing_pods(), draws.budgets(), draws.incoming_pods())
+def test_preemption_agrees_with_the_reference(
     nodes: list[Json], pods: list[Json], budgets: list[Json], pod: Json
 ) -> None:
-    plain = schedule(nodes, pods, budgets, pod)
-    assert decided(nodes, pods, budgets, pod) == Decided(plain.nodes, plain.nominated, plain.message)
+    reference = schedule(nodes, pods, budgets, pod)
+    assert decide(nodes, pods, budgets, pod) == ProductAnswer(reference.nodes, reference.nominated, reference.message)
 
 
 @settings(max_examples=examples(100))
-@given(draws.nodes(), draws.settled(), draws.budgets(), draws.newcomers())
-def test_a_cluster_is_afterwards_as_it_was(nodes: list[Json], pods: list[Json], budgets: list[Json], pod: Json) -> None:
-    cluster = whole(nodes, pods, budgets)
-    before = _seen(cluster)
-    attempt(pod_of(pod), cluster)
-    assert _seen(cluster) == before
+@given(draws.nodes(), draws.existing_pods(), draws.budgets(), draws.incoming_pods())
+def test_preemption_leaves_the_cluster_unchanged(
+    nodes: list[Json], pods: list[Json], budgets: list[Json], pod: Json
+) -> None:
+    cluster = create_full_cluster(nodes, pods, budgets)
+    before = _describe(cluster)
+    attempt(decode_pod(pod), cluster)
+    assert _describe(cluster) == before
 
 
-def _seen(cluster: Cluster) -> Json:
-    """All that can be asked of a cluster, the order of pods on a node with it."""
-    places = cluster.nodes.get_indices().tolist()
-    shapes = {pod.group for pod in cluster.list_pods()}
+def _describe(cluster: Cluster) -> Json:
+    """Return all readable state of a cluster, with the order of the pods on each node."""
+    indices = cluster.nodes.get_indices().tolist()
+    groups = {pod.group for pod in cluster.list_pods()}
     return {
-        "pods": {place: list(cluster.get_node_pods(place)) for place in places},
-        "promised": {place: set(waiting) for place, waiting in cluster.get_nominated_pods().items()},
-        "used": {place: (dict(cluster.nodes.get_used(place)), cluster.nodes.pods[place]) for place in places},
-        "shapes": {id(shape): (dict(shape.pod_counts), dict(shape.terminating_counts)) for shape in shapes},
+        "pods": {index: list(cluster.get_node_pods(index)) for index in indices},
+        "nominated": {index: set(nominated) for index, nominated in cluster.get_nominated_pods().items()},
+        "used": {index: (dict(cluster.nodes.get_used(index)), cluster.nodes.pods[index]) for index in indices},
+        "groups": {id(group): (dict(group.pod_counts), dict(group.terminating_counts)) for group in groups},
         "ports": [
-            {place: dict(taken) for place, taken in cluster.get_port_users(port).items()} for port in _ports(cluster)
+            {index: dict(taken) for index, taken in cluster.get_port_users(port).items()} for port in _ports(cluster)
         ],
-        "mounting": dict(cluster.get_volume_counts()),
-        "supposed": dict(cluster.fork_changes),
+        "volumes": dict(cluster.get_volume_counts()),
+        "changes": dict(cluster.fork_changes),
     }
 
 

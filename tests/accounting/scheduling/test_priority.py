@@ -1,10 +1,10 @@
-"""Which priority a pod is stored with."""
+"""Priority and preemption policy of a stored pod."""
 
 from typing import Any
 
 import pytest
 
-from tests.accounting.scheduling.clusters import pod, pod_of
+from tests.accounting.scheduling.clusters import decode_pod, pod
 from webhook.accounting.scheduling.incoming_pod import with_resolved_priority
 from webhook.objects.scheduling import PriorityClass
 
@@ -23,25 +23,27 @@ DEFAULTS = CLASSES | {
     [
         pytest.param(CLASSES, {}, 0, "PreemptLowerPriority", id="no class"),
         pytest.param(CLASSES, {"priorityClassName": "high"}, 1000, "PreemptLowerPriority", id="a class"),
-        pytest.param(CLASSES, {"priorityClassName": "polite"}, 500, "Never", id="a class that drives nobody out"),
+        pytest.param(CLASSES, {"priorityClassName": "polite"}, 500, "Never", id="a class that forbids preemption"),
         pytest.param(
             CLASSES,
             {"priorityClassName": "high", "preemptionPolicy": "Never"},
             1000,
             "Never",
-            id="a policy of the pod's own",
+            id="the pod's own policy",
         ),
         pytest.param(DEFAULTS, {}, 7, "PreemptLowerPriority", id="the lowest of several defaults"),
-        pytest.param(DEFAULTS, {"priorityClassName": "high"}, 1000, "PreemptLowerPriority", id="a default beside"),
+        pytest.param(
+            DEFAULTS, {"priorityClassName": "high"}, 1000, "PreemptLowerPriority", id="a class wins over the default"
+        ),
         pytest.param(
             {}, {"priorityClassName": "system-node-critical"}, 2000001000, "PreemptLowerPriority", id="system"
         ),
-        pytest.param(DEFAULTS, {"priority": 3, "preemptionPolicy": "Never"}, 3, "Never", id="stored already"),
+        pytest.param(DEFAULTS, {"priority": 3, "preemptionPolicy": "Never"}, 3, "Never", id="the pod's own priority"),
     ],
 )
-def test_a_priority_is_filled_in_as_the_api_server_does(
+def test_a_priority_is_resolved_as_by_the_api_server(
     classes: dict[str, PriorityClass], spec: dict[str, Any], priority: int, policy: str
 ) -> None:
-    found = with_resolved_priority(pod_of(pod(**spec)), classes).spec
-    assert found is not None
-    assert (found.priority, found.preemption_policy) == (priority, policy)
+    resolved = with_resolved_priority(decode_pod(pod(**spec)), classes).spec
+    assert resolved is not None
+    assert (resolved.priority, resolved.preemption_policy) == (priority, policy)

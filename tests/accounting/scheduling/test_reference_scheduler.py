@@ -1,4 +1,4 @@
-"""The reference scheduler says what a real scheduler said, case by case."""
+"""The reference scheduler agrees with the recorded answers of a real scheduler, case by case."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from tests.accounting.scheduling import reference
 from tests.conformance.case import read_cases
-from tests.conformance.schedule import comparing
+from tests.conformance.schedule import create_comparison
 
 CASES = sorted((Path(__file__).parents[2] / "conformance" / "cases").glob("*schedule*.jsonl*"))
 
@@ -18,7 +18,7 @@ def test_there_are_cases() -> None:
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.name)
 def test_it_agrees_with_the_real_scheduler(path: Path) -> None:
-    compare = comparing(reference.schedule)
+    compare = create_comparison(reference.schedule)
     outcomes = {number: compare(case).differences for number, case in enumerate(read_cases(path), start=1)}
     assert outcomes
     assert {number: differences for number, differences in outcomes.items() if differences} == {}
@@ -31,8 +31,8 @@ OLD = {
 }
 
 
-def _said(spec: dict[str, Any], *others: dict[str, Any]) -> reference.Answer:
-    """What is said of a pod that was not stored yet."""
+def _schedule(spec: dict[str, Any], *others: dict[str, Any]) -> reference.Answer:
+    """Return the answer for a pod that is not stored yet."""
     containers = [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]
     return reference.schedule(
         [NODE], [OLD], others, {"metadata": {"name": "new"}, "spec": {"containers": containers, **spec}}
@@ -53,7 +53,7 @@ def _class(name: str, value: int, **fields: Any) -> dict[str, Any]:
     ],
 )
 def test_a_new_pod_has_the_priority_of_its_class(spec: dict[str, Any], classes: list[dict[str, Any]]) -> None:
-    assert _said(spec, *classes).nominated == {"n0"}
+    assert _schedule(spec, *classes).nominated == {"n0"}
 
 
 @pytest.mark.parametrize(
@@ -64,20 +64,22 @@ def test_a_new_pod_has_the_priority_of_its_class(spec: dict[str, Any], classes: 
         ({}, [_class("low", 5, globalDefault=True), _class("high", 6, globalDefault=True)]),
     ],
 )
-def test_who_is_no_more_important_preempts_nobody(spec: dict[str, Any], classes: list[dict[str, Any]]) -> None:
-    assert _said(spec, *classes).nominated == set()
-    assert "No preemption victims found" in _said(spec, *classes).message
+def test_a_pod_preempts_no_pod_of_the_same_or_a_higher_priority(
+    spec: dict[str, Any], classes: list[dict[str, Any]]
+) -> None:
+    assert _schedule(spec, *classes).nominated == set()
+    assert "No preemption victims found" in _schedule(spec, *classes).message
 
 
 def test_a_class_may_forbid_preemption() -> None:
     polite = _class("polite", 6, preemptionPolicy="Never")
-    assert _said({"priorityClassName": "polite"}, polite).message.endswith(
+    assert _schedule({"priorityClassName": "polite"}, polite).message.endswith(
         "not eligible due to preemptionPolicy=Never."
     )
 
 
-def test_what_is_not_transcribed_is_said_and_not_guessed() -> None:
+def test_a_feature_that_is_not_transcribed_is_an_error() -> None:
     claim = {"kind": "ResourceClaim", "metadata": {"name": "gpu"}, "spec": {"devices": {"requests": []}}}
     unbounded = {"containers": [{"name": "c"}], "resourceClaims": [{"name": "r", "resourceClaimName": "gpu"}]}
     with pytest.raises(reference.NotModelledError, match="the allocation of devices"):
-        _said(unbounded, claim)
+        _schedule(unbounded, claim)

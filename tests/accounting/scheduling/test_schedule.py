@@ -1,12 +1,12 @@
-"""What the scheduler comes to with one pod: a node, a sentence, a promise; and what was not judged."""
+"""The result of one attempt for one pod: nodes, nomination, message, and unmodelled features."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.accounting.scheduling.clusters import cluster_of, node, pod, pod_of
-from tests.accounting.scheduling.deciding import attempt, decided, list_unmodelled, whole
+from tests.accounting.scheduling.clusters import create_cluster, decode_pod, node, pod
+from tests.accounting.scheduling.product_scheduler import attempt, create_full_cluster, decide, list_unmodelled
 from tests.conformance.case import read_cases
 from tests.conformance.schedule import compare
 from webhook.accounting.scheduling.incoming_pod import NoPriorityClassError
@@ -31,40 +31,40 @@ def test_it_agrees_with_the_real_scheduler(path: Path) -> None:
     assert {number: differences for number, differences in outcomes.items() if differences} == {}
 
 
-def test_a_pod_with_gates_is_not_tried_and_keeps_its_promise() -> None:
+def test_a_pod_with_gates_is_not_tried_and_keeps_its_nomination() -> None:
     gated = pod(schedulingGates=[{"name": "wait"}]) | {"status": {"nominatedNodeName": "n1"}}
-    said = attempt(pod_of(gated), cluster_of([node("n0")]))
-    assert (said.nodes, said.message, said.diagnosis) == (
+    result = attempt(decode_pod(gated), create_cluster([node("n0")]))
+    assert (result.nodes, result.message, result.diagnosis) == (
         (),
         "Scheduling is blocked due to non-empty scheduling gates",
         None,
     )
-    assert said.nominated_nodes == ("n1",)
+    assert result.nominated_nodes == ("n1",)
 
 
-def test_without_nodes_nothing_else_is_said() -> None:
-    said = attempt(pod_of(pod(nodeSelector={"a": "b"})), cluster_of([]))
-    assert (said.message, said.nominated_nodes) == ("no nodes available to schedule pods", ())
+def test_a_cluster_without_nodes_has_a_message_of_its_own() -> None:
+    result = attempt(decode_pod(pod(nodeSelector={"a": "b"})), create_cluster([]))
+    assert (result.message, result.nominated_nodes) == ("no nodes available to schedule pods", ())
 
 
-def test_a_node_promised_to_the_pod_is_taken_if_it_fits() -> None:
-    promised = pod() | {"status": {"nominatedNodeName": "n1"}}
-    assert attempt(pod_of(promised), cluster_of([node("n0"), node("n1")])).nodes == ("n1",)
+def test_a_pod_gets_its_nominated_node_if_it_fits() -> None:
+    nominated = pod() | {"status": {"nominatedNodeName": "n1"}}
+    assert attempt(decode_pod(nominated), create_cluster([node("n0"), node("n1")])).nodes == ("n1",)
 
 
-def test_a_promised_node_is_named_with_the_plugin_that_turned_it_away() -> None:
+def test_the_message_names_the_plugin_that_rejected_the_nominated_node() -> None:
     terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n0"]}]}]
     only = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
-    tried = pod(affinity=only, asks={"cpu": "2"}) | {"status": {"nominatedNodeName": "n0"}}
-    said = decided([FULL, node("n1"), node("n2")], [], [], tried)
-    assert said.message.startswith(
+    tried = pod(affinity=only, requests={"cpu": "2"}) | {"status": {"nominatedNodeName": "n0"}}
+    result = decide([FULL, node("n1"), node("n2")], [], [], tried)
+    assert result.message.startswith(
         "0/3 nodes are available: 1 Insufficient cpu, "
         "2 node(s) didn't satisfy plugin(s) [NodeAffinity NodeResourcesFit]."
     )
 
 
 @pytest.mark.parametrize(
-    ("preferred", "said"),
+    ("preferred", "message"),
     [
         pytest.param(
             {"key": "size", "operator": "Gt", "values": ["9.5"]},
@@ -82,40 +82,42 @@ def test_a_promised_node_is_named_with_the_plugin_that_turned_it_away() -> None:
         ),
     ],
 )
-def test_a_preference_that_is_none_matters_when_there_is_a_choice(preferred: Json, said: str) -> None:
+def test_an_invalid_preference_is_an_error_with_several_feasible_nodes(preferred: Json, message: str) -> None:
     term = {"weight": 1, "preference": {"matchExpressions": [preferred]}}
-    liking = pod(affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}})
-    assert decided([node("n0")], [], [], liking).nodes == {"n0"}
-    assert decided([node("n0"), node("n1")], [], [], liking).message == said
+    preferring_pod = pod(affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}})
+    assert decide([node("n0")], [], [], preferring_pod).nodes == {"n0"}
+    assert decide([node("n0"), node("n1")], [], [], preferring_pod).message == message
 
 
-def test_a_node_must_declare_what_the_pod_cannot_do_without() -> None:
-    able = node("n1") | {
+def test_a_node_must_declare_the_features_that_the_pod_requires() -> None:
+    capable_node = node("n1") | {
         "status": {"allocatable": {"pods": "9"}, "declaredFeatures": ["UserNamespacesHostNetworkSupport"]}
     }
-    needing = pod(hostNetwork=True, hostUsers=False)
-    assert decided([node("n0"), able], [], [], needing).nodes == {"n1"}
-    assert decided([node("n0")], [], [], needing).message == (
+    demanding_pod = pod(hostNetwork=True, hostUsers=False)
+    assert decide([node("n0"), capable_node], [], [], demanding_pod).nodes == {"n1"}
+    assert decide([node("n0")], [], [], demanding_pod).message == (
         f"0/1 nodes are available: 1 node(s) didn't match Pod's required features. {NOT_HELPFUL}"
     )
 
 
-def test_a_class_that_is_not_there_is_an_error_that_names_those_that_are() -> None:
-    cluster = whole([node("n0")], [], [{"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 10}])
+def test_a_missing_priority_class_is_an_error_that_names_the_existing_ones() -> None:
+    cluster = create_full_cluster(
+        [node("n0")], [], [{"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 10}]
+    )
     with pytest.raises(
         NoPriorityClassError, match="no PriorityClass with name hihg was found; there are high, system-"
     ):
-        attempt(pod_of(pod(priorityClassName="hihg")), cluster)
+        attempt(decode_pod(pod(priorityClassName="hihg")), cluster)
 
 
-def test_what_is_not_known_of_volumes_is_named_and_not_guessed() -> None:
-    mounting = pod_of(pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "gone"}}]))
-    cluster = cluster_of([node("n0")])
-    assert attempt(mounting, cluster).nodes == ("n0",)
-    (unknown,) = list_unmodelled(mounting, cluster)
+def test_unknown_volumes_are_reported_as_unmodelled() -> None:
+    mounting_pod = decode_pod(pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "missing"}}]))
+    cluster = create_cluster([node("n0")])
+    assert attempt(mounting_pod, cluster).nodes == ("n0",)
+    (unknown,) = list_unmodelled(mounting_pod, cluster)
     assert unknown == "volumes: claims, volumes and storage classes of this cluster are not known"
 
 
-def test_a_pod_without_volumes_asks_nothing_of_storage() -> None:
+def test_a_pod_without_volumes_needs_no_storage_objects() -> None:
     empty = pod(volumes=[{"name": "v", "emptyDir": {}}])
-    assert list_unmodelled(pod_of(empty), cluster_of([node("n0")])) == ()
+    assert list_unmodelled(decode_pod(empty), create_cluster([node("n0")])) == ()

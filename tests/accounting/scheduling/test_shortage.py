@@ -1,4 +1,4 @@
-"""What is told without placing copies is what placing them comes to."""
+"""Quick predictions, without placing copies, agree with placing them."""
 
 import json
 from typing import Any
@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.accounting.scheduling import preemption_generators as draws
-from tests.accounting.scheduling.clusters import cluster_of, node, pod, pod_of
-from tests.accounting.scheduling.deciding import attempt, place_copies, whole
+from tests.accounting.scheduling.clusters import create_cluster, decode_pod, node, pod
+from tests.accounting.scheduling.product_scheduler import attempt, create_full_cluster, place_copies
 from tests.effort import examples
 from webhook.accounting.cluster.cluster import Cluster
 from webhook.accounting.cluster.ingest import ingest
@@ -32,8 +32,8 @@ _NEAR = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
 ]}}  # fmt: skip
 
 
-def made(*gpus: int) -> Cluster:
-    """Nodes with so many GPUs each."""
+def create_gpu_cluster(*gpus: int) -> Cluster:
+    """Create a cluster with one node for each number of GPUs."""
     cluster = Cluster()
     for name, amount in zip("abcdef", gpus, strict=False):
         meta = {"name": name, "labels": {"kubernetes.io/hostname": name}}
@@ -42,8 +42,8 @@ def made(*gpus: int) -> Cluster:
     return cluster
 
 
-def newcomer(gpus: int, **spec: Any) -> SchedulingPod:
-    """A pod with so many GPUs."""
+def create_gpu_pod(gpus: int, **spec: Any) -> SchedulingPod:
+    """Create a pod that requests a number of GPUs."""
     container = {"name": "c", "resources": {"requests": {_GPU: str(gpus)}, "limits": {_GPU: str(gpus)}}}
     body = {
         "metadata": {"name": "p", "labels": {"app": "x"}},
@@ -58,8 +58,10 @@ def newcomer(gpus: int, **spec: Any) -> SchedulingPod:
     st.integers(1, 8),
     st.sampled_from([{}, {"affinity": _NEAR}]),
 )
-def test_how_many_have_room_is_found_by_placing(gpus: list[int], each: int, copies: int, spec: dict[str, Any]) -> None:
-    cluster, pod = made(*gpus), newcomer(each, **spec)
+def test_a_quick_prediction_places_as_many_copies(
+    gpus: list[int], each: int, copies: int, spec: dict[str, Any]
+) -> None:
+    cluster, pod = create_gpu_cluster(*gpus), create_gpu_pod(each, **spec)
     placed = len(place_copies(pod, cluster, copies).nodes)
     incoming = IncomingPod.from_pod(pod)
     found = predict_quickly(incoming, cluster, copies, run_filters(incoming, cluster))
@@ -67,43 +69,43 @@ def test_how_many_have_room_is_found_by_placing(gpus: list[int], each: int, copi
     assert placed == copies or (found.placed_count, found.candidate) == (placed, None)
 
 
-@given(draws.nodes(), draws.settled(), draws.newcomers())
+@given(draws.nodes(), draws.existing_pods(), draws.incoming_pods())
 @settings(max_examples=examples(200), deadline=None)
-def test_who_is_asked_to_leave_is_one_of_those_whom_the_scheduler_may_ask(
+def test_a_quick_prediction_names_a_preemption_candidate_of_the_scheduler(
     nodes: list[Json], pods: list[Json], drawn: Json
 ) -> None:
-    pod, cluster = pod_of(drawn | {"status": {}}), whole(nodes, pods, [])
+    pod, cluster = decode_pod(drawn | {"status": {}}), create_full_cluster(nodes, pods, [])
     incoming = IncomingPod.from_pod(pod)
-    found, said = predict_quickly(incoming, cluster, 1, run_filters(incoming, cluster)), attempt(pod, cluster)
-    candidates = said.preemption.candidates if said.preemption else ()
-    assert found.feasibility is (Feasibility.NOW if said.nodes else Feasibility.NOT_NOW)
+    found, result = predict_quickly(incoming, cluster, 1, run_filters(incoming, cluster)), attempt(pod, cluster)
+    candidates = result.preemption.candidates if result.preemption else ()
+    assert found.feasibility is (Feasibility.NOW if result.nodes else Feasibility.NOT_NOW)
     if candidates:
         assert found.candidate in candidates
     else:
-        assert (found.candidate, found.message) == (None, said.message)
+        assert (found.candidate, found.message) == (None, result.message)
 
 
-def test_where_many_nodes_would_have_to_be_tried_nothing_is_said() -> None:
+def test_a_quick_prediction_is_unknown_where_it_would_try_many_nodes() -> None:
     term = {"topologyKey": "host", "labelSelector": {"matchLabels": {"app": "a"}}}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     nodes = [node(name, cpu="1") for name in "abcd"]
-    low = [pod(f"low-{name}", on=name, asks={"cpu": "1"}) for name in "abcd"]
+    low = [pod(f"low-{name}", on=name, requests={"cpu": "1"}) for name in "abcd"]
     high = [pod(f"high-{name}", on=name, labels={"app": "a"}, priority=9) for name in "abcd"]
-    incoming = IncomingPod.from_pod(pod_of(pod(asks={"cpu": "1"}, priority=5, affinity=affinity)))
-    for many, feasibility in ((3, Feasibility.NOT_NOW), (4, Feasibility.UNKNOWN)):
-        cluster = cluster_of(nodes[:many], [*low[:many], *high[:many]])
+    incoming = IncomingPod.from_pod(decode_pod(pod(requests={"cpu": "1"}, priority=5, affinity=affinity)))
+    for count, feasibility in ((3, Feasibility.NOT_NOW), (4, Feasibility.UNKNOWN)):
+        cluster = create_cluster(nodes[:count], [*low[:count], *high[:count]])
         assert predict_quickly(incoming, cluster, 1, run_filters(incoming, cluster)).feasibility is feasibility
 
 
-@pytest.mark.parametrize(("gpus", "hopeless"), [(4, False), (5, True)])
-def test_what_can_never_be_is_told_with_the_largest(gpus: int, *, hopeless: bool) -> None:
-    incoming, cluster = IncomingPod.from_pod(newcomer(gpus)), made(4, 2, 0)
-    assert can_never_run(incoming, cluster) is hopeless
-    assert find_largest_allocatable(incoming, cluster) == ({_GPU: 4} if hopeless else {})
+@pytest.mark.parametrize(("gpus", "never"), [(4, False), (5, True)])
+def test_a_pod_that_never_fits_gets_the_largest_allocatable_amount(gpus: int, *, never: bool) -> None:
+    incoming, cluster = IncomingPod.from_pod(create_gpu_pod(gpus)), create_gpu_cluster(4, 2, 0)
+    assert can_never_run(incoming, cluster) is never
+    assert find_largest_allocatable(incoming, cluster) == ({_GPU: 4} if never else {})
 
 
-def test_who_advertises_is_who_has_some() -> None:
-    cluster = made(0, 2, 1)
+def test_only_nodes_with_a_positive_amount_advertise_a_resource() -> None:
+    cluster = create_gpu_cluster(0, 2, 1)
     assert cluster.nodes.list_advertised_resources() == [_GPU, "pods"]
     assert cluster.nodes.list_advertising_nodes(_GPU, 5) == ["b", "c"]
     assert cluster.nodes.list_advertising_nodes(_GPU, 1) == ["b"]

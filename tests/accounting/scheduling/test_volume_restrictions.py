@@ -1,28 +1,28 @@
-"""Disks and claims that others have already, and how many volumes a node attaches."""
+"""Disks and claims that other pods use, and volume limits of nodes."""
 
 import pytest
 
 from tests.accounting.scheduling.clusters import node, pod
-from tests.accounting.scheduling.deciding import decided
-from tests.accounting.scheduling.storing import Json, claim, csi, limited, mounting, storage_class
+from tests.accounting.scheduling.product_scheduler import decide
+from tests.accounting.scheduling.storage_objects import Json, claim, csi_claim, csi_node, pod_with_claims, storage_class
 
 NODE = node("n0")
-ALONE = [claim(accessModes=["ReadWriteOncePod"]), storage_class()]
+EXCLUSIVE = [claim(accessModes=["ReadWriteOncePod"]), storage_class()]
 IN_USE = (
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
 )
 
 
-def test_a_claim_for_one_pod_alone_is_taken_everywhere() -> None:
+def test_a_used_read_write_once_pod_claim_excludes_every_node() -> None:
     nodes = [NODE, node("n1")]
-    assert decided(nodes, [], ALONE, mounting("data")).nodes == {"n0", "n1"}
-    taken = decided(nodes, [mounting("data", name="other", on="n1")], ALONE, mounting("data"))
+    assert decide(nodes, [], EXCLUSIVE, pod_with_claims("data")).nodes == {"n0", "n1"}
+    taken = decide(nodes, [pod_with_claims("data", name="other", on="n1")], EXCLUSIVE, pod_with_claims("data"))
     assert taken.message.startswith(f"0/2 nodes are available: 2 {IN_USE}. ")
 
 
-def test_who_has_a_claim_alone_may_be_asked_to_leave() -> None:
-    holder = mounting("data", name="other", on="n1")
-    assert decided([NODE, node("n1")], [holder], ALONE, mounting("data", priority=9)).nominated == {"n1"}
+def test_the_user_of_a_read_write_once_pod_claim_may_be_preempted() -> None:
+    user = pod_with_claims("data", name="other", on="n1")
+    assert decide([NODE, node("n1")], [user], EXCLUSIVE, pod_with_claims("data", priority=9)).nominated == {"n1"}
 
 
 DISKS = [
@@ -34,11 +34,11 @@ DISKS = [
 
 
 @pytest.mark.parametrize(("disk", "shared"), DISKS)
-def test_a_disk_is_not_mounted_twice_on_a_node_unless_to_be_read(disk: Json, shared: Json | None) -> None:
+def test_a_disk_is_mounted_twice_on_a_node_only_for_reading(disk: Json, shared: Json | None) -> None:
     nodes, volumes = [NODE, node("n1")], [{"name": "d", **disk}]
-    assert decided(nodes, [pod("other", on="n0", volumes=volumes)], [], pod(volumes=volumes)).nodes == {"n1"}
+    assert decide(nodes, [pod("other", on="n0", volumes=volumes)], [], pod(volumes=volumes)).nodes == {"n1"}
     read = [{"name": "d", **{kind: source | (shared or {"readOnly": True}) for kind, source in disk.items()}}]
-    nodes_read = decided(nodes, [pod("other", on="n0", volumes=read)], [], pod(volumes=read)).nodes
+    nodes_read = decide(nodes, [pod("other", on="n0", volumes=read)], [], pod(volumes=read)).nodes
     assert nodes_read == ({"n1"} if shared is None else {"n0", "n1"})
 
 
@@ -47,33 +47,41 @@ ATTACHED = {
     "metadata": {"name": "at"},
     "spec": {"attacher": "csi.io", "nodeName": "n0", "source": {"persistentVolumeName": "pv-a"}},
 }
-MOUNTED = mounting("a", name="other", on="n0")
+MOUNTED = pod_with_claims("a", name="other", on="n0")
 
 
 @pytest.mark.parametrize(
     ("limit", "pods", "others", "fits"),
     [
-        pytest.param(1, [], [], True, id="the last one"),
-        pytest.param(0, [], [], False, id="one too many"),
-        pytest.param(1, [MOUNTED], csi("a", "h-a"), False, id="beside another pod's"),
-        pytest.param(1, [MOUNTED], csi("a", "h-b"), True, id="the same volume as another pod's"),
-        pytest.param(1, [], [*csi("a", "h-a"), ATTACHED], False, id="beside one that is attached"),
+        pytest.param(1, [], [], True, id="the last volume"),
+        pytest.param(0, [], [], False, id="one volume too many"),
+        pytest.param(1, [MOUNTED], csi_claim("a", "h-a"), False, id="in addition to another pod's volume"),
+        pytest.param(1, [MOUNTED], csi_claim("a", "h-b"), True, id="the same volume as another pod's"),
+        pytest.param(1, [], [*csi_claim("a", "h-a"), ATTACHED], False, id="in addition to an attached volume"),
         pytest.param(
-            2, [MOUNTED], [*csi("a", "h-a"), ATTACHED], True, id="one that is attached and mounted counts once"
+            2,
+            [MOUNTED],
+            [*csi_claim("a", "h-a"), ATTACHED],
+            True,
+            id="a volume that is attached and mounted counts once",
         ),
-        pytest.param(1, [mounting("gone", name="other", on="n0")], [], True, id="a claim that is gone does not count"),
+        pytest.param(
+            1, [pod_with_claims("missing", name="other", on="n0")], [], True, id="a missing claim does not count"
+        ),
     ],
 )
-def test_a_node_attaches_so_many_volumes(limit: int, pods: list[Json], others: list[Json], *, fits: bool) -> None:
-    answer = decided([NODE], pods, [limited(limit), *csi("b", "h-b"), *others], mounting("b"))
+def test_a_node_attaches_volumes_up_to_its_limit(
+    limit: int, pods: list[Json], others: list[Json], *, fits: bool
+) -> None:
+    answer = decide([NODE], pods, [csi_node(limit), *csi_claim("b", "h-b"), *others], pod_with_claims("b"))
     assert bool(answer.nodes) is fits
     assert fits or answer.message.startswith("0/1 nodes are available: 1 node(s) exceed max volume count. ")
 
 
-def test_a_volume_still_to_be_made_counts_too() -> None:
-    late = [claim(), storage_class()]
-    assert decided([NODE], [], [*late, limited(1)], mounting("data")).nodes == {"n0"}
-    assert not decided([NODE], [], [*late, limited(0)], mounting("data")).nodes
+def test_a_volume_to_be_provisioned_counts() -> None:
+    waiting = [claim(), storage_class()]
+    assert decide([NODE], [], [*waiting, csi_node(1)], pod_with_claims("data")).nodes == {"n0"}
+    assert not decide([NODE], [], [*waiting, csi_node(0)], pod_with_claims("data")).nodes
 
 
 @pytest.mark.parametrize(
@@ -86,17 +94,17 @@ def test_a_volume_still_to_be_made_counts_too() -> None:
         ({"portworxVolume": {"volumeID": "v"}}, "pxd.portworx.com"),
     ],
 )
-def test_a_disk_built_into_kubernetes_counts_for_the_driver_that_serves_it(disk: Json, driver: str) -> None:
+def test_an_in_tree_disk_counts_for_its_csi_driver(disk: Json, driver: str) -> None:
     volumes = [{"name": "d", **disk}]
-    assert decided([NODE], [], [limited(0)], pod(volumes=volumes)).nodes == {"n0"}
-    served = limited(0) | {"spec": {"drivers": [{"name": driver, "allocatable": {"count": 0}}]}}
-    assert not decided([NODE], [], [served], pod(volumes=volumes)).nodes
+    assert decide([NODE], [], [csi_node(0)], pod(volumes=volumes)).nodes == {"n0"}
+    served = csi_node(0) | {"spec": {"drivers": [{"name": driver, "allocatable": {"count": 0}}]}}
+    assert not decide([NODE], [], [served], pod(volumes=volumes)).nodes
 
 
-def test_a_pod_there_with_a_claim_that_was_made_for_another_ends_the_attempt() -> None:
-    there = pod("other", on="n0", volumes=[{"name": "v", "ephemeral": {}}])
-    others = [limited(5), *csi("b", "h-b"), claim("other-v")]
-    assert decided([NODE], [there], others, mounting("b")).message == (
+def test_a_stored_pod_with_the_ephemeral_claim_of_another_pod_ends_the_attempt() -> None:
+    stored = pod("other", on="n0", volumes=[{"name": "v", "ephemeral": {}}])
+    others = [csi_node(5), *csi_claim("b", "h-b"), claim("other-v")]
+    assert decide([NODE], [stored], others, pod_with_claims("b")).message == (
         'running "NodeVolumeLimits" filter plugin: '
         "PVC default/other-v was not created for pod default/other (pod is not owner)"
     )

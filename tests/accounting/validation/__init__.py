@@ -1,1 +1,1 @@
-"""Tests of what the API server says of resources, and of what it should have said."""
+"""Validation of resources: the API server's checks, and stricter ones."""

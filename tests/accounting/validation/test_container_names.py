@@ -1,9 +1,17 @@
-"""Resource names of containers: every row of the table of names."""
+"""Resource names of containers."""
 
 import pytest
 
 from tests.accounting.objects import container, pod
-from tests.accounting.validation.said import DOMAIN, EXTENDED, FOR_CONTAINERS, NAME, STANDARD, causes, details
+from tests.accounting.validation.problem_views import (
+    DOMAIN,
+    EXTENDED,
+    FOR_CONTAINERS,
+    NAME,
+    STANDARD,
+    list_causes,
+    list_detail_texts,
+)
 from webhook.accounting.validation.pods import validate_pod
 
 LABEL_KEY = (
@@ -18,9 +26,9 @@ LONG_NAME = "name part must be no more than 63 bytes"
 LONG_DOMAIN = "prefix part must be no more than 253 bytes"
 
 
-def limited(name: str) -> list[str]:
-    """What is said of the name in limits, which is what is said of it in requests."""
-    found = details(validate_pod(pod(container("a", None, {name: 1}))))
+def validate_limit(name: str) -> list[str]:
+    """Return the details for a name in limits, and check that they equal those for requests."""
+    found = list_detail_texts(validate_pod(pod(container("a", None, {name: 1}))))
     half = len(found) // 2
     assert found[:half] == found[half:]
     return found[:half]
@@ -49,8 +57,8 @@ def limited(name: str) -> list[str]:
         "pod.alpha.kubernetes.io/opaque-int-resource-bananas",
     ],
 )
-def test_names_that_a_container_may_ask_for(name: str) -> None:
-    assert limited(name) == []
+def test_a_container_may_request_a_valid_name(name: str) -> None:
+    assert validate_limit(name) == []
 
 
 @pytest.mark.parametrize(
@@ -82,12 +90,12 @@ def test_names_that_a_container_may_ask_for(name: str) -> None:
         ("d" * 254 + "/x", [LONG_DOMAIN, EXTENDED]),
     ],
 )
-def test_names_that_it_may_not(name: str, expected: list[str]) -> None:
-    assert limited(name) == expected
+def test_a_container_may_not_request_an_invalid_name(name: str, expected: list[str]) -> None:
+    assert validate_limit(name) == expected
 
 
 def test_a_name_in_a_message_is_escaped_as_go_escapes_it() -> None:
-    (cause, *_) = causes(validate_pod(pod(container("a", None, {'a<b>&"c"/é': 1}))))
+    (cause, *_) = list_causes(validate_pod(pod(container("a", None, {'a<b>&"c"/é': 1}))))
     assert cause.startswith(
         'spec.containers[0].resources.limits[a<b>&"c"/é]: Invalid value: "a\\u003cb\\u003e\\u0026\\"c\\"/é": prefix'
     )

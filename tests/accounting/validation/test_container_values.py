@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.accounting.objects import container, pod
-from tests.accounting.validation.said import INTEGER, NEGATIVE, causes, details
+from tests.accounting.validation.problem_views import INTEGER, NEGATIVE, list_causes, list_detail_texts
 from webhook.accounting.kubernetes_codes import TOO_LARGE, UNREADABLE_QUANTITY
 from webhook.accounting.problem import Reason
 from webhook.accounting.validation.pods import validate_pod
@@ -13,9 +13,9 @@ from webhook.accounting.validation.pods import validate_pod
 GPU = "example.com/gpu"
 
 
-def limited(quantity: Any, name: str = GPU) -> list[str]:
-    """What is said of the limit. Everything is said again of the request, which is taken from it."""
-    found = details(validate_pod(pod(container("a", None, {name: quantity}))))
+def validate_limit(quantity: Any, name: str = GPU) -> list[str]:
+    """Return the details for a limit, and check that they equal those for the request, which defaults to it."""
+    found = list_detail_texts(validate_pod(pod(container("a", None, {name: quantity}))))
     half = len(found) // 2
     assert found[:half] == found[half:]
     return found[:half]
@@ -47,40 +47,40 @@ def limited(quantity: Any, name: str = GPU) -> list[str]:
         " 3 ",
     ],
 )
-def test_whole_numbers_however_written_are_valid(quantity: Any) -> None:
-    assert limited(quantity) == []
+def test_whole_numbers_in_any_form_are_valid(quantity: Any) -> None:
+    assert validate_limit(quantity) == []
 
 
 @pytest.mark.parametrize(
     "quantity", ["2.999", "3.0001", "3500m", "3.5", 3.5, "0.5", "500m", "1n", "0.0001", "1e-1", "0.1Ki", "1100u"]
 )
-def test_fractions_are_not(quantity: Any) -> None:
-    assert limited(quantity) == [INTEGER]
+def test_fractions_are_invalid(quantity: Any) -> None:
+    assert validate_limit(quantity) == [INTEGER]
 
 
 @pytest.mark.parametrize(
     ("quantity", "expected"), [("-1", [NEGATIVE]), ("-0.5", [NEGATIVE, INTEGER]), ("-0", []), ("-3000m", [NEGATIVE])]
 )
 def test_negative_numbers(quantity: str, expected: list[str]) -> None:
-    assert limited(quantity) == expected
+    assert validate_limit(quantity) == expected
 
 
 @pytest.mark.parametrize("quantity", ["9223372036854776", "999999999999999999", "1000000000000000001"])
-def test_integers_that_kubernetes_misjudges_are_valid(quantity: str) -> None:
-    """Kubernetes takes thousandths first, which wrap around, and says `must be an integer` at random."""
-    assert limited(quantity) == []
+def test_integers_that_kubernetes_rejects_by_overflow_are_valid(quantity: str) -> None:
+    """Kubernetes computes thousandths first, which wrap around, and reports `must be an integer` at random."""
+    assert validate_limit(quantity) == []
 
 
 @pytest.mark.parametrize("quantity", ["10E", "100E", "1000E", "9223372036854775808", "1e19", "-10E", "1e300"])
-def test_what_64_bits_cannot_hold_is_too_large(quantity: str) -> None:
+def test_a_number_beyond_64_bits_is_too_large(quantity: str) -> None:
     found = validate_pod(pod(container("a", None, {GPU: quantity})))
     assert {each.code for each in found} - {"TG005"} == {TOO_LARGE.number}
     assert all("wrap around" in each.message for each in found if each.code == TOO_LARGE.number)
 
 
 @pytest.mark.parametrize("quantity", ["8Ei", "100Ei", "9223372036854775807"])
-def test_the_largest_number_is_not(quantity: str) -> None:
-    assert limited(quantity) == []
+def test_the_largest_number_of_64_bits_is_valid(quantity: str) -> None:
+    assert validate_limit(quantity) == []
 
 
 def test_cpu_is_too_large_in_thousandths() -> None:
@@ -102,7 +102,7 @@ def test_cpu_is_too_large_in_thousandths() -> None:
         ([3], "quantities must match"),
     ],
 )
-def test_what_is_no_quantity(quantity: Any, message: str) -> None:
+def test_an_invalid_quantity_is_reported(quantity: Any, message: str) -> None:
     (found,) = validate_pod(pod(container("a", None, {GPU: quantity})))
     assert (found.field, found.code, found.reason) == (
         f"spec.containers[0].resources.limits[{GPU}]",
@@ -115,10 +115,10 @@ def test_what_is_no_quantity(quantity: Any, message: str) -> None:
 
 @pytest.mark.parametrize("name", ["cpu", "memory", "kubernetes.io/foo", "foo.kubernetes.io/bar", "mykubernetes.io/x"])
 def test_native_names_may_have_fractions(name: str) -> None:
-    assert limited("1500m", name) == []
+    assert validate_limit("1500m", name) == []
 
 
-def test_a_message_says_what_would_pass() -> None:
+def test_a_message_suggests_a_valid_value() -> None:
     found = validate_pod(pod(container("a", None, {GPU: "1500m"})))
     assert found[0].message == "1500m is not a whole number; example.com/gpu is counted in whole units: use 1 or 2"
     found = validate_pod(pod(container("a", None, {GPU: "500m"})))
@@ -126,8 +126,8 @@ def test_a_message_says_what_would_pass() -> None:
 
 
 def test_causes_are_those_of_the_api_server() -> None:
-    """The value is rounded up to thousandths before it is judged, and shown so."""
-    assert causes(validate_pod(pod(container("a", None, {GPU: "1n"})))) == [
+    """Show the value rounded up to thousandths, as it is validated."""
+    assert list_causes(validate_pod(pod(container("a", None, {GPU: "1n"})))) == [
         f'spec.containers[0].resources.limits[{GPU}]: Invalid value: "1m": must be an integer',
         f'spec.containers[0].resources.requests[{GPU}]: Invalid value: "1m": must be an integer',
     ]

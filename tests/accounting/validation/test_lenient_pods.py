@@ -1,11 +1,11 @@
-"""What Kubernetes stores of a pod, and tallygate calls wrong."""
+"""Faults of pods that Kubernetes accepts and tallygate reports."""
 
 from typing import Any
 
 import pytest
 
 from tests.accounting.objects import container, pod, sidecar
-from tests.accounting.validation.said import codes
+from tests.accounting.validation.problem_views import list_codes
 from webhook.accounting.validation.pods import check_pod_strictly, validate_pod
 from webhook.objects.core import Pod
 
@@ -42,14 +42,14 @@ def both(name: str) -> list[tuple[str, str]]:
             [(f"{AT}.{where}[ephemeral-storage]", "TG068") for where in ("limits", "requests")],
             id="a fraction of a byte in another suffix",
         ),
-        pytest.param(None, {"example.com/gpu": "1500m"}, [], id="what Kubernetes refuses itself"),
+        pytest.param(None, {"example.com/gpu": "1500m"}, [], id="a fraction that Kubernetes rejects itself"),
     ],
 )
 def test_a_container(requests: Any, limits: Any, expected: list[tuple[str, str]]) -> None:
-    assert codes(check_pod_strictly(pod(container("a", requests, limits)))) == expected
+    assert list_codes(check_pod_strictly(pod(container("a", requests, limits)))) == expected
 
 
-def test_kubernetes_itself_says_nothing_of_them() -> None:
+def test_kubernetes_validation_accepts_them() -> None:
     broken = pod(container("a", {OPAQUE: "500m", LIKE: "1500m"}, {OPAQUE: "3500m"}))
     assert validate_pod(broken) == []
 
@@ -58,7 +58,7 @@ def test_init_containers_sidecars_and_overhead_too() -> None:
     half = {OPAQUE: "500m"}
     init = [container("i", None, half), sidecar("s", half)]
     fields = [
-        field for field, _ in codes(check_pod_strictly(pod(initContainers=init, overhead=half), "spec.template."))
+        field for field, _ in list_codes(check_pod_strictly(pod(initContainers=init, overhead=half), "spec.template."))
     ]
     assert fields == [
         f"spec.template.spec.initContainers[0].resources.limits[{OPAQUE}]",
@@ -69,13 +69,13 @@ def test_init_containers_sidecars_and_overhead_too() -> None:
     ]
 
 
-def test_a_template_is_not_completed_first() -> None:
-    assert codes(check_pod_strictly(pod(container("a", None, {OPAQUE: "500m"})), template=True)) == [
+def test_a_template_is_checked_without_defaults() -> None:
+    assert list_codes(check_pod_strictly(pod(container("a", None, {OPAQUE: "500m"})), template=True)) == [
         (f"{AT}.limits[{OPAQUE}]", "TG060")
     ]
 
 
-def test_what_cannot_be_read_is_left_to_validation() -> None:
+def test_an_unreadable_quantity_is_not_a_strict_problem() -> None:
     assert check_pod_strictly(pod(container("a", {OPAQUE: "two"}, {OPAQUE: 2}))) == []
 
 
@@ -83,6 +83,6 @@ def test_a_pod_without_a_spec() -> None:
     assert check_pod_strictly(Pod()) == []
 
 
-def test_the_message_says_what_would_pass() -> None:
+def test_the_message_suggests_a_valid_value() -> None:
     (found,) = check_pod_strictly(pod(container("a", None, {OPAQUE: "1500m"})), template=True)
     assert found.message.startswith(f"1500m is not a whole number; {OPAQUE} is counted in whole units: use 1 or 2")

@@ -1,11 +1,18 @@
-"""LimitRanges: types, names, bounds, and what Kubernetes stores all the same."""
+"""LimitRanges: types, names, bounds, and faults that Kubernetes accepts."""
 
 from typing import Any
 
 import pytest
 
-from tests.accounting.objects import Listed, limit_range
-from tests.accounting.validation.said import EXTENDED, FOR_CONTAINERS, STANDARD, causes, codes, said
+from tests.accounting.objects import Json, limit_range
+from tests.accounting.validation.problem_views import (
+    EXTENDED,
+    FOR_CONTAINERS,
+    STANDARD,
+    list_causes,
+    list_codes,
+    list_details,
+)
 from webhook.accounting.validation.limit_ranges import check_limit_range_strictly, validate_limit_range
 from webhook.objects.core import LimitRange
 
@@ -15,12 +22,12 @@ REQUEST = ".defaultRequest"
 RATIO = ".maxLimitRequestRatio"
 
 
-def found(item: Listed) -> list[str]:
-    return [each.removeprefix(AT) for each in causes(validate_limit_range(limit_range(item)))]
+def validate(item: Json) -> list[str]:
+    return [each.removeprefix(AT) for each in list_causes(validate_limit_range(limit_range(item)))]
 
 
-def bounds(kind: str = "Container", **lists: Any) -> Listed:
-    """An entry with one resource, cpu unless a list says another."""
+def bounds(kind: str = "Container", **lists: Any) -> Json:
+    """Return an entry with one resource, cpu unless a list has another."""
     return {"type": kind, **{key: value if isinstance(value, dict) else {"cpu": value} for key, value in lists.items()}}
 
 
@@ -33,16 +40,16 @@ def bounds(kind: str = "Container", **lists: Any) -> Listed:
         pytest.param(bounds(default={"cpu": -1}), id="a negative default"),
         pytest.param(bounds(max={GPU: 2}), id="defaults of a GPU come from its max"),
         pytest.param(bounds("Pod", max=4, min=1), id="bounds of pods"),
-        pytest.param(bounds("Pod", default={}), id="an empty list is no default"),
+        pytest.param(bounds("Pod", default={}), id="an empty list is not a default"),
         pytest.param(bounds("PersistentVolumeClaim", max={"storage": "1Gi"}), id="bounds of claims"),
         pytest.param(bounds("example.com/foo", max=4), id="a type with a domain"),
         pytest.param(bounds(min=1, max=4, maxLimitRequestRatio=4), id="a ratio that max and min allow"),
-        pytest.param(bounds(min=0, max=4, maxLimitRequestRatio=1000), id="no ratio is more than infinity"),
-        pytest.param(bounds(min=0, max=0, maxLimitRequestRatio=1000), id="nor more than no number"),
+        pytest.param(bounds(min=0, max=4, maxLimitRequestRatio=1000), id="a ratio with min zero has no bound"),
+        pytest.param(bounds(min=0, max=0, maxLimitRequestRatio=1000), id="a ratio with max and min zero has no bound"),
     ],
 )
-def test_valid(item: Listed) -> None:
-    assert found(item) == []
+def test_valid(item: Json) -> None:
+    assert validate(item) == []
 
 
 @pytest.mark.parametrize(
@@ -93,7 +100,7 @@ def test_valid(item: Listed) -> None:
             [
                 f'{RATIO}[memory]: Invalid value: "1Gi": ratio 1Gi is greater than max/min = 349525.333333',
             ],
-            id="its room is printed with six places",
+            id="its bound is printed with six decimals",
         ),
         pytest.param(
             bounds("Pod", min=0, max=-1, maxLimitRequestRatio=2),
@@ -123,17 +130,17 @@ def test_valid(item: Listed) -> None:
         ),
     ],
 )
-def test_invalid(item: Listed, expected: list[str]) -> None:
-    assert found(item) == expected
+def test_invalid(item: Json, expected: list[str]) -> None:
+    assert validate(item) == expected
 
 
-def test_a_type_stands_once() -> None:
+def test_a_type_is_unique() -> None:
     twice = limit_range(bounds(max=1), bounds("Pod", max=1), bounds(max=1))
-    assert causes(validate_limit_range(twice)) == ['spec.limits[2].type: Duplicate value: "Container"']
+    assert list_causes(validate_limit_range(twice)) == ['spec.limits[2].type: Duplicate value: "Container"']
 
 
 @pytest.mark.parametrize("kind", ["", "a/b/c", "Bad!"])
-def test_a_malformed_type_is_told_in_the_words_for_names(kind: str) -> None:
+def test_a_malformed_type_has_the_errors_of_names(kind: str) -> None:
     problems = validate_limit_range(limit_range({"type": kind}))
     assert {each.field for each in problems} == {"spec.limits[0].type"}
     assert all("must be a standard limit type" not in each.detail for each in problems)
@@ -150,32 +157,34 @@ def test_a_malformed_type_is_told_in_the_words_for_names(kind: str) -> None:
         ("example.com/foo", "gpu", [STANDARD]),
     ],
 )
-def test_names_go_by_the_type(kind: str, name: str, expected: list[str]) -> None:
+def test_valid_names_depend_on_the_type(kind: str, name: str, expected: list[str]) -> None:
     item = {"type": kind, "max": {name: 1, **({"storage": 1} if kind.startswith("Persistent") else {})}}
     problems = [each for each in validate_limit_range(limit_range(item)) if each.field == f"{AT}.max[{name}]"]
     assert [each.detail for each in problems] == expected
 
 
-def test_a_malformed_name_is_told_wherever_it_was_filled_in() -> None:
+def test_a_malformed_name_is_reported_in_every_defaulted_list() -> None:
     assert [
-        field for field, _ in said(validate_limit_range(limit_range({"type": "Container", "max": {"gpu": 1}})))
+        field for field, _ in list_details(validate_limit_range(limit_range({"type": "Container", "max": {"gpu": 1}})))
     ] == [f"{AT}.{key}[gpu]" for key in ("max", "default", "defaultRequest") for _ in range(2)]
 
 
-def test_an_unreadable_value_is_told_beside_the_rest() -> None:
+def test_an_unreadable_value_is_reported_with_the_other_problems() -> None:
     item = {"type": "Pod", "max": {"cpu": "x", "memory": 1}, "min": {"memory": 2}, "maxLimitRequestRatio": {"cpu": ""}}
-    assert codes(validate_limit_range(limit_range(item))) == [
+    assert list_codes(validate_limit_range(limit_range(item))) == [
         (f"{AT}.max[cpu]", "TG004"),
         (f"{AT}.maxLimitRequestRatio[cpu]", "TG004"),
         (f"{AT}.min[memory]", "TG044"),
     ]
 
 
-def test_what_is_too_large_is_told() -> None:
-    assert codes(validate_limit_range(limit_range(bounds("Pod", max={GPU: "10E"})))) == [(f"{AT}.max[{GPU}]", "TG007")]
+def test_a_value_beyond_int64_is_reported() -> None:
+    assert list_codes(validate_limit_range(limit_range(bounds("Pod", max={GPU: "10E"})))) == [
+        (f"{AT}.max[{GPU}]", "TG007")
+    ]
 
 
-def test_an_empty_one_is_valid() -> None:
+def test_an_empty_limit_range_is_valid() -> None:
     assert validate_limit_range(LimitRange()) == check_limit_range_strictly(LimitRange()) == []
 
 
@@ -185,7 +194,7 @@ def test_an_empty_one_is_valid() -> None:
         pytest.param(
             bounds(default={GPU: "1500m"}),
             [(f"{AT}.default[{GPU}]", "TG066"), (f"{AT}.defaultRequest[{GPU}]", "TG066")],
-            id="a fractional default, and what is filled in from it",
+            id="a fractional default, and the default request that it sets",
         ),
         pytest.param(
             bounds("Pod", max={"pod.alpha.kubernetes.io/opaque-int-resource-x": "1500m"}),
@@ -195,9 +204,9 @@ def test_an_empty_one_is_valid() -> None:
         pytest.param(bounds("Pod", min=-1), [(f"{AT}.min[cpu]", "TG067")], id="a negative bound"),
         pytest.param(bounds("Pod", min=0, max={GPU: 0}), [], id="zero"),
         pytest.param(bounds("Pod", max="500m"), [], id="half a cpu"),
-        pytest.param(bounds("Pod", maxLimitRequestRatio={GPU: "1500m"}), [], id="a ratio is no amount"),
+        pytest.param(bounds("Pod", maxLimitRequestRatio={GPU: "1500m"}), [], id="a ratio is not an amount"),
         pytest.param(bounds("Pod", max={GPU: 2}), [], id="whole GPUs"),
     ],
 )
-def test_what_kubernetes_lets_through(item: Listed, expected: list[tuple[str, str]]) -> None:
-    assert codes(check_limit_range_strictly(limit_range(item))) == expected
+def test_faults_that_kubernetes_accepts(item: Json, expected: list[tuple[str, str]]) -> None:
+    assert list_codes(check_limit_range_strictly(limit_range(item))) == expected

@@ -1,11 +1,11 @@
-"""What a node says that it has: Kubernetes' checks, and ours."""
+"""Capacity and allocatable of nodes: Kubernetes' checks, and stricter ones."""
 
 from typing import Any
 
 import pytest
 
 from tests.accounting.objects import node
-from tests.accounting.validation.said import INTEGER, NEGATIVE, causes, codes, said
+from tests.accounting.validation.problem_views import INTEGER, NEGATIVE, list_causes, list_codes, list_details
 from webhook.accounting.validation.node_and_quota import check_node_strictly, validate_node
 from webhook.objects.core import Node
 
@@ -21,33 +21,35 @@ GPU = "example.com/gpu"
             {GPU: -1},
             None,
             [(f"status.capacity.{GPU}", NEGATIVE), (f"status.allocatable.{GPU}", NEGATIVE)],
-            id="allocatable is what capacity is when it is absent",
+            id="absent allocatable defaults to capacity",
         ),
-        pytest.param({GPU: -1}, {}, [(f"status.capacity.{GPU}", NEGATIVE)], id="but not when it is empty"),
+        pytest.param(
+            {GPU: -1}, {}, [(f"status.capacity.{GPU}", NEGATIVE)], id="empty allocatable does not default to capacity"
+        ),
         pytest.param({"pods": "1500m"}, {}, [("status.capacity.pods", INTEGER)], id="pods are whole"),
         pytest.param({"": -1}, {}, [("status.capacity[]", NEGATIVE)], id="an empty name is an index"),
         pytest.param({"cpu": "1500m", "kubernetes.io/x": "500m"}, None, [], id="native names may have fractions"),
         pytest.param({"": 1, "a b c": 1, "gpu": 1, "a/b/c": 1, "Bad_Name!": "5500m"}, None, [], id="any name at all"),
         pytest.param({GPU: 1}, {GPU: 2}, [], id="allocatable above capacity"),
-        pytest.param(None, None, [], id="nothing"),
+        pytest.param(None, None, [], id="no lists"),
     ],
 )
-def test_what_the_api_server_says(capacity: Any, allocatable: Any, expected: list[tuple[str, str]]) -> None:
-    assert said(validate_node(node(capacity, allocatable))) == expected
+def test_the_errors_of_the_api_server(capacity: Any, allocatable: Any, expected: list[tuple[str, str]]) -> None:
+    assert list_details(validate_node(node(capacity, allocatable))) == expected
 
 
 def test_a_node_without_a_status_is_valid() -> None:
     assert validate_node(Node()) == check_node_strictly(Node()) == []
 
 
-def test_the_value_is_shown() -> None:
-    assert causes(validate_node(node({GPU: "3.5"}, {}))) == [
+def test_the_message_shows_the_value() -> None:
+    assert list_causes(validate_node(node({GPU: "3.5"}, {}))) == [
         f'status.capacity.{GPU}: Invalid value: "3500m": must be an integer'
     ]
 
 
-def test_an_unreadable_quantity_is_told_beside_the_rest() -> None:
-    assert codes(validate_node(node({"cpu": "4x", GPU: "0.5"}, {}))) == [
+def test_an_unreadable_quantity_is_reported_with_the_other_problems() -> None:
+    assert list_codes(validate_node(node({"cpu": "4x", GPU: "0.5"}, {}))) == [
         ("status.capacity[cpu]", "TG004"),
         (f"status.capacity.{GPU}", "TG006"),
     ]
@@ -64,18 +66,18 @@ def test_an_unreadable_quantity_is_told_beside_the_rest() -> None:
         pytest.param(
             {"cpu": "1500m", "memory": 1, "pods": 1, "ephemeral-storage": 1, "hugepages-2Mi": 0, GPU: 1},
             [],
-            id="what nodes have",
+            id="usual names of nodes",
         ),
         pytest.param({"attachable-volumes-aws-ebs": 39, "kubernetes.io/x": 1}, [], id="volumes and whole native ones"),
-        pytest.param({GPU: "1500m"}, [], id="what Kubernetes refuses itself"),
+        pytest.param({GPU: "1500m"}, [], id="a fraction that Kubernetes rejects itself"),
     ],
 )
-def test_what_it_lets_through(capacity: Any, expected: list[str]) -> None:
+def test_faults_that_kubernetes_accepts(capacity: Any, expected: list[str]) -> None:
     found = check_node_strictly(node(capacity, {}))
     assert [each.code for each in found] == expected
     assert all(each.detail == "" and each.field.startswith("status.capacity") for each in found)
 
 
-def test_it_is_told_for_allocatable_too() -> None:
+def test_a_malformed_name_is_reported_for_allocatable() -> None:
     found = check_node_strictly(node({"Bad_Name!": 5}))
     assert {each.field for each in found} == {"status.capacity.Bad_Name!", "status.allocatable.Bad_Name!"}

@@ -1,11 +1,11 @@
-"""What a pod sets for itself as a whole."""
+"""Pod-level resources."""
 
 from typing import Any
 
 import pytest
 
-from tests.accounting.objects import Listed, container, pod, sidecar
-from tests.accounting.validation.said import causes
+from tests.accounting.objects import Json, container, pod, sidecar
+from tests.accounting.validation.problem_views import list_causes
 from webhook.accounting.validation.pods import validate_pod
 
 GPU, HUGE = "example.com/gpu", "hugepages-2Mi"
@@ -14,8 +14,8 @@ NAMES = 'supported values: "cpu", "hugepages-", "memory"'
 SUM = "must be greater than or equal to aggregate container"
 
 
-def found(*containers: Listed, template: bool = False, **spec: Any) -> list[str]:
-    return causes(validate_pod(pod(*containers, **spec), template=template))
+def validate(*containers: Json, template: bool = False, **spec: Any) -> list[str]:
+    return list_causes(validate_pod(pod(*containers, **spec), template=template))
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def found(*containers: Listed, template: bool = False, **spec: Any) -> list[str]
         pytest.param([container("a", {"cpu": 1})], {}, id="empty"),
         pytest.param([container("a", {"cpu": 1})], {"requests": {"cpu": 1}, "limits": {"cpu": 1}}, id="just enough"),
         pytest.param(
-            [container("a", {GPU: 1}, {GPU: 1})], {"requests": {"cpu": 1}}, id="GPUs are the containers' matter"
+            [container("a", {GPU: 1}, {GPU: 1})], {"requests": {"cpu": 1}}, id="GPUs are not part of the pod level"
         ),
         pytest.param([container("a", None, {"cpu": 2})], {"limits": {"memory": 1}}, id="limits of different resources"),
         pytest.param(
@@ -42,8 +42,8 @@ def found(*containers: Listed, template: bool = False, **spec: Any) -> list[str]
         ),
     ],
 )
-def test_valid(containers: list[Listed], resources: Listed) -> None:
-    assert found(*containers, resources=resources) == []
+def test_valid(containers: list[Json], resources: Json) -> None:
+    assert validate(*containers, resources=resources) == []
 
 
 @pytest.mark.parametrize(
@@ -130,30 +130,30 @@ def test_valid(containers: list[Listed], resources: Listed) -> None:
         ),
     ],
 )
-def test_invalid(containers: list[Listed], resources: Listed, expected: list[str]) -> None:
-    assert found(*containers, resources=resources) == expected
+def test_invalid(containers: list[Json], resources: Json, expected: list[str]) -> None:
+    assert validate(*containers, resources=resources) == expected
 
 
 def test_init_steps_and_sidecars_are_in_the_sum() -> None:
     init = [sidecar("s", {"cpu": 2}), container("i", {"cpu": 3})]
-    (cause,) = found(container("a", {"cpu": 1}), initContainers=init, resources={"requests": {"cpu": 4}})
+    (cause,) = validate(container("a", {"cpu": 1}), initContainers=init, resources={"requests": {"cpu": 4}})
     assert cause.endswith("aggregate container requests of 5")
 
 
 @pytest.mark.parametrize("resources", [{}, {"limits": {GPU: "half"}}, {"limits": {"cpu": 1}}])
-def test_a_windows_pod_cannot_set_them_at_all(resources: Listed) -> None:
-    causes_of = [
-        each for each in found(container("a"), os={"name": "windows"}, resources=resources) if "half" not in each
+def test_a_windows_pod_cannot_set_pod_level_resources(resources: Json) -> None:
+    relevant = [
+        each for each in validate(container("a"), os={"name": "windows"}, resources=resources) if "half" not in each
     ]
-    assert causes_of == [f"{AT}: Forbidden: may not be set for a windows pod"]
+    assert relevant == [f"{AT}: Forbidden: may not be set for a windows pod"]
 
 
-def test_a_linux_pod_can() -> None:
-    assert found(container("a"), os={"name": "linux"}, resources={"limits": {"cpu": 1}}) == []
+def test_a_linux_pod_can_set_pod_level_resources() -> None:
+    assert validate(container("a"), os={"name": "linux"}, resources={"limits": {"cpu": 1}}) == []
 
 
-def test_a_template_is_not_completed_first() -> None:
-    """In a pod the pod level's request is filled in with what the containers need; a template has none."""
-    assert found(container("a", {HUGE: "2Mi", "cpu": 1}), resources={"limits": {"cpu": 1}}, template=True) == [
+def test_a_template_is_checked_without_defaults() -> None:
+    """Only in a pod the pod-level request defaults to the sum of the containers."""
+    assert validate(container("a", {HUGE: "2Mi", "cpu": 1}), resources={"limits": {"cpu": 1}}, template=True) == [
         "spec.containers[0].resources.limits: Required value: Limit must be set for non overcommitable resources"
     ]

@@ -1,9 +1,9 @@
-"""Pods and templates: where problems stand, ephemeral containers, overhead, claims, and what cannot be read."""
+"""Pods and templates: field paths, ephemeral containers, overhead, claims, and unreadable quantities."""
 
 import pytest
 
-from tests.accounting.objects import Listed, container, pod
-from tests.accounting.validation.said import INTEGER, causes, codes, said
+from tests.accounting.objects import Json, container, pod
+from tests.accounting.validation.problem_views import INTEGER, list_causes, list_codes, list_details
 from webhook.accounting.problem import Reason
 from webhook.accounting.validation.pods import validate_pod
 from webhook.objects.core import Pod
@@ -28,7 +28,7 @@ def test_every_path_begins_with_the_prefix(prefix: str) -> None:
     assert all(each.field.startswith(f"{prefix}spec.") for each in found)
 
 
-def test_problems_stand_in_the_order_of_the_object() -> None:
+def test_problems_are_in_the_order_of_the_fields() -> None:
     found = validate_pod(
         pod(HALF, HALF, initContainers=[HALF], overhead={GPU: "500m"}, resources={"limits": {GPU: 1}}), template=True
     )
@@ -47,26 +47,26 @@ def test_a_valid_pod_has_no_problems(valid: Pod) -> None:
 
 
 @pytest.mark.parametrize("resources", [{"limits": {}}, {"requests": {"cpu": 1}}, {"claims": []}])
-def test_an_ephemeral_container_cannot_set_resources(resources: Listed) -> None:
+def test_an_ephemeral_container_cannot_set_resources(resources: Json) -> None:
     found = validate_pod(pod(container("a"), ephemeralContainers=[{"name": "e", "resources": resources}]))
-    assert causes(found) == [
+    assert list_causes(found) == [
         "spec.ephemeralContainers[0].resources: Forbidden: cannot be set for an Ephemeral Container"
     ]
 
 
 @pytest.mark.parametrize("resources", [None, {}, {"limits": None}])
-def test_an_ephemeral_container_may_leave_them_empty(resources: Listed | None) -> None:
+def test_an_ephemeral_container_may_have_empty_resources(resources: Json | None) -> None:
     assert validate_pod(pod(container("a"), ephemeralContainers=[{"name": "e", "resources": resources}])) == []
 
 
-def test_what_an_ephemeral_container_sets_is_judged_all_the_same() -> None:
-    found = said(validate_pod(pod(container("a"), ephemeralContainers=[HALF])))
+def test_resources_of_an_ephemeral_container_are_validated() -> None:
+    found = list_details(validate_pod(pod(container("a"), ephemeralContainers=[HALF])))
     assert found[0] == (f"spec.ephemeralContainers[0].resources.limits[{GPU}]", INTEGER)
     assert len(found) == 2
 
 
-def test_overhead_goes_by_the_rules_of_limits() -> None:
-    assert said(validate_pod(pod(container("a"), overhead={GPU: "1500m", "hugepages-2Mi": "2Mi"}))) == [
+def test_overhead_is_validated_as_limits() -> None:
+    assert list_details(validate_pod(pod(container("a"), overhead={GPU: "1500m", "hugepages-2Mi": "2Mi"}))) == [
         (f"spec.overhead.limits[{GPU}]", INTEGER),
         ("spec.overhead", "HugePages require cpu or memory"),
     ]
@@ -82,8 +82,8 @@ LABEL = (
 )
 
 
-def claiming(references: list[Listed], claims: list[Listed] | None) -> list[tuple[str, str, str]]:
-    """Field after the container's claims, reason, and message, of a container with these references."""
+def validate_claims(references: list[Json], claims: list[Json] | None) -> list[tuple[str, str, str]]:
+    """Return field below the claims, reason, and detail of each problem of a container with these references."""
     a_container = {"name": "a", "resources": {"claims": references}}
     found = validate_pod(pod(a_container, resourceClaims=claims))
     at = "spec.containers[0].resources.claims"
@@ -99,7 +99,9 @@ def claiming(references: list[Listed], claims: list[Listed] | None) -> list[tupl
         ),
         pytest.param([{"name": "a", "request": "z" * 63}], CLAIMS, [], id="the longest request"),
         pytest.param([{"name": "x"}], None, [("[0]", "NOT_FOUND", NONE)], id="the pod has none"),
-        pytest.param([{"name": "x"}], [{"name": ""}], [("[0]", "NOT_FOUND", NONE)], id="nor one with a name"),
+        pytest.param(
+            [{"name": "x"}], [{"name": ""}], [("[0]", "NOT_FOUND", NONE)], id="the pod has no claim with a name"
+        ),
         pytest.param([{"name": "x"}], CLAIMS, [("[0]", "NOT_FOUND", LISTED)], id="the pod has others"),
         pytest.param([{"name": ""}, {}], CLAIMS, [("[0]", "REQUIRED", ""), ("[1]", "REQUIRED", "")], id="no name"),
         pytest.param([{"name": "a"}, {"name": "a"}], CLAIMS, [("[1]", "DUPLICATE", "")], id="twice"),
@@ -125,7 +127,7 @@ def claiming(references: list[Listed], claims: list[Listed] | None) -> list[tupl
             [{"name": "a", "request": "Bad_"}],
             CLAIMS,
             [("[0].request", "INVALID", LABEL)],
-            id="a request that is no label",
+            id="a request that is not a label",
         ),
         pytest.param(
             [{"name": "a", "request": "x.y"}],
@@ -142,19 +144,19 @@ def claiming(references: list[Listed], claims: list[Listed] | None) -> list[tupl
     ],
 )
 def test_references_to_claims(
-    references: list[Listed], claims: list[Listed] | None, expected: list[tuple[str, str, str]]
+    references: list[Json], claims: list[Json] | None, expected: list[tuple[str, str, str]]
 ) -> None:
-    assert claiming(references, claims) == expected
+    assert validate_claims(references, claims) == expected
 
 
 def test_a_repeated_reference_is_shown() -> None:
     found = validate_pod(
         pod({"name": "a", "resources": {"claims": [{"name": "a", "request": "x"}] * 2}}, resourceClaims=CLAIMS)
     )
-    assert causes(found) == ['spec.containers[0].resources.claims[1]: Duplicate value: "a/x"']
+    assert list_causes(found) == ['spec.containers[0].resources.claims[1]: Duplicate value: "a/x"']
 
 
-def test_every_unreadable_quantity_is_told_at_its_field() -> None:
+def test_every_unreadable_quantity_is_reported_at_its_field() -> None:
     broken = pod(
         container("a", {"cpu": "1x"}, {"memory": "1GB"}),
         initContainers=[container("i", {"cpu": "two"})],
@@ -162,7 +164,7 @@ def test_every_unreadable_quantity_is_told_at_its_field() -> None:
         resources={"limits": {"cpu": ""}},
         overhead={"cpu": "four"},
     )
-    assert [field for field, code in codes(validate_pod(broken)) if code == "TG004"] == [
+    assert [field for field, code in list_codes(validate_pod(broken)) if code == "TG004"] == [
         "spec.containers[0].resources.limits[memory]",
         "spec.containers[0].resources.requests[cpu]",
         "spec.initContainers[0].resources.requests[cpu]",
@@ -172,8 +174,8 @@ def test_every_unreadable_quantity_is_told_at_its_field() -> None:
     ]
 
 
-def test_the_rest_is_judged_as_well() -> None:
-    found = codes(validate_pod(pod(container("a", {GPU: "1500m"}, {GPU: 1, "cpu": "x"}), HALF)))
+def test_other_fields_are_validated_beside_an_unreadable_quantity() -> None:
+    found = list_codes(validate_pod(pod(container("a", {GPU: "1500m"}, {GPU: 1, "cpu": "x"}), HALF)))
     assert [code for _, code in found] == ["TG004", "TG006", "TG010", "TG006", "TG006"]
 
 
@@ -184,7 +186,7 @@ def test_the_rest_is_judged_as_well() -> None:
         pytest.param({"hugepages-2Mi": "2Mi", "cpu": "x"}, {"hugepages-2Mi": "2Mi"}, id="cpu is there, if unreadable"),
     ],
 )
-def test_what_is_unreadable_makes_nothing_else_wrong(requests: Listed, limits: Listed) -> None:
+def test_an_unreadable_quantity_causes_no_other_problem(requests: Json, limits: Json) -> None:
     assert [each.code for each in validate_pod(pod(container("a", requests, limits)))] == ["TG004"]
 
 
@@ -195,12 +197,12 @@ def test_a_long_token_is_cut() -> None:
     assert found.reason is Reason.INVALID
 
 
-def test_a_number_out_of_all_bounds_is_too_large() -> None:
+def test_a_number_out_of_bounds_is_too_large() -> None:
     (found,) = validate_pod(pod(container("a", {"cpu": "1e999999999"})))
     assert (found.code, found.detail) == ("TG007", "")
 
 
-def test_many_references_to_claims_are_judged_one_by_one() -> None:
-    """Each is looked at once, and not beside every other."""
+def test_many_references_to_claims_are_validated_in_linear_time() -> None:
+    """Visit each reference once, without a comparison of all pairs."""
     references = [{"name": "a", "request": f"r{index}"} for index in range(20_000)] + [{"name": "a"}] * 2
-    assert len(claiming(references, CLAIMS)) == 20_001
+    assert len(validate_claims(references, CLAIMS)) == 20_001

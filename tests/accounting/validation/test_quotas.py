@@ -1,21 +1,21 @@
-"""ResourceQuotas: keys and values, scopes, and what Kubernetes stores all the same."""
+"""ResourceQuotas: keys and values, scopes, and faults that Kubernetes accepts."""
 
 from typing import Any
 
 import msgspec
 import pytest
 
-from tests.accounting.objects import Listed, quota
-from tests.accounting.validation.said import (
+from tests.accounting.objects import Json, quota
+from tests.accounting.validation.problem_views import (
     DOMAIN,
     FOR_QUOTA,
     INTEGER,
     NAME,
     NEGATIVE,
     STANDARD,
-    causes,
-    codes,
-    details,
+    list_causes,
+    list_codes,
+    list_detail_texts,
 )
 from webhook.accounting.validation.node_and_quota import MAX_SCOPE_PROBLEMS, check_quota_strictly, validate_quota
 from webhook.objects.core import ResourceQuota
@@ -41,7 +41,7 @@ EMPTY = "name part must be non-empty"
         ("requests.cpu", "1500m"),
     ],
 )
-def test_keys_that_are_stored(key: str, value: Any) -> None:
+def test_valid_keys(key: str, value: Any) -> None:
     assert validate_quota(quota({key: value})) == []
 
 
@@ -69,13 +69,13 @@ def test_keys_that_are_stored(key: str, value: Any) -> None:
         ("gpu", "-0.5", [STANDARD, FOR_QUOTA, NEGATIVE]),
     ],
 )
-def test_keys_that_are_not(key: str, value: Any, expected: list[str]) -> None:
+def test_invalid_keys(key: str, value: Any, expected: list[str]) -> None:
     found = validate_quota(quota({key: value}))
-    assert details(found) == expected
+    assert list_detail_texts(found) == expected
     assert {each.field for each in found} == {f"spec.hard[{key}]"}
 
 
-def test_the_status_is_judged_too() -> None:
+def test_the_status_is_validated() -> None:
     lists = {"hard": {"gpu": 1}, "used": {"pods": "1500m"}}
     found = validate_quota(msgspec.json.decode(msgspec.json.encode({"status": lists}), type=ResourceQuota))
     assert [each.field for each in found] == ["status.hard[gpu]", "status.hard[gpu]", "status.used[pods]"]
@@ -86,8 +86,8 @@ def test_an_empty_quota_is_valid() -> None:
     assert validate_quota(quota()) == check_quota_strictly(quota()) == []
 
 
-def test_an_unreadable_value_is_told_beside_the_rest() -> None:
-    assert codes(validate_quota(quota({"cpu": "4x", "gpu": 1}))) == [
+def test_an_unreadable_value_is_reported_with_the_other_problems() -> None:
+    assert list_codes(validate_quota(quota({"cpu": "4x", "gpu": 1}))) == [
         ("spec.hard[cpu]", "TG004"),
         ("spec.hard[gpu]", "TG002"),
         ("spec.hard[gpu]", "TG002"),
@@ -103,7 +103,7 @@ UNSUITABLE = "unsupported scope applied to resource"
     [
         pytest.param(None, {"services": 1}, [], id="no scopes"),
         pytest.param([], {"services": 1}, [], id="an empty list"),
-        pytest.param(["BestEffort"], {f"requests.{GPU}": 1}, [], id="keys with a domain are not looked at"),
+        pytest.param(["BestEffort"], {f"requests.{GPU}": 1}, [], id="keys with a domain suit every scope"),
         pytest.param(["BestEffort"], {"pods": 1}, [], id="pods suit BestEffort"),
         pytest.param(
             ["Terminating", "PriorityClass"], {"requests.cpu": 1, "limits.memory": 1, "pods": 1}, [], id="compute"
@@ -140,8 +140,8 @@ UNSUITABLE = "unsupported scope applied to resource"
         ),
     ],
 )
-def test_scopes(scopes: list[str] | None, hard: Listed, expected: list[str]) -> None:
-    assert causes(validate_quota(quota(hard, scopes=scopes))) == [SCOPES + each for each in expected]
+def test_scopes(scopes: list[str] | None, hard: Json, expected: list[str]) -> None:
+    assert list_causes(validate_quota(quota(hard, scopes=scopes))) == [SCOPES + each for each in expected]
 
 
 TWO = '["a","b"]'
@@ -163,7 +163,7 @@ EXISTS = (
         pytest.param(
             {"scopeName": "PriorityClass", "operator": "In"},
             [f".values: Required value: must be at least one value when {IS} 'In' or 'NotIn' {FOR_SELECTOR}"],
-            id="in nothing",
+            id="in without values",
         ),
         pytest.param(
             {"scopeName": "PriorityClass", "operator": "Exists", "values": ["a", "b"]},
@@ -183,32 +183,32 @@ EXISTS = (
         pytest.param({"operator": "Exists"}, ['.scopeName: Invalid value: "": unsupported scope'], id="no scope"),
     ],
 )
-def test_a_scope_selector(expression: Listed, expected: list[str]) -> None:
+def test_a_scope_selector(expression: Json, expected: list[str]) -> None:
     found = validate_quota(quota({"pods": 1}, scopeSelector={"matchExpressions": [expression]}))
-    assert causes(found) == [AT + each for each in expected]
+    assert list_causes(found) == [AT + each for each in expected]
 
 
-def test_a_selector_that_does_not_suit_is_shown_in_kubernetes_internal_form() -> None:
+def test_an_unsuitable_selector_has_kubernetes_internal_form() -> None:
     expression = {"scopeName": "BestEffort", "operator": "Exists"}
     shown = '{"MatchExpressions":[{"ScopeName":"BestEffort","Operator":"Exists","Values":null}]}'
-    assert causes(validate_quota(quota({"cpu": 1}, scopeSelector={"matchExpressions": [expression]}))) == [
+    assert list_causes(validate_quota(quota({"cpu": 1}, scopeSelector={"matchExpressions": [expression]}))) == [
         f"{AT}: Invalid value: {shown}: {UNSUITABLE}"
     ]
 
 
 def test_opposites_in_a_selector() -> None:
     expressions = [{"scopeName": name, "operator": "Exists"} for name in ("Terminating", "NotTerminating")]
-    assert causes(validate_quota(quota({"pods": 1}, scopeSelector={"matchExpressions": expressions}))) == [
+    assert list_causes(validate_quota(quota({"pods": 1}, scopeSelector={"matchExpressions": expressions}))) == [
         f"{AT}: Invalid value: null: conflicting scopes"
     ]
 
 
 @pytest.mark.parametrize("selector", [{}, {"matchExpressions": None}, {"matchExpressions": []}])
-def test_an_empty_selector_is_valid(selector: Listed) -> None:
+def test_an_empty_selector_is_valid(selector: Json) -> None:
     assert validate_quota(quota({"services": 1}, scopeSelector=selector)) == []
 
 
-def test_messages_say_what_would_pass() -> None:
+def test_messages_suggest_valid_values() -> None:
     unknown, unsuitable = validate_quota(quota({"requests.cpu": 1}, scopes=["Foo", "BestEffort"]))
     assert "use one of Terminating, NotTerminating" in unknown.message
     assert "it goes with pods" in unsuitable.message
@@ -234,7 +234,7 @@ def test_messages_say_what_would_pass() -> None:
         ("services", 4, []),
     ],
 )
-def test_what_kubernetes_lets_through(key: str, value: Any, expected: list[str]) -> None:
+def test_faults_that_kubernetes_accepts(key: str, value: Any, expected: list[str]) -> None:
     assert [each.code for each in check_quota_strictly(quota({key: value}))] == expected
 
 
@@ -246,12 +246,12 @@ def test_what_kubernetes_lets_through(key: str, value: Any, expected: list[str])
         ("requests.foo.kubernetes.io/x", "use a cap"),
     ],
 )
-def test_a_key_that_never_counts_has_a_better_one(key: str, advice: str) -> None:
+def test_the_message_of_a_key_that_never_counts_suggests_another(key: str, advice: str) -> None:
     (found,) = check_quota_strictly(quota({key: 4}))
     assert found.message.endswith(advice)
 
 
-def test_scopes_times_keys_are_bounded() -> None:
+def test_the_number_of_scope_problems_is_bounded() -> None:
     hard = {f"hugepages-{size}Mi": 1 for size in range(1, 400)}
     assert len(validate_quota(quota(hard, scopes=["BestEffort"] * 400))) == MAX_SCOPE_PROBLEMS
     expressions = [{"scopeName": "BestEffort", "operator": "Exists"}] * 400

@@ -1,11 +1,11 @@
-"""Requests beside limits: the whole table, at the API server's own paths."""
+"""Requests compared with limits, at the API server's field paths."""
 
 from typing import Any
 
 import pytest
 
 from tests.accounting.objects import container, pod
-from tests.accounting.validation.said import INTEGER, causes, said
+from tests.accounting.validation.problem_views import INTEGER, list_causes, list_details
 from webhook.accounting.problem import Reason
 from webhook.accounting.quantity import Quantity
 from webhook.accounting.validation.containers import is_whole_pages
@@ -15,12 +15,12 @@ GPU, OTHER, HUGE = "example.com/gpu", "other.io/x", "hugepages-2Mi"
 MISSING = "Limit must be set for non overcommitable resources"
 ALONE = "HugePages require cpu or memory"
 AT = "spec.containers[0].resources"
-Listed = dict[str, Any]
+Json = dict[str, Any]
 
 
-def found(requests: Listed | None, limits: Listed | None, *, template: bool = False) -> list[tuple[str, str]]:
-    """Field after the container's resources, and detail."""
-    problems = said(validate_pod(pod(container("a", requests, limits)), template=template))
+def validate(requests: Json | None, limits: Json | None, *, template: bool = False) -> list[tuple[str, str]]:
+    """Return field below the container's resources, and detail of each problem."""
+    problems = list_details(validate_pod(pod(container("a", requests, limits)), template=template))
     return [(field.removeprefix(AT), detail) for field, detail in problems]
 
 
@@ -43,8 +43,8 @@ def found(requests: Listed | None, limits: Listed | None, *, template: bool = Fa
         pytest.param({HUGE: "4Mi"}, {HUGE: "4Mi", "memory": 1}, id="memory on one side is enough"),
     ],
 )
-def test_valid_pairs(requests: Listed | None, limits: Listed | None) -> None:
-    assert found(requests, limits) == []
+def test_valid_pairs(requests: Json | None, limits: Json | None) -> None:
+    assert validate(requests, limits) == []
 
 
 @pytest.mark.parametrize(
@@ -95,35 +95,35 @@ def test_valid_pairs(requests: Listed | None, limits: Listed | None) -> None:
                 (f".{where}[hugepages-foo]", "4Mi is not positive integer multiple of hugepages-foo")
                 for where in ("limits", "requests")
             ],
-            id="a page size that is none",
+            id="an invalid page size",
         ),
     ],
 )
-def test_invalid_pairs(requests: Listed | None, limits: Listed | None, expected: list[tuple[str, str]]) -> None:
-    assert found(requests, limits) == expected
+def test_invalid_pairs(requests: Json | None, limits: Json | None, expected: list[tuple[str, str]]) -> None:
+    assert validate(requests, limits) == expected
 
 
-def test_the_same_stands_for_init_containers() -> None:
+def test_init_containers_are_validated_as_containers() -> None:
     problems = validate_pod(pod(container("a"), initContainers=[container("i", None, {GPU: "1500m"})]))
     assert [each.field for each in problems] == [
         f"spec.initContainers[0].resources.{where}[{GPU}]" for where in ("limits", "requests")
     ]
 
 
-def test_a_template_is_not_completed_first() -> None:
-    assert found(None, {GPU: "1500m"}, template=True) == [(f".limits[{GPU}]", INTEGER)]
+def test_a_template_is_checked_without_defaults() -> None:
+    assert validate(None, {GPU: "1500m"}, template=True) == [(f".limits[{GPU}]", INTEGER)]
 
 
-def test_reasons_and_values_are_the_api_servers() -> None:
+def test_reasons_and_values_equal_the_api_servers() -> None:
     problems = validate_pod(pod(container("a", {GPU: 1, OTHER: 1}, {GPU: 2})))
-    assert causes(problems) == [
+    assert list_causes(problems) == [
         f'{AT}.requests: Invalid value: "1": must be equal to {GPU} limit of 2',
         f"{AT}.limits: Required value: {MISSING}",
     ]
     assert [each.reason for each in problems] == [Reason.INVALID, Reason.REQUIRED]
 
 
-def test_messages_say_what_would_pass() -> None:
+def test_messages_suggest_valid_values() -> None:
     missing, differs = validate_pod(pod(container("a", {OTHER: 4, GPU: 1}, {GPU: 2})))
     assert missing.message.endswith("set the limit to 4")
     assert differs.message.endswith("set both to the same")
@@ -158,6 +158,6 @@ def test_whole_pages(name: str, quantity: str, *, whole: bool) -> None:
         ("hugepages-foo", "1Mi", "'foo' is no page size; write one as in hugepages-2Mi"),
     ],
 )
-def test_what_would_be_whole_pages(name: str, quantity: str, advice: str) -> None:
+def test_the_message_suggests_whole_pages(name: str, quantity: str, advice: str) -> None:
     problems = validate_pod(pod(container("a", {"cpu": 1}, {name: quantity})))
     assert advice in [each.message for each in problems]

@@ -1,4 +1,4 @@
-"""`tallygate audit`."""
+"""Tests of `tallygate audit`."""
 
 from pathlib import Path
 

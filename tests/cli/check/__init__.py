@@ -1,1 +1,1 @@
-"""Tests of what check asks and how it puts the answers together."""
+"""Tests of the validations of `tallygate check`, and of their combined findings."""

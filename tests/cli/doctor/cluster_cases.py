@@ -1,12 +1,28 @@
-"""What may be wrong around the gate: its rights, others' quotas, and names of long ago."""
+"""Cases around the gate: its permissions, the quotas of namespaces, and opaque resource names."""
 
-from tests.cli.doctor.changes import FAIL, UNKNOWN, UNSEEN, WARN, Cases, capped, quota, without
+from tests.cli.doctor.fact_changes import (
+    FAIL,
+    UNAVAILABLE,
+    UNKNOWN,
+    WARN,
+    Cases,
+    create_cap_limits,
+    exclude_permissions,
+    quota,
+)
 from webhook.cli.doctor.facts import OpaqueNameUser
 
 CASES: Cases = {
-    "a right is missing": ({"permissions": without("delete leases.coordination.k8s.io")}, {"permissions": FAIL}),
-    "a right is missing that may not be needed": (
-        {"permissions": without("delete leases.coordination.k8s.io"), "deployment": UNSEEN, "replicas": UNSEEN},
+    "a permission is missing": (
+        {"permissions": exclude_permissions("delete leases.coordination.k8s.io")},
+        {"permissions": FAIL},
+    ),
+    "a permission is missing that may not be needed": (
+        {
+            "permissions": exclude_permissions("delete leases.coordination.k8s.io"),
+            "deployment": UNAVAILABLE,
+            "replicas": UNAVAILABLE,
+        },
         {
             "permissions": WARN,
             "failure-policy": UNKNOWN,
@@ -16,21 +32,24 @@ CASES: Cases = {
             "ledgers": UNKNOWN,
         },
     ),
-    "rights cannot be asked": ({"permissions": UNSEEN}, {"permissions": UNKNOWN}),
+    "permissions cannot be read": ({"permissions": UNAVAILABLE}, {"permissions": UNKNOWN}),
     "a quota below a cap": (
-        {"quotas": (quota({"requests.nvidia.com/gpu": "2"}),), "cap_limits": capped()},
+        {"quotas": (quota({"requests.nvidia.com/gpu": "2"}),), "cap_limits": create_cap_limits()},
         {"quotas": WARN},
     ),
-    "a quota above a cap": ({"quotas": (quota({"limits.cpu": "3"}),), "cap_limits": capped()}, {"quotas": WARN}),
-    "quotas cannot be listed": ({"quotas": UNSEEN}, {"quotas": UNKNOWN}),
-    "caps are not known": ({"cap_limits": UNSEEN}, {"quotas": UNKNOWN}),
+    "a quota above a cap": (
+        {"quotas": (quota({"limits.cpu": "3"}),), "cap_limits": create_cap_limits()},
+        {"quotas": WARN},
+    ),
+    "quotas cannot be listed": ({"quotas": UNAVAILABLE}, {"quotas": UNKNOWN}),
+    "caps are unknown": ({"cap_limits": UNAVAILABLE}, {"quotas": UNKNOWN}),
     "a node advertises an opaque name": (
         {"opaque_name_users": (OpaqueNameUser("Node", "", "n1", "pod.alpha.kubernetes.io/opaque-int-resource-x"),)},
         {"opaque-names": WARN},
     ),
-    "a pod asks for an opaque name": (
+    "a pod requests an opaque name": (
         {"opaque_name_users": (OpaqueNameUser("Pod", "team-a", "p", "pod.alpha.kubernetes.io/opaque-int-resource-x"),)},
         {"opaque-names": WARN},
     ),
-    "nodes and pods cannot be listed": ({"opaque_name_users": UNSEEN}, {"opaque-names": UNKNOWN}),
+    "nodes and pods cannot be listed": ({"opaque_name_users": UNAVAILABLE}, {"opaque-names": UNKNOWN}),
 }

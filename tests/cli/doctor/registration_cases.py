@@ -1,12 +1,23 @@
-"""What may be wrong with the registration, and with the way to the gate."""
+"""Cases of invalid webhook configurations, and of a gate that the API server cannot call."""
 
 import msgspec
 
-from tests.cli.doctor.changes import CHANGES, FAIL, MUTATE, UNKNOWN, UNSEEN, VALIDATE, WARN, Cases, changed, later
-from tests.cli.doctor.world import registered, webhook
+from tests.cli.doctor.fact_changes import (
+    CHANGES,
+    FAIL,
+    MUTATE,
+    UNAVAILABLE,
+    UNKNOWN,
+    VALIDATE,
+    WARN,
+    Cases,
+    change_webhook,
+    create_other_configuration,
+)
+from tests.cli.doctor.healthy_gate import create_registration, webhook
 from webhook.cli.doctor.facts import DryRun
 
-_OF_THE_REGISTRATION = (
+_REGISTRATION_CHECKS = (
     "rules",
     "conditions",
     "timeouts",
@@ -24,55 +35,59 @@ CASES: Cases = {
         {"validating": None},
         {"registered": FAIL, "excluded-namespaces": UNKNOWN},
     ),
-    "it was taken out of the way": (
+    "both configurations are missing": (
         {"mutating": None, "validating": None},
-        {"registered": FAIL} | dict.fromkeys(_OF_THE_REGISTRATION, UNKNOWN),
+        {"registered": FAIL} | dict.fromkeys(_REGISTRATION_CHECKS, UNKNOWN),
     ),
     "the mutating configuration is missing": ({"mutating": None}, {"registered": FAIL, "reinvocation": UNKNOWN}),
-    "a configuration speaks of no pods": (
-        changed("validate", VALIDATE, rules=[]),
+    "a configuration has no rule for pods": (
+        change_webhook("validate", VALIDATE, rules=[]),
         {"registered": FAIL, "rules": FAIL, "excluded-namespaces": WARN},
     ),
     "resize is not sent": (
-        changed(
+        change_webhook(
             "validate",
             CHANGES,
             rules=[
                 rule | {"resources": [each for each in rule["resources"] if each != "pods/resize"]}
-                for rule in webhook({"webhooks": msgspec.to_builtins(registered()["validating"].webhooks)}, CHANGES)[
-                    "rules"
-                ]
+                for rule in webhook(
+                    {"webhooks": msgspec.to_builtins(create_registration()["validating"].webhooks)}, CHANGES
+                )["rules"]
             ],
         ),
         {"rules": FAIL},
     ),
-    "it was registered by a version that knew no webhook for updates": (
-        registered(lambda _, validating: validating["webhooks"].remove(webhook(validating, CHANGES))),
+    "an older version without a webhook for updates created it": (
+        create_registration(lambda _, validating: validating["webhooks"].remove(webhook(validating, CHANGES))),
         {"rules": FAIL, "excluded-namespaces": WARN},
     ),
-    "labels of an object decide": (
-        changed("mutate", MUTATE, objectSelector={"matchLabels": {"judge": "me"}}),
+    "an object selector decides": (
+        change_webhook("mutate", MUTATE, objectSelector={"matchLabels": {"judge": "me"}}),
         {"conditions": FAIL},
     ),
-    "an exact version only": (changed("validate", VALIDATE, matchPolicy="Exact"), {"conditions": WARN}),
-    "a strange condition": (
-        changed("validate", VALIDATE, matchConditions=[{"name": "mine", "expression": "false"}]),
+    "an exact version only": (
+        change_webhook("validate", VALIDATE, matchPolicy="Exact"),
         {"conditions": WARN},
     ),
-    "a timeout of a second": (changed("validate", VALIDATE, timeoutSeconds=1), {"timeouts": WARN}),
-    "a timeout of half a minute": (changed("mutate", MUTATE, timeoutSeconds=30), {"timeouts": WARN}),
-    "somebody mutates after us and we never look again": (
-        changed("mutate", MUTATE, reinvocationPolicy="Never") | {"other_configurations": (later("zz"),)},
+    "an unknown match condition": (
+        change_webhook("validate", VALIDATE, matchConditions=[{"name": "mine", "expression": "false"}]),
+        {"conditions": WARN},
+    ),
+    "a timeout of a second": (change_webhook("validate", VALIDATE, timeoutSeconds=1), {"timeouts": WARN}),
+    "a timeout of half a minute": (change_webhook("mutate", MUTATE, timeoutSeconds=30), {"timeouts": WARN}),
+    "another webhook mutates later and reinvocation is off": (
+        change_webhook("mutate", MUTATE, reinvocationPolicy="Never")
+        | {"other_configurations": (create_other_configuration("zz"),)},
         {"reinvocation": WARN},
     ),
-    "other configurations cannot be read": ({"other_configurations": UNSEEN}, {"reinvocation": UNKNOWN}),
+    "other configurations cannot be read": ({"other_configurations": UNAVAILABLE}, {"reinvocation": UNKNOWN}),
     "the API server cannot call": (
         {"dry_runs": (DryRun("p", "default", 500, f'failed calling webhook "{VALIDATE}": no endpoints'),)},
         {"reachable": FAIL},
     ),
-    "somebody else refuses": (
+    "another webhook rejects": (
         {"dry_runs": (DryRun("p", "default", 403, 'admission webhook "other.example.com" denied the request'),)},
         {"reachable": UNKNOWN},
     ),
-    "we may not create pods": ({"dry_runs": UNSEEN}, {"reachable": UNKNOWN}),
+    "the user may not create pods": ({"dry_runs": UNAVAILABLE}, {"reachable": UNKNOWN}),
 }

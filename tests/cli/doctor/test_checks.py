@@ -1,4 +1,4 @@
-"""Every check by itself: one thing is different, and exactly that is found; what is well stays PASS."""
+"""Every check by itself: a case changes one fact, and only the affected checks report it."""
 
 from typing import Any
 
@@ -8,12 +8,20 @@ from tests.cli.doctor import (
     certificate_cases,
     cluster_cases,
     ledger_cases,
-    locking_cases,
+    lockout_cases,
     registration_cases,
     replica_cases,
 )
-from tests.cli.doctor.changes import FAIL, WARN, Cases, capped, later, quota, without
-from tests.cli.doctor.world import ARGUMENTS, deployment, said, well, wrong
+from tests.cli.doctor.fact_changes import (
+    FAIL,
+    WARN,
+    Cases,
+    create_cap_limits,
+    create_other_configuration,
+    exclude_permissions,
+    quota,
+)
+from tests.cli.doctor.healthy_gate import ARGUMENTS, create_facts, deployment, find_failures, run_check
 from webhook.cli.doctor.api_types import LabelledNamespace
 from webhook.cli.doctor.check_result import CheckStatus
 from webhook.cli.doctor.command import CHECKS
@@ -21,28 +29,30 @@ from webhook.cli.doctor.command import CHECKS
 TABLES: tuple[Cases, ...] = (
     registration_cases.CASES,
     certificate_cases.CASES,
-    locking_cases.CASES,
+    lockout_cases.CASES,
     replica_cases.CASES,
     ledger_cases.CASES,
     cluster_cases.CASES,
 )
-CASES = [pytest.param(*case, id=name) for table in TABLES for name, case in table.items()]
+CASES = [pytest.param(*case, id=name) for create_table in TABLES for name, case in create_table.items()]
 
 
-def test_of_a_gate_that_is_well_nothing_is_wrong() -> None:
-    assert wrong(well()) == {}
+def test_every_check_passes_for_a_healthy_gate() -> None:
+    assert find_failures(create_facts()) == {}
 
 
 @pytest.mark.parametrize(("changes", "expected"), CASES)
-def test_what_is_different_is_found_and_nothing_else(changes: dict[str, Any], expected: dict[str, CheckStatus]) -> None:
-    assert wrong(well(**changes)) == expected
+def test_only_the_affected_checks_report_a_changed_fact(
+    changes: dict[str, Any], expected: dict[str, CheckStatus]
+) -> None:
+    assert find_failures(create_facts(**changes)) == expected
 
 
-def test_every_check_can_be_worse_than_pass_for_a_reason_that_is_not_blindness() -> None:
+def test_every_check_has_a_case_that_fails_or_warns() -> None:
     found = {
         name
-        for table in TABLES
-        for _, levels in table.values()
+        for create_table in TABLES
+        for _, levels in create_table.values()
         for name, level in levels.items()
         if level in {FAIL, WARN}
     }
@@ -50,9 +60,9 @@ def test_every_check_can_be_worse_than_pass_for_a_reason_that_is_not_blindness()
 
 
 @pytest.mark.parametrize(("changes", "expected"), CASES)
-def test_what_is_wrong_says_why_in_one_line(changes: dict[str, Any], expected: dict[str, CheckStatus]) -> None:
+def test_every_failure_has_a_reason_of_one_line(changes: dict[str, Any], expected: dict[str, CheckStatus]) -> None:
     for name in expected:
-        found = said(name, well(**changes))
+        found = run_check(name, create_facts(**changes))
         assert found.reason
         assert "\n" not in found.reason
         assert all(command.startswith(("kubectl ", "tallygate ", "timedatectl ")) for command in found.fix_commands)
@@ -61,17 +71,20 @@ def test_what_is_wrong_says_why_in_one_line(changes: dict[str, Any], expected: d
 @pytest.mark.parametrize(
     "changes",
     [
-        {"quotas": (quota({"requests.nvidia.com/gpu": "4"}),), "cap_limits": capped()},
-        {"quotas": (quota({"requests.nvidia.com/gpu": "2"}, scopes=["BestEffort"]),), "cap_limits": capped()},
-        {"quotas": (quota({"requests.nvidia.com/gpu": "9"}),), "cap_limits": capped(whole=False)},
-        {"quotas": (quota({"limits.cpu": "2000m", "pods": "5"}),), "cap_limits": capped()},
-        {"other_configurations": (later("aa"), later("zz"))},
+        {"quotas": (quota({"requests.nvidia.com/gpu": "4"}),), "cap_limits": create_cap_limits()},
+        {
+            "quotas": (quota({"requests.nvidia.com/gpu": "2"}, scopes=["BestEffort"]),),
+            "cap_limits": create_cap_limits(),
+        },
+        {"quotas": (quota({"requests.nvidia.com/gpu": "9"}),), "cap_limits": create_cap_limits(whole=False)},
+        {"quotas": (quota({"limits.cpu": "2000m", "pods": "5"}),), "cap_limits": create_cap_limits()},
+        {"other_configurations": (create_other_configuration("aa"), create_other_configuration("zz"))},
         {"namespaces": (LabelledNamespace("default", {}), LabelledNamespace("kube-system", {}))},
         {
-            "permissions": without("create secrets", "list cronjobs.batch"),
+            "permissions": exclude_permissions("create secrets", "list cronjobs.batch"),
             "deployment": deployment(arguments=ARGUMENTS),
         },
     ],
 )
-def test_what_is_no_fault_passes(changes: dict[str, Any]) -> None:
-    assert wrong(well(**changes)) == {}
+def test_valid_variants_pass(changes: dict[str, Any]) -> None:
+    assert find_failures(create_facts(**changes)) == {}

@@ -1,30 +1,30 @@
-"""Replicas that tell anything at all: every check comes to something, on one line."""
+"""Replicas with arbitrary metrics and readiness: every check has a result of one line."""
 
 import pytest
 
-from tests.cli.doctor.changes import FAIL
-from tests.cli.doctor.world import READY, Object, metrics, replica, said, well, wrong
+from tests.cli.doctor.fact_changes import FAIL
+from tests.cli.doctor.healthy_gate import READY, Object, create_facts, find_failures, metrics, replica, run_check
 from webhook.cli.doctor.command import run_checks
 
 
-@pytest.mark.parametrize("odd", [float("nan"), float("inf"), float("-inf"), 1e300, -1.0])
-def test_what_a_replica_tells_may_be_anything(odd: float) -> None:
-    told = {
-        name.removeprefix("tallygate_"): [({"cap": "a\nb", "state": "exceeded", "result": "failed"}, odd)]
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), 1e300, -1.0])
+def test_metrics_of_a_replica_may_have_any_value(value: float) -> None:
+    samples = {
+        name.removeprefix("tallygate_"): [({"cap": "a\nb", "state": "exceeded", "result": "failed"}, value)]
         for name in metrics().samples
     }
-    for found in run_checks(well(replicas=(replica(told=metrics(**told)),))):
+    for found in run_checks(create_facts(replicas=(replica(samples=metrics(**samples)),))):
         assert "\n" not in found.result.reason
 
 
-def test_the_readiness_of_a_replica_may_be_anything() -> None:
-    odds: tuple[Object, ...] = (
+def test_the_readiness_of_a_replica_may_have_any_shape() -> None:
+    invalid_documents: tuple[Object, ...] = (
         {},
         {"checks": {"policies": 3, "watches": {"pods": "x"}}},
         READY | {"status": 5},
         {"checks": []},
     )
-    for odd in odds:
-        facts = well(replicas=(replica(readiness=odd),))
-        assert said("replicas", facts).status is FAIL
-        wrong(facts)
+    for value in invalid_documents:
+        facts = create_facts(replicas=(replica(readiness=value),))
+        assert run_check("replicas", facts).status is FAIL
+        find_failures(facts)

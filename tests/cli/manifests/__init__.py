@@ -1,1 +1,1 @@
-"""Tests of reading manifests."""
+"""Tests of the reading of manifests."""

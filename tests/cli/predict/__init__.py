@@ -1,4 +1,4 @@
-"""`tallygate predict` and `tallygate headroom`. Cases are folders, read by `tests.cli.usage.case`."""
+"""Tests of `tallygate predict` and `tallygate headroom`, with cases for `tests.cli.usage.command_case`."""
 
 from pathlib import Path
 

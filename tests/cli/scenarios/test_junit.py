@@ -1,4 +1,4 @@
-"""`-o junit` is XML, whatever names and messages hold."""
+"""The output of `-o junit` is XML for all names and messages."""
 
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.effort import examples
 from webhook.cli.app import root
 
-STORY = """\
+SCENARIO = """\
 name: %s
 steps:
   - create: {pod: a}
@@ -20,10 +20,10 @@ steps:
 
 @settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=20, alphabet=st.characters(codec="utf-8")))
-def test_any_name_stands_in_it(tmp_path: Path, name: str) -> None:
-    """As it is, but for characters that XML cannot hold."""
+def test_every_name_is_valid_in_xml(tmp_path: Path, name: str) -> None:
+    """Keep the name, except for characters that XML does not allow."""
     escaped = "".join(f"\\U{ord(each):08x}" for each in name)
-    (tmp_path / "a.yaml").write_text(STORY % f'"{escaped}"')
+    (tmp_path / "a.yaml").write_text(SCENARIO % f'"{escaped}"')
     result = CliRunner().invoke(root, ["test", "-o", "junit", str(tmp_path)])
     assert result.exit_code == 1, result.output
     suites = ET.fromstring(result.stdout.encode())  # noqa: S314 -- what our own command has written

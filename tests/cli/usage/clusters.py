@@ -1,4 +1,4 @@
-"""Small clusters as lists of objects, and the snapshot of one."""
+"""Objects of small clusters, and their snapshots."""
 
 import json
 from collections.abc import Sequence
@@ -14,19 +14,19 @@ Object = dict[str, Any]
 
 
 def namespace(name: str, **labels: str) -> Object:
-    """A namespace, as it is stored."""
+    """Return a namespace as the API server stores it."""
     metadata = {"name": name, "uid": f"ns-{name}", "resourceVersion": "3", "labels": labels}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
 
-def pod(name: str, asks: dict[str, str], where: str = "team-a", **more: Any) -> Object:
-    """A pod that asks for something, as it is stored; `meta` and `status` are added to its own."""
-    metadata = {"name": name, "namespace": where, "uid": f"uid-{where}-{name}", "resourceVersion": "50"}
+def pod(name: str, requests: dict[str, str], pod_namespace: str = "team-a", **more: Any) -> Object:
+    """Return a stored pod with these requests; `meta`, `spec` and `status` extend its own."""
+    metadata = {"name": name, "namespace": pod_namespace, "uid": f"uid-{pod_namespace}-{name}", "resourceVersion": "50"}
     container = {
         "name": "main",
         "image": "registry.example.com/secret:1",
         "env": [{"name": "PASSWORD", "value": "hunter2"}],
-        "resources": {"requests": asks, "limits": asks},
+        "resources": {"requests": requests, "limits": requests},
     }
     return {
         "apiVersion": "v1",
@@ -37,21 +37,21 @@ def pod(name: str, asks: dict[str, str], where: str = "team-a", **more: Any) -> 
     }
 
 
-def written(folder: Path, items: Sequence[Object], revision: int = 100) -> Path:
-    """The snapshot as a file."""
+def write_snapshot(folder: Path, items: Sequence[Object], revision: int = 100) -> Path:
+    """Write a snapshot, and return its path."""
     path = folder / "snapshot.json"
     listed = {"kind": "List", "apiVersion": "v1", "items": list(items), "metadata": {"resourceVersion": f"{revision}"}}
     path.write_text(json.dumps(listed))
     return path
 
 
-def seen(folder: Path, items: Sequence[Object], revision: int = 100) -> ObservedCluster:
-    """The snapshot, read."""
-    return observe_snapshot(written(folder, items, revision))
+def load_snapshot(folder: Path, items: Sequence[Object], revision: int = 100) -> ObservedCluster:
+    """Write a snapshot, and read it as the commands do."""
+    return observe_snapshot(write_snapshot(folder, items, revision))
 
 
-def caps(text: str) -> CapIndex:
-    """The caps of a policy file."""
+def parse_caps(text: str) -> CapIndex:
+    """Return the caps of a policy file."""
     parsed = parse([("caps.yaml", text.encode())])
     assert parsed.is_usable, parsed.findings
     return CapIndex(parsed.policies)

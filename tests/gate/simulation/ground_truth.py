@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from tests.admission.case import policies
+from tests.admission.case import parse_policies
 from tests.state.informers.pods import pod as stored_pod
 from webhook.admission.cap_index import CapIndex, get_cap_name
 from webhook.state.ledger.ledger import Ledger
@@ -25,7 +25,10 @@ spec:
 """
 _CAP_OF_EACH = _CAP.format(name="each", shared="false", hard=_EACH)
 _SHARED_CAP = _CAP.format(name="together", shared="true", hard=_TOGETHER)
-ALL_CAPS, WITHOUT_SHARED = CapIndex(policies(f"{_CAP_OF_EACH}---{_SHARED_CAP}")), CapIndex(policies(_CAP_OF_EACH))
+ALL_CAPS, WITHOUT_SHARED = (
+    CapIndex(parse_policies(f"{_CAP_OF_EACH}---{_SHARED_CAP}")),
+    CapIndex(parse_policies(_CAP_OF_EACH)),
+)
 """A cap of each namespace and one that all share; the first alone. Each selects namespaces by a label of its name."""
 
 

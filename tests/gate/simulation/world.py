@@ -29,7 +29,7 @@ class World(Environment):
         """Take a step; return its line of the story, which is empty if nothing could be done.
 
         Raises:
-            ViolationError: if an invariant no longer holds.
+            ViolationError: if an invariant is violated.
         """
         self.token = token
         line = self._steps[op](a, b)

@@ -1,5 +1,5 @@
-// Command names answers lines {"name": N} with what Kubernetes' own code says of a resource name: its predicates, and
-// the details of its errors at each place.
+// Command names answers lines {"name": N} with the results of Kubernetes' own code for a resource name: its predicates,
+// and the details of its errors in each context.
 package main
 
 import (
@@ -38,7 +38,7 @@ func details(errors field.ErrorList) []string {
 	return said
 }
 
-// limitRange asks about a name in a LimitRange of one type.
+// limitRange validates a name in a LimitRange of one type.
 func limitRange(name string, kind core.LimitType) []string {
 	entry := core.LimitRangeItem{Type: kind, Max: core.ResourceList{core.ResourceName(name): resource.MustParse("1")}}
 	if kind == core.LimitTypePersistentVolumeClaim {

@@ -1,4 +1,4 @@
-// Command objects asks Kubernetes 1.36 itself: each line on standard input is a case of tests/conformance (a pod, a node, a
+// Command objects runs code of Kubernetes 1.36: each line on standard input is a case of tests/conformance (a pod, a node, a
 // quota, any object, or a pod with a node and the pods on it), and is written again with the answer of Kubernetes' own
 // decoding, defaulting, validation, sums, quota evaluator and scheduler filter.
 package main

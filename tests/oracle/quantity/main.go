@@ -1,4 +1,4 @@
-// Command quantity answers lines of JSON with what k8s.io/apimachinery's resource package makes of them:
+// Command quantity answers lines of JSON with the results of k8s.io/apimachinery's resource package:
 // {"text": T} as a case of the kind quantity, with T's String() and the text after RoundUp(Milli);
 // {"token": T} the same for UnmarshalJSON; {"left": A, "right": B} with their sum, difference and order.
 package main

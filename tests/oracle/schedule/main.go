@@ -1,4 +1,4 @@
-// Command schedule asks the scheduler of Kubernetes 1.36 itself: each line on standard input is a case of tests/conformance
+// Command schedule runs the scheduler of Kubernetes 1.36: each line on standard input is a case of tests/conformance
 // (nodes, pods, objects, pod), and is written again with the answer of kube-scheduler under `result`, and under `choices`
 // all nodes among which it chooses. Its code runs here over a fake client: no API server, nothing is bound or evicted.
 package main
@@ -46,7 +46,7 @@ var versions = map[string]string{
 	"DeviceClass": "resource.k8s.io/v1", "ResourceClaim": "resource.k8s.io/v1",
 }
 
-// attempts is how often a pod that gets a nomination is tried. The scheduler walks through a map of its candidates and
+// attempts is the number of attempts for a pod that gets a nomination. The scheduler walks through a map of its candidates and
 // takes the first of equals: one of nine is missed by all attempts once in a hundred thousand times.
 const attempts = 100
 
@@ -55,7 +55,7 @@ type question struct {
 	Pod                  map[string]any
 }
 
-// result is what came of one attempt; feasible is the number of nodes that fit.
+// result is the outcome of one attempt; feasible is the number of feasible nodes.
 type result struct {
 	Scheduled bool   `json:"scheduled"`
 	Node      string `json:"node"`
@@ -66,13 +66,13 @@ type result struct {
 	fitting []string
 }
 
-// choices holds the names of all nodes that fit, and of all nodes of which the scheduler nominates one, in order.
+// choices contains the names of all feasible nodes, and of all nodes of which the scheduler nominates one, in order.
 type choices struct {
 	Nodes     []string `json:"nodes"`
 	Nominated []string `json:"nominated"`
 }
 
-// recording is a framework that notes the nodes that fit. It is not asked to score where only one node does.
+// recording is a framework that records the feasible nodes. The scheduler does not score a single feasible node.
 type recording struct {
 	framework.Framework
 	fitting *[]string
@@ -92,7 +92,7 @@ func read(line []byte, into any) error {
 	return decoder.Decode(into)
 }
 
-// decode reads an object as the API server stores it, cases leaving out what is plain: versions, uids, kinds in lists.
+// decode reads an object as the API server stores it; cases omit versions, uids, and kinds in lists.
 func decode(thing map[string]any, kind string) (kruntime.Object, error) {
 	if kind == "" {
 		kind, _ = thing["kind"].(string)
@@ -127,7 +127,7 @@ func decodePod(thing map[string]any) (*corev1.Pod, error) {
 	return p, nil
 }
 
-// stored is what the API server makes of a new pod; one that has a uid has been there already. Priorities are as given.
+// stored is a new pod as the API server stores it; a pod with a uid is stored already. Priorities are as given.
 func stored(p *corev1.Pod) (*corev1.Pod, error) {
 	if p.UID != "" {
 		return p, nil
@@ -202,7 +202,7 @@ func ask(line []byte) (result, error) {
 	return attempt(append(objs, p), p)
 }
 
-// attempt lets a scheduler see all objects and try one pod, and listens to what it would do.
+// attempt gives a scheduler all objects and one pod, and records its decision.
 func attempt(objs []kruntime.Object, p *corev1.Pod) (result, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -237,7 +237,7 @@ func isQueued(sched *scheduler.Scheduler, p *corev1.Pod) bool {
 	return false
 }
 
-// onlyPod puts all pods back that come before the one asked about: they wait, and keep their nominations.
+// onlyPod requeues all pods that precede the given pod: they wait, and keep their nominations.
 func onlyPod(sched *scheduler.Scheduler, p *corev1.Pod) {
 	next := sched.NextPod
 	sched.NextPod = func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
@@ -279,7 +279,7 @@ func listen(sched *scheduler.Scheduler, said *result) {
 	}
 }
 
-// choose asks until every choice of the scheduler's has come up.
+// choose repeats attempts until every choice of the scheduler has occurred.
 func choose(line []byte) (result, choices, error) {
 	said, err := ask(line)
 	if err != nil {

@@ -1,1 +1,1 @@
-"""What the relay is held to: whom it asks, for how long, and what it makes of what it hears."""
+"""The relay: its order of upstreams, its timeouts, and its treatment of their responses."""

@@ -1,4 +1,4 @@
-"""Answers as bytes, whole and in pieces, right and wrong."""
+"""Responses as bytes: complete and in pieces, valid and invalid."""
 
 import socket
 import time
@@ -17,19 +17,19 @@ REQUEST = b"GET / HTTP/1.1\r\n\r\n"
 
 
 @contextmanager
-def answered(*pieces: bytes, closes: bool = True) -> Iterator[socket.socket]:
-    """A connection on which this comes, piece by piece."""
+def connect_to_sender(*pieces: bytes, closes: bool = True) -> Iterator[socket.socket]:
+    """Yield a connection on which these pieces arrive, one after the other."""
     ours, theirs = socket.socketpair()
 
-    def say() -> None:
-        with suppress(OSError):  # who has read enough goes
+    def send() -> None:
+        with suppress(OSError):  # the reader closes when it has read enough
             theirs.recv(1000)
             for piece in pieces:
                 theirs.sendall(piece)
             if closes:
                 theirs.shutdown(socket.SHUT_WR)
 
-    thread = Thread(target=say)
+    thread = Thread(target=send)
     thread.start()
     try:
         with ours, theirs:
@@ -39,14 +39,14 @@ def answered(*pieces: bytes, closes: bool = True) -> Iterator[socket.socket]:
         thread.join(SOON)
 
 
-def read(*pieces: bytes, closes: bool = True, within: float = SOON) -> ExchangeResult:
-    """What is made of these bytes."""
-    with answered(*pieces, closes=closes) as connection:
-        return exchange(connection, REQUEST, time.monotonic() + within)
+def run_exchange(*pieces: bytes, closes: bool = True, timeout: float = SOON) -> ExchangeResult:
+    """Return the result of an exchange whose response has these bytes."""
+    with connect_to_sender(*pieces, closes=closes) as connection:
+        return exchange(connection, REQUEST, time.monotonic() + timeout)
 
 
 @pytest.mark.parametrize(
-    ("said", "answer", "stays_open"),
+    ("received", "answer", "stays_open"),
     [
         (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", HttpResponse(200, b"hi"), True),
         (b"HTTP/1.1 200\r\ncontent-length:  2 \r\n\r\nhi", HttpResponse(200, b"hi"), True),
@@ -66,14 +66,14 @@ def read(*pieces: bytes, closes: bool = True, within: float = SOON) -> ExchangeR
         (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi and more", HttpResponse(200, b"hi"), False),
     ],
 )
-def test_an_answer_is_read_in_whatever_pieces_it_comes(*, said: bytes, answer: HttpResponse, stays_open: bool) -> None:
-    assert read(said) == (answer, stays_open)
+def test_a_response_is_read_in_any_pieces(*, received: bytes, answer: HttpResponse, stays_open: bool) -> None:
+    assert run_exchange(received) == (answer, stays_open)
     if stays_open:
-        assert read(*(bytes([each]) for each in said)) == (answer, stays_open)
+        assert run_exchange(*(bytes([each]) for each in received)) == (answer, stays_open)
 
 
 @pytest.mark.parametrize(
-    "said",
+    "received",
     [
         b"HTTP/1.1 200 OK\r\nContent-Length: -2\r\n\r\nhi",
         b"HTTP/1.1 200 OK\r\nContent-Length: 1_0\r\n\r\n0123456789",
@@ -87,25 +87,25 @@ def test_an_answer_is_read_in_whatever_pieces_it_comes(*, said: bytes, answer: H
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1" * 70_000,
     ],
 )
-def test_what_is_no_answer_is_a_value_error(said: bytes) -> None:
+def test_an_invalid_response_is_a_value_error(received: bytes) -> None:
     with pytest.raises(ValueError, match=r"\w"):
-        read(said)
+        run_exchange(received)
 
 
-@pytest.mark.parametrize("said", [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nhi"])
-def test_an_answer_that_breaks_off_is_a_broken_connection(said: bytes) -> None:
+@pytest.mark.parametrize("received", [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nhi"])
+def test_an_incomplete_response_is_a_broken_connection(received: bytes) -> None:
     with pytest.raises(OSError, match="closed in the middle"):
-        read(said)
+        run_exchange(received)
 
 
-def test_an_answer_that_does_not_come_in_time_is_a_timeout() -> None:
+def test_a_late_response_is_a_timeout() -> None:
     with pytest.raises(TimeoutError):
-        read(b"HTTP/1.1 200 OK\r\n", closes=False, within=0.05)
+        run_exchange(b"HTTP/1.1 200 OK\r\n", closes=False, timeout=0.05)
     with pytest.raises(TimeoutError):
-        read(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", within=-1.0)
+        run_exchange(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", timeout=-1.0)
 
 
 @given(st.binary(max_size=200))
-def test_whatever_bytes_come_it_ends_in_one_of_these(said: bytes) -> None:
+def test_any_bytes_end_in_a_response_or_one_of_these_errors(received: bytes) -> None:
     with suppress(OSError, ValueError):
-        assert read(b"HTTP/1.1 200 OK\r\n" + said).response.status
+        assert run_exchange(b"HTTP/1.1 200 OK\r\n" + received).response.status

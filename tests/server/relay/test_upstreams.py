@@ -16,7 +16,7 @@ import pytest
 
 from certs.certificate_names import parse_names
 from certs.renewal import issue
-from tests.server.building import MUTATE, review
+from tests.server.app_harness import MUTATE, create_review
 from tests.server.process import NAMES, ServerProcess, eventually
 from webhook.server.relay import upstreams
 from webhook.server.relay.exchange import ExchangeResult, exchange
@@ -30,15 +30,15 @@ from webhook.server.relay.failover import (
 from webhook.server.relay.upstreams import LocalUpstream, PeerUpstream, UpstreamConnection
 from webhook.server.settings.value_types import Address
 
-RELAY = "tests.server.relay.real"
-REVIEW = RelayRequest(MUTATE, review())
+RELAY = "tests.server.relay.relay_server"
+REVIEW = RelayRequest(MUTATE, create_review())
 AMPLE = UpstreamTimeout(10.0)
 CA = "ca.crt"
 
 
 @pytest.fixture
 def connections(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[UpstreamConnection]]:
-    """Every connection that is opened to a gate, in order; all are closed at the end."""
+    """Yield a list of the connections to gates in the order of their opening; close them at the end."""
     opened: list[UpstreamConnection] = []
 
     class Recorded(UpstreamConnection):
@@ -56,13 +56,8 @@ def _local(server: ServerProcess) -> LocalUpstream:
     return LocalUpstream(Address("127.0.0.1", server.port))
 
 
-def _peer(server: ServerProcess, authorities: Path) -> PeerUpstream:
-    return PeerUpstream(PeerService("localhost", server.port), authorities, "this")
-
-
-def _end(server: ServerProcess) -> None:
-    server.process.kill()
-    server.process.wait(30)
+def _peer(server: ServerProcess, ca_file: Path) -> PeerUpstream:
+    return PeerUpstream(PeerService("localhost", server.port), ca_file, "this")
 
 
 def _copy(folder: Path, target: Path) -> Path:
@@ -73,7 +68,7 @@ def _copy(folder: Path, target: Path) -> Path:
     return target
 
 
-def test_a_connection_to_the_local_gate_is_kept_and_reused(
+def test_a_connection_to_the_local_gate_stays_open_and_is_reused(
     tiny: ServerProcess, connections: list[UpstreamConnection]
 ) -> None:
     gate = _local(tiny)
@@ -83,16 +78,16 @@ def test_a_connection_to_the_local_gate_is_kept_and_reused(
 
 @dataclass(frozen=True)
 class State:
-    """The state of a gate, the reason if no review is sent to it, and whether the connection is kept."""
+    """The state of a gate, the reason if no review is sent to it, and whether the connection stays open."""
 
     is_expired: bool = False
     is_draining: bool = False
     reason: str = ""
-    is_kept: bool = False
+    is_reused: bool = False
 
 
 STATES = {
-    "a gate with every check ready gets reviews": State(is_kept=True),
+    "a gate with every check ready gets reviews": State(is_reused=True),
     "a gate that drains gets reviews": State(is_draining=True),
     "a gate with an expired certificate gets none": State(is_expired=True, reason="it is not ready: certificate"),
     "a gate that drains, with an expired certificate, gets none": State(
@@ -110,26 +105,26 @@ def test_readiness_but_for_its_own_end_decides_whether_a_gate_gets_reviews(
     with ServerProcess(tmp_path, drain_delay="60s") as server:
         if state.is_draining:
             server.process.send_signal(signal.SIGTERM)
-            assert eventually(lambda: bool(server.logged("draining")))
+            assert eventually(lambda: bool(server.find_log_lines("draining")))
         gate = _local(server)
         if state.reason:
             with pytest.raises(UnreachableError, match=f"{state.reason}$"):
                 gate.send(REVIEW, AMPLE)
         else:
             assert gate.send(REVIEW, AMPLE).status == 200
-        assert server.counted("tallygate_admission_requests_total") == (0 if state.reason else 1)
-        assert any(each.is_open for each in connections) == state.is_kept
+        assert server.get_metric("tallygate_admission_requests_total") == (0 if state.reason else 1)
+        assert any(each.is_open for each in connections) == state.is_reused
         assert gate.send(REVIEW, UpstreamTimeout(10.0, allows_unready=True)).status == 200  # better than no answer
 
 
 def test_a_gate_that_does_not_answer_in_time_is_asked_once(
     tiny: ServerProcess, connections: list[UpstreamConnection]
 ) -> None:
-    """A second request would take as long again, and with it the time that is left for a peer."""
+    """Send one request: a second would take the time that is left for a peer."""
     gate = _local(tiny)
     gate.send(REVIEW, AMPLE)
     with pytest.raises(SlowUpstreamError, match="did not answer in time"):
-        gate.send(RelayRequest(MUTATE, review("wait-3000")), UpstreamTimeout(0.3))
+        gate.send(RelayRequest(MUTATE, create_review("wait-3000")), UpstreamTimeout(0.3))
     assert [each.is_open for each in connections] == [False]
 
 
@@ -151,7 +146,7 @@ def test_a_gate_that_was_restarted_answers_at_the_first_request_and_no_old_conne
             patch.setattr(upstreams, "UpstreamConnection", Simultaneous)
             assert [response.status for response in pool.map(gate.send, [REVIEW] * 3, [AMPLE] * 3)] == [200] * 3
         assert [each.is_open for each in connections] == [True] * 3
-        _end(first)
+        first.kill()
         folder = _copy(first.folder, tmp_path / "second")
         with ServerProcess(folder, listen=f"127.0.0.1:{first.port}"):
             assert gate.send(REVIEW, AMPLE).status == 200
@@ -160,21 +155,21 @@ def test_a_gate_that_was_restarted_answers_at_the_first_request_and_no_old_conne
 
 @pytest.mark.usefixtures("connections")
 def test_all_steps_of_one_request_have_one_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a gate that is slow at each step takes several times its share, and leaves no time for a peer."""
+    """Compare the deadlines: a gate that is slow at each step must not use up the time for a peer."""
     deadlines: list[float] = []
 
-    def recorded(connection: socket.socket, request: bytes, deadline: float) -> ExchangeResult:
+    def record(connection: socket.socket, request: bytes, deadline: float) -> ExchangeResult:
         deadlines.append(deadline)
         return exchange(connection, request, deadline)
 
-    monkeypatch.setattr(upstreams, "exchange", recorded)
+    monkeypatch.setattr(upstreams, "exchange", record)
     issue(tmp_path / "first", NAMES, datetime.now(UTC))
     with ServerProcess(tmp_path / "first") as first:
         gate = _local(first)
         assert gate.send(REVIEW, AMPLE).status == 200
         assert len(deadlines) == 2  # readiness, review
         assert len(set(deadlines)) == 1
-        _end(first)
+        first.kill()
         folder = _copy(first.folder, tmp_path / "second")
         with ServerProcess(folder, listen=f"127.0.0.1:{first.port}"):
             started_at = time.monotonic()
@@ -193,7 +188,7 @@ def test_all_steps_of_one_request_have_one_deadline(tmp_path: Path, monkeypatch:
 def test_a_gate_that_accepts_a_connection_and_is_silent_is_late_after_the_shorter_time(
     monkeypatch: pytest.MonkeyPatch, connect_seconds: float, timeout: float
 ) -> None:
-    """As one that is stopped: its kernel accepts, and nothing answers the first message of TLS."""
+    """Stand for a stopped gate: its kernel accepts, and no process answers the first message of TLS."""
     monkeypatch.setattr(upstreams, "_CONNECT_SECONDS", connect_seconds)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         gate = LocalUpstream(Address("127.0.0.1", silent.getsockname()[1]))
@@ -205,7 +200,7 @@ def test_a_gate_that_accepts_a_connection_and_is_silent_is_late_after_the_shorte
 
 @pytest.fixture
 def blackhole() -> Iterator[tuple[str, int]]:
-    """An address that accepts no connection and refuses none: the backlog of its socket is full."""
+    """Yield an address that neither accepts nor rejects connections: the backlog of its socket is full."""
     with (
         socket.create_server(("127.0.0.2", 0), backlog=0) as listener,
         socket.create_connection(listener.getsockname()),
@@ -221,7 +216,7 @@ def _resolve_to(monkeypatch: pytest.MonkeyPatch, *targets: tuple[str, int]) -> N
 def test_a_peer_is_reached_by_its_second_address_when_the_first_is_silent(
     tiny: ServerProcess, monkeypatch: pytest.MonkeyPatch, blackhole: tuple[str, int]
 ) -> None:
-    """As with a name of two families, of which one is not routed."""
+    """Stand for a name with addresses of two families, of which one is not routed."""
     monkeypatch.setattr(upstreams, "_CONNECT_SECONDS", 8.0)
     peer = _peer(tiny, tiny.folder / CA)
     with monkeypatch.context() as patch:
@@ -244,7 +239,7 @@ def test_all_silent_addresses_of_a_peer_together_take_the_time_to_connect(
 
 @pytest.fixture
 def silent_resolver(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A resolver that answers no name, as one whose servers are silent; addresses need none."""
+    """Block the resolution of names, as with silent servers; addresses need no resolution."""
     is_over, get_addresses = Event(), socket.getaddrinfo
 
     def resolve(host: str, *arguments: Any, **options: Any) -> Any:
@@ -271,20 +266,20 @@ def test_a_resolver_that_is_silent_takes_the_time_to_connect_and_none_of_the_loc
 
 @pytest.fixture
 def lonely(tmp_path: Path) -> Iterator[ServerProcess]:
-    """A relay without a gate, which answers 503."""
-    issue(tmp_path / "gone", NAMES, datetime.now(UTC))
-    with ServerProcess(tmp_path / "gone") as gone:
+    """Yield a relay without a gate, which answers 503."""
+    issue(tmp_path / "stopped", NAMES, datetime.now(UTC))
+    with ServerProcess(tmp_path / "stopped") as stopped:
         pass
-    folder = _copy(gone.folder, tmp_path / "lonely")
-    with ServerProcess(folder, RELAY, upstream=f"127.0.0.1:{gone.port}", decision_timeout="400ms") as relay:
+    folder = _copy(stopped.folder, tmp_path / "lonely")
+    with ServerProcess(folder, RELAY, upstream=f"127.0.0.1:{stopped.port}", decision_timeout="400ms") as relay:
         yield relay
 
 
 @pytest.mark.parametrize("kind", ["local", "peer"])
-def test_the_answer_503_is_no_answer_and_its_connection_is_closed(
+def test_status_503_is_a_failure_and_its_connection_is_closed(
     lonely: ServerProcess, connections: list[UpstreamConnection], kind: str
 ) -> None:
-    """Another gate may decide: the code says that the server decided nothing, and cannot now."""
+    """Try another gate: the status means that this server decided nothing, and cannot now."""
     send = _local(lonely).send if kind == "local" else _peer(lonely, lonely.folder / CA).send
     with pytest.raises(UnreachableError, match=rf":{lonely.port} does not answer: it answered 503$"):
         send(REVIEW, AMPLE)
@@ -294,27 +289,27 @@ def test_the_answer_503_is_no_answer_and_its_connection_is_closed(
 @pytest.mark.parametrize(
     ("body", "status"),
     [
-        pytest.param(review(), 200, id="200"),
+        pytest.param(create_review(), 200, id="200"),
         pytest.param(b"no review", 400, id="400"),
-        pytest.param(review("undecided"), 500, id="500"),
+        pytest.param(create_review("undecided"), 500, id="500"),
     ],
 )
 @pytest.mark.parametrize("kind", ["local", "peer"])
 @pytest.mark.usefixtures("connections")
-def test_every_other_answer_is_one(tiny: ServerProcess, kind: str, body: bytes, status: int) -> None:
+def test_every_other_status_is_an_answer(tiny: ServerProcess, kind: str, body: bytes, status: int) -> None:
     send = _local(tiny).send if kind == "local" else _peer(tiny, tiny.folder / CA).send
     assert send(RelayRequest(MUTATE, body), AMPLE).status == status
 
 
 def test_no_review_is_sent_to_a_peer_whose_certificate_is_for_another_name(tmp_path: Path) -> None:
-    """Its authority is the right one: other certificates of this authority are good for other servers only."""
+    """Use the right CA: other certificates of this CA are valid for other servers only."""
     issue(tmp_path / "named", NAMES, datetime.now(UTC))
     other = _copy(tmp_path / "named", tmp_path / "other")
     issue(other, parse_names(["elsewhere", "127.0.0.1"]), datetime.now(UTC))
-    authorities = tmp_path / "named" / CA
-    assert authorities.read_bytes() == (other / CA).read_bytes()
+    ca_file = tmp_path / "named" / CA
+    assert ca_file.read_bytes() == (other / CA).read_bytes()
     with ServerProcess(other) as server, ServerProcess(tmp_path / "named") as named:
-        assert _peer(named, authorities).send(REVIEW, AMPLE).status == 200
+        assert _peer(named, ca_file).send(REVIEW, AMPLE).status == 200
         with pytest.raises(UnreachableError, match="Hostname mismatch, certificate is not valid for 'localhost'"):
-            _peer(server, authorities).send(REVIEW, AMPLE)
-        assert server.counted("tallygate_admission_requests_total") == 0
+            _peer(server, ca_file).send(REVIEW, AMPLE)
+        assert server.get_metric("tallygate_admission_requests_total") == 0

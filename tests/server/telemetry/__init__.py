@@ -1,1 +1,1 @@
-"""Tests of what Prometheus is told of caps."""
+"""Tests of the metrics of caps."""

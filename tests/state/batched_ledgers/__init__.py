@@ -1,1 +1,1 @@
-"""Tests of sharing writes."""
+"""Tests of batched ledgers."""

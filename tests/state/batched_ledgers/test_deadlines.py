@@ -1,76 +1,76 @@
-"""Who serves, for how long, and what becomes of those who wait once a deadline passes."""
+"""The caller that serves the queue, its timeouts, and the waiting callers after a deadline."""
 
 import pytest
 
-from tests.state.attempts import Take, room
-from tests.state.batched_ledgers.crowd import crowd
-from tests.state.batched_ledgers.script import ScriptedStore
+from tests.state.batched_ledgers.concurrent_callers import create_callers
+from tests.state.batched_ledgers.scripted_store import ScriptedStore
+from tests.state.transitions import Take, free_ledger
 from webhook.state.ports import RetryLaterError, StoreUnavailableError
 
 
-def test_a_caller_whose_deadline_passes_goes_and_the_next_one_serves() -> None:
+def test_after_the_deadline_of_a_serving_caller_the_next_one_serves() -> None:
     def slow(store: ScriptedStore) -> None:
-        asked.come(Take("u1"), Take("u2"), deadline=100.0)
-        asked.clock.seconds = 50.0
-        store.change(room(4))  # so that the first must try again, for which there is no time
+        callers.start(Take("u1"), Take("u2"), deadline=100.0)
+        callers.clock.seconds = 50.0
+        store.change(free_ledger(4))  # the first caller must retry, and has no time for it
 
-    asked = crowd(writes=(slow,))
+    callers = create_callers(writes=(slow,))
     with pytest.raises(RetryLaterError, match="others were in the way until the deadline"):
-        asked.ask(Take("u0"))
-    assert asked.outcomes() == [True, True]
-    assert list(asked.store.now.reservations) == ["u1", "u2"]
+        callers.transact(Take("u0"))
+    assert callers.collect_results() == [True, True]
+    assert list(callers.store.ledger.reservations) == ["u1", "u2"]
 
 
-def test_of_those_who_wait_the_one_with_the_most_time_serves_next() -> None:
+def test_the_waiting_caller_with_the_latest_deadline_serves_next() -> None:
     def slow(store: ScriptedStore) -> None:
-        asked.come(Take("u1"), deadline=51.0)
-        asked.come(Take("u2"), deadline=53.0)
-        asked.come(Take("u3"), deadline=52.0)
-        asked.clock.seconds = 50.0
-        store.change(room(4))
+        callers.start(Take("u1"), deadline=51.0)
+        callers.start(Take("u2"), deadline=53.0)
+        callers.start(Take("u3"), deadline=52.0)
+        callers.clock.seconds = 50.0
+        store.change(free_ledger(4))
 
-    asked = crowd(writes=(slow,))
+    callers = create_callers(writes=(slow,))
     with pytest.raises(RetryLaterError):
-        asked.ask(Take("u0"))
-    assert asked.outcomes() == [True] * 3
-    assert asked.store.patiences == [5.0, 5.0, 3.0, 3.0]
+        callers.transact(Take("u0"))
+    assert callers.collect_results() == [True] * 3
+    assert callers.store.timeouts == [5.0, 5.0, 3.0, 3.0]
 
 
-def test_a_call_that_takes_all_the_time_of_who_serves_is_no_verdict_for_the_others() -> None:
+def test_a_call_that_uses_up_the_deadline_of_its_caller_does_not_fail_the_others() -> None:
     def hang(_: ScriptedStore) -> None:
-        asked.come(Take("u1"), deadline=100.0)
-        asked.clock.seconds = 50.0
+        callers.start(Take("u1"), deadline=100.0)
+        callers.clock.seconds = 50.0
         raise StoreUnavailableError("timed out")
 
-    asked = crowd(reads=(hang,))
+    callers = create_callers(reads=(hang,))
     with pytest.raises(RetryLaterError):
-        asked.ask(Take("u0"))
-    assert asked.outcomes() == [True]
+        callers.transact(Take("u0"))
+    assert callers.collect_results() == [True]
 
 
-def test_no_call_takes_longer_than_who_serves_has_nor_than_five_seconds() -> None:
-    asked = crowd()
-    asked.ask(Take("u1"), deadline=2.0)
-    asked.ask(Take("u2"), deadline=float("inf"))
-    assert asked.store.patiences == [2.0, 2.0, 5.0]
+def test_the_timeout_of_a_call_is_the_time_of_its_caller_and_at_most_five_seconds() -> None:
+    callers = create_callers()
+    callers.transact(Take("u1"), deadline=2.0)
+    callers.transact(Take("u2"), deadline=float("inf"))
+    assert callers.store.timeouts == [2.0, 2.0, 5.0]
 
 
-def test_after_the_deadline_nothing_is_tried() -> None:
-    asked = crowd()
-    asked.clock.seconds = 20.0
+def test_nothing_is_called_after_the_deadline() -> None:
+    callers = create_callers()
+    callers.clock.seconds = 20.0
     with pytest.raises(RetryLaterError):
-        asked.ask(Take("u1"))
-    assert asked.store.calls == []
+        callers.transact(Take("u1"))
+    assert callers.store.calls == []
 
 
-def test_who_waits_in_vain_goes_at_the_deadline() -> None:
+def test_a_waiting_caller_fails_at_its_deadline() -> None:
     waited: list[BaseException | None] = []
 
-    def hold(_: ScriptedStore) -> None:
-        asked.come(Take("u1"), deadline=0.0)
-        waited.append(asked.came[0].exception(30.0))
+    def wait(_: ScriptedStore) -> None:
+        callers.start(Take("u1"), deadline=0.0)
+        waited.append(callers.futures[0].exception(30.0))
 
-    asked = crowd(writes=(hold,))
-    assert asked.ask(Take("u0"))
+    callers = create_callers(writes=(wait,))
+    assert callers.transact(Take("u0"))
     assert isinstance(waited[0], RetryLaterError)
-    assert list(asked.store.now.reservations) == ["u0"]
+    assert list(callers.store.ledger.reservations) == ["u0"]

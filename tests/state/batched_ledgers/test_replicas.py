@@ -1,4 +1,4 @@
-"""Several processes' worth of callers at one ledger, over a store that fails at random: the cap holds all the same."""
+"""Callers of several processes on one ledger, over a store that fails at random: the cap is never exceeded."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -7,50 +7,62 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.state.attempts import GPU, Take, room
-from tests.state.batched_ledgers.script import KEY, Happening, ScriptedStore, done, down, lost, nothing, pending
+from tests.state.batched_ledgers.scripted_store import (
+    KEY,
+    Effect,
+    ScriptedStore,
+    delay_request,
+    do_nothing,
+    fail_unavailable,
+    lose_request,
+    lose_response,
+)
+from tests.state.transitions import GPU, Take, free_ledger
 from webhook.state.batched_ledgers import BatchedLedgers
 from webhook.state.ledger.ledger import Ledger
 from webhook.state.ledger.reserve import release
 from webhook.state.ports import StoreUnavailableError, TransitionResult
 
-_ROOM = 60
-_ASKED = 100
+_LIMIT = 60
+_REQUESTS = 100
 
 
 @dataclass(frozen=True)
-class TakeBack:
-    """The end of an attempt that does not know how it went."""
+class Release:
+    """The release after an attempt with an unknown outcome."""
 
     uid: str
 
     def __call__(self, found: Ledger | None) -> TransitionResult[None]:
-        """Withdraw."""
+        """Release the reservation."""
         assert found is not None
         ledger = release(found, self.uid, self.uid)
         return TransitionResult(None, None if ledger is found else ledger)
 
     def is_stored_in(self, _: Ledger) -> bool:
-        """It leaves no mark."""
+        """Return False: a release leaves no mark."""
         return False
 
 
-def land(store: ScriptedStore) -> None:
-    """Let what was held up arrive."""
-    while store.late:
-        store.late.pop()()
+def deliver(store: ScriptedStore) -> None:
+    """Deliver the delayed requests."""
+    while store.delayed:
+        store.delayed.pop()()
 
 
-def _faults(seed: int, kinds: Sequence[Happening]) -> Callable[[], Happening]:
-    chance = random.Random(seed)  # noqa: S311  # it only has to be the same each time
-    return lambda: chance.choice(kinds)
+def _draw_effects(seed: int, kinds: Sequence[Effect]) -> Callable[[], Effect]:
+    rng = random.Random(seed)  # noqa: S311  # a reproducible schedule
+    return lambda: rng.choice(kinds)
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_exactly_the_cap_is_granted_whatever_the_store_loses(seed: int) -> None:
-    reading = _faults(seed, (nothing, nothing, nothing, down, land))
-    writing = _faults(seed, (nothing, nothing, nothing, lost, done, pending, down, land))
-    store = ScriptedStore(room(_ROOM), reads=iter(reading, None), writes=iter(writing, None))
+def test_callers_reserve_exactly_the_cap_whatever_the_store_loses(seed: int) -> None:
+    read_effects = _draw_effects(seed, (do_nothing, do_nothing, do_nothing, fail_unavailable, deliver))
+    write_effects = _draw_effects(
+        seed,
+        (do_nothing, do_nothing, do_nothing, lose_request, lose_response, delay_request, fail_unavailable, deliver),
+    )
+    store = ScriptedStore(free_ledger(_LIMIT), reads=iter(read_effects, None), writes=iter(write_effects, None))
     replicas = [BatchedLedgers(store, lambda: 0.0) for _ in range(3)]
 
     def create(each: int) -> bool | None:
@@ -58,22 +70,22 @@ def test_exactly_the_cap_is_granted_whatever_the_store_loses(seed: int) -> None:
         try:
             return ledgers.transact(KEY, Take(uid, by=uid), 1.0)
         except StoreUnavailableError:
-            _until_it_answers(ledgers, uid)
+            _release_with_retries(ledgers, uid)
             return None
 
     with ThreadPoolExecutor(12) as pool:
-        taken = list(pool.map(create, range(_ASKED)))
-    granted = {f"u{each}" for each, took in enumerate(taken) if took}
+        taken = list(pool.map(create, range(_REQUESTS)))
+    reserved = {f"u{each}" for each, took in enumerate(taken) if took}
     unknown = {f"u{each}" for each, took in enumerate(taken) if took is None}
-    rows = store.now.reservations.keys()
-    assert store.now.compute_charged()[GPU] <= _ROOM
-    assert granted <= rows <= granted | unknown
-    assert False not in taken or len(granted) + len(unknown) >= _ROOM
+    uids = store.ledger.reservations.keys()
+    assert store.ledger.compute_charged()[GPU] <= _LIMIT
+    assert reserved <= uids <= reserved | unknown
+    assert False not in taken or len(reserved) + len(unknown) >= _LIMIT
 
 
-def _until_it_answers(ledgers: BatchedLedgers, uid: str) -> None:
+def _release_with_retries(ledgers: BatchedLedgers, uid: str) -> None:
     while True:
         try:
-            return ledgers.transact(KEY, TakeBack(uid), 1.0)
+            return ledgers.transact(KEY, Release(uid), 1.0)
         except StoreUnavailableError:
             pass

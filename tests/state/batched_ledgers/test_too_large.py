@@ -1,31 +1,35 @@
-"""Where all together do not fit into one ledger, each is tried alone."""
+"""A batch that does not fit into one ledger is tried one by one."""
 
-from tests.state.attempts import Take
-from tests.state.batched_ledgers.crowd import crowded
-from tests.state.batched_ledgers.script import ScriptedStore, done, nothing
+from tests.state.batched_ledgers.concurrent_callers import create_busy_callers
+from tests.state.batched_ledgers.scripted_store import ScriptedStore, do_nothing, lose_response
+from tests.state.transitions import Take
 from webhook.state.ports import LedgerFullError
 
 
-def full(_: ScriptedStore) -> None:
-    """Be full."""
+def fail_full(_: ScriptedStore) -> None:
+    """Fail because the ledger is too large."""
     raise LedgerFullError("too large")
 
 
-def test_where_all_together_are_too_large_each_is_tried_alone() -> None:
-    asked = crowded(lambda crowd: crowd.come(Take("u1"), Take("u2"), Take("u3")), writes=(full, nothing, full))
-    assert asked.ask(Take("u0"))
-    one, two, three = asked.outcomes()
+def test_a_batch_that_is_too_large_is_tried_one_by_one() -> None:
+    callers = create_busy_callers(
+        lambda callers: callers.start(Take("u1"), Take("u2"), Take("u3")), writes=(fail_full, do_nothing, fail_full)
+    )
+    assert callers.transact(Take("u0"))
+    one, two, three = callers.collect_results()
     assert (one, three) == (True, True)
     assert isinstance(two, LedgerFullError)
-    assert list(asked.store.now.reservations) == ["u0", "u1", "u3"]
+    assert list(callers.store.ledger.reservations) == ["u0", "u1", "u3"]
 
 
-def test_who_is_decided_already_is_not_tried_alone() -> None:
-    def lost_while_another_comes(store: ScriptedStore) -> None:
-        asked.come(Take("u3"))
-        done(store)
+def test_a_decided_caller_is_not_tried_alone() -> None:
+    def lose_response_and_start_another(store: ScriptedStore) -> None:
+        callers.start(Take("u3"))
+        lose_response(store)
 
-    asked = crowded(lambda crowd: crowd.come(Take("u1"), Take("u2")), writes=(lost_while_another_comes, full))
-    assert asked.ask(Take("u0"))
-    assert asked.outcomes() == [True] * 3
-    assert asked.store.calls == ["write", "write", "read", "write", "read", "write"]
+    callers = create_busy_callers(
+        lambda callers: callers.start(Take("u1"), Take("u2")), writes=(lose_response_and_start_another, fail_full)
+    )
+    assert callers.transact(Take("u0"))
+    assert callers.collect_results() == [True] * 3
+    assert callers.store.calls == ["write", "write", "read", "write", "read", "write"]

@@ -22,8 +22,8 @@ PODS = create_pod_codec(ChargeGroupInterner())
 
 
 def cap(*names: str, pods: PodFilter | None = None) -> ActiveCap:
-    """A cap that counts these names, of the pods that the filter lets through."""
-    written = NamespaceCap(
+    """Return a cap on the named resources of the pods that match the filter."""
+    definition = NamespaceCap(
         name="cap",
         namespaces=NamespaceSelector(),
         hard={name: Quantity.from_int(10) for name in names},
@@ -33,7 +33,7 @@ def cap(*names: str, pods: PodFilter | None = None) -> ActiveCap:
         exceed=Subjects(),
         location=SourceLocation("caps.yaml", 1, 1),
     )
-    return CapIndex(PolicySet(rules=(), caps=(written,))).list_caps()[0]
+    return CapIndex(PolicySet(rules=(), caps=(definition,))).list_caps()[0]
 
 
 GPUS = cap(GPU, "pods", "limits.memory")
@@ -41,7 +41,7 @@ BATCH = cap(GPU, pods=PodFilter(objects=PolicyLabelSelector(match_labels={"tier"
 
 
 def pod(uid: str, revision: int, gpus: str = "1", namespace: str = "team-a", **more: Any) -> dict[str, Any]:
-    """A pod as the API server sends it."""
+    """Return a pod as the API server sends it."""
     container = {"name": "main", "resources": {"requests": {GPU: gpus}, "limits": {GPU: gpus}}}
     meta = {"name": f"pod-{uid}", "namespace": namespace, "uid": uid, "resourceVersion": str(revision)}
     return {
@@ -52,11 +52,11 @@ def pod(uid: str, revision: int, gpus: str = "1", namespace: str = "team-a", **m
 
 
 def line(kind: str, item: dict[str, Any]) -> WatchEvent[PodRecord]:
-    """What a line of a watch says."""
+    """Return the watch event of a line."""
     return PODS.decode_event(json.dumps({"type": kind, "object": item}).encode())
 
 
 def page(revision: int, *items: dict[str, Any]) -> Replaced[PodRecord]:
-    """What a list says."""
+    """Return the event of a complete list."""
     body = json.dumps({"metadata": {"resourceVersion": str(revision)}, "items": items}).encode()
     return Replaced(PODS.decode_page(body).items, revision)

@@ -1,4 +1,4 @@
-"""An API server with a history, an etcd that forgets, a watch cache that may hang, and a network at its worst."""
+"""An API server with a history, compaction in etcd, a watch cache that may hang, and an unreliable network."""
 
 import json
 from bisect import bisect_right
@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, NamedTuple
 
-from tests.kube.scripted_server import FakeClock, refusal, status
+from tests.kube.scripted_server import FakeClock, error_response, status
 from tests.state.informers.pods import pod
 from webhook.kube.api_errors import ApiError, ApiErrorReason
 from webhook.kube.transport import Response, WatchStream
 
 _PAGE = 3
-_MOST_PODS = 12
+_MAX_PODS = 12
 
 
-class Written(NamedTuple):
+class PodWrite(NamedTuple):
     """One write of a pod."""
 
     at: float
@@ -27,27 +27,27 @@ class Written(NamedTuple):
 
 @dataclass
 class Cluster:
-    """The truth: pods as they are, every write of them, and what each revision looked like."""
+    """The ground truth: the stored pods, every write of them, and the pods at each revision."""
 
     clock: FakeClock
     chance: Random
     revision: int = 100
     pods: dict[str, dict[str, Any]] = field(default_factory=dict)
-    history: list[Written] = field(default_factory=list)
+    history: list[PodWrite] = field(default_factory=list)
     states: list[tuple[int, dict[str, str]]] = field(default_factory=lambda: [(100, {})])
-    lived: int = 0
+    created: int = 0
 
-    def at(self, revision: int) -> dict[str, str]:
-        """The pods there were at a revision: the revision of each by UID."""
+    def read_state(self, revision: int) -> dict[str, str]:
+        """Return the pods at a revision: the revision of each by UID."""
         return self.states[bisect_right(self.states, revision, key=lambda state: state[0]) - 1][1]
 
     def revision_at(self, time: float) -> int:
-        """The revision of the last write of a pod by then."""
-        done = bisect_right(self.history, time, key=lambda written: written.at)
-        return self.history[done - 1].revision if done else 0
+        """Return the revision of the last write of a pod at a time."""
+        count = bisect_right(self.history, time, key=lambda written: written.at)
+        return self.history[count - 1].revision if count else 0
 
-    def live(self, seconds: float) -> None:
-        """Let time pass, and others write."""
+    def advance(self, seconds: float) -> None:
+        """Let time pass while other clients write."""
         self.clock.time += seconds
         for _ in range(int(seconds * 2) + (self.chance.random() < seconds * 2 % 1)):
             self.revision += 1
@@ -56,9 +56,9 @@ class Cluster:
 
     def _write(self) -> None:
         uid = self.chance.choice([*self.pods, "new", "new"])
-        if uid == "new" and len(self.pods) < _MOST_PODS:
-            self.lived += 1
-            uid = f"u{self.lived}"
+        if uid == "new" and len(self.pods) < _MAX_PODS:
+            self.created += 1
+            uid = f"u{self.created}"
             kind, self.pods[uid] = "ADDED", pod(uid, self.revision)
         elif uid == "new" or self.chance.random() < 0.5:
             kind, uid = "DELETED", uid if uid != "new" else next(iter(self.pods))
@@ -68,26 +68,26 @@ class Cluster:
         item["metadata"]["resourceVersion"] = str(self.revision)
         if kind == "DELETED":
             del self.pods[uid]
-        self.history.append(Written(self.clock.time, self.revision, kind, item))
+        self.history.append(PodWrite(self.clock.time, self.revision, kind, item))
         self.states.append(
             (self.revision, {uid: item["metadata"]["resourceVersion"] for uid, item in self.pods.items()})
         )
 
 
 @dataclass
-class Simulated:
-    """A `Transport` to that cluster; `trouble` is how likely each thing is to go wrong."""
+class SimulatedTransport:
+    """A `Transport` to that cluster; `trouble` is the probability of a fault."""
 
     cluster: Cluster
     trouble: float
-    forgotten: int = 0
+    compacted: int = 0
     cached: int = 0
     hangs_until: float = 0.0
 
     def get(self, path: str, query: Mapping[str, str]) -> Response:
-        """A page of a list, or why there is none."""
+        """Return a page of a list, or an error response."""
         assert path == "/api/v1/pods"
-        self.cluster.live(0.05)
+        self.cluster.advance(0.05)
         if (fault := self._fault()) is not None:
             return fault
         if "continue" not in query:
@@ -95,36 +95,38 @@ class Simulated:
             self._progress()
         else:
             revision, first = (int(part) for part in query["continue"].split(":"))
-        if revision < self.forgotten:
-            return refusal(410, "The provided continue parameter is too old", metadata={"continue": "inconsistent"})
-        state = self.cluster.at(revision)
+        if revision < self.compacted:
+            return error_response(
+                410, "The provided continue parameter is too old", metadata={"continue": "inconsistent"}
+            )
+        state = self.cluster.read_state(revision)
         limit = min(_PAGE, int(query["limit"]))
         items = [self._item(uid, at) for uid, at in list(state.items())[first : first + limit]]
         meta = {"resourceVersion": str(revision)}
         if first + limit < len(state):
             meta["continue"] = f"{revision}:{first + limit}"
         body = json.dumps({"metadata": meta, "items": items}).encode()
-        self.cluster.live(0.3)  # an answer is on its way for a while, and the cluster goes on
+        self.cluster.advance(0.3)  # a response takes a while, and meanwhile the cluster changes
         return Response(200, body)
 
     def watch(self, path: str, query: Mapping[str, str]) -> WatchStream | Response:
-        """A watch."""
+        """Return the stream of a watch, or an error response."""
         assert path == "/api/v1/pods"
-        self.cluster.live(0.05)
+        self.cluster.advance(0.05)
         if (fault := self._fault()) is not None:
             return fault
         revision = int(query["resourceVersion"])
-        gone = revision < self.forgotten
-        if gone and self._bad(0.5):
-            return refusal(410, "too old resource version")
-        return Watched(self, revision, float(query["timeoutSeconds"]), is_gone=gone)
+        is_expired = revision < self.compacted
+        if is_expired and self._draw(0.5):
+            return error_response(410, "too old resource version")
+        return SimulatedWatchStream(self, revision, float(query["timeoutSeconds"]), is_expired=is_expired)
 
-    def bad(self, often: float = 1.0) -> bool:
-        """Whether something goes wrong now."""
-        return self.cluster.chance.random() < self.trouble * often
+    def is_faulty(self, factor: float = 1.0) -> bool:
+        """Return whether a fault happens now."""
+        return self.cluster.chance.random() < self.trouble * factor
 
-    def caught_up(self) -> int:
-        """The revision that the watch cache is at: that of pods, or what a quorum read made it ask etcd for."""
+    def get_cache_revision(self) -> int:
+        """Return the revision of the watch cache: that of pods, or one that a quorum read requested from etcd."""
         if self.cluster.clock.time >= self.hangs_until:
             self.cached = max(self.cached, self.cluster.revision_at(self.cluster.clock.time))
         return self.cached
@@ -134,24 +136,30 @@ class Simulated:
             self.cached = max(self.cached, self.cluster.revision)
 
     def _fault(self) -> Response | None:
-        """Etcd may forget, the cache may hang; then the request may fail."""
-        if self.bad(0.3):
-            self.forgotten = self.cluster.revision - self.cluster.chance.randrange(30)
-        if self.bad(0.1):
+        """Compact etcd or hang the cache by chance, and return an error response if the request fails."""
+        if self.is_faulty(0.3):
+            self.compacted = self.cluster.revision - self.cluster.chance.randrange(30)
+        if self.is_faulty(0.1):
             self.hangs_until = self.cluster.clock.time + self.cluster.chance.randrange(400)
-        if not self.bad():
+        if not self.is_faulty():
             return None
-        if self._bad(0.4):
-            self.cluster.live(10.0)
+        if self._draw(0.4):
+            self.cluster.advance(10.0)
             raise ApiError(ApiErrorReason.TIMEOUT, "no answer")
-        if self._bad(0.3):
+        if self._draw(0.3):
             raise ApiError(ApiErrorReason.RESET, "reset")
         return self.cluster.chance.choice(
-            [refusal(429, retry_after=3), refusal(503), refusal(403), Response(200, b"<html>"), refusal(401)]
+            [
+                error_response(429, retry_after=3),
+                error_response(503),
+                error_response(403),
+                Response(200, b"<html>"),
+                error_response(401),
+            ]
         )
 
-    def _bad(self, often: float) -> bool:
-        return self.cluster.chance.random() < often
+    def _draw(self, probability: float) -> bool:
+        return self.cluster.chance.random() < probability
 
     def _item(self, uid: str, revision: str) -> dict[str, Any]:
         (written,) = (w.item for w in self.cluster.history if w.revision == int(revision))
@@ -159,30 +167,30 @@ class Simulated:
         return written
 
 
-class Watched:
-    """The stream of a watch: chunks end anywhere, and it may be dead, cut, reset, or end in the middle of a line."""
+class SimulatedWatchStream:
+    """The stream of a watch: chunks end anywhere, and it may be silent, reset, or end in the middle of a line."""
 
-    def __init__(self, server: Simulated, revision: int, seconds: float, *, is_gone: bool) -> None:
+    def __init__(self, server: SimulatedTransport, revision: int, seconds: float, *, is_expired: bool) -> None:
         self._server = server
         self._chance = server.cluster.chance
         self._start = self._sent = revision
         now = server.cluster.clock.time
         self._ends = now + seconds
         self._bookmark = min(now + 60, self._ends - 2)
-        self._is_dead = server.bad(2.0)
-        self._ready = _line("ERROR", status(410, "too old", reason="Expired")) if is_gone else b""
+        self._is_dead = server.is_faulty(2.0)
+        self._ready = _line("ERROR", status(410, "too old", reason="Expired")) if is_expired else b""
 
     def read(self, timeout: float) -> bytes | None:
-        """Bytes, the end, or silence."""
-        self._server.cluster.live(timeout)
+        """Return the next bytes, empty bytes at the end, or None after the timeout."""
+        self._server.cluster.advance(timeout)
         if self._is_dead:
             return None
         self._collect()
-        if self._server.bad(0.02):
+        if self._server.is_faulty(0.02):
             self._is_dead = True
-        if self._server.bad(0.05):
+        if self._server.is_faulty(0.05):
             raise ApiError(ApiErrorReason.RESET, "reset")
-        if self._server.bad(0.05):
+        if self._server.is_faulty(0.05):
             return b""
         if self._ready:
             cut = self._chance.randrange(1, len(self._ready) + 1)
@@ -191,11 +199,11 @@ class Watched:
         return b"" if self._server.cluster.clock.time >= self._ends else None
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Release nothing."""
 
     def _collect(self) -> None:
-        upto, now = self._server.caught_up(), self._server.cluster.clock.time
-        if now >= self._ends or (self._sent < self._server.forgotten and self._start == self._sent):
+        upto, now = self._server.get_cache_revision(), self._server.cluster.clock.time
+        if now >= self._ends or (self._sent < self._server.compacted and self._start == self._sent):
             return
         for written in self._server.cluster.history:
             if self._sent < written.revision <= upto:

@@ -1,4 +1,4 @@
-"""One object read from the quorum."""
+"""Live reads of one object."""
 
 from collections.abc import Mapping
 
@@ -12,35 +12,35 @@ POD = b'{"kind": "Pod", "metadata": {"uid": "u1", "resourceVersion": "42"}}'
 
 
 class Server:
-    """Answers everything alike, and remembers what it was asked."""
+    """A transport that sends one response to every request, and records the requests."""
 
     def __init__(self, status: int, body: bytes = b"") -> None:
-        self._answer = Response(status, body)
-        self.asked: list[tuple[str, Mapping[str, str]]] = []
+        self._response = Response(status, body)
+        self.requests: list[tuple[str, Mapping[str, str]]] = []
 
     def get(self, path: str, query: Mapping[str, str]) -> Response:
-        """The one answer."""
-        self.asked.append((path, query))
-        return self._answer
+        """Return the response."""
+        self.requests.append((path, query))
+        return self._response
 
     def watch(self, path: str, query: Mapping[str, str]) -> WatchStream | Response:
-        """Nobody watches here."""
+        """Fail: a live read does not watch."""
         raise AssertionError((path, query))
 
 
 def read(server: Server, uid: str = "u1") -> int | None:
-    """What a reader says of the pod."""
+    """Return the revision of the pod that a live read returns."""
     return LiveReader(server).read_pod_revision("team-a", "p", uid)
 
 
-def test_a_pod_that_is_there_is_told_by_its_revision() -> None:
+def test_a_stored_pod_is_read_with_its_revision() -> None:
     server = Server(200, POD)
     assert read(server) == 42
-    assert server.asked == [("/api/v1/namespaces/team-a/pods/p", {})]  # without a resourceVersion: from the quorum
+    assert server.requests == [("/api/v1/namespaces/team-a/pods/p", {})]  # without a resourceVersion: from the quorum
 
 
 @pytest.mark.parametrize("server", [Server(404), Server(200, POD.replace(b"u1", b"u2")), Server(200, b"{}")])
-def test_no_pod_or_another_one_is_none(server: Server) -> None:
+def test_a_missing_or_other_pod_is_none(server: Server) -> None:
     assert read(server) is None
 
 
@@ -54,7 +54,7 @@ def test_no_pod_or_another_one_is_none(server: Server) -> None:
         (Server(200, POD.replace(b'"42"', b"42")), ApiErrorReason.UNREADABLE),
     ],
 )
-def test_what_cannot_be_told_is_no_answer(server: Server, reason: ApiErrorReason) -> None:
+def test_an_unreadable_pod_raises_the_reason(server: Server, reason: ApiErrorReason) -> None:
     with pytest.raises(ApiError, match="pod team-a/p cannot be read") as caught:
         read(server)
     assert caught.value.reason is reason
@@ -63,7 +63,7 @@ def test_what_cannot_be_told_is_no_answer(server: Server, reason: ApiErrorReason
 def test_a_name_stays_one_segment_of_the_path() -> None:
     server = Server(404)
     LiveReader(server).read_pod_revision("a/b", "../c", "u")
-    assert server.asked[0][0] == "/api/v1/namespaces/a%2Fb/pods/..%2Fc"
+    assert server.requests[0][0] == "/api/v1/namespaces/a%2Fb/pods/..%2Fc"
 
 
 @pytest.mark.parametrize(
@@ -73,13 +73,13 @@ def test_a_name_stays_one_segment_of_the_path() -> None:
         (("", "replicationcontrollers"), "/api/v1/namespaces/team-a/replicationcontrollers/w"),
     ],
 )
-def test_a_workload_is_given_as_it_is_written(resource: tuple[str, str], path: str) -> None:
+def test_a_workload_is_read_as_it_is_stored(resource: tuple[str, str], path: str) -> None:
     server = Server(200, POD)
     assert LiveReader(server).read_workload(resource, "team-a", "w") == POD
-    assert server.asked == [(path, {})]
+    assert server.requests == [(path, {})]
 
 
-def test_no_workload_is_none_and_one_that_may_not_be_read_is_no_answer() -> None:
+def test_a_missing_workload_is_none_and_a_forbidden_one_raises_the_reason() -> None:
     resource = ("apps", "statefulsets")
     assert LiveReader(Server(404)).read_workload(resource, "team-a", "w") is None
     with pytest.raises(ApiError, match="statefulsets team-a/w cannot be read: HTTP 403") as caught:

@@ -1,4 +1,4 @@
-"""Namespaces and nodes as they are now."""
+"""The stores of namespaces and nodes."""
 
 import json
 from collections.abc import Mapping
@@ -21,124 +21,124 @@ from webhook.state.ports import NamespaceLister
 
 
 def item(name: str, revision: int, uid: str = "", **more: Any) -> dict[str, Any]:
-    """An object as the API server sends it."""
+    """Return an object as the API server sends it."""
     labels = more.pop("labels", None)
     return {"metadata": {"name": name, "uid": uid or name, "resourceVersion": str(revision), "labels": labels}, **more}
 
 
 def namespace(kind: str, content: dict[str, Any]) -> WatchEvent[NamespaceRecord]:
-    """What a line of a watch says."""
+    """Return the event of a line of a watch."""
     return NAMESPACE_CODEC.decode_event(json.dumps({"type": kind, "object": content}).encode())
 
 
 def namespaces(revision: int, *items: dict[str, Any]) -> Replaced[NamespaceRecord]:
-    """What a list says."""
+    """Return the event of a list."""
     body = json.dumps({"metadata": {"resourceVersion": str(revision)}, "items": items}).encode()
     return Replaced(NAMESPACE_CODEC.decode_page(body).items, revision)
 
 
 def is_vision(name: str, labels: Mapping[str, str]) -> bool:
-    """A selector."""
+    """Select namespaces by the label team."""
     return name != "excluded" and labels.get("team") == "vision"
 
 
 VISION = {"team": "vision"}
 
 
-def test_a_view_is_a_lister_and_knows_none_before_the_first_list() -> None:
-    view: NamespaceStore = NamespaceStore()
-    lister: NamespaceLister = view
-    assert (lister.labels("a"), view.revision, view.list_members("k", is_vision)) == (None, None, None)
-    view.apply(namespaces(7, item("a", 3, labels=VISION), item("b", 5)))
+def test_a_store_is_a_lister_and_is_empty_before_the_first_list() -> None:
+    store: NamespaceStore = NamespaceStore()
+    lister: NamespaceLister = store
+    assert (lister.labels("a"), store.revision, store.list_members("k", is_vision)) == (None, None, None)
+    store.apply(namespaces(7, item("a", 3, labels=VISION), item("b", 5)))
     assert (lister.labels("a"), lister.labels("b"), lister.labels("c")) == (VISION, {}, None)
-    assert (view.revision, len(view)) == (7, 2)
+    assert (store.revision, len(store)) == (7, 2)
 
 
-def test_labels_follow_the_events_and_old_ones_are_passed_over() -> None:
-    view = NamespaceStore()
-    view.apply(namespaces(7, item("a", 3)))
-    view.apply(namespace("MODIFIED", item("a", 9, labels=VISION)))
-    view.apply(namespace("MODIFIED", item("a", 8)))
-    view.apply(namespace("ADDED", item("b", 10)))
-    view.apply(namespace("DELETED", item("b", 11)))
-    view.apply(namespace("ADDED", item("b", 10)))
-    assert (view.labels("a"), view.labels("b"), view.revision) == (VISION, None, 11)
+def test_labels_follow_the_events_and_old_events_are_ignored() -> None:
+    store = NamespaceStore()
+    store.apply(namespaces(7, item("a", 3)))
+    store.apply(namespace("MODIFIED", item("a", 9, labels=VISION)))
+    store.apply(namespace("MODIFIED", item("a", 8)))
+    store.apply(namespace("ADDED", item("b", 10)))
+    store.apply(namespace("DELETED", item("b", 11)))
+    store.apply(namespace("ADDED", item("b", 10)))
+    assert (store.labels("a"), store.labels("b"), store.revision) == (VISION, None, 11)
 
 
 def test_members_are_the_namespaces_selected_as_of_the_revision() -> None:
-    view = NamespaceStore()
-    view.apply(namespaces(7, item("a", 3, labels=VISION), item("b", 5), item("excluded", 6, labels=VISION)))
-    assert view.list_members("k", is_vision) == MemberNamespaces(frozenset({"a"}), 7, unchanged_since=7)
-    view.apply(Bookmark(20))
-    assert view.list_members("k", is_vision) == MemberNamespaces(frozenset({"a"}), 20, unchanged_since=7)
-    view.apply(namespace("MODIFIED", item("b", 21, labels=VISION)))
-    view.apply(namespace("DELETED", item("a", 22)))
-    assert view.list_members("k", is_vision) == MemberNamespaces(frozenset({"b"}), 22, unchanged_since=22)
+    store = NamespaceStore()
+    store.apply(namespaces(7, item("a", 3, labels=VISION), item("b", 5), item("excluded", 6, labels=VISION)))
+    assert store.list_members("k", is_vision) == MemberNamespaces(frozenset({"a"}), 7, unchanged_since=7)
+    store.apply(Bookmark(20))
+    assert store.list_members("k", is_vision) == MemberNamespaces(frozenset({"a"}), 20, unchanged_since=7)
+    store.apply(namespace("MODIFIED", item("b", 21, labels=VISION)))
+    store.apply(namespace("DELETED", item("a", 22)))
+    assert store.list_members("k", is_vision) == MemberNamespaces(frozenset({"b"}), 22, unchanged_since=22)
 
 
-def test_members_are_worked_out_once_for_as_long_as_nothing_changes() -> None:
-    view, asked = NamespaceStore(), []
+def test_members_are_computed_once_while_labels_are_unchanged() -> None:
+    store, names = NamespaceStore(), []
 
     def selects(name: str, _: Mapping[str, str]) -> bool:
-        asked.append(name)
+        names.append(name)
         return True
 
-    view.apply(namespaces(7, item("a", 3)))
-    view.list_members("k", selects)
-    view.apply(namespace("MODIFIED", item("a", 8)))
-    view.list_members("k", selects)
-    assert asked == ["a"]
+    store.apply(namespaces(7, item("a", 3)))
+    store.list_members("k", selects)
+    store.apply(namespace("MODIFIED", item("a", 8)))
+    store.list_members("k", selects)
+    assert names == ["a"]
 
 
-def test_who_listens_is_told_what_came_went_or_changed_and_nothing_else() -> None:
-    view = NamespaceStore()
-    told: list[tuple[set[str], int | None]] = []
-    view.add_listener(lambda names: told.append((set(names), view.revision)))
-    view.apply(namespaces(7, item("a", 3), item("b", 4)))
-    view.apply(namespace("MODIFIED", item("a", 8)))
-    view.apply(namespace("MODIFIED", item("a", 9, labels=VISION)))
-    view.apply(namespace("DELETED", item("b", 10)))
-    view.apply(namespace("DELETED", item("nobody", 11)))
-    view.apply(Bookmark(12))
-    view.apply(namespaces(13, item("a", 9, labels=VISION)))
-    view.apply(namespaces(14, item("a", 14, uid="another", labels=VISION), item("c", 14)))
-    assert told == [({"a", "b"}, 7), ({"a"}, 9), ({"b"}, 10), ({"a", "c"}, 14)]
+def test_a_listener_gets_only_added_deleted_and_changed_names() -> None:
+    store = NamespaceStore()
+    changes: list[tuple[set[str], int | None]] = []
+    store.add_listener(lambda names: changes.append((set(names), store.revision)))
+    store.apply(namespaces(7, item("a", 3), item("b", 4)))
+    store.apply(namespace("MODIFIED", item("a", 8)))
+    store.apply(namespace("MODIFIED", item("a", 9, labels=VISION)))
+    store.apply(namespace("DELETED", item("b", 10)))
+    store.apply(namespace("DELETED", item("unknown", 11)))
+    store.apply(Bookmark(12))
+    store.apply(namespaces(13, item("a", 9, labels=VISION)))
+    store.apply(namespaces(14, item("a", 14, uid="another", labels=VISION), item("c", 14)))
+    assert changes == [({"a", "b"}, 7), ({"a"}, 9), ({"b"}, 10), ({"a", "c"}, 14)]
 
 
-def test_labels_handed_out_cannot_be_changed() -> None:
-    view = NamespaceStore()
-    view.apply(namespaces(7, item("a", 3, labels=VISION)))
+def test_returned_labels_cannot_be_changed() -> None:
+    store = NamespaceStore()
+    store.apply(namespaces(7, item("a", 3, labels=VISION)))
     with pytest.raises(TypeError):
-        view.labels("a")["team"] = "other"  # type: ignore[index]  # that is what is tried
+        store.labels("a")["team"] = "other"  # type: ignore[index]  # the failing assignment
 
 
-@pytest.mark.parametrize("reading", [NAMESPACE_CODEC, NODE_CODEC])
-def test_an_object_without_a_name_makes_its_page_none(reading: Any) -> None:
+@pytest.mark.parametrize("codec", [NAMESPACE_CODEC, NODE_CODEC])
+def test_an_object_without_a_name_makes_its_page_invalid(codec: Any) -> None:
     with pytest.raises(ApiError, match="without uid or name"):
-        reading.decode_page(b'{"metadata":{"resourceVersion":"7"},"items":[{"metadata":{"uid":"u"}}]}')
+        codec.decode_page(b'{"metadata":{"resourceVersion":"7"},"items":[{"metadata":{"uid":"u"}}]}')
 
 
 def node(kind: str, revision: int, dongles: str, heartbeat: str = "now") -> WatchEvent[NodeRecord]:
-    """What a line of a watch of nodes says."""
+    """Return the event of a line of a watch of nodes."""
     status = {"allocatable": {"example.com/dongle": dongles}, "conditions": [{"lastHeartbeatTime": heartbeat}]}
     content = item("n1", revision, labels={"zone": "a"}, status=status)
     return NODE_CODEC.decode_event(json.dumps({"type": kind, "object": content}).encode())
 
 
-def test_nodes_are_kept_with_what_they_have_and_a_heartbeat_is_no_change() -> None:
-    view = NodeStore()
-    told: list[set[str]] = []
-    view.add_listener(lambda names: told.append(set(names)))
-    view.apply(Replaced([], 1))
-    view.apply(node("ADDED", 2, "4"))
-    view.apply(node("MODIFIED", 3, "4", "later"))
-    (kept,) = view.list_nodes()
-    assert kept.metadata is not None
-    assert kept.status is not None
-    assert kept.status.allocatable is not None
-    assert (kept.metadata.name, kept.metadata.labels) == ("n1", {"zone": "a"})
-    assert bytes(kept.status.allocatable["example.com/dongle"]) == b'"4"'
-    view.apply(node("MODIFIED", 4, "5"))
-    view.apply(node("DELETED", 5, "5"))
-    assert told == [{"n1"}] * 3
-    assert (len(view.list_nodes()), view.revision) == (0, 5)
+def test_nodes_are_stored_with_their_content_and_a_heartbeat_is_no_change() -> None:
+    store = NodeStore()
+    changes: list[set[str]] = []
+    store.add_listener(lambda names: changes.append(set(names)))
+    store.apply(Replaced([], 1))
+    store.apply(node("ADDED", 2, "4"))
+    store.apply(node("MODIFIED", 3, "4", "later"))
+    (stored,) = store.list_nodes()
+    assert stored.metadata is not None
+    assert stored.status is not None
+    assert stored.status.allocatable is not None
+    assert (stored.metadata.name, stored.metadata.labels) == ("n1", {"zone": "a"})
+    assert bytes(stored.status.allocatable["example.com/dongle"]) == b'"4"'
+    store.apply(node("MODIFIED", 4, "5"))
+    store.apply(node("DELETED", 5, "5"))
+    assert changes == [{"n1"}] * 3
+    assert (len(store.list_nodes()), store.revision) == (0, 5)

@@ -1,4 +1,4 @@
-"""The pods of a cluster in columns: what they hold, and what is known of those that are gone."""
+"""The pod store: the usage of stored pods, and the tombstones of deleted ones."""
 
 import json
 import weakref
@@ -20,129 +20,129 @@ from webhook.state.informers.pod_records import PodRecord
 from webhook.state.informers.pod_store import NotSyncedError, PodStore, Tombstones
 
 
-def viewed(*events: WatchEvent[PodRecord]) -> PodStore:
-    """A view that was told this."""
-    view = PodStore()
+def create_store(*events: WatchEvent[PodRecord]) -> PodStore:
+    """Return a store after the given events."""
+    store = PodStore()
     for event in events:
-        view.apply(event)
-    return view
+        store.apply(event)
+    return store
 
 
-def test_before_the_first_list_nothing_is_known() -> None:
-    view = viewed(line("ADDED", pod("u1", 5)), Bookmark(9))
-    assert (view.revision, len(view), view.find("u1")) == (None, 0, None)
-    for ask in (view.compute_used_by_pod, view.compute_usage):
+def test_a_store_is_not_synced_before_the_first_list() -> None:
+    store = create_store(line("ADDED", pod("u1", 5)), Bookmark(9))
+    assert (store.revision, len(store), store.find("u1")) == (None, 0, None)
+    for ask in (store.compute_used_by_pod, store.compute_usage):
         with pytest.raises(NotSyncedError):
             ask(GPUS, ["team-a"])
 
 
-def test_what_each_pod_holds_and_all_together() -> None:
+def test_usage_is_computed_for_each_pod_and_in_total() -> None:
     other = pod("u3", 7, namespace="team-b")
-    view = viewed(page(7, pod("u1", 5, "2"), pod("u2", 6), other))
-    assert view.compute_used_by_pod(GPUS, ["team-a"]) == {
+    store = create_store(page(7, pod("u1", 5, "2"), pod("u2", 6), other))
+    assert store.compute_used_by_pod(GPUS, ["team-a"]) == {
         "u1": Amounts({GPU: 2, "pods": 1}),
         "u2": Amounts({GPU: 1, "pods": 1}),
     }
-    assert view.compute_usage(GPUS, ["team-a"]).used == Amounts({GPU: 3, "pods": 2})
-    assert view.compute_usage(GPUS, ["team-a", "team-b", "nowhere"]).used == Amounts({GPU: 4, "pods": 3})
-    assert view.compute_usage(GPUS, []).used == Amounts()
+    assert store.compute_usage(GPUS, ["team-a"]).used == Amounts({GPU: 3, "pods": 2})
+    assert store.compute_usage(GPUS, ["team-a", "team-b", "nowhere"]).used == Amounts({GPU: 4, "pods": 3})
+    assert store.compute_usage(GPUS, []).used == Amounts()
 
 
-def test_ended_pods_cost_nothing_and_terminating_ones_still_do() -> None:
+def test_ended_pods_are_not_charged_and_terminating_ones_are() -> None:
     dying = pod("u2", 6, metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
-    view = viewed(page(7, pod("u1", 5, status={"phase": "Succeeded"}), dying))
-    assert view.compute_used_by_pod(GPUS, ["team-a"]) == {"u2": Amounts({GPU: 1, "pods": 1})}
-    place = view.find("u2")
+    store = create_store(page(7, pod("u1", 5, status={"phase": "Succeeded"}), dying))
+    assert store.compute_used_by_pod(GPUS, ["team-a"]) == {"u2": Amounts({GPU: 1, "pods": 1})}
+    place = store.find("u2")
     assert place is not None
     assert (place.is_terminating, place.has_ended) == (True, False)
 
 
-def test_a_pod_of_which_the_cap_counts_nothing_holds_nothing() -> None:
-    view = viewed(page(7, pod("u1", 5), pod("u2", 6, metadata={"labels": {"tier": "batch"}})))
-    assert view.compute_used_by_pod(BATCH, ["team-a"]) == {"u2": Amounts({GPU: 1})}
+def test_a_pod_that_the_cap_does_not_count_uses_nothing() -> None:
+    store = create_store(page(7, pod("u1", 5), pod("u2", 6, metadata={"labels": {"tier": "batch"}})))
+    assert store.compute_used_by_pod(BATCH, ["team-a"]) == {"u2": Amounts({GPU: 1})}
 
 
-def test_a_resize_counts_with_the_largest_of_all() -> None:
+def test_a_resize_is_charged_with_its_largest_amount() -> None:
     statuses = [{"name": "main", "resources": {"requests": {GPU: "4"}}, "allocatedResources": {GPU: "3"}}]
-    view = viewed(page(7, pod("u1", 5, "2", status={"containerStatuses": statuses})))
-    assert view.compute_usage(cap(GPU), ["team-a"]).used == Amounts({GPU: 4})
+    store = create_store(page(7, pod("u1", 5, "2", status={"containerStatuses": statuses})))
+    assert store.compute_usage(cap(GPU), ["team-a"]).used == Amounts({GPU: 4})
 
 
-def test_a_count_tells_there_from_deleted_from_absent() -> None:
-    view = viewed(
+def test_a_count_distinguishes_stored_deleted_and_unknown_pods() -> None:
+    store = create_store(
         page(7, pod("u1", 5, "2"), pod("u2", 6), pod("u3", 6, namespace="team-b"), pod("u4", 7)),
         line("DELETED", pod("u2", 8)),
         page(9, pod("u1", 5, "2"), pod("u3", 6, namespace="team-b")),
         line("DELETED", pod("never-seen", 10)),
     )
-    count = view.compute_usage(GPUS, ["team-a"], ["u1", "u2", "u3", "u4", "u5", "never-seen"])
+    count = store.compute_usage(GPUS, ["team-a"], ["u1", "u2", "u3", "u4", "u5", "never-seen"])
     assert count.revision == 10
     assert count.used_by_pod == {"u1": Amounts({GPU: 2, "pods": 1}), "u3": Amounts()}
     assert count.deleted == {"u2", "never-seen"}
-    assert view.list_deleted_since(9) == (frozenset({"never-seen"}), True)
-    assert view.list_deleted_since(8) == (frozenset({"never-seen"}), False)
+    assert store.list_deleted_since(9) == (frozenset({"never-seen"}), True)
+    assert store.list_deleted_since(8) == (frozenset({"never-seen"}), False)
 
 
-def test_a_pod_with_a_quantity_that_is_none_is_named_and_harms_no_other() -> None:
-    view = viewed(page(7, pod("u1", 5, "1"), pod("u2", 6, "many")))
-    count = view.compute_usage(GPUS, ["team-a"], ["u2"])
+def test_a_pod_with_an_invalid_quantity_is_named_and_harms_no_other() -> None:
+    store = create_store(page(7, pod("u1", 5, "1"), pod("u2", 6, "many")))
+    count = store.compute_usage(GPUS, ["team-a"], ["u2"])
     assert (count.used, count.invalid) == (Amounts({GPU: 1, "pods": 1}), ("u2",))
     assert count.used_by_pod == {"u2": Amounts()}
 
 
-def test_a_new_policy_counts_anew() -> None:
-    view = viewed(page(7, pod("u1", 5, "2")))
-    assert view.compute_usage(cap("pods"), ["team-a"]).used == Amounts({"pods": 1})
-    assert view.compute_usage(cap(GPU), ["team-a"]).used == Amounts({GPU: 2})
+def test_a_new_policy_is_recounted() -> None:
+    store = create_store(page(7, pod("u1", 5, "2")))
+    assert store.compute_usage(cap("pods"), ["team-a"]).used == Amounts({"pods": 1})
+    assert store.compute_usage(cap(GPU), ["team-a"]).used == Amounts({GPU: 2})
 
 
-def test_pods_of_one_shape_share_it_and_it_goes_with_the_last() -> None:
-    view = PodStore()
+def test_equal_pods_share_a_charge_group_until_the_last_is_deleted() -> None:
+    store = PodStore()
     body = {"metadata": {"resourceVersion": "7"}, "items": [*(pod(f"u{n}", 5) for n in range(50)), pod("v", 6, "2")]}
-    view.apply(Replaced(view.codec.decode_page(json.dumps(body).encode()).items, 7))
-    one, other = view.find("u1"), view.find("u2")
+    store.apply(Replaced(store.codec.decode_page(json.dumps(body).encode()).items, 7))
+    one, other = store.find("u1"), store.find("u2")
     assert one is not None
     assert other is not None
     assert one.group is other.group
-    assert view.group_count == 2
-    view.apply(line("DELETED", pod("v", 8)))
-    assert view.group_count == 1
+    assert store.group_count == 2
+    store.apply(line("DELETED", pod("v", 8)))
+    assert store.group_count == 1
 
 
-def test_a_shape_is_the_same_whatever_the_order_of_its_keys() -> None:
+def test_a_charge_group_does_not_depend_on_the_order_of_keys() -> None:
     one = pod("u1", 5, metadata={"labels": {"a": "1", "b": "2"}}, spec={"nodeSelector": {"x": "1", "y": "2"}})
     other = pod("u2", 6, metadata={"labels": {"b": "2", "a": "1"}}, spec={"nodeSelector": {"y": "2", "x": "1"}})
     assert len({row.group for row in page(7, one, other).items}) == 1
 
 
-def test_a_shape_is_the_same_whatever_the_order_of_the_kubelets_statuses() -> None:
+def test_a_charge_group_does_not_depend_on_the_order_of_container_statuses() -> None:
     statuses = [{"name": name, "allocatedResources": {"cpu": "1"}} for name in ("main", "side")]
     one = pod("u1", 5, status={"containerStatuses": statuses})
     other = pod("u2", 6, status={"containerStatuses": statuses[::-1]})
     assert len({row.group for row in page(7, one, other).items}) == 1
 
 
-def test_costs_of_caps_that_nobody_asks_for_any_more_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_charges_of_unused_caps_are_dropped_from_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webhook.state.informers.pod_store._MAX_CAPS", 2)
-    view = viewed(page(7, pod("u1", 5, "2")))
-    kept: list[weakref.ref[_Tagged]] = []
+    store = create_store(page(7, pod("u1", 5, "2")))
+    references: list[weakref.ref[_CollectableCap]] = []
     for _ in range(3):
-        tagged = _Tagged()
-        kept.append(weakref.ref(tagged))
-        view.compute_usage(tagged, ["team-a"])
+        tagged = _CollectableCap()
+        references.append(weakref.ref(tagged))
+        store.compute_usage(tagged, ["team-a"])
         del tagged
-    assert [each() is None for each in kept] == [True, False, False]
+    assert [each() is None for each in references] == [True, False, False]
 
 
-class _Tagged:
-    """A cap whose end can be seen."""
+class _CollectableCap:
+    """A cap whose garbage collection can be observed."""
 
     def compute_charge(self, pod: Pod | None) -> Charge:
-        """What the GPU cap says."""
+        """Return the charge of the GPU cap."""
         return GPUS.compute_charge(pod)
 
 
-def test_a_shape_says_what_caps_ask_for() -> None:
+def test_a_charge_group_has_the_fields_that_caps_need() -> None:
     whole = pod(
         "u1", 5, "2",
         metadata={"labels": {"tier": "batch"}, "annotations": {"a": "b"}},
@@ -165,9 +165,9 @@ def test_a_shape_says_what_caps_ask_for() -> None:
 @given(
     st.lists(st.tuples(st.integers(0, 4), st.sampled_from(("put", "end", "remove")), st.integers(0, 2)), max_size=30)
 )
-def test_how_many_pods_have_each_shape_is_what_counting_them_says(steps: list[tuple[int, str, int]]) -> None:
+def test_the_pod_count_of_each_charge_group_is_correct(steps: list[tuple[int, str, int]]) -> None:
     columns = PodColumns()
-    view = PodStore()
+    store = PodStore()
     for number, what, gpus in steps:
         uid, namespace = f"u{number}", f"team-{number % 2}"
         if what == "remove":
@@ -176,33 +176,33 @@ def test_how_many_pods_have_each_shape_is_what_counting_them_says(steps: list[tu
         status = {"phase": "Failed" if what == "end" else "Running"}
         one = pod(uid, 5, str(gpus), namespace=namespace, status=status)
         body = json.dumps({"metadata": {"resourceVersion": "7"}, "items": [one]}).encode()
-        columns.put(view.codec.decode_page(body).items[0])
+        columns.put(store.codec.decode_page(body).items[0])
         for among in (("team-0",), ("team-1",), ("team-0", "team-1", "team-2")):
             assert columns.count_groups(among) == Counter(shape for _, shape in columns.list_groups_by_uid(among))
 
 
-def test_room_that_pods_leave_is_used_again() -> None:
+def test_the_slots_of_removed_pods_are_reused() -> None:
     columns = PodColumns()
     for number in range(100):
         columns.put(page(7, pod(f"u{number}", 5)).items[0])
         columns.remove(f"u{number}")
-    assert len(columns._uid) == 1  # noqa: SLF001  # it can be seen nowhere else
+    assert len(columns._uid) == 1  # noqa: SLF001  # visible nowhere else
     assert len(columns) == 0
 
 
-def test_a_pod_without_a_uid_makes_its_page_none() -> None:
+def test_a_pod_without_a_uid_makes_its_page_invalid() -> None:
     with pytest.raises(ApiError, match="a pod without uid"):
         page(7, pod("", 5))
 
 
-def test_a_cluster_that_went_back_in_time_is_taken_as_it_is() -> None:
-    view = viewed(page(70, pod("u1", 5)), line("DELETED", pod("u1", 71)), page(40, pod("u1", 5)))
-    assert view.revision == 40
-    assert view.get_deletion_revision("u1") is None
-    assert view.find("u1") is not None
+def test_a_cluster_that_went_back_in_time_replaces_the_store() -> None:
+    store = create_store(page(70, pod("u1", 5)), line("DELETED", pod("u1", 71)), page(40, pod("u1", 5)))
+    assert store.revision == 40
+    assert store.get_deletion_revision("u1") is None
+    assert store.find("u1") is not None
 
 
-def test_deletions_are_remembered_within_bounds_and_say_whether_they_are_all() -> None:
+def test_tombstones_are_limited_and_state_whether_they_are_complete() -> None:
     deletions = Tombstones(max_size=3)
     for revision in range(1, 6):
         deletions.add(f"u{revision}", revision)
@@ -214,53 +214,53 @@ def test_deletions_are_remembered_within_bounds_and_say_whether_they_are_all() -
     assert (deletions.get_revision("u2"), deletions.get_revision("u3")) == (None, 3)
 
 
-def test_who_listens_is_told_where_what_is_held_may_have_changed() -> None:
-    view = PodStore()
-    told: list[str | None] = []
-    view.add_listener(told.append)
-    view.apply(page(7, pod("u1", 5)))
-    view.apply(line("MODIFIED", pod("u1", 8, spec={"nodeName": "n2"})))
-    view.apply(Bookmark(9))
-    assert told == [None]
-    view.apply(line("ADDED", pod("u2", 10, namespace="team-b")))
-    view.apply(line("MODIFIED", pod("u2", 11, "3", namespace="team-b")))
-    view.apply(line("MODIFIED", pod("u2", 12, "3", namespace="team-b", status={"phase": "Failed"})))
-    view.apply(line("DELETED", pod("u2", 13, "3", namespace="team-b", status={"phase": "Failed"})))
-    view.apply(line("DELETED", pod("never-seen", 14, namespace="team-c")))
-    view.apply(line("DELETED", pod("never-seen", 14, namespace="team-c")))
-    assert told[1:] == ["team-b"] * 4 + ["team-c"]
+def test_a_listener_gets_the_namespaces_whose_usage_may_have_changed() -> None:
+    store = PodStore()
+    namespaces: list[str | None] = []
+    store.add_listener(namespaces.append)
+    store.apply(page(7, pod("u1", 5)))
+    store.apply(line("MODIFIED", pod("u1", 8, spec={"nodeName": "n2"})))
+    store.apply(Bookmark(9))
+    assert namespaces == [None]
+    store.apply(line("ADDED", pod("u2", 10, namespace="team-b")))
+    store.apply(line("MODIFIED", pod("u2", 11, "3", namespace="team-b")))
+    store.apply(line("MODIFIED", pod("u2", 12, "3", namespace="team-b", status={"phase": "Failed"})))
+    store.apply(line("DELETED", pod("u2", 13, "3", namespace="team-b", status={"phase": "Failed"})))
+    store.apply(line("DELETED", pod("never-seen", 14, namespace="team-c")))
+    store.apply(line("DELETED", pod("never-seen", 14, namespace="team-c")))
+    assert namespaces[1:] == ["team-b"] * 4 + ["team-c"]
 
 
-def test_kinds_of_events_are_what_they_say() -> None:
+def test_a_watch_line_is_a_changed_or_deleted_event() -> None:
     assert isinstance(line("MODIFIED", pod("u1", 5)), Changed)
     assert isinstance(line("DELETED", pod("u1", 5)), Deleted)
 
 
-def test_pods_are_counted_in_heaps_that_say_who_goes_and_how_much_each_holds() -> None:
-    going = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
-    view = viewed(
+def test_pods_are_counted_in_groups_by_termination_and_usage() -> None:
+    terminating = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+    store = create_store(
         page(
             7,
             pod("u1", 5, "2"),
             pod("u2", 5, "2"),
-            pod("u3", 5, "2", metadata=going),
+            pod("u3", 5, "2", metadata=terminating),
             pod("u4", 5, "2", status={"phase": "Failed"}),
-            pod("u5", 5, "2", status={"phase": "Failed"}, metadata=going),
+            pod("u5", 5, "2", status={"phase": "Failed"}, metadata=terminating),
             pod("u6", 5, "0"),
             pod("u7", 5, "4", "team-b"),
         )
     )
-    heaps = list(view.list_groups(cap(GPU), ["team-a", "team-b", "team-c"]))
-    assert [(heap.namespace, heap.is_terminating, heap.pod_count, heap.used_per_pod[GPU]) for heap in heaps] == [
+    groups = list(store.list_groups(cap(GPU), ["team-a", "team-b", "team-c"]))
+    assert [(group.namespace, group.is_terminating, group.pod_count, group.used_per_pod[GPU]) for group in groups] == [
         ("team-a", False, 2, 2),
         ("team-a", True, 1, 2),
         ("team-b", False, 1, 4),
     ]
-    assert [view.list_pod_names(heap, 1) for heap in heaps] == [["pod-u1"], ["pod-u3"], ["pod-u7"]]
-    assert view.list_pod_names(heaps[0], 9) == ["pod-u1", "pod-u2"]
+    assert [store.list_pod_names(group, 1) for group in groups] == [["pod-u1"], ["pod-u3"], ["pod-u7"]]
+    assert store.list_pod_names(groups[0], 9) == ["pod-u1", "pod-u2"]
 
 
-def test_a_shape_says_which_controller_its_pods_have_and_no_other_owner() -> None:
+def test_a_charge_group_has_the_controller_and_no_other_owner() -> None:
     owners = [
         {"kind": "Thing", "name": "t", "uid": "1"},
         {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d", "uid": "2", "controller": True},

@@ -1,4 +1,4 @@
-"""The cluster as a scheduler knows it: whatever the watches tell, it is what a list at the end would make."""
+"""The scheduler cache: after any watch events it equals a cache that is made from a final list."""
 
 import json
 from typing import Any
@@ -22,121 +22,121 @@ from webhook.state.informers.pod_store import PodStore
 from webhook.state.informers.scheduler_cache import SchedulerCache
 
 
-class Followed:
-    """Views of a cluster, told what a test says."""
+class ClusterStores:
+    """Stores of a cluster with a scheduler cache, whose events a test delivers."""
 
     def __init__(self) -> None:
         self.nodes, self.namespaces, self.pods = NodeStore(), NamespaceStore(), PodStore()
-        self.view = SchedulerCache(self.nodes, self.namespaces)
-        self._reading = self.view.create_pod_codec(self.pods)
+        self.scheduler_cache = SchedulerCache(self.nodes, self.namespaces)
+        self._codec = self.scheduler_cache.create_pod_codec(self.pods)
         self.revision = 1
         self.nodes.apply(Replaced([], 1))
         self.namespaces.apply(Replaced([], 1))
 
     def list(self, *items: dict[str, Any]) -> None:
-        """All pods there are."""
+        """Deliver a list of all pods."""
         self.revision += 1
         body = json.dumps({"metadata": {"resourceVersion": str(self.revision)}, "items": items}).encode()
-        self._apply(Replaced(self._reading.decode_page(body).items, self.revision))
+        self._apply(Replaced(self._codec.decode_page(body).items, self.revision))
 
     def pod(self, kind: str, item: dict[str, Any]) -> None:
-        """A line of the watch of pods."""
+        """Deliver a line of the watch of pods."""
         self.revision += 1
         item["metadata"]["resourceVersion"] = str(self.revision)
-        self._apply(self._reading.decode_event(json.dumps({"type": kind, "object": item}).encode()))
+        self._apply(self._codec.decode_event(json.dumps({"type": kind, "object": item}).encode()))
 
     def node(self, kind: str, name: str, gpus: str, **spec: Any) -> None:
-        """A line of the watch of nodes."""
+        """Deliver a line of the watch of nodes."""
         self.revision += 1
         meta = {"name": name, "uid": name, "resourceVersion": str(self.revision), "labels": {"zone": "z"}}
         status = {"allocatable": {GPU: gpus, "pods": "110"}, "declaredFeatures": ["F"]}
         item = {"metadata": meta, "spec": spec, "status": status}
         self.nodes.apply(NODE_CODEC.decode_event(json.dumps({"type": kind, "object": item}).encode()))
 
-    def shown(self) -> dict[str, Any]:
-        """The cluster now."""
-        with self.view.acquire(1.0) as cluster:
+    def describe(self) -> dict[str, Any]:
+        """Return the content of the cached cluster."""
+        with self.scheduler_cache.acquire(1.0) as cluster:
             assert cluster is not None
-            return shown(cluster)
+            return describe_cluster(cluster)
 
     def _apply(self, event: WatchEvent[PodRecord]) -> None:
         self.pods.apply(event)
-        self.view.apply(event)
+        self.scheduler_cache.apply(event)
 
 
-def shown(cluster: Cluster) -> dict[str, Any]:
-    """What a cluster holds."""
+def describe_cluster(cluster: Cluster) -> dict[str, Any]:
+    """Return the nodes and the pods of a cluster."""
     nodes = cluster.nodes
     return {
         "nodes": {
-            nodes.get_name(place): (nodes.get_allocatable(place), nodes.get_used(place))
-            for place in nodes.get_indices().tolist()
+            nodes.get_name(index): (nodes.get_allocatable(index), nodes.get_used(index))
+            for index in nodes.get_indices().tolist()
         },
         "pods": {each.uid: (each.node, each.nominated_node, dict(each.group.requests)) for each in cluster.list_pods()},
     }
 
 
-def listed(followed: Followed, items: list[dict[str, Any]]) -> dict[str, Any]:
-    """What it would be, made from nothing."""
+def describe_final_list(stores: ClusterStores, items: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the content of a cluster that is made from the final objects."""
     cluster = Cluster()
-    for row in followed.nodes.list_records():
+    for row in stores.nodes.list_records():
         ingest(cluster, "Node", row.content)
     for item in items:
         ingest(cluster, "Pod", json.dumps(item).encode())
-    return shown(cluster)
+    return describe_cluster(cluster)
 
 
-def test_a_node_is_known_with_whom_it_lets_in() -> None:
-    followed = Followed()
+def test_a_node_has_its_taints_and_features() -> None:
+    stores = ClusterStores()
     taint = {"key": "only", "value": "x", "effect": "NoSchedule"}
-    followed.node("ADDED", "n1", "4", taints=[taint], unschedulable=True)
-    with followed.view.acquire(1.0) as cluster:
+    stores.node("ADDED", "n1", "4", taints=[taint], unschedulable=True)
+    with stores.scheduler_cache.acquire(1.0) as cluster:
         assert cluster is not None
-        place = cluster.nodes.find_index("n1")
-        assert place is not None
-        assert cluster.nodes.unschedulable[place]
-        assert cluster.nodes.taints.mask_matching(lambda taints: [each.key for each in taints] == ["only"])[place]
-        assert cluster.nodes.features.mask_matching(lambda declared: declared == {"F"})[place]
+        index = cluster.nodes.find_index("n1")
+        assert index is not None
+        assert cluster.nodes.unschedulable[index]
+        assert cluster.nodes.taints.mask_matching(lambda taints: [each.key for each in taints] == ["only"])[index]
+        assert cluster.nodes.features.mask_matching(lambda declared: declared == {"F"})[index]
 
 
-def test_before_pods_were_listed_there_are_none_to_go_by() -> None:
-    followed = Followed()
-    assert not followed.view.has_pods
-    followed.list()
-    assert followed.view.has_pods
+def test_the_cache_has_no_pods_before_the_first_list() -> None:
+    stores = ClusterStores()
+    assert not stores.scheduler_cache.has_pods
+    stores.list()
+    assert stores.scheduler_cache.has_pods
 
 
-def test_who_cannot_have_it_in_time_is_told_so() -> None:
-    followed = Followed()
-    with followed.view.acquire(1.0) as first, followed.view.acquire(0.01) as second:
+def test_acquire_returns_none_after_the_timeout() -> None:
+    stores = ClusterStores()
+    with stores.scheduler_cache.acquire(1.0) as first, stores.scheduler_cache.acquire(0.01) as second:
         assert first is not None
         assert second is None
 
 
-def test_a_node_with_a_quantity_that_is_none_is_no_node_and_harms_no_other() -> None:
-    followed = Followed()
-    followed.node("ADDED", "n1", "4")
-    followed.node("ADDED", "n2", "4")
-    followed.node("MODIFIED", "n1", "many")
-    assert followed.shown()["nodes"].keys() == {"n2"}
+def test_a_node_with_an_invalid_quantity_is_ignored_and_harms_no_other() -> None:
+    stores = ClusterStores()
+    stores.node("ADDED", "n1", "4")
+    stores.node("ADDED", "n2", "4")
+    stores.node("MODIFIED", "n1", "many")
+    assert stores.describe()["nodes"].keys() == {"n2"}
 
 
-def test_labels_of_namespaces_are_known() -> None:
-    followed = Followed()
+def test_the_cache_has_the_labels_of_namespaces() -> None:
+    stores = ClusterStores()
     meta = {"name": "a", "uid": "a", "resourceVersion": "9", "labels": {"team": "x"}}
     for kind, labels in (("ADDED", {"team": "x"}), ("DELETED", None)):
         meta["resourceVersion"] = str(int(str(meta["resourceVersion"])) + 1)
-        followed.namespaces.apply(
+        stores.namespaces.apply(
             NAMESPACE_CODEC.decode_event(json.dumps({"type": kind, "object": {"metadata": meta}}).encode())
         )
-        with followed.view.acquire(1.0) as cluster:
+        with stores.scheduler_cache.acquire(1.0) as cluster:
             assert cluster is not None
             assert cluster.namespaces.get("a") == labels
 
 
-def test_device_classes_come_change_and_go() -> None:
-    followed = Followed()
-    devices = followed.view.device_class_store
+def test_device_classes_follow_the_events() -> None:
+    stores = ClusterStores()
+    devices = stores.scheduler_cache.device_class_store
     devices.apply(Replaced([], 0))
     for revision, (kind, served, found) in enumerate(
         [
@@ -150,37 +150,37 @@ def test_device_classes_come_change_and_go() -> None:
         meta = {"name": "fast", "uid": "f", "resourceVersion": str(revision)}
         item = {"metadata": meta, "spec": {"extendedResourceName": served}}
         devices.apply(DEVICE_CLASS_CODEC.decode_event(json.dumps({"type": kind, "object": item}).encode()))
-        with followed.view.acquire(1.0) as cluster:
+        with stores.scheduler_cache.acquire(1.0) as cluster:
             assert cluster is not None
             assert cluster.device_classes.find_class("example.com/gpu") == found
             own = "fast" if kind != "DELETED" else None
             assert cluster.device_classes.find_class("deviceclass.resource.kubernetes.io/fast") == own
 
 
-def test_a_pod_that_keeps_thousands_away_keeps_nobody_away() -> None:
+def test_a_pod_with_thousands_of_anti_affinity_terms_has_none() -> None:
     for many, kept in ((90, 90), (20_000, 0)):
-        followed = Followed()
+        stores = ClusterStores()
         terms = [
             {"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": str(number)}}} for number in range(many)
         ]
         affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
-        followed.list(pod("u1", 1, "1", spec={"nodeName": "n1", "affinity": affinity}))
-        with followed.view.acquire(1.0) as cluster:
+        stores.list(pod("u1", 1, "1", spec={"nodeName": "n1", "affinity": affinity}))
+        with stores.scheduler_cache.acquire(1.0) as cluster:
             assert cluster is not None
             assert (len(cluster.anti_affinity_index), len(cluster)) == (kept, 1)
 
 
-def test_a_pod_with_thousands_of_labels_has_none_and_takes_its_room() -> None:
+def test_a_pod_with_thousands_of_labels_has_none_and_is_counted() -> None:
     for many, kept in ((1000, 1000), (15_000, 0)):
-        followed, item = Followed(), pod("u1", 1, "2", spec={"nodeName": "n1"})
+        stores, item = ClusterStores(), pod("u1", 1, "2", spec={"nodeName": "n1"})
         item["metadata"]["labels"] = {f"label-{number}": "x" for number in range(many)}
-        followed.node("ADDED", "n1", "4")
-        followed.list(item)
-        with followed.view.acquire(1.0) as cluster:
+        stores.node("ADDED", "n1", "4")
+        stores.list(item)
+        with stores.scheduler_cache.acquire(1.0) as cluster:
             assert cluster is not None
-            (there,) = cluster.list_pods()
-            assert len(there.group.labels) == kept
-        assert followed.shown()["nodes"]["n1"][1] == {GPU: 2}
+            (stored,) = cluster.list_pods()
+            assert len(stored.group.labels) == kept
+        assert stores.describe()["nodes"]["n1"][1] == {GPU: 2}
 
 
 _UIDS = st.sampled_from("abcd")
@@ -204,20 +204,20 @@ _STEPS = st.lists(
 
 
 @given(_STEPS)
-def test_it_is_what_a_list_at_the_end_would_make(steps: list[tuple[str, Any]]) -> None:
-    followed, there = Followed(), dict[str, dict[str, Any]]()
-    followed.list()
-    for what, said in steps:
-        match what:
+def test_the_cache_equals_one_that_is_made_from_a_final_list(steps: list[tuple[str, Any]]) -> None:
+    stores, stored = ClusterStores(), dict[str, dict[str, Any]]()
+    stores.list()
+    for step, argument in steps:
+        match step:
             case "list":
-                followed.list(*said)
-                there = {item["metadata"]["uid"]: item for item in said}
+                stores.list(*argument)
+                stored = {item["metadata"]["uid"]: item for item in argument}
             case "node" | "no node":
-                followed.node("ADDED" if what == "node" else "DELETED", said, "4")
+                stores.node("ADDED" if step == "node" else "DELETED", argument, "4")
             case _:
-                followed.pod(what, said)
-                there.pop(said["metadata"]["uid"], None)
-                there |= {said["metadata"]["uid"]: said} if what == "ADDED" else {}
-    assert followed.shown() == listed(followed, list(there.values()))
-    followed.list(*there.values())
-    assert followed.shown() == listed(followed, list(there.values()))
+                stores.pod(step, argument)
+                stored.pop(argument["metadata"]["uid"], None)
+                stored |= {argument["metadata"]["uid"]: argument} if step == "ADDED" else {}
+    assert stores.describe() == describe_final_list(stores, list(stored.values()))
+    stores.list(*stored.values())
+    assert stores.describe() == describe_final_list(stores, list(stored.values()))

@@ -7,21 +7,21 @@ import yaml
 from webhook.state.kubernetes.crd import create_crd
 
 PATH = Path(__file__).parents[3] / "deploy" / "kustomize" / "components" / "cluster-access" / "crd.yaml"
-_MADE = "# Made by `python -m tests.state.kubernetes.generate`; webhook/state/kubernetes/crd.py says why it is so.\n"
+_HEADER = "# Made by `python -m tests.state.kubernetes.generate`; webhook/state/kubernetes/crd.py says why it is so.\n"
 
 
-def generated() -> str:
-    """What is to be in it."""
-    return _MADE + yaml.dump(create_crd(), Dumper=_Whole, sort_keys=False, width=120)
+def generate() -> str:
+    """Return the content of the file."""
+    return _HEADER + yaml.dump(create_crd(), Dumper=_Whole, sort_keys=False, width=120)
 
 
 class _Whole(yaml.SafeDumper):
-    """Writes what occurs twice twice: an anchor says nothing to a reader."""
+    """A dumper that repeats a value instead of an anchor, which a reader would have to look up."""
 
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002  # none
-        """Nothing is shared."""
+        """Return True: no value is shared."""
         return True
 
 
 if __name__ == "__main__":
-    PATH.write_text(generated(), encoding="utf-8")
+    PATH.write_text(generate(), encoding="utf-8")

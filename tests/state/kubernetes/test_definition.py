@@ -1,34 +1,34 @@
-"""The CustomResourceDefinition in deploy/ is the one of this code."""
+"""The CustomResourceDefinition in deploy/ and in the code."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
-from tests.state.kubernetes.generate import PATH, generated
+from tests.state.kubernetes.generate import PATH, generate
 from webhook.state.kubernetes import cap_ledger
 from webhook.state.kubernetes.crd import create_crd
 
 
 def schema() -> dict[str, Any]:
-    """What the API server checks."""
-    found: dict[str, Any] = create_crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    return found
+    """Return the schema that the API server validates."""
+    result: dict[str, Any] = create_crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return result
 
 
 def nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Every part of a schema."""
+    """Yield every part of a schema."""
     yield node
     for child in (*node.get("properties", {}).values(), node.get("items"), node.get("additionalProperties")):
         if child:
             yield from nodes(child)
 
 
-def test_what_is_deployed_is_current() -> None:
-    assert PATH.read_text(encoding="utf-8") == generated(), "python -m tests.state.kubernetes.generate writes it anew"
+def test_the_deployed_definition_is_current() -> None:
+    assert PATH.read_text(encoding="utf-8") == generate(), "python -m tests.state.kubernetes.generate writes it again"
 
 
-def test_every_field_that_is_written_is_described_and_no_other() -> None:
+def test_the_definition_describes_exactly_the_written_fields() -> None:
     for struct, described in (
         (cap_ledger.CapLedgerSpec, schema()["properties"]["spec"]),
         (cap_ledger.CapLedgerStatus, schema()["properties"]["status"]),

@@ -1,4 +1,4 @@
-"""Leases as the API server stores them, and what each of its answers means. The real one is asked in e2e."""
+"""Leases as the API server stores them, and the meaning of its responses. e2e uses a real server."""
 
 import json
 from datetime import UTC, datetime
@@ -7,31 +7,38 @@ from urllib.parse import unquote
 
 import pytest
 
-from tests.state.kubernetes.server import Play, Scripted, hang_up, says, sends, server
+from tests.state.kubernetes.scripted_api_server import (
+    Responder,
+    ScriptedApiServer,
+    hang_up,
+    respond,
+    respond_json,
+    server,
+)
 from webhook.state.kubernetes.lease_store import KubernetesLeaseStore
 from webhook.state.ports import Lease, RetryLaterError, StoreUnavailableError
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/here/leases"
 NOW = datetime(2026, 11, 21, 12, 0, 0, 999, tzinfo=UTC)
-HELD = Lease("tallygate-leader", "one", 15.0, "7", frozenset({"b", "a"}), 2, "2026-11-21T11:00:00.000000Z")
+LEASE = Lease("tallygate-leader", "one", 15.0, "7", frozenset({"b", "a"}), 2, "2026-11-21T11:00:00.000000Z")
 
 
-def store(scripted: Scripted) -> KubernetesLeaseStore:
-    """The store on this server."""
+def store(scripted: ScriptedApiServer) -> KubernetesLeaseStore:
+    """Return a store on the server."""
     return KubernetesLeaseStore(scripted.client_config, "here", lambda: NOW)
 
 
-def stored(spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
-    """One as the API server has it."""
+def create_object(spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    """Return a lease as the API server stores it."""
     return {"metadata": {"name": "l", "resourceVersion": "7", "managedFields": [{}], **metadata}, "spec": spec}
 
 
-def test_a_lease_that_is_held_is_renewed_at_its_version() -> None:
-    with server(says(200)) as scripted:
-        assert store(scripted).write(HELD)
-    (asked,) = scripted.asked
-    assert (asked.method, asked.path) == ("PUT", f"{PATH}/tallygate-leader")
-    sent = json.loads(asked.body)
+def test_a_lease_is_renewed_at_its_version() -> None:
+    with server(respond_json(200)) as scripted:
+        assert store(scripted).write(LEASE)
+    (request,) = scripted.requests
+    assert (request.method, request.path) == ("PUT", f"{PATH}/tallygate-leader")
+    sent = json.loads(request.body)
     assert (sent["apiVersion"], sent["kind"]) == ("coordination.k8s.io/v1", "Lease")
     assert sent["metadata"]["resourceVersion"] == "7"
     assert sent["metadata"]["annotations"] == {"tallygate.dev/caps": "a b"}
@@ -45,72 +52,78 @@ def test_a_lease_that_is_held_is_renewed_at_its_version() -> None:
     }
 
 
-def test_a_lease_that_is_not_there_is_made_and_one_that_is_let_go_has_no_holder() -> None:
-    with server(says(201), says(200)) as scripted:
-        kept = store(scripted)
-        assert kept.write(Lease("l", "one", 15.0))
-        assert kept.write(Lease("l", "", 1.0, "8"))
-    made, left = (json.loads(each.body)["spec"] for each in scripted.asked)
-    assert scripted.asked[0].method == "POST"
-    assert made["acquireTime"] == made["renewTime"]
-    assert "holderIdentity" not in left
+def test_a_missing_lease_is_created_and_a_released_one_has_no_holder() -> None:
+    with server(respond_json(201), respond_json(200)) as scripted:
+        leases = store(scripted)
+        assert leases.write(Lease("l", "one", 15.0))
+        assert leases.write(Lease("l", "", 1.0, "8"))
+    created, released = (json.loads(each.body)["spec"] for each in scripted.requests)
+    assert scripted.requests[0].method == "POST"
+    assert created["acquireTime"] == created["renewTime"]
+    assert "holderIdentity" not in released
 
 
-def test_a_lease_that_others_have_written_or_taken_away_is_not() -> None:
-    with server(says(409), says(404), says(409)) as scripted:
-        kept = store(scripted)
-        assert not kept.write(HELD)
-        assert not kept.write(HELD)
-        assert not kept.write(Lease("l", "one", 15.0))
+def test_a_lease_that_others_have_written_or_deleted_is_not_written() -> None:
+    with server(respond_json(409), respond_json(404), respond_json(409)) as scripted:
+        leases = store(scripted)
+        assert not leases.write(LEASE)
+        assert not leases.write(LEASE)
+        assert not leases.write(Lease("l", "one", 15.0))
 
 
-def test_leases_are_read_as_they_were_written_and_what_is_missing_is_nothing() -> None:
+def test_leases_are_read_as_they_were_written_and_missing_fields_are_empty() -> None:
     spec = {
         "holderIdentity": "one",
         "leaseDurationSeconds": 15,
-        "acquireTime": HELD.acquire_time,
+        "acquireTime": LEASE.acquire_time,
         "renewTime": "2026-11-21T12:00:00.000999Z",
         "leaseTransitions": 2,
     }
-    whole = stored(spec, name=HELD.name, annotations={"tallygate.dev/caps": "b a", "other": "x"})
-    with server(says(200, items=[whole, stored({})])) as scripted:
-        assert store(scripted).list_leases() == [HELD, Lease("l", "", 0.0, "7")]
-    asked = unquote(scripted.asked[0].path)
+    whole = create_object(spec, name=LEASE.name, annotations={"tallygate.dev/caps": "b a", "other": "x"})
+    with server(respond_json(200, items=[whole, create_object({})])) as scripted:
+        assert store(scripted).list_leases() == [LEASE, Lease("l", "", 0.0, "7")]
+    request = unquote(scripted.requests[0].path)
     labels = "app.kubernetes.io/name=tallygate,app.kubernetes.io/component=gate"
-    assert asked == f"{PATH}?labelSelector={labels}"
+    assert request == f"{PATH}?labelSelector={labels}"
 
 
-def test_a_lease_is_removed_only_as_it_was_seen() -> None:
-    with server(says(200), says(409), says(404)) as scripted:
-        kept = store(scripted)
+def test_a_lease_is_removed_only_at_its_version() -> None:
+    with server(respond_json(200), respond_json(409), respond_json(404)) as scripted:
+        leases = store(scripted)
         for _ in range(3):
-            kept.remove(HELD)
-    assert scripted.asked[0].method == "DELETE"
-    assert json.loads(scripted.asked[0].body) == {"preconditions": {"resourceVersion": "7"}}
+            leases.remove(LEASE)
+    assert scripted.requests[0].method == "DELETE"
+    assert json.loads(scripted.requests[0].body) == {"preconditions": {"resourceVersion": "7"}}
 
 
 @pytest.mark.parametrize(
-    ("play", "kind", "said"),
+    ("responder", "kind", "message"),
     [
-        (says(403, message="no"), StoreUnavailableError, "must be allowed to list, create, update and delete leases"),
-        (says(429), RetryLaterError, "says 429"),
-        (says(500), StoreUnavailableError, "says 500"),
-        (sends(404, b"\xff" * 5000), StoreUnavailableError, "says 404"),
-        (sends(200, b"["), StoreUnavailableError, "no list of leases"),
-        (says(200, items=[{}]), StoreUnavailableError, "no list of leases"),
+        (
+            respond_json(403, message="no"),
+            StoreUnavailableError,
+            "must be allowed to list, create, update and delete leases",
+        ),
+        (respond_json(429), RetryLaterError, "says 429"),
+        (respond_json(500), StoreUnavailableError, "says 500"),
+        (respond(404, b"\xff" * 5000), StoreUnavailableError, "says 404"),
+        (respond(200, b"["), StoreUnavailableError, "no list of leases"),
+        (respond_json(200, items=[{}]), StoreUnavailableError, "no list of leases"),
         (hang_up, StoreUnavailableError, "broke"),
     ],
 )
-def test_what_cannot_be_read_says_why(play: Play, kind: type[Exception], said: str) -> None:
-    with server(play) as scripted, pytest.raises(kind, match=said) as caught:
+def test_an_unreadable_list_of_leases_raises_the_reason(
+    responder: Responder, kind: type[Exception], message: str
+) -> None:
+    with server(responder) as scripted, pytest.raises(kind, match=message) as caught:
         store(scripted).list_leases()
     assert len(str(caught.value)) < 1000
 
 
-def test_what_cannot_be_written_or_removed_says_why() -> None:
-    with server(says(404), says(403)) as scripted:
-        kept = store(scripted)
+def test_a_failed_write_or_removal_of_a_lease_raises_the_reason() -> None:
+    with server(respond_json(404), respond_json(403)) as scripted:
+        leases = store(scripted)
         with pytest.raises(StoreUnavailableError, match="says 404"):
-            kept.write(Lease("l", "one", 15.0))
+            leases.write(Lease("l", "one", 15.0))
         with pytest.raises(StoreUnavailableError, match="must be allowed"):
-            kept.remove(HELD)
+            leases.remove(LEASE)

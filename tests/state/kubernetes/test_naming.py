@@ -13,12 +13,12 @@ _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-
 
 
 @given(st.builds(LedgerKey, st.text(), st.text()))
-def test_every_name_is_one_that_kubernetes_takes(key: LedgerKey) -> None:
+def test_every_name_is_valid_in_kubernetes(key: LedgerKey) -> None:
     assert _SUBDOMAIN.fullmatch(get_object_name(key))
 
 
 @given(st.lists(st.builds(LedgerKey, st.text("ab.-/", max_size=4), st.text("ab.-/", max_size=4)), unique=True))
-def test_no_two_ledgers_have_one_name(keys: list[LedgerKey]) -> None:
+def test_two_ledgers_have_different_names(keys: list[LedgerKey]) -> None:
     assert len({get_object_name(key) for key in keys}) == len(keys)
 
 
@@ -30,7 +30,7 @@ def test_no_two_ledgers_have_one_name(keys: list[LedgerKey]) -> None:
         (LedgerKey("v1.gpus-0123456789", "team-a"), "v1-gpus-0123456789.team-a.e357b5cc55d5e8d1b189"),
     ],
 )
-def test_a_name_says_what_it_is_of_and_stays_as_it_is(key: LedgerKey, name: str) -> None:
+def test_a_name_contains_its_cap_and_namespace_and_is_stable(key: LedgerKey, name: str) -> None:
     assert get_object_name(key) == name
 
 

@@ -1,9 +1,18 @@
-"""What recounts find that nobody was promised."""
+"""Drift: amounts that a recount finds without a reservation."""
 
 import pytest
 
 from tests.schedules import ViolationError
-from tests.state.ledger.ledgers import GPU, IPS, empty, gpus, granted, recounted, view, wants
+from tests.state.ledger.ledger_builders import (
+    GPU,
+    IPS,
+    create_request,
+    create_snapshot,
+    empty_ledger,
+    expect_recount,
+    expect_reserved,
+    gpus,
+)
 from tests.state.simulation.mutant_rules import replace_remaining
 from tests.state.simulation.rules import PRODUCT, Rules
 from tests.state.simulation.scenario import SCENARIOS, Scenario
@@ -13,46 +22,48 @@ from webhook.state.ledger.ledger import compute_drift
 _SCHEDULES = 25
 
 
-def test_a_pod_that_came_past_the_gate_is_drift() -> None:
-    before = empty(used=gpus(1))
-    assert compute_drift(before, recounted(before, view(5, {"u1": 1, "u2": 3}))) == gpus(3)
+def test_a_pod_that_bypassed_the_gate_is_drift() -> None:
+    before = empty_ledger(used=gpus(1))
+    assert compute_drift(before, expect_recount(before, create_snapshot(5, {"u1": 1, "u2": 3}))) == gpus(3)
 
 
-def test_a_promise_explains_what_it_promised_and_no_more() -> None:
-    before = granted(empty(), wants(new=2))
-    assert not compute_drift(before, recounted(before, view(5, {"u1": 2})))
-    assert compute_drift(before, recounted(before, view(5, {"u1": 2, "u2": 1}))) == gpus(1)
+def test_a_reservation_explains_its_amount_and_no_more() -> None:
+    before = expect_reserved(empty_ledger(), create_request(new=2))
+    assert not compute_drift(before, expect_recount(before, create_snapshot(5, {"u1": 2})))
+    assert compute_drift(before, expect_recount(before, create_snapshot(5, {"u1": 2, "u2": 1}))) == gpus(1)
 
 
-def test_pods_that_end_are_no_drift() -> None:
-    before = empty(used=gpus(3))
-    assert not compute_drift(before, recounted(before, view(5, {})))
+def test_ended_pods_are_no_drift() -> None:
+    before = empty_ledger(used=gpus(3))
+    assert not compute_drift(before, expect_recount(before, create_snapshot(5, {})))
 
 
-def test_a_change_explains_what_it_added() -> None:
-    before = granted(empty(used=gpus(1)), wants(new=3, old=1))
-    assert not compute_drift(before, recounted(before, view(5, {"u1": 3})))
+def test_the_reservation_of_a_change_explains_its_growth() -> None:
+    before = expect_reserved(empty_ledger(used=gpus(1)), create_request(new=3, old=1))
+    assert not compute_drift(before, expect_recount(before, create_snapshot(5, {"u1": 3})))
 
 
-def test_nothing_is_said_of_a_ledger_whose_past_is_not_known() -> None:
-    before = empty(initializer="n1")
-    assert not compute_drift(before, recounted(before, view(5, {"u1": 3})))
+def test_an_initializing_ledger_has_no_drift() -> None:
+    before = empty_ledger(initializer="n1")
+    assert not compute_drift(before, expect_recount(before, create_snapshot(5, {"u1": 3})))
 
 
-def test_nothing_is_said_where_other_namespaces_draw_on_it_now() -> None:
-    before = empty(namespaces_hash="a")
-    assert not compute_drift(before, recounted(before, view(5, {"u1": 3}, members="a,b", ns_revision=4)))
+def test_a_ledger_with_other_namespaces_has_no_drift() -> None:
+    before = empty_ledger(namespaces_hash="a")
+    assert not compute_drift(
+        before, expect_recount(before, create_snapshot(5, {"u1": 3}, members="a,b", ns_revision=4))
+    )
 
 
-def test_a_name_that_was_not_counted_before_has_not_drifted() -> None:
-    before = empty(resources=frozenset({IPS}))
-    after = recounted(before, view(5, {"u1": 3}))
+def test_a_resource_that_was_not_counted_before_has_no_drift() -> None:
+    before = empty_ledger(resources=frozenset({IPS}))
+    after = expect_recount(before, create_snapshot(5, {"u1": 3}))
     assert after.used == {GPU: 3}
     assert not compute_drift(before, after)
 
 
 @pytest.mark.parametrize("name", [name for name, scenario in SCENARIOS.items() if scenario.is_fixed])
-def test_where_policies_and_labels_stay_no_schedule_shows_drift(name: str) -> None:
+def test_no_schedule_with_fixed_policies_and_labels_shows_drift(name: str) -> None:
     for seed in range(_SCHEDULES):
         assert _drifts(SCENARIOS[name], seed) == [], seed
 

@@ -37,13 +37,13 @@ class Ledger(NamedTuple):
         """Return the reservation of a pod."""
         return next((each for each in self.reservations if each.uid == uid), None)
 
-    def without_reservation(self, uid: str) -> "Ledger":
+    def remove_reservation(self, uid: str) -> "Ledger":
         """Return the ledger without the reservation of a pod."""
         return self._replace(reservations=tuple(each for each in self.reservations if each.uid != uid))
 
     def with_reservation(self, reservation: Reservation) -> "Ledger":
         """Return the ledger with a reservation instead of the pod's earlier one."""
-        others = self.without_reservation(reservation.uid).reservations
+        others = self.remove_reservation(reservation.uid).reservations
         return self._replace(reservations=tuple(sorted([*others, reservation])))
 
 
@@ -108,7 +108,7 @@ def release(ledger: Ledger, uid: str, attempt: Attempt, mutants: Mutants) -> Led
     if reservation is None:
         return ledger
     is_own = "release_by_uid" in mutants or (reservation.attempt == attempt and reservation.single_attempt)
-    return ledger.without_reservation(uid) if is_own else ledger
+    return ledger.remove_reservation(uid) if is_own else ledger
 
 
 class UsageSnapshot(NamedTuple):

@@ -33,7 +33,7 @@ def test_a_mutant_violates_an_invariant_in_a_small_world(name: str, mutant: str)
 
 
 def test_a_check_of_the_limit_only_where_the_charge_grows_allows_more_than_the_cap() -> None:
-    """A change takes its pod for too large; a recount increases its reservation; its next attempt passes unchecked."""
+    """Let a recount increase the reservation of a change that read a stale pod; its next attempt is not checked."""
     result = SCENARIOS["shrunk"].search(_MAX_STATES, "guards_growth")
     assert result.violation == "over: cap 0 allows 3, and 4 are used"
     assert result.story[-4:] == (

@@ -197,7 +197,7 @@ class Requests:
             if now - reservation.first_seen < (1 if "short_bound" in self.mutants else BOUND):
                 continue
             if self._is_conclusive(reservation.uid, ledger, history, is_stored=reservation.uid in amounts):
-                ledger = ledger.without_reservation(reservation.uid)
+                ledger = ledger.remove_reservation(reservation.uid)
         return ledger
 
     def _is_conclusive(self, uid: str, ledger: Ledger, history: History, *, is_stored: bool) -> bool:
@@ -322,7 +322,7 @@ class Requests:
                 for uid, counted, *_ in ledger.reservations:
                     if uid in snapshot.used_by_pod:
                         used = ledger.used + snapshot.used_by_pod[uid] - counted
-                        settled = ledger.without_reservation(uid)._replace(used=used)
+                        settled = ledger.remove_reservation(uid)._replace(used=used)
                         yield from self._send(state, Write(cap, settled, f"settlement of {uid}"), state.requests)
 
     def _send(self, state: State, write: Write, requests: tuple[Request, ...]) -> Iterator[Step]:

@@ -161,16 +161,16 @@ def list_two_moments(before: Pods, now: Pods) -> Pods:
     }
 
 
-def _without_y(amounts: Amounts) -> Amounts:
+def _drop_y(amounts: Amounts) -> Amounts:
     return Amounts({name: amount for name, amount in amounts.items() if name != Y})
 
 
 def recount_fewer_names(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
-    return recount(ledger, msgspec.structs.replace(snapshot, used=_without_y(snapshot.used)))
+    return recount(ledger, msgspec.structs.replace(snapshot, used=_drop_y(snapshot.used)))
 
 
 def split_fewer_names(_before: UsedByPod, _ledger: Ledger, snapshot: UsageSnapshot) -> UsedByPod:
-    return {uid: _without_y(used) for uid, used in snapshot.used_by_pod.items()}
+    return {uid: _drop_y(used) for uid, used in snapshot.used_by_pod.items()}
 
 
 # Rule 5: membership

@@ -1,6 +1,6 @@
 """The permissions that the gate's ServiceAccount needs, by the gate's arguments.
 
-`deploy/` grants exactly these; tests/cli/doctor/test_rights.py compares both.
+`deploy/` grants exactly these; tests/cli/doctor/test_permissions.py compares both.
 """
 
 from enum import StrEnum

@@ -1,43 +1,18 @@
-"""A trial of certificates in a child process, before the serving process uses them.
+"""The child process in which certificates are tried, before the serving process uses them.
 
 granian is built so that a panic ends the process, and rustls rejects some certificates that OpenSSL accepts: with an
 unusual curve, or from a CA certificate that it cannot parse. A user who replaces the files of a running gate must not
-be able to end it.
+be able to end it. `https_server.try_certificates` runs this module with `-m`.
 """
 
 import os
-import subprocess
 import sys
 
 import msgspec
 
-from webhook.server.https.granian_worker import GranianWorker, HttpsSettings, HttpsStartError, open_listener
+from webhook.server.https.https_server import GranianWorker, HttpsSettings, open_listener
 from webhook.server.https.tls_files import ServingCertificates
 from webhook.server.settings.value_types import Address
-
-_TIMEOUT_SECONDS = 30
-
-
-def try_certificates(certificates: ServingCertificates, https_settings: HttpsSettings) -> None:
-    """Start a server with these certificates in a child process, and end it at once.
-
-    Raises:
-        HttpsStartError: if the server does not start.
-    """
-    command = [sys.executable, "-m", __name__]
-    payload = msgspec.msgpack.encode((certificates, https_settings))
-    try:
-        process = subprocess.run(command, input=payload, capture_output=True, timeout=_TIMEOUT_SECONDS, check=False)  # noqa: S603 - ourselves
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise HttpsStartError(f"the certificate files could not be tried out: {error}") from None
-    if process.returncode != 0:
-        raise HttpsStartError(f"the certificate files cannot be served with: {_find_reason(process.stderr)}")
-
-
-def _find_reason(output: bytes) -> str:
-    """Return the reason in the child's error output, without its location in the library's source."""
-    lines = [line for line in output.decode(errors="replace").splitlines() if " value: " in line]
-    return lines[0].partition(" value: ")[2] if lines else "the TLS library refuses them"
 
 
 def main() -> None:

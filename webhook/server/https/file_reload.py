@@ -13,7 +13,7 @@ from pathlib import Path
 from watchfiles import watch
 
 from webhook.errors import TallygateError
-from webhook.server.https.granian_worker import HttpsStartError
+from webhook.server.https.https_server import HttpsStartError
 from webhook.server.https.tls_files import CertificateError, ServingCertificates
 from webhook.server.interfaces import ReadinessStatus
 from webhook.server.telemetry.json_log import FailureLog, Logger

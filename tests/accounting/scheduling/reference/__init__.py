@@ -1,11 +1,11 @@
-"""kube-scheduler 1.36's default profile, transcribed slowly and plainly: what the product is compared with.
+"""A plain transcription of kube-scheduler 1.36's default profile, for comparison with the product.
 
-The rule of this room: read it beside the Go source. A module per plugin, a function per function of theirs; each names
-its file below pkg/scheduler of kubernetes v1.36.3 (`CH` is component-helpers v0.36.3). Objects stay JSON, and whatever
-is looked for is found by looping over all there is. Nothing is shared with the product but quantities and requests.
+Read it beside the Go source: one module per plugin, one function per Go function; each names its file
+below pkg/scheduler of kubernetes v1.36.3 (`CH` is component-helpers v0.36.3). Objects stay JSON, and every
+lookup is a loop over all objects. Only quantities and requests are shared with the product.
 
-What is not transcribed raises `NotModelledError`: the allocation of devices to claims, and volumes of the in-tree kinds
-on nodes that migrated them to CSI. Scores are left out: any node that fits may be the chosen one.
+A feature that is not transcribed raises `NotModelledError`: the allocation of devices to claims, and volumes of the
+in-tree kinds on nodes that migrated them to CSI. Scores are left out: any node that fits may be the chosen one.
 """
 
 from tests.accounting.scheduling.reference.errors import NotModelledError

@@ -3,29 +3,36 @@
 from dataclasses import dataclass, field
 
 from tests.accounting.scheduling.reference.cluster import Cluster, NodeInfo, PodInfo
-from tests.accounting.scheduling.reference.device_classes import PREFIX, device_class_of
+from tests.accounting.scheduling.reference.device_classes import PREFIX, find_device_class
 from tests.accounting.scheduling.reference.errors import NotModelledError
 from tests.accounting.scheduling.reference.node_selectors import matches_any
 from tests.accounting.scheduling.reference.objects import (
     Json,
-    annotations_of,
+    get_annotations,
+    get_name,
+    get_namespace,
+    get_spec,
+    get_status,
+    get_uid,
     is_being_deleted,
     is_controlled_by,
-    name_of,
-    namespace_of,
-    spec_of,
-    status_of,
-    uid_of,
 )
 from tests.accounting.scheduling.reference.plugin import Cycle, Plugin
-from tests.accounting.scheduling.reference.status import SKIP, SUCCESS, Status, failed, unresolvable, unschedulable
+from tests.accounting.scheduling.reference.status import (
+    SKIP,
+    SUCCESS,
+    Status,
+    error_status,
+    unresolvable,
+    unschedulable,
+)
 
 _SPECIAL = "resource.kubernetes.io/extended-resource-claim"
 _NOT_EXTENDED = ("cpu", "memory", "ephemeral-storage", "hugepages-", "attachable-volumes-")
 
 
 class ClaimError(Exception):
-    """A pod's claim cannot be looked at, and this is the scheduler's reason."""
+    """A pod's claim cannot be used; the message is the scheduler's reason."""
 
 
 @dataclass(slots=True)
@@ -44,18 +51,20 @@ class _State:
 
 
 class DynamicResources(Plugin):
-    """Claims for devices, allocated already where the pod can go or yet to be."""
+    """Claims for devices, allocated or to be allocated."""
 
     name = "DynamicResources"
 
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> tuple[set[str] | None, Status]:
-        """DynamicResources.PreFilter, preFilterExtendedResources."""
+        """Implement DynamicResources.PreFilter, preFilterExtendedResources."""
         state = cycle.states[self.name] = _State()
-        claims = claims_of(cycle.cluster, pod.pod)  # PreEnqueue saw that they are there
-        has_devices = any(device_class_of(cycle.cluster, each) for each in _extended(pod))
+        claims = list_claims(cycle.cluster, pod.pod)  # PreEnqueue has checked that they exist
+        has_devices = any(find_device_class(cycle.cluster, each) for each in _list_extended_resources(pod))
         if not claims and not has_devices:
             return None, SKIP
-        for request, name in [each for claim in claims if not _is_allocated(claim) for each in _classes(claim)]:
+        for request, name in [
+            each for claim in claims if not _is_allocated(claim) for each in _list_device_classes(claim)
+        ]:
             if cycle.cluster.find("DeviceClass", name) is None:
                 return None, unresolvable(f"request {request}: device class {name} does not exist")
         state.claims, state.has_devices = claims, has_devices
@@ -63,18 +72,18 @@ class DynamicResources(Plugin):
         return None, SUCCESS
 
     def filter(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status:
-        """DynamicResources.Filter, filterExtendedResources.
+        """Implement DynamicResources.Filter, filterExtendedResources.
 
         Raises:
-            NotModelledError: devices would have to be allocated on this node.
+            NotModelledError: if devices would have to be allocated on this node.
         """
         state: _State = cycle.states[self.name]
         needs_devices = False
         if state.has_devices:
-            if spec_of(state.special or {}).get("devices", {}).get("requests"):
+            if get_spec(state.special or {}).get("devices", {}).get("requests"):
                 return unresolvable("cannot schedule extended resource claim")
-            lacking = [each for each in _extended(pod) if not node.allocatable.get(each)]
-            backed = [each for each in lacking if device_class_of(cycle.cluster, each) is not None]
+            lacking = [each for each in _list_extended_resources(pod) if not node.allocatable.get(each)]
+            backed = [each for each in lacking if find_device_class(cycle.cluster, each) is not None]
             if any(each not in backed and each not in node.allocatable for each in lacking):
                 return unresolvable("cannot fit resource")
             needs_devices = bool(backed)
@@ -83,53 +92,53 @@ class DynamicResources(Plugin):
         return _filter_claims(state, node)
 
     def post_filter(self, cycle: Cycle, pod: PodInfo) -> Status:
-        """DynamicResources.PostFilter. Without its PreFilter it has no state, and says so in two words."""
+        """Implement DynamicResources.PostFilter. Without its PreFilter it has no state, and fails with "not found"."""
         state: _State | None = cycle.states.get(self.name)
         if state is None:
-            return failed("not found")
+            return error_status("not found")
         if state.is_empty:
             return unschedulable("no new claims to deallocate")
-        if any(_is_reserved_for_nobody_else(each, pod.pod) for each in state.unavailable):
+        if any(_is_reserved_only_for(each, pod.pod) for each in state.unavailable):
             return unschedulable("deallocation of ResourceClaim completed")
         if state.special is not None:
             return unschedulable("deletion of ResourceClaim completed")
         return unschedulable("still not schedulable")
 
 
-def claims_of(cluster: Cluster, pod: Json) -> list[Json]:
-    """`foreachPodResourceClaim`, which PreEnqueue asks too.
+def list_claims(cluster: Cluster, pod: Json) -> list[Json]:
+    """Implement `foreachPodResourceClaim`, which PreEnqueue calls too.
 
     Raises:
-        ClaimError: one of them is not there yet, is leaving, or belongs to another pod.
+        ClaimError: if one of them does not exist yet, is being deleted, or belongs to another pod.
     """
-    found = [_claim(cluster, pod, each) for each in spec_of(pod).get("resourceClaims") or []]
+    found = [_claim(cluster, pod, each) for each in get_spec(pod).get("resourceClaims") or []]
     return [each for each in found if each is not None]
 
 
 def _claim(cluster: Cluster, pod: Json, reference: Json) -> Json | None:
-    """resourceclaim.Name, and the claim; None where none is needed."""
+    """Return the claim of a reference (resourceclaim.Name); None where no claim is needed."""
     name, is_made = reference.get("resourceClaimName"), False
     if name is None:
-        statuses = status_of(pod).get("resourceClaimStatuses") or []
+        statuses = get_status(pod).get("resourceClaimStatuses") or []
         made = next((each for each in statuses if each.get("name") == reference["name"]), None)
         if made is None:
-            where = f"{namespace_of(pod)}/{name_of(pod)}"
+            where = f"{get_namespace(pod)}/{get_name(pod)}"
             raise ClaimError(f'pod "{where}": ResourceClaim not created yet')
         name, is_made = made.get("resourceClaimName"), True
     if name is None:
         return None
-    claim = cluster.find("ResourceClaim", name, namespace_of(pod))
+    claim = cluster.find("ResourceClaim", name, get_namespace(pod))
     if claim is None:
         raise ClaimError(f'resourceclaim.resource.k8s.io "{name}" not found')
     if is_being_deleted(claim):
         raise ClaimError(f'resourceclaim "{name}" is being deleted')
     if is_made and not is_controlled_by(claim, pod):
-        raise ClaimError(f"ResourceClaim {name} was not created for Pod {name_of(pod)} (Pod is not owner)")
+        raise ClaimError(f"ResourceClaim {name} was not created for Pod {get_name(pod)} (Pod is not owner)")
     return claim
 
 
 def _filter_claims(state: _State, node: NodeInfo) -> Status:
-    """The part of Filter for the claims: allocated ones are where they are."""
+    """Implement the part of Filter for claims: an allocated claim fits only where it is allocated."""
     unavailable = [each for each in state.claims if not _is_reachable(each, node)]
     if state.has_devices or not all(_is_allocated(each) for each in state.claims):
         raise NotModelledError("the allocation of devices to claims")
@@ -138,10 +147,10 @@ def _filter_claims(state: _State, node: NodeInfo) -> Status:
 
 
 def _is_reachable(claim: Json, node: NodeInfo) -> bool:
-    """Whether an allocation is good for a node.
+    """Return whether a node can access an allocated claim.
 
     Raises:
-        NotModelledError: it waits for conditions to be bound (isClaimReadyForBinding).
+        NotModelledError: if the allocation has binding conditions (isClaimReadyForBinding).
     """
     allocation = _allocation(claim)
     devices = (allocation.get("devices") or {}).get("results") or []
@@ -152,22 +161,22 @@ def _is_reachable(claim: Json, node: NodeInfo) -> bool:
 
 
 def _is_allocated(claim: Json) -> bool:
-    return status_of(claim).get("allocation") is not None
+    return get_status(claim).get("allocation") is not None
 
 
 def _allocation(claim: Json) -> Json:
-    return status_of(claim).get("allocation") or {}
+    return get_status(claim).get("allocation") or {}
 
 
-def _is_reserved_for_nobody_else(claim: Json, pod: Json) -> bool:
-    reserved = status_of(claim).get("reservedFor") or []
-    return not reserved or [each.get("uid") for each in reserved] == [uid_of(pod)]
+def _is_reserved_only_for(claim: Json, pod: Json) -> bool:
+    reserved = get_status(claim).get("reservedFor") or []
+    return not reserved or [each.get("uid") for each in reserved] == [get_uid(pod)]
 
 
-def _classes(claim: Json) -> list[tuple[str, str]]:
-    """Each request of a claim, and the device class that it names."""
+def _list_device_classes(claim: Json) -> list[tuple[str, str]]:
+    """Return each request of a claim with its device class."""
     classes = []
-    for request in (spec_of(claim).get("devices") or {}).get("requests") or []:
+    for request in (get_spec(claim).get("devices") or {}).get("requests") or []:
         if request.get("exactly") is not None:
             classes.append((request["name"], request["exactly"]["deviceClassName"]))
         alternatives = request.get("firstAvailable") or []
@@ -175,13 +184,13 @@ def _classes(claim: Json) -> list[tuple[str, str]]:
     return classes
 
 
-def _extended(pod: PodInfo) -> list[str]:
-    """IsDRAExtendedResourceName, of what the pod requests."""
-    asked = [name for name, each in pod.requests.items() if each > 0 and not name.startswith(_NOT_EXTENDED)]
-    return [each for each in asked if "kubernetes.io/" not in each or each.startswith(PREFIX)]
+def _list_extended_resources(pod: PodInfo) -> list[str]:
+    """Return the requested resources that pass IsDRAExtendedResourceName."""
+    requested = [name for name, each in pod.requests.items() if each > 0 and not name.startswith(_NOT_EXTENDED)]
+    return [each for each in requested if "kubernetes.io/" not in each or each.startswith(PREFIX)]
 
 
 def _special_claim(cluster: Cluster, pod: Json) -> Json | None:
-    """findExtendedResourceClaim: what an earlier attempt left behind."""
-    claims = [each for each in cluster.all("ResourceClaim") if annotations_of(each).get(_SPECIAL) == "true"]
+    """Return the special claim of an earlier attempt (findExtendedResourceClaim)."""
+    claims = [each for each in cluster.list_objects("ResourceClaim") if get_annotations(each).get(_SPECIAL) == "true"]
     return next((each for each in claims if is_controlled_by(each, pod)), None)

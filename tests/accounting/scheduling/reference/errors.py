@@ -1,5 +1,5 @@
-"""What this transcription does not know."""
+"""The error for features that are not transcribed."""
 
 
 class NotModelledError(Exception):
-    """The answer would need a part of the scheduler that is not transcribed, and this names it."""
+    """The answer needs a part of the scheduler that is not transcribed; the message names it."""

@@ -7,20 +7,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from tests.accounting.scheduling.reference.cluster import Cluster, NodeInfo, PodInfo
-from tests.accounting.scheduling.reference.objects import Json, Labels, labels_of, name_of, namespace_of
+from tests.accounting.scheduling.reference.objects import Json, Labels, get_labels, get_name, get_namespace
 from tests.accounting.scheduling.reference.plugin import Cycle, Plugin
 from tests.accounting.scheduling.reference.status import SKIP, SUCCESS, Status, unresolvable, unschedulable
 from tests.accounting.scheduling.reference.terms import AffinityTerm
 
 Counts = Counter[tuple[str, str]]
-"""topologyToMatchedTermCount: by key and value of a node's label. What comes to zero is taken out."""
+"""topologyToMatchedTermCount: by key and value of a node's label. A count of zero is removed."""
 
 _NO_NAMESPACE: Labels = {}
 
 
 @dataclass(slots=True)
 class _State:
-    """preFilterState: the pod's terms with the namespaces they select, and how many pods match where."""
+    """preFilterState: the pod's terms with the selected namespaces, and the number of matching pods by topology."""
 
     affinity: list[AffinityTerm]
     anti_affinity: list[AffinityTerm]
@@ -38,26 +38,26 @@ class _State:
         )
 
     def update(self, pod: PodInfo, other: PodInfo, node: NodeInfo, by: int) -> None:
-        """`updateWithPod`."""
-        hating = [each for each in other.anti_affinity if each.matches(pod.pod, self.namespace_labels)]
-        _update(self.existing_counts, hating, node, by)
+        """Implement `updateWithPod`."""
+        existing = [each for each in other.anti_affinity if each.matches(pod.pod, self.namespace_labels)]
+        _update(self.existing_counts, existing, node, by)
         if _matches_all(self.affinity, other.pod):
             _update(self.affinity_counts, self.affinity, node, by)
-        hated = [each for each in self.anti_affinity if each.matches(other.pod, _NO_NAMESPACE)]
-        _update(self.anti_affinity_counts, hated, node, by)
+        incoming = [each for each in self.anti_affinity if each.matches(other.pod, _NO_NAMESPACE)]
+        _update(self.anti_affinity_counts, incoming, node, by)
 
 
 class InterPodAffinity(Plugin):
-    """Pods that must be together, and pods that must not, whoever of them says so."""
+    """Required affinity and anti-affinity between pods, in both directions."""
 
     name = "InterPodAffinity"
 
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> tuple[set[str] | None, Status]:
-        """InterPodAffinity.PreFilter, getExistingAntiAffinityCounts, getIncomingAffinityAntiAffinityCounts."""
+        """Implement PreFilter, getExistingAntiAffinityCounts, getIncomingAffinityAntiAffinityCounts."""
         state = _State(
-            [_with_namespaces(cycle.cluster, each) for each in pod.affinity],
-            [_with_namespaces(cycle.cluster, each) for each in pod.anti_affinity],
-            _labels_of_namespace(cycle.cluster, pod.pod),
+            [_merge_namespaces(cycle.cluster, each) for each in pod.affinity],
+            [_merge_namespaces(cycle.cluster, each) for each in pod.anti_affinity],
+            _get_namespace_labels(cycle.cluster, pod.pod),
             Counter(),
             Counter(),
             Counter(),
@@ -71,24 +71,24 @@ class InterPodAffinity(Plugin):
         return None, SUCCESS
 
     def filter(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status:
-        """InterPodAffinity.Filter."""
+        """Implement InterPodAffinity.Filter."""
         state: _State = cycle.states[self.name]
         if not _satisfies_affinity(state, pod, node):
             return unresolvable("node(s) didn't match pod affinity rules")
         keys = [each.topology_key for each in state.anti_affinity if each.topology_key in node.labels]
-        if _any_counted(state.anti_affinity_counts, [(key, node.labels[key]) for key in keys]):
+        if _has_positive_count(state.anti_affinity_counts, [(key, node.labels[key]) for key in keys]):
             return unschedulable("node(s) didn't match pod anti-affinity rules")
-        if _any_counted(state.existing_counts, node.labels.items()):
+        if _has_positive_count(state.existing_counts, node.labels.items()):
             return unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
         return SUCCESS
 
     def count(self, cycle: Cycle, pod: PodInfo, other: PodInfo, node: NodeInfo, by: int) -> None:
-        """AddPod, RemovePod."""
+        """Implement AddPod, RemovePod."""
         cycle.states[self.name].update(pod, other, node, by)
 
 
 def _satisfies_affinity(state: _State, pod: PodInfo, node: NodeInfo) -> bool:
-    """satisfyPodAffinity: or the pod is the first of a group that wants to be with itself."""
+    """Implement satisfyPodAffinity, which also accepts the first pod of a group with affinity to itself."""
     if any(each.topology_key not in node.labels for each in state.affinity):
         return False
     pairs = [(each.topology_key, node.labels[each.topology_key]) for each in state.affinity]
@@ -97,18 +97,18 @@ def _satisfies_affinity(state: _State, pod: PodInfo, node: NodeInfo) -> bool:
     return not state.affinity_counts and _matches_all(state.affinity, pod.pod)
 
 
-def _any_counted(counts: Counts, pairs: Iterable[tuple[str, str]]) -> bool:
-    """`satisfyPodAntiAffinity` and satisfyExistingPodsAntiAffinity."""
+def _has_positive_count(counts: Counts, pairs: Iterable[tuple[str, str]]) -> bool:
+    """Implement `satisfyPodAntiAffinity` and satisfyExistingPodsAntiAffinity."""
     return any(counts.get(each, 0) > 0 for each in pairs)
 
 
 def _matches_all(terms: list[AffinityTerm], pod: Json) -> bool:
-    """`podMatchesAllAffinityTerms`."""
+    """Implement `podMatchesAllAffinityTerms`."""
     return bool(terms) and all(each.matches(pod, _NO_NAMESPACE) for each in terms)
 
 
 def _update(counts: Counts, terms: list[AffinityTerm], node: NodeInfo, by: int) -> None:
-    """`topologyToMatchedTermCount`.update."""
+    """Implement `topologyToMatchedTermCount`.update."""
     for key in (each.topology_key for each in terms if each.topology_key in node.labels):
         pair = key, node.labels[key]
         counts[pair] += by
@@ -116,20 +116,22 @@ def _update(counts: Counts, terms: list[AffinityTerm], node: NodeInfo, by: int) 
             del counts[pair]
 
 
-def _with_namespaces(cluster: Cluster, term: AffinityTerm) -> AffinityTerm:
-    """mergeAffinityTermNamespacesIfNotEmpty: the namespaces that the selector finds are added to those named.
+def _merge_namespaces(cluster: Cluster, term: AffinityTerm) -> AffinityTerm:
+    """Return the term with the namespaces that its selector matches (mergeAffinityTermNamespacesIfNotEmpty).
 
-    It means to put Nothing() in the selector's place and puts it in that of a copy. So the selector stays, and is asked
-    of pods without their namespace's labels: one that only says what must not be there finds them everywhere.
+    The Go function replaces the selector of a copy by Nothing(). So the selector stays, and is matched against pods
+    without the labels of their namespaces: a selector with negative requirements only matches every namespace.
     """
     selector = term.namespace_selector
     found = (
-        [] if selector.is_empty else [each for each in cluster.all("Namespace") if selector.matches(labels_of(each))]
+        []
+        if selector.is_empty
+        else [each for each in cluster.list_objects("Namespace") if selector.matches(get_labels(each))]
     )
-    return replace(term, namespaces=term.namespaces | {name_of(each) for each in found})
+    return replace(term, namespaces=term.namespaces | {get_name(each) for each in found})
 
 
-def _labels_of_namespace(cluster: Cluster, pod: Json) -> Labels:
-    """GetNamespaceLabelsSnapshot."""
-    namespace = cluster.find("Namespace", namespace_of(pod))
-    return labels_of(namespace) if namespace is not None else _NO_NAMESPACE
+def _get_namespace_labels(cluster: Cluster, pod: Json) -> Labels:
+    """Implement GetNamespaceLabelsSnapshot."""
+    namespace = cluster.find("Namespace", get_namespace(pod))
+    return get_labels(namespace) if namespace is not None else _NO_NAMESPACE

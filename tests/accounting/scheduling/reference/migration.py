@@ -1,8 +1,8 @@
-"""In-tree volumes that nodes have migrated to CSI drivers: counted, but not translated, which is said."""
+"""In-tree volumes that nodes have migrated to CSI drivers: they are counted, but not translated."""
 
 from tests.accounting.scheduling.reference.cluster import Cluster
 from tests.accounting.scheduling.reference.errors import NotModelledError
-from tests.accounting.scheduling.reference.objects import Json, annotations_of
+from tests.accounting.scheduling.reference.objects import Json, get_annotations
 
 _MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
 
@@ -22,31 +22,31 @@ DRIVERS = {
     "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
     "kubernetes.io/portworx-volume": "pxd.portworx.com",
 }
-"""The plugin's name, and that of the driver (GetCSINameFromInTreeName in csi-translation-lib/translate.go)."""
+"""The plugin's name, and the driver's name (GetCSINameFromInTreeName in csi-translation-lib/translate.go)."""
 
 _NAMES = ("volumeID", "pdName", "diskURI")
 
 
-def driver_of(source: Json) -> str:
-    """The driver of an in-tree volume; empty for others."""
+def find_driver_name(source: Json) -> str:
+    """Return the driver of an in-tree volume; empty for other volumes."""
     return next((DRIVERS[plugin] for kind, plugin in IN_TREE.items() if source.get(kind) is not None), "")
 
 
-def handle_of(source: Json) -> str:
-    """TranslateInTreeInlineVolumeToCSI: what tells the volume from others of its driver."""
+def get_handle(source: Json) -> str:
+    """Return the identity of the volume within its driver (TranslateInTreeInlineVolumeToCSI)."""
     (disk,) = (source[kind] for kind in IN_TREE if source.get(kind) is not None)
     name = str(next((disk[each] for each in _NAMES if disk.get(each)), ""))
     return name.rstrip("/").rpartition("/")[2] if name.startswith("aws://") else name
 
 
-def refuse_migrated(cluster: Cluster, source: Json, node: str) -> None:
-    """tryTranslatePVToCSI: whether a volume would have to be read as another.
+def reject_migrated(cluster: Cluster, source: Json, node: str) -> None:
+    """Check that a volume need not be translated (tryTranslatePVToCSI).
 
     Raises:
-        NotModelledError: it would.
+        NotModelledError: if the node has migrated the volume's plugin.
     """
     csi_node = cluster.find("CSINode", node)
-    migrated = annotations_of(csi_node or {}).get(_MIGRATED_PLUGINS, "").split(",")
+    migrated = get_annotations(csi_node or {}).get(_MIGRATED_PLUGINS, "").split(",")
     for kind, plugin in IN_TREE.items():
         if source.get(kind) is not None and plugin in migrated:
             raise NotModelledError(f"a volume of kind {kind} that node {node} has migrated to CSI")

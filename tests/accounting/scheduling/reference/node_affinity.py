@@ -1,23 +1,23 @@
 """framework/plugins/nodeaffinity/node_affinity.go."""
 
 from tests.accounting.scheduling.reference.cluster import NodeInfo, PodInfo
-from tests.accounting.scheduling.reference.node_selectors import matches_required, required_terms
-from tests.accounting.scheduling.reference.objects import Json, spec_of
+from tests.accounting.scheduling.reference.node_selectors import matches_required, read_required_terms
+from tests.accounting.scheduling.reference.objects import Json, get_spec
 from tests.accounting.scheduling.reference.plugin import Cycle, Plugin
 from tests.accounting.scheduling.reference.status import SKIP, SUCCESS, Status, unresolvable
 
 
 class NodeAffinity(Plugin):
-    """A node selector and the required node affinity must both hold."""
+    """The node selector and the required node affinity; a node must match both."""
 
     name = "NodeAffinity"
 
     def pre_filter(self, _cycle: Cycle, pod: PodInfo) -> tuple[set[str] | None, Status]:
-        """NodeAffinity.PreFilter: the nodes that every term names."""
-        terms = required_terms(pod.pod)
-        if terms is None and not spec_of(pod.pod).get("nodeSelector"):
+        """Implement NodeAffinity.PreFilter: return the nodes that every term names."""
+        terms = read_required_terms(pod.pod)
+        if terms is None and not get_spec(pod.pod).get("nodeSelector"):
             return None, SKIP
-        named = [_names(each) for each in terms or []]
+        named = [_read_names(each) for each in terms or []]
         names: set[str] = set()
         for each in named:
             if each is None:
@@ -28,14 +28,14 @@ class NodeAffinity(Plugin):
         return names or None, SUCCESS
 
     def filter(self, _cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status:
-        """NodeAffinity.Filter."""
+        """Implement NodeAffinity.Filter."""
         if matches_required(pod.pod, node.node):
             return SUCCESS
         return unresolvable("node(s) didn't match Pod's node affinity/selector")
 
 
-def _names(term: Json) -> set[str] | None:
-    """The names that all of a term's fields allow; None when it does not ask for names."""
+def _read_names(term: Json) -> set[str] | None:
+    """Return the names that all of a term's fields allow; None when it has no field of names."""
     names: set[str] | None = None
     for each in term.get("matchFields") or []:
         if each["key"] == "metadata.name" and each["operator"] == "In":

@@ -1,4 +1,4 @@
-"""Objects as the API server shows them, and the fields that several plugins read."""
+"""Objects as the API server stores them, and the fields that several plugins read."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,63 +9,63 @@ Json = dict[str, Any]
 Labels = Mapping[str, str]
 
 
-def metadata_of(thing: Json) -> Json:
-    """`metadata`."""
-    return thing.get("metadata") or {}
+def get_metadata(obj: Json) -> Json:
+    """Return `metadata`."""
+    return obj.get("metadata") or {}
 
 
-def spec_of(thing: Json) -> Json:
-    """`spec`."""
-    return thing.get("spec") or {}
+def get_spec(obj: Json) -> Json:
+    """Return `spec`."""
+    return obj.get("spec") or {}
 
 
-def status_of(thing: Json) -> Json:
-    """`status`."""
-    return thing.get("status") or {}
+def get_status(obj: Json) -> Json:
+    """Return `status`."""
+    return obj.get("status") or {}
 
 
-def name_of(thing: Json) -> str:
-    """`metadata.name`."""
-    return str(metadata_of(thing).get("name", ""))
+def get_name(obj: Json) -> str:
+    """Return `metadata.name`."""
+    return str(get_metadata(obj).get("name", ""))
 
 
-def namespace_of(thing: Json) -> str:
-    """`metadata.namespace`; what kubectl sends without one goes to default."""
-    return str(metadata_of(thing).get("namespace") or "default")
+def get_namespace(obj: Json) -> str:
+    """Return `metadata.namespace`; an object without one is in `default`."""
+    return str(get_metadata(obj).get("namespace") or "default")
 
 
-def labels_of(thing: Json) -> Labels:
-    """`metadata.labels`."""
-    return metadata_of(thing).get("labels") or {}
+def get_labels(obj: Json) -> Labels:
+    """Return `metadata.labels`."""
+    return get_metadata(obj).get("labels") or {}
 
 
-def annotations_of(thing: Json) -> Labels:
-    """`metadata.annotations`."""
-    return metadata_of(thing).get("annotations") or {}
+def get_annotations(obj: Json) -> Labels:
+    """Return `metadata.annotations`."""
+    return get_metadata(obj).get("annotations") or {}
 
 
-def uid_of(thing: Json) -> str:
-    """`metadata.uid`, empty for what was not stored yet."""
-    return str(metadata_of(thing).get("uid", ""))
+def get_uid(obj: Json) -> str:
+    """Return `metadata.uid`, empty for an object that is not stored yet."""
+    return str(get_metadata(obj).get("uid", ""))
 
 
-def is_being_deleted(thing: Json) -> bool:
-    """Whether `metadata.deletionTimestamp` is set."""
-    return bool(metadata_of(thing).get("deletionTimestamp"))
+def is_being_deleted(obj: Json) -> bool:
+    """Return whether `metadata.deletionTimestamp` is set."""
+    return bool(get_metadata(obj).get("deletionTimestamp"))
 
 
-def priority_of(pod: Json) -> int:
-    """PodPriority in CH scheduling/corev1/helpers.go."""
-    return int(spec_of(pod).get("priority") or 0)
+def get_priority(pod: Json) -> int:
+    """Return PodPriority, as in CH scheduling/corev1/helpers.go."""
+    return int(get_spec(pod).get("priority") or 0)
 
 
-def volumes_of(pod: Json) -> list[Json]:
-    """`spec.volumes`."""
-    return spec_of(pod).get("volumes") or []
+def get_volumes(pod: Json) -> list[Json]:
+    """Return `spec.volumes`."""
+    return get_spec(pod).get("volumes") or []
 
 
-def is_controlled_by(thing: Json, owner: Json) -> bool:
-    """IsControlledBy in apimachinery pkg/apis/meta/v1/controller_ref.go."""
-    references = metadata_of(thing).get("ownerReferences") or []
+def is_controlled_by(obj: Json, owner: Json) -> bool:
+    """Implement IsControlledBy in apimachinery pkg/apis/meta/v1/controller_ref.go."""
+    references = get_metadata(obj).get("ownerReferences") or []
     controller = next((each for each in references if each.get("controller")), None)
-    return controller is not None and controller.get("uid") == uid_of(owner)
+    return controller is not None and controller.get("uid") == get_uid(owner)

@@ -1,4 +1,4 @@
-"""What a plugin is, and what it keeps during one cycle (kube-scheduler framework/interface.go, cycle_state.go)."""
+"""Plugins and their state in one scheduling cycle (kube-scheduler framework/interface.go, cycle_state.go)."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from tests.accounting.scheduling.reference.status import SUCCESS, Status
 
 @dataclass(slots=True)
 class Cycle:
-    """CycleState, with the snapshot that it is about."""
+    """CycleState, with the snapshot of its cycle."""
 
     cluster: Cluster
     states: dict[str, Any] = field(default_factory=dict)
     skipped: set[str] = field(default_factory=set)
 
     def clone(self) -> Cycle:
-        """CycleState.Clone: what plugins count is copied, the rest is shared."""
+        """Implement CycleState.Clone: copy the plugins' counts and share the rest."""
         copies = {name: state.clone() if hasattr(state, "clone") else state for name, state in self.states.items()}
         return Cycle(self.cluster, copies, self.skipped)
 
 
 class Plugin:
-    """A plugin. One without PreFilter or Filter says yes there."""
+    """A plugin; without PreFilter or Filter it accepts every node there."""
 
     name = ""
 
     def pre_filter(self, _cycle: Cycle, _pod: PodInfo) -> tuple[set[str] | None, Status]:
-        """The names of the nodes that may do, None for all, and how it went."""
+        """Return the names of the eligible nodes, None for all, and the status."""
         return None, SUCCESS
 
     def filter(self, _cycle: Cycle, _pod: PodInfo, _node: NodeInfo) -> Status:
-        """Whether the pod fits this node."""
+        """Return whether the pod fits this node."""
         return SUCCESS
 
     def count(self, cycle: Cycle, pod: PodInfo, other: PodInfo, node: NodeInfo, by: int) -> None:
-        """AddPod (by 1) and RemovePod (by -1): another pod came to a node or left it."""
+        """Implement AddPod (by 1) and RemovePod (by -1), for another pod of a node."""

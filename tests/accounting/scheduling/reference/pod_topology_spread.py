@@ -10,13 +10,13 @@ from tests.accounting.scheduling.reference.node_selectors import matches_require
 from tests.accounting.scheduling.reference.objects import (
     Json,
     Labels,
+    get_labels,
+    get_namespace,
+    get_spec,
     is_being_deleted,
-    labels_of,
-    namespace_of,
-    spec_of,
 )
 from tests.accounting.scheduling.reference.plugin import Cycle, Plugin
-from tests.accounting.scheduling.reference.selectors import Selector, from_set, label_selector
+from tests.accounting.scheduling.reference.selectors import Selector, create_selector, parse_label_selector
 from tests.accounting.scheduling.reference.status import SKIP, SUCCESS, Status, unresolvable, unschedulable
 from tests.accounting.scheduling.reference.taints import has_untolerated_taint
 
@@ -34,8 +34,8 @@ class _Constraint:
     honors_affinity: bool
     honors_taints: bool
 
-    def counts(self, pod: Json, node: NodeInfo) -> bool:
-        """`matchNodeInclusionPolicies`."""
+    def includes_node(self, pod: Json, node: NodeInfo) -> bool:
+        """Implement `matchNodeInclusionPolicies`."""
         if self.honors_affinity and not matches_required(pod, node.node):
             return False
         return not (self.honors_taints and has_untolerated_taint(node.node, pod))
@@ -43,9 +43,9 @@ class _Constraint:
 
 @dataclass(slots=True)
 class _State:
-    """preFilterState: for each constraint, how many matching pods each value of its label has.
+    """preFilterState: the number of matching pods by constraint and value of its label.
 
-    criticalPaths is left out: it holds the smallest of these numbers, which is looked for each time here.
+    criticalPaths is left out: it caches the minimum of these numbers, which is computed each time here.
     """
 
     constraints: list[_Constraint]
@@ -55,93 +55,100 @@ class _State:
         return _State(self.constraints, [Counter(each) for each in self.counts])
 
     def minimum(self, index: int) -> int:
-        """minMatchNum: zero where there are fewer domains than there should be."""
+        """Return minMatchNum: zero where there are fewer domains than minDomains."""
         counts = self.counts[index]
         return 0 if len(counts) < self.constraints[index].min_domains else min(counts.values())
 
 
 class PodTopologySpread(Plugin):
-    """No domain gets further ahead of the emptiest than the constraint allows."""
+    """The skew between the number of pods in a domain and the smallest such number."""
 
     name = "PodTopologySpread"
 
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> tuple[set[str] | None, Status]:
-        """PodTopologySpread.PreFilter. The default constraints are about scores alone."""
-        constraints = _constraints(pod.pod)
+        """Implement PodTopologySpread.PreFilter. The default constraints only affect scores."""
+        constraints = _read_constraints(pod.pod)
         if not constraints:
             return None, SKIP
         cycle.states[self.name] = _State(
-            constraints, [_counts(cycle.cluster, pod.pod, each, constraints) for each in constraints]
+            constraints, [_count_by_domain(cycle.cluster, pod.pod, each, constraints) for each in constraints]
         )
         return None, SUCCESS
 
     def filter(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status:
-        """PodTopologySpread.Filter."""
+        """Implement PodTopologySpread.Filter."""
         state: _State = cycle.states[self.name]
         for index, each in enumerate(state.constraints):
             value = node.labels.get(each.topology_key)
             if value is None:
                 return unresolvable(f"{_NO_MATCH} (missing required label)")
-            itself = each.selector.matches(labels_of(pod.pod))
+            itself = each.selector.matches(get_labels(pod.pod))
             if state.counts[index][value] + itself - state.minimum(index) > each.max_skew:
                 return unschedulable(_NO_MATCH)
         return SUCCESS
 
     def count(self, cycle: Cycle, pod: PodInfo, other: PodInfo, node: NodeInfo, by: int) -> None:
-        """`updateWithPod`. Unlike the first count it takes pods being deleted, and all for an empty selector."""
+        """Implement `updateWithPod`.
+
+        Unlike the first count it counts terminating pods, and all if the selector is empty.
+        """
         state: _State = cycle.states[self.name]
-        if namespace_of(other.pod) != namespace_of(pod.pod) or not _has_all_keys(node.labels, state.constraints):
+        if get_namespace(other.pod) != get_namespace(pod.pod) or not _has_all_keys(node.labels, state.constraints):
             return
         for each, counts in zip(state.constraints, state.counts, strict=True):
-            if each.selector.matches(labels_of(other.pod)) and each.counts(pod.pod, node):
+            if each.selector.matches(get_labels(other.pod)) and each.includes_node(pod.pod, node):
                 counts[node.labels[each.topology_key]] += by
 
 
-def _counts(cluster: Cluster, pod: Json, constraint: _Constraint, constraints: list[_Constraint]) -> Counter[str]:
-    """`calPreFilterState`, for one constraint: only nodes with the labels of all of them are domains."""
+def _count_by_domain(
+    cluster: Cluster, pod: Json, constraint: _Constraint, constraints: list[_Constraint]
+) -> Counter[str]:
+    """Implement `calPreFilterState`, for one constraint: only nodes with the labels of all of them are domains."""
     counts: Counter[str] = Counter()
     for node in cluster.nodes:
-        if _has_all_keys(node.labels, constraints) and constraint.counts(pod, node):
-            counts[node.labels[constraint.topology_key]] += _matching(node, constraint.selector, namespace_of(pod))
+        if _has_all_keys(node.labels, constraints) and constraint.includes_node(pod, node):
+            counts[node.labels[constraint.topology_key]] += _count_matching(
+                node, constraint.selector, get_namespace(pod)
+            )
     return counts
 
 
-def _matching(node: NodeInfo, selector: Selector, namespace: str) -> int:
-    """`countPodsMatchSelector`."""
+def _count_matching(node: NodeInfo, selector: Selector, namespace: str) -> int:
+    """Implement `countPodsMatchSelector`."""
     if selector.is_empty:
         return 0
     pods = [each.pod for each in node.pods if not is_being_deleted(each.pod)]
-    return sum(namespace_of(each) == namespace and selector.matches(labels_of(each)) for each in pods)
+    return sum(get_namespace(each) == namespace and selector.matches(get_labels(each)) for each in pods)
 
 
 def _has_all_keys(labels: Labels, constraints: list[_Constraint]) -> bool:
-    """`nodeLabelsMatchSpreadConstraints`."""
+    """Implement `nodeLabelsMatchSpreadConstraints`."""
     return all(each.topology_key in labels for each in constraints)
 
 
-def _constraints(pod: Json) -> list[_Constraint]:
-    """`filterTopologySpreadConstraints`, with DoNotSchedule."""
-    listed = spec_of(pod).get("topologySpreadConstraints") or []
-    return [_constraint(pod, each) for each in listed if each["whenUnsatisfiable"] == "DoNotSchedule"]
+def _read_constraints(pod: Json) -> list[_Constraint]:
+    """Implement `filterTopologySpreadConstraints`, with DoNotSchedule."""
+    listed = get_spec(pod).get("topologySpreadConstraints") or []
+    return [_read_constraint(pod, each) for each in listed if each["whenUnsatisfiable"] == "DoNotSchedule"]
 
 
-def _constraint(pod: Json, constraint: Json) -> _Constraint:
-    """One of them, with what is taken for absent fields."""
+def _read_constraint(pod: Json, constraint: Json) -> _Constraint:
+    """Return a constraint with the defaults of absent fields."""
     min_domains = constraint.get("minDomains")
     return _Constraint(
         max_skew=constraint["maxSkew"],
         topology_key=constraint["topologyKey"],
-        selector=_selector(pod, constraint),
+        selector=_read_selector(pod, constraint),
         min_domains=1 if min_domains is None else min_domains,
         honors_affinity=(constraint.get("nodeAffinityPolicy") or "Honor") == "Honor",
         honors_taints=(constraint.get("nodeTaintsPolicy") or "Ignore") == "Honor",
     )
 
 
-def _selector(pod: Json, constraint: Json) -> Selector:
-    """The selector, with the pod's own values of matchLabelKeys (mergeLabelSetWithSelector)."""
-    selector = label_selector(constraint.get("labelSelector"))
-    own = {key: labels_of(pod)[key] for key in constraint.get("matchLabelKeys") or [] if key in labels_of(pod)}
+def _read_selector(pod: Json, constraint: Json) -> Selector:
+    """Return the selector with the pod's own values of matchLabelKeys (mergeLabelSetWithSelector)."""
+    selector = parse_label_selector(constraint.get("labelSelector"))
+    own = {key: get_labels(pod)[key] for key in constraint.get("matchLabelKeys") or [] if key in get_labels(pod)}
     if not own or selector.requirements is None:
         return selector
-    return Selector((*(from_set(own).requirements or ()), *selector.requirements))
+    return Selector((*(create_selector(own).requirements or ()), *selector.requirements))

@@ -5,19 +5,26 @@ from dataclasses import dataclass
 
 from tests.accounting.scheduling.reference.cluster import NodeInfo, PodInfo
 from tests.accounting.scheduling.reference.disruption import split_by_budgets
-from tests.accounting.scheduling.reference.fit_error import NodeToStatus, fit_error
+from tests.accounting.scheduling.reference.fit_error import NodeToStatus, format_fit_error
 from tests.accounting.scheduling.reference.framework import count, run_filters_with_nominated
-from tests.accounting.scheduling.reference.importance import by_importance, earliest_start
-from tests.accounting.scheduling.reference.objects import is_being_deleted, priority_of, spec_of, status_of
+from tests.accounting.scheduling.reference.importance import find_earliest_start, sort_by_importance
+from tests.accounting.scheduling.reference.objects import get_priority, get_spec, get_status, is_being_deleted
 from tests.accounting.scheduling.reference.plugin import Cycle
-from tests.accounting.scheduling.reference.status import SUCCESS, Code, Status, failed, unresolvable, unschedulable
+from tests.accounting.scheduling.reference.status import (
+    SUCCESS,
+    Code,
+    Status,
+    error_status,
+    unresolvable,
+    unschedulable,
+)
 
 _PRIORITIES = 2**31
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A node, the pods that would have to go, the most important first, and how many budgets that breaks."""
+    """A node, its victims, the most important first, and the number of budget violations."""
 
     node: str
     victims: list[PodInfo]
@@ -25,32 +32,32 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Preempted:
+class PostFilterResult:
     """PostFilterResult and Status: the nodes of which one is nominated; None leaves the pod's nomination as it is."""
 
     status: Status
     nominated: frozenset[str] | None
 
 
-def post_filter(cycle: Cycle, pod: PodInfo, statuses: NodeToStatus) -> Preempted:
-    """DefaultPreemption.PostFilter."""
+def post_filter(cycle: Cycle, pod: PodInfo, statuses: NodeToStatus) -> PostFilterResult:
+    """Implement DefaultPreemption.PostFilter."""
     found = _preempt(cycle, pod, statuses)
     reasons = (f"preemption: {found.status.message}",) if found.status.message else ()
-    return Preempted(Status(found.status.code, reasons), found.nominated)
+    return PostFilterResult(Status(found.status.code, reasons), found.nominated)
 
 
-def _preempt(cycle: Cycle, pod: PodInfo, statuses: NodeToStatus) -> Preempted:
-    """Evaluator.Preempt, findCandidates, DryRunPreemption.
+def _preempt(cycle: Cycle, pod: PodInfo, statuses: NodeToStatus) -> PostFilterResult:
+    """Implement Evaluator.Preempt, findCandidates, DryRunPreemption.
 
-    Of more than 100 nodes the scheduler tries 100 at least and stops when it has as many; here all are tried. Somebody
-    always has to go: with everybody back the node is as it was when the pod did not fit.
+    Of more than 100 nodes the scheduler tries 100 at least and stops when it has as many; here all are tried. There is
+    always a victim: with all pods back the node is as it was when the pod did not fit.
     """
-    refusal = _refusal(cycle, pod, statuses)
+    refusal = _find_refusal(cycle, pod, statuses)
     if refusal:
-        return Preempted(unschedulable(refusal), None)
+        return PostFilterResult(unschedulable(refusal), None)
     tried = NodeToStatus(absent=unresolvable("Preemption is not helpful for scheduling"))
     candidates, errors = [], set()
-    for node in statuses.nodes_with(cycle.cluster, Code.UNSCHEDULABLE):
+    for node in statuses.list_nodes(cycle.cluster, Code.UNSCHEDULABLE):
         candidate, status = _select_victims(cycle.clone(), pod, node.snapshot())
         if status.is_success:
             candidates.append(candidate)
@@ -59,38 +66,38 @@ def _preempt(cycle: Cycle, pod: PodInfo, statuses: NodeToStatus) -> Preempted:
         if status.code is Code.ERROR:
             errors.add(status.message)
     if candidates:
-        return Preempted(SUCCESS, pick_nodes(candidates))
+        return PostFilterResult(SUCCESS, pick_nodes(candidates))
     if errors:
-        return Preempted(failed(_aggregate(sorted(errors))), None)
-    return Preempted(unschedulable(fit_error(len(cycle.cluster.nodes), tried)), frozenset())
+        return PostFilterResult(error_status(_join_errors(sorted(errors))), None)
+    return PostFilterResult(unschedulable(format_fit_error(len(cycle.cluster.nodes), tried)), frozenset())
 
 
-def _aggregate(errors: list[str]) -> str:
-    """NewAggregate(errors).Error()."""
+def _join_errors(errors: list[str]) -> str:
+    """Return NewAggregate(errors).Error()."""
     return errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
 
 
-def _refusal(cycle: Cycle, pod: PodInfo, statuses: NodeToStatus) -> str:
-    """PodEligibleToPreemptOthers: why it is not, empty when it is."""
-    if spec_of(pod.pod).get("preemptionPolicy") == "Never":
+def _find_refusal(cycle: Cycle, pod: PodInfo, statuses: NodeToStatus) -> str:
+    """Return why the pod may not preempt (PodEligibleToPreemptOthers); empty when it may."""
+    if get_spec(pod.pod).get("preemptionPolicy") == "Never":
         return "not eligible due to preemptionPolicy=Never."
-    nominated = status_of(pod.pod).get("nominatedNodeName")
-    node = cycle.cluster.node(nominated) if nominated else None
+    nominated = get_status(pod.pod).get("nominatedNodeName")
+    node = cycle.cluster.find_node(nominated) if nominated else None
     if node is None or statuses.get(node.name).code is Code.UNRESOLVABLE:
         return ""
-    if any(_may_preempt(pod, each) and _is_leaving(each) for each in node.pods):
+    if any(_may_preempt(pod, each) and _is_preempted(each) for each in node.pods):
         return "not eligible due to a terminating pod on the nominated node."
     return ""
 
 
 def _may_preempt(pod: PodInfo, victim: PodInfo) -> bool:
-    """`isPreemptionAllowed`."""
-    return priority_of(victim.pod) < priority_of(pod.pod)
+    """Implement `isPreemptionAllowed`."""
+    return get_priority(victim.pod) < get_priority(pod.pod)
 
 
-def _is_leaving(pod: PodInfo) -> bool:
-    """`podTerminatingByPreemption`."""
-    conditions = status_of(pod.pod).get("conditions") or []
+def _is_preempted(pod: PodInfo) -> bool:
+    """Implement `podTerminatingByPreemption`."""
+    conditions = get_status(pod.pod).get("conditions") or []
     target = next((each for each in conditions if each.get("type") == "DisruptionTarget"), None)
     if target is None or not is_being_deleted(pod.pod):
         return False
@@ -98,7 +105,7 @@ def _is_leaving(pod: PodInfo) -> bool:
 
 
 def _select_victims(cycle: Cycle, pod: PodInfo, node: NodeInfo) -> tuple[Candidate, Status]:
-    """SelectVictimsOnNode: take all away that may go, then let back who does not matter, the most important first."""
+    """Implement SelectVictimsOnNode: remove all possible victims, then reprieve pods, the most important first."""
     potential = [each for each in node.pods if _may_preempt(pod, each)]
     for each in potential:
         _move(cycle, pod, each, node, -1)
@@ -107,16 +114,18 @@ def _select_victims(cycle: Cycle, pod: PodInfo, node: NodeInfo) -> tuple[Candida
     status = run_filters_with_nominated(cycle, pod, node)
     if not status.is_success:
         return Candidate(node.name, [], 0), status
-    violating, others = split_by_budgets(by_importance(potential), cycle.cluster.all("PodDisruptionBudget"))
+    violating, others = split_by_budgets(
+        sort_by_importance(potential), cycle.cluster.list_objects("PodDisruptionBudget")
+    )
     broken = [each for each in violating if not _is_reprieved(cycle, pod, each, node)]
     victims = broken + [each for each in others if not _is_reprieved(cycle, pod, each, node)]
     if violating and others:
-        victims = by_importance(victims)
+        victims = sort_by_importance(victims)
     return Candidate(node.name, victims, len(broken)), SUCCESS
 
 
 def _is_reprieved(cycle: Cycle, pod: PodInfo, other: PodInfo, node: NodeInfo) -> bool:
-    """reprievePod: whether the pod fits with the other back on the node."""
+    """Implement reprievePod: return whether the pod fits with the other pod back on the node."""
     _move(cycle, pod, other, node, 1)
     fits = run_filters_with_nominated(cycle, pod, node).is_success
     if not fits:
@@ -125,7 +134,7 @@ def _is_reprieved(cycle: Cycle, pod: PodInfo, other: PodInfo, node: NodeInfo) ->
 
 
 def _move(cycle: Cycle, pod: PodInfo, other: PodInfo, node: NodeInfo, by: int) -> None:
-    """`addPod` (by 1) and removePod (by -1)."""
+    """Implement `addPod` (by 1) and removePod (by -1)."""
     if by > 0:
         node.add(other)
     else:
@@ -134,13 +143,13 @@ def _move(cycle: Cycle, pod: PodInfo, other: PodInfo, node: NodeInfo, by: int) -
 
 
 def pick_nodes(candidates: list[Candidate]) -> frozenset[str]:
-    """pickOneNodeForPreemption: all between which it cannot tell, of which it takes any."""
+    """Return the nodes that are equal to pickOneNodeForPreemption, of which it takes any."""
     scores: tuple[Callable[[Candidate], float], ...] = (
         lambda each: -each.violations,
-        lambda each: -priority_of(each.victims[0].pod),
-        lambda each: -sum(priority_of(victim.pod) + _PRIORITIES for victim in each.victims),
+        lambda each: -get_priority(each.victims[0].pod),
+        lambda each: -sum(get_priority(victim.pod) + _PRIORITIES for victim in each.victims),
         lambda each: -len(each.victims),
-        lambda each: earliest_start(each.victims),
+        lambda each: find_earliest_start(each.victims),
     )
     for score in scores:
         best = max(score(each) for each in candidates)

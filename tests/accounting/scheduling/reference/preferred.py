@@ -1,19 +1,19 @@
-"""What the scheduler stumbles over when it has several nodes to choose from (framework/plugins/nodeaffinity)."""
+"""Errors of PreScore in preferred node affinity (framework/plugins/nodeaffinity)."""
 
 import re
 
-from tests.accounting.scheduling.reference.objects import Json, spec_of
+from tests.accounting.scheduling.reference.objects import Json, get_spec
 
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _LARGEST = 2**63
 
 
-def pre_score_error(pod: Json) -> str:
-    """NodeAffinity.PreScore: a preferred term that cannot be parsed; empty when all can.
+def find_pre_score_error(pod: Json) -> str:
+    """Return the error of NodeAffinity.PreScore for invalid preferred terms; empty when all are valid.
 
-    NewPreferredSchedulingTerms and NewRequirement, as far as the API server lets faults through.
+    It covers the checks of NewPreferredSchedulingTerms and NewRequirement that the API server does not make.
     """
-    affinity = (spec_of(pod).get("affinity") or {}).get("nodeAffinity") or {}
+    affinity = (get_spec(pod).get("affinity") or {}).get("nodeAffinity") or {}
     terms = affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or []
     faults = [
         f'[{at}].matchExpressions[{number}].values[0]: Invalid value: "{value}": '
@@ -23,11 +23,11 @@ def pre_score_error(pod: Json) -> str:
         for value in each.get("values") or []
         if each["operator"] in ("Gt", "Lt") and not _is_integer(value)
     ]
-    told = list(dict.fromkeys(faults))  # Aggregate.Error says nothing twice
-    listed = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
-    return f'running PreScore plugin "NodeAffinity": {listed}' if told else ""
+    messages = list(dict.fromkeys(faults))  # Aggregate.Error removes duplicates
+    listed = messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]"
+    return f'running PreScore plugin "NodeAffinity": {listed}' if messages else ""
 
 
 def _is_integer(value: str) -> bool:
-    """strconv.ParseInt."""
+    """Implement strconv.ParseInt."""
     return _INTEGER.fullmatch(value) is not None and -_LARGEST <= int(value) < _LARGEST

@@ -16,7 +16,7 @@ _LONGEST_SUBDOMAIN = 253
 
 
 class SelectorError(Exception):
-    """A requirement that NewRequirement refuses."""
+    """A requirement that NewRequirement rejects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Requirement:
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Labels) -> bool:
-        """Requirement.Matches."""
+        """Implement Requirement.Matches."""
         present = self.key in labels
         match self.operator:
             case "In":
@@ -39,11 +39,11 @@ class Requirement:
                 return present
             case "DoesNotExist":
                 return not present
-        return present and self._compares(parsed_int(labels[self.key]))
+        return present and self._compares(parse_integer(labels[self.key]))
 
     def _compares(self, label: int | None) -> bool:
-        """Gt and Lt; a label that is no integer is neither."""
-        bound = parsed_int(self.values[0])
+        """Compare for Gt and Lt; a label that is not an integer matches neither."""
+        bound = parse_integer(self.values[0])
         if label is None or bound is None:
             return False
         return label > bound if self.operator == "Gt" else label < bound
@@ -51,7 +51,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """labels.Selector: all requirements hold. None for requirements is Nothing()."""
+    """labels.Selector: a conjunction of requirements. None for requirements is Nothing()."""
 
     requirements: tuple[Requirement, ...] | None
 
@@ -61,47 +61,47 @@ class Selector:
         return self.requirements == ()
 
     def matches(self, labels: Labels) -> bool:
-        """Selector.Matches."""
+        """Implement Selector.Matches."""
         return self.requirements is not None and all(each.matches(labels) for each in self.requirements)
 
 
 NOTHING = Selector(None)
 
 
-def label_selector(selector: Json | None) -> Selector:
-    """LabelSelectorAsSelector.
+def parse_label_selector(selector: Json | None) -> Selector:
+    """Implement LabelSelectorAsSelector.
 
     Raises:
-        SelectorError: one of its requirements is none.
+        SelectorError: if one of its requirements is invalid.
     """
     if selector is None:
         return NOTHING
-    exact = [requirement(key, "In", [value]) for key, value in (selector.get("matchLabels") or {}).items()]
-    return Selector((*exact, *requirements(selector.get("matchExpressions") or [])))
+    exact = [parse_requirement(key, "In", [value]) for key, value in (selector.get("matchLabels") or {}).items()]
+    return Selector((*exact, *parse_requirements(selector.get("matchExpressions") or [])))
 
 
-def from_set(labels: Labels) -> Selector:
-    """SelectorFromSet, which validates nothing."""
+def create_selector(labels: Labels) -> Selector:
+    """Implement SelectorFromSet, which validates nothing."""
     return Selector(tuple(Requirement(key, "In", (value,)) for key, value in labels.items()))
 
 
-def requirements(expressions: Iterable[Json]) -> tuple[Requirement, ...]:
-    """Expressions of a label or node selector.
+def parse_requirements(expressions: Iterable[Json]) -> tuple[Requirement, ...]:
+    """Parse the expressions of a label or node selector.
 
     Raises:
-        SelectorError: one of them is none.
+        SelectorError: if one of them is invalid.
     """
-    return tuple(requirement(each["key"], each["operator"], each.get("values") or []) for each in expressions)
+    return tuple(parse_requirement(each["key"], each["operator"], each.get("values") or []) for each in expressions)
 
 
-def requirement(key: str, operator: str, values: list[str]) -> Requirement:
-    """NewRequirement.
+def parse_requirement(key: str, operator: str, values: list[str]) -> Requirement:
+    """Implement NewRequirement.
 
     Raises:
-        SelectorError: the operator does not go with the values, or key or values are no label's.
+        SelectorError: if the operator does not suit the values, or the key or a value is not valid for labels.
     """
     takes_values = {"In": len(values) > 0, "NotIn": len(values) > 0, "Exists": not values, "DoesNotExist": not values}
-    is_compared = len(values) == 1 and parsed_int(values[0]) is not None
+    is_compared = len(values) == 1 and parse_integer(values[0]) is not None
     if not (takes_values | {"Gt": is_compared, "Lt": is_compared}).get(operator, False):
         raise SelectorError(f"{key} {operator} {values}")
     if not _is_label_key(key) or not all(_is_label_value(each) for each in values):
@@ -109,8 +109,8 @@ def requirement(key: str, operator: str, values: list[str]) -> Requirement:
     return Requirement(key, operator, tuple(values))
 
 
-def parsed_int(text: str) -> int | None:
-    """strconv.ParseInt(text, 10, 64)."""
+def parse_integer(text: str) -> int | None:
+    """Implement strconv.ParseInt(text, 10, 64)."""
     if not _INTEGER.fullmatch(text):
         return None
     number = int(text)
@@ -118,12 +118,12 @@ def parsed_int(text: str) -> int | None:
 
 
 def _is_label_key(key: str) -> bool:
-    """IsLabelKey in pkg/api/validate/content/kube.go."""
+    """Implement IsLabelKey in pkg/api/validate/content/kube.go."""
     prefix, slash, name = key.rpartition("/")
     is_prefixed = len(prefix) <= _LONGEST_SUBDOMAIN and _SUBDOMAIN.fullmatch(prefix) is not None
     return _NAME.fullmatch(name) is not None and (not slash or is_prefixed)
 
 
 def _is_label_value(value: str) -> bool:
-    """IsValidLabelValue."""
+    """Implement IsValidLabelValue."""
     return not value or _NAME.fullmatch(value) is not None

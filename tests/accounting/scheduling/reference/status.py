@@ -1,23 +1,23 @@
-"""What a plugin says (kube-scheduler v0.36.3 framework/interface.go: Code, Status)."""
+"""Results of plugins (kube-scheduler v0.36.3 framework/interface.go: Code, Status)."""
 
 from dataclasses import dataclass
 from enum import Enum, auto
 
 
 class Code(Enum):
-    """How a plugin ended."""
+    """The code of a result."""
 
     SUCCESS = auto()
     ERROR = auto()
     UNSCHEDULABLE = auto()
     UNRESOLVABLE = auto()
-    """UnschedulableAndUnresolvable: the leaving of pods does not help."""
+    """UnschedulableAndUnresolvable: the removal of pods does not help."""
     SKIP = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A code and the reasons for it; who said so is known of filters."""
+    """A code and its reasons; filters also set the plugin."""
 
     code: Code
     reasons: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class Status:
 
     @property
     def is_rejected(self) -> bool:
-        """Status.IsRejected, without Pending, which no plugin here says."""
+        """Status.IsRejected, without Pending, which no plugin here returns."""
         return self.code in (Code.UNSCHEDULABLE, Code.UNRESOLVABLE)
 
 
@@ -44,15 +44,15 @@ SKIP = Status(Code.SKIP)
 
 
 def unschedulable(*reasons: str) -> Status:
-    """NewStatus(Unschedulable, …)."""
+    """Return NewStatus(Unschedulable, …)."""
     return Status(Code.UNSCHEDULABLE, reasons)
 
 
 def unresolvable(*reasons: str) -> Status:
-    """NewStatus(UnschedulableAndUnresolvable, …)."""
+    """Return NewStatus(UnschedulableAndUnresolvable, …)."""
     return Status(Code.UNRESOLVABLE, reasons)
 
 
-def failed(error: str) -> Status:
-    """AsStatus(err)."""
+def error_status(error: str) -> Status:
+    """Return AsStatus(err)."""
     return Status(Code.ERROR, (error,))

@@ -7,12 +7,12 @@ from tests.accounting.scheduling.reference.taints import has_untolerated_taint
 
 
 class TaintToleration(Plugin):
-    """A node's taints keep away who does not tolerate them."""
+    """A node's taints, which reject pods without a toleration."""
 
     name = "TaintToleration"
 
     def filter(self, _cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status:
-        """TaintToleration.Filter."""
+        """Implement TaintToleration.Filter."""
         if has_untolerated_taint(node.node, pod.pod):
             return unresolvable("node(s) had untolerated taint(s)")
         return SUCCESS

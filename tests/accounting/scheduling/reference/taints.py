@@ -1,13 +1,13 @@
-"""Taints and who tolerates them (api v0.36.3 core/v1/toleration.go, CH scheduling/corev1/helpers.go)."""
+"""Taints and tolerations (api v0.36.3 core/v1/toleration.go, CH scheduling/corev1/helpers.go)."""
 
-from tests.accounting.scheduling.reference.objects import Json, spec_of
+from tests.accounting.scheduling.reference.objects import Json, get_spec
 
 DO_NOT_SCHEDULE = ("NoSchedule", "NoExecute")
 """DoNotScheduleTaintsFilterFunc in framework/plugins/helper/taint.go."""
 
 
 def tolerates(toleration: Json, taint: Json) -> bool:
-    """Toleration.ToleratesTaint; the comparison operators are behind a gate that is off in 1.36."""
+    """Implement Toleration.ToleratesTaint; the comparison operators are behind a feature gate that is off in 1.36."""
     if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
         return False
     if toleration.get("key") and toleration["key"] != taint.get("key"):
@@ -21,11 +21,11 @@ def tolerates(toleration: Json, taint: Json) -> bool:
 
 
 def is_tolerated(taint: Json, pod: Json) -> bool:
-    """TolerationsTolerateTaint."""
-    return any(tolerates(each, taint) for each in spec_of(pod).get("tolerations") or [])
+    """Implement TolerationsTolerateTaint."""
+    return any(tolerates(each, taint) for each in get_spec(pod).get("tolerations") or [])
 
 
 def has_untolerated_taint(node: Json, pod: Json) -> bool:
-    """FindMatchingUntoleratedTaint among the taints that keep pods from being scheduled."""
-    taints = spec_of(node).get("taints") or []
+    """Implement FindMatchingUntoleratedTaint for the taints with NoSchedule and NoExecute."""
+    taints = get_spec(node).get("taints") or []
     return any(each.get("effect") in DO_NOT_SCHEDULE and not is_tolerated(each, pod) for each in taints)

@@ -1,16 +1,16 @@
-"""Terms of affinity to pods (kube-scheduler v0.36.3 framework/types.go)."""
+"""Terms of inter-pod affinity (kube-scheduler v0.36.3 framework/types.go)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tests.accounting.scheduling.reference.objects import Json, Labels, labels_of, namespace_of, spec_of
-from tests.accounting.scheduling.reference.selectors import Selector, label_selector
+from tests.accounting.scheduling.reference.objects import Json, Labels, get_labels, get_namespace, get_spec
+from tests.accounting.scheduling.reference.selectors import Selector, parse_label_selector
 
 
 @dataclass(frozen=True, slots=True)
 class AffinityTerm:
-    """AffinityTerm: which pods it is about, and within which topology."""
+    """AffinityTerm: the pods that it selects, and its topology key."""
 
     namespaces: frozenset[str]
     selector: Selector
@@ -18,31 +18,31 @@ class AffinityTerm:
     namespace_selector: Selector
 
     def matches(self, pod: Json, namespace_labels: Labels) -> bool:
-        """AffinityTerm.Matches."""
-        if namespace_of(pod) in self.namespaces or self.namespace_selector.matches(namespace_labels):
-            return self.selector.matches(labels_of(pod))
+        """Implement AffinityTerm.Matches."""
+        if get_namespace(pod) in self.namespaces or self.namespace_selector.matches(namespace_labels):
+            return self.selector.matches(get_labels(pod))
         return False
 
 
-def required_terms(pod: Json, kind: str) -> list[AffinityTerm]:
-    """GetAffinityTerms of what is required during scheduling; `kind` is podAffinity or podAntiAffinity."""
-    affinity = (spec_of(pod).get("affinity") or {}).get(kind) or {}
+def read_required_terms(pod: Json, kind: str) -> list[AffinityTerm]:
+    """Return GetAffinityTerms of the required terms; `kind` is podAffinity or podAntiAffinity."""
+    affinity = (get_spec(pod).get("affinity") or {}).get(kind) or {}
     terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or []
-    return [_term(pod, each) for each in terms]
+    return [_parse_term(pod, each) for each in terms]
 
 
-def _term(pod: Json, term: Json) -> AffinityTerm:
-    """`newAffinityTerm`."""
+def _parse_term(pod: Json, term: Json) -> AffinityTerm:
+    """Implement `newAffinityTerm`."""
     return AffinityTerm(
-        _namespaces(pod, term),
-        label_selector(term.get("labelSelector")),
+        _read_namespaces(pod, term),
+        parse_label_selector(term.get("labelSelector")),
         term["topologyKey"],
-        label_selector(term.get("namespaceSelector")),
+        parse_label_selector(term.get("namespaceSelector")),
     )
 
 
-def _namespaces(pod: Json, term: Json) -> frozenset[str]:
-    """`getNamespacesFromPodAffinityTerm`."""
+def _read_namespaces(pod: Json, term: Json) -> frozenset[str]:
+    """Implement `getNamespacesFromPodAffinityTerm`."""
     if not term.get("namespaces") and term.get("namespaceSelector") is None:
-        return frozenset({namespace_of(pod)})
+        return frozenset({get_namespace(pod)})
     return frozenset(term.get("namespaces") or ())

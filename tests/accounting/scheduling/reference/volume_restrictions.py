@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tests.accounting.scheduling.reference.cluster import Cluster, NodeInfo, PodInfo
-from tests.accounting.scheduling.reference.objects import Json, namespace_of, spec_of, volumes_of
+from tests.accounting.scheduling.reference.objects import Json, get_namespace, get_spec, get_volumes
 from tests.accounting.scheduling.reference.plugin import Cycle, Plugin
 from tests.accounting.scheduling.reference.status import SKIP, SUCCESS, Status, unresolvable, unschedulable
 
@@ -14,7 +14,7 @@ _DISKS = ("gcePersistentDisk", "awsElasticBlockStore", "rbd", "iscsi")
 
 @dataclass(slots=True)
 class _State:
-    """preFilterState: claims that one pod may use alone, and how many references to them there are."""
+    """preFilterState: claims of access mode ReadWriteOncePod, and the number of references to them."""
 
     claims: set[str]
     references: int
@@ -29,24 +29,26 @@ class VolumeRestrictions(Plugin):
     name = "VolumeRestrictions"
 
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> tuple[set[str] | None, Status]:
-        """VolumeRestrictions.PreFilter, readWriteOncePodPVCsForPod, calPreFilterState."""
-        claims, namespace = set(), namespace_of(pod.pod)
-        for name in claim_names(pod.pod):
+        """Implement VolumeRestrictions.PreFilter, readWriteOncePodPVCsForPod, calPreFilterState."""
+        claims, namespace = set(), get_namespace(pod.pod)
+        for name in list_claim_names(pod.pod):
             claim = cycle.cluster.find("PersistentVolumeClaim", name, namespace)
             if claim is None:
                 return None, unresolvable(f'persistentvolumeclaim "{name}" not found')
-            if "ReadWriteOncePod" in (spec_of(claim).get("accessModes") or []):
+            if "ReadWriteOncePod" in (get_spec(claim).get("accessModes") or []):
                 claims.add(name)
         state = _State(claims, sum(_is_used(cycle.cluster, namespace, each) for each in claims))
-        if not state.references and not any(_is_checked(each) for each in volumes_of(pod.pod)):
+        if not state.references and not any(_is_checked(each) for each in get_volumes(pod.pod)):
             return None, SKIP
         cycle.states[self.name] = state
         return None, SUCCESS
 
     def filter(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status:
-        """VolumeRestrictions.Filter, satisfyVolumeConflicts, satisfyReadWriteOncePod."""
-        disks = [each for each in volumes_of(pod.pod) if _is_checked(each)]
-        if any(_is_conflict(disk, volume) for disk in disks for other in node.pods for volume in volumes_of(other.pod)):
+        """Implement VolumeRestrictions.Filter, satisfyVolumeConflicts, satisfyReadWriteOncePod."""
+        disks = [each for each in get_volumes(pod.pod) if _is_checked(each)]
+        if any(
+            _is_conflict(disk, volume) for disk in disks for other in node.pods for volume in get_volumes(other.pod)
+        ):
             return unschedulable("node(s) had no available disk")
         if cycle.states[self.name].references > 0:
             return unschedulable(
@@ -56,30 +58,30 @@ class VolumeRestrictions(Plugin):
         return SUCCESS
 
     def count(self, cycle: Cycle, _pod: PodInfo, other: PodInfo, _node: NodeInfo, by: int) -> None:
-        """AddPod, RemovePod, conflictingPVCRefCountForPod; it does not look at the namespace."""
+        """Implement AddPod, RemovePod, conflictingPVCRefCountForPod, which ignores the namespace."""
         state: _State = cycle.states[self.name]
-        state.references += by * sum(each in state.claims for each in claim_names(other.pod))
+        state.references += by * sum(each in state.claims for each in list_claim_names(other.pod))
 
 
-def claim_names(pod: Json) -> list[str]:
-    """The claims that a pod's volumes name."""
-    claims = [each.get("persistentVolumeClaim") for each in volumes_of(pod)]
+def list_claim_names(pod: Json) -> list[str]:
+    """Return the names of the claims of a pod's volumes."""
+    claims = [each.get("persistentVolumeClaim") for each in get_volumes(pod)]
     return [str(each.get("claimName", "")) for each in claims if each is not None]
 
 
 def _is_used(cluster: Cluster, namespace: str, claim: str) -> bool:
-    """IsPVCUsedByPods in backend/cache/snapshot.go."""
+    """Implement IsPVCUsedByPods in backend/cache/snapshot.go."""
     pods = [each.pod for node in cluster.nodes for each in node.pods]
-    return any(namespace_of(each) == namespace and claim in claim_names(each) for each in pods)
+    return any(get_namespace(each) == namespace and claim in list_claim_names(each) for each in pods)
 
 
 def _is_checked(volume: Json) -> bool:
-    """`needsRestrictionsCheck`."""
+    """Implement `needsRestrictionsCheck`."""
     return any(volume.get(each) is not None for each in _DISKS)
 
 
 def _is_conflict(volume: Json, existing: Json) -> bool:
-    """`isVolumeConflict`, for one volume of the other pod."""
+    """Implement `isVolumeConflict`, for one volume of the other pod."""
     return any(
         volume.get(disk) is not None and existing.get(disk) is not None and same(volume[disk], existing[disk])
         for disk, same in _SAME.items()

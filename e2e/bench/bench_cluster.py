@@ -1,0 +1,252 @@
+"""The objects and processes of the bench: created before it, and deleted after it."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from certs.certificate_names import parse_names
+from certs.renewal import issue
+from e2e.api import api
+from e2e.bench import registrations
+from e2e.bench.calls import Calls, parse_calls
+from e2e.bench.client import Access, Client, load_access
+from e2e.bench.objects import LEFT, PLENTY, cap, ledger, namespace, pod, quota
+from e2e.bench.servers import flask_port, floor_port
+from e2e.bench.variants import (
+    CAP,
+    EVERY,
+    FLOOR,
+    FLOOR_HTTP2,
+    FLOOR_KEPT,
+    KEPT,
+    OPEN,
+    PHASES,
+    QUOTA,
+    REFUSING,
+    RULES,
+    Variant,
+)
+from e2e.errors import ClusterError
+from e2e.gates.process import GateProcess
+from e2e.ledgers import delete_ledgers, get_ledgers_path, list_ledgers
+from e2e.local.cluster import LocalCluster
+from e2e.policy_files import SHIPPED_FILES
+from e2e.service_account import as_service_account
+from e2e.waiting import until
+from webhook.state.kubernetes.cap_ledger import StoredVersion, decode_ledger
+from webhook.state.ports import LedgerKey
+
+_WITHIN = 240.0  # seconds until a policy is active; a cap in the cluster takes the in-flight bound of 40 s and more
+_CREATED = 201
+_FORBIDDEN = 403
+_CONFIGURATIONS = ("mutatingwebhookconfiguration,validatingwebhookconfiguration", "--ignore-not-found")
+_GATE_NAME = "bench-gate"
+_CLUSTER_ACCESS = Path(__file__).parents[2] / "deploy" / "kustomize" / "components" / "cluster-access"
+_CAPS = {KEPT: "kept", OPEN: "kept-open"}
+"""The caps whose ledgers are in the cluster, all of one gate: two gates would watch all pods twice."""
+
+
+@dataclass(frozen=True)
+class BenchCluster:
+    """A prepared cluster: all namespaces exist, their pods can be created, and every server has been called."""
+
+    cluster: LocalCluster
+    access: Access
+    client: Client
+    gates: Mapping[Variant, GateProcess]
+    _numbers: Iterator[int] = field(default_factory=count)
+
+    def pods(self, number: int, prefix: str = "bench") -> list[bytes]:
+        """Return manifests of pods with new names."""
+        return [pod(f"{prefix}-{next(self._numbers)}") for _ in range(number)]
+
+    def open_reservations(self) -> int:
+        """Return the number of open reservations of pods that were rejected after the gate had reserved."""
+        (found,) = (
+            each for each in list_ledgers(self.cluster, _GATE_NAME) if each["spec"].get("namespace") == OPEN.namespace
+        )
+        decoded = decode_ledger(json.dumps(found).encode(), LedgerKey(found["spec"]["cap"], OPEN.namespace))
+        return sum(reservation.name.startswith(LEFT) for reservation in decoded.ledger.reservations.values())
+
+    def begin_cap(self, hard: int = PLENTY) -> None:
+        """Replace the cap by a new one with an empty ledger."""
+        policy = cap(f"bench-{next(self._numbers)}", CAP.namespace, hard)
+        self.gates[CAP].write_policies(_policies(CAP, policy))
+
+    def calls(self) -> dict[Variant, Calls]:
+        """Return the API server's present count of its calls to each server."""
+        metrics = self.client.read("/metrics")
+        return {variant: parse_calls(metrics, variant) for variant in EVERY}
+
+    def clear(self) -> None:
+        """Delete all pods, and wait until the quota has counted that, so that no controller is busy with them."""
+        for variant in EVERY:
+            self.client.delete_pods(variant.namespace)
+        until("the quota counts no pod", self._quota_is_free, _WITHIN)
+
+    def read_quota_used(self) -> str:
+        """Return the used amount in the status of the quota; "" if it has no status yet."""
+        shown = "--output=jsonpath={.status.used.requests\\.nvidia\\.com/gpu}"
+        return _run_kubectl(self.cluster, "get", "resourcequota", "bench", f"--namespace={QUOTA.namespace}", shown)
+
+    def _quota_is_free(self) -> bool:
+        return self.read_quota_used() == "0"
+
+
+@contextmanager
+def bench_cluster(cluster: LocalCluster) -> Iterator[BenchCluster]:
+    """Prepare a cluster, and delete everything after the block.
+
+    Raises:
+        ClusterError: if the API server rejects an object, or a server is not called in time.
+    """
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="tallygate-bench-")))
+        api_access = load_access(cluster.kubeconfig, folder)
+        client = Client(api_access)
+        stack.callback(client.close)
+        bench = BenchCluster(cluster, api_access, client, _processes(folder))
+        bench.begin_cap()
+        stack.callback(_delete, cluster, "namespace", "--wait=false", "--ignore-not-found", _GATE_NAME)
+        stack.callback(delete_ledgers, cluster, _GATE_NAME)
+        ledger_caps = [cap(name, variant.namespace, PLENTY) for variant, name in _CAPS.items()]
+        bench.gates[KEPT].write_policies(_policies(KEPT, *ledger_caps))
+        _prepare_ledgers(cluster, folder / KEPT.name / "kubeconfig")
+        stack.callback(_delete, cluster, "namespace", "--wait=false", registrations.SERVERS, *_namespaces())
+        _apply(cluster, [namespace(name) for name in (registrations.SERVERS, *_namespaces())])
+        quotas = [quota("bench", QUOTA.namespace), quota("bench", QUOTA.full, 0)]
+        _apply(cluster, [*quotas, *(registrations.service(each) for each in EVERY if each.is_registered)])
+        configurations = [registrations.LEFTOVERS, *(each.namespace for each in EVERY if each.is_registered)]
+        stack.callback(_delete, cluster, *_CONFIGURATIONS, *configurations)
+        servers = [*_floor(cluster, folder, stack), *_trivial(folder, stack), *_gates(bench, stack)]
+        _apply(cluster, servers)
+        for variant in EVERY:
+            until(f"pods of {variant.namespace} are created as they should be", _PodIsStored(bench, variant), _WITHIN)
+        for variant in REFUSING:
+            until(f"pods of {variant.full} are rejected", partial(_is_rejected, bench, variant), _WITHIN)
+        bench.clear()
+        yield bench
+
+
+def _processes(folder: Path) -> dict[Variant, GateProcess]:
+    """Return the stopped gates: two standalone ones, and one with ledgers in the cluster.
+
+    All run with the settings that a gate has by default.
+    """
+    arguments = (
+        f"--kubeconfig={folder / KEPT.name / 'kubeconfig'}",
+        "--cluster=kubeconfig",
+        "--ledgers=kubernetes",
+        f"--namespace={_GATE_NAME}",
+    )
+    ledger_gate = GateProcess(folder / KEPT.name, arguments=arguments, new_process=True)
+    return {each: GateProcess(folder / each.name, new_process=True) for each in (RULES, CAP)} | {KEPT: ledger_gate}
+
+
+@dataclass(frozen=True)
+class _PodIsStored:
+    """A condition: a pod of a variant is stored, after the expected calls to its server."""
+
+    bench_cluster: BenchCluster
+    variant: Variant
+
+    def __call__(self) -> bool:
+        before = self.bench_cluster.calls()[self.variant].number
+        (body,) = self.bench_cluster.pods(1)
+        stored = self.bench_cluster.client.create(self.variant.namespace, body).status == _CREATED
+        calls = self.bench_cluster.calls()[self.variant].number - before
+        return stored and calls == (len(PHASES.get(self.variant, ("validating",))) if self.variant.is_registered else 0)
+
+
+def _is_rejected(bench: BenchCluster, variant: Variant) -> bool:
+    (body,) = bench.pods(1)
+    return bench.client.create(variant.full, body).status == _FORBIDDEN
+
+
+def _policies(variant: Variant, *caps: dict[str, Any]) -> dict[str, str]:
+    """Return the shipped policies, these caps, and a cap that is always full."""
+    own = [*caps, cap(f"{variant.name}-full", variant.full, 0)]
+    return {**SHIPPED_FILES, "caps.yaml": "\n---\n".join(map(json.dumps, own))}
+
+
+def _prepare_ledgers(cluster: LocalCluster, kubeconfig: Path) -> None:
+    """Create the CRD of ledgers and a ServiceAccount with the permissions of a gate.
+
+    The gate uses a token as in a cluster: the API server caches it for ten seconds, but verifies every certificate.
+    """
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": _GATE_NAME, "namespace": _GATE_NAME}}
+    rights = (_CLUSTER_ACCESS / "rbac.yaml").read_text().replace("tallygate-system", _GATE_NAME)
+    _apply(cluster, [namespace(_GATE_NAME), account])
+    _run_kubectl(cluster, "apply", "--server-side", f"--filename={_CLUSTER_ACCESS / 'crd.yaml'}")
+    _run_kubectl(
+        cluster,
+        "apply",
+        "--server-side",
+        "--filename=-",
+        stdin=rights.replace("name: tallygate", f"name: {_GATE_NAME}"),
+    )
+    as_service_account(cluster, _GATE_NAME, _GATE_NAME, kubeconfig)
+
+
+def _floor(cluster: LocalCluster, parent: Path, stack: ExitStack) -> list[dict[str, Any]]:
+    """Run the constant server; return its configurations: for both HTTP versions, after a write, and of leftovers."""
+    folder, written = parent / FLOOR.name, parent / FLOOR.name / "ledger.json"
+    names = parse_names([registrations.host(FLOOR), registrations.host(FLOOR_KEPT), registrations.LOOPBACK])
+    issue(folder, names, datetime.now(UTC))
+    stored = api(cluster.kubeconfig).create(get_ledgers_path(_GATE_NAME), json.loads(ledger(_GATE_NAME)))["metadata"]
+    written.write_bytes(ledger(_GATE_NAME, StoredVersion(stored["uid"], stored["resourceVersion"], "", "")))
+    port = floor_port(folder, parent / KEPT.name / "kubeconfig", written, stack)
+    authority = (folder / "ca.crt").read_bytes()
+    constant = [registrations.constant(variant, port, authority) for variant in (FLOOR, FLOOR_HTTP2, FLOOR_KEPT)]
+    return [*constant, registrations.leftovers(OPEN, port, authority)]
+
+
+def _trivial(parent: Path, stack: ExitStack) -> Iterator[dict[str, Any]]:
+    """Run the trivial webhooks in separate processes, and yield their configurations."""
+    for variant in PHASES:
+        folder = parent / variant.name
+        issue(folder, parse_names([registrations.host(variant)]), datetime.now(UTC))
+        port = flask_port(variant.name, folder, stack)
+        yield from registrations.trivial(variant, port, (folder / "ca.crt").read_bytes())
+
+
+def _gates(bench: BenchCluster, stack: ExitStack) -> Iterator[dict[str, Any]]:
+    """Run the gates, and yield their configurations."""
+    for first, gate in bench.gates.items():
+        variants = tuple(_CAPS) if first is KEPT else (first,)
+        issue(gate.certificates, parse_names([registrations.host(each) for each in variants]), datetime.now(UTC))
+        stack.callback(gate.stop)
+        gate.start()
+        port = int(gate.reached.base.rpartition(":")[2])
+        for variant in variants:
+            yield from registrations.gate(variant, port, (gate.certificates / "ca.crt").read_bytes())
+
+
+def _namespaces() -> list[str]:
+    return [*(variant.namespace for variant in EVERY), *(variant.full for variant in REFUSING)]
+
+
+def _apply(cluster: LocalCluster, objects: list[dict[str, Any]]) -> None:
+    _run_kubectl(
+        cluster,
+        *("apply", "--server-side", "--filename=-"),
+        stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}),
+    )
+
+
+def _delete(cluster: LocalCluster, *arguments: str) -> None:
+    _run_kubectl(cluster, "delete", *arguments)
+
+
+def _run_kubectl(cluster: LocalCluster, *args: str, stdin: str | None = None) -> str:
+    done = cluster.kubectl(*args, stdin=stdin)
+    if done.returncode:
+        raise ClusterError(f"kubectl {args[0]}: {done.stderr.strip()}")
+    return done.stdout

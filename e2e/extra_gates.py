@@ -1,0 +1,70 @@
+"""Further gates of a case, which watch the cluster and are registered in place of the site's gate."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from e2e.gates.process import GateProcess
+from e2e.ledgers import define_ledgers, delete_ledgers
+from e2e.policy_files import SHIPPED_FILES
+from e2e.ports import NotHereError, Site
+from e2e.registering import register, unregister
+
+
+@contextmanager
+def run_watching_gate(
+    site: Site,
+    folder: Path,
+    policies: Mapping[str, str],
+    *,
+    arguments: Sequence[str] = (),
+    kubeconfig: Path | None = None,
+) -> Iterator[GateProcess]:
+    """Run a gate that watches the cluster, and register it for as long as the block runs.
+
+    `policies` are files beside the shipped ones, `arguments` further ones of its command line, and `kubeconfig` is the
+    user of the gate, if not the administrator.
+
+    Raises:
+        NotHereError: if the site's gate is no process on this machine.
+        ClusterError: if it does not start, or is not called.
+    """
+    require_gate_process(site)
+    follows = ("--cluster=kubeconfig", f"--kubeconfig={kubeconfig or site.cluster.kubeconfig}")
+    gate = GateProcess(folder, arguments=(*follows, *arguments))
+    gate.write_policies({**SHIPPED_FILES, **policies})
+    with ExitStack() as ends:
+        ends.callback(gate.stop)
+        gate.start()
+        ends.callback(unregister, site.cluster)
+        register(site.cluster, gate)
+        yield gate
+
+
+@contextmanager
+def run_ledger_gate(
+    site: Site, folder: Path, policies: Mapping[str, str], namespace: str, kubeconfig: Path | None = None
+) -> Iterator[GateProcess]:
+    """Run the same with its ledgers in a namespace of the cluster; delete them afterwards.
+
+    Raises:
+        NotHereError: as `following_gate`.
+        ClusterError: likewise.
+    """
+    require_gate_process(site)
+    define_ledgers(site.cluster)
+    arguments = ("--ledgers=kubernetes", f"--namespace={namespace}", "--in-flight-bound=2s")
+    with ExitStack() as ends:
+        ends.callback(delete_ledgers, site.cluster, namespace)
+        keeps = run_watching_gate(site, folder, policies, arguments=arguments, kubeconfig=kubeconfig)
+        yield ends.enter_context(keeps)
+
+
+def require_gate_process(site: Site) -> None:
+    """Check that a gate of a case's own can run beside that of the site, before anything is created for it.
+
+    Raises:
+        NotHereError: if the site's gate is no process on this machine.
+    """
+    if not isinstance(site.gate, GateProcess):
+        raise NotHereError("it is about a gate of its own, beside the one of the site")

@@ -1,0 +1,156 @@
+"""Methods to install, upgrade and uninstall the gate, by the commands of docs/install.md and docs/upgrade.md."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from e2e.installation.admin_shell import AdminShell
+from e2e.installation.pages import read_commands, read_inline_command, read_yaml
+from e2e.installing import image_parts
+
+POLICIES: Final = "gpus.yaml"
+"""The file of a user's own policies beside the shipped ones, named as on the pages."""
+
+_INSTALL, _UPGRADE = "install.md", "upgrade.md"
+_MINE = "deploy/kustomize/mine"
+_SHIPPED = "deploy/kustomize/base/policies/default.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class InstallSize:
+    """What an installation comes to: whether ledgers are in the cluster, and the number of replicas.
+
+    `by_hand` means that the user makes its certificate; `warnings` are those of `tallygate doctor` that are right.
+    """
+
+    has_ledgers: bool
+    replicas: int
+    by_hand: bool = False
+    warnings: Mapping[str, str] = field(default_factory=dict)
+
+
+_ALONE: Final = {"failure-policy": "WARN"}  # with one replica no pod can be created while it restarts
+_SIZES: Final = {
+    "standalone": InstallSize(
+        has_ledgers=False, replicas=1, warnings={**_ALONE, "quotas": "UNKNOWN"}
+    ),  # caps in its memory cannot be seen
+    "cluster": InstallSize(has_ledgers=True, replicas=1, by_hand=True, warnings=_ALONE),
+    "ha": InstallSize(has_ledgers=True, replicas=2),
+    "cert-manager": InstallSize(has_ledgers=True, replicas=2),
+}
+
+
+class InstallMethod(ABC):
+    """One method; `policies` is the path of the user's own policy file in the shell.
+
+    Raises:
+        ClusterError: if a command fails.
+    """
+
+    policies: str
+
+    def __init__(self, name: str) -> None:
+        """Set the name, which is that of an overlay, or of the chart's size."""
+        self.name = name
+        self.size = _SIZES[name]
+
+    @abstractmethod
+    def install(self, shell: AdminShell, image: str, policies: str) -> None:
+        """Install an image of the gate, with the shipped policies and these, and register it."""
+
+    @abstractmethod
+    def upgrade(self, shell: AdminShell) -> None:
+        """Upgrade to the same version with another argument, so that other pods take over."""
+
+    @abstractmethod
+    def uninstall(self, shell: AdminShell) -> None:
+        """Uninstall all of it."""
+
+
+class KustomizeInstall(InstallMethod):
+    """Installation by an overlay of one's own."""
+
+    policies = f"{_MINE}/{POLICIES}"
+
+    def __str__(self) -> str:
+        return self.name
+
+    def install(self, shell: AdminShell, image: str, policies: str) -> None:
+        """Make the overlay first, and the certificate where that is made by hand."""
+        shell.write(self.policies, policies)
+        shell.write(f"{_MINE}/default.yaml", (shell.folder / _SHIPPED).read_text())
+        shell.write(f"{_MINE}/kustomization.yaml", self._overlay(image))
+        namespace, *rest = read_commands(_INSTALL, "3. Install")[0]
+        make, publish = self._certificate()
+        for command in (namespace, *make, *rest, *publish):
+            shell.run(command)
+
+    def upgrade(self, shell: AdminShell) -> None:
+        """Upgrade as the page does; `tallygate doctor`, its last command, is the caller's."""
+        file = shell.folder / _MINE / "kustomization.yaml"
+        file.write_text(f"{file.read_text()}{_patch()}")
+        _, steps, _ = read_commands(_UPGRADE, "Upgrade")
+        for command in steps[:-1]:
+            shell.run(command)
+
+    def uninstall(self, shell: AdminShell) -> None:
+        """Uninstall by the five commands."""
+        for command in read_commands(_UPGRADE, "Uninstall")[0]:
+            shell.run(command)
+
+    def _overlay(self, image: str) -> str:
+        """Return the overlay of the page, with another name and image."""
+        shown = read_yaml(_INSTALL, "2. Your overlay")[0]
+        named = ", ".join(f"{key}: {value}" for key, value in image_parts(image).items())
+        usual = "newName: registry.example.com/tallygate, newTag: 0.1.0"
+        return shown.replace("overlays/ha", f"overlays/{self.name}").replace(usual, named)
+
+    def _certificate(self) -> tuple[list[str], list[str]]:
+        """Return the commands that make the certificate, before the second one, and publish it, after the last."""
+        first = read_commands(_INSTALL, "Certificates")[0]
+        return (first[:-1], first[-1:]) if self.size.by_hand else ([], [])
+
+
+class HelmInstall(InstallMethod):
+    """Installation by the chart, whose size has the name."""
+
+    policies = POLICIES
+
+    def __str__(self) -> str:
+        return f"helm-{self.name}"
+
+    def install(self, shell: AdminShell, image: str, policies: str) -> None:
+        """Install with values for size, image and policies."""
+        shell.write(self.policies, policies)
+        own = read_inline_command(_INSTALL, "By Helm", rf"--set-file 'policies.gpus\.yaml={POLICIES}'")
+        shipped = rf"--set-file 'policies.default\.yaml={_SHIPPED}'"
+        namespace, install, register = read_commands(_INSTALL, "By Helm")[0]
+        shell.run(namespace)
+        shell.run(f"{_with_image(install, image)} --set size={self.name} {own} {shipped}")
+        shell.run(register)
+
+    def upgrade(self, shell: AdminShell) -> None:
+        """Upgrade to the same image: there is one."""
+        (command,) = read_commands(_UPGRADE, "Upgrade")[2]
+        shell.run(command.replace("image.tag=VERSION", "'arguments={--log-level=debug}'"))
+
+    def uninstall(self, shell: AdminShell) -> None:
+        """Uninstall with Helm's two commands in place of the last."""
+        instead = ("helm uninstall tallygate -n tallygate-system", "kubectl delete namespace tallygate-system")
+        steps = read_commands(_UPGRADE, "Uninstall")[0][:-1]
+        for command in (*steps, *(read_inline_command(_UPGRADE, "Uninstall", each) for each in instead)):
+            shell.run(command)
+
+
+def _with_image(command: str, image: str) -> str:
+    parts = image_parts(image)
+    values = [f"image.repository={parts['newName']}"]
+    values += [f"image.{key}={parts[new]}" for key, new in (("tag", "newTag"), ("digest", "digest")) if new in parts]
+    return command.replace("image.repository=registry.example.com/tallygate,image.tag=0.1.0", ",".join(values))
+
+
+def _patch() -> str:
+    """Return the patch of the page's overlay that adds an argument."""
+    (shown,) = (each for each in read_yaml(_INSTALL, "More of it") if "--log-level=debug" in each)
+    return shown[shown.index("patches:") :]

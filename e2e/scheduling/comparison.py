@@ -1,0 +1,51 @@
+"""The differences between the results of an implementation and those of the scheduler."""
+
+from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
+from typing import Protocol
+
+from e2e.scheduling.api import Object
+from e2e.scheduling.recorded_case import RecordedCase
+
+
+class Answer(Protocol):
+    """The result of an implementation for one attempt."""
+
+    @property
+    def nodes(self) -> AbstractSet[str]:
+        """Feasible nodes, of which the scheduler chooses one."""
+        ...
+
+    @property
+    def nominated(self) -> AbstractSet[str]:
+        """Nodes of which the scheduler nominates one."""
+        ...
+
+    @property
+    def message(self) -> str:
+        """Message of the condition PodScheduled; empty if the pod is placed."""
+        ...
+
+
+Implementation = Callable[[list[Object], list[Object], list[Object], Object], Answer]
+"""Nodes, pods, all other objects and the pod, to a result."""
+
+
+def find_differences(case: RecordedCase, implementation: Implementation) -> Iterator[str]:
+    """Yield a line for each difference to the result of the scheduler."""
+    result = case.result
+    try:
+        answer = implementation(case.nodes, case.pods, case.objects, case.pod)
+    except Exception as error:  # noqa: BLE001  any error means no result, and the next case follows
+        yield f"no answer: {error!r}"
+        return
+    if result.scheduled and result.node not in answer.nodes:
+        yield f"placed on {result.node}, answered: {sorted(answer.nodes) or 'nowhere'}"
+    if result.feasible is not None and result.feasible != len(answer.nodes):
+        yield f"{result.feasible} feasible nodes, answered: {sorted(answer.nodes) or 'none'}"
+    if not result.scheduled and answer.nodes:
+        yield f"not placed, answered: {sorted(answer.nodes)}"
+    if result.message != answer.message:
+        yield f"scheduler: {result.message}\n  answered:   {answer.message}"
+    if result.nominated not in (answer.nominated or {""}):
+        yield f"nominated {result.nominated or 'no node'}, answered: {sorted(answer.nominated) or 'none'}"

@@ -1,0 +1,113 @@
+"""The cache and queue of the scheduler, as it dumps them into its log on request.
+
+Source: scheduler/backend/cache/debugger/dumper.go, v1.36.
+"""
+
+import re
+import time
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from pathlib import Path
+
+from e2e.errors import ClusterError
+from e2e.scheduling.plane import Plane
+
+_WITHIN = 30.0  # seconds
+_PAUSE = 0.002  # seconds
+_NODE = re.compile(r"^\tNode name: (\S+)$", re.MULTILINE)
+_POD = re.compile(r"^\tname: \S+, namespace: \S+, uid: (\S+), phase: ", re.MULTILINE)
+_DUMP = re.compile(
+    r'"Dump of cached NodeInfo" nodes=(?P<cache>""|<\n.*?\n >)\n'
+    r'.*"Dump of scheduling queue" summary="activeQ:(?P<active>\d+); backoffQ:(?P<backoff>\d+); .*'
+    r' pods=(?P<queue>""|<\n.*?\n >)\n',
+    re.DOTALL,
+)
+_BOUND = '"Successfully bound pod to node" pod="{}" node="{}" evaluatedNodes='
+_FEASIBLE = r"\d+ feasibleNodes=(\d+)\n"
+
+
+@dataclass(frozen=True)
+class CacheDump:
+    """The names of nodes, the UIDs of pods on them or nominated, those in the queue, and whether all were tried."""
+
+    nodes: frozenset[str]
+    pods: frozenset[str]
+    waiting: frozenset[str] = frozenset()
+    idle: bool = True
+
+
+class SchedulerDumps:
+    """A reader of the scheduler's dumps and log."""
+
+    def __init__(self, plane: Plane) -> None:
+        self._plane = plane
+
+    def wait_until_cached(
+        self, nodes: AbstractSet[str], pods: AbstractSet[str], gated: AbstractSet[str] = frozenset()
+    ) -> None:
+        """Wait until the cache has exactly these nodes, pods on nodes or nominated, and gated pods (UIDs).
+
+        Raises:
+            ClusterError: if the cache differs after the timeout.
+        """
+        wanted = CacheDump(frozenset(nodes), frozenset(pods), frozenset(gated))
+        deadline = time.monotonic() + _WITHIN
+        while (now := self.read_dump()) != wanted:
+            if time.monotonic() > deadline:
+                raise ClusterError(
+                    f"after {_WITHIN:.0f} s the cache of the scheduler still differs: {_compare(now, wanted)}"
+                )
+            time.sleep(_PAUSE)
+
+    def read_dump(self) -> CacheDump:
+        """Request and return a dump; a pod in a scheduling cycle is neither on a node nor in the queue.
+
+        Raises:
+            ClusterError: if no dump is written in time.
+        """
+        log_position = self.get_log_position()
+        self._plane.request_dump()
+        dump = self._wait_for_log(_DUMP, log_position)
+        cache, queue = dump["cache"], dump["queue"]
+        idle = dump["active"] == dump["backoff"] == "0"
+        nodes, pods, waiting = (
+            frozenset(each) for each in (_NODE.findall(cache), _POD.findall(cache), _POD.findall(queue))
+        )
+        return CacheDump(nodes, pods, waiting, idle)
+
+    def get_log_position(self) -> int:
+        """Return the present length of the log in bytes."""
+        return self._plane.scheduler.log.stat().st_size
+
+    def find_feasible_count(self, pod: str, node: str, since: int) -> int:
+        """Return the number of feasible nodes of a pod (`namespace/name`) that was bound to this node since then.
+
+        Raises:
+            ClusterError: if the scheduler does not log it in time.
+        """
+        bound = re.compile(re.escape(_BOUND.format(pod, node)) + _FEASIBLE)
+        return int(self._wait_for_log(bound, since)[1])
+
+    def _wait_for_log(self, pattern: re.Pattern[str], since: int) -> re.Match[str]:
+        deadline = time.monotonic() + _WITHIN
+        while (found := pattern.search(_read_from(self._plane.scheduler.log, since))) is None:
+            self._plane.check()
+            if time.monotonic() > deadline:
+                raise ClusterError(f"the scheduler does not log {pattern.pattern!r} in {_WITHIN:.0f} s")
+            time.sleep(_PAUSE)
+        return found
+
+
+def _compare(now: CacheDump, wanted: CacheDump) -> str:
+    pairs = {
+        "nodes": (now.nodes, wanted.nodes),
+        "pods": (now.pods, wanted.pods),
+        "queue": (now.waiting, wanted.waiting),
+    }
+    return ", ".join(f"{name} {sorted(one ^ other)}" for name, (one, other) in pairs.items()) + f", idle {now.idle}"
+
+
+def _read_from(log: Path, position: int) -> str:
+    with log.open("rb") as file:
+        file.seek(position)
+        return file.read().decode(errors="replace")

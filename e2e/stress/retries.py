@@ -1,0 +1,79 @@
+"""Controllers that retry under a full cap: the number of calls about ledgers that it costs the API server."""
+
+import re
+import time
+from collections import Counter
+from contextlib import closing
+
+from e2e.bench.client import Client
+from e2e.stress.environment import StressEnvironment
+from e2e.stress.filling import track_namespace
+from e2e.stress.objects import GPU, cap, pod
+from e2e.stress.outcome import Outcome
+from e2e.stress.watcher import Watcher
+from e2e.waiting import until
+
+_HARD, _SETS, _EACH, _SECONDS, _WITHIN = 10, 30, 10, 20.0, 60.0
+_COUNTED = re.compile(r"^apiserver_request_total\{(.*)\} (\S+)$", re.MULTILINE)
+_FORBIDDEN = "403"
+
+
+def retry_replica_sets(environment: StressEnvironment) -> Outcome:
+    """Run ReplicaSets that want thirty times what a cap allows, for twenty seconds.
+
+    Raises:
+        ClusterError: if something takes too long.
+    """
+    with (
+        environment.gates(3, [cap("gpus", {GPU: str(_HARD)}, ["stress-*"])], "kubernetes", 8.0),
+        environment.namespaces() as (namespace,),
+        closing(Client(environment.access)) as client,
+    ):
+        usage = track_namespace(namespace, _HARD)
+        with Watcher(environment.access, [usage]) as watcher:
+            before, begun = _requests(client), time.monotonic()
+            environment.apply([_replica_set(namespace, f"set-{number}") for number in range(_SETS)])
+            until("the cap is full", lambda: usage.now(namespace) == _HARD, _WITHIN)
+            time.sleep(_SECONDS)
+            calls, seconds = _requests(client) - before, time.monotonic() - begun
+            watcher.until_current()
+            stored = len(usage.list_uids())
+    refused = calls["pods", "POST", _FORBIDDEN]
+    ledgers = sum(times for (resource, _, _), times in calls.items() if resource == "capledgers")
+    found = Outcome(
+        f"{_SETS} ReplicaSets of {_EACH} pods each under a full cap: {ledgers} calls about ledgers",
+        seconds=seconds,
+        stored=stored,
+        refused=refused,
+        busy=calls["pods", "POST", "429"],
+        errors=Counter({"500": times} if (times := calls["pods", "POST", "500"]) else {}),
+        peak=usage.peak,
+        hard=_HARD,
+    )
+    if ledgers > 2 * (refused + stored):
+        found.unmet.append(f"{ledgers} calls about ledgers for {stored} pods stored and {refused} refused")
+    return found
+
+
+def _requests(client: Client) -> Counter[tuple[str, str, str]]:
+    """Return the number of requests that the API server has answered, by resource, verb and status."""
+    counted: Counter[tuple[str, str, str]] = Counter()
+    for labels, times in _COUNTED.findall(client.read("/metrics")):
+        named = dict(re.findall(r'(\w+)="([^"]*)"', labels))
+        counted[named["resource"], named["verb"], named["code"]] += int(float(times))
+    return counted
+
+
+def _replica_set(namespace: str, name: str) -> dict[str, object]:
+    labels = {"app": name}
+    made = pod(name, {GPU: "1"}, labels)
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "replicas": _EACH,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": made["spec"]},
+        },
+    }

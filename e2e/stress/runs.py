@@ -1,0 +1,39 @@
+"""The stress tests by name, in their order."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from e2e.stress.changes import delete_ledger, delete_young_ledger, lower_cap, put_cap_back, relabel_pods, resize_pods
+from e2e.stress.environment import StressEnvironment
+from e2e.stress.faults import API_SERVER, ETCD_KILLED, ETCD_STOPPED, KILLED, freeze
+from e2e.stress.leader_failure import kill_leader
+from e2e.stress.outcome import Outcome
+from e2e.stress.overload import Gates, Size, overload_cap, overload_quota
+from e2e.stress.retries import retry_replica_sets
+from e2e.stress.several_caps import fill_two_caps, reject_after_gate
+from e2e.stress.watch_faults import cut_watches, silence_watches
+
+_SHORT = 5.0  # seconds of the in-flight bound
+_LONG = Size(pods=3000, hard=1500)  # some twenty seconds
+
+STRESS_RUNS: Mapping[str, Callable[[StressEnvironment], Outcome]] = {
+    "killed": partial(overload_cap, size=Size(), gates=Gates(fault=KILLED)),
+    "quota": partial(overload_quota, size=Size()),
+    "memory": partial(overload_cap, size=Size(), gates=Gates(count=1, ledgers="memory")),
+    "two-caps": fill_two_caps,
+    "refused-after": reject_after_gate,
+    "api-server": partial(overload_cap, size=Size(), gates=Gates(fault=API_SERVER)),
+    "etcd-stopped": partial(overload_cap, size=Size(), gates=Gates(fault=ETCD_STOPPED)),
+    "etcd-killed": partial(overload_cap, size=Size(), gates=Gates(fault=ETCD_KILLED)),
+    "frozen": partial(overload_cap, size=_LONG, gates=Gates(bound=_SHORT, fault=freeze(_SHORT + 2))),
+    "watch-cut": partial(cut_watches, size=_LONG),
+    "watch-silent": silence_watches,
+    "leader-killed": partial(kill_leader, size=Size(pods=1200, hard=400, clients=16)),
+    "lowered": lower_cap,
+    "put-back": put_cap_back,
+    "resized": resize_pods,
+    "replica-sets": retry_replica_sets,
+    "relabelled": relabel_pods,
+    "ledger-deleted": delete_ledger,
+    "young-ledger-deleted": delete_young_ledger,
+}

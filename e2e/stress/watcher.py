@@ -1,0 +1,126 @@
+"""A watch of all pods, from which usages are counted: event by event, in the order in which etcd stored them."""
+
+import json
+from collections.abc import Sequence
+from http.client import HTTPException, HTTPSConnection
+from threading import Event, Thread
+from types import TracebackType
+from typing import Any, Self
+
+from e2e.bench.client import Access
+from e2e.stress.pod_usage import PodUsage
+from e2e.waiting import until
+
+_PODS = "/api/v1/pods"
+_SILENCE = 120.0  # seconds; a bookmark comes each minute
+_PAUSE = 0.2  # seconds before a watch is begun again
+_TOO_OLD = 410
+_OK = 200
+_WITHIN = 60.0  # seconds to see what is stored
+
+
+class Watcher:
+    """A watch that reports every pod to the usages, for as long as the `with` block runs.
+
+    A watch that breaks is continued behind its last event, so that nothing is missed. `torn` counts how often that was
+    not possible: then pods were relisted, and the events between are unknown.
+    """
+
+    def __init__(self, access: Access, usages: Sequence[PodUsage]) -> None:
+        self._access = access
+        self._holdings = usages
+        self.torn = 0
+        self._uids: set[str] = set()
+        self._revision = ""
+        self._over = Event()
+
+    def __enter__(self) -> Self:
+        self._list()
+        Thread(target=self._run, daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+
+    def until_current(self) -> None:
+        """Wait until every stored pod has been seen; nothing may be stored or deleted meanwhile.
+
+        Raises:
+            ClusterError: if it takes too long.
+        """
+        stored = {each["metadata"]["uid"] for each in self._get_list()["items"]}
+        until("the watch has seen all pods", lambda: self._uids == stored, _WITHIN)
+
+    def _run(self) -> None:
+        while not self._over.is_set():
+            try:
+                self._watch()
+            except (OSError, HTTPException, ValueError):  # ValueError: a line that was cut off
+                self._over.wait(_PAUSE)
+
+    def _watch(self) -> None:
+        connection = self._connection()
+        try:
+            connection.request("GET", f"{_PODS}?watch=true&allowWatchBookmarks=true&resourceVersion={self._revision}")
+            answer = connection.getresponse()
+            if answer.status != _OK:
+                raise HTTPException(answer.status)
+            for line in answer:
+                if self._over.is_set():
+                    return
+                self._take(json.loads(line))
+        finally:
+            connection.close()
+
+    def _take(self, event: dict[str, Any]) -> None:
+        """Apply one event.
+
+        Raises:
+            HTTPException: if the watch is over.
+        """
+        pod = event["object"]
+        match event["type"]:
+            case "ERROR":
+                if pod.get("code") == _TOO_OLD:
+                    self.torn += 1
+                    self._list()
+                raise HTTPException(pod)
+            case "BOOKMARK":
+                pass
+            case kind:
+                self._see(pod, is_deleted=kind == "DELETED")
+        self._revision = pod["metadata"]["resourceVersion"]
+
+    def _see(self, pod: dict[str, Any], *, is_deleted: bool = False) -> None:
+        for usage in self._holdings:
+            usage.see(pod, is_deleted=is_deleted)
+        uid = pod["metadata"]["uid"]
+        self._uids = self._uids - {uid} if is_deleted else self._uids | {uid}
+
+    def _list(self) -> None:
+        listed = self._get_list()
+        for uid in self._uids - {each["metadata"]["uid"] for each in listed["items"]}:
+            for usage in self._holdings:
+                usage.forget(uid)
+            self._uids = self._uids - {uid}
+        for each in listed["items"]:
+            self._see(each)
+        self._revision = listed["metadata"]["resourceVersion"]
+
+    def _get_list(self) -> dict[str, Any]:
+        connection = self._connection()
+        try:
+            connection.request("GET", _PODS)
+            answer = connection.getresponse()
+            body = answer.read()
+            if answer.status != _OK:
+                raise HTTPException(body)
+            listed: dict[str, Any] = json.loads(body)
+            return listed
+        finally:
+            connection.close()
+
+    def _connection(self) -> HTTPSConnection:
+        return HTTPSConnection(self._access.host, self._access.port, timeout=_SILENCE, context=self._access.trust)

@@ -1,1 +1,0 @@
-"""What an audit on a schedule costs those who are answered meanwhile."""

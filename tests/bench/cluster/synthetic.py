@@ -1,0 +1,161 @@
+"""Pods and namespaces as an API server sends them, with all their fields: owner, volumes, managed fields.
+
+Five Deployments to a namespace, four pods to a Deployment: 25,000 charge groups for 100,000 pods.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+PODS = 100_000
+NAMESPACES = 5_000
+REVISION = 1_000_000
+EVENTS = 20_000
+_PODS_OF_A_DEPLOYMENT = 4
+
+
+def create_namespace(number: int) -> dict[str, Any]:
+    """Return a namespace as an object of JSON."""
+    name = _get_namespace_name(number)
+    return {
+        "metadata": {
+            "name": name,
+            "uid": f"10000000-0000-4000-8000-{number:012d}",
+            "resourceVersion": str(1 + number),
+            "labels": {"kubernetes.io/metadata.name": name, "team": f"team-{number % 50}"},
+        },
+        "spec": {"finalizers": ["kubernetes"]},
+        "status": {"phase": "Active"},
+    }
+
+
+def encode_pod(number: int, revision: int, phase: str = "RunningServer") -> bytes:
+    """Return a pod as JSON text of about 7 KB."""
+    deployment = number // _PODS_OF_A_DEPLOYMENT
+    text = _TEMPLATE
+    for mark, value in (
+        (b"@NAME@", f"worker-{deployment % 5}-7c9d8f6b5d-{number:06x}"),
+        (b"@APP@", f"worker-{deployment % 5}"),
+        (b"@HASH@", f"{deployment:010x}"),
+        (b"@NAMESPACE@", _get_namespace_name(deployment % NAMESPACES)),
+        (b"@UID@", f"{number:08x}-0000-4000-8000-000000000000"),
+        (b"@REVISION@", str(revision)),
+        (b"@NODE@", f"node-{number % 2000:04d}"),
+        (b"@GPUS@", str(1 + deployment % 8)),
+        (b"@PHASE@", phase),
+    ):
+        text = text.replace(mark, value.encode())
+    return text
+
+
+def encode_page(kind: str, first: int, limit: int) -> bytes:
+    """Return a page of a list of `pods`, `namespaces` or `nodes`."""
+    total = {"pods": PODS, "namespaces": NAMESPACES, "nodes": 0}[kind]
+    numbers = range(first, min(first + limit, total))
+    items = [encode_pod(n, 1 + n) if kind == "pods" else json.dumps(create_namespace(n)).encode() for n in numbers]
+    meta: dict[str, object] = {"resourceVersion": str(REVISION)}
+    if numbers and numbers[-1] + 1 < total:
+        meta |= {"continue": str(numbers[-1] + 1), "remainingItemCount": total - numbers[-1] - 1}
+    head = f'{{"kind":"List","apiVersion":"v1","metadata":{json.dumps(meta)},"items":['
+    return head.encode() + b",".join(items) + b"]}"
+
+
+def encode_changes() -> Iterator[bytes]:
+    """Yield lines of a watch of pods: of every four, one pod is added, two are modified, one is deleted."""
+    for number in range(EVENTS):
+        revision = REVISION + 1 + number
+        kind, which = [
+            ("ADDED", PODS + number),
+            ("MODIFIED", number),
+            ("MODIFIED", number * 7 % PODS),
+            ("DELETED", number),
+        ][number % 4]
+        yield b'{"type":"%s","object":%s}\n' % (kind.encode(), encode_pod(which, revision))
+
+
+def _get_namespace_name(number: int) -> str:
+    return f"team-{number % 50}-project-{number:04d}"
+
+
+def _create_container(name: str, requests: dict[str, str]) -> dict[str, Any]:
+    return {
+        "name": name,
+        "image": f"registry.example.com/platform/{name}:v1.2.3",
+        "args": ["--config=/etc/worker/config.yaml", "--log-level=info"],
+        "env": [{"name": f"SETTING_{n}", "value": f"some value {n}"} for n in range(8)],
+        "resources": {"requests": requests, "limits": requests},
+        "volumeMounts": [{"name": f"volume-{n}", "mountPath": f"/mnt/{n}", "readOnly": True} for n in range(3)],
+        "livenessProbe": {"httpGet": {"path": "/healthz", "port": 8080, "scheme": "HTTP"}, "periodSeconds": 10},
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File",
+        "imagePullPolicy": "IfNotPresent",
+    }
+
+
+def _create_container_status(name: str, requests: dict[str, str]) -> dict[str, Any]:
+    return {
+        "name": name,
+        "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
+        "lastState": {},
+        "ready": True,
+        "restartCount": 0,
+        "image": f"registry.example.com/platform/{name}:v1.2.3",
+        "imageID": f"registry.example.com/platform/{name}@sha256:{'0' * 64}",
+        "containerID": f"containerd://{'1' * 64}",
+        "started": True,
+        "allocatedResources": requests,
+        "resources": {"requests": requests, "limits": requests},
+    }
+
+
+_MAIN = {"cpu": "500m", "memory": "2Gi", "nvidia.com/gpu": "@GPUS@"}
+_SIDE = {"cpu": "100m", "memory": "128Mi"}
+_FIELDS: dict[str, Any] = {
+    f"f:field-{n}": {".": {}, "f:name": {}, "f:value": {}, "f:resources": {"f:limits": {}}} for n in range(12)
+}
+
+_TEMPLATE = json.dumps(
+    {
+        "metadata": {
+            "name": "@NAME@",
+            "generateName": "@APP@-7c9d8f6b5d-",
+            "namespace": "@NAMESPACE@",
+            "uid": "@UID@",
+            "resourceVersion": "@REVISION@",
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": {"app": "@APP@", "pod-template-hash": "@HASH@", "app.kubernetes.io/part-of": "platform"},
+            "annotations": {"example.com/config-hash": "0" * 64, "example.com/owner": "platform@example.com"},
+            "ownerReferences": [
+                {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "@APP@-7c9d8f6b5d", "uid": "x"}
+            ],
+            "managedFields": [
+                {"manager": manager, "operation": "Update", "apiVersion": "v1", "fieldsV1": {"f:spec": _FIELDS}}
+                for manager in ("kube-controller-manager", "kubelet")
+            ],
+        },
+        "spec": {
+            "volumes": [{"name": f"volume-{n}", "configMap": {"name": f"config-{n}"}} for n in range(3)],
+            "containers": [_create_container("main", _MAIN), _create_container("side", _SIDE)],
+            "restartPolicy": "Always",
+            "nodeName": "@NODE@",
+            "serviceAccountName": "default",
+            "schedulerName": "default-scheduler",
+            "priorityClassName": "batch",
+            "nodeSelector": {"gpu": "a100"},
+            "tolerations": [
+                {"key": f"node.kubernetes.io/{n}", "operator": "Exists"} for n in ("not-ready", "unreachable")
+            ],
+        },
+        "status": {
+            "phase": "@PHASE@",
+            "conditions": [
+                {"type": kind, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+                for kind in ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+            ],
+            "hostIP": "10.0.0.1",
+            "podIPs": [{"ip": "10.1.0.1"}],
+            "containerStatuses": [_create_container_status("main", _MAIN), _create_container_status("side", _SIDE)],
+        },
+    },
+    separators=(",", ":"),
+).encode()

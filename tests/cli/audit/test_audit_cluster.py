@@ -1,0 +1,160 @@
+"""`tallygate audit` against an API server: listed kinds, missing permissions, and output after a failure."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.cli.usage.clusters import GPU, Object, namespace, pod, write_snapshot
+from tests.kube.kubeconfig import write_kubeconfig
+from tests.server.small_cluster import SmallCluster, run_small_cluster
+from webhook.cli.app import root
+
+DEPLOYMENTS = "/apis/apps/v1/deployments"
+REPORTS = "/apis/openreports.io/v1alpha1"
+
+
+def audit(cluster: SmallCluster, folder: Path, *arguments: str) -> Result:
+    """Run `tallygate audit` with the shipped policies."""
+    return CliRunner().invoke(
+        root, ["audit", "--kubeconfig", str(write_kubeconfig(folder, cluster.server)), *arguments]
+    )
+
+
+def list_findings(result: Result) -> list[tuple[str, str]]:
+    """Return object name and code of each finding."""
+    findings: list[dict[str, Any]] = json.loads(result.stdout)["findings"]
+    return [(each["object"]["name"], each["code"]) for each in findings]
+
+
+def create_deployment(name: str, gpus: str, where: str) -> Object:
+    """Return a Deployment as the API server stores it."""
+    container = {"name": "main", "resources": {"limits": {GPU: gpus}}}
+    metadata = {"name": name, "namespace": where, "uid": f"u-{name}", "resourceVersion": "9"}
+    return {"metadata": metadata, "spec": {"replicas": 1, "template": {"spec": {"containers": [container]}}}}
+
+
+def test_the_whole_cluster_is_listed_by_kind(tmp_path: Path) -> None:
+    with run_small_cluster(namespaces=[namespace("team-a")], pods=[pod("half", {GPU: "500m"})]) as cluster:
+        cluster.objects[DEPLOYMENTS] = [create_deployment("halves", "1500m", "team-a")]
+        result = audit(cluster, tmp_path, "-o", "json")
+    assert result.exit_code == 1, result.stderr
+    assert list_findings(result) == [("halves", "TG101"), ("half", "TG101")]
+    assert {path.rpartition("/")[2] for path in cluster.paths} == {
+        "namespaces",
+        "pods",
+        "nodes",
+        "deviceclasses",
+        "cronjobs",
+        "deployments",
+        "daemonsets",
+        "statefulsets",
+        "replicasets",
+        "jobs",
+        "replicationcontrollers",
+        "podtemplates",
+        "resourcequotas",
+        "limitranges",
+    }
+
+
+def test_an_audit_of_a_namespace_lists_only_its_objects(tmp_path: Path) -> None:
+    with run_small_cluster(namespaces=[namespace(name) for name in ("team-a", "team-b")]) as cluster:
+        cluster.objects["/api/v1/namespaces/team-b/pods"] = [pod("half", {GPU: "500m"}, "team-b")]
+        result = audit(cluster, tmp_path, "-n", "team-b", "-o", "json")
+    assert list_findings(result) == [("half", "TG101")]
+    assert cluster.paths.pop(0) == "/api/v1/namespaces"
+    assert all("/namespaces/team-b/" in path for path in cluster.paths)
+    assert "whether there are nodes for pods was not asked" in result.stdout
+
+
+def test_a_missing_permission_is_one_sentence(tmp_path: Path) -> None:
+    with run_small_cluster(namespaces=[namespace("team-a")]) as cluster:
+        cluster.error_statuses[DEPLOYMENTS] = 403
+        result = audit(cluster, tmp_path)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == (
+        f"tallygate: {DEPLOYMENTS} cannot be listed at {cluster.server}: the API server says 403: no; "
+        "the audit must be allowed to list it\n"
+    )
+
+
+def test_the_permission_for_device_classes_is_optional(tmp_path: Path) -> None:
+    with run_small_cluster(namespaces=[namespace("team-a")]) as cluster:
+        cluster.error_statuses["/apis/resource.k8s.io/v1/deviceclasses"] = 403
+        assert audit(cluster, tmp_path).exit_code == 0
+
+
+def test_findings_are_printed_if_a_report_cannot_be_written(tmp_path: Path) -> None:
+    with run_small_cluster(namespaces=[namespace("team-a")], pods=[pod("half", {GPU: "500m"})]) as cluster:
+        cluster.objects[REPORTS] = []  # installed
+        cluster.error_statuses[f"{REPORTS}/reports"] = 403
+        result = audit(cluster, tmp_path, "--report", "-o", "json")
+    assert result.exit_code == 2
+    assert list_findings(result) == [("half", "TG101")]
+    (failure,) = json.loads(result.stdout)["summary"]["reports"]["failures"]
+    assert failure.endswith("the API server says 403: no; the audit must be allowed to list it")
+
+
+def test_an_audit_without_report_crds_ends_before_listing(tmp_path: Path) -> None:
+    with run_small_cluster(namespaces=[namespace("team-a")]) as cluster:
+        result = audit(cluster, tmp_path, "--report")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("tallygate: no reports are written: the cluster has no CustomResourceDefinition")
+    assert "/api/v1/pods" not in cluster.paths
+
+
+USAGE_ERRORS: Sequence[tuple[Sequence[str], str]] = (
+    (("--report",), "--report needs a cluster: nothing is written into a snapshot"),
+    (("--context", "there"), "--snapshot takes no --kubeconfig"),
+    (("-n", "nowhere"), "namespace nowhere does not exist in "),
+    (("--policies", "nowhere"), "nowhere"),
+)
+
+
+@pytest.mark.parametrize(("arguments", "sentence"), USAGE_ERRORS, ids=[" ".join(each[0]) for each in USAGE_ERRORS])
+def test_a_usage_error_is_one_sentence(tmp_path: Path, arguments: Sequence[str], sentence: str) -> None:
+    snapshot = write_snapshot(tmp_path, [namespace("team-a")])
+    result = CliRunner().invoke(root, ["audit", "--snapshot", str(snapshot), *arguments])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert sentence in result.stderr
+
+
+HOSTILE: dict[str, Object] = {
+    "a string as spec": {"kind": "Deployment", "metadata": {"name": "x", "namespace": "team-a"}, "spec": "x"},
+    "a number as template": {
+        "kind": "Job",
+        "metadata": {"name": "x", "namespace": "team-a"},
+        "spec": {"template": 5},
+    },
+    "a list of quantities": {
+        "kind": "ResourceQuota",
+        "metadata": {"name": "x", "namespace": "team-a"},
+        "spec": {"hard": [1]},
+    },
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_an_unreadable_object_is_reported_and_hides_nothing(tmp_path: Path, case: str) -> None:
+    half = pod("half", {GPU: "500m"})
+    snapshot = write_snapshot(tmp_path, [namespace("team-a"), {"apiVersion": "v1", **HOSTILE[case]}, half])
+    result = CliRunner().invoke(root, ["audit", "--snapshot", str(snapshot), "-o", "json"])
+    assert result.exit_code == 2
+    assert list_findings(result) == [("half", "TG101")]
+    summary = json.loads(result.stdout)["summary"]
+    assert summary["unreadable"] == 1
+    assert any("cannot be read" in remark for remark in summary["remarks"])
+
+
+def test_names_send_no_control_characters(tmp_path: Path) -> None:
+    evil = pod("half\x1b[2J\nerror", {GPU: "500m"})
+    result = CliRunner().invoke(
+        root, ["audit", "--snapshot", str(write_snapshot(tmp_path, [namespace("team-a"), evil]))]
+    )
+    assert result.exit_code == 1
+    assert "\x1b" not in result.output
+    assert len(result.stdout.splitlines()) == 2

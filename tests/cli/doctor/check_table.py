@@ -1,0 +1,24 @@
+"""The table of checks in docs/doctor.md. `python -m tests.cli.doctor.check_table` writes it."""
+
+from pathlib import Path
+
+from webhook.cli.doctor.command import CHECKS
+
+PAGE = Path(__file__).parents[3] / "docs" / "doctor.md"
+BEGIN, END = "<!-- checks: begin -->\n", "<!-- checks: end -->\n"
+
+
+def create_table() -> str:
+    """Return the table with one row for each check."""
+    rows = [f"| `{each.name}` | {each.title} | {each.failure_conditions} |" for each in CHECKS]
+    return "\n".join(["| check | what it says when it is PASS | else |", "| --- | --- | --- |", *rows, ""])
+
+
+def update_table(page: str) -> str:
+    """Return the page with the current table."""
+    head, rest = page.split(BEGIN)
+    return f"{head}{BEGIN}\n{create_table()}\n{END}{rest.split(END)[1]}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(update_table(PAGE.read_text()))

@@ -1,0 +1,68 @@
+"""Changes of the facts of a healthy gate, and the type of the tables of cases."""
+
+import base64
+from typing import Any
+
+import msgspec
+
+from tests.cli.doctor.healthy_gate import Object, create_registration, replica, webhook
+from webhook.accounting.amounts import Amounts
+from webhook.cli.doctor.api_types import WebhookConfiguration
+from webhook.cli.doctor.check_result import CheckStatus
+from webhook.cli.doctor.facts import CapLimits, PermissionResult, Unavailable
+from webhook.cli.doctor.permissions import PERMISSIONS
+from webhook.objects.core import ResourceQuota
+
+FAIL, WARN, UNKNOWN = CheckStatus.FAIL, CheckStatus.WARN, CheckStatus.UNKNOWN
+VALIDATE, MUTATE = "validate.tallygate.dev", "mutate.tallygate.dev"
+CHANGES = "updates.validate.tallygate.dev"
+UNAVAILABLE = Unavailable("403 forbidden")
+
+Cases = dict[str, tuple[dict[str, Any], dict[str, CheckStatus]]]
+"""The changed facts and the status of every check that is then not PASS, by the name of the case."""
+
+
+def change_webhook(phase: str, name: str, **fields: Any) -> dict[str, Any]:
+    """Return the webhook configurations with one webhook changed."""
+
+    def change(mutating: Object, validating: Object) -> None:
+        webhook(mutating if phase == "mutate" else validating, name).update(fields)
+
+    return create_registration(change)
+
+
+def replace_bundle(bundle: bytes) -> dict[str, Any]:
+    """Return the webhook configurations where the validating webhook has this CA bundle."""
+
+    def change(_: Object, validating: Object) -> None:
+        webhook(validating, VALIDATE)["clientConfig"]["caBundle"] = base64.b64encode(bundle).decode()
+
+    return create_registration(change)
+
+
+def create_other_configuration(name: str) -> WebhookConfiguration:
+    """Return another mutating configuration, which receives pods."""
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["*/*"]}
+    hook = {"name": "one.example.com", "rules": [rule]}
+    return msgspec.convert({"metadata": {"name": name}, "webhooks": [hook]}, WebhookConfiguration)
+
+
+def quota(hard: dict[str, str], **spec: Any) -> ResourceQuota:
+    """Return a ResourceQuota of team-a."""
+    whole = {"metadata": {"name": "team", "namespace": "team-a"}, "spec": {"hard": hard, **spec}}
+    return msgspec.json.decode(msgspec.json.encode(whole), type=ResourceQuota)
+
+
+def create_cap_limits(*, whole: bool = True) -> tuple[CapLimits, ...]:
+    """Return a cap of four GPUs and two cores for team-a."""
+    return (CapLimits("gpus", "team-a", Amounts({"nvidia.com/gpu": 4, "limits.cpu": 2000}), whole),)
+
+
+def exclude_permissions(*verbs: str) -> tuple[PermissionResult, ...]:
+    """Return every permission except these."""
+    return tuple(PermissionResult(right, str(right) not in verbs) for right in PERMISSIONS)
+
+
+def change_first_replica(**replica_changes: Any) -> dict[str, Any]:
+    """Return two replicas, the first of which has these changes."""
+    return {"replicas": (replica(**replica_changes), replica("pod-b"))}

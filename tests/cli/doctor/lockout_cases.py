@@ -1,0 +1,74 @@
+"""Cases of gates that block the cluster or are bypassed."""
+
+from tests.cli.doctor.fact_changes import (
+    CHANGES,
+    FAIL,
+    MUTATE,
+    UNAVAILABLE,
+    UNKNOWN,
+    VALIDATE,
+    WARN,
+    Cases,
+    change_webhook,
+)
+from tests.cli.doctor.healthy_gate import budget, deployment
+
+NODES = "nodes.validate.tallygate.dev"
+
+CASES: Cases = {
+    "pods pass while the gate is unavailable": (
+        change_webhook("mutate", MUTATE, failurePolicy="Ignore"),
+        {"failure-policy": WARN},
+    ),
+    "changes of pods pass while the gate is unavailable": (
+        change_webhook("validate", CHANGES, failurePolicy="Ignore"),
+        {"failure-policy": WARN},
+    ),
+    "one replica": ({"deployment": deployment(1, 1)}, {"failure-policy": WARN}),
+    "no replica is ready": ({"deployment": deployment(2, 0)}, {"failure-policy": FAIL, "replicas": WARN}),
+    "the Deployment is missing": ({"deployment": None}, {"failure-policy": FAIL}),
+    "the Deployment cannot be read": ({"deployment": UNAVAILABLE}, {"failure-policy": UNKNOWN}),
+    "no budget": ({"disruption_budgets": ()}, {"failure-policy": WARN}),
+    "a budget for other pods": ({"disruption_budgets": (budget(labels={"app": "other"}),)}, {"failure-policy": WARN}),
+    "a budget that allows no disruption": ({"disruption_budgets": (budget(0),)}, {"failure-policy": WARN}),
+    "budgets cannot be read": ({"disruption_budgets": UNAVAILABLE}, {"failure-policy": UNKNOWN}),
+    "kube-system waits for the gate": (change_webhook("validate", VALIDATE, namespaceSelector={}), {"exempt": FAIL}),
+    "changes in kube-system wait for the gate": (
+        change_webhook("validate", CHANGES, namespaceSelector={}),
+        {"exempt": FAIL},
+    ),
+    "the gate's own namespace waits for it": (
+        change_webhook(
+            "mutate",
+            MUTATE,
+            namespaceSelector={
+                "matchExpressions": [
+                    {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]}
+                ]
+            },
+        ),
+        {"exempt": FAIL},
+    ),
+    "nodes wait for the gate": (change_webhook("validate", NODES, failurePolicy="Fail"), {"lockout": FAIL}),
+    "every request waits for the gate": (
+        change_webhook(
+            "validate",
+            VALIDATE,
+            rules=[{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}],
+        ),
+        {"lockout": FAIL},
+    ),
+    "a namespace is excluded": (
+        change_webhook(
+            "validate", VALIDATE, namespaceSelector={"matchLabels": {"kubernetes.io/metadata.name": "team-a"}}
+        ),
+        {"excluded-namespaces": WARN},
+    ),
+    "changes in a namespace are excluded": (
+        change_webhook(
+            "validate", CHANGES, namespaceSelector={"matchLabels": {"kubernetes.io/metadata.name": "team-a"}}
+        ),
+        {"excluded-namespaces": WARN},
+    ),
+    "namespaces cannot be listed": ({"namespaces": UNAVAILABLE}, {"excluded-namespaces": UNKNOWN}),
+}

@@ -1,0 +1,300 @@
+"""The command against servers of every kind: it ends, names unreadable objects, and prints no secret."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from certs.authority import create_ca, create_serving_certificate
+from certs.certificate_names import create_service_names
+from tests.cli.doctor.healthy_gate import LABELS
+from tests.cli.doctor.scripted_server import Response, run_server
+from tests.cli.terminal import run_in_terminal
+from webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
+from webhook.cli.app import root
+from webhook.cli.doctor import doctor_client
+from webhook.cli.doctor.command import CHECKS
+from webhook.kube.client import ResponseLimits
+from webhook.state.kubernetes.crd import create_crd
+
+_VERSION = Response(200, b"{}")
+_ABSENT = Response(404, b'{"kind":"Status","message":"not found"}')
+_KEY = "cHJpdmF0ZSBrZXkgb2YgdGhlIGdhdGU="
+
+
+def doctor(kubeconfig: Path, *arguments: str) -> Result:
+    """Run `tallygate doctor`."""
+    return CliRunner().invoke(root, ["doctor", f"--kubeconfig={kubeconfig}", *arguments], prog_name="tallygate")
+
+
+def read_results(kubeconfig: Path, *arguments: str) -> dict[str, dict[str, Any]]:
+    """Return the results by check."""
+    result = doctor(kubeconfig, "-o", "json", *arguments)
+    assert result.exit_code in {0, 1}, result.output
+    return {each["check"]: each for each in json.loads(result.stdout)["checks"]}
+
+
+def list_response(*items: Any) -> Response:
+    """Return a response with a list of objects."""
+    for number, each in enumerate(items):
+        each["metadata"] |= {"uid": f"uid-{number}", "resourceVersion": "7"}
+    return Response(200, json.dumps({"metadata": {"resourceVersion": "9"}, "items": list(items)}).encode())
+
+
+def object_response(item: Any) -> Response:
+    """Return a response with one object."""
+    return Response(200, msgspec.json.encode(item))
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        Response(200, b""),
+        Response(200, b"null"),
+        Response(200, b"[]"),
+        Response(200, b'{"metadata": 3, "items": {"a": 1}}'),
+        Response(200, b"\xff\xfe" * 1000),
+        Response(200, b'{"items": [null, 3, {"metadata": null}], "metadata": {"resourceVersion": "1"}}'),
+        Response(200, b"[" * 100_000),
+        Response(201, b'{"status": {"allowed": "yes"}}'),
+        Response(403, b'{"message": "no \x1b[31mway"}'),
+        Response(429, b""),
+        Response(500, b'{"message": ' + b'"x' * 100_000),
+        Response(200, b"{}", "Sun, 99 Nov 2026 03:00:00 GMT"),
+    ],
+    ids=range(12),
+)
+def test_no_invalid_response_passes_a_check(tmp_path: Path, hostile: Response) -> None:
+    with run_server(tmp_path, lambda _, path: _VERSION if path == "/version" else hostile) as kubeconfig:
+        results = read_results(kubeconfig)
+        assert list(results) == [check.name for check in CHECKS]
+        assert results["registered"]["result"] != "PASS"
+        assert results["reachable"]["result"] == "UNKNOWN"
+        create_table = doctor(kubeconfig)
+    assert "\x1b" not in create_table.stdout
+    assert "secret-token" not in create_table.output + json.dumps(results)
+    assert create_table.stderr.startswith(f"{len(CHECKS)} checks: ")
+
+
+def test_a_response_that_is_too_long_is_aborted(tmp_path: Path) -> None:
+    large = Response(200, b" " * (17 * 1024 * 1024))
+    with run_server(tmp_path, lambda _, path: large if "webhookconf" in path else _VERSION) as kubeconfig:
+        assert "more than 16777216 bytes" in read_results(kubeconfig)["registered"]["reason"]
+
+
+def test_a_slow_endless_response_is_aborted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor_client, "_LIMITS", ResponseLimits(1.0, 1.0, 0.3, 1 << 24))
+    trickle = Response(200, b"", is_endless=True)
+    with run_server(tmp_path, lambda _, path: trickle if "webhookconf" in path else _VERSION) as kubeconfig:
+        assert "does not answer: " in read_results(kubeconfig)["registered"]["reason"]
+
+
+def test_an_unauthenticated_request_is_a_usage_error(tmp_path: Path) -> None:
+    with run_server(tmp_path, lambda _, __: Response(401, b'{"message":"Unauthorized"}')) as kubeconfig:
+        result = doctor(kubeconfig)
+    assert result.exit_code == 2
+    assert result.stderr.endswith(" does not answer: 401 Unauthorized\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--monitor", "127.0.0.1:9090"), "write a URL"),
+        (("--in-cluster",), "--in-cluster takes neither"),
+        (("--policies", "nowhere"), "nowhere"),
+    ],
+)
+def test_invalid_arguments_are_usage_errors(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+    result = doctor(tmp_path / "kubeconfig", *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def _deployment(labels: dict[str, str], spec: dict[str, Any]) -> dict[str, Any]:
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    return {
+        "metadata": {"name": "tallygate"},
+        "spec": {"replicas": 2, "template": template},
+        "status": {"readyReplicas": 2},
+    }
+
+
+def _lease(now: datetime) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "tallygate-leader"},
+        "spec": {"holderIdentity": "a", "renewTime": now.isoformat()},
+    }
+
+
+class GateCluster:
+    """A cluster with a healthy gate, parts of which a test may change."""
+
+    def __init__(self) -> None:
+        now = datetime.now(UTC)
+        ca = create_ca(now)
+        trusted = ca.certificate.public_bytes(Encoding.PEM)
+        chain = create_serving_certificate(ca, create_service_names("tallygate", "tallygate-system"), now)
+        self.ends = chain.certificate.not_valid_after_utc.timestamp()
+        self.mutating, self.validating = create_webhook_configurations(ServiceTarget(), ca_bundle=trusted)
+        spec = {
+            "containers": [{"name": "tallygate", "args": ["serve", "--cluster=in-cluster", "--ledgers=kubernetes"]}]
+        }
+        tls = {"tls.crt": chain.certificate.public_bytes(Encoding.PEM), "tls.key": _KEY}
+        own = "/api/v1/namespaces/tallygate-system"
+        pods = [{"metadata": {"name": name, "namespace": "tallygate-system"}, "spec": spec} for name in ("a", "b")]
+        hooks = "/apis/admissionregistration.k8s.io/v1"
+        self.responses = {
+            "/version": _VERSION,
+            f"{hooks}/mutatingwebhookconfigurations/tallygate": object_response(self.mutating),
+            f"{hooks}/validatingwebhookconfigurations/tallygate": object_response(self.validating),
+            f"{hooks}/mutatingwebhookconfigurations": list_response(self.mutating),
+            "/api/v1/namespaces": list_response(*({"metadata": {"name": name}} for name in ("default", "kube-system"))),
+            f"{own}/secrets/tallygate-tls": object_response({"metadata": {"name": "tallygate-tls"}, "data": tls}),
+            "/apis/apps/v1/namespaces/tallygate-system/deployments/tallygate": object_response(
+                _deployment(LABELS, spec)
+            ),
+            "/apis/policy/v1/namespaces/tallygate-system/poddisruptionbudgets": list_response(
+                {"metadata": {"name": "tallygate"}, "spec": {"selector": {"matchLabels": LABELS}}}
+            ),
+            f"{own}/pods": list_response(*pods),
+            f"{own}/serviceaccounts/tallygate": object_response({"metadata": {"name": "tallygate"}}),
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/capledgers.tallygate.dev": object_response(
+                create_crd() | {"status": {"conditions": [{"type": "Established", "status": "True"}]}}
+            ),
+            "/apis/coordination.k8s.io/v1/namespaces/tallygate-system/leases/tallygate-leader": object_response(
+                _lease(now)
+            ),
+            "/api/v1/resourcequotas": list_response(),
+            "/api/v1/nodes": list_response(),
+            "/api/v1/pods": list_response(*pods),
+            "/apis/tallygate.dev/v1alpha1/capledgers": list_response(),
+            "/apis/authorization.k8s.io/v1/subjectaccessreviews": Response(201, b'{"status":{"allowed":true}}'),
+        }
+        self.clock_delay = timedelta()
+        self.requested_paths: list[str] = []
+
+    def __call__(self, method: str, path: str) -> Response:
+        """Return the response to a request."""
+        self.requested_paths.append(path)
+        return self._answer(method, path.partition("?")[0])._replace(
+            date=format_datetime(
+                datetime.now(UTC) - (self.clock_delay if "/proxy/" in path else timedelta()), usegmt=True
+            )
+        )
+
+    def _answer(self, method: str, path: str) -> Response:
+        if method == "POST" and path == "/api/v1/namespaces/default/pods":
+            return Response(201, b"{}")
+        if path.endswith("9090/proxy/readyz"):
+            watched = {"ready": True, "pods": {"revision": 7}, "namespaces": {"revision": 7}}
+            names = ("policies", "serving", "certificate", "ledgers", "leader-election")
+            checks = {name: {"ready": True} for name in names} | {"watches": watched}
+            return object_response({"status": "ready", "checks": checks})
+        if path.endswith("9090/proxy/metrics"):
+            lines = (
+                f"tallygate_certificate_not_after_timestamp_seconds {self.ends}",
+                'tallygate_watch_age_seconds{resource="pods"} 1.5',
+                "tallygate_policy_rules 3",
+                'tallygate_ledger_drift_total{cap="gpus"} 0',
+            )
+            return Response(200, "".join(f"{line}\n" for line in lines).encode())
+        return self.responses.get(path, _ABSENT)
+
+
+@pytest.fixture
+def cluster() -> GateCluster:
+    """Return a healthy cluster."""
+    return GateCluster()
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path, cluster: GateCluster) -> Iterator[Path]:
+    """Yield the path of a kubeconfig for the cluster."""
+    with run_server(tmp_path, cluster) as path:
+        yield path
+
+
+def test_replicas_are_read_through_the_api_server(kubeconfig: Path) -> None:
+    results = read_results(kubeconfig)
+    assert {name: each["result"] for name, each in results.items() if each["result"] != "PASS"} == {}
+    assert results["replicas"]["reason"] == "2 replicas ready: a, b"
+    assert results["watches"]["reason"] == "what is seen by 2 replicas is current"
+
+
+def test_the_gate_of_a_pod_with_a_relay_is_read_and_reported(cluster: GateCluster, kubeconfig: Path) -> None:
+    relay = {"name": "relay", "args": ["relay"], "ports": [{"name": "relay", "containerPort": 9091}]}
+    gate = {
+        "name": "tallygate",
+        "args": ["serve", "--cluster=in-cluster", "--ledgers=kubernetes"],
+        "ports": [{"name": "monitor", "containerPort": 9090}],
+    }
+    spec = {"containers": [relay, gate]}
+    pods = [{"metadata": {"name": name, "namespace": "tallygate-system"}, "spec": spec} for name in ("a", "b")]
+    cluster.responses["/api/v1/namespaces/tallygate-system/pods"] = list_response(*pods)
+    cluster.responses["/apis/apps/v1/namespaces/tallygate-system/deployments/tallygate"] = object_response(
+        _deployment(LABELS, spec)
+    )
+    results = read_results(kubeconfig)
+    assert {name: each["result"] for name, each in results.items() if each["result"] != "PASS"} == {}
+    assert results["replicas"]["reason"] == "2 replicas ready: a, b"
+
+
+def test_a_late_clock_of_a_replica_is_detected_by_its_date_header(cluster: GateCluster, kubeconfig: Path) -> None:
+    cluster.clock_delay = timedelta(seconds=90)
+    assert read_results(kubeconfig)["clocks"]["result"] == "WARN"
+
+
+def test_the_lease_is_read_before_slow_requests(cluster: GateCluster, kubeconfig: Path) -> None:
+    """Read the lease early: it is renewed meanwhile, and a clock that was read before would seem to be late."""
+    assert read_results(kubeconfig)["leader"]["result"] == "PASS"
+    lease = next(
+        number for number, path in enumerate(cluster.requested_paths) if path.endswith("/leases/tallygate-leader")
+    )
+    slow = (number for number, path in enumerate(cluster.requested_paths) if "/proxy/" in path or "dryRun" in path)
+    assert lease < min(slow)
+
+
+def test_only_the_dates_of_the_secret_are_printed(kubeconfig: Path) -> None:
+    for form in ("table", "json", "yaml"):
+        result = doctor(kubeconfig, "-o", form)
+        assert result.exit_code == 0
+        assert _KEY not in result.output
+        assert "secret-token" not in result.output
+
+
+def test_the_strict_option_turns_warnings_into_failures(cluster: GateCluster, kubeconfig: Path) -> None:
+    assert doctor(kubeconfig, "--strict").exit_code == 0
+    del cluster.responses["/apis/policy/v1/namespaces/tallygate-system/poddisruptionbudgets"]
+    assert (doctor(kubeconfig).exit_code, doctor(kubeconfig, "--strict").exit_code) == (0, 1)
+
+
+def test_a_failure_has_exit_code_1_and_a_fix_command_of_one_line(cluster: GateCluster, kubeconfig: Path) -> None:
+    del cluster.responses["/apis/apiextensions.k8s.io/v1/customresourcedefinitions/capledgers.tallygate.dev"]
+    result = doctor(kubeconfig)
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    (at,) = [number for number, line in enumerate(lines) if line.startswith("FAIL ")]
+    assert lines[at + 1] == (
+        f"         $ kubectl --kubeconfig={kubeconfig} apply --server-side --force-conflicts "
+        "--filename=deploy/kustomize/components/cluster-access/crd.yaml"
+    )
+    assert len(lines) == len(CHECKS) + 1
+
+
+def test_a_terminal_gets_colours_and_unfolded_commands(cluster: GateCluster, kubeconfig: Path) -> None:
+    del cluster.responses["/apis/apiextensions.k8s.io/v1/customresourcedefinitions/capledgers.tallygate.dev"]
+    arguments = ["doctor", f"--kubeconfig={kubeconfig}"]
+    shown = run_in_terminal(arguments, 60, kubeconfig.parent)
+    (failing,) = [line for line in shown.splitlines() if "\x1b[1;31mFAIL" in line]
+    assert "crd" in failing
+    assert any(
+        line.endswith("components/cluster-access/crd.yaml") for line in shown.splitlines() if "$ kubectl" in line
+    )
+    assert "\x1b[1;31m" not in run_in_terminal(arguments, 60, kubeconfig.parent, NO_COLOR="1")

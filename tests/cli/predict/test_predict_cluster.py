@@ -1,0 +1,180 @@
+"""`tallygate predict` and `headroom` against an API server: listed kinds, and missing permissions."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.cli.usage.clusters import GPU, Object, namespace, pod
+from tests.cli.usage.test_usage_cluster import NO_LEDGERS, NODE, page, run
+from tests.state.kubernetes.scripted_api_server import Responder, respond_json
+from webhook.cli.app import root
+from webhook.cli.sources import snapshot_items
+
+_RESOURCES = [codec.name for codec in (*snapshot_items.VOLUME_CODECS, *snapshot_items.SCHEDULING_CODECS)]
+_CLAIM: Object = {
+    "metadata": {
+        "name": "data",
+        "namespace": "team-a",
+        "uid": "claim",
+        "resourceVersion": "4",
+        "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
+    },
+    "spec": {"volumeName": "missing", "storageClassName": "fast"},
+    "status": {"phase": "Bound"},
+}
+_GOLD: Object = {"metadata": {"name": "gold", "uid": "gold", "resourceVersion": "5"}, "value": 7}
+_NODE: Object = NODE | {"status": {"allocatable": {GPU: "8", "pods": "110"}}}
+_FORBIDDEN = respond_json(403, kind="Status", message="may not", code=403)
+
+
+def _create_list_plays(**found: Responder) -> list[Responder]:
+    """Return the responses to the other lists; the API server does not know unnamed ones."""
+    return [found.get(name, NO_LEDGERS) for name in _RESOURCES]
+
+
+def _create_plays(pods: Sequence[Object], **found: Responder) -> list[Responder]:
+    return [page([namespace("team-a")]), page([_NODE]), *_create_list_plays(**found), page(pods, revision=200)]
+
+
+def _create_pending_pod(**spec: object) -> Object:
+    made = pod("waits", {GPU: "3"}, spec=spec, status={"phase": "Pending"})
+    del made["spec"]["nodeName"]
+    return made
+
+
+def _read_json(result: Result) -> Object:
+    assert result.exit_code in (0, 1), result.output
+    return dict(json.loads(result.stdout))
+
+
+_ARGUMENTS = ("predict", "pod/waits", "--namespace", "team-a", "-o", "json")
+
+
+def test_everything_is_listed_once_and_pods_last(tmp_path: Path) -> None:
+    result, paths = run(tmp_path, _create_plays([_create_pending_pod(), pod("running", {GPU: "6"})]), *_ARGUMENTS)
+    assert result.exit_code == 1
+    assert result.stderr == ""
+    resources = [path.split("?")[0].rpartition("/")[2] for path in paths]
+    assert resources == ["namespaces", "nodes", *_RESOURCES, "pods"]
+    (found,) = _read_json(result)["predictions"]
+    assert [each["name"] for each in found["closestNodes"][0]["consumers"]] == ["running"]
+
+
+def test_a_snapshot_has_the_same_prediction(tmp_path: Path) -> None:
+    """Predict a pod with claims and a priority, which decide here."""
+    pending_pod = _create_pending_pod(
+        volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}], priorityClassName="gold"
+    )
+    pods = [pending_pod, pod("running", {GPU: "6"})]
+    found = {"persistentvolumeclaims": page([_CLAIM]), "priorityclasses": page([_GOLD])}
+    live, _ = run(tmp_path, _create_plays(pods, **found), *_ARGUMENTS)
+    (prediction,) = _read_json(live)["predictions"]
+    assert prediction["message"] == '0/1 nodes are available: persistentvolume "missing" not found. not found'
+    path = tmp_path / "now.json"
+    taken, _ = run(tmp_path, [NO_LEDGERS, *_create_plays(pods, **found)], "snapshot", "-o", str(path))
+    assert (taken.exit_code, taken.stderr) == (0, "")
+    stored = CliRunner().invoke(root, [*_ARGUMENTS, "--snapshot", str(path)])
+    assert (stored.exit_code, stored.stdout) == (live.exit_code, live.stdout)
+
+
+def test_a_forbidden_list_is_reported_and_not_guessed(tmp_path: Path) -> None:
+    pending_pod = _create_pending_pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
+    closed = {"persistentvolumes": _FORBIDDEN, "csinodes": _FORBIDDEN, "persistentvolumeclaims": page([_CLAIM])}
+    result, _ = run(tmp_path, _create_plays([pending_pod], **closed), *_ARGUMENTS)
+    (found,) = _read_json(result)["predictions"]
+    assert found["verdict"] == "unknown"
+    assert found["unknown"] == ["volumes: claims, volumes and storage classes of this cluster are not known"]
+    assert result.stderr.count("may not be listed: the API server says 403: may not") == 2
+    taken, _ = run(tmp_path, [NO_LEDGERS, *_create_plays([pending_pod], **closed)], "snapshot")
+    assert taken.stderr.count("are left out: the API server says 403: may not") == 2
+    assert "so is all else about volumes" in taken.stderr
+    path = tmp_path / "now.json"
+    path.write_text(taken.stdout)
+    stored = CliRunner().invoke(root, [*_ARGUMENTS, "--snapshot", str(path)])
+    assert (stored.exit_code, stored.stdout) == (result.exit_code, result.stdout)
+
+
+def test_an_empty_list_of_claims_is_not_unknown(tmp_path: Path) -> None:
+    pending_pod = _create_pending_pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
+    empty = {"persistentvolumeclaims": page([]), "persistentvolumes": page([])}
+    result, _ = run(tmp_path, _create_plays([pending_pod], **empty), *_ARGUMENTS)
+    (found,) = _read_json(result)["predictions"]
+    assert found["message"] == '0/1 nodes are available: persistentvolumeclaim "data" not found. not found'
+    assert found["unknown"] == []
+    path = tmp_path / "now.json"
+    run(tmp_path, [NO_LEDGERS, *_create_plays([pending_pod], **empty)], "snapshot", "-o", str(path))
+    assert CliRunner().invoke(root, [*_ARGUMENTS, "--snapshot", str(path)]).stdout == result.stdout
+
+
+@pytest.mark.parametrize(
+    ("pods", "found", "sentence"),
+    [
+        ([pod("running", {GPU: "many"})], {}, "has stored an invalid quantity"),
+        ([{"metadata": {"name": "invalid"}}], {}, "a page that is no list of pods"),
+    ],
+)
+def test_an_unreadable_list_is_one_sentence(
+    tmp_path: Path, pods: list[Object], found: dict[str, Responder], sentence: str
+) -> None:
+    """Exit with code 2."""
+    result, _ = run(tmp_path, _create_plays(pods, **found), *_ARGUMENTS)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert sentence in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_failed_list_of_volumes_is_one_sentence(tmp_path: Path) -> None:
+    """Distinguish the failure from a cluster without volumes."""
+    plays = [page([namespace("team-a")]), page([_NODE]), respond_json(500)]
+    result, _ = run(tmp_path, plays, *_ARGUMENTS)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("tallygate: persistentvolumeclaims cannot be listed at http://127.0.0.1")
+
+
+def test_a_prediction_needs_the_permission_for_nodes(tmp_path: Path) -> None:
+    result, _ = run(tmp_path, [page([namespace("team-a")]), _FORBIDDEN], *_ARGUMENTS)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("tallygate: nodes cannot be listed at http://127.0.0.1")
+
+
+def test_a_scheduled_pod_of_a_manifest_is_skipped(tmp_path: Path) -> None:
+    """Predict only the pending pods of a namespace that is piped as a whole."""
+    both = {"apiVersion": "v1", "kind": "List", "items": [pod("running", {GPU: "6"}), _create_pending_pod()]}
+    manifest = tmp_path / "pods.json"
+    manifest.write_text(json.dumps(both))
+    result, _ = run(tmp_path, _create_plays([]), "predict", "-f", str(manifest), "-o", "json")
+    assert [each["object"]["name"] for each in _read_json(result)["predictions"]] == ["waits"]
+    assert result.stderr == "tallygate: Pod team-a/running is on node n1 already, and is skipped\n"
+
+
+def test_a_terminating_pod_is_not_pending(tmp_path: Path) -> None:
+    """Skip it, as the scheduler does."""
+    terminating_pod = _create_pending_pod()
+    terminating_pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    result, _ = run(tmp_path, _create_plays([terminating_pod]), *_ARGUMENTS)
+    assert result.exit_code == 2
+    assert "no pod of that name in namespace team-a is pending; no pod is pending" in result.stderr
+
+
+def test_headroom_counts_copies_of_a_running_pod(tmp_path: Path) -> None:
+    """Ignore the node of that pod."""
+    manifest = tmp_path / "pod.json"
+    manifest.write_text(json.dumps(pod("running", {GPU: "1"}, spec={"nodeName": "elsewhere"})))
+    result, _ = run(
+        tmp_path, _create_plays([pod("running", {GPU: "1"})]), "headroom", "-f", str(manifest), "-o", "json"
+    )
+    (found,) = _read_json(result)["headroom"]
+    assert found["copies"] == 7
+
+
+def test_headroom_is_counted_in_a_cluster(tmp_path: Path) -> None:
+    manifest = tmp_path / "pod.json"
+    manifest.write_text(json.dumps(_create_pending_pod()))
+    result, _ = run(
+        tmp_path, _create_plays([pod("running", {GPU: "1"})]), "headroom", "-f", str(manifest), "-o", "json"
+    )
+    (found,) = _read_json(result)["headroom"]
+    assert (found["copies"], found["message"]) == (2, f"0/1 nodes are available: 1 Insufficient {GPU}.")

@@ -1,0 +1,69 @@
+"""The reference of scenarios: `python -m tests.cli.scenarios.scenario_reference > docs/scenarios.md`."""
+
+import sys
+from typing import Any
+
+from tests.policy.reference import render_fields
+from webhook.cli.scenarios.scenario import MAX_PODS
+from webhook.cli.scenarios.scenario_files import MAX_SCENARIOS, MAX_WAIT_SECONDS, get_scenario_language
+
+_HEAD = """# Reference of scenarios
+
+A scenario has requests in a given order, each with its expected result. `tallygate test` runs it against policies,
+without a cluster, with the code of the gate and of its ledger reconciler. This page is generated from the
+[schema](../webhook/cli/scenarios/schema.json); [policies/examples/tests](../policies/examples/tests) has scenarios to
+copy, and [check-in-ci.md](check-in-ci.md) shows how to run them in CI.
+
+```yaml
+# yaml-language-server: $schema=webhook/cli/scenarios/schema.json
+name: a team has eight GPUs
+policies: [../cap-per-team.yaml]
+namespaces: {team-a: {labels: {team: vision}}}
+steps:
+- create: {pod: one, resources: {nvidia.com/gpu: 6, memory: 8Gi}}
+- create: {pod: two, resources: {nvidia.com/gpu: 4, memory: 8Gi}}
+  expect: {verdict: denied, codes: [TG201], message: free 2}
+- finish: {pod: one}
+- create: {pod: two, resources: {nvidia.com/gpu: 4, memory: 8Gi}}
+```
+
+## How a scenario runs
+
+- **The API server.** A request gets the defaults of Kubernetes (requests from limits). It then passes the mutating
+  webhook, the validation of resources by Kubernetes as in `tallygate check`, and the validating webhook. An
+  allowed object is stored with a uid and a revision, and the watches report it at once. Other validation, quotas, limit
+  ranges and scheduling are not simulated.
+- **Controllers** create the pods of Deployments, ReplicaSets, StatefulSets, Jobs, DaemonSets and ReplicationControllers
+  as users with their service accounts. The pods of a workload are named `NAME-1`, `NAME-2` … (of a StatefulSet from 0),
+  with the lowest free number. After the rejection of a pod, the controller retries later (1, 2, 4 … seconds of `wait`),
+  or when its workload or pods have changed. Rollouts are not simulated: pods of an old template stay.
+- **Time** passes in `wait` only. Ledgers are active when a scenario begins. The amounts of an allowed pod are
+  *reserved*; after `wait: 1s` its ledger has counted it, and they are *used*. A new ledger of an older namespace
+  becomes active after some 40 seconds; until then pods must be sent again later (`verdict: retry`).
+- **The end.** The first step with an unexpected result ends a scenario.
+
+"""
+_BOUNDS = f"""
+## Bounds
+
+Those of [policy files](policies.md#limits-of-the-input), and {MAX_SCENARIOS:,} scenarios, {MAX_PODS:,} pods a
+workload, {MAX_WAIT_SECONDS / 3600:g} hours a step.
+"""
+
+
+def create_reference() -> str:
+    """Return the whole page."""
+    whole: dict[str, Any] = dict(get_scenario_language().schema)
+    definitions: dict[str, Any] = dict(get_scenario_language().definitions)
+    short = {
+        name: {key: each for key, each in part.items() if key != "properties"} for name, part in definitions.items()
+    }
+    parts = [_HEAD, "## A scenario\n", *render_fields(whole, "", short)]
+    for title, name in (("A step", "step"), ("An object", "object"), ("An expectation", "expect")):
+        parts.append(f"\n## {title}\n\n{definitions[name]['description']}\n")
+        parts.extend(render_fields(definitions[name], "", short))
+    return "".join(parts) + _BOUNDS
+
+
+if __name__ == "__main__":
+    sys.stdout.write(create_reference())

@@ -1,0 +1,255 @@
+"""Caps in `tallygate check`: the used amounts of a snapshot, and the requests of manifests."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from webhook.cli.app import root
+from webhook.cli.sources import snapshot_reader
+from webhook.documents.syntax_tree import Limits
+
+CAP = """\
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {name: gpus}
+spec:
+  namespaces: {selector: {matchLabels: {gpu: "yes"}}}
+  shared: %s
+  hard: {nvidia.com/gpu: 8, limits.memory: 8Gi}
+"""
+
+
+def pod(name: str, gpus: int, namespace: str = "a", **more: Any) -> dict[str, Any]:
+    """Return a pod with GPUs and a memory limit."""
+    limits = {"nvidia.com/gpu": str(gpus), "memory": "1Gi"}
+    metadata = {"name": name, "namespace": namespace, "labels": more.pop("labels", {})}
+    spec = {"containers": [{"name": "c", "resources": {"limits": limits, "requests": limits}}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, **more}
+
+
+def workload(kind: str, gpus: int, labels: dict[str, str], **spec: Any) -> dict[str, Any]:
+    """Return a workload of such pods."""
+    template = pod("", gpus, labels=labels)
+    made = {"metadata": {"labels": labels}, "spec": template["spec"]}
+    version = {"Job": "batch/v1", "CronJob": "batch/v1", "ReplicationController": "v1", "PodTemplate": "v1"}
+    body: dict[str, Any] = {"spec": {"template": made, **spec}}
+    if kind == "CronJob":
+        body = {"spec": {"jobTemplate": body}}
+    if kind == "PodTemplate":
+        body = {"template": made}
+    metadata = {"name": "w", "namespace": "a"}
+    return {"apiVersion": version.get(kind, "apps/v1"), "kind": kind, "metadata": metadata, **body}
+
+
+def namespaces(**labels: str) -> list[dict[str, Any]]:
+    """Return namespaces with the label that the cap selects."""
+    return [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": n, "labels": {"gpu": v}}}
+        for n, v in labels.items()
+    ]
+
+
+def check(
+    folder: Path,
+    manifests: list[dict[str, Any]],
+    snapshot: list[dict[str, Any]] | str | None,
+    *,
+    shared: bool = False,
+    cap: str = CAP,
+) -> list[tuple[str, str, str]]:
+    """Return level, code and message of every finding."""
+    (folder / "cap.yaml").write_text(cap % str(shared).lower())
+    (folder / "all.json").write_text("\n".join(map(json.dumps, manifests)))
+    arguments = ["check", "-o", "json", "--policies", str(folder / "cap.yaml"), str(folder / "all.json")]
+    if snapshot is not None:
+        text = snapshot if isinstance(snapshot, str) else json.dumps({"kind": "List", "items": snapshot})
+        (folder / "snapshot").write_text(text)
+        arguments += ["--snapshot", str(folder / "snapshot")]
+    result = CliRunner().invoke(root, arguments)
+    assert result.exit_code in {0, 1}, result.stderr
+    return [(each["level"], each["code"], each["message"]) for each in json.loads(result.stdout)["findings"]]
+
+
+def test_pods_that_fit_have_no_findings(tmp_path: Path) -> None:
+    assert check(tmp_path, [pod("p", 3), pod("q", 2)], [*namespaces(a="yes"), pod("running", 3)]) == []
+
+
+def test_a_pod_that_exceeds_the_cap_is_an_error_with_the_sum(tmp_path: Path) -> None:
+    """Print the requested, used, reserved and free amounts."""
+    result = check(tmp_path, [pod("p", 3), pod("q", 4)], [*namespaces(a="yes"), pod("running", 2)])
+    assert [each[:2] for each in result] == [("error", "TG201")]
+    assert "requested 4 nvidia.com/gpu" in result[0][2]
+    assert "used 2, reserved 3, hard 8, free 3" in result[0][2]
+
+
+def test_finished_pods_are_not_charged(tmp_path: Path) -> None:
+    ended = [pod(phase, 8, status={"phase": phase}) for phase in ("Succeeded", "Failed")]
+    assert check(tmp_path, [pod("p", 8)], [*namespaces(a="yes"), *ended]) == []
+
+
+@pytest.mark.parametrize(("shared", "findings"), [(False, 0), (True, 1)])
+def test_shared_caps_add_namespaces_up(tmp_path: Path, *, shared: bool, findings: int) -> None:
+    """Charge each namespace by itself unless the cap is shared."""
+    snapshot_reader = [*namespaces(a="yes", b="yes", c="no"), pod("running", 6, "b"), pod("other", 8, "c")]
+    assert len(check(tmp_path, [pod("p", 3)], snapshot_reader, shared=shared)) == findings
+
+
+def test_a_stored_pod_is_not_charged_twice(tmp_path: Path) -> None:
+    """Charge only its growth."""
+    stored = [*namespaces(a="yes"), pod("p", 6)]
+    assert check(tmp_path, [pod("p", 6)], stored) == []
+    assert [each[:2] for each in check(tmp_path, [pod("p", 9)], stored)] == [("error", "TG201")]
+    assert [each[:2] for each in check(tmp_path, [pod("q", 6)], stored)] == [("error", "TG201")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "fits"),
+    [
+        pytest.param("Deployment", {"replicas": 4}, True, id="a deployment makes its replicas"),
+        pytest.param("Deployment", {"replicas": 5}, False, id="all of them"),
+        pytest.param("StatefulSet", {}, True, id="or one"),
+        pytest.param("ReplicaSet", {"replicas": -1}, True, id="never fewer than none"),
+        pytest.param("ReplicationController", {"replicas": 5}, False, id="a replication controller likewise"),
+        pytest.param(
+            "Job", {"parallelism": 9, "completions": 4}, True, id="a job runs no more than it has to complete"
+        ),
+        pytest.param("Job", {"parallelism": 5}, False, id="nor more than it may at a time"),
+        pytest.param("Job", {"completions": 9}, True, id="one pod by default"),
+        pytest.param("CronJob", {"parallelism": 5}, False, id="a cron job is one job"),
+        pytest.param("PodTemplate", {}, True, id="a pod template makes none"),
+    ],
+)
+def test_workloads_are_charged_for_all_their_pods(
+    tmp_path: Path, kind: str, spec: dict[str, int], *, fits: bool
+) -> None:
+    """Charge two GPUs for each pod, and warn, since the workload itself would be stored."""
+    result = check(tmp_path, [workload(kind, 2, {"app": "w"}, **spec)], namespaces(a="yes"))
+    assert [each[:2] for each in result] == ([] if fits else [("warning", "TG204")])
+
+
+def test_a_workloads_own_pods_are_not_charged_twice(tmp_path: Path) -> None:
+    """Skip the pods of the snapshot that have all labels of its template."""
+    stored = [pod(f"w-{i}", 2, labels={"app": "w", "pod-template-hash": "x"}) for i in range(4)]
+    deployment = workload("Deployment", 2, {"app": "w"}, replicas=4)
+    assert check(tmp_path, [deployment], [*namespaces(a="yes"), *stored]) == []
+    other = workload("Deployment", 2, {"app": "w", "tier": "b"}, replicas=1)
+    assert [each[1] for each in check(tmp_path, [other], [*namespaces(a="yes"), *stored])] == ["TG205"]
+
+
+def test_a_workload_that_a_cap_denies_is_an_error(tmp_path: Path) -> None:
+    """Report an error only for a permanent excess."""
+    deny = [*namespaces(a="yes"), pod("running", 2)]
+    big, late = (workload("Deployment", 2, {"app": "w"}, replicas=count) for count in (5, 4))
+    assert [each[:2] for each in check(tmp_path, [big], deny, cap=CAP + "  workloads: deny\n")] == [("error", "TG204")]
+    assert [each[:2] for each in check(tmp_path, [late], deny, cap=CAP + "  workloads: deny\n")] == [
+        ("warning", "TG205")
+    ]
+
+
+def test_the_pod_count_of_a_daemonset_is_not_guessed(tmp_path: Path) -> None:
+    """Report a note instead."""
+    result = check(tmp_path, [workload("DaemonSet", 2, {"app": "w"})], namespaces(a="yes"))
+    assert [each[:2] for each in result] == [("note", "TG408")]
+
+
+def test_unknown_labels_are_not_guessed(tmp_path: Path) -> None:
+    """Report them once for each cap."""
+    result = check(tmp_path, [pod("p", 9), pod("q", 9)], [pod("running", 1)])
+    assert [each[:2] for each in result] == [("note", "TG408")]
+    assert "cap gpus was not evaluated" in result[0][2]
+
+
+def test_a_missing_limit_is_an_error_if_the_cap_counts_limits(tmp_path: Path) -> None:
+    unlimited = pod("p", 1)
+    unlimited["spec"]["containers"][0]["resources"] = {}
+    result = check(tmp_path, [unlimited], namespaces(a="yes"))
+    assert [each[:2] for each in result] == [("error", "TG203")]
+    assert "limits.memory" in result[0][2]
+
+
+def test_a_denied_pod_is_not_charged(tmp_path: Path) -> None:
+    """Charge neither pods that a cap denies nor pods that a rule denies."""
+    half = pod("half", 1)
+    half["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = "500m"
+    result = check(tmp_path, [half, pod("big", 9), pod("p", 8)], namespaces(a="yes"))
+    assert "TG201" in [each[1] for each in result]
+    assert not [each for each in result if "requested 8" in each[2]]
+
+
+@pytest.mark.parametrize("form", ["yaml", "documents", "typed lists"])
+def test_a_snapshot_may_have_other_formats(tmp_path: Path, form: str) -> None:
+    """Read YAML, several documents, and lists of one kind."""
+    items = [*namespaces(a="yes"), pod("running", 6)]
+    bare = [{key: value for key, value in item.items() if key not in {"kind", "apiVersion"}} for item in items]
+    text = {
+        "yaml": yaml.safe_dump({"kind": "List", "apiVersion": "v1", "items": items}),
+        "documents": yaml.safe_dump_all(items),
+        "typed lists": yaml.safe_dump_all(
+            [{"kind": "NamespaceList", "items": bare[:1]}, {"kind": "PodList", "items": bare[1:]}]
+        ),
+    }[form]
+    assert [each[1] for each in check(tmp_path, [pod("p", 3)], text)] == ["TG201"]
+
+
+def test_a_check_without_a_snapshot_reports_that_caps_were_not_evaluated(tmp_path: Path) -> None:
+    assert check(tmp_path, [pod("p", 9)], None) == []
+    result = CliRunner().invoke(root, ["check", "--policies", str(tmp_path / "cap.yaml"), str(tmp_path / "all.json")])
+    assert result.exit_code == 0
+    assert "caps were not evaluated: give the current state of the cluster with --snapshot" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        pytest.param(None, "cannot be read: No such file", id="not there"),
+        pytest.param("[", ":2:1: this is not YAML", id="neither JSON nor YAML"),
+        pytest.param('{"items": 3}', "no snapshot: Expected `array | null`", id="another shape"),
+        pytest.param('{"kind": "List", "items": [{"kind": "Secret"}]}', "contains neither pods nor", id="other things"),
+        pytest.param('{"kind": "List", "items": [{"kind": "Pod", "spec": []}]}', "no snapshot: Expected", id="no pod"),
+        pytest.param("\udcff", "no snapshot: 'utf-8' codec", id="no text"),
+        pytest.param('{"a":' * 100_000, "no snapshot", id="endless nesting"),
+    ],
+)
+def test_an_invalid_snapshot_is_a_usage_error(tmp_path: Path, text: str | None, sentence: str) -> None:
+    path = tmp_path / "snapshot"
+    if text is not None:
+        path.write_text(text, errors="surrogateescape")
+    (tmp_path / "pod.json").write_text(json.dumps(pod("p", 1)))
+    result = CliRunner().invoke(root, ["check", "--snapshot", str(path), str(tmp_path / "pod.json")])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"tallygate: {path}")
+    assert sentence in result.stderr
+
+
+def test_a_snapshot_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check the size before the read."""
+    monkeypatch.setattr(snapshot_reader, "SNAPSHOT_LIMITS", Limits(size=1024 * 1024))
+    with (tmp_path / "snapshot").open("wb") as sparse:
+        sparse.truncate(1024 * 1024 + 1)
+    with pytest.raises(
+        snapshot_reader.SnapshotError, match="snapshot: larger than 1 MiB; write it with `tallygate snapshot`"
+    ):
+        snapshot_reader.read_snapshot(tmp_path / "snapshot")
+
+
+def test_a_cron_job_without_a_template_is_not_charged(tmp_path: Path) -> None:
+    empty = workload("CronJob", 9, {"app": "w"})
+    empty["spec"] = {"jobTemplate": {}}
+    assert check(tmp_path, [empty], namespaces(a="yes")) == []
+
+
+def test_an_invalid_quantity_in_a_snapshot_is_reported(tmp_path: Path) -> None:
+    """Name the pod."""
+    (tmp_path / "cap.yaml").write_text(CAP % "false")
+    broken = pod("broken", 1)
+    broken["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu"] = "two"
+    (tmp_path / "snapshot").write_text(json.dumps({"kind": "List", "items": [*namespaces(a="yes"), broken]}))
+    (tmp_path / "pod.json").write_text(json.dumps(pod("p", 1)))
+    arguments = ["check", "--policies", str(tmp_path / "cap.yaml"), "--snapshot", str(tmp_path / "snapshot")]
+    result = CliRunner().invoke(root, [*arguments, str(tmp_path / "pod.json")])
+    assert result.exit_code == 2
+    assert "the snapshot's pod a/broken has a quantity" in result.stderr

@@ -1,0 +1,13 @@
+"""`tallygate usage`: the output of every case on disk.
+
+After an intended change of messages, `python -m tests.cli.record` records the expected output again.
+"""
+
+import pytest
+
+from tests.cli.usage.command_case import CommandCase, list_cases
+
+
+@pytest.mark.parametrize("case", list_cases(), ids=lambda case: case.name)
+def test_the_output_is_expected(case: CommandCase) -> None:
+    assert case.run() == case.expected.read_text()

@@ -1,0 +1,128 @@
+"""A gate with policies that are written as text, a clock that a test sets, and nonces that count."""
+
+import dataclasses
+import itertools
+import json
+import math
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, NoReturn
+
+from tests.admission.case import parse_policies
+from tests.state.transitions import Put, Read
+from webhook.admission.request import Phase
+from webhook.gate.decisions import Decision
+from webhook.gate.gate import Gate
+from webhook.gate.scale_requests import WorkloadReader
+from webhook.gate.schedulability import SnapshotProvider, check_schedulability
+from webhook.gate.workload_forecast import QuotaLister
+from webhook.policy.model import PolicySet
+from webhook.state.in_memory import FixedNamespaces, MemoryLedgers, UnknownNamespaces
+from webhook.state.ledger.ledger import Ledger
+from webhook.state.ports import LedgerKey, Ledgers, NamespaceLister
+
+GPU = "nvidia.com/gpu"
+CAP = """
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {name: gpus}
+spec:
+  namespaces: {include: ["team-*"]}
+  hard: {nvidia.com/gpu: 4}
+"""
+SHARED = CAP.replace("hard:", "shared: true\n  hard:")
+BY_LABEL = CAP.replace('include: ["team-*"]', "selector: {matchLabels: {gpu: 'yes'}}")
+TWO = CAP.replace("gpus", "a-first") + "---" + CAP.replace("gpus", "b-second")
+
+
+class GateFixture:
+    """A gate and the ports that it needs; `now` is in seconds."""
+
+    def __init__(  # noqa: PLR0913  # ports, each by its name
+        self,
+        text: str = CAP,
+        *,
+        ledgers: Ledgers | None = None,
+        labels: Mapping[str, Mapping[str, str]] | None = None,
+        quotas: QuotaLister | None = None,
+        snapshots: SnapshotProvider | None = None,
+        workloads: WorkloadReader | None = None,
+    ) -> None:
+        self.policies: PolicySet = parse_policies(text)
+        self.ledgers: Ledgers = ledgers or MemoryLedgers()
+        self.now = 0.0
+        self._uids = itertools.count(1)
+        nonces = itertools.count(1)
+        lister: NamespaceLister = UnknownNamespaces() if labels is None else FixedNamespaces(labels)
+        self.gate = Gate(
+            policies=lambda: self.policies,
+            namespaces=lister,
+            ledgers=self.ledgers,
+            monotonic=lambda: self.now,
+            nonce=lambda: f"n{next(nonces)}",
+            quotas=quotas,
+            evaluate_node_rules=partial(check_schedulability, snapshots=snapshots) if snapshots else None,
+            workload_reader=workloads,
+        )
+
+    def admit(self, object_: dict[str, Any], phase: Phase = Phase.VALIDATING, **request: Any) -> Decision:
+        """Return the decision on a review of the object."""
+        kind = object_.get("kind", "Pod")
+        whole = {
+            "uid": "r",
+            "kind": {"group": "", "kind": kind},
+            "operation": "UPDATE" if "oldObject" in request else "CREATE",
+            "namespace": "team-a",
+            "name": "p",
+            "userInfo": {"username": "jane"},
+            "object": object_,
+        } | request
+        body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": whole}
+        return self.gate.admit(json.dumps(body).encode(), phase, self.get_deadline())
+
+    def get_deadline(self) -> float:
+        """Return the deadline of a decision, in seconds of the clock."""
+        return 5.0
+
+    def create(self, gpus: int, **request: Any) -> Decision:
+        """Create another pod with the given number of GPUs."""
+        return self.admit(pod(f"u{next(self._uids)}", gpus), **request)
+
+    def read_reserved(self, cap: str = "gpus", namespace: str = "team-a") -> dict[str, int]:
+        """Return the reserved amounts in the only ledger of a cap, by resource name."""
+        found = self.find_ledger(cap, namespace)
+        return {name: amount for name, amount in found.reserved.items() if amount} if found else {}
+
+    def find_ledger(self, cap: str = "gpus", namespace: str = "team-a") -> Ledger | None:
+        """Return the only ledger of a cap as it is stored, or None if it is missing."""
+        return self.ledgers.transact(self.get_ledger_key(cap, namespace), Read(), math.inf)
+
+    def change_ledger(self, **fields: Any) -> None:
+        """Change fields of the ledger of cap gpus, as another replica would."""
+        self.ledgers.transact(
+            self.get_ledger_key(), Put(lambda found: dataclasses.replace(found or raise_missing(), **fields)), math.inf
+        )
+
+    def get_ledger_key(self, cap: str = "gpus", namespace: str = "team-a") -> LedgerKey:
+        """Return the key of the only ledger of a cap."""
+        active = self.gate._get_policy_set()  # noqa: SLF001  # the tests' only way to a ledger's key
+        (key,) = {each.key for each in active.caps.list_caps() if each.definition.name == cap}
+        return LedgerKey(key, namespace)
+
+
+def pod(uid: str, gpus: int | str, **spec: Any) -> dict[str, Any]:
+    """Return a pod as the API server sends it: the request is a copy of the limit."""
+    amount = {GPU: str(gpus)}
+    container = {"name": "c", "resources": {"requests": amount, "limits": amount}}
+    return {"kind": "Pod", "metadata": {"uid": uid, "name": uid}, "spec": {"containers": [container], **spec}}
+
+
+def raise_missing() -> NoReturn:
+    """Fail the test, because a ledger is missing."""
+    raise AssertionError
+
+
+def response(decision: Decision) -> dict[str, Any]:
+    """Return the response that the API server reads."""
+    found: dict[str, Any] = json.loads(decision.body)["response"]
+    return found

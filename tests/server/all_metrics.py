@@ -1,0 +1,76 @@
+"""All metrics of a server, as Prometheus names their series, with their labels."""
+
+from collections.abc import Mapping
+
+from prometheus_client import CollectorRegistry
+
+from tests.admission.case import parse_policies
+from tests.gate.gate_fixture import CAP
+from tests.server.app_harness import Log
+from tests.server.last_audit import create_last_audit
+from tests.state.ledger.ledger_builders import create_request, empty_ledger, expect_reserved, gpus
+from webhook.admission.cap_index import CapIndex
+from webhook.admission.request import Phase
+from webhook.cli.serve.certificate_controller import CertificateMetrics
+from webhook.kube.api_errors import ApiErrorReason
+from webhook.kube.informer import InformerStatus
+from webhook.server.events.event_recorder import EventRecorder
+from webhook.server.relay.failover import Relay, RelayRequest, RelayResponse, UpstreamTimeout
+from webhook.server.telemetry.controller_metrics import AuditMetrics, LedgerControllerMetrics
+from webhook.server.telemetry.ledger_metrics import CapMetrics
+from webhook.server.telemetry.metrics import ServerMetrics, Telemetry
+from webhook.state.ports import LedgerKey, LedgerWrite, WriteResult
+
+
+def list_metrics() -> Mapping[str, frozenset[str]]:
+    """Return each name of a series of the gate and its labels, without those of the process and of Python."""
+    return {
+        sample.name: frozenset(sample.labels)
+        for family in create_registry().collect()
+        for sample in family.samples
+        if sample.name.startswith("tallygate_")
+    }
+
+
+def create_registry() -> CollectorRegistry:
+    """Return the registry of a gate and a relay, with a series of each metric."""
+    metrics = ServerMetrics("1.2.3")
+    log, caps = Log().logger, CapIndex(parse_policies(CAP))
+    cap_metrics = CapMetrics(metrics.registry, log)
+    cap_metrics.register(lambda: caps, is_standalone=False)
+    pods = InformerStatus("pods", 7, 1, 2.5, None, {ApiErrorReason.RESET: 3}, 1, None)
+    controller_metrics = LedgerControllerMetrics(
+        metrics.registry, lambda: [pods], cap_metrics.observed_ledgers, lambda: True
+    )
+    EventRecorder(lambda _: True, "one", metrics.registry, log)
+    AuditMetrics(metrics.registry, lambda: True, 3600.0).last_audit = create_last_audit()
+    CertificateMetrics(metrics.registry)
+    Relay(_fail, None, Telemetry(log, metrics), "one")
+    _count_events(metrics, controller_metrics)
+    _write_ledger(cap_metrics, LedgerKey(caps.list_caps()[0].key, "team-a"))
+    return metrics.registry
+
+
+def _fail(request: RelayRequest, _: UpstreamTimeout) -> RelayResponse:
+    """Fail: this upstream is never called."""
+    raise AssertionError(request)
+
+
+def _count_events(metrics: ServerMetrics, controller_metrics: LedgerControllerMetrics) -> None:
+    """Count one event of each kind, so that each metric has a series."""
+    metrics.count_decision(Phase.VALIDATING, "CREATE", "Pod", "deny", 0.1)
+    metrics.count_problem("TG201")
+    metrics.count_failure("crash")
+    metrics.count_policy_reload(success=True)
+    metrics.count_certificate_reload(success=True)
+    metrics.rejections.count_rejection("gpus", "excess")
+    metrics.rejections.count_exceeded("gpus")
+    controller_metrics.count_reconcile("written")
+    controller_metrics.count_expired(1)
+
+
+def _write_ledger(cap_metrics: CapMetrics, key: LedgerKey) -> None:
+    """Write a ledger, and again with a pod that bypassed the gate."""
+    before = expect_reserved(empty_ledger(), create_request())
+    for ledger in (before, expect_reserved(empty_ledger(used=gpus(3)), create_request("u2"))):
+        cap_metrics.cluster_observer.record_write(LedgerWrite(key, before, ledger, 1, 0.1, WriteResult.STORED))

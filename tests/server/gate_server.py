@@ -1,0 +1,11 @@
+"""A server with the real gate, without the command line: `python -m tests.server.gate_server [--FLAG VALUE …]`."""
+
+import sys
+
+from tests.server.tiny import parse_flags
+from webhook.server.lifecycle import exit_process
+from webhook.server.serve import serve
+from webhook.server.settings.sources import load_settings
+
+if __name__ == "__main__":
+    exit_process(serve(load_settings(parse_flags(sys.argv[1:]), {})))

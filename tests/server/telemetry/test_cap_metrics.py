@@ -1,0 +1,109 @@
+"""The metrics of caps and their ledgers, and the number of their series."""
+
+from prometheus_client import CollectorRegistry
+
+from tests.admission.case import parse_policies
+from tests.gate.gate_fixture import CAP, GPU
+from tests.server.app_harness import Log
+from tests.server.test_controller_metrics import list_metric_lines
+from tests.state.ledger.ledger_builders import empty_ledger, gpus
+from tests.state.transitions import Put
+from webhook.accounting.amounts import Amounts
+from webhook.admission.cap_index import CapIndex
+from webhook.server.telemetry.ledger_metrics import MAX_FULLEST_EACH, MAX_FULLEST_TOTAL, CapMetrics
+from webhook.server.telemetry.metrics import MAX_CAPS
+from webhook.state.in_memory import MemoryLedgers
+from webhook.state.ledger.ledger import Ledger
+from webhook.state.ports import LedgerKey
+
+CPU = CAP.replace("{nvidia.com/gpu: 4}", "{nvidia.com/gpu: 4, requests.cpu: 2500m}")
+
+
+class Harness:
+    """Metrics of caps over ledgers in memory; `now` is in seconds."""
+
+    def __init__(self, text: str = CAP, *, is_standalone: bool = False) -> None:
+        self.registry = CollectorRegistry()
+        self.metrics = CapMetrics(self.registry, Log().logger, lambda: self.now)
+        self.now = 0.0
+        self.caps = CapIndex(parse_policies(text))
+        self.ledgers = MemoryLedgers(observer=self.metrics.memory_observer)
+        self.metrics.register(lambda: self.caps, is_standalone=is_standalone)
+
+    def put(self, ledger: Ledger, namespace: str = "team-a", cap: int = 0) -> None:
+        """Write a ledger."""
+        self.ledgers.transact(LedgerKey(self.caps.list_caps()[cap].key, namespace), Put(lambda _: ledger), 0.0)
+
+    def list_lines(self) -> set[str]:
+        """Return the lines of /metrics about caps."""
+        return {line for line in list_metric_lines(self.registry) if line.startswith("tallygate_cap_")}
+
+
+def create_caps(number: int) -> str:
+    """Return the text of this number of caps."""
+    return "---".join(CAP.replace("name: gpus", f"name: gpus-{each:04}") for each in range(number))
+
+
+def test_ledgers_are_reported_as_they_are_written() -> None:
+    harness = Harness(CPU)
+    hard = harness.caps.list_caps()[0].hard
+    harness.put(Ledger(hard, used=Amounts({GPU: 3, "cpu": 1500})))
+    harness.put(Ledger(hard, used=Amounts({GPU: 4})), "team-b")
+    harness.now = 30.0
+    assert harness.list_lines() >= {
+        'tallygate_cap_hard{cap="gpus",resource="nvidia.com/gpu"} 8.0',
+        'tallygate_cap_hard{cap="gpus",resource="cpu"} 5.0',
+        'tallygate_cap_used{cap="gpus",resource="nvidia.com/gpu"} 7.0',
+        'tallygate_cap_used{cap="gpus",resource="cpu"} 1.5',
+        'tallygate_cap_ledgers{cap="gpus",state="available"} 1.0',
+        'tallygate_cap_ledgers{cap="gpus",state="full"} 1.0',
+        'tallygate_cap_ledgers{cap="gpus",state="exceeded"} 0.0',
+        'tallygate_cap_reservations{cap="gpus"} 0.0',
+        'tallygate_cap_reservations_max{cap="gpus"} 0.0',
+        "tallygate_cap_reservations_limit 3000.0",
+        'tallygate_cap_sync_age_seconds{cap="gpus"} 30.0',
+        'tallygate_cap_utilization_ratio{cap="gpus",cap_namespace="team-b",resource="nvidia.com/gpu"} 1.0',
+        'tallygate_cap_utilization_ratio{cap="gpus",cap_namespace="team-a",resource="nvidia.com/gpu"} 0.75',
+    }
+
+
+def test_ledgers_of_deleted_caps_are_not_reported() -> None:
+    harness = Harness()
+    harness.put(empty_ledger(used=gpus(3)))
+    harness.caps = CapIndex(parse_policies(CAP.replace("team-*", "squad-*")))
+    assert harness.list_lines() == {"tallygate_cap_reservations_limit 3000.0"}
+    assert harness.metrics.observed_ledgers.list_all() == {}
+
+
+def test_a_standalone_gate_reports_no_age_and_no_limit_of_reservations() -> None:
+    harness = Harness(is_standalone=True)
+    harness.put(empty_ledger())
+    assert not any("age" in line for line in harness.list_lines())
+    assert "tallygate_cap_reservations_limit +Inf" in harness.list_lines()
+
+
+def test_five_thousand_namespaces_make_no_more_series_than_five() -> None:
+    few, many = Harness(), Harness()
+    for harness, namespaces in ((few, 5), (many, 5000)):
+        for number in range(namespaces):
+            harness.put(empty_ledger(used=gpus(number % 4 + 1)), f"team-{number}")
+    assert len(many.list_lines()) == len(few.list_lines())
+    assert sum("tallygate_cap_utilization_ratio{" in line for line in many.list_lines()) == MAX_FULLEST_EACH
+
+
+def test_very_many_caps_share_a_name() -> None:
+    harness = Harness(create_caps(MAX_CAPS + 2))
+    for number in range(MAX_CAPS + 2):
+        for namespace in range(MAX_FULLEST_EACH):
+            harness.put(empty_ledger(used=gpus(1)), f"team-{namespace}", number)
+    lines = harness.list_lines()
+    used_lines = {line for line in lines if line.startswith("tallygate_cap_used")}
+    assert len(used_lines) == MAX_CAPS + 1
+    assert f'tallygate_cap_used{{cap="other",resource="{GPU}"}} 6.0' in used_lines
+    assert sum("tallygate_cap_utilization_ratio{" in line for line in lines) == MAX_FULLEST_TOTAL
+
+
+def test_drift_of_an_active_cap_is_reported_from_zero() -> None:
+    harness = Harness()
+    harness.list_lines()
+    assert harness.registry.get_sample_value("tallygate_ledger_drift_total", {"cap": "gpus"}) == 0.0

@@ -1,0 +1,27 @@
+"""The ledgers that a replica observed last."""
+
+from tests.state.ledger.ledger_builders import create_request, empty_ledger, expect_reserved, gpus
+from webhook.server.telemetry.ledger_metrics import ObservedLedger, ObservedLedgers
+from webhook.state.ports import LedgerKey, LedgerWrite, WriteResult
+
+A, B = LedgerKey("gpus-1", "a"), LedgerKey("gpus-2", "b")
+
+
+def test_a_ledger_is_observed_as_stored_last_and_no_failed_write_counts() -> None:
+    observed = ObservedLedgers(lambda: 7.0)
+    observed.record_write(LedgerWrite(A, None, empty_ledger(), 1, 0.0, WriteResult.STORED))
+    for result in (WriteResult.CONFLICT, WriteResult.UNKNOWN, WriteResult.FAILED):
+        observed.record_write(LedgerWrite(A, empty_ledger(), empty_ledger(used=gpus(3)), 1, 0.0, result))
+    assert observed.list_all() == {A: ObservedLedger(empty_ledger(), 7.0)}
+
+
+def test_ledgers_with_reservations_and_initializing_ledgers_are_pending() -> None:
+    observed = ObservedLedgers(lambda: 0.0)
+    observed.record(A, expect_reserved(empty_ledger(), create_request()))
+    observed.record(B, empty_ledger(initializer="n1"))
+    assert observed.list_pending() == {A, B}
+    observed.record(A, empty_ledger(used=gpus(1)))
+    assert observed.list_pending() == {B}
+    observed.retain_caps(["gpus-1"])
+    assert observed.list_pending() == frozenset()
+    assert observed.list_all().keys() == {A}

@@ -1,0 +1,65 @@
+"""The responses of Flask: health, errors, metrics."""
+
+import pytest
+
+from tests.server.app_harness import MUTATE, AppHarness, create_review
+from webhook.server.interfaces import ReadinessStatus
+from webhook.server.web.flask_app import create_monitor_app
+
+GOOD, BAD = (
+    ReadinessStatus("policies", ready=True, detail={"digest": "d"}),
+    ReadinessStatus("ledger", ready=False, detail={"error": "away"}),
+)
+
+
+def test_healthz_is_ok_whatever_the_checks_return() -> None:
+    answer = AppHarness(checks=[lambda: BAD]).client.get("/healthz")
+    assert (answer.status_code, answer.get_json()) == (200, {"status": "ok"})
+
+
+def test_readyz_is_ready_when_every_check_is() -> None:
+    answer = AppHarness(checks=[lambda: GOOD]).client.get("/readyz")
+    checks = {"policies": {"ready": True, "digest": "d"}}
+    assert (answer.status_code, answer.get_json()) == (200, {"status": "ready", "checks": checks})
+
+
+def test_readyz_is_not_ready_when_one_check_is_not_and_has_all_checks() -> None:
+    answer = AppHarness(checks=[lambda: GOOD, lambda: BAD]).client.get("/readyz")
+    assert answer.status_code == 503
+    assert answer.get_json()["checks"] == {
+        "policies": {"ready": True, "digest": "d"},
+        "ledger": {"ready": False, "error": "away"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code"), [("GET", "/x", 404), ("POST", "/healthz", 405), ("GET", "/metrics", 404)]
+)
+def test_errors_are_json(method: str, path: str, code: int) -> None:
+    answer = AppHarness().client.open(path, method=method)
+    assert (answer.status_code, answer.get_json()["code"]) == (code, code)
+
+
+def test_a_wrong_method_is_rejected_with_the_allowed_one() -> None:
+    assert "GET" in AppHarness().client.post("/healthz").headers["Allow"]
+
+
+def test_a_crash_in_a_view_is_logged_and_not_shown() -> None:
+    def crash() -> ReadinessStatus:
+        raise RuntimeError("the secret")
+
+    harness = AppHarness(checks=[crash])
+    answer = harness.client.get("/readyz")
+    assert (answer.status_code, answer.get_json()["reason"], "secret" in answer.text) == (500, "InternalError", False)
+    assert "RuntimeError: the secret" in harness.log.lines[0]["exception"]
+
+
+def test_the_monitor_serves_metrics_and_health() -> None:
+    harness = AppHarness()
+    harness.client.post(MUTATE, data=create_review("deny")).close()
+    monitor = create_monitor_app(harness.metrics, harness.request_log, [lambda: GOOD]).test_client()
+    text = monitor.get("/metrics").text
+    counted = 'tallygate_admission_requests_total{kind="Pod",operation="CREATE",phase="mutate",verdict="deny"} 1.0'
+    assert counted in text
+    assert 'tallygate_build_info{python="' in text
+    assert [monitor.get(path).status_code for path in ("/healthz", "/readyz", MUTATE)] == [200, 200, 404]
