@@ -1,5 +1,6 @@
 """The guards, each on the product and on a small tree that breaks its rule."""
 
+import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -62,3 +63,13 @@ def test_a_tree_that_breaks_a_rule_is_found(name: str) -> None:
 def test_the_glossary_lists_the_words_that_are_not_used() -> None:
     assert {"promise", "sight", "in force"} <= set(words.read_forbidden_words())
     assert words.find_words("The cap in  force promised 3; `promise` is code.") == ["in  force", "promised"]
+
+
+def test_the_pages_use_the_words_of_the_glossary() -> None:
+    """Fences and code spans quote; the glossary lists the words themselves."""
+    pages = [*(_ROOT / "docs").glob("*.md"), _ROOT / "README.md", *(_ROOT / "policies").glob("*.md")]
+    places = []
+    for page in pages:
+        prose = re.sub(r"^ *```.*?^ *```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+        places += [f"{page.name}: {word}" for word in words.find_words(prose) if page.name != "glossary.md"]
+    assert places == []

@@ -11,7 +11,7 @@ BEGIN, END = "<!-- checks: begin -->\n", "<!-- checks: end -->\n"
 def create_table() -> str:
     """Return the table with one row for each check."""
     rows = [f"| `{each.name}` | {each.title} | {each.failure_conditions} |" for each in CHECKS]
-    return "\n".join(["| check | what it says when it is PASS | else |", "| --- | --- | --- |", *rows, ""])
+    return "\n".join(["| check | meaning of PASS | otherwise |", "| --- | --- | --- |", *rows, ""])
 
 
 def update_table(page: str) -> str:

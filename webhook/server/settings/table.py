@@ -119,10 +119,10 @@ class Settings:
     ledgers: str = _create_field(
         create_choice("memory", "kubernetes"),
         "memory",
-        "Where caps are kept: in this process's memory, for one replica, or in the cluster as CapLedgers, for any "
+        "Where ledgers are stored: in this process's memory, for one replica, or in the cluster as CapLedgers, for any "
         "number of them.",
     )
-    namespace: str = _create_field(TEXT, "tallygate-system", "The gate's own namespace, where CapLedgers are kept.")
+    namespace: str = _create_field(TEXT, "tallygate-system", "The gate's own namespace, where CapLedgers are stored.")
     in_flight_bound: float = _create_field(
         DURATION,
         "40s",

@@ -11,7 +11,7 @@
   - --peers=tallygate.$(TALLYGATE_NAMESPACE).svc:443
   - --peers-ca-file=/etc/tallygate/authority/ca.crt
   - --monitor=0.0.0.0:9091
-  - --drain-delay=5s # longer than the readiness probe takes to fail, so that nobody connects at the very end
+  - --drain-delay=5s # longer than the readiness probe takes to fail, so that no connection comes at the very end
   - --drain-timeout=10s # an API server waits for 5 s (timeoutSeconds)
   env:
   - name: TALLYGATE_NAMESPACE # wherever it is installed

@@ -127,7 +127,7 @@ CHECKS = (
     Check(
         "quotas",
         "No ResourceQuota bounds what a cap bounds otherwise",
-        "WARN: for the same resource in a namespace one of them never speaks",
+        "WARN: both limit the same resource in a namespace, so that one of them never rejects",
         _check_quotas,
     ),
     Check(

@@ -290,7 +290,7 @@ CHECKS = (
     Check(
         "lockout",
         "Nothing that brings the gate back waits for it",
-        "FAIL: a webhook with Fail speaks of nodes, leases, secrets or the like",
+        "FAIL: a webhook with Fail selects nodes, leases, secrets or the like",
         _check_lockout,
     ),
     Check(

@@ -85,8 +85,8 @@ def _shorten(text: str) -> str:
 CHECKS = (
     Check(
         "reachable",
-        "The API server reaches the gate, and the gate judges",
-        "FAIL: the API server says that it cannot call it; UNKNOWN: with failurePolicy Ignore it would not say",
+        "The API server reaches the gate, and the gate evaluates",
+        "FAIL: the API server cannot call it; UNKNOWN: with failurePolicy Ignore it would not report it",
         _check_reachable,
     ),
 )

@@ -215,7 +215,7 @@ CHECKS = (
     Check(
         "registered",
         "Both webhook configurations are there",
-        "FAIL: one is missing, or does not speak of pods",
+        "FAIL: one is missing, or does not select pods",
         _check_registered,
     ),
     Check(

@@ -223,7 +223,7 @@ CHECKS = (
     Check(
         "replicas",
         "Every replica is ready",
-        "FAIL: none runs, or one is not ready; WARN: fewer than wanted, other versions, a trouble that one tells of",
+        "FAIL: none runs, or one is not ready; WARN: fewer than wanted, other versions, a fault that one reports",
         _check_replicas,
     ),
     Check(
