@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.policy.files import NOON, list_rule_names, rule_text
+from webhook.errors import TallygateError
 from webhook.policy.store import PolicyError, PolicyStatus, PolicyStore
 
 
@@ -132,8 +133,21 @@ def test_a_reload_loads_no_half_of_a_set_that_changes_during_the_read(tmp_path: 
     assert (first.opened, status.generation) == (reads, 2 if edits else 1)
 
 
-def test_constantly_edited_files_are_read_five_times(tmp_path: Path) -> None:
+def test_a_new_store_refuses_files_that_change_during_every_read(tmp_path: Path) -> None:
     first = write_files(tmp_path)
     first.edits = 1000
-    PolicyStore([first, tmp_path / "b.yaml"])
+    with pytest.raises(TallygateError, match="changed during each of 5 reads: start again when they are complete"):
+        PolicyStore([first, tmp_path / "b.yaml"])
     assert first.opened == 5
+
+
+def test_a_reload_keeps_the_active_set_while_files_change_during_every_read(tmp_path: Path) -> None:
+    first = write_files(tmp_path)
+    store = PolicyStore([first, tmp_path / "b.yaml"])
+    first.edits, first.opened = 1000, 0
+    before = store.get_status()
+    assert store.reload() == before
+    assert (list_rule_names(store), first.opened) == (["a0", "b0"], 5)
+    first.edits = 0
+    assert store.reload().generation == 2
+    assert list_rule_names(store) == ["a5", "b5"]

@@ -78,14 +78,17 @@ def _read_identity(path: Path) -> tuple[object, ...]:
     )
 
 
-def _read_unchanged(paths: Sequence[Path]) -> ParseResult:
-    """Read the files until they do not change meanwhile, so that no set mixes two versions."""
+def _read_unchanged(paths: Sequence[Path]) -> ParseResult | None:
+    """Read the files until they do not change meanwhile, so that no set mixes two versions.
+
+    Return None if they changed during each of five reads.
+    """
     for _ in range(_MAX_READ_ATTEMPTS):
         signature = _compute_signature(paths)
         parsed = load_policies(paths)
         if _compute_signature(paths) == signature:
-            break
-    return parsed
+            return parsed
+    return None
 
 
 def _get_utc_now() -> datetime:
@@ -95,7 +98,8 @@ def _get_utc_now() -> datetime:
 class PolicyStore:
     """The active policy set, kept up to date with its files.
 
-    The set at these paths must be usable at the start (else `PolicyError`). `start` watches the paths in a thread until
+    The set at these paths must be usable at the start (else `PolicyError`), and must not change during each of five
+    reads (else `TallygateError`). `start` watches the paths in a thread until
     `stop`. That thread calls `on_change` with every new set and every rejected one. A ConfigMap's folder changes by one
     rename of a symlink: the store watches the folder, not its files, and reads it completely once it is quiet.
 
@@ -121,6 +125,11 @@ class PolicyStore:
         self._thread: threading.Thread | None = None
         self._signature = _compute_signature(self._paths)
         parsed = _read_unchanged(self._paths)
+        if parsed is None:
+            raise TallygateError(
+                f"the policy files changed during each of {_MAX_READ_ATTEMPTS} reads: start again when they are "
+                "complete"
+            )
         if not parsed.is_usable:
             raise PolicyError(parsed.findings)
         self._last_parsed = parsed
@@ -162,8 +171,14 @@ class PolicyStore:
             return self._status
 
     def _load_status(self) -> PolicyStatus:
-        """Read the files, activate a new set or record its findings, and return the status."""
+        """Read the files, activate a new set or record its findings, and return the status.
+
+        Files that change during every read leave the status as it is: the next wake-up reads them again.
+        """
         parsed, previous = _read_unchanged(self._paths), self._status
+        if parsed is None:
+            self._signature = ()
+            return previous
         if (parsed.policies.digest, parsed.findings) == (self._last_parsed.policies.digest, self._last_parsed.findings):
             return replace(previous, internal_error=None)
         if parsed.is_usable:
