@@ -64,7 +64,7 @@ def _own(cluster: Cluster, namespace: str) -> list[Object]:
 
 
 def _refusals(cluster: Cluster, namespace: str) -> int:
-    count: int = _events(cluster, namespace).get("Refused", {}).get("count", 0)
+    count: int = _events(cluster, namespace).get("Rejected", {}).get("count", 0)
     return count
 
 
@@ -77,7 +77,7 @@ def test_a_replica_set_gets_events_that_kubectl_apply_could_not_show(
     api(cluster.kubeconfig).create(f"/apis/apps/v1/namespaces/{namespace}/deployments", _deployment(site, 4))
     until(
         "both events are written",
-        lambda: _events(cluster, namespace).keys() == {"Refused", "Warned"},
+        lambda: _events(cluster, namespace).keys() == {"Rejected", "Warned"},
         _WITHIN,
         event_gate.log,
     )
@@ -87,7 +87,7 @@ def test_a_replica_set_gets_events_that_kubectl_apply_could_not_show(
     for each in found.values():
         assert (each["involvedObject"]["kind"], each["involvedObject"]["uid"]) == ("ReplicaSet", owner["uid"])
     assert f"charged 2 {DONGLE}, soft 1, hard 2 (TG202, cap dongles)" in found["Warned"]["message"]
-    assert f"cap dongles of this namespace exceeded: requested 1 {DONGLE}, used" in found["Refused"]["message"]
+    assert f"cap dongles of this namespace exceeded: requested 1 {DONGLE}, used" in found["Rejected"]["message"]
     described = run_kubectl(cluster, "describe", "replicaset", owner["name"], f"--namespace={namespace}")
     assert "TG202, cap dongles" in described
     assert "forbidden" not in event_gate.log()
@@ -106,7 +106,7 @@ def test_a_series_is_one_event_with_a_count_and_the_latest_message(
     until("the cap is active", lambda: _ask_dry(cluster, namespace, _asking(site)).is_done, _WITHIN)
     api(cluster.kubeconfig).create(f"/apis/apps/v1/namespaces/{namespace}/deployments", _deployment(site, 4))
     until("the same event is counted again", lambda: _refusals(cluster, namespace) >= 3, _WITHIN, event_gate.log)
-    assert sorted(each["reason"] for each in _own(cluster, namespace)) == ["Refused", "Warned"]
+    assert sorted(each["reason"] for each in _own(cluster, namespace)) == ["Rejected", "Warned"]
 
 
 def test_no_event_is_written_for_a_dry_run_or_a_pod_without_owner(
@@ -122,5 +122,5 @@ def test_no_event_is_written_for_a_dry_run_or_a_pod_without_owner(
     assert not ours.ask("POST", pods, owned).is_done
     owned["metadata"]["ownerReferences"] = [owner]
     assert not ours.ask("POST", pods, owned).is_done
-    until("the last event is written", lambda: "Refused" in _events(cluster, namespace), _WITHIN, event_gate.log)
-    assert _events(cluster, namespace)["Refused"]["count"] == 1
+    until("the last event is written", lambda: "Rejected" in _events(cluster, namespace), _WITHIN, event_gate.log)
+    assert _events(cluster, namespace)["Rejected"]["count"] == 1

@@ -104,14 +104,14 @@ def _falsify(cluster: Cluster, own: str, namespace: str, ledger_used: int) -> No
 def test_usage_shows_what_pods_use_and_verify_finds_no_drift(tallygate: Run, three: str) -> None:
     until("reservations are settled", lambda: _line(tallygate, three)["reserved"] == 0, _WITHIN)
     line = _line(tallygate, three)
-    assert {name: line[name] for name in ("cap", "namespace", "hard", "soft", "used", "free", "over")} == {
+    assert {name: line[name] for name in ("cap", "namespace", "hard", "soft", "used", "free", "exceeded")} == {
         "cap": "dongles",
         "namespace": three,
         "hard": 8,
         "soft": 2,
         "used": 3,
         "free": 5,
-        "over": "soft",
+        "exceeded": "soft",
     }
     assert line["countedAt"]
     table = tallygate("usage", "--namespace", three)

@@ -109,7 +109,7 @@ def test_a_missing_secret_is_created_published_and_served(gate: GateSetup) -> No
         assert (
             gate.get_served_fingerprint()
             == compute_fingerprint(state.serving.certificate)
-            == _read_check(setup)["handedOver"]
+            == _read_check(setup)["servedFingerprint"]
         )
         for path, found in gate.api.objects.items():
             if path != PATH:
@@ -185,7 +185,7 @@ def test_a_gate_without_the_watch_permission_reports_it_and_polls(gate: GateSetu
 def test_an_invalid_request_is_logged_once(gate: GateSetup) -> None:
     with gate.run_controller() as setup:
         gate.request_renewal("everything")
-        assert eventually(lambda: "complaint" in _read_check(setup))
+        assert eventually(lambda: "failure" in _read_check(setup))
         seen = gate.read_metric('tallygate_certificate_reconcile_total{result="success"}')
         assert eventually(
             lambda: gate.read_metric('tallygate_certificate_reconcile_total{result="success"}') > seen + 2
@@ -213,7 +213,7 @@ def test_the_stored_certificate_is_served_while_the_api_server_fails(gate: GateS
         before = gate.get_served_fingerprint()
     gate.api.fixed_response = (503, b"")
     with gate.run_controller() as setup:
-        assert gate.get_served_fingerprint() == before == _read_check(setup)["handedOver"]
+        assert gate.get_served_fingerprint() == before == _read_check(setup)["servedFingerprint"]
 
 
 def test_a_start_without_a_certificate_fails_with_the_reason(gate: GateSetup, monkeypatch: pytest.MonkeyPatch) -> None:

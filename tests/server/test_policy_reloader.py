@@ -51,7 +51,7 @@ def test_a_crash_of_the_reader_is_logged_with_its_traceback_and_counted(harness:
     digest = harness.reloader.store.get_status().digest
     harness.crash()
     line = harness.log.lines[-1]
-    assert (line["level"], line["event"], line["in_force"]) == ("error", "policies-crashed", digest)
+    assert (line["level"], line["event"], line["active_digest"]) == ("error", "policies-crashed", digest)
     assert line["exception"].startswith("Traceback (most recent call last):")
     assert line["exception"].endswith("IndexError: a fault of ours")
     assert harness.count("tallygate_policy_reloads_total", result="failure") == 1

@@ -1,6 +1,7 @@
 """Slow connections: they delay no other request, and are cut; idle ones stay open."""
 
 import http.client
+import resource
 import socket
 import ssl
 import threading
@@ -49,6 +50,17 @@ def test_a_request_that_never_ends_is_cut_and_an_idle_connection_is_not(tmp_path
         idle.request("POST", MUTATE, create_review())
         assert idle.getresponse().status == 200
         idle.close()
+        slow.close()
+
+
+def test_slow_connections_are_cut_after_a_time_without_free_descriptors(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, body_timeout="100ms", decision_timeout="100ms") as server:
+        slow = begin_request(server, HEAD)
+        soft, hard = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (0, hard))
+        assert eventually(lambda: server.find_log_lines("slow-connections-not-cut"))
+        resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (soft, hard))
+        assert eventually(lambda: is_cut(slow))
         slow.close()
 
 

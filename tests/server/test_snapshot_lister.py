@@ -49,12 +49,12 @@ def test_a_stale_store_is_not_used_and_that_is_logged_once() -> None:
     for _ in range(2):
         with provider.open_snapshot(pods=True) as snapshot:
             assert snapshot is None
-    assert list_events(log) == [("warning", "placing-not-evaluated")]
+    assert list_events(log) == [("warning", "node-rules-not-evaluated")]
     statuses[1] = create_status("pods", 1.0)
     with provider.open_snapshot(pods=True) as snapshot:
         assert snapshot is not None
         assert not snapshot.has_pods
-    assert list_events(log)[1:] == [("info", "placing-evaluated")]
+    assert list_events(log)[1:] == [("info", "node-rules-evaluated")]
 
 
 @pytest.mark.parametrize(("stale", "known"), [(None, True), ("deviceclasses: not listed yet", False)])
@@ -83,4 +83,4 @@ def test_without_a_cluster_every_request_is_allowed_and_that_is_logged_once() ->
     decoded = decode_review(json.dumps(review).encode())
     evaluate = SkippedNodeRules(log.logger)
     assert [evaluate(decoded, RuleSelection((), ())) for _ in range(2)] == [ALLOWED, ALLOWED]
-    assert list_events(log) == [("warning", "placing-not-evaluated")]
+    assert list_events(log) == [("warning", "node-rules-not-evaluated")]

@@ -8,6 +8,7 @@ import queue
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -19,16 +20,18 @@ from waitress.server import create_server
 from webhook.errors import TallygateError
 from webhook.server.https.file_reload import CertificateReloader, TokenReloader, watch_files
 from webhook.server.https.https_server import HttpsServer, HttpsSettings, open_listener
-from webhook.server.https.request_threads import SlowConnections
+from webhook.server.https.request_threads import SWEEP_INTERVAL_SECONDS, SlowConnections
 from webhook.server.https.tls_files import ServingCertificates, read_certificates
 from webhook.server.interfaces import SERVING, ReadinessCheck, ReadinessStatus
 from webhook.server.settings.table import Settings
 from webhook.server.settings.value_types import Address
+from webhook.server.telemetry.json_log import FailureLog
 from webhook.server.telemetry.metrics import Telemetry
 from webhook.server.web.admission_middleware import RequestLimits
 from webhook.server.web.flask_app import AppFactory, create_monitor_app
 from webhook.server.web.request_body import BodyReader
 from webhook.server.web.request_log import RequestLog
+from webhook.server.worker import Worker, WorkerPace, WorkerTask
 
 _MONITOR_THREADS = 2
 _MONITOR_BACKLOG = 128
@@ -82,6 +85,14 @@ class Lifecycle:
             request_timeout=settings.body_timeout + settings.decision_timeout,
             idle_timeout=settings.idle_timeout,
         )
+        self._sweeper = Worker(
+            WorkerTask(
+                name="slow-connections",
+                run=self._cut_slow_connections,
+                failure_log=FailureLog(partial(telemetry.log.error, "slow-connections-not-cut")),
+            ),
+            WorkerPace(interval=lambda: SWEEP_INTERVAL_SECONDS),
+        )
         self._certificate_reloader = CertificateReloader(
             read_files, self._server.install_certificates, telemetry.log, telemetry.metrics
         )
@@ -108,11 +119,15 @@ class Lifecycle:
             self._settings.token_file,
         )
         watch_files([path for path in paths if path is not None], self._reload_files, stop)
-        self._slow_connections.start()
+        self._sweeper.start()
         self._log.info("serving", port=self._server.port, monitor_port=monitor_port)
         received = signals.get()
         stop.set()
         return self._drain(received, signals)
+
+    def _cut_slow_connections(self) -> bool:
+        self._slow_connections.sweep(time.monotonic())
+        return True
 
     def _reload_files(self) -> None:
         self._certificate_reloader.reload_if_changed()

@@ -44,10 +44,10 @@ class PolicyReloader:
         self._metrics.count_policy_reload(success=not (status.rejected_findings or status.internal_error))
         self._set_metrics(status)
         if status.internal_error:
-            self._log.error("policies-crashed", exc_info=status.internal_error, in_force=status.digest)
+            self._log.error("policies-crashed", exc_info=status.internal_error, active_digest=status.digest)
         elif status.rejected_findings:
             self._log.error(
-                "policies-broken", findings=_format_findings(status.rejected_findings), in_force=status.digest
+                "policies-broken", findings=_format_findings(status.rejected_findings), active_digest=status.digest
             )
         else:
             self._log.info("policies-loaded", **self._get_summary(), warnings=_format_findings(status.warnings))

@@ -28,7 +28,7 @@ class SkippedNodeRules:
     """A `NodeRuleEvaluator` without a cluster: it allows every request, and logs that once."""
 
     def __init__(self, log: Logger) -> None:
-        self._log = FailureLog(partial(log.warning, "placing-not-evaluated"))
+        self._log = FailureLog(partial(log.warning, "node-rules-not-evaluated"))
 
     def __call__(self, _request: AdmissionRequest, _selection: RuleSelection) -> Verdict:
         """Return that the request is allowed, and log the reason at the first call."""

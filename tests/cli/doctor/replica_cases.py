@@ -69,7 +69,7 @@ CASES: Cases = {
     ),
     "the certificate reconciler reports a problem": (
         change_first_replica(
-            readiness=with_check("certificate-rotation", ready=True, complaint="the Secret was edited by hand")
+            readiness=with_check("certificate-rotation", ready=True, failure="the Secret was edited by hand")
         ),
         {"replicas": WARN},
     ),

@@ -17,7 +17,7 @@ from webhook.server.events.event_correlator import (
 )
 from webhook.server.events.event_message import EventMessage, Owner
 
-_MESSAGE = EventMessage("team-a", Owner("apps/v1", "ReplicaSet", "web-1", "u-web"), "Refused", "TG201", "no room")
+_MESSAGE = EventMessage("team-a", Owner("apps/v1", "ReplicaSet", "web-1", "u-web"), "Rejected", "TG201", "no room")
 
 
 def _create_message(uid: str, namespace: str = "team-a") -> EventMessage:

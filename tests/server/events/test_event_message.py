@@ -14,7 +14,7 @@ _WEB = Owner("apps/v1", "ReplicaSet", "web-1", "u-web")
 
 def test_a_denial_is_reported_on_the_controller_with_the_text_of_the_answer() -> None:
     assert create_event_message(create_review(OWNER), create_decision()) == EventMessage(
-        "team-a", _WEB, "Refused", "TG201", "the sentence"
+        "team-a", _WEB, "Rejected", "TG201", "the sentence"
     )
 
 
@@ -29,7 +29,7 @@ def test_a_warning_is_reported_on_the_controller_in_the_validating_phase_only() 
 def test_a_denial_in_the_mutating_phase_is_reported_because_no_other_phase_follows() -> None:
     found = create_event_message(create_review(OWNER), create_decision(phase=Phase.MUTATING))
     assert found is not None
-    assert found.reason == "Refused"
+    assert found.reason == "Rejected"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from webhook.server.events.event_correlator import Event
 from webhook.server.events.event_message import EventMessage, Owner
 from webhook.server.events.event_recorder import EventError, KubernetesEventWriter
 
-_MESSAGE = EventMessage("team-a", Owner("apps/v1", "ReplicaSet", "web-1", "u-web"), "Refused", "TG201", "no room")
+_MESSAGE = EventMessage("team-a", Owner("apps/v1", "ReplicaSet", "web-1", "u-web"), "Rejected", "TG201", "no room")
 _EVENT = Event("web-1.abc", _MESSAGE, 3, 1000.0, 1060.5)
 
 
@@ -31,7 +31,7 @@ def test_an_event_is_written_as_core_v1_defines_it() -> None:
         "1970-01-01T00:16:40Z",
         "1970-01-01T00:17:40Z",
     )
-    assert (sent["type"], sent["reason"], sent["message"]) == ("Warning", "Refused", "no room")
+    assert (sent["type"], sent["reason"], sent["message"]) == ("Warning", "Rejected", "no room")
     assert (sent["source"], sent["reportingInstance"]) == ({"component": "tallygate"}, "gate-0")
 
 

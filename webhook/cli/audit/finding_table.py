@@ -142,7 +142,7 @@ def _build_summary(result: AuditResult, remarks: list[str], report_counts: Repor
         "namespaces": result.namespace_count,
         **{f"{level.value}s": counts[enforcement] for enforcement, level in _LEVELS.items()},
         "notShown": _count_hidden(result),
-        "notAsked": dict(sorted(coverage.excluded.items())),
+        "excluded": dict(sorted(coverage.excluded.items())),
         "ended": coverage.ended,
         "idle": coverage.idle,
         "unreadable": coverage.unreadable,

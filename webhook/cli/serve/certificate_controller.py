@@ -160,8 +160,8 @@ class _CertificateController:
         served = self._reconciler.served
         detail = {
             "secret": self._settings.tls_secret,
-            "handedOver": compute_fingerprint(served.certificate) if served else "",
-            "complaint": self._request_errors.failure,
+            "servedFingerprint": compute_fingerprint(served.certificate) if served else "",
+            "failure": self._request_errors.failure,
             "unwatched": self._watches.failure,
         }
         return {name: text for name, text in detail.items() if text}

@@ -119,7 +119,7 @@ def _convert_line(line: UsageLine) -> dict[str, Any]:
         "free": line.free,
         "terminating": line.terminating,
         "countedAt": None if line.counted_at is None else _format_time(line.counted_at),
-        "over": line.exceeded_limit.value or None,
+        "exceeded": line.exceeded_limit.value or None,
         "initializing": line.is_initializing,
         "remarks": list(line.remarks),
     }

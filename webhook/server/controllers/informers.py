@@ -94,8 +94,8 @@ class InformerSnapshotProvider:
     ) -> None:
         self._scheduler_cache = scheduler_cache
         self._list_statuses = list_statuses
-        log_unsynced, log_synced = partial(log.warning, "placing-not-evaluated"), partial(log.info, "placing-evaluated")
-        again = partial(log_synced, message="advertised and schedulable are judged again")
+        log_unsynced = partial(log.warning, "node-rules-not-evaluated")
+        again = partial(log.info, "node-rules-evaluated", message="advertised and schedulable are judged again")
         self._unsynced_logs = {pods: FailureLog(log_unsynced, again, each_change=False) for pods in (False, True)}
         self._devices_unsynced_log = FailureLog(
             partial(log.warning, "device-classes-not-evaluated"),

@@ -7,7 +7,7 @@ import msgspec
 from webhook.admission.request import CREATE, Phase
 from webhook.gate.decisions import Decision, DecisionRecord
 
-REFUSED = "Refused"
+REJECTED = "Rejected"
 WARNED = "Warned"
 
 _MAX_MESSAGE_BYTES = 1024  # client-go truncates messages to this (tools/events, maxLengthOfNote; v1.36)
@@ -25,7 +25,7 @@ class Owner(msgspec.Struct, rename="camel", frozen=True):
 
 
 class EventMessage(msgspec.Struct, frozen=True):
-    """One message about the owner of a pod: `code` is the first of the decision, `reason` is `Refused` or `Warned`."""
+    """One message about the owner of a pod: `code` is the first of the decision, `reason` is `Rejected` or `Warned`."""
 
     namespace: str
     owner: Owner
@@ -87,7 +87,7 @@ def create_event_message(review: bytes, decision: Decision) -> EventMessage | No
     response = _ANSWER_DECODER.decode(decision.body).response
     is_denied = record.verdict == "deny"
     text = response.status.message if is_denied else "\n".join(response.warnings)
-    return EventMessage(record.namespace, owner, REFUSED if is_denied else WARNED, codes[0], _truncate(text))
+    return EventMessage(record.namespace, owner, REJECTED if is_denied else WARNED, codes[0], _truncate(text))
 
 
 def _list_codes(record: DecisionRecord) -> Sequence[str]:

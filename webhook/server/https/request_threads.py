@@ -166,7 +166,8 @@ _TCP_INFO = struct.Struct("=B43xI4xI64xQ")
 
 _ESTABLISHED = 1
 _DESCRIPTOR_DIR = Path("/proc/self/fd")
-_SWEEP_INTERVAL_SECONDS = 0.25
+SWEEP_INTERVAL_SECONDS = 0.25
+"""The time between two sweeps of `SlowConnections`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +209,7 @@ class SlowConnections:
         receiving_since, self._receiving_since = self._receiving_since, {}
         oldest = self._find_oldest_read()
         read_seconds = now - oldest if oldest is not None else 0.0
-        if read_seconds < _SWEEP_INTERVAL_SECONDS and not self._is_draining:
+        if read_seconds < SWEEP_INTERVAL_SECONDS and not self._is_draining:
             return 0
         cut_count = 0
         for descriptor, info in _list_connections(self._port):
@@ -222,16 +223,6 @@ class SlowConnections:
             if is_slow and (self._is_draining or read_seconds > self._request_timeout):
                 cut_count += _shut_down(descriptor, info.inode)
         return cut_count
-
-    def start(self) -> None:
-        """Sweep in a thread until the process ends."""
-
-        def run() -> None:
-            pause = threading.Event()
-            while not pause.wait(_SWEEP_INTERVAL_SECONDS):
-                self.sweep(time.monotonic())
-
-        threading.Thread(target=run, name="slow-connections", daemon=True).start()
 
 
 def _list_connections(port: int) -> Iterator[tuple[int, _ConnectionInfo]]:

@@ -58,7 +58,7 @@ SendToUpstream = Callable[[RelayRequest, UpstreamTimeout], RelayResponse]
 
 @dataclass(frozen=True, slots=True)
 class PeerService:
-    """Where another replica answers: a name that its certificate is for, and a port."""
+    """The address of another replica: a name that its certificate is for, and a port."""
 
     host: str
     port: int

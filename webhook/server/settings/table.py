@@ -90,7 +90,7 @@ class Settings:
     client_ca_file: Path | None = _create_field(
         PATH,
         "",
-        "Certificates of authorities, PEM. Only a client with a certificate from one of them is served. The name in it "
+        "CA certificates, PEM. Only a client with a certificate that one of these CAs signed is served. The name in it "
         "cannot be checked, so use a CA that signs for the API server only.",
     )
     token_file: Path | None = _create_field(
@@ -173,7 +173,7 @@ class Settings:
         DURATION,
         "25s",
         "After that: how long to wait for requests that have begun. Then they are given up, and the exit code is 1. "
-        "Let it be longer than body_timeout and decision_timeout together.",
+        "A second signal gives them up at once. Let it be longer than body_timeout and decision_timeout together.",
     )
     log_level: str = _create_field(
         create_choice("debug", "info", "warning", "error"), "info", "The least that is logged. Decisions are info."

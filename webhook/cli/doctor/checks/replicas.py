@@ -26,7 +26,7 @@ STALE_SECONDS = 120.0
 _MAX_MESSAGE_CHARACTERS = 200
 _NO_REPLICA = "no replica runs"
 _DIGEST_LENGTH = 12
-_FAILURE_KEYS = ("failure", "error", "complaint")
+_FAILURE_KEYS = ("failure", "error")
 
 WARN_OFFSET_SECONDS, FAIL_OFFSET_SECONDS = 5.0, 300.0
 """Seconds. A `Date` has no fractions and some latency. From five minutes on, new tokens and certificates are not valid
