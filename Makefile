@@ -30,7 +30,7 @@ $(STAMP): pyproject.toml
 	@touch $(STAMP)
 
 run: install ## the gate on https://127.0.0.1:8443 with the shipped policies, and three pods put through it
-	@exec $(BIN)/python -m webhook.cli.demo
+	@exec $(BIN)/python -m tallygate.webhook.cli.demo
 
 test: install ## the test suite
 	@$(BIN)/python -m pytest --numprocesses 3
@@ -46,6 +46,7 @@ lint: install ## ruff, all rules
 	@$(BIN)/ruff format --check
 
 types: install ## mypy, strict
+	@mkdir -p build/types/tallygate && ln -sfn ../../../webhook ../../../certs build/types/tallygate/
 	@$(BIN)/mypy
 	@$(BIN)/mypy docs/site
 

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from certs.certificate_names import CertificateNames
+from tallygate.certs.certificate_names import CertificateNames
 
 CA_LIFETIME = timedelta(days=3652)
 SERVING_LIFETIME = timedelta(days=90)

@@ -16,12 +16,12 @@ from urllib.parse import quote
 
 from cryptography.hazmat.primitives import serialization
 
-from certs.cert_files import CA_FILE, CHAIN_FILE, read_ca_certificates, read_chain
-from certs.certificate_status import find_chain_problem
-from certs.cluster_access import create_certs_error, patch_object, read_object
-from certs.errors import CertsError
-from webhook.kube.api_errors import ApiError
-from webhook.kube.client import ApiClient
+from tallygate.certs.cert_files import CA_FILE, CHAIN_FILE, read_ca_certificates, read_chain
+from tallygate.certs.certificate_status import find_chain_problem
+from tallygate.certs.cluster_access import create_certs_error, patch_object, read_object
+from tallygate.certs.errors import CertsError
+from tallygate.webhook.kube.api_errors import ApiError
+from tallygate.webhook.kube.client import ApiClient
 
 CONFIGURATION_KINDS: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 

@@ -21,10 +21,16 @@ from enum import StrEnum
 
 from cryptography import x509
 
-from certs.authority import SERVING_LIFETIME, KeyPair, create_ca, create_serving_certificate
-from certs.certificate_names import CertificateNames
-from certs.renewal import SERVING_MARGIN, is_ca_due
-from certs.secret_state import MAX_CA_CERTIFICATES, RENEW_ANNOTATION, SecretState, ServingCertificate, convert_key_pair
+from tallygate.certs.authority import SERVING_LIFETIME, KeyPair, create_ca, create_serving_certificate
+from tallygate.certs.certificate_names import CertificateNames
+from tallygate.certs.renewal import SERVING_MARGIN, is_ca_due
+from tallygate.certs.secret_state import (
+    MAX_CA_CERTIFICATES,
+    RENEW_ANNOTATION,
+    SecretState,
+    ServingCertificate,
+    convert_key_pair,
+)
 
 _CLOCK_SKEW = timedelta(days=1)  # tolerated clock difference of replicas; with more, a CA is removed too early
 _CERTIFICATE_REQUEST, _CA_REQUEST = "certificate", "authority"

@@ -10,8 +10,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from certs.authority import KeyPair
-from certs.errors import CertsError
+from tallygate.certs.authority import KeyPair
+from tallygate.certs.errors import CertsError
 
 CA_FILE = "ca.crt"
 CA_KEY_FILE = "ca.key"

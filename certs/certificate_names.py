@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cryptography import x509
 
-from certs.errors import CertsError
+from tallygate.certs.errors import CertsError
 
 _LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _DNS_NAME = re.compile(rf"(\*\.)?{_LABEL}(\.{_LABEL})*", re.IGNORECASE | re.ASCII)

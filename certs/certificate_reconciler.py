@@ -16,9 +16,9 @@ from typing import Protocol
 
 from cryptography import x509
 
-from certs.ca_rotation import RotationAction, RotationInput, RotationStep, choose_step, find_request_error
-from certs.certificate_names import CertificateNames
-from certs.secret_state import SecretState, ServingCertificate, encode_pem, parse_ca_certificates
+from tallygate.certs.ca_rotation import RotationAction, RotationInput, RotationStep, choose_step, find_request_error
+from tallygate.certs.certificate_names import CertificateNames
+from tallygate.certs.secret_state import SecretState, ServingCertificate, encode_pem, parse_ca_certificates
 
 PROPAGATION_DELAY_SECONDS = 3600.0
 """Seconds from the first read of a published CA until it signs the serving certificate. API servers reload a changed

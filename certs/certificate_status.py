@@ -12,13 +12,13 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 
-from certs.ca_rotation import find_request_error, get_retirement_time
-from certs.cert_files import read_ca, read_ca_certificates, read_chain, read_serving_pair
-from certs.certificate_names import CertificateNames, read_names
-from certs.certificate_reconciler import WebhookTrust
-from certs.errors import CertsError
-from certs.renewal import SERVING_MARGIN, get_renewal_reason, is_ca_due
-from certs.secret_state import SecretState, compute_fingerprint, encode_pem, parse_ca_certificates
+from tallygate.certs.ca_rotation import find_request_error, get_retirement_time
+from tallygate.certs.cert_files import read_ca, read_ca_certificates, read_chain, read_serving_pair
+from tallygate.certs.certificate_names import CertificateNames, read_names
+from tallygate.certs.certificate_reconciler import WebhookTrust
+from tallygate.certs.errors import CertsError
+from tallygate.certs.renewal import SERVING_MARGIN, get_renewal_reason, is_ca_due
+from tallygate.certs.secret_state import SecretState, compute_fingerprint, encode_pem, parse_ca_certificates
 
 
 @dataclass(frozen=True, slots=True)

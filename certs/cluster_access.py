@@ -3,11 +3,11 @@
 import json
 from typing import Any, Final
 
-from certs.errors import CertsError, format_one_line
-from webhook.kube.api_errors import ApiError, ApiErrorReason
-from webhook.kube.client import ApiClient, ClientConfig, ResponseLimits
-from webhook.kube.resource_codec import create_response_error
-from webhook.kube.transport import Response
+from tallygate.certs.errors import CertsError, format_one_line
+from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
+from tallygate.webhook.kube.client import ApiClient, ClientConfig, ResponseLimits
+from tallygate.webhook.kube.resource_codec import create_response_error
+from tallygate.webhook.kube.transport import Response
 
 FIELD_MANAGER: Final = "tallygate-certs"
 """The client's name in `kubectl get --show-managed-fields` and in the API server's audit log."""

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from cryptography import x509
 
-from certs.authority import SERVING_LIFETIME, create_ca, create_serving_certificate
-from certs.cert_files import (
+from tallygate.certs.authority import SERVING_LIFETIME, create_ca, create_serving_certificate
+from tallygate.certs.cert_files import (
     read_ca,
     read_ca_certificates,
     read_serving_pair,
@@ -16,8 +16,8 @@ from certs.cert_files import (
     write_ca_certificates,
     write_serving_pair,
 )
-from certs.certificate_names import CertificateNames, read_names
-from certs.errors import CertsError
+from tallygate.certs.certificate_names import CertificateNames, read_names
+from tallygate.certs.errors import CertsError
 
 SERVING_MARGIN = SERVING_LIFETIME / 3
 """A serving certificate is renewed when it has less than this left."""

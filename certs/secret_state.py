@@ -14,10 +14,10 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from certs.authority import KeyPair
-from certs.cert_files import CA_FILE, CA_KEY_FILE, CHAIN_FILE, KEY_FILE
-from certs.certificate_names import CertificateNames, read_names
-from certs.errors import CertsError
+from tallygate.certs.authority import KeyPair
+from tallygate.certs.cert_files import CA_FILE, CA_KEY_FILE, CHAIN_FILE, KEY_FILE
+from tallygate.certs.certificate_names import CertificateNames, read_names
+from tallygate.certs.errors import CertsError
 
 SINCE_ANNOTATION = "tallygate.dev/authority-since"
 """The annotation with the start of the newest CA: its fingerprint, a space, and the time as in RFC 3339."""

@@ -15,12 +15,12 @@ from threading import Event, Lock, Thread
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
-from certs.ca_bundle import CONFIGURATION_KINDS, get_collection_path, patch_trust, read_configuration
-from certs.certificate_names import CertificateNames, create_service_names, parse_names
-from certs.certificate_reconciler import ChangedError, StoredSecret, WebhookTrust
-from certs.cluster_access import create_certs_error, create_object, read_object, replace_object
-from certs.errors import CertsError
-from certs.secret_state import (
+from tallygate.certs.ca_bundle import CONFIGURATION_KINDS, get_collection_path, patch_trust, read_configuration
+from tallygate.certs.certificate_names import CertificateNames, create_service_names, parse_names
+from tallygate.certs.certificate_reconciler import ChangedError, StoredSecret, WebhookTrust
+from tallygate.certs.cluster_access import create_certs_error, create_object, read_object, replace_object
+from tallygate.certs.errors import CertsError
+from tallygate.certs.secret_state import (
     RENEW_ANNOTATION,
     SINCE_ANNOTATION,
     SecretState,
@@ -28,10 +28,10 @@ from certs.secret_state import (
     encode_data,
     parse_secret_state,
 )
-from webhook.kube.api_errors import ApiError
-from webhook.kube.client import ApiClient
-from webhook.kube.resource_codec import create_response_error
-from webhook.kube.transport import Response, WatchStream
+from tallygate.webhook.kube.api_errors import ApiError
+from tallygate.webhook.kube.client import ApiClient
+from tallygate.webhook.kube.resource_codec import create_response_error
+from tallygate.webhook.kube.transport import Response, WatchStream
 
 _CONFLICT_STATUSES = (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND)  # the object was changed, or deleted
 _SECRET_TYPE = "kubernetes.io/tls"  # noqa: S105  # a type, no password

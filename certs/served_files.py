@@ -12,9 +12,9 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from certs.cert_files import CHAIN_FILE, KEY_FILE
-from certs.errors import CertsError
-from certs.secret_state import ServingCertificate, parse_serving_certificate
+from tallygate.certs.cert_files import CHAIN_FILE, KEY_FILE
+from tallygate.certs.errors import CertsError
+from tallygate.certs.secret_state import ServingCertificate, parse_serving_certificate
 
 _DATA_LINK = "..data"
 _MAX_FILE_BYTES = 1 << 20

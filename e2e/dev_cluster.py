@@ -16,7 +16,7 @@ from e2e.local.build import kubernetes_version
 from e2e.local.cluster import LocalCluster
 from e2e.local.nodes import add_nodes, node
 from e2e.registering import register
-from webhook.cli.framework import EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
+from tallygate.webhook.cli.framework import EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
 
 _NODES = (
     node("gpus", {"nvidia.com/gpu": "8"}),

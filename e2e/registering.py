@@ -6,18 +6,18 @@ from datetime import UTC, datetime
 from functools import partial
 from uuid import uuid4
 
-from certs.ca_bundle import publish_bundle as publish_trust
-from certs.ca_bundle import read_ca_bundle
-from certs.cluster_access import create_client
-from certs.errors import CertsError
 from e2e.api import JSON, api
 from e2e.errors import ClusterError
 from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Cluster, Gate
 from e2e.waiting import until
-from webhook.admission.request import Phase
-from webhook.admission.webhook_configuration import CONFIGURATION_NAME, create_webhook_configurations
-from webhook.kube.config import load_kubeconfig
+from tallygate.certs.ca_bundle import publish_bundle as publish_trust
+from tallygate.certs.ca_bundle import read_ca_bundle
+from tallygate.certs.cluster_access import create_client
+from tallygate.certs.errors import CertsError
+from tallygate.webhook.admission.request import Phase
+from tallygate.webhook.admission.webhook_configuration import CONFIGURATION_NAME, create_webhook_configurations
+from tallygate.webhook.kube.config import load_kubeconfig
 
 CONFIGURATIONS = {
     kind: f"/apis/admissionregistration.k8s.io/v1/{kind.lower()}s/{CONFIGURATION_NAME}"

@@ -7,7 +7,6 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
-from certs.renewal import renew
 from e2e.api import api
 from e2e.gates.process import GateProcess
 from e2e.ledgers import define_ledgers, delete_ledgers
@@ -19,6 +18,7 @@ from e2e.ports import Cluster, NotHereError, Site
 from e2e.registering import register, unregister
 from e2e.stress.replicas import Front, Replicas
 from e2e.waiting import until
+from tallygate.certs.renewal import renew
 
 MEANWHILE: Final = 50
 """Pods that are created before the next step."""

@@ -7,10 +7,6 @@ from http import HTTPStatus
 
 import pytest
 
-from certs.authority import CA_LIFETIME, create_ca, create_serving_certificate
-from certs.cert_files import read_serving_pair, write_ca, write_serving_pair
-from certs.certificate_names import read_names
-from certs.renewal import renew
 from e2e.gates.process import GateProcess
 from e2e.load import STORED, Answer, Clients, until_more
 from e2e.pods import pod
@@ -18,6 +14,10 @@ from e2e.ports import Gate, Site
 from e2e.registering import keep_registered, publish
 from e2e.rolling import create_dongle_pods, find_failed
 from e2e.waiting import until
+from tallygate.certs.authority import CA_LIFETIME, create_ca, create_serving_certificate
+from tallygate.certs.cert_files import read_serving_pair, write_ca, write_serving_pair
+from tallygate.certs.certificate_names import read_names
+from tallygate.certs.renewal import renew
 
 _WITHIN = 240.0  # seconds, until the clients have progressed
 _MEANWHILE = 100  # pods that are created before the next step

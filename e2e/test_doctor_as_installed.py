@@ -9,7 +9,7 @@ from typing import Any
 
 from e2e.ports import Gate, Site
 from e2e.waiting import until
-from webhook.admission.webhook_configuration import ServiceTarget
+from tallygate.webhook.admission.webhook_configuration import ServiceTarget
 
 _ROOT = Path(__file__).parents[1]
 _WITHIN = 120.0
@@ -19,7 +19,15 @@ _SEEN_IN_PODS = ("replicas", "policies", "watches", "ledgers", "certificate")
 
 def _run_doctor(site: Site) -> dict[str, Any]:
     shown = subprocess.run(  # noqa: S603  ours, and no shell
-        [sys.executable, "-m", "webhook.cli", "doctor", f"--kubeconfig={site.cluster.kubeconfig}", "-o", "json"],
+        [
+            sys.executable,
+            "-m",
+            "tallygate.webhook.cli",
+            "doctor",
+            f"--kubeconfig={site.cluster.kubeconfig}",
+            "-o",
+            "json",
+        ],
         env={**os.environ, **site.cluster.environment, "PYTHONPATH": str(_ROOT)},
         capture_output=True,
         text=True,

@@ -16,7 +16,6 @@ from uuid import uuid4
 import pytest
 from click.testing import CliRunner
 
-from certs.secret_state import SecretState, compute_fingerprint, encode_pem
 from e2e.api import api
 from e2e.command_output import run_kubectl
 from e2e.gates.process import GateProcess
@@ -28,17 +27,18 @@ from e2e.ports import Cluster, Gate, NotHereError, Site
 from e2e.registering import CONFIGURATIONS, keep_registered, unregister
 from e2e.self_signed_gates import SelfSignedGate, prepare_account, read_secret, request_renewal
 from e2e.waiting import until
+from tallygate.certs.secret_state import SecretState, compute_fingerprint, encode_pem
+from tallygate.webhook.admission.webhook_configuration import create_webhook_configurations
+from tallygate.webhook.cli.lint import lint
+from tallygate.webhook.cli.sources.options import load_usable_policies
+from tallygate.webhook.kube.config import load_kubeconfig
+from tallygate.webhook.policy.load import SHIPPED_POLICIES
+from tallygate.webhook.state.batched_ledgers import BatchedLedgers
+from tallygate.webhook.state.kubernetes.cap_ledger import get_object_name
+from tallygate.webhook.state.kubernetes.ledger_store import KubernetesLedgerStore
+from tallygate.webhook.state.ports import LedgerKey
 from tests.state.contract import compute_deadline
 from tests.state.transitions import Put, free_ledger
-from webhook.admission.webhook_configuration import create_webhook_configurations
-from webhook.cli.lint import lint
-from webhook.cli.sources.options import load_usable_policies
-from webhook.kube.config import load_kubeconfig
-from webhook.policy.load import SHIPPED_POLICIES
-from webhook.state.batched_ledgers import BatchedLedgers
-from webhook.state.kubernetes.cap_ledger import get_object_name
-from webhook.state.kubernetes.ledger_store import KubernetesLedgerStore
-from webhook.state.ports import LedgerKey
 
 _DOCS = Path(__file__).parents[1] / "docs"
 _WITHIN = 120.0  # seconds

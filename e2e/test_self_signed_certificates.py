@@ -13,9 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from certs.certificate_names import parse_names, read_names
-from certs.renewal import issue
-from certs.secret_state import SecretState, compute_fingerprint, encode_pem
 from e2e.api import JSON, api
 from e2e.command_output import run_tallygate
 from e2e.gates.process import GateProcess
@@ -36,7 +33,10 @@ from e2e.self_signed_gates import (
 )
 from e2e.tcp_proxy import TcpProxy
 from e2e.waiting import until
-from webhook.admission.webhook_configuration import UrlTarget, create_webhook_configurations
+from tallygate.certs.certificate_names import parse_names, read_names
+from tallygate.certs.renewal import issue
+from tallygate.certs.secret_state import SecretState, compute_fingerprint, encode_pem
+from tallygate.webhook.admission.webhook_configuration import UrlTarget, create_webhook_configurations
 
 _WITHIN = 120.0
 _ROTATIONS = 10

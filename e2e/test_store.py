@@ -17,19 +17,24 @@ from e2e.ledgers import delete_ledgers
 from e2e.ports import Cluster
 from e2e.tcp_proxy import TcpProxy, fail_once, fail_randomly
 from e2e.waiting import until
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.admission.cap_index import CapIndex
+from tallygate.webhook.gate.charging import CapCharge, ChargedPod, ChargeResult, charge_pod
+from tallygate.webhook.kube.client import ApiClient, ClientConfig
+from tallygate.webhook.kube.config import load_kubeconfig
+from tallygate.webhook.policy.parse import parse
+from tallygate.webhook.state.batched_ledgers import BatchedLedgers
+from tallygate.webhook.state.kubernetes.cap_ledger import (
+    MAX_OBJECT_BYTES,
+    StoredVersion,
+    encode_ledger,
+    get_object_name,
+)
+from tallygate.webhook.state.kubernetes.ledger_store import KubernetesLedgerStore
+from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
+from tallygate.webhook.state.ports import LedgerKey, RetryLaterError, StoreUnavailableError
 from tests.state.contract import LedgerCreator, LedgersContract, compute_deadline
 from tests.state.transitions import GPU, Put, Read, Take, free_ledger
-from webhook.accounting.amounts import Amounts
-from webhook.admission.cap_index import CapIndex
-from webhook.gate.charging import CapCharge, ChargedPod, ChargeResult, charge_pod
-from webhook.kube.client import ApiClient, ClientConfig
-from webhook.kube.config import load_kubeconfig
-from webhook.policy.parse import parse
-from webhook.state.batched_ledgers import BatchedLedgers
-from webhook.state.kubernetes.cap_ledger import MAX_OBJECT_BYTES, StoredVersion, encode_ledger, get_object_name
-from webhook.state.kubernetes.ledger_store import KubernetesLedgerStore
-from webhook.state.ledger.ledger import Ledger, Operation, Reservation
-from webhook.state.ports import LedgerKey, RetryLaterError, StoreUnavailableError
 
 _DEFINITION = Path(__file__).parents[1] / "deploy" / "kustomize" / "components" / "cluster-access" / "crd.yaml"
 _CAP = """

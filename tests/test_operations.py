@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tallygate.webhook.state.ledger.reserve import Prerequisite
 from tests.logged_events import find_events, list_logged_events
 from tests.server.all_metrics import list_metrics
-from webhook.state.ledger.reserve import Prerequisite
 
 _ROOT = Path(__file__).parents[1]
 _DOCS = _ROOT / "docs"

@@ -25,14 +25,17 @@ from pathlib import Path
 from typing import Any
 
 _IMPORTED = (
-    *(f"webhook.cli.{name}.command" for name in ("check", "scenarios", "predict", "usage", "audit", "doctor", "certs")),
-    *(f"webhook.cli.{name}" for name in ("app", "lint", "explain", "headroom", "snapshot", "relay")),
-    "webhook.cli.certs.cluster_commands",
-    "webhook.cli.demo.demonstration",
-    "webhook.cli.serve.certificate_controller",
-    "webhook.cli.serve.command",
-    "webhook.server.serve_with_cluster",
-    "webhook.kube.config",
+    *(
+        f"tallygate.webhook.cli.{name}.command"
+        for name in ("check", "scenarios", "predict", "usage", "audit", "doctor", "certs")
+    ),
+    *(f"tallygate.webhook.cli.{name}" for name in ("app", "lint", "explain", "headroom", "snapshot", "relay")),
+    "tallygate.webhook.cli.certs.cluster_commands",
+    "tallygate.webhook.cli.demo.demonstration",
+    "tallygate.webhook.cli.serve.certificate_controller",
+    "tallygate.webhook.cli.serve.command",
+    "tallygate.webhook.server.serve_with_cluster",
+    "tallygate.webhook.kube.config",
 )
 _ROOT = Path(__file__).parents[1]
 _MAX_REQUEST_BYTES = 1 << 17  # bytes of a request: arguments and an environment

@@ -11,8 +11,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from certs.certificate_names import parse_names
-from certs.renewal import issue
 from e2e.api import api
 from e2e.bench import registrations
 from e2e.bench.calls import Calls, parse_calls
@@ -40,8 +38,10 @@ from e2e.local.cluster import LocalCluster
 from e2e.policy_files import SHIPPED_FILES
 from e2e.service_account import as_service_account
 from e2e.waiting import until
-from webhook.state.kubernetes.cap_ledger import StoredVersion, decode_ledger
-from webhook.state.ports import LedgerKey
+from tallygate.certs.certificate_names import parse_names
+from tallygate.certs.renewal import issue
+from tallygate.webhook.state.kubernetes.cap_ledger import StoredVersion, decode_ledger
+from tallygate.webhook.state.ports import LedgerKey
 
 _WITHIN = 240.0  # seconds until a policy is active; a cap in the cluster takes the in-flight bound of 40 s and more
 _CREATED = 201

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
-from webhook.accounting.amounts import Amounts
-from webhook.state.kubernetes import cap_ledger
-from webhook.state.ledger.ledger import Ledger, Operation, Reservation
-from webhook.state.ports import LedgerKey
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.state.kubernetes import cap_ledger
+from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
+from tallygate.webhook.state.ports import LedgerKey
 
 PLENTY = 1_000_000_000
 """A number of GPUs that is never reached."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from e2e.bench.objects import LEFT
 from e2e.bench.variants import FLOOR, FLOOR_HTTP2, FLOOR_KEPT, PHASES, Variant
-from webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
+from tallygate.webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
 
 SERVERS = "bench-servers"
 """The namespace of the Services."""

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from cryptography import x509
 
-from certs.secret_state import compute_fingerprint
 from e2e.command_output import run_kubectl
 from e2e.load import Answer, until_more
 from e2e.ports import Cluster
 from e2e.waiting import until
-from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
+from tallygate.certs.secret_state import compute_fingerprint
+from tallygate.webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
 
 SERVED: Final = "tallygate-tls"
 """The Secret of the certificate that the gate serves with."""

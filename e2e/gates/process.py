@@ -5,8 +5,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from certs.certificate_names import parse_names
-from certs.renewal import issue
 from e2e.gates.forked import TALLYGATE, fork
 from e2e.gates.reload_checks import match_certificate, match_policies
 from e2e.gates.running import HERE, LOOPBACK, WITHIN, RunningGate
@@ -14,7 +12,9 @@ from e2e.local.component import start_new_process
 from e2e.local.ports import free_ports
 from e2e.policy_files import SHIPPED_FILES, put
 from e2e.waiting import until
-from webhook.admission.webhook_configuration import UrlTarget
+from tallygate.certs.certificate_names import parse_names
+from tallygate.certs.renewal import issue
+from tallygate.webhook.admission.webhook_configuration import UrlTarget
 
 
 class GateProcess(RunningGate):

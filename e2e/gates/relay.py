@@ -7,13 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from certs.cert_files import CA_FILE, CHAIN_FILE, KEY_FILE
 from e2e.gates.forked import TALLYGATE, fork
 from e2e.gates.process import GateProcess
 from e2e.gates.reload_checks import match_certificate
 from e2e.gates.running import LOOPBACK, WITHIN, RunningGate
 from e2e.local.ports import free_ports
 from e2e.waiting import until
+from tallygate.certs.cert_files import CA_FILE, CHAIN_FILE, KEY_FILE
 
 # As in deploy/: a connection to the pod at its very end reaches the relay, and the relay reaches its gate.
 _RELAYS_DELAY = "--drain-delay=2s"

@@ -6,8 +6,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from certs.cert_files import read_serving_pair
-from webhook.policy.load import load_policies
+from tallygate.certs.cert_files import read_serving_pair
+from tallygate.webhook.policy.load import load_policies
 
 Readiness = dict[str, Any]
 

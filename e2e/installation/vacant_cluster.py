@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from certs.cert_files import CHAIN_FILE, KEY_FILE
 from e2e.command_output import run_kubectl
 from e2e.gates.deployment import GateDeployment
 from e2e.installation.leftovers import find_leftovers
@@ -15,7 +14,8 @@ from e2e.installation.uninstalling import uninstall
 from e2e.installing import install
 from e2e.ports import Cluster, NotHereError, Site
 from e2e.registering import unregister
-from webhook.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
+from tallygate.certs.cert_files import CHAIN_FILE, KEY_FILE
+from tallygate.webhook.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from certs.certificate_names import parse_names
-from certs.renewal import issue
 from e2e.gates.process import GateProcess
 from e2e.gates.relay import RelayedGate
 from e2e.gates.running import HERE, LOOPBACK
 from e2e.tcp_proxy import TcpProxy
-from webhook.admission.webhook_configuration import UrlTarget
+from tallygate.certs.certificate_names import parse_names
+from tallygate.certs.renewal import issue
+from tallygate.webhook.admission.webhook_configuration import UrlTarget
 
 Front = Callable[[Sequence[GateProcess]], TcpProxy]
 """Makes the proxy that passes connections on to these gates."""

@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Iterable
 
-from webhook.accounting.amounts import Amounts
-from webhook.accounting.charge import compute_charge
-from webhook.objects.core import Pod
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.charge import compute_charge
+from tallygate.webhook.objects.core import Pod
 
 
 def sum_charges(pods: Iterable[Pod], names: Collection[str]) -> Amounts:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.accounting.amounts import Amounts, format_amount, is_milli, round_down_to_unit, round_up_to_unit
-from webhook.accounting.quantity import Quantity
+from tallygate.webhook.accounting.amounts import Amounts, format_amount, is_milli, round_down_to_unit, round_up_to_unit
+from tallygate.webhook.accounting.quantity import Quantity
 
 NAMES = ("cpu", "memory", "nvidia.com/gpu", "pods")
 AMOUNTS = st.dictionaries(st.sampled_from(NAMES), st.integers(-(10**20), 10**20)).map(Amounts)

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
+from tallygate.webhook.accounting.charge import compute_charge, compute_hard_limits
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.accounting.quantity_parser import QuantityError
+from tallygate.webhook.objects.core import Pod
 from tests.accounting.charges import sum_charges
 from tests.accounting.objects import container, container_status, pod, sidecar
-from webhook.accounting.charge import compute_charge, compute_hard_limits
-from webhook.accounting.quantity import Quantity
-from webhook.accounting.quantity_parser import QuantityError
-from webhook.objects.core import Pod
 
 GPU = "nvidia.com/gpu"
 NAMES = (GPU, "cpu", "limits.cpu", "limits.memory", "pods")

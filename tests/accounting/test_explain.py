@@ -4,9 +4,14 @@ from typing import Any
 
 import pytest
 
+from tallygate.webhook.accounting.pod_requests import (
+    EffectiveRequest,
+    compute_pod_limits,
+    compute_pod_requests,
+    explain_request,
+)
+from tallygate.webhook.accounting.pod_resources import ContainerRole
 from tests.accounting.objects import container, pod_spec, sidecar
-from webhook.accounting.pod_requests import EffectiveRequest, compute_pod_limits, compute_pod_requests, explain_request
-from webhook.accounting.pod_resources import ContainerRole
 
 GPU = "nvidia.com/gpu"
 

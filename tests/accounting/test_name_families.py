@@ -2,8 +2,8 @@
 
 import pytest
 
-from webhook.accounting import names
-from webhook.accounting.names import OPAQUE_PREFIX, Family, classify_name, is_countable
+from tallygate.webhook.accounting import names
+from tallygate.webhook.accounting.names import OPAQUE_PREFIX, Family, classify_name, is_countable
 
 EXTENDED = ("extended", "integer", "scheduler_scalar")
 NATIVE = ("native", "overcommit_allowed")

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from tallygate.webhook.accounting.node_fit import Shortfall, find_shortfalls
+from tallygate.webhook.objects.core import Node, Pod
 from tests.accounting.objects import container, container_status, node, pod, sidecar
-from webhook.accounting.node_fit import Shortfall, find_shortfalls
-from webhook.objects.core import Node, Pod
 
 GPU = "example.com/gpu"
 OPAQUE = "pod.alpha.kubernetes.io/opaque-int-resource-x"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from webhook.accounting.quantity import Quantity
-from webhook.accounting.quantity_parser import INT64_MAX, Format
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.accounting.quantity_parser import INT64_MAX, Format
 
 SI, BIN, EXP = Format.DECIMAL_SI, Format.BINARY_SI, Format.DECIMAL_EXPONENT
 

@@ -3,8 +3,13 @@
 import msgspec
 import pytest
 
-from webhook.accounting.quantity import Quantity
-from webhook.accounting.quantity_parser import FORMAT_WRONG, SUFFIX_WRONG, QuantityError, QuantityTooLargeError
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.accounting.quantity_parser import (
+    FORMAT_WRONG,
+    SUFFIX_WRONG,
+    QuantityError,
+    QuantityTooLargeError,
+)
 
 READ = (
     ("a number is read as its text", b"3", "3"),

@@ -7,9 +7,9 @@ from math import ceil, floor
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.accounting.quantity_parser import INT64_MAX, Format, QuantityError
 from tests.conformance.integer_overflow import parse_exactly
-from webhook.accounting.quantity import Quantity
-from webhook.accounting.quantity_parser import INT64_MAX, Format, QuantityError
 
 SUFFIXES = ("", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 DIGITS = st.text("0123456789", max_size=22)

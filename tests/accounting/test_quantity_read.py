@@ -2,8 +2,8 @@
 
 import pytest
 
-from webhook.accounting.quantity import Quantity
-from webhook.accounting.quantity_parser import (
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.accounting.quantity_parser import (
     FORMAT_WRONG,
     INT64_MAX,
     NUMERIC_WRONG,

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from tests.accounting.objects import container, container_status, pod, quota, sidecar
-from webhook.accounting.resource_quota import (
+from tallygate.webhook.accounting.resource_quota import (
     compute_quota_charge,
     is_best_effort,
     is_counted_key,
     is_in_scope,
     is_terminating,
 )
-from webhook.objects.core import Pod, PodSpec
+from tallygate.webhook.objects.core import Pod, PodSpec
+from tests.accounting.objects import container, container_status, pod, quota, sidecar
 
 GPU = "example.com/gpu"
 ALONE = {"count/pods": "1", "pods": "1"}

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from tallygate.webhook.accounting.pod_requests import compute_pod_limits, compute_pod_requests
+from tallygate.webhook.accounting.quantity_parser import QuantityError
+from tallygate.webhook.objects.core import PodSpec
 from tests.accounting.objects import container, pod_spec, sidecar
-from webhook.accounting.pod_requests import compute_pod_limits, compute_pod_requests
-from webhook.accounting.quantity_parser import QuantityError
-from webhook.objects.core import PodSpec
 
 GPU = "example.com/gpu"
 HUGE = "hugepages-2Mi"

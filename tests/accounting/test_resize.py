@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.accounting.objects import container, container_status, pod_spec, sidecar, status
-from webhook.accounting.pod_requests import (
+from tallygate.webhook.accounting.pod_requests import (
     ResizeView,
     apply_status,
     compute_limits,
@@ -13,8 +12,9 @@ from webhook.accounting.pod_requests import (
     compute_pod_requests,
     compute_requests,
 )
-from webhook.accounting.pod_resources import parse_pod_resources
-from webhook.objects.core import PodSpec, PodStatus
+from tallygate.webhook.accounting.pod_resources import parse_pod_resources
+from tallygate.webhook.objects.core import PodSpec, PodStatus
+from tests.accounting.objects import container, container_status, pod_spec, sidecar, status
 
 INFEASIBLE = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]
 DEFERRED = [{"type": "PodResizePending", "status": "True", "reason": "Deferred"}]

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from webhook.accounting.selectors import (
+from tallygate.webhook.accounting.selectors import (
     MATCH_EVERYTHING,
     MATCH_NOTHING,
     Selector,
@@ -14,7 +14,7 @@ from webhook.accounting.selectors import (
     create_selector,
     parse_selector,
 )
-from webhook.objects.meta import LabelSelector
+from tallygate.webhook.objects.meta import LabelSelector
 
 _CONSIST = (
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "

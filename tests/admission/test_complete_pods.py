@@ -12,13 +12,13 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tallygate.webhook.accounting.validation.pods import validate_pod
+from tallygate.webhook.admission.request import Phase
+from tallygate.webhook.objects.core import Pod
 from tests.admission.complete import is_complete
 from tests.admission.test_match_conditions import EVERY_RULE
 from tests.effort import examples
 from tests.gate.gate_fixture import GateFixture, response
-from webhook.accounting.validation.pods import validate_pod
-from webhook.admission.request import Phase
-from webhook.objects.core import Pod
 
 GATE = GateFixture(EVERY_RULE)
 numbers = itertools.count()

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
+from tallygate.webhook.accounting.quantity_parser import INT64_MAX
+from tallygate.webhook.admission.evaluate import evaluate_request
+from tallygate.webhook.admission.object_checks import MAX_VIOLATIONS
+from tallygate.webhook.admission.request import Phase
+from tallygate.webhook.admission.rule_index import RuleIndex
 from tests.admission.case import Case, create_request, describe_verdict, parse_policies, read_cases
-from webhook.accounting.quantity_parser import INT64_MAX
-from webhook.admission.evaluate import evaluate_request
-from webhook.admission.object_checks import MAX_VIOLATIONS
-from webhook.admission.request import Phase
-from webhook.admission.rule_index import RuleIndex
 
 CASES = read_cases()
 

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tallygate.webhook.admission.kinds import REVIEW_TARGETS
+from tallygate.webhook.admission.request import Phase
+from tallygate.webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
 from tests.effort import examples
 from tests.gate.gate_fixture import GateFixture, response
-from webhook.admission.kinds import REVIEW_TARGETS
-from webhook.admission.request import Phase
-from webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
 
 GPU = "nvidia.com/gpu"
 EVERY_RULE = """

@@ -7,11 +7,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tallygate.webhook.admission.evaluate import evaluate_request
+from tallygate.webhook.admission.request import Phase, ReviewError, Verdict
+from tallygate.webhook.admission.rule_index import RuleIndex
 from tests.admission.case import create_request, describe_verdict, parse_policies
 from tests.effort import examples
-from webhook.admission.evaluate import evaluate_request
-from webhook.admission.request import Phase, ReviewError, Verdict
-from webhook.admission.rule_index import RuleIndex
 
 FILLING = RuleIndex(
     parse_policies("""

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tallygate.webhook.accounting.result_cache import compute_fingerprint
+from tallygate.webhook.admission.cap_index import CapIndex
+from tallygate.webhook.admission.evaluate import evaluate_request
+from tallygate.webhook.admission.request import Phase
+from tallygate.webhook.admission.rule_index import RuleIndex, RuleSelection
+from tallygate.webhook.objects.core import Pod
 from tests.admission.case import create_request, parse_policies
-from webhook.accounting.result_cache import compute_fingerprint
-from webhook.admission.cap_index import CapIndex
-from webhook.admission.evaluate import evaluate_request
-from webhook.admission.request import Phase
-from webhook.admission.rule_index import RuleIndex, RuleSelection
-from webhook.objects.core import Pod
 
 WHOLE = """
 apiVersion: tallygate.dev/v1alpha1

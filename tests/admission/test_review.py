@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tests.effort import examples
-from webhook.accounting.problem import Problem, Reason
-from webhook.admission.request import ALLOWED, AdmissionRequest, Phase, ReviewError, Verdict, decode_review
-from webhook.admission.response import (
+from tallygate.webhook.accounting.problem import Problem, Reason
+from tallygate.webhook.admission.request import ALLOWED, AdmissionRequest, Phase, ReviewError, Verdict, decode_review
+from tallygate.webhook.admission.response import (
     ResponseSubject,
     create_denial_status,
     create_retry_status,
@@ -20,6 +19,7 @@ from webhook.admission.response import (
     encode_review_response,
     encode_rule_response,
 )
+from tests.effort import examples
 
 POD = {"kind": "Pod", "metadata": {"name": "p"}}
 

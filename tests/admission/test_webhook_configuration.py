@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from webhook.admission.kinds import REVIEW_TARGETS, SCALABLE_KINDS, find_review_target
-from webhook.admission.request import AdmissionRequest
-from webhook.admission.webhook_configuration import ServiceTarget, UrlTarget, create_webhook_configurations
+from tallygate.webhook.admission.kinds import REVIEW_TARGETS, SCALABLE_KINDS, find_review_target
+from tallygate.webhook.admission.request import AdmissionRequest
+from tallygate.webhook.admission.webhook_configuration import ServiceTarget, UrlTarget, create_webhook_configurations
 
 SERVICE = ServiceTarget("gates", "gate", 8443)
 

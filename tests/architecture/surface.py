@@ -11,12 +11,12 @@ from typing import Any
 
 import click
 
+from tallygate.webhook.cli.app import root
+from tallygate.webhook.cli.output.code_catalog import ALL_CODES
+from tallygate.webhook.server.settings.table import OPTIONS
+from tallygate.webhook.state.kubernetes.crd import create_crd
 from tests.logged_events import list_logged_events
 from tests.server.all_metrics import list_metrics
-from webhook.cli.app import root
-from webhook.cli.output.code_catalog import ALL_CODES
-from webhook.server.settings.table import OPTIONS
-from webhook.state.kubernetes.crd import create_crd
 
 PATH = Path(__file__).parent / "surface.json"
 

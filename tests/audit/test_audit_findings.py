@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tallygate.webhook.audit.audit_findings import ENFORCEMENTS_BY_STRICTNESS, AuditFindings, PolicyKey
+from tallygate.webhook.policy.model import Enforcement
 from tests.audit.findings import create_finding
-from webhook.audit.audit_findings import ENFORCEMENTS_BY_STRICTNESS, AuditFindings, PolicyKey
-from webhook.policy.model import Enforcement
 
 NAMESPACES = st.sampled_from(["", "team-a", "team-b"])
 

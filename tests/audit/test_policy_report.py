@@ -7,8 +7,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.audit.findings import create_finding
-from webhook.audit.policy_report import (
+from tallygate.webhook.audit.policy_report import (
     DIGEST_ANNOTATION,
     MAX_RESULT_BYTES,
     MAX_RESULTS,
@@ -18,7 +17,8 @@ from webhook.audit.policy_report import (
     create_report,
     create_result_key,
 )
-from webhook.policy.model import Enforcement
+from tallygate.webhook.policy.model import Enforcement
+from tests.audit.findings import create_finding
 
 NEWER, OLDER = REPORT_APIS
 

@@ -4,13 +4,13 @@ import itertools
 import statistics
 import time
 
+from tallygate.webhook.admission.request import Phase
+from tallygate.webhook.gate.gate import Gate
+from tallygate.webhook.policy.load import SHIPPED_POLICIES, load_policies
+from tallygate.webhook.policy.model import PolicySet
+from tallygate.webhook.policy.parse import parse
+from tallygate.webhook.state.in_memory import MemoryLedgers, UnknownNamespaces
 from tests.bench.comparison import REVIEW
-from webhook.admission.request import Phase
-from webhook.gate.gate import Gate
-from webhook.policy.load import SHIPPED_POLICIES, load_policies
-from webhook.policy.model import PolicySet
-from webhook.policy.parse import parse
-from webhook.state.in_memory import MemoryLedgers, UnknownNamespaces
 
 _RULE = """
 apiVersion: tallygate.dev/v1alpha1

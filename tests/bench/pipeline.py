@@ -23,7 +23,16 @@ _TUNED = {f"{_BARE}, {threads} thread{'s' * (threads > 1)}": threads for threads
 def create_serve_arguments(folder: Path) -> list[str]:
     """Return the arguments of a gate as an operator starts it, on free ports."""
     listen = ["--listen", "127.0.0.1:0", "--monitor", "127.0.0.1:0"]
-    return ["-m", "webhook.cli", "serve", *listen, "--tls-cert", f"{folder}/tls.crt", "--tls-key", f"{folder}/tls.key"]
+    return [
+        "-m",
+        "tallygate.webhook.cli",
+        "serve",
+        *listen,
+        "--tls-cert",
+        f"{folder}/tls.crt",
+        "--tls-key",
+        f"{folder}/tls.key",
+    ]
 
 
 def main(rounds: int = 3, seconds: int = 4) -> None:

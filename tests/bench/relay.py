@@ -67,7 +67,7 @@ def main(rounds: int = 3, seconds: int = 4) -> None:
 def _relay_arguments(folder: Path, gate: RunningServer) -> list[str]:
     files = ["--tls-cert", f"{folder}/tls.crt", "--tls-key", f"{folder}/tls.key"]
     ports = ["--listen", "127.0.0.1:0", "--monitor", "127.0.0.1:0", "--upstream", f"127.0.0.1:{gate.port}"]
-    return ["-m", "webhook.cli", "relay", *ports, *files]
+    return ["-m", "tallygate.webhook.cli", "relay", *ports, *files]
 
 
 @contextmanager

@@ -10,6 +10,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.pod_info import PodInfo
+from tallygate.webhook.admission.request import AdmissionRequest, Verdict, decode_review
+from tallygate.webhook.admission.rule_index import RuleIndex
+from tallygate.webhook.gate.schedulability import FixedSnapshot, check_schedulability
 from tests.admission.case import parse_policies
 from tests.bench.scheduling import (
     HOST,
@@ -23,11 +28,6 @@ from tests.bench.scheduling import (
     create_spread,
     create_term,
 )
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.pod_info import PodInfo
-from webhook.admission.request import AdmissionRequest, Verdict, decode_review
-from webhook.admission.rule_index import RuleIndex
-from webhook.gate.schedulability import FixedSnapshot, check_schedulability
 
 _REPEATS = 200
 _RULE = """

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from certs.authority import CA_LIFETIME, create_ca
-from certs.ca_bundle import PublishOutcome, publish_bundle, read_ca_bundle
-from certs.cert_files import write_ca_certificates
-from certs.certificate_names import parse_names
-from certs.cluster_access import create_client
-from certs.errors import CertsError
-from certs.renewal import issue, renew
+from tallygate.certs.authority import CA_LIFETIME, create_ca
+from tallygate.certs.ca_bundle import PublishOutcome, publish_bundle, read_ca_bundle
+from tallygate.certs.cert_files import write_ca_certificates
+from tallygate.certs.certificate_names import parse_names
+from tallygate.certs.cluster_access import create_client
+from tallygate.certs.errors import CertsError
+from tallygate.certs.renewal import issue, renew
+from tallygate.webhook.kube.config import ClientConfigError, load_kubeconfig
 from tests.certs.api_server import CertificateApiServer, run_api_server, write_kubeconfig
-from webhook.kube.config import ClientConfigError, load_kubeconfig
 
 NOW = datetime.now(UTC)
 PEM = b"-----BEGIN CERTIFICATE-----\n"

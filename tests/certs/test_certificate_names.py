@@ -4,8 +4,8 @@ import ipaddress
 
 import pytest
 
-from certs.certificate_names import CertificateNames, create_service_names, parse_names
-from certs.errors import CertsError
+from tallygate.certs.certificate_names import CertificateNames, create_service_names, parse_names
+from tallygate.certs.errors import CertsError
 
 GOOD = {
     "a word": ("gate", CertificateNames(("gate",))),

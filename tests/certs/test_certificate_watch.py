@@ -10,12 +10,12 @@ from threading import Event
 
 import pytest
 
-from certs import secret_store
-from certs.cluster_access import create_client
-from certs.secret_store import CertificateWatch
+from tallygate.certs import secret_store
+from tallygate.certs.cluster_access import create_client
+from tallygate.certs.secret_store import CertificateWatch
+from tallygate.webhook.kube.config import load_kubeconfig
 from tests.certs.api_server import CertificateApiServer, run_api_server
 from tests.server.process import eventually
-from webhook.kube.config import load_kubeconfig
 
 _CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/"
 SECRET = "/api/v1/namespaces/own/secrets/tls"  # noqa: S105  a path

@@ -10,21 +10,21 @@ from pathlib import Path
 import pytest
 from urllib3 import PoolManager
 
-from certs import cluster_access
-from certs.cluster_access import (
+from tallygate.certs import cluster_access
+from tallygate.certs.cluster_access import (
     create_client,
     create_object,
     patch_object,
     read_object,
     replace_object,
 )
-from certs.errors import CertsError
-from certs.secret_store import KubernetesCertificateStore
+from tallygate.certs.errors import CertsError
+from tallygate.certs.secret_store import KubernetesCertificateStore
+from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
+from tallygate.webhook.kube.client import ApiClient, ClientConfig, ResponseLimits
+from tallygate.webhook.kube.config import load_kubeconfig
 from tests.certs import api_server
 from tests.server.process import eventually
-from webhook.kube.api_errors import ApiError, ApiErrorReason
-from webhook.kube.client import ApiClient, ClientConfig, ResponseLimits
-from webhook.kube.config import load_kubeconfig
 
 PATH = "/api/v1/namespaces/own/secrets"
 MAX_BYTES = 4 << 20
@@ -189,7 +189,9 @@ def test_every_name_is_one_segment_of_the_path(
 
 def test_no_typed_class_of_the_client_is_loaded() -> None:
     """Avoid these modules, whose import takes longer than the rest of a start."""
-    program = "import sys; import certs.ca_bundle, certs.secret_store, certs.secret_store;"
+    program = (
+        "import sys; import tallygate.certs.ca_bundle, tallygate.certs.secret_store, tallygate.certs.secret_store;"
+    )
     program += "typed = ('kubernetes.client.api.', 'kubernetes.client.models.');"
     program += "print([each for each in sys.modules if each.startswith(typed)])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)  # noqa: S603  ourselves, no shell

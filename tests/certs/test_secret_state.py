@@ -12,11 +12,11 @@ from cryptography.x509.oid import NameOID
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from certs.authority import SERVING_LIFETIME, create_ca, create_serving_certificate
-from certs.ca_rotation import RotationInput, choose_step
-from certs.certificate_names import parse_names
-from certs.certificate_status import create_status
-from certs.secret_state import (
+from tallygate.certs.authority import SERVING_LIFETIME, create_ca, create_serving_certificate
+from tallygate.certs.ca_rotation import RotationInput, choose_step
+from tallygate.certs.certificate_names import parse_names
+from tallygate.certs.certificate_status import create_status
+from tallygate.certs.secret_state import (
     SINCE_ANNOTATION,
     SecretState,
     compute_fingerprint,

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from certs.authority import create_ca, create_serving_certificate
-from certs.certificate_names import parse_names
-from certs.certificate_reconciler import ChangedError
-from certs.cluster_access import create_client
-from certs.errors import CertsError
-from certs.secret_state import SecretState, convert_key_pair
-from certs.secret_store import KubernetesCertificateStore
+from tallygate.certs.authority import create_ca, create_serving_certificate
+from tallygate.certs.certificate_names import parse_names
+from tallygate.certs.certificate_reconciler import ChangedError
+from tallygate.certs.cluster_access import create_client
+from tallygate.certs.errors import CertsError
+from tallygate.certs.secret_state import SecretState, convert_key_pair
+from tallygate.certs.secret_store import KubernetesCertificateStore
+from tallygate.webhook.kube.config import load_kubeconfig
 from tests.certs.api_server import CertificateApiServer, run_api_server
-from webhook.kube.config import load_kubeconfig
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CA = create_ca(NOW)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from webhook.accounting.problem import Code
-from webhook.cli.app import root
-from webhook.cli.framework import Command, Group
-from webhook.cli.output import code_catalog
+from tallygate.webhook.accounting.problem import Code
+from tallygate.webhook.cli.app import root
+from tallygate.webhook.cli.framework import Command, Group
+from tallygate.webhook.cli.output import code_catalog
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -10,14 +10,14 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from tallygate.webhook.admission.request import Phase
+from tallygate.webhook.cli.app import root
+from tallygate.webhook.cli.sources.options import load_usable_policies
+from tallygate.webhook.gate.gate import Gate
+from tallygate.webhook.policy.load import SHIPPED_POLICIES
+from tallygate.webhook.state.in_memory import MemoryLedgers, UnknownNamespaces
 from tests.conformance.errors import is_resource_field
 from tests.conformance.sums import find_wrapping_names
-from webhook.admission.request import Phase
-from webhook.cli.app import root
-from webhook.cli.sources.options import load_usable_policies
-from webhook.gate.gate import Gate
-from webhook.policy.load import SHIPPED_POLICIES
-from webhook.state.in_memory import MemoryLedgers, UnknownNamespaces
 
 CASES = Path(__file__).parents[1] / "conformance" / "cases" / "workload.jsonl"
 Finding = dict[str, Any]

@@ -14,17 +14,17 @@ from typing import Any
 import pytest
 from prometheus_client import generate_latest
 
-from certs.secret_state import compute_fingerprint, encode_pem, parse_secret_state
-from certs.served_files import ServedFiles
+from tallygate.certs.secret_state import compute_fingerprint, encode_pem, parse_secret_state
+from tallygate.certs.served_files import ServedFiles
+from tallygate.webhook.cli.serve import certificate_controller
+from tallygate.webhook.cli.serve.certificate_controller import run_certificate_controller
+from tallygate.webhook.server.interfaces import ServerSetup
+from tallygate.webhook.server.lifecycle import ServeError
+from tallygate.webhook.server.settings.table import Settings
+from tallygate.webhook.server.telemetry.metrics import ServerMetrics, Telemetry
 from tests.certs.api_server import CertificateApiServer, run_api_server
 from tests.server.app_harness import Log
 from tests.server.process import eventually
-from webhook.cli.serve import certificate_controller
-from webhook.cli.serve.certificate_controller import run_certificate_controller
-from webhook.server.interfaces import ServerSetup
-from webhook.server.lifecycle import ServeError
-from webhook.server.settings.table import Settings
-from webhook.server.telemetry.metrics import ServerMetrics, Telemetry
 
 SECRET = "own/tls"  # noqa: S105  its name
 PATH = "/api/v1/namespaces/own/secrets/tls"

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from certs.authority import create_ca, create_serving_certificate
-from certs.certificate_names import parse_names
-from certs.secret_state import (
+from tallygate.certs.authority import create_ca, create_serving_certificate
+from tallygate.certs.certificate_names import parse_names
+from tallygate.certs.secret_state import (
     SecretState,
     compute_fingerprint,
     convert_key_pair,
@@ -20,8 +20,8 @@ from certs.secret_state import (
     encode_data,
     encode_pem,
 )
+from tallygate.webhook.cli.app import root
 from tests.certs.api_server import CertificateApiServer, run_api_server
-from webhook.cli.app import root
 
 PATH = "/api/v1/namespaces/tallygate-system/secrets/tallygate-tls"
 NOW = datetime.now(UTC)

@@ -9,8 +9,8 @@ import yaml
 from click.testing import CliRunner, Result
 from cryptography import x509
 
+from tallygate.webhook.cli.app import root
 from tests.cli.check_case import change_directory
-from webhook.cli.app import root
 
 
 def certs(*arguments: str) -> Result:

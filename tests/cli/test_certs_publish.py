@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from tallygate.webhook.cli.app import root
 from tests.certs.api_server import CertificateApiServer, run_api_server
-from webhook.cli.app import root
 
 
 @pytest.fixture
@@ -76,8 +76,8 @@ def test_an_invalid_folder_fails_before_any_request(api: CertificateApiServer, k
 
 def test_other_commands_do_not_load_the_client() -> None:
     """Avoid the client, whose import takes longer than all others together."""
-    program = "import sys; from webhook.cli.app import root; root(sys.argv[1:], standalone_mode=False);"
-    program += "assert 'webhook.cli.certs.command' in sys.modules; sys.exit('kubernetes' in sys.modules)"
+    program = "import sys; from tallygate.webhook.cli.app import root; root(sys.argv[1:], standalone_mode=False);"
+    program += "assert 'tallygate.webhook.cli.certs.command' in sys.modules; sys.exit('kubernetes' in sys.modules)"
     for arguments in (["certs", "issue", "--help"], ["certs", "show", "--help"]):
         done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, check=False)  # noqa: S603  ourselves, no shell
         assert done.returncode == 0, done.stderr

@@ -8,9 +8,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from webhook.cli.app import root
-from webhook.cli.sources import snapshot_reader
-from webhook.documents.syntax_tree import Limits
+from tallygate.webhook.cli.app import root
+from tallygate.webhook.cli.sources import snapshot_reader
+from tallygate.webhook.documents.syntax_tree import Limits
 
 CAP = """\
 apiVersion: tallygate.dev/v1alpha1

@@ -7,8 +7,8 @@ import subprocess
 import pytest
 from click.testing import CliRunner
 
+from tallygate.webhook.cli.app import root
 from tests.warm import run
-from webhook.cli.app import root
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -30,7 +30,7 @@ def test_bash_can_read_the_script() -> None:
 def complete(words: str, index: int) -> list[str]:
     """Return the completions that bash gets for a word of a line."""
     environment = {"_TALLYGATE_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(index)}
-    result = run("webhook.cli", [], environment={**os.environ, **environment})
+    result = run("tallygate.webhook.cli", [], environment={**os.environ, **environment})
     assert result.returncode == 0
     return [line.partition(",")[2] for line in result.stdout.splitlines()]
 

@@ -11,11 +11,11 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from tallygate.webhook.cli.app import root
+from tallygate.webhook.cli.output import code_catalog
+from tallygate.webhook.server.settings.table import OPTIONS
 from tests.cli.docs import DOCS, create_pages
 from tests.cli.test_command import COMMANDS
-from webhook.cli.app import root
-from webhook.cli.output import code_catalog
-from webhook.server.settings.table import OPTIONS
 
 REPOSITORY = DOCS.parent
 _COMMANDS = "|".join(name.split()[1] for name, _ in COMMANDS if " " in name)

@@ -8,8 +8,8 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from webhook.cli.app import root
-from webhook.cli.output import code_catalog
+from tallygate.webhook.cli.app import root
+from tallygate.webhook.cli.output import code_catalog
 
 WORKLOAD = """\
 apiVersion: apps/v1

@@ -10,10 +10,10 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tallygate.webhook.admission.kinds import REVIEW_TARGETS
+from tallygate.webhook.cli.app import root
 from tests.cli.terminal import run_in_terminal
 from tests.effort import examples
-from webhook.admission.kinds import REVIEW_TARGETS
-from webhook.cli.app import root
 
 QUANTITIES: st.SearchStrategy[Any] = st.sampled_from(
     ["1", 2, 1.5, "1500m", "-1", "10E", "x", "", None, True, [], {}, "1e999999999", 1e300, "٣"]

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from tallygate.webhook.cli.app import root
+from tallygate.webhook.policy.load import SHIPPED_POLICIES
 from tests.cli.check_case import change_directory
-from webhook.cli.app import root
-from webhook.policy.load import SHIPPED_POLICIES
 
 GOOD = """\
 apiVersion: tallygate.dev/v1alpha1

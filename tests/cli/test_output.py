@@ -11,10 +11,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cli.check_case import CASES, Case
-from tests.cli.terminal import run_in_terminal
-from webhook.cli.output import ci_formats, code_catalog
-from webhook.cli.output.findings import (
+from tallygate.webhook.cli.output import ci_formats, code_catalog
+from tallygate.webhook.cli.output.findings import (
     Finding,
     FindingSeverity,
     FindingSubject,
@@ -23,7 +21,9 @@ from webhook.cli.output.findings import (
     is_failure,
     summary_to_dict,
 )
-from webhook.cli.output.tables import create_console
+from tallygate.webhook.cli.output.tables import create_console
+from tests.cli.check_case import CASES, Case
+from tests.cli.terminal import run_in_terminal
 
 CASE = Case(CASES / "every_output_format_has_the_same_findings")
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from tallygate.webhook.cli.app import root
 from tests import warm
 from tests.cli.test_serve import list_messages
 from tests.server.process import ServerProcess, eventually
-from webhook.cli.app import root
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a process that is expected to end by itself."""
-    return warm.run("webhook.cli", ["relay", *arguments], environment=dict(os.environ))
+    return warm.run("tallygate.webhook.cli", ["relay", *arguments], environment=dict(os.environ))
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_relay_runs_until_it_gets_a_signal(tmp_path: Path) -> None:
         ]
         log_file = tmp_path / "relay.log"
         with log_file.open("wb") as log:
-            relay = warm.Program("webhook.cli", ["relay", *ports, *files], stderr=log.fileno())
+            relay = warm.Program("tallygate.webhook.cli", ["relay", *ports, *files], stderr=log.fileno())
         assert eventually(lambda: '"serving"' in log_file.read_text())
         relay.send_signal(15)
         assert relay.wait(30) == 0

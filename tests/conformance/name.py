@@ -1,8 +1,8 @@
 """Resource names: Kubernetes' predicates, and its validation in each context."""
 
+from tallygate.webhook.accounting import name_rules, names
+from tallygate.webhook.accounting.name_rules import NameContext
 from tests.conformance.case import Case, Outcome
-from webhook.accounting import name_rules, names
-from webhook.accounting.name_rules import NameContext
 
 _PREDICATES = {
     "extended": names.is_extended,

@@ -4,15 +4,15 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
+from tallygate.webhook.accounting.pod_requests import compute_pod_limits, compute_pod_requests
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.accounting.resource_quota import compute_quota_charge
+from tallygate.webhook.accounting.validation.pods import validate_pod
+from tallygate.webhook.objects.core import Pod, PodSpec
 from tests.conformance.case import Case, Outcome
 from tests.conformance.errors import compare_errors
 from tests.conformance.sums import find_wrapping_names
 from tests.conformance.typed_objects import decode_object
-from webhook.accounting.pod_requests import compute_pod_limits, compute_pod_requests
-from webhook.accounting.quantity import Quantity
-from webhook.accounting.resource_quota import compute_quota_charge
-from webhook.accounting.validation.pods import validate_pod
-from webhook.objects.core import Pod, PodSpec
 
 
 def compare(case: Case) -> Outcome:

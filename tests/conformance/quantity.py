@@ -4,10 +4,10 @@ from collections.abc import Callable
 from fractions import Fraction
 from math import ceil, trunc
 
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.accounting.quantity_parser import QuantityError, QuantityTooLargeError
 from tests.conformance.case import Case, Outcome
 from tests.conformance.integer_overflow import decimal_wraps, exponent_wraps, milli_wraps, parse_exactly, value_wraps
-from webhook.accounting.quantity import Quantity
-from webhook.accounting.quantity_parser import QuantityError, QuantityTooLargeError
 
 
 def compare(case: Case) -> Outcome:

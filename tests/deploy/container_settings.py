@@ -2,14 +2,14 @@
 
 from typing import Any, NamedTuple
 
+from tallygate.webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
+from tallygate.webhook.cli.relay import relay
+from tallygate.webhook.cli.serve.command import serve
+from tallygate.webhook.server.relay.failover import PeerService
+from tallygate.webhook.server.settings.sources import load_settings
+from tallygate.webhook.server.settings.table import Settings
+from tallygate.webhook.server.settings.value_types import Address
 from tests.deploy.rendering import Object, Objects
-from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
-from webhook.cli.relay import relay
-from webhook.cli.serve.command import serve
-from webhook.server.relay.failover import PeerService
-from webhook.server.settings.sources import load_settings
-from webhook.server.settings.table import Settings
-from webhook.server.settings.value_types import Address
 
 _VARIABLE = "TALLYGATE_NAMESPACE"
 

@@ -7,9 +7,9 @@ from typing import Final
 
 import yaml
 
+from tallygate.webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
 from tests.deploy.dashboard import render_dashboard
 from tests.deploy.values_table import update_values_table
-from webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
 
 ROOT: Final = Path(__file__).parents[2]
 KUSTOMIZE: Final = ROOT / "deploy" / "kustomize"

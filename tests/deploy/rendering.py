@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from e2e.helm.build import find_built_helm
+from tallygate.webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
 from tests.deploy.generate import BASE, CHART, COMPONENTS
-from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
 
 Object = dict[str, Any]
 Objects = dict[tuple[str, str], Object]

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tallygate.webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
+from tallygate.webhook.state.kubernetes import cap_ledger
 from tests.deploy.container_settings import get_container, get_pod, read_gate_settings
 from tests.deploy.generate import COMPONENTS, KUSTOMIZE
 from tests.deploy.rendering import compose_objects, run_kustomize
-from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
-from webhook.state.kubernetes import cap_ledger
 
 OVERLAYS = sorted(path.name for path in (KUSTOMIZE / "overlays").iterdir())
 FOLDERS = sorted(path for folder in ("components", "overlays") for path in (KUSTOMIZE / folder).iterdir())

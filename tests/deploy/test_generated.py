@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tallygate.webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
 from tests.deploy.generate import BASE, ROOT, generate_files
-from webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
 
 
 @pytest.mark.parametrize("path", generate_files(), ids=lambda path: path.name)

@@ -10,11 +10,11 @@ import click
 import pytest
 import yaml
 
+from tallygate.webhook.cli.app import root
 from tests.deploy.container_settings import get_pod
 from tests.deploy.generate import BASE, CHART, COMPONENTS, KUSTOMIZE, ROOT
 from tests.deploy.manifests import KUSTOMIZATION, get_container, get_manifest, get_pod_template, list_manifests
 from tests.deploy.rendering import Objects, compose_objects, create_helm_command, run_kustomize
-from webhook.cli.app import root
 
 INSTALL, UPGRADE, DEPLOY, FRONT = PAGES = [
     ROOT / name for name in ("docs/install.md", "docs/upgrade.md", "deploy/README.md", "README.md")

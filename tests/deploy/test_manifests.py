@@ -5,7 +5,12 @@ from typing import Any
 
 import pytest
 
-from certs.certificate_names import create_service_names
+from tallygate.certs.certificate_names import create_service_names
+from tallygate.webhook.admission.webhook_configuration import DEFAULT_NAMESPACE, ServiceTarget
+from tallygate.webhook.cli.serve.command import serve
+from tallygate.webhook.policy.load import load_policies
+from tallygate.webhook.server.settings.sources import load_settings
+from tallygate.webhook.server.settings.table import Settings
 from tests.deploy.generate import BASE
 from tests.deploy.manifests import (
     KUSTOMIZATION,
@@ -15,11 +20,6 @@ from tests.deploy.manifests import (
     get_port,
     list_manifests,
 )
-from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE, ServiceTarget
-from webhook.cli.serve.command import serve
-from webhook.policy.load import load_policies
-from webhook.server.settings.sources import load_settings
-from webhook.server.settings.table import Settings
 
 CLUSTER_SCOPED = {
     "Namespace",

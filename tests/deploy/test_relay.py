@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from certs.cert_files import CA_FILE, CHAIN_FILE, KEY_FILE
-from certs.certificate_names import create_service_names
-from certs.served_files import ServedFiles
+from tallygate.certs.cert_files import CA_FILE, CHAIN_FILE, KEY_FILE
+from tallygate.certs.certificate_names import create_service_names
+from tallygate.certs.served_files import ServedFiles
+from tallygate.webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
 from tests.deploy.container_settings import get_container, get_pod, read_gate_settings, read_relay_settings
 from tests.deploy.rendering import Objects, compose_objects, render_overlay
-from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
 
 SIZES = ("", "cluster-access", "ha")
 CERTIFICATES = ("", "self-signed", "cert-manager")

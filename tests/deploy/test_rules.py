@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
+from tallygate.webhook.server.telemetry.metrics import REASONS
 from tests.deploy.generate import ROOT
 from tests.deploy.prometheus import find_promtool
 from tests.deploy.promql import Series, find_series
 from tests.server.all_metrics import list_metrics
-from webhook.server.telemetry.metrics import REASONS
 
 RULES = ROOT / "deploy" / "prometheus" / "tallygate.yaml"
 ALERT_CASES = Path(__file__).parent / "rules" / "alerts.yaml"

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.effort import examples
-from webhook.documents.composer import compose_policies
-from webhook.documents.scalars import Number
-from webhook.documents.syntax_tree import (
+from tallygate.webhook.documents.composer import compose_policies
+from tallygate.webhook.documents.scalars import Number
+from tallygate.webhook.documents.syntax_tree import (
     DocumentError,
     ErrorKind,
     Limits,
@@ -20,6 +19,7 @@ from webhook.documents.syntax_tree import (
     descend,
     join_path,
 )
+from tests.effort import examples
 
 LIMITS = Limits(depth=32, nodes=50_000, expanded=10_000)
 

@@ -8,10 +8,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tallygate.webhook.documents.reader import read_documents
+from tallygate.webhook.documents.syntax_tree import ErrorKind, Limits
 from tests.documents.reading import describe_error, find_error, read_values
 from tests.effort import examples
-from webhook.documents.reader import read_documents
-from webhook.documents.syntax_tree import ErrorKind, Limits
 
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=8),

@@ -4,7 +4,7 @@ import sys
 
 import atheris
 
-with atheris.instrument_imports(include=["webhook"]):
+with atheris.instrument_imports(include=["tallygate"]):
     from tests.fuzz.targets import TARGETS
 
 if __name__ == "__main__":

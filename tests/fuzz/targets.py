@@ -4,13 +4,13 @@ import itertools
 from collections.abc import Callable
 from pathlib import Path
 
-from webhook.accounting.quantity import Quantity
-from webhook.accounting.quantity_parser import QuantityError
-from webhook.admission.request import Phase, ReviewError
-from webhook.gate.gate import Gate
-from webhook.policy.load import SHIPPED_POLICIES
-from webhook.policy.parse import parse
-from webhook.state.in_memory import MemoryLedgers, UnknownNamespaces
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.accounting.quantity_parser import QuantityError
+from tallygate.webhook.admission.request import Phase, ReviewError
+from tallygate.webhook.gate.gate import Gate
+from tallygate.webhook.policy.load import SHIPPED_POLICIES
+from tallygate.webhook.policy.parse import parse
+from tallygate.webhook.state.in_memory import MemoryLedgers, UnknownNamespaces
 
 _REVIEWS = Path(__file__).parents[1] / "reviews" / "cases"
 _POLICIES = Path(__file__).parents[2] / "policies"

@@ -8,18 +8,18 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, NoReturn
 
+from tallygate.webhook.admission.request import Phase
+from tallygate.webhook.gate.decisions import Decision
+from tallygate.webhook.gate.gate import Gate
+from tallygate.webhook.gate.scale_requests import WorkloadReader
+from tallygate.webhook.gate.schedulability import SnapshotProvider, check_schedulability
+from tallygate.webhook.gate.workload_forecast import QuotaLister
+from tallygate.webhook.policy.model import PolicySet
+from tallygate.webhook.state.in_memory import FixedNamespaces, MemoryLedgers, UnknownNamespaces
+from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.state.ports import LedgerKey, Ledgers, NamespaceLister
 from tests.admission.case import parse_policies
 from tests.state.transitions import Put, Read
-from webhook.admission.request import Phase
-from webhook.gate.decisions import Decision
-from webhook.gate.gate import Gate
-from webhook.gate.scale_requests import WorkloadReader
-from webhook.gate.schedulability import SnapshotProvider, check_schedulability
-from webhook.gate.workload_forecast import QuotaLister
-from webhook.policy.model import PolicySet
-from webhook.state.in_memory import FixedNamespaces, MemoryLedgers, UnknownNamespaces
-from webhook.state.ledger.ledger import Ledger
-from webhook.state.ports import LedgerKey, Ledgers, NamespaceLister
 
 GPU = "nvidia.com/gpu"
 CAP = """

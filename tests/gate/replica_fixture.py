@@ -5,21 +5,21 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from tallygate.webhook.admission.cap_index import CapIndex
+from tallygate.webhook.gate.gate import Gate
+from tallygate.webhook.gate.ledger_reconciler import LedgerReconciler
+from tallygate.webhook.gate.top_consumers import TopConsumers
+from tallygate.webhook.gate.usage_lister import UsageLister
+from tallygate.webhook.kube.resource_codec import Changed, Deleted, Replaced, WatchEvent
+from tallygate.webhook.state.in_memory import MemoryLedgers
+from tallygate.webhook.state.informers.named_stores import NAMESPACE_CODEC, NamespaceRecord, NamespaceStore
+from tallygate.webhook.state.informers.pod_store import PodStore
+from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.state.ports import LedgerKey, StoreUnavailableError, T, Transition
 from tests.gate.gate_fixture import CAP, GPU, GateFixture
 from tests.state.informers.pods import line, page
 from tests.state.informers.pods import pod as stored_pod
 from tests.state.transitions import Read
-from webhook.admission.cap_index import CapIndex
-from webhook.gate.gate import Gate
-from webhook.gate.ledger_reconciler import LedgerReconciler
-from webhook.gate.top_consumers import TopConsumers
-from webhook.gate.usage_lister import UsageLister
-from webhook.kube.resource_codec import Changed, Deleted, Replaced, WatchEvent
-from webhook.state.in_memory import MemoryLedgers
-from webhook.state.informers.named_stores import NAMESPACE_CODEC, NamespaceRecord, NamespaceStore
-from webhook.state.informers.pod_store import PodStore
-from webhook.state.ledger.ledger import Ledger
-from webhook.state.ports import LedgerKey, StoreUnavailableError, T, Transition
 
 BOUND = 40.0
 

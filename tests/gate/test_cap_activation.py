@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.state.ports import LedgerKey
 from tests.admission.case import parse_policies
 from tests.gate.replica_fixture import create_active_replica
 from tests.state.informers.pods import page
 from tests.state.transitions import Put
-from webhook.accounting.amounts import Amounts
-from webhook.state.ledger.ledger import Ledger
-from webhook.state.ports import LedgerKey
 
 
 def test_a_resource_that_a_cap_starts_to_count_includes_existing_pods() -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
+from tallygate.webhook.gate.gate import UndecidedError
 from tests.gate.gate_fixture import BY_LABEL, CAP, GateFixture, response
-from webhook.gate.gate import UndecidedError
 
 
 def test_a_namespace_outside_the_cap_is_free() -> None:

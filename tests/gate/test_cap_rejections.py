@@ -2,8 +2,8 @@
 
 import pytest
 
+from tallygate.webhook.accounting.amounts import Amounts
 from tests.gate.gate_fixture import CAP, GPU, GateFixture, pod, response
-from webhook.accounting.amounts import Amounts
 
 
 def test_a_rejection_shows_the_arithmetic() -> None:

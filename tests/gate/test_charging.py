@@ -5,21 +5,21 @@ from typing import TypeVar
 
 import pytest
 
-from tests.admission.case import parse_policies
-from tests.gate.gate_fixture import CAP, GPU, TWO, GateFixture, response
-from webhook.accounting.amounts import Amounts
-from webhook.admission.cap_index import CapIndex
-from webhook.gate.charging import (
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.admission.cap_index import CapIndex
+from tallygate.webhook.gate.charging import (
     CapCharge,
     ChargedPod,
     ChargeMode,
     ReleaseTransition,
     ReserveTransition,
 )
-from webhook.gate.gate import UndecidedError
-from webhook.state.in_memory import MemoryLedgers
-from webhook.state.ledger.ledger import Ledger, Operation
-from webhook.state.ports import LedgerKey, StoreUnavailableError, Transition, UnknownOutcomeError
+from tallygate.webhook.gate.gate import UndecidedError
+from tallygate.webhook.state.in_memory import MemoryLedgers
+from tallygate.webhook.state.ledger.ledger import Ledger, Operation
+from tallygate.webhook.state.ports import LedgerKey, StoreUnavailableError, Transition, UnknownOutcomeError
+from tests.admission.case import parse_policies
+from tests.gate.gate_fixture import CAP, GPU, TWO, GateFixture, response
 
 T = TypeVar("T")
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from tallygate.webhook.state.ledger.ledger import Operation
 from tests.gate.gate_fixture import CAP, GPU, GateFixture, pod, response
-from webhook.state.ledger.ledger import Operation
 
 
 @pytest.mark.parametrize(("old", "kind"), [({}, Operation.CREATE), ({"oldObject": pod("u", 1)}, Operation.UPDATE)])

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.state.ports import StoreUnavailableError
 from tests.gate.gate_fixture import SHARED, raise_missing
 from tests.gate.replica_fixture import BOUND, create_active_replica
 from tests.state.transitions import Put
-from webhook.accounting.amounts import Amounts
-from webhook.state.ports import StoreUnavailableError
 
 
 def test_the_ledger_of_a_deleted_namespace_is_deleted_when_it_is_empty() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tallygate.webhook.admission.request import Phase, ReviewError
 from tests.gate.gate_fixture import CAP, GPU, SHARED, GateFixture, pod, response
-from webhook.admission.request import Phase, ReviewError
 
 WHOLE = """
 apiVersion: tallygate.dev/v1alpha1

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from tallygate.webhook.gate.schedulability import FixedSnapshot, SnapshotProvider
 from tests.gate.gate_fixture import GateFixture, pod, response
 from tests.gate.test_schedulability import NOT_NOW, RULE, cluster
-from webhook.gate.schedulability import FixedSnapshot, SnapshotProvider
 
 _MIB = 1024 * 1024
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -2,15 +2,15 @@
 
 import pytest
 
-from tests.gate.memory_leases import MemoryLeaseStore
-from webhook.gate.leader_election import (
+from tallygate.webhook.gate.leader_election import (
     LEADER_LEASE,
     LEASE_DURATION_SECONDS,
     REPLICA_LEASE_PREFIX,
     RETRY_PERIOD_SECONDS,
     LeaderElector,
 )
-from webhook.state.ports import Lease, StoreUnavailableError
+from tallygate.webhook.state.ports import Lease, StoreUnavailableError
+from tests.gate.memory_leases import MemoryLeaseStore
 
 
 class Replica:

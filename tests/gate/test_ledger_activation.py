@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
+from tallygate.webhook.gate.usage_lister import UsageLister
+from tallygate.webhook.state.informers.named_stores import NamespaceStore
+from tallygate.webhook.state.ports import LedgerKey
 from tests.gate.gate_fixture import pod, raise_missing, response
 from tests.gate.replica_fixture import BOUND, ReplicaFixture, create_active_replica
 from tests.state.transitions import Put
-from webhook.gate.usage_lister import UsageLister
-from webhook.state.informers.named_stores import NamespaceStore
-from webhook.state.ports import LedgerKey
 
 
 def test_after_a_start_nothing_is_reserved_until_pods_in_flight_are_counted() -> None:

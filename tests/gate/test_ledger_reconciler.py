@@ -2,11 +2,11 @@
 
 import pytest
 
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.state.ports import LedgerKey
 from tests.gate.gate_fixture import CAP, SHARED
 from tests.gate.replica_fixture import BOUND, ReplicaFixture, create_active_replica
 from tests.state.informers.pods import pod as stored_pod
-from webhook.accounting.amounts import Amounts
-from webhook.state.ports import LedgerKey
 
 
 def test_a_reservation_becomes_used_when_its_pod_is_observed() -> None:

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from tallygate.webhook.gate.usage_lister import Membership
+from tallygate.webhook.kube.resource_codec import Bookmark
+from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.state.ports import LedgerKey
 from tests.gate.gate_fixture import BY_LABEL, SHARED
 from tests.gate.replica_fixture import ReplicaFixture, create_active_replica
 from tests.state.transitions import Put
-from webhook.gate.usage_lister import Membership
-from webhook.kube.resource_codec import Bookmark
-from webhook.state.ledger.ledger import Ledger
-from webhook.state.ports import LedgerKey
 
 
 def test_a_shared_cap_counts_the_pods_of_all_its_namespaces() -> None:

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from tallygate.webhook.admission.request import Phase, ReviewError
 from tests.gate.gate_fixture import CAP, GateFixture, response
 from tests.gate.replica_fixture import ReplicaFixture
-from webhook.admission.request import Phase, ReviewError
 
 BY_LABEL = CAP.replace('include: ["team-*"]', "selector: {matchLabels: {gpu: 'yes'}}")
 SHARED = BY_LABEL.replace("hard:", "shared: true\n  hard:")

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from tallygate.webhook.admission.request import Phase
+from tallygate.webhook.kube.resource_codec import Replaced
+from tallygate.webhook.objects.core import ResourceQuota
+from tallygate.webhook.state.informers.named_stores import QUOTA_CODEC, QuotaStore
 from tests.gate.gate_fixture import CAP, GPU, GateFixture
 from tests.gate.test_workload_forecast import get_rejection, list_warnings, rolling, workload
-from webhook.admission.request import Phase
-from webhook.kube.resource_codec import Replaced
-from webhook.objects.core import ResourceQuota
-from webhook.state.informers.named_stores import QUOTA_CODEC, QuotaStore
 
 NO_CAPS = """
 apiVersion: tallygate.dev/v1alpha1

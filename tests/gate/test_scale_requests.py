@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from tallygate.webhook.admission.request import Phase
+from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.gate.decisions import Decision
+from tallygate.webhook.gate.scale_requests import WorkloadReader
 from tests.gate.gate_fixture import CAP, GPU, GateFixture, pod, response
 from tests.gate.test_quotas import NO_CAPS, gpus, quotas
-from webhook.admission.request import Phase
-from webhook.errors import TallygateError
-from webhook.gate.decisions import Decision
-from webhook.gate.scale_requests import WorkloadReader
 
 DENY = CAP + "  workloads: deny\n"
 DEPLOYMENTS = ("apps", "deployments")

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.ingest import ingest
+from tallygate.webhook.gate.schedulability import ClusterSnapshot, FixedSnapshot
 from tests.gate.gate_fixture import GPU, GateFixture, pod, response
 from tests.gate.test_workload_forecast import list_warnings, workload
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.ingest import ingest
-from webhook.gate.schedulability import ClusterSnapshot, FixedSnapshot
 
 RULE = """
 apiVersion: tallygate.dev/v1alpha1

@@ -2,10 +2,10 @@
 
 import dataclasses
 
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.state.in_memory import MemoryLedgers
 from tests.gate.gate_fixture import GPU, TWO, GateFixture, raise_missing, response
 from tests.state.transitions import Put
-from webhook.accounting.amounts import Amounts
-from webhook.state.in_memory import MemoryLedgers
 
 
 def create_shared_ledgers() -> MemoryLedgers:

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from tallygate.webhook.state.informers.pod_store import PodStore
 from tests.admission.case import parse_policies
 from tests.gate.gate_fixture import CAP, GateFixture, pod, response
 from tests.gate.replica_fixture import BOUND, ReplicaFixture
 from tests.state.informers.pods import pod as stored_pod
-from webhook.state.informers.pod_store import PodStore
 
 SHARED = CAP.replace("hard:", "shared: true\n  hard:")
 LARGE = CAP.replace("gpu: 4", "gpu: 20")

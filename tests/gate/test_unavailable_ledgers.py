@@ -4,17 +4,17 @@ from typing import TypeVar
 
 import pytest
 
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.admission.cap_index import get_cap_name
+from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.gate.gate import UndecidedError
+from tallygate.webhook.state.batched_ledgers import BatchedLedgers
+from tallygate.webhook.state.in_memory import MemoryLedgers
+from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.state.ports import LedgerKey, RetryLaterError, StoreUnavailableError, Transition
 from tests.gate.gate_fixture import CAP, GPU, TWO, GateFixture, pod, response
 from tests.state.batched_ledgers.scripted_store import ResponseLost, ScriptedStore
 from tests.state.transitions import Read
-from webhook.accounting.amounts import Amounts
-from webhook.admission.cap_index import get_cap_name
-from webhook.errors import TallygateError
-from webhook.gate.gate import UndecidedError
-from webhook.state.batched_ledgers import BatchedLedgers
-from webhook.state.in_memory import MemoryLedgers
-from webhook.state.ledger.ledger import Ledger
-from webhook.state.ports import LedgerKey, RetryLaterError, StoreUnavailableError, Transition
 
 T = TypeVar("T")
 Then = tuple[str, TallygateError]

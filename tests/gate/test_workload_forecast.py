@@ -5,9 +5,9 @@ from typing import Any, TypeVar
 
 import pytest
 
+from tallygate.webhook.admission.request import Phase
+from tallygate.webhook.state.ports import LedgerKey, StoreUnavailableError, Transition
 from tests.gate.gate_fixture import CAP, GPU, GateFixture, pod, response
-from webhook.admission.request import Phase
-from webhook.state.ports import LedgerKey, StoreUnavailableError, Transition
 
 T = TypeVar("T")
 

@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
+from tallygate.webhook.kube.client import ClientConfig
+from tallygate.webhook.kube.config import load_kubeconfig
 from tests.kube.raw_server import RawServer
-from webhook.kube.client import ClientConfig
-from webhook.kube.config import load_kubeconfig
 
 
 def write_kubeconfig(folder: Path, server: str, **user: str) -> Path:

@@ -8,14 +8,14 @@ from threading import Event, Timer
 
 import pytest
 
+from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
+from tallygate.webhook.kube.client import LIST_LIMITS, ApiClient
+from tallygate.webhook.kube.reflector import Reflector
+from tallygate.webhook.kube.resource_codec import Bookmark, Changed, Replaced, WatchEvent
+from tallygate.webhook.kube.transport import Response
 from tests.kube.kubeconfig import load_config
 from tests.kube.raw_server import END, HEAD, Part, chunk, full_response, raw_server, reset
 from tests.kube.scripted_server import THINGS, Thing, bookmark, event_line, list_page, record, thing
-from webhook.kube.api_errors import ApiError, ApiErrorReason
-from webhook.kube.client import LIST_LIMITS, ApiClient
-from webhook.kube.reflector import Reflector
-from webhook.kube.resource_codec import Bookmark, Changed, Replaced, WatchEvent
-from webhook.kube.transport import Response
 
 LIST = [full_response(list_page(7, thing("a", 3)).body)]
 LINE = json.dumps({"type": "ADDED", "object": thing("ä-\N{BANANA}", 8)}, ensure_ascii=False).encode() + b"\n"

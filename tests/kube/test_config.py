@@ -9,12 +9,12 @@ import pytest
 import urllib3
 from kubernetes.config import incluster_config
 
+from tallygate.webhook.kube import config
+from tallygate.webhook.kube.api_errors import ApiError
+from tallygate.webhook.kube.client import ApiClient
+from tallygate.webhook.kube.config import ClientConfigError, load_in_cluster_config, load_kubeconfig
 from tests.kube.kubeconfig import load_config, write_kubeconfig
 from tests.kube.raw_server import full_response, raw_server
-from webhook.kube import config
-from webhook.kube.api_errors import ApiError
-from webhook.kube.client import ApiClient
-from webhook.kube.config import ClientConfigError, load_in_cluster_config, load_kubeconfig
 
 
 def test_a_named_context_is_used(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 import pytest
 
+from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
+from tallygate.webhook.kube.resource_codec import Bookmark, Deleted, Replaced
 from tests.kube.scripted_server import (
     SILENCE,
     ReflectorRun,
@@ -13,8 +15,6 @@ from tests.kube.scripted_server import (
     record,
     thing,
 )
-from webhook.kube.api_errors import ApiError, ApiErrorReason
-from webhook.kube.resource_codec import Bookmark, Deleted, Replaced
 
 
 def test_the_age_counts_from_the_start_of_the_list() -> None:

@@ -2,10 +2,10 @@
 
 import pytest
 
+from tallygate.webhook.kube.api_errors import ApiError
+from tallygate.webhook.kube.pagination import list_all
+from tallygate.webhook.kube.resource_codec import Replaced
 from tests.kube.scripted_server import THINGS, FakeClock, ScriptedServer, error_response, list_page, record, thing
-from webhook.kube.api_errors import ApiError
-from webhook.kube.pagination import list_all
-from webhook.kube.resource_codec import Replaced
 
 
 def test_a_resource_that_the_server_does_not_serve_is_requested_once() -> None:

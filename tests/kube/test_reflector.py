@@ -5,9 +5,9 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tallygate.webhook.kube.resource_codec import Bookmark, Changed, Deleted, Replaced
+from tallygate.webhook.kube.transport import Response
 from tests.kube.scripted_server import SILENCE, bookmark, create_reflector, event_line, list_page, record, thing
-from webhook.kube.resource_codec import Bookmark, Changed, Deleted, Replaced
-from webhook.kube.transport import Response
 
 
 def test_a_list_of_one_page_is_delivered_whole_and_watched_from_its_revision() -> None:

@@ -2,6 +2,9 @@
 
 import pytest
 
+from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
+from tallygate.webhook.kube.resource_codec import Replaced
+from tallygate.webhook.kube.transport import Response
 from tests.kube.scripted_server import (
     OPTIONAL_THINGS,
     SILENCE,
@@ -13,9 +16,6 @@ from tests.kube.scripted_server import (
     record,
     thing,
 )
-from webhook.kube.api_errors import ApiError, ApiErrorReason
-from webhook.kube.resource_codec import Replaced
-from webhook.kube.transport import Response
 
 
 def test_the_delay_is_a_little_longer_than_retry_after() -> None:

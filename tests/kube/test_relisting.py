@@ -2,6 +2,9 @@
 
 import pytest
 
+from tallygate.webhook.kube.api_errors import ApiErrorReason
+from tallygate.webhook.kube.resource_codec import Bookmark, Replaced
+from tallygate.webhook.kube.transport import Response
 from tests.kube.scripted_server import (
     SILENCE,
     Reply,
@@ -15,9 +18,6 @@ from tests.kube.scripted_server import (
     status,
     thing,
 )
-from webhook.kube.api_errors import ApiErrorReason
-from webhook.kube.resource_codec import Bookmark, Replaced
-from webhook.kube.transport import Response
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 import pytest
 
+from tallygate.webhook.kube.api_errors import ApiErrorReason
+from tallygate.webhook.kube.resource_codec import Bookmark, Changed, Replaced
 from tests.kube.scripted_server import (
     SILENCE,
     STREAM_RESET,
@@ -15,8 +17,6 @@ from tests.kube.scripted_server import (
     status,
     thing,
 )
-from webhook.kube.api_errors import ApiErrorReason
-from webhook.kube.resource_codec import Bookmark, Changed, Replaced
 
 
 def test_a_watch_that_ends_in_time_is_restarted_at_once_from_its_last_revision() -> None:

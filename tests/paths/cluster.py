@@ -9,7 +9,7 @@ from threading import Event, Lock, Thread
 from typing import Any
 from urllib.parse import urlsplit
 
-from webhook.state.kubernetes.cap_ledger import GROUP, KIND, PLURAL, VERSION
+from tallygate.webhook.state.kubernetes.cap_ledger import GROUP, KIND, PLURAL, VERSION
 
 Object = dict[str, Any]
 

@@ -12,24 +12,24 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.cli.app import root
+from tallygate.webhook.cli.framework import EXIT_FINDINGS
+from tallygate.webhook.gate.gate import Gate
+from tallygate.webhook.policy.load import SHIPPED_POLICIES
+from tallygate.webhook.server.controllers.informers import load_client_config
+from tallygate.webhook.server.policy_reloader import PolicyReloader
+from tallygate.webhook.server.serve_with_cluster import _create_ledgers, create_cluster_gate
+from tallygate.webhook.server.settings.sources import load_settings
+from tallygate.webhook.server.telemetry.ledger_metrics import CapMetrics
+from tallygate.webhook.server.telemetry.metrics import Telemetry, start_telemetry
+from tallygate.webhook.server.web.flask_app import create_app
+from tallygate.webhook.server.web.request_log import RequestLog
+from tallygate.webhook.state.in_memory import MemoryLedgers, UnknownNamespaces
+from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.state.ports import LedgerKey, TransitionResult
 from tests.paths.cluster import Cluster, run_cluster, write_kubeconfig
 from tests.paths.recorder import record_modules
-from webhook.accounting.amounts import Amounts
-from webhook.cli.app import root
-from webhook.cli.framework import EXIT_FINDINGS
-from webhook.gate.gate import Gate
-from webhook.policy.load import SHIPPED_POLICIES
-from webhook.server.controllers.informers import load_client_config
-from webhook.server.policy_reloader import PolicyReloader
-from webhook.server.serve_with_cluster import _create_ledgers, create_cluster_gate
-from webhook.server.settings.sources import load_settings
-from webhook.server.telemetry.ledger_metrics import CapMetrics
-from webhook.server.telemetry.metrics import Telemetry, start_telemetry
-from webhook.server.web.flask_app import create_app
-from webhook.server.web.request_log import RequestLog
-from webhook.state.in_memory import MemoryLedgers, UnknownNamespaces
-from webhook.state.ledger.ledger import Ledger
-from webhook.state.ports import LedgerKey, TransitionResult
 
 Object = dict[str, Any]
 
@@ -131,7 +131,7 @@ def run_create() -> list[str]:
 def run_predict() -> list[str]:
     """Predict a pending pod of the cluster, by the command line."""
     with _run_environment() as (_, folder, _voice):
-        import_module("webhook.cli.predict.command")
+        import_module("tallygate.webhook.cli.predict.command")
         arguments = ["predict", "pod/waits", "--namespace", "team-a", "--kubeconfig", str(folder / "kubeconfig")]
         with redirect_stdout(io.StringIO()) as printed, record_modules() as modules:
             code = root.main(arguments, standalone_mode=False)

@@ -5,8 +5,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from webhook.policy import parse as text
-from webhook.policy.schema import load_json_schema
+from tallygate.webhook.policy import parse as text
+from tallygate.webhook.policy.schema import load_json_schema
 
 _TYPES = {"object": "mapping", "array": "list", "string": "text", "number": "number", "boolean": "true or false"}
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from tallygate.webhook.policy.lint_findings import LintFinding
+from tallygate.webhook.policy.lint_policies import lint_policies
+from tallygate.webhook.policy.parse import parse
+from tallygate.webhook.policy.policy_codes import CODES
 from tests.policy import cases
-from webhook.policy.lint_findings import LintFinding
-from webhook.policy.lint_policies import lint_policies
-from webhook.policy.parse import parse
-from webhook.policy.policy_codes import CODES
 
 
 def _title(path: Path) -> str:

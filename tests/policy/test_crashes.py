@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tallygate.webhook.policy.store import PolicyStatus, PolicyStore
 from tests.policy.files import NOON, TIMEOUT_SECONDS, list_rule_names, rule_text
-from webhook.policy.store import PolicyStatus, PolicyStore
 
 
 class _Clock:

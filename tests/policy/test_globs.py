@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tallygate.webhook.policy.globs import covers, is_literal, matches, overlaps
 from tests.effort import examples
-from webhook.policy.globs import covers, is_literal, matches, overlaps
 
 TEXTS = ["".join(letters) for length in range(6) for letters in product("ab", repeat=length)]
 GLOBS = st.text("ab*?", max_size=4)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from webhook.policy.lint_findings import Severity
-from webhook.policy.parse import (
+from tallygate.webhook.policy.lint_findings import Severity
+from tallygate.webhook.policy.parse import (
     MAX_DOCUMENTS,
     MAX_FILE_BYTES,
     MAX_FILES,

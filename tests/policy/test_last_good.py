@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tallygate.webhook.policy.store import PolicyError, PolicyStatus, PolicyStore
 from tests.effort import examples
-from webhook.policy.store import PolicyError, PolicyStatus, PolicyStore
 
 HEAD = "apiVersion: tallygate.dev/v1alpha1\nkind: ResourceRule\n"
 GOOD = st.sampled_from("abcd").map(

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.effort import examples
-from webhook.accounting.quantity import Quantity
-from webhook.policy.coverage import (
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.policy.coverage import (
     classify_pattern,
     find_min_allowed,
     is_allowed_amount,
@@ -20,10 +19,17 @@ from webhook.policy.coverage import (
     selector_covers,
     selectors_overlap,
 )
-from webhook.policy.lint_policies import lint_policies
-from webhook.policy.matching import matches_labels, matches_namespace, matches_resource
-from webhook.policy.model import AmountBounds, LabelRequirement, NamespaceSelector, Operator, PolicyLabelSelector
-from webhook.policy.parse import parse
+from tallygate.webhook.policy.lint_policies import lint_policies
+from tallygate.webhook.policy.matching import matches_labels, matches_namespace, matches_resource
+from tallygate.webhook.policy.model import (
+    AmountBounds,
+    LabelRequirement,
+    NamespaceSelector,
+    Operator,
+    PolicyLabelSelector,
+)
+from tallygate.webhook.policy.parse import parse
+from tests.effort import examples
 
 OPAQUE = "pod.alpha.kubernetes.io/opaque-int-resource-"
 NAMES = ("cpu", "a.b/c", "a.b/d", "a.c/c", "kubernetes.io/c", f"{OPAQUE}c", f"{OPAQUE}d", "nota.b/c")

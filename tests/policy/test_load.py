@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tallygate.webhook.policy.lint_findings import Severity
+from tallygate.webhook.policy.load import load_policies
+from tallygate.webhook.policy.parse import MAX_FILE_BYTES
 from tests.policy.files import mount_config_map, rule_text
-from webhook.policy.lint_findings import Severity
-from webhook.policy.load import load_policies
-from webhook.policy.parse import MAX_FILE_BYTES
 
 
 def test_a_folder_is_read_by_name_and_only_policy_files(tmp_path: Path) -> None:

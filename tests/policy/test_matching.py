@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.policy.matching import matches_labels, matches_namespace, matches_resource, matches_subjects
-from webhook.policy.model import LabelRequirement, NamespaceSelector, Operator, PolicyLabelSelector, Subjects
+from tallygate.webhook.policy.matching import matches_labels, matches_namespace, matches_resource, matches_subjects
+from tallygate.webhook.policy.model import LabelRequirement, NamespaceSelector, Operator, PolicyLabelSelector, Subjects
 
 OPAQUE = "pod.alpha.kubernetes.io/opaque-int-resource-"
 

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.effort import examples
-from webhook.accounting.quantity import Quantity
-from webhook.policy.model import (
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.policy.model import (
     AmountBounds,
     Checks,
     Enforcement,
@@ -25,7 +24,8 @@ from webhook.policy.model import (
     SourceLocation,
     Subjects,
 )
-from webhook.policy.parse import ParseResult, parse
+from tallygate.webhook.policy.parse import ParseResult, parse
+from tests.effort import examples
 
 RULE = "apiVersion: tallygate.dev/v1alpha1\nkind: ResourceRule\nmetadata: {name: a}\nspec:\n  resources: [a.b/c]\n"
 CAP = "apiVersion: tallygate.dev/v1alpha1\nkind: NamespaceCap\nmetadata: {name: a}\nspec:\n  hard: {pods: 1}\n"

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from webhook.documents.syntax_tree import Entry, Mapping, Node, Sequence
-from webhook.policy.formats import FORMAT_CHECKS, FormatError, create_format_checker
-from webhook.policy.model import Enforcement, Operator, Schedulable, SourceLocation
-from webhook.policy.parse import parse, read_policy_text
-from webhook.policy.policy_builder import Fields, build_cap, build_rule
-from webhook.policy.schema import load_json_schema
+from tallygate.webhook.documents.syntax_tree import Entry, Mapping, Node, Sequence
+from tallygate.webhook.policy.formats import FORMAT_CHECKS, FormatError, create_format_checker
+from tallygate.webhook.policy.model import Enforcement, Operator, Schedulable, SourceLocation
+from tallygate.webhook.policy.parse import parse, read_policy_text
+from tallygate.webhook.policy.policy_builder import Fields, build_cap, build_rule
+from tallygate.webhook.policy.schema import load_json_schema
 
 DEFINITIONS: dict[str, Any] = load_json_schema()["$defs"]
 

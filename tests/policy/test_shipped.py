@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from tallygate.webhook.policy.load import load_policies
+from tallygate.webhook.policy.model import Checks, Enforcement, Equality, Schedulable
+from tallygate.webhook.policy.parse import parse
+from tallygate.webhook.policy.schema import SCHEMA_FILE_NAME, read_schema_text
 from tests.policy.reference import render_reference
-from webhook.policy.load import load_policies
-from webhook.policy.model import Checks, Enforcement, Equality, Schedulable
-from webhook.policy.parse import parse
-from webhook.policy.schema import SCHEMA_FILE_NAME, read_schema_text
 
 ROOT = Path(__file__).parents[2]
 POLICIES = ROOT / "policies"

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.policy.store import PolicyError, PolicyStatus, PolicyStore
 from tests.policy.files import NOON, list_rule_names, rule_text
-from webhook.errors import TallygateError
-from webhook.policy.store import PolicyError, PolicyStatus, PolicyStore
 
 
 def test_a_broken_set_at_the_start_is_an_error_with_all_its_findings(tmp_path: Path) -> None:

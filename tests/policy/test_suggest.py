@@ -2,9 +2,9 @@
 
 import pytest
 
-from webhook.policy.lint_policies import lint_names
-from webhook.policy.parse import parse
-from webhook.policy.suggest import WELL_KNOWN_RESOURCES, find_nearest, format_suggestion, suggest_resource
+from tallygate.webhook.policy.lint_policies import lint_names
+from tallygate.webhook.policy.parse import parse
+from tallygate.webhook.policy.suggest import WELL_KNOWN_RESOURCES, find_nearest, format_suggestion, suggest_resource
 
 FIELDS = (
     "wellFormedName",

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tallygate.webhook.policy.store import PolicyStatus, PolicyStore
 from tests.policy.files import NOON, TIMEOUT_SECONDS, list_rule_names, mount_config_map, rule_text
-from webhook.policy.store import PolicyStatus, PolicyStore
 
 
 @contextmanager

@@ -4,22 +4,22 @@ from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry
 
+from tallygate.webhook.admission.cap_index import CapIndex
+from tallygate.webhook.admission.request import Phase
+from tallygate.webhook.cli.serve.certificate_controller import CertificateMetrics
+from tallygate.webhook.kube.api_errors import ApiErrorReason
+from tallygate.webhook.kube.informer import InformerStatus
+from tallygate.webhook.server.events.event_recorder import EventRecorder
+from tallygate.webhook.server.relay.failover import Relay, RelayRequest, RelayResponse, UpstreamTimeout
+from tallygate.webhook.server.telemetry.controller_metrics import AuditMetrics, LedgerControllerMetrics
+from tallygate.webhook.server.telemetry.ledger_metrics import CapMetrics
+from tallygate.webhook.server.telemetry.metrics import ServerMetrics, Telemetry
+from tallygate.webhook.state.ports import LedgerKey, LedgerWrite, WriteResult
 from tests.admission.case import parse_policies
 from tests.gate.gate_fixture import CAP
 from tests.server.app_harness import Log
 from tests.server.last_audit import create_last_audit
 from tests.state.ledger.ledger_builders import create_request, empty_ledger, expect_reserved, gpus
-from webhook.admission.cap_index import CapIndex
-from webhook.admission.request import Phase
-from webhook.cli.serve.certificate_controller import CertificateMetrics
-from webhook.kube.api_errors import ApiErrorReason
-from webhook.kube.informer import InformerStatus
-from webhook.server.events.event_recorder import EventRecorder
-from webhook.server.relay.failover import Relay, RelayRequest, RelayResponse, UpstreamTimeout
-from webhook.server.telemetry.controller_metrics import AuditMetrics, LedgerControllerMetrics
-from webhook.server.telemetry.ledger_metrics import CapMetrics
-from webhook.server.telemetry.metrics import ServerMetrics, Telemetry
-from webhook.state.ports import LedgerKey, LedgerWrite, WriteResult
 
 
 def list_metrics() -> Mapping[str, frozenset[str]]:

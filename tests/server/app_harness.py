@@ -7,13 +7,13 @@ from typing import Any
 
 from flask.testing import FlaskClient
 
+from tallygate.webhook.server.interfaces import ReadinessCheck
+from tallygate.webhook.server.telemetry.json_log import LineWriter, Logger, create_logger
+from tallygate.webhook.server.telemetry.metrics import ServerMetrics
+from tallygate.webhook.server.web.admission_middleware import RequestLimits, TokenSource
+from tallygate.webhook.server.web.flask_app import create_app
+from tallygate.webhook.server.web.request_log import RequestLog
 from tests.server.tiny import TinyGate
-from webhook.server.interfaces import ReadinessCheck
-from webhook.server.telemetry.json_log import LineWriter, Logger, create_logger
-from webhook.server.telemetry.metrics import ServerMetrics
-from webhook.server.web.admission_middleware import RequestLimits, TokenSource
-from webhook.server.web.flask_app import create_app
-from webhook.server.web.request_log import RequestLog
 
 MUTATE, VALIDATE = "/v1/admit/mutate", "/v1/admit/validate"
 

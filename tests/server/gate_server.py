@@ -2,10 +2,10 @@
 
 import sys
 
+from tallygate.webhook.server.lifecycle import exit_process
+from tallygate.webhook.server.serve import serve
+from tallygate.webhook.server.settings.sources import load_settings
 from tests.server.tiny import parse_flags
-from webhook.server.lifecycle import exit_process
-from webhook.server.serve import serve
-from webhook.server.settings.sources import load_settings
 
 if __name__ == "__main__":
     exit_process(serve(load_settings(parse_flags(sys.argv[1:]), {})))

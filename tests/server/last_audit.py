@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
+from tallygate.webhook.audit.audit import AuditResult
+from tallygate.webhook.audit.audit_findings import AuditCoverage, AuditFindings
+from tallygate.webhook.server.telemetry.controller_metrics import LastAudit
 from tests.audit.findings import create_finding
-from webhook.audit.audit import AuditResult
-from webhook.audit.audit_findings import AuditCoverage, AuditFindings
-from webhook.server.telemetry.controller_metrics import LastAudit
 
 
 def create_last_audit(policies: int = 1) -> LastAudit:

@@ -14,8 +14,8 @@ from typing import Any, Self
 
 import httpx
 
-from certs.certificate_names import parse_names
-from certs.renewal import issue
+from tallygate.certs.certificate_names import parse_names
+from tallygate.certs.renewal import issue
 from tests.warm import Program
 
 ROOT = Path(__file__).parents[2]

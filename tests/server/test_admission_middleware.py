@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tallygate.webhook.server.web.admission_middleware import RequestLimits
+from tallygate.webhook.server.web.request_body import BodyReader
 from tests.effort import examples
 from tests.server.app_harness import MUTATE, VALIDATE, AppHarness, create_review
-from webhook.server.web.admission_middleware import RequestLimits
-from webhook.server.web.request_body import BodyReader
 
 
 @pytest.mark.parametrize(("path", "phase"), [(MUTATE, "mutate"), (VALIDATE, "validate")])

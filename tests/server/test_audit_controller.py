@@ -7,20 +7,20 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
+from tallygate.webhook.cli.sources.options import load_usable_policies
+from tallygate.webhook.kube.config import load_kubeconfig
+from tallygate.webhook.server.controllers import audit_controller
+from tallygate.webhook.server.controllers.audit_controller import AuditController, AuditSchedule
+from tallygate.webhook.server.controllers.informers import GateInformers
+from tallygate.webhook.server.lifecycle import ServeError
+from tallygate.webhook.server.serve import serve
+from tallygate.webhook.server.settings.table import Settings
+from tallygate.webhook.server.telemetry.controller_metrics import AuditMetrics
 from tests.cli.usage.clusters import GPU, namespace, pod
 from tests.kube.kubeconfig import write_kubeconfig
 from tests.server.app_harness import Log
 from tests.server.process import eventually
 from tests.server.small_cluster import SmallCluster, run_small_cluster
-from webhook.cli.sources.options import load_usable_policies
-from webhook.kube.config import load_kubeconfig
-from webhook.server.controllers import audit_controller
-from webhook.server.controllers.audit_controller import AuditController, AuditSchedule
-from webhook.server.controllers.informers import GateInformers
-from webhook.server.lifecycle import ServeError
-from webhook.server.serve import serve
-from webhook.server.settings.table import Settings
-from webhook.server.telemetry.controller_metrics import AuditMetrics
 
 DEPLOYMENTS = "/apis/apps/v1/deployments"
 OWN = "tallygate-system"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tallygate.webhook.server.settings.value_types import DurationError, parse_duration
 from tests.effort import examples
-from webhook.server.settings.value_types import DurationError, parse_duration
 
 GOOD = {
     "0": 0.0,

@@ -7,14 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from certs.certificate_names import parse_names
-from certs.renewal import issue
+from tallygate.certs.certificate_names import parse_names
+from tallygate.certs.renewal import issue
+from tallygate.webhook.server.https.file_reload import CertificateReloader, TokenError, TokenReloader, read_tokens
+from tallygate.webhook.server.https.https_server import HttpsStartError
+from tallygate.webhook.server.https.tls_files import (
+    CertificateError,
+    ServingCertificates,
+    create_memory_files,
+    read_certificates,
+)
+from tallygate.webhook.server.telemetry.json_log import forward_library_logs
+from tallygate.webhook.server.telemetry.metrics import ServerMetrics
 from tests.server.app_harness import Log
-from webhook.server.https.file_reload import CertificateReloader, TokenError, TokenReloader, read_tokens
-from webhook.server.https.https_server import HttpsStartError
-from webhook.server.https.tls_files import CertificateError, ServingCertificates, create_memory_files, read_certificates
-from webhook.server.telemetry.json_log import forward_library_logs
-from webhook.server.telemetry.metrics import ServerMetrics
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

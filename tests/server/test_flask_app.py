@@ -2,9 +2,9 @@
 
 import pytest
 
+from tallygate.webhook.server.interfaces import ReadinessStatus
+from tallygate.webhook.server.web.flask_app import create_monitor_app
 from tests.server.app_harness import MUTATE, AppHarness, create_review
-from webhook.server.interfaces import ReadinessStatus
-from webhook.server.web.flask_app import create_monitor_app
 
 GOOD, BAD = (
     ReadinessStatus("policies", ready=True, detail={"digest": "d"}),

@@ -16,11 +16,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from certs.renewal import issue
+from tallygate.certs.renewal import issue
+from tallygate.webhook.server.https.https_server import HttpsSettings, HttpsStartError, try_certificates
+from tallygate.webhook.server.https.tls_files import CertificateError, ServingCertificates, read_certificates
 from tests.server.app_harness import MUTATE, create_review
 from tests.server.process import NAMES, ServerProcess, eventually, remains, replace_file, run_threads
-from webhook.server.https.https_server import HttpsSettings, HttpsStartError, try_certificates
-from webhook.server.https.tls_files import CertificateError, ServingCertificates, read_certificates
 
 ROTATIONS, CLIENTS = 10, 8
 

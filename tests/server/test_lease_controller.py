@@ -2,11 +2,11 @@
 
 import time
 
+from tallygate.webhook.gate.leader_election import LEADER_LEASE, LeaderElector
+from tallygate.webhook.server.controllers.ledger_controller import LeaseController
+from tallygate.webhook.server.telemetry.json_log import create_logger
 from tests.gate.memory_leases import MemoryLeaseStore
 from tests.server.process import eventually
-from webhook.gate.leader_election import LEADER_LEASE, LeaderElector
-from webhook.server.controllers.ledger_controller import LeaseController
-from webhook.server.telemetry.json_log import create_logger
 
 
 def create_controller(leases: MemoryLeaseStore) -> LeaseController:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from prometheus_client import generate_latest
 
+from tallygate.webhook.server.telemetry.ledger_metrics import MAX_FULLEST_EACH, MAX_FULLEST_TOTAL, LedgerState
+from tallygate.webhook.server.telemetry.metrics import MAX_CAPS, REASONS
+from tallygate.webhook.state.ledger.reserve import MAX_RESERVATIONS
+from tallygate.webhook.state.ports import WriteResult
 from tests.deploy.prometheus import find_promtool
 from tests.server.all_metrics import create_registry, list_metrics
-from webhook.server.telemetry.ledger_metrics import MAX_FULLEST_EACH, MAX_FULLEST_TOTAL, LedgerState
-from webhook.server.telemetry.metrics import MAX_CAPS, REASONS
-from webhook.state.ledger.reserve import MAX_RESERVATIONS
-from webhook.state.ports import WriteResult
 
 PAGE = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
 _ROW = re.compile(r"^\| `(tallygate_\w+)` \|([^|]*)\|", re.MULTILINE)

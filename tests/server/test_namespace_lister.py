@@ -2,8 +2,8 @@
 
 import threading
 
+from tallygate.webhook.server.controllers.informers import WaitingNamespaceLister
 from tests.gate.replica_fixture import ReplicaFixture
-from webhook.server.controllers.informers import WaitingNamespaceLister
 
 
 def test_the_labels_of_a_known_namespace_are_returned_at_once() -> None:

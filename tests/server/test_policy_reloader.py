@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from tallygate.webhook.policy import load
+from tallygate.webhook.server.policy_reloader import PolicyReloader
+from tallygate.webhook.server.telemetry.metrics import ServerMetrics, Telemetry
 from tests.server.app_harness import Log
-from webhook.policy import load
-from webhook.server.policy_reloader import PolicyReloader
-from webhook.server.telemetry.metrics import ServerMetrics, Telemetry
 
 POLICY = """apiVersion: tallygate.dev/v1alpha1
 kind: ResourceRule

@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tallygate.webhook.server.controllers.informers import InformerQuotaLister
 from tests.kube.kubeconfig import load_config
 from tests.kube.raw_server import HEAD, RawServer, chunk, full_response, raw_server
 from tests.kube.test_informer import wait_until
 from tests.server.app_harness import Log
 from tests.state.informers.test_quota_store import item
-from webhook.server.controllers.informers import InformerQuotaLister
 
 
 def create_lister(server: RawServer, folder: Path, log: Log) -> InformerQuotaLister:

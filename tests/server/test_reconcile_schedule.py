@@ -1,9 +1,9 @@
 """The schedule by which ledgers are reconciled."""
 
+from tallygate.webhook.admission.cap_index import ActiveCap
+from tallygate.webhook.server.controllers.ledger_controller import ReconcileSchedule
+from tallygate.webhook.state.ports import LedgerKey
 from tests.state.informers.pods import GPUS
-from webhook.admission.cap_index import ActiveCap
-from webhook.server.controllers.ledger_controller import ReconcileSchedule
-from webhook.state.ports import LedgerKey
 
 KEYS = [(LedgerKey("cap", f"n{number}"), GPUS) for number in range(10)]
 

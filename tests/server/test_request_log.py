@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tallygate.webhook.admission.request import Phase
+from tallygate.webhook.gate.decisions import DecisionRecord
+from tallygate.webhook.server.telemetry.json_log import LineWriter
+from tallygate.webhook.server.telemetry.metrics import ServerMetrics
+from tallygate.webhook.server.web.http_errors import HttpError
+from tallygate.webhook.server.web.request_log import RequestLog
 from tests.server.app_harness import AppHarness, Log
-from webhook.admission.request import Phase
-from webhook.gate.decisions import DecisionRecord
-from webhook.server.telemetry.json_log import LineWriter
-from webhook.server.telemetry.metrics import ServerMetrics
-from webhook.server.web.http_errors import HttpError
-from webhook.server.web.request_log import RequestLog
 
 RECORD = DecisionRecord(
     uid="u-1",

@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from certs.cert_files import read_ca
-from certs.renewal import issue
+from tallygate.certs.cert_files import read_ca
+from tallygate.certs.renewal import issue
 from tests.server.process import NAMES, ServerProcess, eventually, replace_file
 
 POLICY = """

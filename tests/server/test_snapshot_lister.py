@@ -4,13 +4,13 @@ import json
 
 import pytest
 
+from tallygate.webhook.admission.request import ALLOWED, decode_review
+from tallygate.webhook.admission.rule_index import RuleSelection
+from tallygate.webhook.kube.informer import InformerStatus
+from tallygate.webhook.server.controllers.informers import InformerSnapshotProvider
+from tallygate.webhook.server.serve import SkippedNodeRules
 from tests.server.app_harness import Log
 from tests.state.informers.test_scheduler_cache import ClusterStores as Views
-from webhook.admission.request import ALLOWED, decode_review
-from webhook.admission.rule_index import RuleSelection
-from webhook.kube.informer import InformerStatus
-from webhook.server.controllers.informers import InformerSnapshotProvider
-from webhook.server.serve import SkippedNodeRules
 
 
 def list_events(log: Log) -> list[tuple[str, str]]:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tallygate.webhook.server.https.request_threads import ThreadGate, release_turn
 from tests.server.process import eventually, remains
-from webhook.server.https.request_threads import ThreadGate, release_turn
 
 
 class Pool:

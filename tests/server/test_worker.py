@@ -7,10 +7,10 @@ from threading import Event, current_thread
 
 import pytest
 
+from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.server.telemetry.json_log import FailureLog
+from tallygate.webhook.server.worker import PROMPT_WAKES, Worker, WorkerClock, WorkerPace, WorkerTask
 from tests.server.app_harness import Log
-from webhook.errors import TallygateError
-from webhook.server.telemetry.json_log import FailureLog
-from webhook.server.worker import PROMPT_WAKES, Worker, WorkerClock, WorkerPace, WorkerTask
 
 OK, NOTHING_DUE = True, False
 WOKEN = "woken"  # a run that succeeds, and in which another thread wakes the worker

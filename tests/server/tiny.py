@@ -11,14 +11,14 @@ from functools import partial
 
 import msgspec
 
-from webhook.admission.request import Phase, ReviewError
-from webhook.gate.decisions import Decision, DecisionRecord
-from webhook.gate.gate import UndecidedError
-from webhook.server.lifecycle import Lifecycle, exit_process
-from webhook.server.settings.sources import load_settings
-from webhook.server.telemetry.json_log import LineWriter, create_logger
-from webhook.server.telemetry.metrics import ServerMetrics, Telemetry
-from webhook.server.web.flask_app import create_app
+from tallygate.webhook.admission.request import Phase, ReviewError
+from tallygate.webhook.gate.decisions import Decision, DecisionRecord
+from tallygate.webhook.gate.gate import UndecidedError
+from tallygate.webhook.server.lifecycle import Lifecycle, exit_process
+from tallygate.webhook.server.settings.sources import load_settings
+from tallygate.webhook.server.telemetry.json_log import LineWriter, create_logger
+from tallygate.webhook.server.telemetry.metrics import ServerMetrics, Telemetry
+from tallygate.webhook.server.web.flask_app import create_app
 
 
 class _Kind(msgspec.Struct, frozen=True):

@@ -1,1 +1,1 @@
-"""Tests of webhook.state."""
+"""Tests of tallygate.webhook.state."""

@@ -10,9 +10,9 @@ from uuid import uuid4
 
 import pytest
 
+from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.state.ports import LedgerKey, Ledgers, TransitionResult
 from tests.state.transitions import GPU, Read, Remove, Take, free_ledger, set_limit
-from webhook.state.ledger.ledger import Ledger
-from webhook.state.ports import LedgerKey, Ledgers, TransitionResult
 
 LedgerCreator = Callable[[LedgerKey, Ledger], None]
 """A function that stores a ledger under a key."""

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from webhook.accounting.amounts import Amounts
-from webhook.state.ledger.ledger import Ledger, Operation, Reservation
-from webhook.state.ports import TransitionResult
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
+from tallygate.webhook.state.ports import TransitionResult
 
 GPU = "nvidia.com/gpu"
 

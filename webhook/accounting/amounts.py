@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Never
 
-from webhook.accounting.names import LIMITS_PREFIX, REQUESTS_PREFIX
-from webhook.accounting.quantity import Quantity
-from webhook.accounting.quantity_parser import Format
+from tallygate.webhook.accounting.names import LIMITS_PREFIX, REQUESTS_PREFIX
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.accounting.quantity_parser import Format
 
 _BYTE_PREFIXES = tuple(
     prefix + name

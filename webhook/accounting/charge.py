@@ -8,12 +8,12 @@ charged the largest of its requested, allocated and actual amounts.
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from webhook.accounting.amounts import Amounts, round_down_to_unit
-from webhook.accounting.names import LIMITS_PREFIX
-from webhook.accounting.pod_requests import ResizeView, apply_status, compute_limits, compute_requests
-from webhook.accounting.pod_resources import ContainerRole, PodResources, parse_pod_resources
-from webhook.accounting.quantity import Quantity
-from webhook.objects.core import Pod, PodSpec
+from tallygate.webhook.accounting.amounts import Amounts, round_down_to_unit
+from tallygate.webhook.accounting.names import LIMITS_PREFIX
+from tallygate.webhook.accounting.pod_requests import ResizeView, apply_status, compute_limits, compute_requests
+from tallygate.webhook.accounting.pod_resources import ContainerRole, PodResources, parse_pod_resources
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.objects.core import Pod, PodSpec
 
 PODS = "pods"
 _ENDED_PHASES = frozenset({"Succeeded", "Failed"})

@@ -3,8 +3,8 @@
 TG00x are problems of names and quantities; TG01x to TG04x are problems of containers, pods, quotas and LimitRanges.
 """
 
-from webhook.accounting import lenient_codes
-from webhook.accounting.problem import Code
+from tallygate.webhook.accounting import lenient_codes
+from tallygate.webhook.accounting.problem import Code
 
 REQUEST_NOT_LIMIT = Code(
     number="TG010",

@@ -1,6 +1,6 @@
 """Codes TG06x: problems that Kubernetes accepts and tallygate reports."""
 
-from webhook.accounting.problem import Code
+from tallygate.webhook.accounting.problem import Code
 
 FRACTION_ACCEPTED = Code(
     number="TG060",

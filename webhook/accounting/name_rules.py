@@ -8,8 +8,8 @@ v1.36).
 from dataclasses import dataclass
 from enum import StrEnum
 
-from webhook.accounting.kubernetes_codes import NAME_MALFORMED, NAME_NOT_ALLOWED, NAME_NOT_EXTENDED
-from webhook.accounting.names import (
+from tallygate.webhook.accounting.kubernetes_codes import NAME_MALFORMED, NAME_NOT_ALLOWED, NAME_NOT_EXTENDED
+from tallygate.webhook.accounting.names import (
     ATTACHABLE_VOLUMES_PREFIX,
     HUGEPAGES_PREFIX,
     LIMITS_PREFIX,
@@ -19,8 +19,8 @@ from webhook.accounting.names import (
     is_hugepage,
     is_native,
 )
-from webhook.accounting.problem import Code, Reason
-from webhook.accounting.result_cache import memoize
+from tallygate.webhook.accounting.problem import Code, Reason
+from tallygate.webhook.accounting.result_cache import memoize
 
 _CONTAINER_NAMES = frozenset({"cpu", "ephemeral-storage", "memory"})
 _POD_NAMES = frozenset({"cpu", "memory"})

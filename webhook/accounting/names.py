@@ -12,7 +12,7 @@ contains `kubernetes.io/`. `classify_name` is tallygate's own rule, which reads 
 import re
 from enum import StrEnum
 
-from webhook.accounting.result_cache import memoize
+from tallygate.webhook.accounting.result_cache import memoize
 
 _NAME_FORM = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _DOMAIN_FORM = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"

@@ -8,11 +8,11 @@ resource allocation, and names that the plugin is configured to ignore.
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from webhook.accounting.amounts import Amounts, round_up_to_unit
-from webhook.accounting.names import is_scheduler_scalar
-from webhook.accounting.pod_requests import compute_pod_requests
-from webhook.accounting.pod_resources import parse_resource_list
-from webhook.objects.core import Node, Pod, PodSpec
+from tallygate.webhook.accounting.amounts import Amounts, round_up_to_unit
+from tallygate.webhook.accounting.names import is_scheduler_scalar
+from tallygate.webhook.accounting.pod_requests import compute_pod_requests
+from tallygate.webhook.accounting.pod_resources import parse_resource_list
+from tallygate.webhook.objects.core import Node, Pod, PodSpec
 
 _COMPUTE_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 

@@ -20,8 +20,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from webhook.accounting.amounts import Amounts, round_up_to_unit
-from webhook.accounting.pod_resources import (
+from tallygate.webhook.accounting.amounts import Amounts, round_up_to_unit
+from tallygate.webhook.accounting.pod_resources import (
     NO_QUANTITIES,
     ContainerResources,
     ContainerRole,
@@ -34,8 +34,8 @@ from webhook.accounting.pod_resources import (
     parse_resource_list,
     update_maximum,
 )
-from webhook.accounting.quantity import Quantity
-from webhook.objects.core import ContainerStatus, Pod, PodSpec, PodStatus
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.objects.core import ContainerStatus, Pod, PodSpec, PodStatus
 
 _ZERO = Quantity.from_int(0)
 

@@ -9,9 +9,9 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
-from webhook.accounting.names import is_hugepage, is_overcommit_allowed
-from webhook.accounting.quantity import Quantity
-from webhook.objects.core import Container, PodSpec, ResourceList
+from tallygate.webhook.accounting.names import is_hugepage, is_overcommit_allowed
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.objects.core import Container, PodSpec, ResourceList
 
 Quantities = Mapping[str, Quantity]
 """Resource name to exact quantity."""

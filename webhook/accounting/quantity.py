@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from webhook.accounting.quantity_parser import (
+from tallygate.webhook.accounting.quantity_parser import (
     INT64_MAX,
     Format,
     extract_text,
@@ -26,7 +26,7 @@ from webhook.accounting.quantity_parser import (
     round_down,
     round_up,
 )
-from webhook.accounting.result_cache import memoize
+from tallygate.webhook.accounting.result_cache import memoize
 
 _DECIMAL_SUFFIXES = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
 _BINARY_SUFFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")

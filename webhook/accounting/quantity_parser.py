@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from webhook.errors import TallygateError
+from tallygate.webhook.errors import TallygateError
 
 MAX_QUANTITY_LENGTH = 1024
 """The longest text that is read. Kubernetes has no such limit; the longest number it can represent has 19 digits."""

@@ -7,11 +7,11 @@ pkg/quota/v1/evaluator/core/pods.go, Matches in apiserver pkg/quota/v1/generic/e
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from webhook.accounting.names import is_extended, is_hugepage
-from webhook.accounting.pod_requests import ResizeView, apply_status, compute_limits, compute_requests
-from webhook.accounting.pod_resources import Quantities, parse_pod_resources
-from webhook.accounting.quantity import Quantity
-from webhook.objects.core import Pod, PodSpec, ResourceQuotaSpec, ScopeRequirement
+from tallygate.webhook.accounting.names import is_extended, is_hugepage
+from tallygate.webhook.accounting.pod_requests import ResizeView, apply_status, compute_limits, compute_requests
+from tallygate.webhook.accounting.pod_resources import Quantities, parse_pod_resources
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.objects.core import Pod, PodSpec, ResourceQuotaSpec, ScopeRequirement
 
 _ONE_POD = Quantity.from_int(1)
 _COMPUTE_RESOURCES = ("cpu", "memory", "ephemeral-storage")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache, wraps
 from typing import Generic, TypeVar, TypeVarTuple
 
-from webhook.objects.core import Container, PodSpec
+from tallygate.webhook.objects.core import Container, PodSpec
 
 T = TypeVar("T")
 

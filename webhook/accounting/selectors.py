@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from webhook.accounting.names import find_qualified_name_errors
-from webhook.accounting.problem import encode_go_json
-from webhook.errors import TallygateError
-from webhook.objects.meta import LabelSelector, SelectorRequirement
+from tallygate.webhook.accounting.names import find_qualified_name_errors
+from tallygate.webhook.accounting.problem import encode_go_json
+from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.objects.meta import LabelSelector, SelectorRequirement
 
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-_.]*+[A-Za-z0-9]++)*+)?", re.ASCII)
 _MAX_VALUE_BYTES = 63

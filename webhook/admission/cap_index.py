@@ -10,12 +10,12 @@ from functools import lru_cache
 
 import msgspec
 
-from webhook.accounting.amounts import Amounts
-from webhook.accounting.charge import Charge, compute_charge, compute_hard_limits, is_as_requested
-from webhook.accounting.result_cache import Fingerprint, FingerprintCache
-from webhook.objects.core import Pod
-from webhook.policy.matching import matches_labels, matches_namespace
-from webhook.policy.model import NamespaceCap, PodFilter, PolicySet
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.charge import Charge, compute_charge, compute_hard_limits, is_as_requested
+from tallygate.webhook.accounting.result_cache import Fingerprint, FingerprintCache
+from tallygate.webhook.objects.core import Pod
+from tallygate.webhook.policy.matching import matches_labels, matches_namespace
+from tallygate.webhook.policy.model import NamespaceCap, PodFilter, PolicySet
 
 _MAX_CACHED_NAMESPACES = 4096
 _NO_CHARGE = Charge()

@@ -10,12 +10,12 @@ failures: sentences that name the error, its reason and an amount that would pas
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from webhook.accounting.name_rules import NameContext, find_advertised_name_problems, find_name_problems
-from webhook.accounting.names import is_countable
-from webhook.accounting.problem import Code, Reason
-from webhook.accounting.quantity import Quantity
-from webhook.accounting.quantity_parser import INT64_MAX, QuantityError, QuantityTooLargeError
-from webhook.admission.rule_codes import (
+from tallygate.webhook.accounting.name_rules import NameContext, find_advertised_name_problems, find_name_problems
+from tallygate.webhook.accounting.names import is_countable
+from tallygate.webhook.accounting.problem import Code, Reason
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.accounting.quantity_parser import INT64_MAX, QuantityError, QuantityTooLargeError
+from tallygate.webhook.admission.rule_codes import (
     CONTAINER_BOUND,
     MALFORMED_NAME,
     NEGATIVE,
@@ -25,7 +25,7 @@ from webhook.admission.rule_codes import (
     TOO_LARGE,
     UNREADABLE,
 )
-from webhook.policy.model import AmountBounds, Equality, ResourceRule
+from tallygate.webhook.policy.model import AmountBounds, Equality, ResourceRule
 
 REQUEST_VERB = "request"
 

@@ -10,15 +10,15 @@ missing request where a rule has `fill`. A second application changes nothing, b
 import re
 from collections.abc import Callable, Iterator
 
-from webhook.accounting.name_rules import NameContext
-from webhook.accounting.problem import Problem
-from webhook.admission.kinds import DecodedObject, DecodedRequest, PodView, ReviewTarget, decode_object
-from webhook.admission.object_checks import RuleViolation, ViolationIdentity, check_object
-from webhook.admission.request import ALLOWED, CREATE, AdmissionRequest, PatchOperation, Phase, Verdict
-from webhook.admission.resource_fields import ResourceField, list_resource_fields, strip_quota_prefix
-from webhook.admission.rule_index import Labels, RuleIndex, RuleSelection
-from webhook.objects.core import ResourceList
-from webhook.policy.model import Enforcement
+from tallygate.webhook.accounting.name_rules import NameContext
+from tallygate.webhook.accounting.problem import Problem
+from tallygate.webhook.admission.kinds import DecodedObject, DecodedRequest, PodView, ReviewTarget, decode_object
+from tallygate.webhook.admission.object_checks import RuleViolation, ViolationIdentity, check_object
+from tallygate.webhook.admission.request import ALLOWED, CREATE, AdmissionRequest, PatchOperation, Phase, Verdict
+from tallygate.webhook.admission.resource_fields import ResourceField, list_resource_fields, strip_quota_prefix
+from tallygate.webhook.admission.rule_index import Labels, RuleIndex, RuleSelection
+from tallygate.webhook.objects.core import ResourceList
+from tallygate.webhook.policy.model import Enforcement
 
 _STRICTEST_FIRST = (Enforcement.DENY, Enforcement.WARN, Enforcement.AUDIT)
 _NUMBER_PATTERN = re.compile(r"(\d{1,18})", re.ASCII)  # a name may have more digits than Python converts to one int

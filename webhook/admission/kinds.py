@@ -14,10 +14,17 @@ from dataclasses import dataclass
 
 import msgspec
 
-from webhook.accounting.result_cache import Fingerprint, compute_fingerprint
-from webhook.admission.request import CREATE, UPDATE, AdmissionRequest, ReviewError
-from webhook.objects.apps import CronJob, DeploymentStrategy, IntOrPercent, PodTemplate, Workload, WorkloadSpec
-from webhook.objects.core import LimitRange, Node, Pod, ResourceQuota
+from tallygate.webhook.accounting.result_cache import Fingerprint, compute_fingerprint
+from tallygate.webhook.admission.request import CREATE, UPDATE, AdmissionRequest, ReviewError
+from tallygate.webhook.objects.apps import (
+    CronJob,
+    DeploymentStrategy,
+    IntOrPercent,
+    PodTemplate,
+    Workload,
+    WorkloadSpec,
+)
+from tallygate.webhook.objects.core import LimitRange, Node, Pod, ResourceQuota
 
 DecodedObject = Pod | Workload | CronJob | PodTemplate | Node | ResourceQuota | LimitRange
 """Any object that rules apply to."""

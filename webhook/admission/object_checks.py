@@ -3,19 +3,19 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from webhook.accounting.name_rules import NameContext
-from webhook.accounting.pod_requests import compute_pod_requests, explain_request
-from webhook.accounting.problem import Problem, Reason
-from webhook.accounting.quantity import Quantity
-from webhook.accounting.quantity_parser import QuantityError
-from webhook.admission import compiled_checks
-from webhook.admission.compiled_checks import CheckFailure, CompiledChecks, RuleCheckFailure
-from webhook.admission.kinds import PodView
-from webhook.admission.resource_fields import ResourceField, strip_quota_prefix
-from webhook.admission.rule_codes import LIMIT_MISSING, POD_BOUND, REQUEST_NOT_LIMIT, TOO_LARGE
-from webhook.admission.rule_index import RuleSelection
-from webhook.objects.core import PodSpec, ResourceList
-from webhook.policy.model import AmountBounds, Enforcement, Equality, ResourceRule
+from tallygate.webhook.accounting.name_rules import NameContext
+from tallygate.webhook.accounting.pod_requests import compute_pod_requests, explain_request
+from tallygate.webhook.accounting.problem import Problem, Reason
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.accounting.quantity_parser import QuantityError
+from tallygate.webhook.admission import compiled_checks
+from tallygate.webhook.admission.compiled_checks import CheckFailure, CompiledChecks, RuleCheckFailure
+from tallygate.webhook.admission.kinds import PodView
+from tallygate.webhook.admission.resource_fields import ResourceField, strip_quota_prefix
+from tallygate.webhook.admission.rule_codes import LIMIT_MISSING, POD_BOUND, REQUEST_NOT_LIMIT, TOO_LARGE
+from tallygate.webhook.admission.rule_index import RuleSelection
+from tallygate.webhook.objects.core import PodSpec, ResourceList
+from tallygate.webhook.policy.model import AmountBounds, Enforcement, Equality, ResourceRule
 
 _VERBS = {NameContext.NODE: "advertise", NameContext.QUOTA: "write", NameContext.LIMIT_RANGE: "write"}
 """The verb of the advice in fields that no pod requests from."""

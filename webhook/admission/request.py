@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from webhook.accounting.problem import Problem
-from webhook.errors import TallygateError
+from tallygate.webhook.accounting.problem import Problem
+from tallygate.webhook.errors import TallygateError
 
 
 class Phase(StrEnum):

@@ -6,9 +6,17 @@ Rules see resource fields, not kinds; only this module knows the differences bet
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from webhook.accounting.name_rules import NameContext
-from webhook.admission.kinds import DecodedObject, PodView
-from webhook.objects.core import Container, LimitRange, Node, PodSpec, ResourceList, ResourceQuota, ResourceRequirements
+from tallygate.webhook.accounting.name_rules import NameContext
+from tallygate.webhook.admission.kinds import DecodedObject, PodView
+from tallygate.webhook.objects.core import (
+    Container,
+    LimitRange,
+    Node,
+    PodSpec,
+    ResourceList,
+    ResourceQuota,
+    ResourceRequirements,
+)
 
 _EMPTY: ResourceList = {}
 

@@ -11,9 +11,17 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from webhook.accounting.problem import Problem, Reason
-from webhook.admission.request import ALLOWED, CREATE, REVIEW_API_VERSION, REVIEW_KIND, AdmissionRequest, Phase, Verdict
-from webhook.objects.meta import PartialObjectMetadata
+from tallygate.webhook.accounting.problem import Problem, Reason
+from tallygate.webhook.admission.request import (
+    ALLOWED,
+    CREATE,
+    REVIEW_API_VERSION,
+    REVIEW_KIND,
+    AdmissionRequest,
+    Phase,
+    Verdict,
+)
+from tallygate.webhook.objects.meta import PartialObjectMetadata
 
 _ENCODER = msgspec.json.Encoder()
 

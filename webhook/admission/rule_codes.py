@@ -1,6 +1,6 @@
 """The codes of rules (TG1xx) and caps (TG2xx)."""
 
-from webhook.accounting.problem import Code
+from tallygate.webhook.accounting.problem import Code
 
 
 def _format_limits_example(amount: str, resource: str = "nvidia.com/gpu") -> str:

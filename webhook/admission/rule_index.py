@@ -7,11 +7,11 @@ the object (`RuleSelection.for_user`, only if a rule depends on them), by resour
 from collections.abc import Mapping
 from functools import lru_cache
 
-from webhook.accounting.result_cache import FingerprintCache
-from webhook.admission.compiled_checks import CompiledChecks
-from webhook.admission.request import UserInfo
-from webhook.policy.matching import matches_labels, matches_namespace, matches_resource, matches_subjects
-from webhook.policy.model import Equality, PolicySet, ResourceRule
+from tallygate.webhook.accounting.result_cache import FingerprintCache
+from tallygate.webhook.admission.compiled_checks import CompiledChecks
+from tallygate.webhook.admission.request import UserInfo
+from tallygate.webhook.policy.matching import matches_labels, matches_namespace, matches_resource, matches_subjects
+from tallygate.webhook.policy.model import Equality, PolicySet, ResourceRule
 
 _MAX_CACHED_NAMESPACES = 4096
 _MAX_CACHED_CHECKS = 256  # with the cache of each, some tens of megabytes at most

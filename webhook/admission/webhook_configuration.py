@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from webhook.admission.kinds import REVIEW_TARGETS, SCALABLE_KINDS
-from webhook.admission.request import CREATE, UPDATE, Phase
+from tallygate.webhook.admission.kinds import REVIEW_TARGETS, SCALABLE_KINDS
+from tallygate.webhook.admission.request import CREATE, UPDATE, Phase
 
 CONFIGURATION_NAME = "tallygate"
 """The name of both configurations."""

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 
 import msgspec
 
-from webhook.audit.audit_evaluation import POD_BATCH_SIZE, AuditEvaluator
-from webhook.audit.audit_findings import AuditCoverage, AuditFindings
-from webhook.audit.cap_audit import CapAudit
-from webhook.audit.listing import KINDS_IN_ORDER, NODE, PageReader, create_list_path
-from webhook.gate.schedulability import SnapshotProvider
-from webhook.gate.usage_lister import UsageLister
-from webhook.policy.model import PolicySet
-from webhook.state.informers.named_stores import NamespaceStore
-from webhook.state.informers.pod_columns import StoredPod
-from webhook.state.informers.pod_store import PodStore
+from tallygate.webhook.audit.audit_evaluation import POD_BATCH_SIZE, AuditEvaluator
+from tallygate.webhook.audit.audit_findings import AuditCoverage, AuditFindings
+from tallygate.webhook.audit.cap_audit import CapAudit
+from tallygate.webhook.audit.listing import KINDS_IN_ORDER, NODE, PageReader, create_list_path
+from tallygate.webhook.gate.schedulability import SnapshotProvider
+from tallygate.webhook.gate.usage_lister import UsageLister
+from tallygate.webhook.policy.model import PolicySet
+from tallygate.webhook.state.informers.named_stores import NamespaceStore
+from tallygate.webhook.state.informers.pod_columns import StoredPod
+from tallygate.webhook.state.informers.pod_store import PodStore
 
 ListedObject = tuple[str, str, msgspec.Raw]
 """API group, kind and JSON."""

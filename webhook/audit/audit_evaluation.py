@@ -8,17 +8,17 @@ from typing import NamedTuple
 
 import msgspec
 
-from webhook.accounting.amounts import Amounts
-from webhook.accounting.problem import Problem
-from webhook.accounting.quantity_parser import QuantityError
-from webhook.admission.cap_index import ActiveCap, CapIndex
-from webhook.admission.evaluate import evaluate_request
-from webhook.admission.kinds import REVIEW_TARGETS, decode_object
-from webhook.admission.request import CREATE, AdmissionRequest, Phase, ReviewError, Verdict
-from webhook.admission.rule_index import Labels, RuleIndex
-from webhook.audit.audit_findings import AuditCoverage, AuditFinding, AuditFindings, ObjectRef
-from webhook.audit.listing import POD, format_api_version
-from webhook.audit.owners import (
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.problem import Problem
+from tallygate.webhook.accounting.quantity_parser import QuantityError
+from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
+from tallygate.webhook.admission.evaluate import evaluate_request
+from tallygate.webhook.admission.kinds import REVIEW_TARGETS, decode_object
+from tallygate.webhook.admission.request import CREATE, AdmissionRequest, Phase, ReviewError, Verdict
+from tallygate.webhook.admission.rule_index import Labels, RuleIndex
+from tallygate.webhook.audit.audit_findings import AuditCoverage, AuditFinding, AuditFindings, ObjectRef
+from tallygate.webhook.audit.listing import POD, format_api_version
+from tallygate.webhook.audit.owners import (
     STORED_DECODER,
     OwnerKey,
     ProblemKey,
@@ -26,13 +26,13 @@ from webhook.audit.owners import (
     create_problem_key,
     get_controller,
 )
-from webhook.gate.decisions import create_missing_limit_problem
-from webhook.gate.schedulability import SnapshotProvider, check_schedulability
-from webhook.gate.workload_forecast import WORKLOAD_KINDS, create_workload, forecast_cap
-from webhook.objects.meta import ObjectMeta
-from webhook.policy.model import Enforcement, ForecastEnforcement, PolicySet
-from webhook.state.informers.pod_columns import StoredPod
-from webhook.state.informers.pod_records import ChargeGroup
+from tallygate.webhook.gate.decisions import create_missing_limit_problem
+from tallygate.webhook.gate.schedulability import SnapshotProvider, check_schedulability
+from tallygate.webhook.gate.workload_forecast import WORKLOAD_KINDS, create_workload, forecast_cap
+from tallygate.webhook.objects.meta import ObjectMeta
+from tallygate.webhook.policy.model import Enforcement, ForecastEnforcement, PolicySet
+from tallygate.webhook.state.informers.pod_columns import StoredPod
+from tallygate.webhook.state.informers.pod_records import ChargeGroup
 
 _NO_AMOUNTS = Amounts()
 

@@ -8,8 +8,8 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from webhook.accounting.problem import Problem
-from webhook.policy.model import Enforcement
+from tallygate.webhook.accounting.problem import Problem
+from tallygate.webhook.policy.model import Enforcement
 
 ENFORCEMENTS_BY_STRICTNESS = (Enforcement.DENY, Enforcement.WARN, Enforcement.AUDIT)
 

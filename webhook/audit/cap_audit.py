@@ -2,17 +2,23 @@
 
 from collections.abc import Iterator
 
-from webhook.accounting.amounts import Amounts, format_amount
-from webhook.accounting.problem import Code, Problem, Reason
-from webhook.admission.cap_index import ActiveCap, CapIndex
-from webhook.admission.rule_codes import NAMESPACE_OVER_CAP, OVER_SOFT_CAP
-from webhook.audit.audit_findings import AuditFinding, ObjectRef
-from webhook.gate.top_consumers import Consumer, PodOwners, describe_consumers, sum_by_namespace, sum_by_workload
-from webhook.gate.usage_lister import Membership, UsageLister, get_ledger_key
-from webhook.policy.model import Enforcement
-from webhook.state.informers.pod_store import PodStore
-from webhook.state.ledger.ledger import Ledger
-from webhook.state.ports import LedgerKey
+from tallygate.webhook.accounting.amounts import Amounts, format_amount
+from tallygate.webhook.accounting.problem import Code, Problem, Reason
+from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
+from tallygate.webhook.admission.rule_codes import NAMESPACE_OVER_CAP, OVER_SOFT_CAP
+from tallygate.webhook.audit.audit_findings import AuditFinding, ObjectRef
+from tallygate.webhook.gate.top_consumers import (
+    Consumer,
+    PodOwners,
+    describe_consumers,
+    sum_by_namespace,
+    sum_by_workload,
+)
+from tallygate.webhook.gate.usage_lister import Membership, UsageLister, get_ledger_key
+from tallygate.webhook.policy.model import Enforcement
+from tallygate.webhook.state.informers.pod_store import PodStore
+from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.state.ports import LedgerKey
 
 _NO_LEDGER = Ledger(Amounts())
 

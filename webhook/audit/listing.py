@@ -11,15 +11,15 @@ from typing import Final
 
 import msgspec
 
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.ingest import ingest
-from webhook.accounting.quantity_parser import QuantityError
-from webhook.admission.kinds import REVIEW_TARGETS
-from webhook.errors import TallygateError
-from webhook.gate.schedulability import FixedSnapshot
-from webhook.kube.api_errors import ApiError, ApiErrorReason
-from webhook.kube.client import ApiClient
-from webhook.kube.pagination import WaitFunction, list_raw_pages
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.ingest import ingest
+from tallygate.webhook.accounting.quantity_parser import QuantityError
+from tallygate.webhook.admission.kinds import REVIEW_TARGETS
+from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.gate.schedulability import FixedSnapshot
+from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
+from tallygate.webhook.kube.client import ApiClient
+from tallygate.webhook.kube.pagination import WaitFunction, list_raw_pages
 
 POD: Final = ("", "Pod")
 NODE: Final = ("", "Node")

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from webhook.accounting.problem import Problem
-from webhook.objects.meta import ObjectMeta, OwnerReference
+from tallygate.webhook.accounting.problem import Problem
+from tallygate.webhook.objects.meta import ObjectMeta, OwnerReference
 
 ProblemKey = tuple[str, str, str, str]
 """The fields that a problem of a pod shares with the same problem of its template: code, rule, field, message."""

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
-from webhook.audit.audit_findings import AuditFinding
-from webhook.policy.model import Enforcement
+from tallygate.webhook.audit.audit_findings import AuditFinding
+from tallygate.webhook.policy.model import Enforcement
 
 REPORT_NAME: Final = "tallygate"
 """The name of every report."""

@@ -8,9 +8,9 @@ from typing import Final
 
 import msgspec
 
-from webhook.audit.audit_findings import AuditFindings
-from webhook.audit.listing import AuditError
-from webhook.audit.policy_report import (
+from tallygate.webhook.audit.audit_findings import AuditFindings
+from tallygate.webhook.audit.listing import AuditError
+from tallygate.webhook.audit.policy_report import (
     DIGEST_ANNOTATION,
     MANAGED_BY_LABEL,
     REPORT_APIS,
@@ -21,11 +21,11 @@ from webhook.audit.policy_report import (
     create_report,
     create_result_key,
 )
-from webhook.errors import TallygateError
-from webhook.kube.api_errors import ApiError
-from webhook.kube.client import METADATA_LIST, OBJECT_LIMITS, ApiClient, ClientConfig
-from webhook.kube.pagination import WaitFunction
-from webhook.kube.transport import Response
+from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.kube.api_errors import ApiError
+from tallygate.webhook.kube.client import METADATA_LIST, OBJECT_LIMITS, ApiClient, ClientConfig
+from tallygate.webhook.kube.pagination import WaitFunction
+from tallygate.webhook.kube.transport import Response
 
 _TIMEOUT_SECONDS: Final = 15.0
 _RETRY_PAUSES: Final = (1.0, 4.0, 15.0)

@@ -1,5 +1,5 @@
-"""`python -m webhook.cli` is `tallygate`."""
+"""`python -m tallygate.webhook.cli` is `tallygate`."""
 
-from webhook.cli.app import main
+from tallygate.webhook.cli.app import main
 
 main()

@@ -5,7 +5,7 @@ import os
 import click
 from click.shell_completion import get_completion_class
 
-from webhook.cli.framework import Command, RootGroup, UsageError
+from tallygate.webhook.cli.framework import Command, RootGroup, UsageError
 
 _SHELLS = ("bash", "zsh", "fish")
 _COMPLETE_VARIABLE = "_TALLYGATE_COMPLETE"
@@ -32,20 +32,23 @@ def completion(ctx: click.Context, shell: str) -> None:
 @click.group(
     cls=RootGroup,
     modules={
-        "check": ("webhook.cli.check.command", "Check manifests as the cluster would."),
-        "lint": ("webhook.cli.lint", "Check policy files."),
-        "test": ("webhook.cli.scenarios.command", "Run scenarios of requests against policies."),
-        "explain": ("webhook.cli.explain", "Explain a code, or the calculation of a pod's request."),
-        "predict": ("webhook.cli.predict.command", "Predict whether pods will find a node, and why not."),
-        "headroom": ("webhook.cli.headroom", "Show the number of further copies of a pod that fit."),
-        "usage": ("webhook.cli.usage.command", "Show the limits of caps, and what is used and reserved."),
-        "audit": ("webhook.cli.audit.command", "Evaluate the stored objects of a cluster."),
-        "snapshot": ("webhook.cli.snapshot", "Write the current state of a cluster into one file."),
-        "doctor": ("webhook.cli.doctor.command", "Check whether the gate works in a cluster, and show fixes."),
-        "serve": ("webhook.cli.serve.command", "Answer a cluster's admission reviews."),
-        "relay": ("webhook.cli.relay", "Hold the API server's connections, and ask a gate that lives."),
-        "certs": ("webhook.cli.certs.command", "Make, look at, renew and publish serving certificates."),
-        "completion": ("webhook.cli.app", "Print a script that completes in your shell."),
+        "check": ("tallygate.webhook.cli.check.command", "Check manifests as the cluster would."),
+        "lint": ("tallygate.webhook.cli.lint", "Check policy files."),
+        "test": ("tallygate.webhook.cli.scenarios.command", "Run scenarios of requests against policies."),
+        "explain": ("tallygate.webhook.cli.explain", "Explain a code, or the calculation of a pod's request."),
+        "predict": ("tallygate.webhook.cli.predict.command", "Predict whether pods will find a node, and why not."),
+        "headroom": ("tallygate.webhook.cli.headroom", "Show the number of further copies of a pod that fit."),
+        "usage": ("tallygate.webhook.cli.usage.command", "Show the limits of caps, and what is used and reserved."),
+        "audit": ("tallygate.webhook.cli.audit.command", "Evaluate the stored objects of a cluster."),
+        "snapshot": ("tallygate.webhook.cli.snapshot", "Write the current state of a cluster into one file."),
+        "doctor": (
+            "tallygate.webhook.cli.doctor.command",
+            "Check whether the gate works in a cluster, and show fixes.",
+        ),
+        "serve": ("tallygate.webhook.cli.serve.command", "Answer a cluster's admission reviews."),
+        "relay": ("tallygate.webhook.cli.relay", "Hold the API server's connections, and ask a gate that lives."),
+        "certs": ("tallygate.webhook.cli.certs.command", "Make, look at, renew and publish serving certificates."),
+        "completion": ("tallygate.webhook.cli.app", "Print a script that completes in your shell."),
     },
     examples=(
         ("tallygate check deploy/", "what is wrong with the manifests of a folder"),

@@ -15,26 +15,26 @@ from rich.console import Group, RenderableType
 from rich.console import Group as Lines
 from rich.text import Text
 
-from webhook.accounting.amounts import is_milli
-from webhook.accounting.pod_requests import (
+from tallygate.webhook.accounting.amounts import is_milli
+from tallygate.webhook.accounting.pod_requests import (
     EffectiveRequest,
     RequestTerm,
     compute_pod_limits,
     compute_pod_requests,
     explain_request,
 )
-from webhook.accounting.problem import Code
-from webhook.accounting.quantity import Quantity
-from webhook.accounting.quantity_parser import QuantityError
-from webhook.accounting.resource_quota import compute_quota_charge
-from webhook.cli.framework import DATA_FORMATS, Command, UsageError
-from webhook.cli.manifests.manifest_files import load_manifests
-from webhook.cli.manifests.manifest_objects import Manifest
-from webhook.cli.manifests.typed_objects import parse_object
-from webhook.cli.output import code_catalog, tables
-from webhook.cli.output.tables import create_table, escape_control
-from webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError
-from webhook.objects.core import Pod, PodSpec
+from tallygate.webhook.accounting.problem import Code
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.accounting.quantity_parser import QuantityError
+from tallygate.webhook.accounting.resource_quota import compute_quota_charge
+from tallygate.webhook.cli.framework import DATA_FORMATS, Command, UsageError
+from tallygate.webhook.cli.manifests.manifest_files import load_manifests
+from tallygate.webhook.cli.manifests.manifest_objects import Manifest
+from tallygate.webhook.cli.manifests.typed_objects import parse_object
+from tallygate.webhook.cli.output import code_catalog, tables
+from tallygate.webhook.cli.output.tables import create_table, escape_control
+from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError
+from tallygate.webhook.objects.core import Pod, PodSpec
 
 _POD = "pod"
 

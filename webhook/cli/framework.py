@@ -11,7 +11,7 @@ from typing import IO, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from webhook.errors import TallygateError
+from tallygate.webhook.errors import TallygateError
 
 EXIT_FINDINGS = 1
 EXIT_USAGE_ERROR = 2

@@ -9,19 +9,19 @@ from rich.console import Group
 from rich.padding import Padding
 from rich.text import Text
 
-from webhook.accounting.quantity_parser import QuantityError
-from webhook.accounting.scheduling.incoming_pod import IncomingPod
-from webhook.accounting.scheduling.remaining_capacity import RemainingCapacity, compute_remaining_capacity
-from webhook.cli.framework import DATA_FORMATS, Command, UsageError
-from webhook.cli.output import tables
-from webhook.cli.output.tables import align_rows, escape_control
-from webhook.cli.predict import prediction_json
-from webhook.cli.predict.cluster_input import ClusterInput, read_cluster_input
-from webhook.cli.predict.pods_to_place import PodsToPlace, read_pods_to_place
-from webhook.cli.progress import track
-from webhook.cli.sources.cluster_source import ClusterSource
-from webhook.cli.sources.options import connection_options, snapshot_option
-from webhook.errors import TallygateError
+from tallygate.webhook.accounting.quantity_parser import QuantityError
+from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.remaining_capacity import RemainingCapacity, compute_remaining_capacity
+from tallygate.webhook.cli.framework import DATA_FORMATS, Command, UsageError
+from tallygate.webhook.cli.output import tables
+from tallygate.webhook.cli.output.tables import align_rows, escape_control
+from tallygate.webhook.cli.predict import prediction_json
+from tallygate.webhook.cli.predict.cluster_input import ClusterInput, read_cluster_input
+from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace, read_pods_to_place
+from tallygate.webhook.cli.progress import track
+from tallygate.webhook.cli.sources.cluster_source import ClusterSource
+from tallygate.webhook.cli.sources.options import connection_options, snapshot_option
+from tallygate.webhook.errors import TallygateError
 
 
 @click.command(

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import click
 
-from webhook.cli.framework import EXIT_FINDINGS, EXIT_USAGE_ERROR, Command, output_option, strict_option
-from webhook.cli.manifests.manifest_files import format_file_name
-from webhook.cli.output import tables
-from webhook.cli.output.findings import Finding, FindingSeverity, RunSummary, is_failure
-from webhook.policy.lint_findings import LintFinding as PolicyFinding
-from webhook.policy.load import load_policies
-from webhook.policy.policy_codes import UNREADABLE
+from tallygate.webhook.cli.framework import EXIT_FINDINGS, EXIT_USAGE_ERROR, Command, output_option, strict_option
+from tallygate.webhook.cli.manifests.manifest_files import format_file_name
+from tallygate.webhook.cli.output import tables
+from tallygate.webhook.cli.output.findings import Finding, FindingSeverity, RunSummary, is_failure
+from tallygate.webhook.policy.lint_findings import LintFinding as PolicyFinding
+from tallygate.webhook.policy.load import load_policies
+from tallygate.webhook.policy.policy_codes import UNREADABLE
 
 
 @click.command(

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn
 
-from webhook.cli.output.tables import create_console
+from tallygate.webhook.cli.output.tables import create_console
 
 T = TypeVar("T")
 _SHOW_AFTER_SECONDS = 2.0

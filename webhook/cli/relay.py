@@ -7,14 +7,14 @@ from typing import Any, Final
 
 import click
 
-from webhook.cli.framework import Command
-from webhook.cli.server_options import server_options
-from webhook.server.lifecycle import exit_process
-from webhook.server.relay.failover import PeerService
-from webhook.server.relay.serve_relay import Upstreams
-from webhook.server.relay.serve_relay import serve_relay as run_relay
-from webhook.server.settings.sources import load_settings
-from webhook.server.settings.value_types import ADDRESS, Address
+from tallygate.webhook.cli.framework import Command
+from tallygate.webhook.cli.server_options import server_options
+from tallygate.webhook.server.lifecycle import exit_process
+from tallygate.webhook.server.relay.failover import PeerService
+from tallygate.webhook.server.relay.serve_relay import Upstreams
+from tallygate.webhook.server.relay.serve_relay import serve_relay as run_relay
+from tallygate.webhook.server.settings.sources import load_settings
+from tallygate.webhook.server.settings.value_types import ADDRESS, Address
 
 _SETTING_NAMES: Final = (
     "listen",

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from webhook.server.settings.table import CONFIG_VARIABLE, OPTIONS, Option
+from tallygate.webhook.server.settings.table import CONFIG_VARIABLE, OPTIONS, Option
 
 
 def server_options(names: Iterable[str] | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import click
 
-from webhook.cli.framework import Command, UsageError
-from webhook.cli.sources import snapshot_items
-from webhook.cli.sources.cap_ledger_list import LEDGER_PAGE_SIZE
-from webhook.cli.sources.cluster_source import ClusterSource
-from webhook.cli.sources.options import connection_options
-from webhook.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
-from webhook.cli.sources.snapshot_items import SchedulingObject, SnapshotItem
-from webhook.kube.api_errors import ApiErrorReason
-from webhook.kube.client import ApiClient, ClientConfig
-from webhook.kube.resource_codec import ResourceCodec
+from tallygate.webhook.cli.framework import Command, UsageError
+from tallygate.webhook.cli.sources import snapshot_items
+from tallygate.webhook.cli.sources.cap_ledger_list import LEDGER_PAGE_SIZE
+from tallygate.webhook.cli.sources.cluster_source import ClusterSource
+from tallygate.webhook.cli.sources.options import connection_options
+from tallygate.webhook.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
+from tallygate.webhook.cli.sources.snapshot_items import SchedulingObject, SnapshotItem
+from tallygate.webhook.kube.api_errors import ApiErrorReason
+from tallygate.webhook.kube.client import ApiClient, ClientConfig
+from tallygate.webhook.kube.resource_codec import ResourceCodec
 
 _STDOUT = "-"
 _HEADER, _SEPARATOR = b'{"apiVersion":"v1","kind":"List","items":[\n', b",\n"

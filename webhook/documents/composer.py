@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 
 import yaml
 
-from webhook.documents.scalars import format_float, parse_core_scalar, parse_kubectl_scalar, parse_number
-from webhook.documents.syntax_tree import (
+from tallygate.webhook.documents.scalars import format_float, parse_core_scalar, parse_kubectl_scalar, parse_number
+from tallygate.webhook.documents.syntax_tree import (
     START,
     DocumentError,
     Entry,

@@ -8,8 +8,8 @@ import json
 import re
 from collections.abc import Iterator
 
-from webhook.documents.scalars import parse_number
-from webhook.documents.syntax_tree import (
+from tallygate.webhook.documents.scalars import parse_number
+from tallygate.webhook.documents.syntax_tree import (
     START,
     DocumentError,
     Entry,

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from webhook.documents.composer import compose_manifests
-from webhook.documents.json_reader import read_json
-from webhook.documents.syntax_tree import DocumentError, ErrorKind, Limits, Node, Position, Scalar
+from tallygate.webhook.documents.composer import compose_manifests
+from tallygate.webhook.documents.json_reader import read_json
+from tallygate.webhook.documents.syntax_tree import DocumentError, ErrorKind, Limits, Node, Position, Scalar
 
 _ORIGIN = re.compile(r"# Source: *(\S.*?) *$", re.MULTILINE)
 _TEMPLATE = re.compile(r"\{\{.*?\}\}", re.DOTALL)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
-from webhook.errors import TallygateError
+from tallygate.webhook.errors import TallygateError
 
 _MERGE_KEY = "<<"
 _STEP = re.compile(r"\.?(?P<name>[^.\[\]]+)|\[(?P<key>[^\]]*)\]")

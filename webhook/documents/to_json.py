@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from webhook.documents.scalars import Number, format_float
-from webhook.documents.syntax_tree import DocumentError, Entry, ErrorKind, Mapping, Node, Scalar, Sequence
+from tallygate.webhook.documents.scalars import Number, format_float
+from tallygate.webhook.documents.syntax_tree import DocumentError, Entry, ErrorKind, Mapping, Node, Scalar, Sequence
 
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
 

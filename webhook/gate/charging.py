@@ -13,12 +13,12 @@ from functools import partial
 
 import msgspec
 
-from webhook.accounting.amounts import Amounts
-from webhook.admission.cap_index import ActiveCap
-from webhook.gate.usage_lister import Membership, UsageLister, get_ledger_key
-from webhook.state.ledger.ledger import Ledger, Operation
-from webhook.state.ledger.recount import recount
-from webhook.state.ledger.reserve import (
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.admission.cap_index import ActiveCap
+from tallygate.webhook.gate.usage_lister import Membership, UsageLister, get_ledger_key
+from tallygate.webhook.state.ledger.ledger import Ledger, Operation
+from tallygate.webhook.state.ledger.recount import recount
+from tallygate.webhook.state.ledger.reserve import (
     MAX_RESERVATIONS,
     Deferred,
     Exceeded,
@@ -28,7 +28,7 @@ from webhook.state.ledger.reserve import (
     release,
     reserve,
 )
-from webhook.state.ports import LedgerKey, Ledgers, RetryLaterError, StoreUnavailableError, TransitionResult
+from tallygate.webhook.state.ports import LedgerKey, Ledgers, RetryLaterError, StoreUnavailableError, TransitionResult
 
 _NO_EXCESS = Amounts()
 _MANY_RESERVATIONS = 8

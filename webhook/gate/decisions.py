@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from webhook.accounting.amounts import Amounts, format_amount
-from webhook.accounting.problem import Problem, Reason
-from webhook.admission import response
-from webhook.admission.cap_index import CapIndex
-from webhook.admission.request import ALLOWED, AdmissionRequest, Phase, Verdict
-from webhook.admission.rule_codes import NO_LIMIT_UNDER_CAP, OVER_CAP, OVER_SOFT_CAP
-from webhook.admission.rule_index import RuleIndex
-from webhook.gate.charging import CapChargeResult, CapObstacle, ChargeResult
-from webhook.gate.top_consumers import ExcessDetails, describe_consumers
-from webhook.policy.model import PolicySet
+from tallygate.webhook.accounting.amounts import Amounts, format_amount
+from tallygate.webhook.accounting.problem import Problem, Reason
+from tallygate.webhook.admission import response
+from tallygate.webhook.admission.cap_index import CapIndex
+from tallygate.webhook.admission.request import ALLOWED, AdmissionRequest, Phase, Verdict
+from tallygate.webhook.admission.rule_codes import NO_LIMIT_UNDER_CAP, OVER_CAP, OVER_SOFT_CAP
+from tallygate.webhook.admission.rule_index import RuleIndex
+from tallygate.webhook.gate.charging import CapChargeResult, CapObstacle, ChargeResult
+from tallygate.webhook.gate.top_consumers import ExcessDetails, describe_consumers
+from tallygate.webhook.policy.model import PolicySet
 
 _NO_DETAILS = ExcessDetails()
 

@@ -5,18 +5,18 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from webhook.accounting.amounts import Amounts
-from webhook.accounting.charge import Charge, has_ended
-from webhook.accounting.problem import Problem
-from webhook.accounting.quantity_parser import QuantityError
-from webhook.accounting.result_cache import Fingerprint
-from webhook.admission.cap_index import ActiveCap, CapIndex
-from webhook.admission.evaluate import NodeRuleEvaluator, evaluate_decoded_request
-from webhook.admission.kinds import DecodedRequest, decode_object, find_review_target
-from webhook.admission.request import ALLOWED, AdmissionRequest, Phase, ReviewError, decode_review
-from webhook.errors import TallygateError
-from webhook.gate.charging import CapCharge, CapObstacle, ChargedPod, ReadTransition, charge_pod
-from webhook.gate.decisions import (
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.charge import Charge, has_ended
+from tallygate.webhook.accounting.problem import Problem
+from tallygate.webhook.accounting.quantity_parser import QuantityError
+from tallygate.webhook.accounting.result_cache import Fingerprint
+from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
+from tallygate.webhook.admission.evaluate import NodeRuleEvaluator, evaluate_decoded_request
+from tallygate.webhook.admission.kinds import DecodedRequest, decode_object, find_review_target
+from tallygate.webhook.admission.request import ALLOWED, AdmissionRequest, Phase, ReviewError, decode_review
+from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.gate.charging import CapCharge, CapObstacle, ChargedPod, ReadTransition, charge_pod
+from tallygate.webhook.gate.decisions import (
     ActivePolicySet,
     Decision,
     ReviewContext,
@@ -28,17 +28,23 @@ from webhook.gate.decisions import (
     deny_by_caps,
     retry_later,
 )
-from webhook.gate.namespace_moves import check_namespace_move, is_namespace_update
-from webhook.gate.scale_requests import WorkloadReader, is_scale_request, resolve_scale
-from webhook.gate.top_consumers import TopConsumers
-from webhook.gate.usage_lister import UsageLister, get_ledger_key
-from webhook.gate.workload_forecast import WORKLOAD_KINDS, QuotaLister, decode_workloads, forecast_cap, forecast_quotas
-from webhook.objects.core import Pod
-from webhook.policy.matching import matches_subjects
-from webhook.policy.model import ForecastEnforcement, PolicySet
-from webhook.state.ledger.ledger import Ledger, Operation
-from webhook.state.ledger.reserve import Prerequisite
-from webhook.state.ports import LedgerKey, Ledgers, NamespaceLister, RetryLaterError, StoreUnavailableError
+from tallygate.webhook.gate.namespace_moves import check_namespace_move, is_namespace_update
+from tallygate.webhook.gate.scale_requests import WorkloadReader, is_scale_request, resolve_scale
+from tallygate.webhook.gate.top_consumers import TopConsumers
+from tallygate.webhook.gate.usage_lister import UsageLister, get_ledger_key
+from tallygate.webhook.gate.workload_forecast import (
+    WORKLOAD_KINDS,
+    QuotaLister,
+    decode_workloads,
+    forecast_cap,
+    forecast_quotas,
+)
+from tallygate.webhook.objects.core import Pod
+from tallygate.webhook.policy.matching import matches_subjects
+from tallygate.webhook.policy.model import ForecastEnforcement, PolicySet
+from tallygate.webhook.state.ledger.ledger import Ledger, Operation
+from tallygate.webhook.state.ledger.reserve import Prerequisite
+from tallygate.webhook.state.ports import LedgerKey, Ledgers, NamespaceLister, RetryLaterError, StoreUnavailableError
 
 _CHARGED_SUBRESOURCES = frozenset({"", "resize"})
 

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from webhook.admission.kinds import PodView, ReviewTarget, find_review_target
-from webhook.admission.request import AdmissionRequest
-from webhook.admission.resource_fields import list_resource_fields
-from webhook.errors import TallygateError
-from webhook.gate.workload_forecast import WORKLOAD_KINDS, decode_workloads
-from webhook.objects.meta import ObjectMeta
-from webhook.objects.scheduling import SchedulingPod, SchedulingPodSpec
+from tallygate.webhook.admission.kinds import PodView, ReviewTarget, find_review_target
+from tallygate.webhook.admission.request import AdmissionRequest
+from tallygate.webhook.admission.resource_fields import list_resource_fields
+from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.gate.workload_forecast import WORKLOAD_KINDS, decode_workloads
+from tallygate.webhook.objects.meta import ObjectMeta
+from tallygate.webhook.objects.scheduling import SchedulingPod, SchedulingPodSpec
 
 _POD = msgspec.json.Decoder(SchedulingPod)
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from webhook.state.ports import Lease, LeaseStore
+from tallygate.webhook.state.ports import Lease, LeaseStore
 
 LEADER_LEASE = "tallygate-leader"
 """The name of the leader's lease."""

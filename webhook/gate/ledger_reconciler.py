@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from webhook.admission.cap_index import ActiveCap, CapIndex
-from webhook.gate.charging import ReadTransition
-from webhook.gate.leader_election import Leadership, Standalone
-from webhook.gate.usage_lister import UsageLister, get_ledger_key
-from webhook.state.ledger.expire import LiveRead, NotDue, ReservationAges, activate, expire
-from webhook.state.ledger.ledger import Ledger
-from webhook.state.ledger.recount import apply_limits, recount
-from webhook.state.ports import LedgerKey, Ledgers, TransitionResult
+from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
+from tallygate.webhook.gate.charging import ReadTransition
+from tallygate.webhook.gate.leader_election import Leadership, Standalone
+from tallygate.webhook.gate.usage_lister import UsageLister, get_ledger_key
+from tallygate.webhook.state.ledger.expire import LiveRead, NotDue, ReservationAges, activate, expire
+from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.state.ledger.recount import apply_limits, recount
+from tallygate.webhook.state.ports import LedgerKey, Ledgers, TransitionResult
 
 IN_FLIGHT_BOUND_SECONDS = 40.0
 """B, the in-flight bound: the API server stores an object at most that long after it sent the review to the gate."""

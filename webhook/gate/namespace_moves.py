@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from webhook.accounting.amounts import Amounts, format_amount
-from webhook.accounting.problem import Problem, Reason
-from webhook.admission.cap_index import ActiveCap, CapIndex
-from webhook.admission.request import UPDATE, AdmissionRequest, ReviewError
-from webhook.admission.rule_codes import NAMESPACE_OVER_CAP
-from webhook.gate.usage_lister import UsageLister, get_ledger_key
-from webhook.objects.core import Namespace
-from webhook.policy.matching import matches_namespace
-from webhook.state.ledger.ledger import Ledger
-from webhook.state.ports import LedgerKey
+from tallygate.webhook.accounting.amounts import Amounts, format_amount
+from tallygate.webhook.accounting.problem import Problem, Reason
+from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
+from tallygate.webhook.admission.request import UPDATE, AdmissionRequest, ReviewError
+from tallygate.webhook.admission.rule_codes import NAMESPACE_OVER_CAP
+from tallygate.webhook.gate.usage_lister import UsageLister, get_ledger_key
+from tallygate.webhook.objects.core import Namespace
+from tallygate.webhook.policy.matching import matches_namespace
+from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.state.ports import LedgerKey
 
 _NAMESPACE = msgspec.json.Decoder(Namespace)
 _NO_AMOUNTS = Amounts()

@@ -9,10 +9,10 @@ from typing import Protocol
 
 import msgspec
 
-from webhook.admission.kinds import SCALABLE_KINDS
-from webhook.admission.request import UPDATE, AdmissionRequest, ReviewError
-from webhook.errors import TallygateError
-from webhook.objects.meta import ObjectMeta, PartialObjectMetadata
+from tallygate.webhook.admission.kinds import SCALABLE_KINDS
+from tallygate.webhook.admission.request import UPDATE, AdmissionRequest, ReviewError
+from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.objects.meta import ObjectMeta, PartialObjectMetadata
 
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 

@@ -16,15 +16,15 @@ from typing import Protocol
 
 import msgspec
 
-from webhook.accounting.amounts import format_amount
-from webhook.accounting.cluster.cluster import DEVICE_CLASS_PREFIX, Cluster
-from webhook.accounting.problem import Code, Problem, Reason
-from webhook.accounting.quantity_parser import QuantityError
-from webhook.accounting.scheduling.complexity import count_scanned_groups, estimate_complexity
-from webhook.accounting.scheduling.diagnosis import Diagnosis, format_fit_error
-from webhook.accounting.scheduling.filters import run_filters
-from webhook.accounting.scheduling.incoming_pod import IncomingPod, with_default_priority
-from webhook.accounting.scheduling.prediction import (
+from tallygate.webhook.accounting.amounts import format_amount
+from tallygate.webhook.accounting.cluster.cluster import DEVICE_CLASS_PREFIX, Cluster
+from tallygate.webhook.accounting.problem import Code, Problem, Reason
+from tallygate.webhook.accounting.quantity_parser import QuantityError
+from tallygate.webhook.accounting.scheduling.complexity import count_scanned_groups, estimate_complexity
+from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis, format_fit_error
+from tallygate.webhook.accounting.scheduling.filters import run_filters
+from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod, with_default_priority
+from tallygate.webhook.accounting.scheduling.prediction import (
     Feasibility,
     Prediction,
     can_never_run,
@@ -33,17 +33,22 @@ from webhook.accounting.scheduling.prediction import (
     predict_quickly,
     with_daemon_tolerations,
 )
-from webhook.accounting.scheduling.victims import PreemptionCandidate
-from webhook.accounting.selectors import SelectorError
-from webhook.admission.evaluate import create_verdict
-from webhook.admission.object_checks import RuleViolation
-from webhook.admission.request import ALLOWED, AdmissionRequest, Verdict
-from webhook.admission.rule_codes import NEVER_SCHEDULABLE, NOT_ADVERTISED, NOT_SCHEDULABLE_NOW, PREEMPTS_OTHERS
-from webhook.admission.rule_index import RuleSelection
-from webhook.gate.incoming_pods import IncomingPods, TooComplexError, find_incoming_pods
-from webhook.policy.matching import matches_resource
-from webhook.policy.model import Enforcement, ResourceRule, Schedulable
-from webhook.policy.suggest import suggest_resource
+from tallygate.webhook.accounting.scheduling.victims import PreemptionCandidate
+from tallygate.webhook.accounting.selectors import SelectorError
+from tallygate.webhook.admission.evaluate import create_verdict
+from tallygate.webhook.admission.object_checks import RuleViolation
+from tallygate.webhook.admission.request import ALLOWED, AdmissionRequest, Verdict
+from tallygate.webhook.admission.rule_codes import (
+    NEVER_SCHEDULABLE,
+    NOT_ADVERTISED,
+    NOT_SCHEDULABLE_NOW,
+    PREEMPTS_OTHERS,
+)
+from tallygate.webhook.admission.rule_index import RuleSelection
+from tallygate.webhook.gate.incoming_pods import IncomingPods, TooComplexError, find_incoming_pods
+from tallygate.webhook.policy.matching import matches_resource
+from tallygate.webhook.policy.model import Enforcement, ResourceRule, Schedulable
+from tallygate.webhook.policy.suggest import suggest_resource
 
 _PODS = "pods"
 _MAX_NODES = 3

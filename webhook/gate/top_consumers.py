@@ -15,16 +15,16 @@ from itertools import groupby
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from webhook.accounting.amounts import format_amount
-from webhook.gate.charging import CapChargeResult
-from webhook.gate.ledger_reconciler import IN_FLIGHT_BOUND_SECONDS
-from webhook.gate.usage_lister import UsageLister, get_ledger_key
-from webhook.objects.core import Pod
-from webhook.state.informers.pod_records import ChargeGroup
-from webhook.state.informers.pod_store import GroupUsage, NotSyncedError
-from webhook.state.ledger.expire import ReservationAges
-from webhook.state.ledger.ledger import Ledger
-from webhook.state.ports import LedgerKey
+from tallygate.webhook.accounting.amounts import format_amount
+from tallygate.webhook.gate.charging import CapChargeResult
+from tallygate.webhook.gate.ledger_reconciler import IN_FLIGHT_BOUND_SECONDS
+from tallygate.webhook.gate.usage_lister import UsageLister, get_ledger_key
+from tallygate.webhook.objects.core import Pod
+from tallygate.webhook.state.informers.pod_records import ChargeGroup
+from tallygate.webhook.state.informers.pod_store import GroupUsage, NotSyncedError
+from tallygate.webhook.state.ledger.expire import ReservationAges
+from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.state.ports import LedgerKey
 
 MAX_CONSUMERS = 3
 """Maximum number of consumers in a message."""

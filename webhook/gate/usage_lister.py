@@ -11,14 +11,14 @@ from functools import lru_cache
 
 import msgspec
 
-from webhook.accounting.amounts import Amounts
-from webhook.admission.cap_index import ActiveCap
-from webhook.policy.matching import matches_namespace
-from webhook.state.informers.named_stores import Labels, NamespaceStore
-from webhook.state.informers.pod_store import GroupUsage, NotSyncedError, PodStore
-from webhook.state.ledger.ledger import Ledger
-from webhook.state.ledger.recount import UsageSnapshot
-from webhook.state.ports import LedgerKey
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.admission.cap_index import ActiveCap
+from tallygate.webhook.policy.matching import matches_namespace
+from tallygate.webhook.state.informers.named_stores import Labels, NamespaceStore
+from tallygate.webhook.state.informers.pod_store import GroupUsage, NotSyncedError, PodStore
+from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.state.ledger.recount import UsageSnapshot
+from tallygate.webhook.state.ports import LedgerKey
 
 _NEW_NAMESPACE_SECONDS = 60.0
 _PROGRESS_INTERVAL_SECONDS = 5.0

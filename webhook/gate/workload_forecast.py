@@ -15,14 +15,14 @@ from typing import Protocol
 
 import msgspec
 
-from webhook.accounting.amounts import Amounts, format_amount, round_down_to_unit, round_up_to_unit
-from webhook.accounting.charge import Charge
-from webhook.accounting.problem import Code, Problem, Reason
-from webhook.accounting.quantity import Quantity
-from webhook.accounting.quantity_parser import QuantityError
-from webhook.accounting.resource_quota import compute_quota_charge, is_in_scope
-from webhook.admission.cap_index import ActiveCap
-from webhook.admission.kinds import (
+from tallygate.webhook.accounting.amounts import Amounts, format_amount, round_down_to_unit, round_up_to_unit
+from tallygate.webhook.accounting.charge import Charge
+from tallygate.webhook.accounting.problem import Code, Problem, Reason
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.accounting.quantity_parser import QuantityError
+from tallygate.webhook.accounting.resource_quota import compute_quota_charge, is_in_scope
+from tallygate.webhook.admission.cap_index import ActiveCap
+from tallygate.webhook.admission.kinds import (
     KIND_NAMES,
     DecodedObject,
     PodView,
@@ -31,11 +31,23 @@ from webhook.admission.kinds import (
     count_replicas,
     decode_object,
 )
-from webhook.admission.request import AdmissionRequest
-from webhook.admission.rule_codes import WORKLOAD_OVER_CAP, WORKLOAD_OVER_FREE, WORKLOAD_OVER_QUOTA, WORKLOAD_ROLLOUT
-from webhook.gate.decisions import create_missing_limit_problem
-from webhook.objects.core import Pod, PodSpec, ResourceList, ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus
-from webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.admission.request import AdmissionRequest
+from tallygate.webhook.admission.rule_codes import (
+    WORKLOAD_OVER_CAP,
+    WORKLOAD_OVER_FREE,
+    WORKLOAD_OVER_QUOTA,
+    WORKLOAD_ROLLOUT,
+)
+from tallygate.webhook.gate.decisions import create_missing_limit_problem
+from tallygate.webhook.objects.core import (
+    Pod,
+    PodSpec,
+    ResourceList,
+    ResourceQuota,
+    ResourceQuotaSpec,
+    ResourceQuotaStatus,
+)
+from tallygate.webhook.state.ledger.ledger import Ledger
 
 WORKLOAD_KINDS = KIND_NAMES - {"Pod", "PodTemplate", "Node", "ResourceQuota", "LimitRange"}
 """The kinds that create pods."""

@@ -1,1 +1,1 @@
-"""The client of API servers: transport, codec, reflector and informer. It imports webhook.errors only."""
+"""The client of API servers: transport, codec, reflector and informer. It imports tallygate.webhook.errors only."""

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from webhook.errors import TallygateError
+from tallygate.webhook.errors import TallygateError
 
 
 class ApiErrorReason(StrEnum):

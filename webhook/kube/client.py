@@ -21,9 +21,9 @@ import urllib3
 from urllib3 import exceptions
 from urllib3.exceptions import HTTPError
 
-from webhook.kube.api_errors import ApiError, ApiErrorReason
-from webhook.kube.http1 import Http1Connections
-from webhook.kube.transport import Response, WatchStream
+from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
+from tallygate.webhook.kube.http1 import Http1Connections
+from tallygate.webhook.kube.transport import Response, WatchStream
 
 JSON: Final = "application/json"
 JSON_PATCH: Final = "application/json-patch+json"

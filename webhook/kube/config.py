@@ -20,9 +20,9 @@ from kubernetes.client import Configuration
 from kubernetes.client.rest import RESTClientObject
 from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
 
-from webhook.errors import TallygateError
-from webhook.kube.api_errors import ApiError, ApiErrorReason
-from webhook.kube.client import ClientConfig
+from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
+from tallygate.webhook.kube.client import ClientConfig
 
 _TOKEN_CACHE_SECONDS = 1.0
 

@@ -19,7 +19,7 @@ import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError
 
-from webhook.kube.api_errors import ApiError, ApiErrorReason
+from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
 
 _MAX_IDLE_CONNECTIONS = 8  # connections; an idle one costs a socket here and in the API server
 _CHUNK_BYTES = 64 * 1024

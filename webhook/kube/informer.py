@@ -9,10 +9,10 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from webhook.kube.api_errors import ApiErrorReason
-from webhook.kube.client import ApiClient, ClientConfig
-from webhook.kube.reflector import Reflector, WatchTimeouts
-from webhook.kube.resource_codec import ResourceCodec, ResourceRecord, WatchEvent
+from tallygate.webhook.kube.api_errors import ApiErrorReason
+from tallygate.webhook.kube.client import ApiClient, ClientConfig
+from tallygate.webhook.kube.reflector import Reflector, WatchTimeouts
+from tallygate.webhook.kube.resource_codec import ResourceCodec, ResourceRecord, WatchEvent
 
 W = TypeVar("W")
 R = TypeVar("R", bound=ResourceRecord)

@@ -10,9 +10,9 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from webhook.kube.api_errors import RELIST_REASONS, ApiError, ApiErrorReason
-from webhook.kube.resource_codec import Page, Replaced, ResourceCodec, ResourceRecord, create_response_error
-from webhook.kube.transport import Response, Transport
+from tallygate.webhook.kube.api_errors import RELIST_REASONS, ApiError, ApiErrorReason
+from tallygate.webhook.kube.resource_codec import Page, Replaced, ResourceCodec, ResourceRecord, create_response_error
+from tallygate.webhook.kube.transport import Response, Transport
 
 W = TypeVar("W")
 R = TypeVar("R", bound=ResourceRecord)

@@ -32,9 +32,16 @@ from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from webhook.kube.api_errors import RELIST_REASONS, ApiError, ApiErrorReason
-from webhook.kube.resource_codec import Page, Replaced, ResourceCodec, ResourceRecord, WatchEvent, create_response_error
-from webhook.kube.transport import Clock, LineSplitter, Response, Transport, WatchStream
+from tallygate.webhook.kube.api_errors import RELIST_REASONS, ApiError, ApiErrorReason
+from tallygate.webhook.kube.resource_codec import (
+    Page,
+    Replaced,
+    ResourceCodec,
+    ResourceRecord,
+    WatchEvent,
+    create_response_error,
+)
+from tallygate.webhook.kube.transport import Clock, LineSplitter, Response, Transport, WatchStream
 
 _MAX_MARKS = 64
 

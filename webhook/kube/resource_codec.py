@@ -9,8 +9,8 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from webhook.kube.api_errors import ApiError, ApiErrorReason
-from webhook.kube.transport import Response
+from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
+from tallygate.webhook.kube.transport import Response
 
 
 class ResourceRecord(Protocol):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Protocol
 
-from webhook.kube.api_errors import ApiError, ApiErrorReason
+from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from webhook.objects.core import Pod
-from webhook.objects.meta import ObjectMeta
+from tallygate.webhook.objects.core import Pod
+from tallygate.webhook.objects.meta import ObjectMeta
 
 IntOrPercent = int | str
 """A number of pods, or a percentage of them as `25%` (apimachinery intstr.IntOrString)."""

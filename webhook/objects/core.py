@@ -5,7 +5,7 @@ A pod or pod template has its requests, and the fields by which rules and caps s
 
 import msgspec
 
-from webhook.objects.meta import ObjectMeta, StringMap
+from tallygate.webhook.objects.meta import ObjectMeta, StringMap
 
 ResourceList = dict[str, msgspec.Raw]
 """Resource name to quantity, the quantity as the JSON text that was sent (`"3Ki"`, `3`, `null` …)."""

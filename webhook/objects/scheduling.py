@@ -5,8 +5,8 @@ Rules and caps read pods without these fields, since most pods need no predictio
 
 import msgspec
 
-from webhook.objects.core import Container, Node, NodeStatus, Pod, PodSpec, PodStatus
-from webhook.objects.meta import LabelSelector, NodeSelector, NodeSelectorTerm, ObjectMeta, StringMap
+from tallygate.webhook.objects.core import Container, Node, NodeStatus, Pod, PodSpec, PodStatus
+from tallygate.webhook.objects.meta import LabelSelector, NodeSelector, NodeSelectorTerm, ObjectMeta, StringMap
 
 
 class ContainerPort(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):

@@ -2,9 +2,9 @@
 
 import msgspec
 
-from webhook.objects.core import ResourceList
-from webhook.objects.meta import LabelSelector, NodeSelector, ObjectMeta
-from webhook.objects.scheduling import Presence
+from tallygate.webhook.objects.core import ResourceList
+from tallygate.webhook.objects.meta import LabelSelector, NodeSelector, ObjectMeta
+from tallygate.webhook.objects.scheduling import Presence
 
 
 class ClaimOwner(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -8,11 +8,11 @@ several together, are exact.
 from functools import lru_cache, reduce
 from math import lcm
 
-from webhook.accounting.names import OPAQUE_PREFIX, Family, classify_name
-from webhook.accounting.quantity import Quantity
-from webhook.policy import globs
-from webhook.policy.matching import FAMILY_PATTERNS
-from webhook.policy.model import (
+from tallygate.webhook.accounting.names import OPAQUE_PREFIX, Family, classify_name
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.policy import globs
+from tallygate.webhook.policy.matching import FAMILY_PATTERNS
+from tallygate.webhook.policy.model import (
     AmountBounds,
     LabelRequirement,
     Match,

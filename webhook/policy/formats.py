@@ -10,15 +10,15 @@ from typing import Any
 
 from jsonschema import FormatChecker
 
-from webhook.accounting.name_rules import NameContext, find_name_problems
-from webhook.accounting.names import LIMITS_PREFIX, REQUESTS_PREFIX, find_qualified_name_errors
-from webhook.accounting.quantity import Quantity
-from webhook.accounting.quantity_parser import QuantityError
-from webhook.documents.scalars import Number
-from webhook.documents.syntax_tree import truncate_text
-from webhook.errors import TallygateError
-from webhook.policy.policy_codes import BAD_COUNTED_NAME, BAD_LABEL, BAD_NAME, BAD_PATTERN, BAD_QUANTITY
-from webhook.policy.suggest import suggest_resource
+from tallygate.webhook.accounting.name_rules import NameContext, find_name_problems
+from tallygate.webhook.accounting.names import LIMITS_PREFIX, REQUESTS_PREFIX, find_qualified_name_errors
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.accounting.quantity_parser import QuantityError
+from tallygate.webhook.documents.scalars import Number
+from tallygate.webhook.documents.syntax_tree import truncate_text
+from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.policy.policy_codes import BAD_COUNTED_NAME, BAD_LABEL, BAD_NAME, BAD_PATTERN, BAD_QUANTITY
+from tallygate.webhook.policy.suggest import suggest_resource
 
 PODS_RESOURCE = "pods"
 """The counted name that is not a resource."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from webhook.policy.model import NamespaceCap, ResourceRule, SourceLocation
+from tallygate.webhook.policy.model import NamespaceCap, ResourceRule, SourceLocation
 
 
 class Severity(StrEnum):

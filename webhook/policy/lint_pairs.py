@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from webhook.policy.coverage import (
+from tallygate.webhook.policy.coverage import (
     can_share_request,
     find_min_allowed,
     list_included,
@@ -10,10 +10,10 @@ from webhook.policy.coverage import (
     resources_cover,
     resources_overlap,
 )
-from webhook.policy.globs import is_literal
-from webhook.policy.lint_findings import LintFinding, create_error, create_finding, create_warning
-from webhook.policy.model import AmountBounds, Checks, Enforcement, Equality, ResourceRule
-from webhook.policy.policy_codes import CONTRADICTORY, SHADOWED
+from tallygate.webhook.policy.globs import is_literal
+from tallygate.webhook.policy.lint_findings import LintFinding, create_error, create_finding, create_warning
+from tallygate.webhook.policy.model import AmountBounds, Checks, Enforcement, Equality, ResourceRule
+from tallygate.webhook.policy.policy_codes import CONTRADICTORY, SHADOWED
 
 _ENFORCEMENTS_BY_STRICTNESS = (Enforcement.AUDIT, Enforcement.WARN, Enforcement.DENY)
 _ANY_DOMAIN = ""

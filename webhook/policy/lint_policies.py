@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from webhook.accounting.names import LIMITS_PREFIX, Family, classify_name, is_countable
-from webhook.accounting.quantity import Quantity
-from webhook.documents.syntax_tree import join_path
-from webhook.policy.coverage import (
+from tallygate.webhook.accounting.names import LIMITS_PREFIX, Family, classify_name, is_countable
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.documents.syntax_tree import join_path
+from tallygate.webhook.policy.coverage import (
     find_min_allowed,
     is_allowed_amount,
     is_countable_pattern,
@@ -26,12 +26,18 @@ from webhook.policy.coverage import (
     namespaces_overlap,
     pattern_covers,
 )
-from webhook.policy.formats import PODS_RESOURCE
-from webhook.policy.globs import is_literal
-from webhook.policy.lint_findings import FieldProblem, LintFinding, create_error, create_finding, create_warning
-from webhook.policy.lint_pairs import lint_pairs
-from webhook.policy.matching import FAMILY_PATTERNS
-from webhook.policy.model import (
+from tallygate.webhook.policy.formats import PODS_RESOURCE
+from tallygate.webhook.policy.globs import is_literal
+from tallygate.webhook.policy.lint_findings import (
+    FieldProblem,
+    LintFinding,
+    create_error,
+    create_finding,
+    create_warning,
+)
+from tallygate.webhook.policy.lint_pairs import lint_pairs
+from tallygate.webhook.policy.matching import FAMILY_PATTERNS
+from tallygate.webhook.policy.model import (
     AmountBounds,
     Checks,
     Equality,
@@ -40,7 +46,7 @@ from webhook.policy.model import (
     PolicySet,
     ResourceRule,
 )
-from webhook.policy.policy_codes import (
+from tallygate.webhook.policy.policy_codes import (
     CHECK_WITHOUT_KIND,
     CHECKS_NOTHING,
     FRACTIONAL,
@@ -52,7 +58,7 @@ from webhook.policy.policy_codes import (
     SHADOWED,
     SOFT_OVER_HARD,
 )
-from webhook.policy.suggest import WELL_KNOWN_RESOURCES, suggest_resource
+from tallygate.webhook.policy.suggest import WELL_KNOWN_RESOURCES, suggest_resource
 
 _KINDS_WITHOUT_PODS = frozenset({"Node", "ResourceQuota", "LimitRange"})
 

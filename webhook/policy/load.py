@@ -5,12 +5,12 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from webhook.documents.syntax_tree import Node
-from webhook.policy.lint_findings import LintFinding, Severity
-from webhook.policy.lint_policies import lint_policies
-from webhook.policy.model import SourceLocation
-from webhook.policy.parse import MAX_FILE_BYTES, MAX_FILES, MAX_TOTAL_BYTES, ParseResult, parse
-from webhook.policy.policy_codes import UNREADABLE
+from tallygate.webhook.documents.syntax_tree import Node
+from tallygate.webhook.policy.lint_findings import LintFinding, Severity
+from tallygate.webhook.policy.lint_policies import lint_policies
+from tallygate.webhook.policy.model import SourceLocation
+from tallygate.webhook.policy.parse import MAX_FILE_BYTES, MAX_FILES, MAX_TOTAL_BYTES, ParseResult, parse
+from tallygate.webhook.policy.policy_codes import UNREADABLE
 
 SUFFIXES = (".yaml", ".yml", ".json")
 """The suffixes of policy files in a folder; other files, hidden files and nested folders are ignored."""

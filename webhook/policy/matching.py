@@ -7,9 +7,9 @@ unknown, it is `None`, never a guess.
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from webhook.accounting.names import Family, classify_name
-from webhook.policy.globs import compile_glob, matches
-from webhook.policy.model import LabelRequirement, NamespaceSelector, Operator, PolicyLabelSelector, Subjects
+from tallygate.webhook.accounting.names import Family, classify_name
+from tallygate.webhook.policy.globs import compile_glob, matches
+from tallygate.webhook.policy.model import LabelRequirement, NamespaceSelector, Operator, PolicyLabelSelector, Subjects
 
 FAMILY_PATTERNS: Mapping[str, Family] = {"extended": Family.EXTENDED, "opaque": Family.OPAQUE}
 """Patterns that are names of a family, not globs."""

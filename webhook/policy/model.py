@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
-from webhook.accounting.quantity import Quantity
+from tallygate.webhook.accounting.quantity import Quantity
 
 
 def _create_empty_labels() -> Mapping[str, str]:

@@ -11,15 +11,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
-from webhook.documents.composer import compose_policies
-from webhook.documents.scalars import Number
-from webhook.documents.syntax_tree import ErrorKind, Limits, Mapping, Node, Position, Scalar
-from webhook.documents.syntax_tree import Sequence as SequenceNode
-from webhook.policy.formats import quote_text, split_counted_name
-from webhook.policy.lint_findings import LintFinding, Severity
-from webhook.policy.model import NamespaceCap, PolicySet, ResourceRule, SourceLocation
-from webhook.policy.policy_builder import Fields, build_cap, build_rule
-from webhook.policy.policy_codes import (
+from tallygate.webhook.documents.composer import compose_policies
+from tallygate.webhook.documents.scalars import Number
+from tallygate.webhook.documents.syntax_tree import ErrorKind, Limits, Mapping, Node, Position, Scalar
+from tallygate.webhook.documents.syntax_tree import Sequence as SequenceNode
+from tallygate.webhook.policy.formats import quote_text, split_counted_name
+from tallygate.webhook.policy.lint_findings import LintFinding, Severity
+from tallygate.webhook.policy.model import NamespaceCap, PolicySet, ResourceRule, SourceLocation
+from tallygate.webhook.policy.policy_builder import Fields, build_cap, build_rule
+from tallygate.webhook.policy.policy_codes import (
     AMBIGUOUS_NUMBER,
     DUPLICATE_KEY,
     DUPLICATE_POLICY,
@@ -29,7 +29,7 @@ from webhook.policy.policy_codes import (
     UNREADABLE,
     YAML_FEATURE,
 )
-from webhook.policy.schema import check_shape
+from tallygate.webhook.policy.schema import check_shape
 
 MAX_FILE_BYTES = 1 << 20
 MAX_TOTAL_BYTES = 8 << 20

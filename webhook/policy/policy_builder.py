@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from collections.abc import Mapping as AnyMapping
 from types import MappingProxyType
 
-from webhook.accounting.names import REQUESTS_PREFIX
-from webhook.accounting.quantity import Quantity
-from webhook.documents.syntax_tree import Mapping, Node, Scalar, Sequence, join_path
-from webhook.policy.model import (
+from tallygate.webhook.accounting.names import REQUESTS_PREFIX
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.documents.syntax_tree import Mapping, Node, Scalar, Sequence, join_path
+from tallygate.webhook.policy.model import (
     AmountBounds,
     Checks,
     Enforcement,

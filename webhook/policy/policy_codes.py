@@ -3,7 +3,7 @@
 TG30x to TG31x concern the form of a file, TG33x and TG34x its meaning.
 """
 
-from webhook.accounting.problem import Code
+from tallygate.webhook.accounting.problem import Code
 
 UNREADABLE = "TG301"
 TOO_LARGE = "TG302"

@@ -18,12 +18,12 @@ from typing import Any
 from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import ValidationError
 
-from webhook.documents.scalars import Number
-from webhook.documents.syntax_tree import Mapping, Node, Scalar, Sequence, descend, join_path, truncate_text
-from webhook.policy.formats import FormatError, create_format_checker, quote_text
-from webhook.policy.lint_findings import LintFinding, Severity
-from webhook.policy.model import SourceLocation
-from webhook.policy.policy_codes import (
+from tallygate.webhook.documents.scalars import Number
+from tallygate.webhook.documents.syntax_tree import Mapping, Node, Scalar, Sequence, descend, join_path, truncate_text
+from tallygate.webhook.policy.formats import FormatError, create_format_checker, quote_text
+from tallygate.webhook.policy.lint_findings import LintFinding, Severity
+from tallygate.webhook.policy.model import SourceLocation
+from tallygate.webhook.policy.policy_codes import (
     BAD_LENGTH,
     MISSING_FIELD,
     REPEATED,
@@ -32,7 +32,7 @@ from webhook.policy.policy_codes import (
     UNKNOWN_VALUE,
     WRONG_TYPE,
 )
-from webhook.policy.suggest import format_suggestion
+from tallygate.webhook.policy.suggest import format_suggestion
 
 SCHEMA_FILE_NAME = "schema.json"
 
@@ -95,7 +95,7 @@ def load_json_schema() -> dict[str, Any]:
 
 def read_schema_text() -> str:
     """Return the text of the shipped schema, which a command can write to a file for editors."""
-    return files("webhook.policy").joinpath(SCHEMA_FILE_NAME).read_text(encoding="utf-8")
+    return files("tallygate.webhook.policy").joinpath(SCHEMA_FILE_NAME).read_text(encoding="utf-8")
 
 
 _ShapeProblem = tuple[Node, str, str]

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from watchfiles import watch
 
-from webhook.errors import TallygateError
-from webhook.policy.lint_findings import LintFinding
-from webhook.policy.load import find_policy_files, load_policies
-from webhook.policy.model import PolicySet
-from webhook.policy.parse import ParseResult
+from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.policy.lint_findings import LintFinding
+from tallygate.webhook.policy.load import find_policy_files, load_policies
+from tallygate.webhook.policy.model import PolicySet
+from tallygate.webhook.policy.parse import ParseResult
 
 _MAX_READ_ATTEMPTS = 5
 

@@ -7,9 +7,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from webhook.admission.request import Phase
-from webhook.gate.decisions import Decision
-from webhook.server.settings.table import Settings
+from tallygate.webhook.admission.request import Phase
+from tallygate.webhook.gate.decisions import Decision
+from tallygate.webhook.server.settings.table import Settings
 
 Admit = Callable[[bytes, Phase, float], Decision]
 """`Gate.admit`: the bytes of a review, the phase, and a deadline in monotonic seconds; it raises the same errors."""

@@ -17,21 +17,21 @@ from typing import NoReturn
 from flask import Flask
 from waitress.server import create_server
 
-from webhook.errors import TallygateError
-from webhook.server.https.file_reload import CertificateReloader, TokenReloader, watch_files
-from webhook.server.https.https_server import HttpsServer, HttpsSettings, open_listener
-from webhook.server.https.request_threads import SWEEP_INTERVAL_SECONDS, SlowConnections
-from webhook.server.https.tls_files import ServingCertificates, read_certificates
-from webhook.server.interfaces import SERVING, ReadinessCheck, ReadinessStatus
-from webhook.server.settings.table import Settings
-from webhook.server.settings.value_types import Address
-from webhook.server.telemetry.json_log import FailureLog
-from webhook.server.telemetry.metrics import Telemetry
-from webhook.server.web.admission_middleware import RequestLimits
-from webhook.server.web.flask_app import AppFactory, create_monitor_app
-from webhook.server.web.request_body import BodyReader
-from webhook.server.web.request_log import RequestLog
-from webhook.server.worker import Worker, WorkerPace, WorkerTask
+from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.server.https.file_reload import CertificateReloader, TokenReloader, watch_files
+from tallygate.webhook.server.https.https_server import HttpsServer, HttpsSettings, open_listener
+from tallygate.webhook.server.https.request_threads import SWEEP_INTERVAL_SECONDS, SlowConnections
+from tallygate.webhook.server.https.tls_files import ServingCertificates, read_certificates
+from tallygate.webhook.server.interfaces import SERVING, ReadinessCheck, ReadinessStatus
+from tallygate.webhook.server.settings.table import Settings
+from tallygate.webhook.server.settings.value_types import Address
+from tallygate.webhook.server.telemetry.json_log import FailureLog
+from tallygate.webhook.server.telemetry.metrics import Telemetry
+from tallygate.webhook.server.web.admission_middleware import RequestLimits
+from tallygate.webhook.server.web.flask_app import AppFactory, create_monitor_app
+from tallygate.webhook.server.web.request_body import BodyReader
+from tallygate.webhook.server.web.request_log import RequestLog
+from tallygate.webhook.server.worker import Worker, WorkerPace, WorkerTask
 
 _MONITOR_THREADS = 2
 _MONITOR_BACKLOG = 128

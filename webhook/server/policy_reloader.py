@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from webhook.policy.load import SHIPPED_POLICIES
-from webhook.policy.store import PolicyStatus, PolicyStore
-from webhook.server.interfaces import ReadinessStatus
-from webhook.server.telemetry.metrics import Telemetry
+from tallygate.webhook.policy.load import SHIPPED_POLICIES
+from tallygate.webhook.policy.store import PolicyStatus, PolicyStore
+from tallygate.webhook.server.interfaces import ReadinessStatus
+from tallygate.webhook.server.telemetry.metrics import Telemetry
 
 _MAX_FINDINGS = 20
 
@@ -15,7 +15,7 @@ class PolicyReloader:
     """A policy store that logs and counts its reloads. Without paths it has the shipped policies.
 
     Raises:
-        webhook.policy.store.PolicyError: if the files are not a valid policy set.
+        tallygate.webhook.policy.store.PolicyError: if the files are not a valid policy set.
     """
 
     def __init__(self, paths: Sequence[Path], telemetry: Telemetry) -> None:

@@ -9,19 +9,19 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
-from webhook.admission.request import ALLOWED, AdmissionRequest, Verdict
-from webhook.admission.rule_index import RuleSelection
-from webhook.gate.gate import Gate
-from webhook.server.interfaces import GateParts, ServerSetup, create_nonce_source
-from webhook.server.lifecycle import Lifecycle, ServeError
-from webhook.server.policy_reloader import PolicyReloader
-from webhook.server.settings.table import Settings
-from webhook.server.telemetry.json_log import FailureLog, Logger, forward_library_logs
-from webhook.server.telemetry.ledger_metrics import CapMetrics
-from webhook.server.telemetry.metrics import Telemetry, start_telemetry
-from webhook.server.web.flask_app import create_app
-from webhook.state import in_memory
-from webhook.state.in_memory import MemoryLedgers
+from tallygate.webhook.admission.request import ALLOWED, AdmissionRequest, Verdict
+from tallygate.webhook.admission.rule_index import RuleSelection
+from tallygate.webhook.gate.gate import Gate
+from tallygate.webhook.server.interfaces import GateParts, ServerSetup, create_nonce_source
+from tallygate.webhook.server.lifecycle import Lifecycle, ServeError
+from tallygate.webhook.server.policy_reloader import PolicyReloader
+from tallygate.webhook.server.settings.table import Settings
+from tallygate.webhook.server.telemetry.json_log import FailureLog, Logger, forward_library_logs
+from tallygate.webhook.server.telemetry.ledger_metrics import CapMetrics
+from tallygate.webhook.server.telemetry.metrics import Telemetry, start_telemetry
+from tallygate.webhook.server.web.flask_app import create_app
+from tallygate.webhook.state import in_memory
+from tallygate.webhook.state.in_memory import MemoryLedgers
 
 
 class SkippedNodeRules:
@@ -75,7 +75,7 @@ def serve(
     left after it has stopped; it may change the settings.
 
     Raises:
-        webhook.errors.TallygateError: if the server cannot start; the text says why, and what would help.
+        tallygate.webhook.errors.TallygateError: if the server cannot start; the text says why, and what would help.
     """
     with start_telemetry(settings.log_level) as telemetry, prepare(settings, telemetry) as setup:
         return _run(setup, telemetry)
@@ -103,6 +103,6 @@ def _create_gate_parts(settings: Settings, policy_reloader: PolicyReloader, tele
     cap_metrics = CapMetrics(telemetry.metrics.registry, telemetry.log)
     if settings.cluster == "none":
         return create_standalone_gate(settings, policy_reloader, telemetry, cap_metrics)
-    from webhook.server.serve_with_cluster import create_cluster_gate  # noqa: PLC0415  see the docstring of its package
+    from tallygate.webhook.server.serve_with_cluster import create_cluster_gate  # noqa: PLC0415  see the docstring of its package
 
     return create_cluster_gate(settings, policy_reloader, telemetry, cap_metrics)

@@ -6,28 +6,28 @@ import time
 from datetime import UTC, datetime
 from functools import partial
 
-from webhook.gate.gate import Gate
-from webhook.gate.leader_election import LeaderElector
-from webhook.gate.ledger_reconciler import LedgerReconciler
-from webhook.gate.schedulability import check_schedulability
-from webhook.gate.top_consumers import TopConsumers
-from webhook.kube.client import ClientConfig
-from webhook.server.controllers.audit_controller import AuditController, AuditSchedule
-from webhook.server.controllers.informers import GateInformers, WaitingNamespaceLister, load_client_config
-from webhook.server.controllers.ledger_controller import LeaseController, LedgerController
-from webhook.server.events.event_recorder import EventRecorder, KubernetesEventWriter
-from webhook.server.https.request_threads import release_turn
-from webhook.server.interfaces import BackgroundPart, GateParts, create_nonce_source
-from webhook.server.policy_reloader import PolicyReloader
-from webhook.server.settings.table import Settings
-from webhook.server.telemetry.controller_metrics import AuditMetrics, LedgerControllerMetrics
-from webhook.server.telemetry.ledger_metrics import CapMetrics
-from webhook.server.telemetry.metrics import Telemetry
-from webhook.state.batched_ledgers import BatchedLedgers
-from webhook.state.in_memory import MemoryLedgers
-from webhook.state.kubernetes.lease_store import KubernetesLeaseStore
-from webhook.state.kubernetes.ledger_store import KubernetesLedgerStore
-from webhook.state.ports import Ledgers
+from tallygate.webhook.gate.gate import Gate
+from tallygate.webhook.gate.leader_election import LeaderElector
+from tallygate.webhook.gate.ledger_reconciler import LedgerReconciler
+from tallygate.webhook.gate.schedulability import check_schedulability
+from tallygate.webhook.gate.top_consumers import TopConsumers
+from tallygate.webhook.kube.client import ClientConfig
+from tallygate.webhook.server.controllers.audit_controller import AuditController, AuditSchedule
+from tallygate.webhook.server.controllers.informers import GateInformers, WaitingNamespaceLister, load_client_config
+from tallygate.webhook.server.controllers.ledger_controller import LeaseController, LedgerController
+from tallygate.webhook.server.events.event_recorder import EventRecorder, KubernetesEventWriter
+from tallygate.webhook.server.https.request_threads import release_turn
+from tallygate.webhook.server.interfaces import BackgroundPart, GateParts, create_nonce_source
+from tallygate.webhook.server.policy_reloader import PolicyReloader
+from tallygate.webhook.server.settings.table import Settings
+from tallygate.webhook.server.telemetry.controller_metrics import AuditMetrics, LedgerControllerMetrics
+from tallygate.webhook.server.telemetry.ledger_metrics import CapMetrics
+from tallygate.webhook.server.telemetry.metrics import Telemetry
+from tallygate.webhook.state.batched_ledgers import BatchedLedgers
+from tallygate.webhook.state.in_memory import MemoryLedgers
+from tallygate.webhook.state.kubernetes.lease_store import KubernetesLeaseStore
+from tallygate.webhook.state.kubernetes.ledger_store import KubernetesLedgerStore
+from tallygate.webhook.state.ports import Ledgers
 
 # A create or update takes at most this long in the API server (apiserver config.go, RequestTimeout).
 _MIN_IN_FLIGHT_BOUND_SECONDS = 34.0

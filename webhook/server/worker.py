@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from threading import Event, Thread
 from typing import Final
 
-from webhook.errors import TallygateError
-from webhook.server.interfaces import ReadinessStatus
-from webhook.server.telemetry.json_log import FailureLog
+from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.server.interfaces import ReadinessStatus
+from tallygate.webhook.server.telemetry.json_log import FailureLog
 
 PROMPT_WAKES: Final = 8
 """The number of successive wakes with the short delay; a registration of the webhooks causes about five."""

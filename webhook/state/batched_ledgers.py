@@ -18,9 +18,9 @@ from typing import Any, Generic
 
 import msgspec
 
-from webhook.accounting.amounts import Amounts
-from webhook.state.ledger.ledger import Ledger
-from webhook.state.ports import (
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.state.ports import (
     LedgerFullError,
     LedgerKey,
     LedgerStore,

@@ -14,10 +14,10 @@ from typing import TypeVar
 
 import msgspec
 
-from webhook.errors import TallygateError
-from webhook.objects.core import Namespace
-from webhook.state.ledger.ledger import Ledger
-from webhook.state.ports import LedgerKey, LedgerWrite, Transition, WriteObserver, WriteResult
+from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.objects.core import Namespace
+from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.state.ports import LedgerKey, LedgerWrite, Transition, WriteObserver, WriteResult
 
 T = TypeVar("T")
 

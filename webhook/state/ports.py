@@ -7,9 +7,9 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from webhook.accounting.amounts import Amounts
-from webhook.errors import TallygateError
-from webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.state.ledger.ledger import Ledger
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

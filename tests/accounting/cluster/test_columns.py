@@ -5,12 +5,12 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from webhook.accounting.amounts import Amounts
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.columns import ABSENT, CategoryColumn, IntegerColumn
-from webhook.accounting.cluster.pod_info import HostPort, PodInfo, create_pod_info
-from webhook.accounting.quantity_parser import QuantityError
-from webhook.objects.scheduling import SchedulingNode, SchedulingPod
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.columns import ABSENT, CategoryColumn, IntegerColumn
+from tallygate.webhook.accounting.cluster.pod_info import HostPort, PodInfo, create_pod_info
+from tallygate.webhook.accounting.quantity_parser import QuantityError
+from tallygate.webhook.objects.scheduling import SchedulingNode, SchedulingPod
 
 _NODES = st.sampled_from(["n0", "n1", "n2"])
 _UIDS = st.sampled_from(["u0", "u1", "u2", "u3"])

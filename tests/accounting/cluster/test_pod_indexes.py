@@ -5,10 +5,10 @@ import tracemalloc
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tallygate.webhook.accounting.cluster.pod_indexes import AntiAffinityIndex, LabelIndex
+from tallygate.webhook.accounting.cluster.pod_info import AffinityTerm, SchedulingGroup
+from tallygate.webhook.accounting.selectors import MATCH_NOTHING, LabelCondition, Selector
 from tests.accounting.scheduling.clusters import decode_pod, pod
-from webhook.accounting.cluster.pod_indexes import AntiAffinityIndex, LabelIndex
-from webhook.accounting.cluster.pod_info import AffinityTerm, SchedulingGroup
-from webhook.accounting.selectors import MATCH_NOTHING, LabelCondition, Selector
 
 _NAMESPACES = st.sampled_from(["red", "blue"])
 _LABELS = st.dictionaries(st.sampled_from("abc"), st.sampled_from(["", "1", "2"]), max_size=3)

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import pytest
 
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.pod_info import PodInfo, create_pod_info
+from tallygate.webhook.accounting.selectors import MATCH_EVERYTHING, MATCH_NOTHING, Selector, create_selector
 from tests.accounting.scheduling.clusters import create_cluster, decode_node, decode_pod, node, pod
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.pod_info import PodInfo, create_pod_info
-from webhook.accounting.selectors import MATCH_EVERYTHING, MATCH_NOTHING, Selector, create_selector
 
 _RED = frozenset({"red"})
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.pod_info import create_pod_info
-from webhook.objects.scheduling import SchedulingNode, SchedulingPod
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.pod_info import create_pod_info
+from tallygate.webhook.objects.scheduling import SchedulingNode, SchedulingPod
 
 
 def decode_node(written: Mapping[str, Any]) -> SchedulingNode:

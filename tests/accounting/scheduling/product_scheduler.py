@@ -6,16 +6,16 @@ from typing import Any
 
 import msgspec
 
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.ingest import ingest
+from tallygate.webhook.accounting.cluster.storage_index import StorageIndex
+from tallygate.webhook.accounting.scheduling.filters import run_filters
+from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.placement import PlacementResult, PlacementSession, open_placement_session
+from tallygate.webhook.accounting.scheduling.prediction import find_unmodelled
+from tallygate.webhook.accounting.scheduling.schedule import ScheduleResult, schedule_one
+from tallygate.webhook.objects.scheduling import SchedulingPod
 from tests.accounting.scheduling.clusters import create_cluster, decode_pod
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.ingest import ingest
-from webhook.accounting.cluster.storage_index import StorageIndex
-from webhook.accounting.scheduling.filters import run_filters
-from webhook.accounting.scheduling.incoming_pod import IncomingPod
-from webhook.accounting.scheduling.placement import PlacementResult, PlacementSession, open_placement_session
-from webhook.accounting.scheduling.prediction import find_unmodelled
-from webhook.accounting.scheduling.schedule import ScheduleResult, schedule_one
-from webhook.objects.scheduling import SchedulingPod
 
 Json = Mapping[str, Any]
 

@@ -7,22 +7,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tallygate.webhook.accounting.scheduling import filters, schedule
+from tallygate.webhook.accounting.scheduling.filters import run_filters
+from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.placement import open_placement_session
+from tallygate.webhook.accounting.scheduling.remaining_capacity import compute_remaining_capacity
+from tallygate.webhook.accounting.scheduling.scoring import Scoring
+from tallygate.webhook.accounting.scheduling.victims import select_victims_on_node
+from tallygate.webhook.cli.output.findings import FindingSubject
+from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace
+from tallygate.webhook.cli.predict.prediction_details import predict_pods
 from tests.accounting.scheduling import inter_pod_generators as draws
 from tests.accounting.scheduling.clusters import create_cluster, decode_pod, node, pod
 from tests.effort import examples
 from tests.gate import test_schedulability as gate
 from tests.gate.gate_fixture import pod as gpu_pod
 from tests.gate.test_workload_forecast import list_warnings, workload
-from webhook.accounting.scheduling import filters, schedule
-from webhook.accounting.scheduling.filters import run_filters
-from webhook.accounting.scheduling.incoming_pod import IncomingPod
-from webhook.accounting.scheduling.placement import open_placement_session
-from webhook.accounting.scheduling.remaining_capacity import compute_remaining_capacity
-from webhook.accounting.scheduling.scoring import Scoring
-from webhook.accounting.scheduling.victims import select_victims_on_node
-from webhook.cli.output.findings import FindingSubject
-from webhook.cli.predict.pods_to_place import PodsToPlace
-from webhook.cli.predict.prediction_details import predict_pods
 
 Json = dict[str, Any]
 

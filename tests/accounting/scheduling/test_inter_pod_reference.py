@@ -5,6 +5,11 @@ from typing import Any, NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tallygate.webhook.accounting.cluster.cluster import Cluster, fork
+from tallygate.webhook.accounting.cluster.pod_info import PodInfo, create_pod_info
+from tallygate.webhook.accounting.scheduling.filters import Filter
+from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.plugins import inter_pod_constraints
 from tests.accounting.scheduling import inter_pod_generators as draws
 from tests.accounting.scheduling.clusters import create_cluster, decode_pod
 from tests.accounting.scheduling.reference.admission_defaults import apply_admission
@@ -16,11 +21,6 @@ from tests.accounting.scheduling.reference.plugin import Cycle, Plugin
 from tests.accounting.scheduling.reference.pod_topology_spread import PodTopologySpread
 from tests.accounting.scheduling.reference.status import SUCCESS, Code, Status, unresolvable, unschedulable
 from tests.effort import examples
-from webhook.accounting.cluster.cluster import Cluster, fork
-from webhook.accounting.cluster.pod_info import PodInfo, create_pod_info
-from webhook.accounting.scheduling.filters import Filter
-from webhook.accounting.scheduling.incoming_pod import IncomingPod
-from webhook.accounting.scheduling.plugins import inter_pod_constraints
 
 Json = dict[str, Any]
 

@@ -5,20 +5,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.accounting.scheduling.clusters import create_cluster, decode_pod, node, pod
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.ingest import ingest
-from webhook.accounting.node_fit import Shortfall
-from webhook.accounting.scheduling.filters import run_filters
-from webhook.accounting.scheduling.incoming_pod import IncomingPod
-from webhook.accounting.scheduling.placement import open_placement_session
-from webhook.accounting.scheduling.prediction import (
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.ingest import ingest
+from tallygate.webhook.accounting.node_fit import Shortfall
+from tallygate.webhook.accounting.scheduling.filters import run_filters
+from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.placement import open_placement_session
+from tallygate.webhook.accounting.scheduling.prediction import (
     Feasibility,
     NodeDiagnosis,
     Prediction,
     diagnose_node,
     predict_copies,
 )
+from tests.accounting.scheduling.clusters import create_cluster, decode_pod, node, pod
 
 _BANANAS = "example.com_banana"
 _NAME = "example.com/banana"

@@ -2,17 +2,17 @@
 
 from typing import Any
 
-from tests.accounting.scheduling.clusters import create_cluster, decode_pod, node, pod
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.scheduling.filters import run_filters
-from webhook.accounting.scheduling.incoming_pod import IncomingPod
-from webhook.accounting.scheduling.placement import open_placement_session
-from webhook.accounting.scheduling.prediction import (
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.scheduling.filters import run_filters
+from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.placement import open_placement_session
+from tallygate.webhook.accounting.scheduling.prediction import (
     Feasibility,
     Prediction,
     predict_daemon_set,
     with_daemon_tolerations,
 )
+from tests.accounting.scheduling.clusters import create_cluster, decode_pod, node, pod
 
 _BANANA = "example.com_banana"
 

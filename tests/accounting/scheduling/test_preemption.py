@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.columns import NodeIndices
+from tallygate.webhook.accounting.scheduling import filters as filtering
+from tallygate.webhook.accounting.scheduling.diagnosis import FilterStatus, mark_unschedulable
+from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.schedule import PreemptionResult, ScheduleResult
 from tests.accounting.scheduling.clusters import decode_pod, node, pod
 from tests.accounting.scheduling.product_scheduler import attempt, create_full_cluster
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.columns import NodeIndices
-from webhook.accounting.scheduling import filters as filtering
-from webhook.accounting.scheduling.diagnosis import FilterStatus, mark_unschedulable
-from webhook.accounting.scheduling.incoming_pod import IncomingPod
-from webhook.accounting.scheduling.schedule import PreemptionResult, ScheduleResult
 
 Json = dict[str, Any]
 

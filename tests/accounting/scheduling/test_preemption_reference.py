@@ -4,12 +4,12 @@ from typing import Any
 
 from hypothesis import given, settings
 
+from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tests.accounting.scheduling import preemption_generators as draws
 from tests.accounting.scheduling.clusters import decode_pod
 from tests.accounting.scheduling.product_scheduler import ProductAnswer, attempt, create_full_cluster, decide
 from tests.accounting.scheduling.reference.scheduler import schedule
 from tests.effort import examples
-from webhook.accounting.cluster.cluster import Cluster
 
 Json = dict[str, Any]
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from tallygate.webhook.accounting.scheduling.incoming_pod import with_resolved_priority
+from tallygate.webhook.objects.scheduling import PriorityClass
 from tests.accounting.scheduling.clusters import decode_pod, pod
-from webhook.accounting.scheduling.incoming_pod import with_resolved_priority
-from webhook.objects.scheduling import PriorityClass
 
 CLASSES = {
     "high": PriorityClass(value=1000),

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.scoring import Scoring, ScoringStrategy, score_allocation, score_balance
 from tests.accounting.scheduling.clusters import create_cluster, decode_pod, node, pod
-from webhook.accounting.scheduling.incoming_pod import IncomingPod
-from webhook.accounting.scheduling.scoring import Scoring, ScoringStrategy, score_allocation, score_balance
 
 _CASES = [
     msgspec.json.decode(line) for line in (Path(__file__).parent / "cases/scores.jsonl").read_bytes().splitlines()

@@ -8,21 +8,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.accounting.scheduling import preemption_generators as draws
-from tests.accounting.scheduling.clusters import create_cluster, decode_pod, node, pod
-from tests.accounting.scheduling.product_scheduler import attempt, create_full_cluster, place_copies
-from tests.effort import examples
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.ingest import ingest
-from webhook.accounting.scheduling.filters import run_filters
-from webhook.accounting.scheduling.incoming_pod import IncomingPod
-from webhook.accounting.scheduling.prediction import (
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.ingest import ingest
+from tallygate.webhook.accounting.scheduling.filters import run_filters
+from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.prediction import (
     Feasibility,
     can_never_run,
     find_largest_allocatable,
     predict_quickly,
 )
-from webhook.objects.scheduling import SchedulingPod
+from tallygate.webhook.objects.scheduling import SchedulingPod
+from tests.accounting.scheduling import preemption_generators as draws
+from tests.accounting.scheduling.clusters import create_cluster, decode_pod, node, pod
+from tests.accounting.scheduling.product_scheduler import attempt, create_full_cluster, place_copies
+from tests.effort import examples
 
 Json = dict[str, Any]
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tallygate.webhook.accounting.validation.pods import validate_pod
 from tests.accounting.objects import container, pod
 from tests.accounting.validation.problem_views import (
     DOMAIN,
@@ -12,7 +13,6 @@ from tests.accounting.validation.problem_views import (
     list_causes,
     list_detail_texts,
 )
-from webhook.accounting.validation.pods import validate_pod
 
 LABEL_KEY = (
     "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "

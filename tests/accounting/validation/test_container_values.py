@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from tallygate.webhook.accounting.kubernetes_codes import TOO_LARGE, UNREADABLE_QUANTITY
+from tallygate.webhook.accounting.problem import Reason
+from tallygate.webhook.accounting.validation.pods import validate_pod
 from tests.accounting.objects import container, pod
 from tests.accounting.validation.problem_views import INTEGER, NEGATIVE, list_causes, list_detail_texts
-from webhook.accounting.kubernetes_codes import TOO_LARGE, UNREADABLE_QUANTITY
-from webhook.accounting.problem import Reason
-from webhook.accounting.validation.pods import validate_pod
 
 GPU = "example.com/gpu"
 

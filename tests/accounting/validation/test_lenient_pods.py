@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from tallygate.webhook.accounting.validation.pods import check_pod_strictly, validate_pod
+from tallygate.webhook.objects.core import Pod
 from tests.accounting.objects import container, pod, sidecar
 from tests.accounting.validation.problem_views import list_codes
-from webhook.accounting.validation.pods import check_pod_strictly, validate_pod
-from webhook.objects.core import Pod
 
 OPAQUE = "pod.alpha.kubernetes.io/opaque-int-resource-bananas"
 LIKE = "notkubernetes.io/gpu"

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from tallygate.webhook.accounting.validation.limit_ranges import check_limit_range_strictly, validate_limit_range
+from tallygate.webhook.objects.core import LimitRange
 from tests.accounting.objects import Json, limit_range
 from tests.accounting.validation.problem_views import (
     EXTENDED,
@@ -13,8 +15,6 @@ from tests.accounting.validation.problem_views import (
     list_codes,
     list_details,
 )
-from webhook.accounting.validation.limit_ranges import check_limit_range_strictly, validate_limit_range
-from webhook.objects.core import LimitRange
 
 GPU = "example.com/gpu"
 AT = "spec.limits[0]"

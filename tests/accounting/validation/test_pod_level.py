@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from tallygate.webhook.accounting.validation.pods import validate_pod
 from tests.accounting.objects import Json, container, pod, sidecar
 from tests.accounting.validation.problem_views import list_causes
-from webhook.accounting.validation.pods import validate_pod
 
 GPU, HUGE = "example.com/gpu", "hugepages-2Mi"
 AT = "spec.resources"

@@ -2,11 +2,11 @@
 
 import pytest
 
+from tallygate.webhook.accounting.problem import Reason
+from tallygate.webhook.accounting.validation.pods import validate_pod
+from tallygate.webhook.objects.core import Pod
 from tests.accounting.objects import Json, container, pod
 from tests.accounting.validation.problem_views import INTEGER, list_causes, list_codes, list_details
-from webhook.accounting.problem import Reason
-from webhook.accounting.validation.pods import validate_pod
-from webhook.objects.core import Pod
 
 GPU = "example.com/gpu"
 HALF = container("a", None, {GPU: "500m"})

@@ -5,6 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from tallygate.webhook.accounting.validation.node_and_quota import (
+    MAX_SCOPE_PROBLEMS,
+    check_quota_strictly,
+    validate_quota,
+)
+from tallygate.webhook.objects.core import ResourceQuota
 from tests.accounting.objects import Json, quota
 from tests.accounting.validation.problem_views import (
     DOMAIN,
@@ -17,8 +23,6 @@ from tests.accounting.validation.problem_views import (
     list_codes,
     list_detail_texts,
 )
-from webhook.accounting.validation.node_and_quota import MAX_SCOPE_PROBLEMS, check_quota_strictly, validate_quota
-from webhook.objects.core import ResourceQuota
 
 GPU = "example.com/gpu"
 EMPTY = "name part must be non-empty"

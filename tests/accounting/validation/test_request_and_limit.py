@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
+from tallygate.webhook.accounting.problem import Reason
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.accounting.validation.containers import is_whole_pages
+from tallygate.webhook.accounting.validation.pods import validate_pod
 from tests.accounting.objects import container, pod
 from tests.accounting.validation.problem_views import INTEGER, list_causes, list_details
-from webhook.accounting.problem import Reason
-from webhook.accounting.quantity import Quantity
-from webhook.accounting.validation.containers import is_whole_pages
-from webhook.accounting.validation.pods import validate_pod
 
 GPU, OTHER, HUGE = "example.com/gpu", "other.io/x", "hugepages-2Mi"
 MISSING = "Limit must be set for non overcommitable resources"

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from kubernetes import client, config
 
+from tallygate.webhook.kube.config import load_kubeconfig
+from tallygate.webhook.kube.reflector import WatchTimeouts
+from tallygate.webhook.state.informers.cluster_informers import ClusterInformers
 from tests.bench.cluster.synthetic import EVENTS, REVISION
 from tests.state.informers.pods import GPU, cap
-from webhook.kube.config import load_kubeconfig
-from webhook.kube.reflector import WatchTimeouts
-from webhook.state.informers.cluster_informers import ClusterInformers
 
 _LISTED_PODS = 5_000  # pods that the official client lists; the figures are scaled
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from click.testing import CliRunner
 
+from tallygate.webhook.cli.app import root
+from tallygate.webhook.cli.sources.options import load_usable_policies
+from tallygate.webhook.gate.gate import Gate
+from tallygate.webhook.policy.load import SHIPPED_POLICIES
+from tallygate.webhook.state.in_memory import MemoryLedgers, UnknownNamespaces
 from tests.cli.test_agreement import CASES_OF_WORKLOADS, list_denials
 from tests.cli.usage.clusters import namespace, write_snapshot
-from webhook.cli.app import root
-from webhook.cli.sources.options import load_usable_policies
-from webhook.gate.gate import Gate
-from webhook.policy.load import SHIPPED_POLICIES
-from webhook.state.in_memory import MemoryLedgers, UnknownNamespaces
 
 WHERE = "team-a"
 

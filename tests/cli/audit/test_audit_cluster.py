@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from tallygate.webhook.cli.app import root
 from tests.cli.usage.clusters import GPU, Object, namespace, pod, write_snapshot
 from tests.kube.kubeconfig import write_kubeconfig
 from tests.server.small_cluster import SmallCluster, run_small_cluster
-from webhook.cli.app import root
 
 DEPLOYMENTS = "/apis/apps/v1/deployments"
 REPORTS = "/apis/openreports.io/v1alpha1"

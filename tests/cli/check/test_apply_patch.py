@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.admission.evaluate import evaluate_request
-from webhook.admission.request import CREATE, AdmissionRequest, Phase
-from webhook.admission.rule_index import RuleIndex
-from webhook.cli.check.api_validation import apply_patch
-from webhook.policy.parse import parse
+from tallygate.webhook.admission.evaluate import evaluate_request
+from tallygate.webhook.admission.request import CREATE, AdmissionRequest, Phase
+from tallygate.webhook.admission.rule_index import RuleIndex
+from tallygate.webhook.cli.check.api_validation import apply_patch
+from tallygate.webhook.policy.parse import parse
 
 FILL = b"""\
 apiVersion: tallygate.dev/v1alpha1

@@ -2,16 +2,16 @@
 
 import pytest
 
-from webhook.accounting.problem import Problem, Reason
-from webhook.cli.check.merge import (
+from tallygate.webhook.accounting.problem import Problem, Reason
+from tallygate.webhook.cli.check.merge import (
     ACCEPTED_BY_KUBERNETES,
     API_SERVER,
     LocatedProblem,
     ReportedProblem,
     merge_problems,
 )
-from webhook.cli.output.findings import FindingSeverity
-from webhook.documents.syntax_tree import START, FieldLocation, Position, Scalar
+from tallygate.webhook.cli.output.findings import FindingSeverity
+from tallygate.webhook.documents.syntax_tree import START, FieldLocation, Position, Scalar
 
 GPU = "spec.containers[0].resources.limits[nvidia.com/gpu]"
 REQUEST = "spec.containers[0].resources.requests[nvidia.com/gpu]"

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from webhook.cli.doctor.command import CHECKS
+from tallygate.webhook.cli.doctor.command import CHECKS
 
 PAGE = Path(__file__).parents[3] / "docs" / "doctor.md"
 BEGIN, END = "<!-- checks: begin -->\n", "<!-- checks: end -->\n"

@@ -1,5 +1,6 @@
 """Cases around the gate: its permissions, the quotas of namespaces, and opaque resource names."""
 
+from tallygate.webhook.cli.doctor.facts import OpaqueNameUser
 from tests.cli.doctor.fact_changes import (
     FAIL,
     UNAVAILABLE,
@@ -10,7 +11,6 @@ from tests.cli.doctor.fact_changes import (
     exclude_permissions,
     quota,
 )
-from webhook.cli.doctor.facts import OpaqueNameUser
 
 CASES: Cases = {
     "a permission is missing": (

@@ -5,13 +5,13 @@ from typing import Any
 
 import msgspec
 
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.cli.doctor.api_types import WebhookConfiguration
+from tallygate.webhook.cli.doctor.check_result import CheckStatus
+from tallygate.webhook.cli.doctor.facts import CapLimits, PermissionResult, Unavailable
+from tallygate.webhook.cli.doctor.permissions import PERMISSIONS
+from tallygate.webhook.objects.core import ResourceQuota
 from tests.cli.doctor.healthy_gate import Object, create_registration, replica, webhook
-from webhook.accounting.amounts import Amounts
-from webhook.cli.doctor.api_types import WebhookConfiguration
-from webhook.cli.doctor.check_result import CheckStatus
-from webhook.cli.doctor.facts import CapLimits, PermissionResult, Unavailable
-from webhook.cli.doctor.permissions import PERMISSIONS
-from webhook.objects.core import ResourceQuota
 
 FAIL, WARN, UNKNOWN = CheckStatus.FAIL, CheckStatus.WARN, CheckStatus.UNKNOWN
 VALIDATE, MUTATE = "validate.tallygate.dev", "mutate.tallygate.dev"

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from certs.authority import KeyPair, create_ca, create_serving_certificate
-from certs.certificate_names import create_service_names
-from webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
-from webhook.cli.doctor.api_types import (
+from tallygate.certs.authority import KeyPair, create_ca, create_serving_certificate
+from tallygate.certs.certificate_names import create_service_names
+from tallygate.webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
+from tallygate.webhook.cli.doctor.api_types import (
     CustomResourceDefinition,
     GateDeployment,
     GateDisruptionBudget,
@@ -23,9 +23,9 @@ from webhook.cli.doctor.api_types import (
     TlsSecret,
     WebhookConfiguration,
 )
-from webhook.cli.doctor.check_result import CheckResult, CheckStatus
-from webhook.cli.doctor.command import CHECKS
-from webhook.cli.doctor.facts import (
+from tallygate.webhook.cli.doctor.check_result import CheckResult, CheckStatus
+from tallygate.webhook.cli.doctor.command import CHECKS
+from tallygate.webhook.cli.doctor.facts import (
     DryRun,
     GateFacts,
     GateLocation,
@@ -34,9 +34,9 @@ from webhook.cli.doctor.facts import (
     Replica,
     ReplicaMetrics,
 )
-from webhook.cli.doctor.permissions import PERMISSIONS
-from webhook.cli.doctor.probe import ALLOWED_POD, DENIED_POD
-from webhook.state.kubernetes.crd import create_crd
+from tallygate.webhook.cli.doctor.permissions import PERMISSIONS
+from tallygate.webhook.cli.doctor.probe import ALLOWED_POD, DENIED_POD
+from tallygate.webhook.state.kubernetes.crd import create_crd
 
 NOW = datetime(2026, 11, 22, 3, 0, tzinfo=UTC)
 OWN = "tallygate-system"

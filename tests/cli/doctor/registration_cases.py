@@ -2,6 +2,7 @@
 
 import msgspec
 
+from tallygate.webhook.cli.doctor.facts import DryRun
 from tests.cli.doctor.fact_changes import (
     CHANGES,
     FAIL,
@@ -15,7 +16,6 @@ from tests.cli.doctor.fact_changes import (
     create_other_configuration,
 )
 from tests.cli.doctor.healthy_gate import create_registration, webhook
-from webhook.cli.doctor.facts import DryRun
 
 _REGISTRATION_CHECKS = (
     "rules",

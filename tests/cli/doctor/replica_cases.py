@@ -2,9 +2,9 @@
 
 from datetime import timedelta
 
+from tallygate.webhook.cli.doctor.facts import Replica
 from tests.cli.doctor.fact_changes import FAIL, UNAVAILABLE, UNKNOWN, WARN, Cases, change_first_replica
 from tests.cli.doctor.healthy_gate import create_lease, deployment, metrics, replica, with_check
-from webhook.cli.doctor.facts import Replica
 
 CASES: Cases = {
     "no replica runs": (

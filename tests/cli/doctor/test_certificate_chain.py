@@ -4,10 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from certs.authority import create_ca, create_serving_certificate
-from certs.certificate_names import parse_names
+from tallygate.certs.authority import create_ca, create_serving_certificate
+from tallygate.certs.certificate_names import parse_names
+from tallygate.webhook.cli.doctor.certificate_chain import CertificateChainError, find_distrust, load_certificates
 from tests.cli.doctor.healthy_gate import NOW, encode_pem, get_ca, leaf
-from webhook.cli.doctor.certificate_chain import CertificateChainError, find_distrust, load_certificates
 
 HOST = "tallygate.tallygate-system.svc"
 

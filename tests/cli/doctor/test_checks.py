@@ -4,6 +4,9 @@ from typing import Any
 
 import pytest
 
+from tallygate.webhook.cli.doctor.api_types import LabelledNamespace
+from tallygate.webhook.cli.doctor.check_result import CheckStatus
+from tallygate.webhook.cli.doctor.command import CHECKS
 from tests.cli.doctor import (
     certificate_cases,
     cluster_cases,
@@ -22,9 +25,6 @@ from tests.cli.doctor.fact_changes import (
     quota,
 )
 from tests.cli.doctor.healthy_gate import ARGUMENTS, create_facts, deployment, find_failures, run_check
-from webhook.cli.doctor.api_types import LabelledNamespace
-from webhook.cli.doctor.check_result import CheckStatus
-from webhook.cli.doctor.command import CHECKS
 
 TABLES: tuple[Cases, ...] = (
     registration_cases.CASES,

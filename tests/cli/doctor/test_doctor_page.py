@@ -2,9 +2,9 @@
 
 import re
 
+from tallygate.webhook.cli.doctor.command import CHECKS
+from tallygate.webhook.cli.doctor.permissions import Feature
 from tests.cli.doctor.check_table import PAGE, update_table
-from webhook.cli.doctor.command import CHECKS
-from webhook.cli.doctor.permissions import Feature
 
 
 def test_the_table_of_checks_is_current() -> None:

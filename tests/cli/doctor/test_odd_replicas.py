@@ -2,9 +2,9 @@
 
 import pytest
 
+from tallygate.webhook.cli.doctor.command import run_checks
 from tests.cli.doctor.fact_changes import FAIL
 from tests.cli.doctor.healthy_gate import READY, Object, create_facts, find_failures, metrics, replica, run_check
-from webhook.cli.doctor.command import run_checks
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), 1e300, -1.0])

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 import yaml
 
+from tallygate.webhook.cli.doctor.api_types import GateDeployment
+from tallygate.webhook.cli.doctor.permissions import PERMISSIONS, Feature, Permission, parse_features
 from tests.cli.doctor.check_table import PAGE
-from webhook.cli.doctor.api_types import GateDeployment
-from webhook.cli.doctor.permissions import PERMISSIONS, Feature, Permission, parse_features
 
 _COMPONENTS = PAGE.parents[1] / "deploy" / "kustomize" / "components"
 _GRANTING = {"ClusterRole", "Role"}

@@ -1,5 +1,7 @@
 """Variants of webhook configurations: missing ones, URLs in place of Services, and the failure policy Ignore."""
 
+from tallygate.webhook.cli.doctor.check_result import CheckStatus
+from tallygate.webhook.cli.doctor.facts import DryRun, ServedCertificate
 from tests.cli.doctor.fact_changes import FAIL, UNKNOWN
 from tests.cli.doctor.healthy_gate import (
     Object,
@@ -11,8 +13,6 @@ from tests.cli.doctor.healthy_gate import (
     leaf,
     run_check,
 )
-from webhook.cli.doctor.check_result import CheckStatus
-from webhook.cli.doctor.facts import DryRun, ServedCertificate
 
 
 def use_urls(mutating: Object, validating: Object) -> None:

@@ -2,9 +2,15 @@
 
 import pytest
 
-from webhook.cli.manifests.manifest_objects import Manifest, ManifestError, NotAnObject, find_duplicates, list_objects
-from webhook.documents.reader import read_documents
-from webhook.documents.syntax_tree import DEFAULT_LIMITS
+from tallygate.webhook.cli.manifests.manifest_objects import (
+    Manifest,
+    ManifestError,
+    NotAnObject,
+    find_duplicates,
+    list_objects,
+)
+from tallygate.webhook.documents.reader import read_documents
+from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS
 
 
 def describe_objects(text: str) -> list[str]:

@@ -8,9 +8,9 @@ from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tallygate.webhook.cli.app import root
 from tests.cli.usage.clusters import Object, write_snapshot
 from tests.effort import examples
-from webhook.cli.app import root
 
 _SCALARS: st.SearchStrategy[Any] = st.sampled_from(
     [None, "", "x", "a/b/c", "1", "1500m", "10E", "-1", "1e999999999", 0, 1, -5, 2**70, 1.5, True]

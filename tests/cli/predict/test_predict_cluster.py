@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from tallygate.webhook.cli.app import root
+from tallygate.webhook.cli.sources import snapshot_items
 from tests.cli.usage.clusters import GPU, Object, namespace, pod
 from tests.cli.usage.test_usage_cluster import NO_LEDGERS, NODE, page, run
 from tests.state.kubernetes.scripted_api_server import Responder, respond_json
-from webhook.cli.app import root
-from webhook.cli.sources import snapshot_items
 
 _RESOURCES = [codec.name for codec in (*snapshot_items.VOLUME_CODECS, *snapshot_items.SCHEDULING_CODECS)]
 _CLAIM: Object = {

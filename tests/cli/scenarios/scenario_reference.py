@@ -3,9 +3,9 @@
 import sys
 from typing import Any
 
+from tallygate.webhook.cli.scenarios.scenario import MAX_PODS
+from tallygate.webhook.cli.scenarios.scenario_files import MAX_SCENARIOS, MAX_WAIT_SECONDS, get_scenario_language
 from tests.policy.reference import render_fields
-from webhook.cli.scenarios.scenario import MAX_PODS
-from webhook.cli.scenarios.scenario_files import MAX_SCENARIOS, MAX_WAIT_SECONDS, get_scenario_language
 
 _HEAD = """# Reference of scenarios
 

@@ -7,8 +7,8 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tallygate.webhook.cli.app import root
 from tests.effort import examples
-from webhook.cli.app import root
 
 SCENARIO = """\
 name: %s

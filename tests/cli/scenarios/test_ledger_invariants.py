@@ -6,10 +6,9 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.effort import examples
-from webhook.admission.request import UserInfo
-from webhook.cli.scenarios.run import StepRunner
-from webhook.cli.scenarios.scenario import (
+from tallygate.webhook.admission.request import UserInfo
+from tallygate.webhook.cli.scenarios.run import StepRunner
+from tallygate.webhook.cli.scenarios.scenario import (
     Action,
     Create,
     Delete,
@@ -23,9 +22,10 @@ from webhook.cli.scenarios.scenario import (
     StepTarget,
     Wait,
 )
-from webhook.cli.scenarios.simulated_cluster import CapUsage, SimulatedCluster
-from webhook.policy.model import PolicySet, SourceLocation
-from webhook.policy.parse import parse
+from tallygate.webhook.cli.scenarios.simulated_cluster import CapUsage, SimulatedCluster
+from tallygate.webhook.policy.model import PolicySet, SourceLocation
+from tallygate.webhook.policy.parse import parse
+from tests.effort import examples
 
 HERE = SourceLocation("scenario.yaml", 1, 1)
 CAPS = b"""

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from tallygate.webhook.cli.app import root
 from tests.cli.terminal import run_in_terminal
 from tests.cli.test_completion import complete
-from webhook.cli.app import root
 
 GOOD = """\
 name: fine

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
+from tallygate.webhook.cli.app import root
 from tests.cli.scenarios.scenario_reference import create_reference
-from webhook.cli.app import root
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "scenarios.md"

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from webhook.admission.request import Phase, UserInfo
-from webhook.cli.scenarios.api_server import ApiRequest, ApiServer, ApiServerStore, ObjectKey
-from webhook.gate.decisions import Decision
-from webhook.gate.gate import Gate
-from webhook.policy.model import PolicySet
-from webhook.state.in_memory import FixedNamespaces, MemoryLedgers
+from tallygate.webhook.admission.request import Phase, UserInfo
+from tallygate.webhook.cli.scenarios.api_server import ApiRequest, ApiServer, ApiServerStore, ObjectKey
+from tallygate.webhook.gate.decisions import Decision
+from tallygate.webhook.gate.gate import Gate
+from tallygate.webhook.policy.model import PolicySet
+from tallygate.webhook.state.in_memory import FixedNamespaces, MemoryLedgers
 
 REVIEWS = Path(__file__).parents[2] / "reviews"
 DEVELOPER = ApiRequest(UserInfo("admin", ("system:authenticated",)), "default")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
+from tallygate.webhook.cli.app import root
 from tests.cli.check_case import change_directory
-from webhook.cli.app import root
 
 CASES = Path(__file__).parent / "cases"
 

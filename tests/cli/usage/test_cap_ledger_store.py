@@ -6,12 +6,12 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tallygate.webhook.cli.sources.cap_ledger_list import CapLedgerRecord, create_ledger_record
+from tallygate.webhook.cli.sources.observed_cluster import CapLedgerStore
+from tallygate.webhook.kube.resource_codec import Bookmark, Changed, Deleted, Replaced
+from tallygate.webhook.state.kubernetes.cap_ledger import encode_ledger
+from tallygate.webhook.state.ports import LedgerKey
 from tests.cli.usage.test_verify import COUNTED_AT, KEY, create_ledger
-from webhook.cli.sources.cap_ledger_list import CapLedgerRecord, create_ledger_record
-from webhook.cli.sources.observed_cluster import CapLedgerStore
-from webhook.kube.resource_codec import Bookmark, Changed, Deleted, Replaced
-from webhook.state.kubernetes.cap_ledger import encode_ledger
-from webhook.state.ports import LedgerKey
 
 
 def create_record(number: int, gpus: int, revision: int) -> CapLedgerRecord:

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.cli.usage.usage_report import LedgerChoice
+from tallygate.webhook.cli.usage.verify import Drift, find_drift
+from tallygate.webhook.state.kubernetes.cap_ledger import encode_ledger
+from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
+from tallygate.webhook.state.ports import LedgerKey
 from tests.cli.usage.clusters import GPU, Object, load_snapshot, namespace, parse_caps, pod
-from webhook.accounting.amounts import Amounts
-from webhook.cli.usage.usage_report import LedgerChoice
-from webhook.cli.usage.verify import Drift, find_drift
-from webhook.state.kubernetes.cap_ledger import encode_ledger
-from webhook.state.ledger.ledger import Ledger, Operation, Reservation
-from webhook.state.ports import LedgerKey
 
 CAP = """\
 apiVersion: tallygate.dev/v1alpha1

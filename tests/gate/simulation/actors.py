@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 
+from tallygate.webhook.gate.charging import ChargedPod
+from tallygate.webhook.state.ledger.ledger import Operation
+from tallygate.webhook.state.ports import LedgerKey, RetryLaterError, StoreUnavailableError
 from tests.gate.simulation.environment import OLD_NAMESPACES, Environment, Request, RequestState, StepFunction
 from tests.gate.simulation.ground_truth import ALL_CAPS, CAP_NAMES, WITHOUT_SHARED, Pod
 from tests.gate.simulation.replica import BOUND, Replica
 from tests.gate.simulation.tasks import Task
 from tests.schedules import pick
-from webhook.gate.charging import ChargedPod
-from webhook.state.ledger.ledger import Operation
-from webhook.state.ports import LedgerKey, RetryLaterError, StoreUnavailableError
 
 _MAX_REQUESTS = 6
 _MAX_TASKS = 9

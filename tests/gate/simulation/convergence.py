@@ -1,11 +1,11 @@
 """Convergence: after the in-flight bound one replica alone must bring every ledger to the amounts that pods use."""
 
+from tallygate.webhook.state.ledger.ledger import Ledger
 from tests.gate.simulation.ground_truth import ALL_CAPS
 from tests.gate.simulation.replica import BOUND, Replica
 from tests.gate.simulation.world import World
 from tests.schedules import ViolationError
 from tests.state.informers.pods import GPU
-from webhook.state.ledger.ledger import Ledger
 
 _ROUNDS = 4
 _ANSWERED = 30

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tallygate.webhook.state.ledger.ledger import Ledger, Operation
+from tallygate.webhook.state.ports import LedgerKey
 from tests.gate.simulation.ground_truth import ALL_CAPS, GroundTruth, hash_members
 from tests.gate.simulation.invariants import Invariants
 from tests.gate.simulation.replica import BOUND, Replica
 from tests.gate.simulation.store import Store
 from tests.gate.simulation.tasks import Task, Tasks
-from webhook.state.ledger.ledger import Ledger, Operation
-from webhook.state.ports import LedgerKey
 
 OLD_NAMESPACES = ("team-a", "team-b")
 """The namespaces that exist from start to end."""

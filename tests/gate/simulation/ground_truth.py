@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+from tallygate.webhook.admission.cap_index import CapIndex, get_cap_name
+from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.state.ports import LedgerKey
 from tests.admission.case import parse_policies
 from tests.state.informers.pods import pod as stored_pod
-from webhook.admission.cap_index import CapIndex, get_cap_name
-from webhook.state.ledger.ledger import Ledger
-from webhook.state.ports import LedgerKey
 
 CAP_NAMES = ("each", "together")
 _EACH, _TOGETHER = 4, 9

@@ -8,13 +8,13 @@ lacks a pod if the replica has seen the pod return to the cap with its namespace
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
+from tallygate.webhook.admission.cap_index import CapIndex, get_cap_name
+from tallygate.webhook.gate.charging import ChargedPod
+from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.state.ports import LedgerKey
 from tests.gate.simulation.ground_truth import GroundTruth, Pod, hash_members
 from tests.gate.simulation.replica import SeenRevisions
 from tests.state.informers.pods import GPU
-from webhook.admission.cap_index import CapIndex, get_cap_name
-from webhook.gate.charging import ChargedPod
-from webhook.state.ledger.ledger import Ledger
-from webhook.state.ports import LedgerKey
 
 
 class Foreign(NamedTuple):

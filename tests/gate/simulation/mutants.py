@@ -11,17 +11,17 @@ from unittest.mock import patch
 
 from msgspec.structs import replace
 
+from tallygate.webhook.admission.cap_index import ActiveCap
+from tallygate.webhook.gate import charging, ledger_reconciler
+from tallygate.webhook.gate.charging import ReserveTransition
+from tallygate.webhook.gate.ledger_reconciler import LedgerReconciler, ReconcileResult
+from tallygate.webhook.gate.usage_lister import Membership, UsageLister
+from tallygate.webhook.state.batched_ledgers import BatchedLedgers, CachedLedger
+from tallygate.webhook.state.ledger.expire import ReservationAges
+from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.state.ports import LedgerKey
 from tests.gate.simulation.runner import MIXES, simulate
 from tests.schedules import Failure, Mutant, Program, Simulation, Step
-from webhook.admission.cap_index import ActiveCap
-from webhook.gate import charging, ledger_reconciler
-from webhook.gate.charging import ReserveTransition
-from webhook.gate.ledger_reconciler import LedgerReconciler, ReconcileResult
-from webhook.gate.usage_lister import Membership, UsageLister
-from webhook.state.batched_ledgers import BatchedLedgers, CachedLedger
-from webhook.state.ledger.expire import ReservationAges
-from webhook.state.ledger.ledger import Ledger
-from webhook.state.ports import LedgerKey
 
 _find_membership = UsageLister.find_membership
 _write = BatchedLedgers._write

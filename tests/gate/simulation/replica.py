@@ -5,21 +5,21 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
+from tallygate.webhook.gate.charging import CapCharge, ChargedPod, charge_pod
+from tallygate.webhook.gate.ledger_reconciler import LedgerReconciler
+from tallygate.webhook.gate.usage_lister import UsageLister, get_ledger_key
+from tallygate.webhook.kube.reflector import Freshness
+from tallygate.webhook.kube.resource_codec import Bookmark, Changed, Deleted, Replaced
+from tallygate.webhook.state.batched_ledgers import BatchedLedgers
+from tallygate.webhook.state.informers.named_stores import NAMESPACE_CODEC, NamespaceRecord, NamespaceStore
+from tallygate.webhook.state.informers.pod_store import PodStore
+from tallygate.webhook.state.ports import LedgerKey, RetryLaterError
 from tests.gate.simulation.ground_truth import GroundTruth, Namespace
 from tests.gate.simulation.store import Store
 from tests.gate.simulation.tasks import Tasks
 from tests.state.informers.pods import line, page
-from webhook.accounting.amounts import Amounts
-from webhook.admission.cap_index import ActiveCap, CapIndex
-from webhook.gate.charging import CapCharge, ChargedPod, charge_pod
-from webhook.gate.ledger_reconciler import LedgerReconciler
-from webhook.gate.usage_lister import UsageLister, get_ledger_key
-from webhook.kube.reflector import Freshness
-from webhook.kube.resource_codec import Bookmark, Changed, Deleted, Replaced
-from webhook.state.batched_ledgers import BatchedLedgers
-from webhook.state.informers.named_stores import NAMESPACE_CODEC, NamespaceRecord, NamespaceStore
-from webhook.state.informers.pod_store import PodStore
-from webhook.state.ports import LedgerKey, RetryLaterError
 
 BOUND = 8.0
 """The in-flight bound in seconds."""

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
+from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.state.ports import LedgerKey, StoreUnavailableError, UnknownOutcomeError, VersionedLedger
 from tests.gate.simulation.ground_truth import GroundTruth
 from tests.gate.simulation.tasks import Tasks
-from webhook.state.ledger.ledger import Ledger
-from webhook.state.ports import LedgerKey, StoreUnavailableError, UnknownOutcomeError, VersionedLedger
 
 _LOST, _LATE, _UNANSWERED = 0, 1, 2
 """The faults of a call; the number of the schedule, modulo `_FATES`, chooses one or none."""

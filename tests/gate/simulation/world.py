@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from unittest.mock import patch
 
+from tallygate.webhook.state import batched_ledgers
 from tests.gate.simulation.actors import ApiServer, Etcd, Replicas, Users
 from tests.gate.simulation.environment import Environment, StepFunction
 from tests.gate.simulation.tasks import Signal
 from tests.schedules import ViolationError
-from webhook.state import batched_ledgers
 
 
 class World(Environment):

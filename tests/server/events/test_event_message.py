@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from tallygate.webhook.admission.request import Phase
+from tallygate.webhook.server.events.event_message import EventMessage, Owner, create_event_message
 from tests.server.events.reviews import OWNER, create_decision, create_review
-from webhook.admission.request import Phase
-from webhook.server.events.event_message import EventMessage, Owner, create_event_message
 
 _WEB = Owner("apps/v1", "ReplicaSet", "web-1", "u-web")
 

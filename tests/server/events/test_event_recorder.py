@@ -5,13 +5,13 @@ from threading import Event as Signal
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
+from tallygate.webhook.admission.request import Phase
+from tallygate.webhook.gate.decisions import Decision
+from tallygate.webhook.server.events.event_correlator import Event
+from tallygate.webhook.server.events.event_recorder import EventError, EventRecorder
 from tests.server.app_harness import Log
 from tests.server.events.reviews import OWNER, create_decision, create_review
 from tests.server.process import eventually
-from webhook.admission.request import Phase
-from webhook.gate.decisions import Decision
-from webhook.server.events.event_correlator import Event
-from webhook.server.events.event_recorder import EventError, EventRecorder
 
 
 class _Writer:

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from tallygate.webhook.server.events.event_correlator import Event
+from tallygate.webhook.server.events.event_message import EventMessage, Owner
+from tallygate.webhook.server.events.event_recorder import EventError, KubernetesEventWriter
 from tests.state.kubernetes.scripted_api_server import hang_up, respond_json, server
-from webhook.server.events.event_correlator import Event
-from webhook.server.events.event_message import EventMessage, Owner
-from webhook.server.events.event_recorder import EventError, KubernetesEventWriter
 
 _MESSAGE = EventMessage("team-a", Owner("apps/v1", "ReplicaSet", "web-1", "u-web"), "Rejected", "TG201", "no room")
 _EVENT = Event("web-1.abc", _MESSAGE, 3, 1000.0, 1060.5)

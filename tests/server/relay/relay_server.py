@@ -3,12 +3,12 @@
 import sys
 from pathlib import Path
 
+from tallygate.webhook.server.lifecycle import exit_process
+from tallygate.webhook.server.relay.failover import PeerService
+from tallygate.webhook.server.relay.serve_relay import Upstreams, serve_relay
+from tallygate.webhook.server.settings.sources import load_settings
+from tallygate.webhook.server.settings.value_types import ADDRESS
 from tests.server.tiny import parse_flags
-from webhook.server.lifecycle import exit_process
-from webhook.server.relay.failover import PeerService
-from webhook.server.relay.serve_relay import Upstreams, serve_relay
-from webhook.server.settings.sources import load_settings
-from webhook.server.settings.value_types import ADDRESS
 
 if __name__ == "__main__":
     flags = parse_flags(sys.argv[1:])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.server.relay.exchange import ExchangeResult, HttpResponse, exchange
+from tallygate.webhook.server.relay.exchange import ExchangeResult, HttpResponse, exchange
 
 SOON = 10.0
 REQUEST = b"GET / HTTP/1.1\r\n\r\n"

@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.server.app_harness import Log
-from webhook.server.relay.failover import (
+from tallygate.webhook.server.relay.failover import (
     LocalHealth,
     Relay,
     RelayClock,
@@ -13,8 +12,9 @@ from webhook.server.relay.failover import (
     UnreachableError,
     UpstreamTimeout,
 )
-from webhook.server.relay.upstreams import compute_announced_seconds
-from webhook.server.telemetry.metrics import ServerMetrics, Telemetry
+from tallygate.webhook.server.relay.upstreams import compute_announced_seconds
+from tallygate.webhook.server.telemetry.metrics import ServerMetrics, Telemetry
+from tests.server.app_harness import Log
 
 REVIEW = RelayRequest("/v1/admit/mutate", b"{}")
 RELAYED_REVIEW = RelayRequest("/v1/admit/mutate", b"{}", relayed_by="other")

@@ -2,12 +2,12 @@
 
 import pytest
 
+from tallygate.webhook.server.relay.failover import RelayRequest, RelayResponse
+from tallygate.webhook.server.relay.serve_relay import create_relay_app
+from tallygate.webhook.server.telemetry.metrics import ServerMetrics
+from tallygate.webhook.server.web.admission_middleware import RequestLimits
+from tallygate.webhook.server.web.request_log import RequestLog
 from tests.server.app_harness import MUTATE, Log
-from webhook.server.relay.failover import RelayRequest, RelayResponse
-from webhook.server.relay.serve_relay import create_relay_app
-from webhook.server.telemetry.metrics import ServerMetrics
-from webhook.server.web.admission_middleware import RequestLimits
-from webhook.server.web.request_log import RequestLog
 
 NOW = 1000.0
 LIMIT = 10.0

@@ -11,11 +11,11 @@ from typing import Any
 import httpx
 import pytest
 
-from certs.renewal import issue
+from tallygate.certs.renewal import issue
+from tallygate.webhook.server.relay.failover import PeerService, RelayRequest, UnreachableError, UpstreamTimeout
+from tallygate.webhook.server.relay.upstreams import PeerUpstream
 from tests.server.app_harness import MUTATE, VALIDATE, create_review
 from tests.server.process import NAMES, ServerProcess, eventually, run_threads
-from webhook.server.relay.failover import PeerService, RelayRequest, UnreachableError, UpstreamTimeout
-from webhook.server.relay.upstreams import PeerUpstream
 
 RELAY = "tests.server.relay.relay_server"
 

@@ -14,21 +14,21 @@ from typing import Any
 
 import pytest
 
-from certs.certificate_names import parse_names
-from certs.renewal import issue
-from tests.server.app_harness import MUTATE, create_review
-from tests.server.process import NAMES, ServerProcess, eventually
-from webhook.server.relay import upstreams
-from webhook.server.relay.exchange import ExchangeResult, exchange
-from webhook.server.relay.failover import (
+from tallygate.certs.certificate_names import parse_names
+from tallygate.certs.renewal import issue
+from tallygate.webhook.server.relay import upstreams
+from tallygate.webhook.server.relay.exchange import ExchangeResult, exchange
+from tallygate.webhook.server.relay.failover import (
     PeerService,
     RelayRequest,
     SlowUpstreamError,
     UnreachableError,
     UpstreamTimeout,
 )
-from webhook.server.relay.upstreams import LocalUpstream, PeerUpstream, UpstreamConnection
-from webhook.server.settings.value_types import Address
+from tallygate.webhook.server.relay.upstreams import LocalUpstream, PeerUpstream, UpstreamConnection
+from tallygate.webhook.server.settings.value_types import Address
+from tests.server.app_harness import MUTATE, create_review
+from tests.server.process import NAMES, ServerProcess, eventually
 
 RELAY = "tests.server.relay.relay_server"
 REVIEW = RelayRequest(MUTATE, create_review())

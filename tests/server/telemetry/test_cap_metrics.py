@@ -2,19 +2,19 @@
 
 from prometheus_client import CollectorRegistry
 
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.admission.cap_index import CapIndex
+from tallygate.webhook.server.telemetry.ledger_metrics import MAX_FULLEST_EACH, MAX_FULLEST_TOTAL, CapMetrics
+from tallygate.webhook.server.telemetry.metrics import MAX_CAPS
+from tallygate.webhook.state.in_memory import MemoryLedgers
+from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.state.ports import LedgerKey
 from tests.admission.case import parse_policies
 from tests.gate.gate_fixture import CAP, GPU
 from tests.server.app_harness import Log
 from tests.server.test_controller_metrics import list_metric_lines
 from tests.state.ledger.ledger_builders import empty_ledger, gpus
 from tests.state.transitions import Put
-from webhook.accounting.amounts import Amounts
-from webhook.admission.cap_index import CapIndex
-from webhook.server.telemetry.ledger_metrics import MAX_FULLEST_EACH, MAX_FULLEST_TOTAL, CapMetrics
-from webhook.server.telemetry.metrics import MAX_CAPS
-from webhook.state.in_memory import MemoryLedgers
-from webhook.state.ledger.ledger import Ledger
-from webhook.state.ports import LedgerKey
 
 CPU = CAP.replace("{nvidia.com/gpu: 4}", "{nvidia.com/gpu: 4, requests.cpu: 2500m}")
 

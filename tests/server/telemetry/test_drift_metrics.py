@@ -2,12 +2,12 @@
 
 from prometheus_client import CollectorRegistry
 
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.server.telemetry.ledger_metrics import DriftMetrics
+from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.state.ports import LedgerKey, LedgerWrite, WriteResult
 from tests.server.app_harness import Log
 from tests.state.ledger.ledger_builders import GPU, empty_ledger, gpus
-from webhook.accounting.amounts import Amounts
-from webhook.server.telemetry.ledger_metrics import DriftMetrics
-from webhook.state.ledger.ledger import Ledger
-from webhook.state.ports import LedgerKey, LedgerWrite, WriteResult
 
 KEY = LedgerKey("gpus-0123456789", "team-a")
 

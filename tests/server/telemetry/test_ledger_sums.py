@@ -3,16 +3,16 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.state.ledger.ledger_builders import GPU, create_request, empty_ledger, expect_reserved, gpus
-from webhook.accounting.amounts import Amounts
-from webhook.server.telemetry.ledger_metrics import (
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.server.telemetry.ledger_metrics import (
     LabelledLedger,
     LedgerState,
     LedgerUtilization,
     find_fullest,
     sum_by_cap,
 )
-from webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.state.ledger.ledger import Ledger
+from tests.state.ledger.ledger_builders import GPU, create_request, empty_ledger, expect_reserved, gpus
 
 
 def label_ledger(ledger: Ledger, namespace: str = "team-a", cap: str = "gpus", age: float = 0.0) -> LabelledLedger:

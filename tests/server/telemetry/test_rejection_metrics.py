@@ -6,20 +6,17 @@ from typing import TypeVar
 import pytest
 from prometheus_client import CollectorRegistry
 
-from tests.gate.gate_fixture import CAP, GateFixture, pod
-from tests.gate.test_workload_forecast import workload
-from tests.server.app_harness import Log
-from webhook.accounting.amounts import Amounts
-from webhook.gate.charging import ChargeMode
-from webhook.gate.decisions import Decision
-from webhook.gate.gate import UndecidedError
-from webhook.server.telemetry.metrics import MAX_CAPS, REASONS, RejectionMetrics, ServerMetrics
-from webhook.server.web.http_errors import HttpError
-from webhook.server.web.request_log import RequestLog
-from webhook.state.in_memory import MemoryLedgers
-from webhook.state.ledger.ledger import Ledger
-from webhook.state.ledger.reserve import Deferred, Prerequisite
-from webhook.state.ports import (
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.gate.charging import ChargeMode
+from tallygate.webhook.gate.decisions import Decision
+from tallygate.webhook.gate.gate import UndecidedError
+from tallygate.webhook.server.telemetry.metrics import MAX_CAPS, REASONS, RejectionMetrics, ServerMetrics
+from tallygate.webhook.server.web.http_errors import HttpError
+from tallygate.webhook.server.web.request_log import RequestLog
+from tallygate.webhook.state.in_memory import MemoryLedgers
+from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.state.ledger.reserve import Deferred, Prerequisite
+from tallygate.webhook.state.ports import (
     LedgerFullError,
     LedgerKey,
     Ledgers,
@@ -28,6 +25,9 @@ from webhook.state.ports import (
     Transition,
     UnknownOutcomeError,
 )
+from tests.gate.gate_fixture import CAP, GateFixture, pod
+from tests.gate.test_workload_forecast import workload
+from tests.server.app_harness import Log
 
 T = TypeVar("T")
 

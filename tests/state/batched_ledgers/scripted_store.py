@@ -4,8 +4,14 @@ import itertools
 from collections.abc import Callable, Iterable
 from threading import Lock, Semaphore
 
-from webhook.state.ledger.ledger import Ledger
-from webhook.state.ports import LedgerKey, RetryLaterError, StoreUnavailableError, UnknownOutcomeError, VersionedLedger
+from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.state.ports import (
+    LedgerKey,
+    RetryLaterError,
+    StoreUnavailableError,
+    UnknownOutcomeError,
+    VersionedLedger,
+)
 
 KEY = LedgerKey("gpus-0123456789", "team-a")
 Effect = Callable[["ScriptedStore"], None]

@@ -2,10 +2,10 @@
 
 import pytest
 
+from tallygate.webhook.state.ports import RetryLaterError, StoreUnavailableError
 from tests.state.batched_ledgers.concurrent_callers import create_callers
 from tests.state.batched_ledgers.scripted_store import ScriptedStore
 from tests.state.transitions import Take, free_ledger
-from webhook.state.ports import RetryLaterError, StoreUnavailableError
 
 
 def test_after_the_deadline_of_a_serving_caller_the_next_one_serves() -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tallygate.webhook.state.ports import StoreUnavailableError
 from tests.state.batched_ledgers.concurrent_callers import create_busy_callers, create_callers
 from tests.state.batched_ledgers.scripted_store import (
     Effect,
@@ -15,7 +16,6 @@ from tests.state.batched_ledgers.scripted_store import (
 )
 from tests.state.contract import Crashing
 from tests.state.transitions import GPU, Read, Take
-from webhook.state.ports import StoreUnavailableError
 
 
 def test_a_lost_request_is_sent_again() -> None:

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 
 import pytest
 
+from tallygate.webhook.state.batched_ledgers import BatchedLedgers
+from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.state.ledger.reserve import release
+from tallygate.webhook.state.ports import StoreUnavailableError, TransitionResult
 from tests.state.batched_ledgers.scripted_store import (
     KEY,
     Effect,
@@ -18,10 +22,6 @@ from tests.state.batched_ledgers.scripted_store import (
     lose_response,
 )
 from tests.state.transitions import GPU, Take, free_ledger
-from webhook.state.batched_ledgers import BatchedLedgers
-from webhook.state.ledger.ledger import Ledger
-from webhook.state.ledger.reserve import release
-from webhook.state.ports import StoreUnavailableError, TransitionResult
 
 _LIMIT = 60
 _REQUESTS = 100

@@ -2,6 +2,8 @@
 
 import pytest
 
+from tallygate.webhook.state.batched_ledgers import BatchedLedgers
+from tallygate.webhook.state.ports import LedgerWrite, RetryLaterError, StoreUnavailableError, WriteResult
 from tests.state.batched_ledgers.concurrent_callers import ConcurrentCallers
 from tests.state.batched_ledgers.scripted_store import (
     KEY,
@@ -15,8 +17,6 @@ from tests.state.batched_ledgers.scripted_store import (
     lose_response,
 )
 from tests.state.transitions import Put, Read, Take, free_ledger
-from webhook.state.batched_ledgers import BatchedLedgers
-from webhook.state.ports import LedgerWrite, RetryLaterError, StoreUnavailableError, WriteResult
 
 
 class ObservedLedgers:

@@ -3,10 +3,10 @@
 import json
 from typing import Any
 
-from webhook.accounting.quantity import Quantity
-from webhook.admission.cap_index import ActiveCap, CapIndex
-from webhook.kube.resource_codec import Replaced, WatchEvent
-from webhook.policy.model import (
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
+from tallygate.webhook.kube.resource_codec import Replaced, WatchEvent
+from tallygate.webhook.policy.model import (
     NamespaceCap,
     NamespaceSelector,
     PodFilter,
@@ -15,7 +15,7 @@ from webhook.policy.model import (
     SourceLocation,
     Subjects,
 )
-from webhook.state.informers.pod_records import ChargeGroupInterner, PodRecord, create_pod_codec
+from tallygate.webhook.state.informers.pod_records import ChargeGroupInterner, PodRecord, create_pod_codec
 
 GPU = "nvidia.com/gpu"
 PODS = create_pod_codec(ChargeGroupInterner())

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, NamedTuple
 
+from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
+from tallygate.webhook.kube.transport import Response, WatchStream
 from tests.kube.scripted_server import FakeClock, error_response, status
 from tests.state.informers.pods import pod
-from webhook.kube.api_errors import ApiError, ApiErrorReason
-from webhook.kube.transport import Response, WatchStream
 
 _PAGE = 3
 _MAX_PODS = 12

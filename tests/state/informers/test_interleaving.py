@@ -8,12 +8,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.kube.resource_codec import Bookmark
+from tallygate.webhook.objects.core import Pod
+from tallygate.webhook.state.informers.pod_store import PodStore
 from tests.effort import examples
 from tests.state.informers.pods import BATCH, GPUS, line, page, pod
-from webhook.accounting.amounts import Amounts
-from webhook.kube.resource_codec import Bookmark
-from webhook.objects.core import Pod
-from webhook.state.informers.pod_store import PodStore
 
 NAMESPACES = ("team-a", "team-b", "team-c")
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from webhook.kube.api_errors import ApiError, ApiErrorReason
-from webhook.kube.transport import Response, WatchStream
-from webhook.state.informers.cluster_informers import LiveReader
+from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
+from tallygate.webhook.kube.transport import Response, WatchStream
+from tallygate.webhook.state.informers.cluster_informers import LiveReader
 
 POD = b'{"kind": "Pod", "metadata": {"uid": "u1", "resourceVersion": "42"}}'
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from webhook.kube.api_errors import ApiError
-from webhook.kube.resource_codec import Bookmark, Replaced, WatchEvent
-from webhook.state.informers.named_stores import (
+from tallygate.webhook.kube.api_errors import ApiError
+from tallygate.webhook.kube.resource_codec import Bookmark, Replaced, WatchEvent
+from tallygate.webhook.state.informers.named_stores import (
     NAMESPACE_CODEC,
     NODE_CODEC,
     MemberNamespaces,
@@ -17,7 +17,7 @@ from webhook.state.informers.named_stores import (
     NodeRecord,
     NodeStore,
 )
-from webhook.state.ports import NamespaceLister
+from tallygate.webhook.state.ports import NamespaceLister
 
 
 def item(name: str, revision: int, uid: str = "", **more: Any) -> dict[str, Any]:

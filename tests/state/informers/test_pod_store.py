@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.charge import Charge
+from tallygate.webhook.kube.api_errors import ApiError
+from tallygate.webhook.kube.resource_codec import Bookmark, Changed, Deleted, Replaced, WatchEvent
+from tallygate.webhook.objects.core import Pod, PodCondition
+from tallygate.webhook.objects.meta import OwnerReference
+from tallygate.webhook.state.informers.pod_columns import PodColumns
+from tallygate.webhook.state.informers.pod_records import PodRecord
+from tallygate.webhook.state.informers.pod_store import NotSyncedError, PodStore, Tombstones
 from tests.state.informers.pods import BATCH, GPU, GPUS, cap, line, page, pod
-from webhook.accounting.amounts import Amounts
-from webhook.accounting.charge import Charge
-from webhook.kube.api_errors import ApiError
-from webhook.kube.resource_codec import Bookmark, Changed, Deleted, Replaced, WatchEvent
-from webhook.objects.core import Pod, PodCondition
-from webhook.objects.meta import OwnerReference
-from webhook.state.informers.pod_columns import PodColumns
-from webhook.state.informers.pod_records import PodRecord
-from webhook.state.informers.pod_store import NotSyncedError, PodStore, Tombstones
 
 
 def create_store(*events: WatchEvent[PodRecord]) -> PodStore:
@@ -123,7 +123,7 @@ def test_a_charge_group_does_not_depend_on_the_order_of_container_statuses() -> 
 
 
 def test_charges_of_unused_caps_are_dropped_from_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webhook.state.informers.pod_store._MAX_CAPS", 2)
+    monkeypatch.setattr("tallygate.webhook.state.informers.pod_store._MAX_CAPS", 2)
     store = create_store(page(7, pod("u1", 5, "2")))
     references: list[weakref.ref[_CollectableCap]] = []
     for _ in range(3):

@@ -6,20 +6,20 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.state.informers.pods import GPU, pod
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.ingest import ingest
-from webhook.kube.resource_codec import Replaced, WatchEvent
-from webhook.state.informers.named_stores import (
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.ingest import ingest
+from tallygate.webhook.kube.resource_codec import Replaced, WatchEvent
+from tallygate.webhook.state.informers.named_stores import (
     DEVICE_CLASS_CODEC,
     NAMESPACE_CODEC,
     NODE_CODEC,
     NamespaceStore,
     NodeStore,
 )
-from webhook.state.informers.pod_records import PodRecord
-from webhook.state.informers.pod_store import PodStore
-from webhook.state.informers.scheduler_cache import SchedulerCache
+from tallygate.webhook.state.informers.pod_records import PodRecord
+from tallygate.webhook.state.informers.pod_store import PodStore
+from tallygate.webhook.state.informers.scheduler_cache import SchedulerCache
+from tests.state.informers.pods import GPU, pod
 
 
 class ClusterStores:

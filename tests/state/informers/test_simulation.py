@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 
+from tallygate.webhook.kube.api_errors import ApiErrorReason
+from tallygate.webhook.kube.reflector import Reflector, ReflectorStatus, WatchTimeouts
+from tallygate.webhook.kube.resource_codec import Deleted
+from tallygate.webhook.state.informers.pod_store import PodStore
 from tests.kube.scripted_server import FakeClock
 from tests.state.informers.simulated_cluster import Cluster, SimulatedTransport
-from webhook.kube.api_errors import ApiErrorReason
-from webhook.kube.reflector import Reflector, ReflectorStatus, WatchTimeouts
-from webhook.kube.resource_codec import Deleted
-from webhook.state.informers.pod_store import PodStore
 
 _TROUBLE_SECONDS = 1800.0
 _CALM_SECONDS = 420.0  # a store may be in doubt for 300 s, is then listed again, and its watch restarts soon after

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import yaml
 
-from webhook.state.kubernetes.crd import create_crd
+from tallygate.webhook.state.kubernetes.crd import create_crd
 
 PATH = Path(__file__).parents[3] / "deploy" / "kustomize" / "components" / "cluster-access" / "crd.yaml"
 _HEADER = "# Made by `python -m tests.state.kubernetes.generate`; webhook/state/kubernetes/crd.py says why it is so.\n"

@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.state.transitions import GPU, free_ledger
-from webhook.accounting.amounts import Amounts
-from webhook.state.kubernetes.cap_ledger import (
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.state.kubernetes.cap_ledger import (
     MAX_OBJECT_BYTES,
     StoredVersion,
     decode_ledger,
     encode_ledger,
     get_object_name,
 )
-from webhook.state.kubernetes.crd import create_crd
-from webhook.state.ledger.ledger import Ledger, Operation, Reservation
-from webhook.state.ports import LedgerFullError, LedgerKey, StoreUnavailableError
+from tallygate.webhook.state.kubernetes.crd import create_crd
+from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
+from tallygate.webhook.state.ports import LedgerFullError, LedgerKey, StoreUnavailableError
+from tests.state.transitions import GPU, free_ledger
 
 KEY = LedgerKey("gpus-0123456789", "team-a")
 _OLD_STATUS: dict[str, Any] = json.loads((Path(__file__).parent / "old_status.json").read_text())

@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
+from tallygate.webhook.state.kubernetes import cap_ledger
+from tallygate.webhook.state.kubernetes.crd import create_crd
 from tests.state.kubernetes.generate import PATH, generate
-from webhook.state.kubernetes import cap_ledger
-from webhook.state.kubernetes.crd import create_crd
 
 
 def schema() -> dict[str, Any]:

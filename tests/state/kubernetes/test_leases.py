@@ -7,6 +7,8 @@ from urllib.parse import unquote
 
 import pytest
 
+from tallygate.webhook.state.kubernetes.lease_store import KubernetesLeaseStore
+from tallygate.webhook.state.ports import Lease, RetryLaterError, StoreUnavailableError
 from tests.state.kubernetes.scripted_api_server import (
     Responder,
     ScriptedApiServer,
@@ -15,8 +17,6 @@ from tests.state.kubernetes.scripted_api_server import (
     respond_json,
     server,
 )
-from webhook.state.kubernetes.lease_store import KubernetesLeaseStore
-from webhook.state.ports import Lease, RetryLaterError, StoreUnavailableError
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/here/leases"
 NOW = datetime(2026, 11, 21, 12, 0, 0, 999, tzinfo=UTC)

@@ -7,6 +7,16 @@ from threading import Event
 import pytest
 import urllib3
 
+from tallygate.webhook.state.kubernetes.cap_ledger import StoredVersion, encode_ledger, get_object_name
+from tallygate.webhook.state.kubernetes.ledger_store import KubernetesLedgerStore
+from tallygate.webhook.state.ports import (
+    LedgerFullError,
+    LedgerKey,
+    RetryLaterError,
+    StoreUnavailableError,
+    UnknownOutcomeError,
+    VersionedLedger,
+)
 from tests.state.kubernetes.scripted_api_server import (
     Responder,
     ScriptedApiServer,
@@ -19,16 +29,6 @@ from tests.state.kubernetes.scripted_api_server import (
     stall,
 )
 from tests.state.transitions import free_ledger
-from webhook.state.kubernetes.cap_ledger import StoredVersion, encode_ledger, get_object_name
-from webhook.state.kubernetes.ledger_store import KubernetesLedgerStore
-from webhook.state.ports import (
-    LedgerFullError,
-    LedgerKey,
-    RetryLaterError,
-    StoreUnavailableError,
-    UnknownOutcomeError,
-    VersionedLedger,
-)
 
 KEY = LedgerKey("gpus-0123456789", "team-a")
 NAME = get_object_name(KEY)

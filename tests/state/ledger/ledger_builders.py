@@ -3,10 +3,17 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from webhook.accounting.amounts import Amounts
-from webhook.state.ledger.ledger import Ledger, Operation
-from webhook.state.ledger.recount import StaleSnapshot, UsageSnapshot, recount
-from webhook.state.ledger.reserve import Deferred, Exceeded, Prerequisite, ReservationRequest, Reserved, reserve
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.state.ledger.ledger import Ledger, Operation
+from tallygate.webhook.state.ledger.recount import StaleSnapshot, UsageSnapshot, recount
+from tallygate.webhook.state.ledger.reserve import (
+    Deferred,
+    Exceeded,
+    Prerequisite,
+    ReservationRequest,
+    Reserved,
+    reserve,
+)
 
 GPU = "nvidia.com/gpu"
 IPS = "example.com/ip"

@@ -1,5 +1,9 @@
 """Rule 7, activation of initializing ledgers, and rule 8, limits of changed policies."""
 
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.state.ledger.expire import NotDue, ReservationAges, activate
+from tallygate.webhook.state.ledger.recount import StaleReason, StaleSnapshot, apply_limits
+from tallygate.webhook.state.ledger.reserve import Prerequisite
 from tests.state.ledger.ledger_builders import (
     GPU,
     IPS,
@@ -13,10 +17,6 @@ from tests.state.ledger.ledger_builders import (
     expect_reserved,
     gpus,
 )
-from webhook.accounting.amounts import Amounts
-from webhook.state.ledger.expire import NotDue, ReservationAges, activate
-from webhook.state.ledger.recount import StaleReason, StaleSnapshot, apply_limits
-from webhook.state.ledger.reserve import Prerequisite
 
 B = 40.0
 CREATED = empty_ledger(initializer="m1")

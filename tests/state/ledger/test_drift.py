@@ -2,6 +2,7 @@
 
 import pytest
 
+from tallygate.webhook.state.ledger.ledger import compute_drift
 from tests.schedules import ViolationError
 from tests.state.ledger.ledger_builders import (
     GPU,
@@ -17,7 +18,6 @@ from tests.state.simulation.mutant_rules import replace_remaining
 from tests.state.simulation.rules import PRODUCT, Rules
 from tests.state.simulation.scenario import SCENARIOS, Scenario
 from tests.state.simulation.world import World
-from webhook.state.ledger.ledger import compute_drift
 
 _SCHEDULES = 25
 

@@ -2,6 +2,8 @@
 
 import pytest
 
+from tallygate.webhook.state.ledger.expire import LiveRead, ReservationAges, expire
+from tallygate.webhook.state.ledger.ledger import Ledger
 from tests.state.ledger.ledger_builders import (
     create_request,
     create_snapshot,
@@ -10,8 +12,6 @@ from tests.state.ledger.ledger_builders import (
     expect_reserved,
     gpus,
 )
-from webhook.state.ledger.expire import LiveRead, ReservationAges, expire
-from webhook.state.ledger.ledger import Ledger
 
 B = 40.0
 

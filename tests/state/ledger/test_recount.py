@@ -4,6 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tallygate.webhook.state.ledger.ledger import Ledger, Operation
+from tallygate.webhook.state.ledger.recount import StaleReason, StaleSnapshot, recount
 from tests.state.ledger.ledger_builders import (
     GPU,
     IPS,
@@ -15,8 +17,6 @@ from tests.state.ledger.ledger_builders import (
     expect_reserved,
     gpus,
 )
-from webhook.state.ledger.ledger import Ledger, Operation
-from webhook.state.ledger.recount import StaleReason, StaleSnapshot, recount
 
 
 def test_a_stored_creation_is_used_instead_of_reserved() -> None:

@@ -10,13 +10,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.state.ledger.expire import LiveRead, ReservationAges, expire
+from tallygate.webhook.state.ledger.ledger import Operation
+from tallygate.webhook.state.ledger.recount import UsageSnapshot, apply_limits
+from tallygate.webhook.state.ledger.reserve import Exceeded, Reserved, release, reserve
 from tests.effort import examples
 from tests.state.ledger.ledger_builders import GPU, create_request, create_snapshot, empty_ledger, expect_recount
-from webhook.accounting.amounts import Amounts
-from webhook.state.ledger.expire import LiveRead, ReservationAges, expire
-from webhook.state.ledger.ledger import Operation
-from webhook.state.ledger.recount import UsageSnapshot, apply_limits
-from webhook.state.ledger.reserve import Exceeded, Reserved, release, reserve
 
 HARD = 6
 B = 10.0

@@ -5,8 +5,8 @@ from types import MappingProxyType
 
 import pytest
 
+from tallygate.webhook.state.ledger.reserve import release
 from tests.state.ledger.ledger_builders import create_request, empty_ledger, expect_reserved, gpus
-from webhook.state.ledger.reserve import release
 
 
 def test_an_attempt_releases_its_own_reservation() -> None:

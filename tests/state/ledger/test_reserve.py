@@ -9,6 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.state.ledger.ledger import Ledger, Operation
+from tallygate.webhook.state.ledger.reserve import MAX_RESERVATIONS, Prerequisite, ReservationRequest, Reserved, reserve
 from tests.state.ledger.ledger_builders import (
     GPU,
     IPS,
@@ -22,9 +25,6 @@ from tests.state.ledger.ledger_builders import (
     expect_reserved,
     gpus,
 )
-from webhook.accounting.amounts import Amounts
-from webhook.state.ledger.ledger import Ledger, Operation
-from webhook.state.ledger.reserve import MAX_RESERVATIONS, Prerequisite, ReservationRequest, Reserved, reserve
 
 
 def test_a_reservation_is_charged_at_once() -> None:

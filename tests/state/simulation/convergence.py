@@ -6,13 +6,13 @@ the charged amounts of every ledger must equal the used ones; a recount must fre
 
 from dataclasses import replace
 
+from tallygate.webhook.state.ledger.ledger import Ledger, Operation
 from tests.schedules import ViolationError
 from tests.state.simulation.ground_truth import Key, is_under
 from tests.state.simulation.handlers import RequestState
 from tests.state.simulation.replica import Replica
 from tests.state.simulation.scenario import UNITS, B
 from tests.state.simulation.world import World
-from webhook.state.ledger.ledger import Ledger, Operation
 
 _EXPIRY_ROUNDS = 3
 """Write, read and expire: a third round finds nothing to do."""

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.state.ledger.ledger import Ledger
 from tests.state.simulation.rules import UsedByPod
 from tests.state.simulation.scenario import UNITS, Cap, Scenario
-from webhook.accounting.amounts import Amounts
-from webhook.state.ledger.ledger import Ledger
 
 Labels = tuple[frozenset[int], ...]
 """For each namespace, the caps that select it by its labels."""

@@ -8,15 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.state.ledger.ledger import Ledger, Operation
+from tallygate.webhook.state.ledger.recount import StaleSnapshot
+from tallygate.webhook.state.ledger.reserve import Deferred, Exceeded, Prerequisite, ReservationRequest, Reserved
 from tests.schedules import ViolationError
 from tests.state.simulation.ground_truth import GroundTruth, Key, Write, amounts, hash_members, list_keys
 from tests.state.simulation.replica import Replica
 from tests.state.simulation.rules import Rules
 from tests.state.simulation.scenario import X
-from webhook.accounting.amounts import Amounts
-from webhook.state.ledger.ledger import Ledger, Operation
-from webhook.state.ledger.recount import StaleSnapshot
-from webhook.state.ledger.reserve import Deferred, Exceeded, Prerequisite, ReservationRequest, Reserved
 
 
 @dataclass

@@ -7,12 +7,12 @@ charges a pod less than its claim. If policies and labels never change, the sum 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.state.ledger.ledger import Operation
 from tests.schedules import ViolationError
 from tests.state.simulation.ground_truth import GroundTruth, Key
 from tests.state.simulation.handlers import Phase, Request, RequestState
 from tests.state.simulation.scenario import UNITS, B, X, Y
-from webhook.accounting.amounts import Amounts
-from webhook.state.ledger.ledger import Operation
 
 
 class Invariants:

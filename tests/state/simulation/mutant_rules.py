@@ -7,13 +7,20 @@ from types import MappingProxyType
 
 import msgspec
 
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.state.ledger.expire import LiveRead, NotDue, ReservationAge, ReservationAges, activate, expire
+from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
+from tallygate.webhook.state.ledger.recount import StaleSnapshot, UsageSnapshot, recount
+from tallygate.webhook.state.ledger.reserve import (
+    Deferred,
+    Exceeded,
+    Prerequisite,
+    ReservationRequest,
+    Reserved,
+    reserve,
+)
 from tests.state.simulation.rules import PRODUCT, Pods, Rules, UsedByPod
 from tests.state.simulation.scenario import Y
-from webhook.accounting.amounts import Amounts
-from webhook.state.ledger.expire import LiveRead, NotDue, ReservationAge, ReservationAges, activate, expire
-from webhook.state.ledger.ledger import Ledger, Operation, Reservation
-from webhook.state.ledger.recount import StaleSnapshot, UsageSnapshot, recount
-from webhook.state.ledger.reserve import Deferred, Exceeded, Prerequisite, ReservationRequest, Reserved, reserve
 
 Result = Reserved | Exceeded | Deferred
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Collection
 
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.state.ledger.expire import LiveRead, ReservationAges
+from tallygate.webhook.state.ledger.recount import UsageSnapshot
 from tests.state.simulation.ground_truth import GroundTruth, Key, Labels, Pod, amounts, hash_members, is_under
 from tests.state.simulation.rules import Rules
 from tests.state.simulation.scenario import B
-from webhook.accounting.amounts import Amounts
-from webhook.state.ledger.expire import LiveRead, ReservationAges
-from webhook.state.ledger.recount import UsageSnapshot
 
 _DAY = 86_400
 

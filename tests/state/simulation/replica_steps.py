@@ -3,13 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tallygate.webhook.state.ledger.expire import NotDue
+from tallygate.webhook.state.ledger.recount import StaleSnapshot
 from tests.state.simulation.ground_truth import GroundTruth, Key, Write, amounts
 from tests.state.simulation.handlers import Handler, Policy
 from tests.state.simulation.replica import Replica
 from tests.state.simulation.rules import Rules
 from tests.state.simulation.scenario import X
-from webhook.state.ledger.expire import NotDue
-from webhook.state.ledger.recount import StaleSnapshot
 
 StepFunction = Callable[[int, int, int], str]
 """Take one step, which chooses by its numbers; return a line of the story, or none if nothing could be done."""

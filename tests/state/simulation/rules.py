@@ -5,11 +5,11 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
-from webhook.accounting.amounts import Amounts
-from webhook.state.ledger.expire import LiveRead, NotDue, ReservationAges, activate, expire
-from webhook.state.ledger.ledger import Ledger
-from webhook.state.ledger.recount import StaleSnapshot, UsageSnapshot, apply_limits, recount
-from webhook.state.ledger.reserve import Deferred, Exceeded, ReservationRequest, Reserved, release, reserve
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.state.ledger.expire import LiveRead, NotDue, ReservationAges, activate, expire
+from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.state.ledger.recount import StaleSnapshot, UsageSnapshot, apply_limits, recount
+from tallygate.webhook.state.ledger.reserve import Deferred, Exceeded, ReservationRequest, Reserved, release, reserve
 
 Pods = Mapping[str, Any]
 

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
+from tallygate.webhook.state.ledger.ledger import Ledger, Operation
 from tests.schedules import Step, pick
 from tests.state.simulation.ground_truth import (
     GroundTruth,
@@ -25,7 +26,6 @@ from tests.state.simulation.replica import Replica
 from tests.state.simulation.replica_steps import ReplicaSteps, StepFunction
 from tests.state.simulation.rules import PRODUCT, Rules
 from tests.state.simulation.scenario import B, Scenario, X, Y
-from webhook.state.ledger.ledger import Ledger, Operation
 
 _MAX_REQUESTS = 5
 _MAX_HANDLERS = 6

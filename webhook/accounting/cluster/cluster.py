@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TypeVar
 
-from webhook.accounting.cluster.node_columns import NodeColumns, PriorityUsage
-from webhook.accounting.cluster.pod_indexes import AntiAffinityIndex, LabelIndex, SelectorCounts
-from webhook.accounting.cluster.pod_info import HostPort, PodInfo, SchedulingGroupInterner
-from webhook.accounting.cluster.storage_index import StorageIndex
-from webhook.objects.meta import ObjectMeta
-from webhook.objects.scheduling import DeviceClass, PodDisruptionBudget, PriorityClass, SchedulingNode
+from tallygate.webhook.accounting.cluster.node_columns import NodeColumns, PriorityUsage
+from tallygate.webhook.accounting.cluster.pod_indexes import AntiAffinityIndex, LabelIndex, SelectorCounts
+from tallygate.webhook.accounting.cluster.pod_info import HostPort, PodInfo, SchedulingGroupInterner
+from tallygate.webhook.accounting.cluster.storage_index import StorageIndex
+from tallygate.webhook.objects.meta import ObjectMeta
+from tallygate.webhook.objects.scheduling import DeviceClass, PodDisruptionBudget, PriorityClass, SchedulingNode
 
 DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 """Every class has a resource of its own (ResourceDeviceClassPrefix in k8s.io/api resource/v1)."""

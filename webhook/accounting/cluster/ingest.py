@@ -4,13 +4,19 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.pod_info import create_pod_info
-from webhook.accounting.cluster.storage_index import StorageIndex, StorageObject
-from webhook.objects.core import Namespace
-from webhook.objects.meta import ObjectMeta
-from webhook.objects.scheduling import DeviceClass, PodDisruptionBudget, PriorityClass, SchedulingNode, SchedulingPod
-from webhook.objects.storage import (
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.pod_info import create_pod_info
+from tallygate.webhook.accounting.cluster.storage_index import StorageIndex, StorageObject
+from tallygate.webhook.objects.core import Namespace
+from tallygate.webhook.objects.meta import ObjectMeta
+from tallygate.webhook.objects.scheduling import (
+    DeviceClass,
+    PodDisruptionBudget,
+    PriorityClass,
+    SchedulingNode,
+    SchedulingPod,
+)
+from tallygate.webhook.objects.storage import (
     CsiDriver,
     CsiNode,
     CsiStorageCapacity,

@@ -9,11 +9,11 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from webhook.accounting.amounts import Amounts
-from webhook.accounting.cluster.columns import CategoryColumn, IntegerColumn
-from webhook.accounting.node_fit import parse_allocatable
-from webhook.objects.meta import ObjectMeta
-from webhook.objects.scheduling import NodeSpec, SchedulingNode, Taint
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.cluster.columns import CategoryColumn, IntegerColumn
+from tallygate.webhook.accounting.node_fit import parse_allocatable
+from tallygate.webhook.objects.meta import ObjectMeta
+from tallygate.webhook.objects.scheduling import NodeSpec, SchedulingNode, Taint
 
 _INITIAL_SIZE = 64
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})

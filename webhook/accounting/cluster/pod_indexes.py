@@ -14,8 +14,8 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from webhook.accounting.cluster.pod_info import AffinityTerm, SchedulingGroup
-from webhook.accounting.selectors import MATCH_NOTHING, LabelCondition, Selector
+from tallygate.webhook.accounting.cluster.pod_info import AffinityTerm, SchedulingGroup
+from tallygate.webhook.accounting.selectors import MATCH_NOTHING, LabelCondition, Selector
 
 K = TypeVar("K", bound=Hashable)
 

@@ -16,13 +16,13 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from webhook.accounting.amounts import Amounts
-from webhook.accounting.charge import has_ended
-from webhook.accounting.node_fit import compute_scheduler_requests_on_node
-from webhook.accounting.pod_requests import compute_non_zero_requests
-from webhook.accounting.selectors import Selector, SelectorError, parse_selector
-from webhook.objects.meta import LabelSelector, ObjectMeta, SelectorRequirement
-from webhook.objects.scheduling import (
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.charge import has_ended
+from tallygate.webhook.accounting.node_fit import compute_scheduler_requests_on_node
+from tallygate.webhook.accounting.pod_requests import compute_non_zero_requests
+from tallygate.webhook.accounting.selectors import Selector, SelectorError, parse_selector
+from tallygate.webhook.objects.meta import LabelSelector, ObjectMeta, SelectorRequirement
+from tallygate.webhook.objects.scheduling import (
     Affinity,
     PodAffinity,
     PodAffinityTerm,

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from webhook.objects.meta import ObjectMeta
-from webhook.objects.storage import (
+from tallygate.webhook.objects.meta import ObjectMeta
+from tallygate.webhook.objects.storage import (
     CsiDriver,
     CsiNode,
     CsiStorageCapacity,

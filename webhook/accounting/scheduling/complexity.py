@@ -7,11 +7,17 @@ evaluate such a pod.
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.scheduling.incoming_pod import IncomingPod
-from webhook.accounting.scheduling.plugins.inter_pod_constraints import resolve_namespaces
-from webhook.objects.meta import LabelSelector, NodeSelector, SelectorRequirement
-from webhook.objects.scheduling import Affinity, PodAffinity, PodAffinityTerm, SchedulingPod, SchedulingPodSpec
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.plugins.inter_pod_constraints import resolve_namespaces
+from tallygate.webhook.objects.meta import LabelSelector, NodeSelector, SelectorRequirement
+from tallygate.webhook.objects.scheduling import (
+    Affinity,
+    PodAffinity,
+    PodAffinityTerm,
+    SchedulingPod,
+    SchedulingPodSpec,
+)
 
 _TERM_COST = 50  # a term about pods scans all pods on nodes; a requirement on nodes is one column lookup
 _PORT_COST = 20

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from webhook.accounting.cluster.columns import Mask, NodeIndices
+from tallygate.webhook.accounting.cluster.columns import Mask, NodeIndices
 
 _NO_NODES = "no nodes available to schedule pods"
 

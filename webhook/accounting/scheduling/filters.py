@@ -11,12 +11,17 @@ from itertools import chain
 
 import numpy as np
 
-from webhook.accounting.cluster.cluster import Cluster, fork
-from webhook.accounting.cluster.columns import Mask, NodeIndices
-from webhook.accounting.cluster.pod_info import PodInfo
-from webhook.accounting.scheduling.diagnosis import Diagnosis, FilterStatus, PreFilterStatus, mark_unresolvable
-from webhook.accounting.scheduling.incoming_pod import IncomingPod
-from webhook.accounting.scheduling.plugins import (
+from tallygate.webhook.accounting.cluster.cluster import Cluster, fork
+from tallygate.webhook.accounting.cluster.columns import Mask, NodeIndices
+from tallygate.webhook.accounting.cluster.pod_info import PodInfo
+from tallygate.webhook.accounting.scheduling.diagnosis import (
+    Diagnosis,
+    FilterStatus,
+    PreFilterStatus,
+    mark_unresolvable,
+)
+from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.plugins import (
     inter_pod_constraints,
     node_eligibility,
     node_resources_fit,

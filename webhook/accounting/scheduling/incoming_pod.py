@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from webhook.accounting.amounts import Amounts
-from webhook.accounting.cluster.pod_info import (
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.cluster.pod_info import (
     AffinityTerm,
     HostPort,
     get_required_terms,
@@ -28,12 +28,12 @@ from webhook.accounting.cluster.pod_info import (
     merge_label_keys,
     parse_terms,
 )
-from webhook.accounting.node_fit import compute_scheduler_requests
-from webhook.accounting.pod_requests import compute_incoming_non_zero_requests
-from webhook.accounting.selectors import Selector, SelectorError, create_selector, join_errors, parse_selector
-from webhook.errors import TallygateError
-from webhook.objects.meta import ObjectMeta
-from webhook.objects.scheduling import (
+from tallygate.webhook.accounting.node_fit import compute_scheduler_requests
+from tallygate.webhook.accounting.pod_requests import compute_incoming_non_zero_requests
+from tallygate.webhook.accounting.selectors import Selector, SelectorError, create_selector, join_errors, parse_selector
+from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.objects.meta import ObjectMeta
+from tallygate.webhook.objects.scheduling import (
     Affinity,
     PodAffinity,
     PriorityClass,

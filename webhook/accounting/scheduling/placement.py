@@ -12,20 +12,20 @@ from heapq import heapify, heappop, heapreplace
 
 import numpy as np
 
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.columns import NodeIndices
-from webhook.accounting.cluster.pod_info import PodInfo, list_scheduling_volumes
-from webhook.accounting.scheduling.diagnosis import Diagnosis
-from webhook.accounting.scheduling.filters import (
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.columns import NodeIndices
+from tallygate.webhook.accounting.cluster.pod_info import PodInfo, list_scheduling_volumes
+from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis
+from tallygate.webhook.accounting.scheduling.filters import (
     INTER_POD_PLUGINS,
     PLUGINS_AFTER_INTER_POD,
     run_filters,
     select_feasible,
 )
-from webhook.accounting.scheduling.incoming_pod import IncomingPod
-from webhook.accounting.scheduling.plugins.node_eligibility import list_named_nodes
-from webhook.accounting.scheduling.plugins.node_resources_fit import mask_device_backed
-from webhook.accounting.scheduling.scoring import (
+from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.plugins.node_eligibility import list_named_nodes
+from tallygate.webhook.accounting.scheduling.plugins.node_resources_fit import mask_device_backed
+from tallygate.webhook.accounting.scheduling.scoring import (
     DEFAULT_SCORING,
     ExactIntegerArray,
     ScoreLookahead,

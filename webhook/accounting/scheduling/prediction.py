@@ -19,27 +19,27 @@ from enum import StrEnum
 import msgspec
 import numpy as np
 
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.columns import Mask, NodeIndices
-from webhook.accounting.cluster.pod_info import AffinityTerm, PodInfo
-from webhook.accounting.node_fit import Shortfall
-from webhook.accounting.scheduling.diagnosis import Diagnosis, FilterStatus, mark_unresolvable
-from webhook.accounting.scheduling.filters import Filter, run_filters
-from webhook.accounting.scheduling.incoming_pod import IncomingPod
-from webhook.accounting.scheduling.placement import (
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.columns import Mask, NodeIndices
+from tallygate.webhook.accounting.cluster.pod_info import AffinityTerm, PodInfo
+from tallygate.webhook.accounting.node_fit import Shortfall
+from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis, FilterStatus, mark_unresolvable
+from tallygate.webhook.accounting.scheduling.filters import Filter, run_filters
+from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.placement import (
     PlacementResult,
     PlacementSession,
     count_max_copies,
     is_independent,
     open_placement_session,
 )
-from webhook.accounting.scheduling.plugins import node_eligibility, node_resources_fit
-from webhook.accounting.scheduling.plugins.node_volume_limits import find_migrated_driver, has_migrated_volume
-from webhook.accounting.scheduling.plugins.pod_claims import list_claim_refs
-from webhook.accounting.scheduling.schedule import ScheduleResult, schedule_one
-from webhook.accounting.scheduling.victims import PreemptionCandidate
-from webhook.objects.meta import NodeSelector, NodeSelectorTerm, SelectorRequirement
-from webhook.objects.scheduling import Affinity, NodeAffinity, SchedulingPod, SchedulingPodSpec, Toleration
+from tallygate.webhook.accounting.scheduling.plugins import node_eligibility, node_resources_fit
+from tallygate.webhook.accounting.scheduling.plugins.node_volume_limits import find_migrated_driver, has_migrated_volume
+from tallygate.webhook.accounting.scheduling.plugins.pod_claims import list_claim_refs
+from tallygate.webhook.accounting.scheduling.schedule import ScheduleResult, schedule_one
+from tallygate.webhook.accounting.scheduling.victims import PreemptionCandidate
+from tallygate.webhook.objects.meta import NodeSelector, NodeSelectorTerm, SelectorRequirement
+from tallygate.webhook.objects.scheduling import Affinity, NodeAffinity, SchedulingPod, SchedulingPodSpec, Toleration
 
 MAX_CONSUMERS = 5
 """The maximal number of pods in `NodeDiagnosis.consumers`."""

@@ -6,21 +6,21 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.columns import Mask, NodeIndices
-from webhook.accounting.scheduling.diagnosis import Diagnosis, format_fit_error, format_reason_counts
-from webhook.accounting.scheduling.filters import run_filters
-from webhook.accounting.scheduling.incoming_pod import IncomingPod
-from webhook.accounting.scheduling.placement import (
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.columns import Mask, NodeIndices
+from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis, format_fit_error, format_reason_counts
+from tallygate.webhook.accounting.scheduling.filters import run_filters
+from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.placement import (
     count_max_copies,
     count_max_pods,
     get_free_amounts,
     is_independent,
     open_placement_session,
 )
-from webhook.accounting.scheduling.plugins.node_resources_fit import NO_FREE_PORTS
-from webhook.accounting.scheduling.prediction import find_unmodelled
-from webhook.accounting.scheduling.scoring import ExactIntegerArray
+from tallygate.webhook.accounting.scheduling.plugins.node_resources_fit import NO_FREE_PORTS
+from tallygate.webhook.accounting.scheduling.prediction import find_unmodelled
+from tallygate.webhook.accounting.scheduling.scoring import ExactIntegerArray
 
 _PODS = "pods"
 

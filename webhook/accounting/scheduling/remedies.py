@@ -14,14 +14,14 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from webhook.accounting.amounts import Amounts, format_amount
-from webhook.accounting.cluster.cluster import Cluster, fork
-from webhook.accounting.cluster.columns import NodeIndices
-from webhook.accounting.cluster.pod_info import PodInfo
-from webhook.accounting.scheduling.filters import run_filters, run_filters_with_nominated_pods
-from webhook.accounting.scheduling.incoming_pod import IncomingPod
-from webhook.accounting.scheduling.plugins import node_eligibility, node_resources_fit
-from webhook.objects.scheduling import Taint, Toleration
+from tallygate.webhook.accounting.amounts import Amounts, format_amount
+from tallygate.webhook.accounting.cluster.cluster import Cluster, fork
+from tallygate.webhook.accounting.cluster.columns import NodeIndices
+from tallygate.webhook.accounting.cluster.pod_info import PodInfo
+from tallygate.webhook.accounting.scheduling.filters import run_filters, run_filters_with_nominated_pods
+from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.plugins import node_eligibility, node_resources_fit
+from tallygate.webhook.objects.scheduling import Taint, Toleration
 
 _CORDON_TAINT_KEY = "node.kubernetes.io/unschedulable"
 _MAX_COMBINED = 2

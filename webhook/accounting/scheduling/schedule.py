@@ -19,20 +19,20 @@ from itertools import chain
 
 import numpy as np
 
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.columns import Mask, NodeIndices
-from webhook.accounting.scheduling.diagnosis import Diagnosis, format_fit_error, format_reason_counts
-from webhook.accounting.scheduling.filters import INTER_POD_PLUGINS, select_feasible
-from webhook.accounting.scheduling.incoming_pod import IncomingPod
-from webhook.accounting.scheduling.plugins.node_eligibility import find_pre_score_error
-from webhook.accounting.scheduling.plugins.node_resources_fit import mask_device_backed
-from webhook.accounting.scheduling.victims import (
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.columns import Mask, NodeIndices
+from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis, format_fit_error, format_reason_counts
+from tallygate.webhook.accounting.scheduling.filters import INTER_POD_PLUGINS, select_feasible
+from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.plugins.node_eligibility import find_pre_score_error
+from tallygate.webhook.accounting.scheduling.plugins.node_resources_fit import mask_device_backed
+from tallygate.webhook.accounting.scheduling.victims import (
     NoCandidate,
     PreemptionCandidate,
     find_earliest_start,
     select_victims_on_node,
 )
-from webhook.accounting.selectors import join_errors
+from tallygate.webhook.accounting.selectors import join_errors
 
 _GATED = "Scheduling is blocked due to non-empty scheduling gates"  # the API server writes it into the pod's status
 _NO_CLAIMS = "no new claims to deallocate"

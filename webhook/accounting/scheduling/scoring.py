@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.columns import IntegerColumn, NodeIndices
-from webhook.accounting.cluster.pod_info import SchedulingGroup
-from webhook.accounting.names import is_scheduler_scalar
-from webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.columns import IntegerColumn, NodeIndices
+from tallygate.webhook.accounting.cluster.pod_info import SchedulingGroup
+from tallygate.webhook.accounting.names import is_scheduler_scalar
+from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 
 Scores = NDArray[np.int64]
 """One score for each of some nodes."""

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from webhook.accounting.cluster.cluster import Cluster, ClusterFork, fork
-from webhook.accounting.cluster.pod_info import PodInfo, list_scheduling_volumes
-from webhook.accounting.scheduling.filters import run_filters_with_nominated_pods
-from webhook.accounting.scheduling.incoming_pod import IncomingPod
-from webhook.accounting.scheduling.plugins.node_resources_fit import find_shortfalls
-from webhook.accounting.selectors import MATCH_NOTHING, Selector, SelectorError, parse_selector
-from webhook.objects.meta import ObjectMeta
-from webhook.objects.scheduling import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from tallygate.webhook.accounting.cluster.cluster import Cluster, ClusterFork, fork
+from tallygate.webhook.accounting.cluster.pod_info import PodInfo, list_scheduling_volumes
+from tallygate.webhook.accounting.scheduling.filters import run_filters_with_nominated_pods
+from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.plugins.node_resources_fit import find_shortfalls
+from tallygate.webhook.accounting.selectors import MATCH_NOTHING, Selector, SelectorError, parse_selector
+from tallygate.webhook.objects.meta import ObjectMeta
+from tallygate.webhook.objects.scheduling import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 
 
 class _BudgetState:

@@ -5,20 +5,20 @@ Source: validateResourceRequirements in pkg/apis/core/validation/validation.go, 
 
 from functools import lru_cache
 
-from webhook.accounting.kubernetes_codes import (
+from tallygate.webhook.accounting.kubernetes_codes import (
     HUGE_PAGES_ALONE,
     LIMIT_MISSING,
     NOT_WHOLE_PAGES,
     REQUEST_ABOVE_LIMIT,
     REQUEST_NOT_LIMIT,
 )
-from webhook.accounting.name_rules import NameContext
-from webhook.accounting.names import HUGEPAGES_PREFIX, is_hugepage, is_overcommit_allowed
-from webhook.accounting.pod_resources import Quantities
-from webhook.accounting.problem import Code, Problem, Reason, encode_go_json
-from webhook.accounting.quantity import Quantity
-from webhook.accounting.quantity_parser import Format, QuantityError
-from webhook.accounting.validation.values import check_name, check_value, is_surely_valid
+from tallygate.webhook.accounting.name_rules import NameContext
+from tallygate.webhook.accounting.names import HUGEPAGES_PREFIX, is_hugepage, is_overcommit_allowed
+from tallygate.webhook.accounting.pod_resources import Quantities
+from tallygate.webhook.accounting.problem import Code, Problem, Reason, encode_go_json
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.accounting.quantity_parser import Format, QuantityError
+from tallygate.webhook.accounting.validation.values import check_name, check_value, is_surely_valid
 
 _QOS_NAMES = frozenset({"cpu", "memory"})
 

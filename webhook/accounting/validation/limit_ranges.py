@@ -6,7 +6,7 @@ pkg/apis/core/v1/defaults.go, v1.36. Kubernetes checks neither sign nor fraction
 
 from typing import NamedTuple
 
-from webhook.accounting.kubernetes_codes import (
+from tallygate.webhook.accounting.kubernetes_codes import (
     BOUNDS_OUT_OF_ORDER,
     DEFAULTS_DIFFER,
     LIMIT_TYPE_REPEATED,
@@ -16,33 +16,33 @@ from webhook.accounting.kubernetes_codes import (
     STORAGE_BOUND_MISSING,
     TOO_LARGE,
 )
-from webhook.accounting.lenient_codes import (
+from tallygate.webhook.accounting.lenient_codes import (
     LIMIT_RANGE_FRACTION,
     LIMIT_RANGE_NEGATIVE,
 )
-from webhook.accounting.name_rules import NameContext
-from webhook.accounting.names import (
+from tallygate.webhook.accounting.name_rules import NameContext
+from tallygate.webhook.accounting.names import (
     find_qualified_name_errors,
     is_integer,
     is_overcommit_allowed,
 )
-from webhook.accounting.pod_resources import (
+from tallygate.webhook.accounting.pod_resources import (
     NO_QUANTITIES,
     Quantities,
     parse_resource_list,
 )
-from webhook.accounting.problem import Code, Problem, Reason, encode_go_json
-from webhook.accounting.quantity import Quantity
-from webhook.accounting.quantity_parser import INT64_MAX
-from webhook.accounting.validation.unreadable import check_resource_list, drop_unreadable
-from webhook.accounting.validation.values import (
+from tallygate.webhook.accounting.problem import Code, Problem, Reason, encode_go_json
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.accounting.quantity_parser import INT64_MAX
+from tallygate.webhook.accounting.validation.unreadable import check_resource_list, drop_unreadable
+from tallygate.webhook.accounting.validation.values import (
     check_name,
     check_value,
     create_accepted_problem,
     create_fraction_problem,
     is_unchecked_integer,
 )
-from webhook.objects.core import LimitRange, LimitRangeItem
+from tallygate.webhook.objects.core import LimitRange, LimitRangeItem
 
 _ONE = Quantity.from_int(1)
 _MAX_MILLI = INT64_MAX // 1000  # resource.MaxMilliValue

@@ -15,32 +15,37 @@ from collections.abc import Collection, Iterator
 from itertools import islice
 from typing import Any
 
-from webhook.accounting.kubernetes_codes import SCOPE_OPERATOR, SCOPE_UNKNOWN, SCOPE_UNSUITABLE, SCOPES_CONFLICT
-from webhook.accounting.lenient_codes import (
+from tallygate.webhook.accounting.kubernetes_codes import (
+    SCOPE_OPERATOR,
+    SCOPE_UNKNOWN,
+    SCOPE_UNSUITABLE,
+    SCOPES_CONFLICT,
+)
+from tallygate.webhook.accounting.lenient_codes import (
     FRACTION_ACCEPTED,
     NODE_NAME_ACCEPTED,
     QUOTA_FRACTION,
     QUOTA_NEVER_COUNTS,
 )
-from webhook.accounting.name_rules import NameContext, find_advertised_name_problems, is_standard_quota_name
-from webhook.accounting.names import (
+from tallygate.webhook.accounting.name_rules import NameContext, find_advertised_name_problems, is_standard_quota_name
+from tallygate.webhook.accounting.names import (
     LIMITS_PREFIX,
     REQUESTS_PREFIX,
     is_countable,
     is_integer,
 )
-from webhook.accounting.pod_resources import parse_resource_list
-from webhook.accounting.problem import Problem, Reason, encode_go_json
-from webhook.accounting.resource_quota import is_counted_key
-from webhook.accounting.validation.unreadable import check_resource_list, drop_unreadable
-from webhook.accounting.validation.values import (
+from tallygate.webhook.accounting.pod_resources import parse_resource_list
+from tallygate.webhook.accounting.problem import Problem, Reason, encode_go_json
+from tallygate.webhook.accounting.resource_quota import is_counted_key
+from tallygate.webhook.accounting.validation.unreadable import check_resource_list, drop_unreadable
+from tallygate.webhook.accounting.validation.values import (
     check_name,
     check_value,
     create_accepted_problem,
     create_fraction_problem,
     is_unchecked_integer,
 )
-from webhook.objects.core import Node, ResourceList, ResourceQuota, ResourceQuotaSpec, ScopeRequirement
+from tallygate.webhook.objects.core import Node, ResourceList, ResourceQuota, ResourceQuotaSpec, ScopeRequirement
 
 MAX_SCOPE_PROBLEMS = 1000
 """The largest number of problems of one kind that are reported."""

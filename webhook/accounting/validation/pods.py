@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable
 
-from webhook.accounting.kubernetes_codes import (
+from tallygate.webhook.accounting.kubernetes_codes import (
     CLAIM_REPEATED,
     CLAIM_REQUEST_MALFORMED,
     CLAIM_UNKNOWN,
@@ -19,19 +19,19 @@ from webhook.accounting.kubernetes_codes import (
     POD_CLAIMS,
     WINDOWS_POD_RESOURCES,
 )
-from webhook.accounting.lenient_codes import (
+from tallygate.webhook.accounting.lenient_codes import (
     FRACTION_ACCEPTED,
     FRACTIONAL_BYTES,
     OPAQUE_LIMIT_MISSING,
     OPAQUE_REQUEST_NOT_LIMIT,
 )
-from webhook.accounting.name_rules import NameContext
-from webhook.accounting.names import (
+from tallygate.webhook.accounting.name_rules import NameContext
+from tallygate.webhook.accounting.names import (
     Family,
     classify_name,
     is_hugepage,
 )
-from webhook.accounting.pod_resources import (
+from tallygate.webhook.accounting.pod_resources import (
     NO_QUANTITIES,
     ContainerResources,
     PodResources,
@@ -40,13 +40,17 @@ from webhook.accounting.pod_resources import (
     parse_pod_resources,
     parse_resource_list,
 )
-from webhook.accounting.problem import Code, Problem, Reason, encode_go_json
-from webhook.accounting.quantity import Quantity
-from webhook.accounting.quantity_parser import QuantityError
-from webhook.accounting.validation.containers import check_resources
-from webhook.accounting.validation.unreadable import check_pod_readable, drop_unreadable_in_pod
-from webhook.accounting.validation.values import create_accepted_problem, create_fraction_problem, is_unchecked_integer
-from webhook.objects.core import (
+from tallygate.webhook.accounting.problem import Code, Problem, Reason, encode_go_json
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.accounting.quantity_parser import QuantityError
+from tallygate.webhook.accounting.validation.containers import check_resources
+from tallygate.webhook.accounting.validation.unreadable import check_pod_readable, drop_unreadable_in_pod
+from tallygate.webhook.accounting.validation.values import (
+    create_accepted_problem,
+    create_fraction_problem,
+    is_unchecked_integer,
+)
+from tallygate.webhook.objects.core import (
     Container,
     Pod,
     PodResourceClaim,

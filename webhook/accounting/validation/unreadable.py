@@ -8,12 +8,12 @@ import re
 
 from msgspec.structs import replace
 
-from webhook.accounting.kubernetes_codes import TOO_LARGE, UNREADABLE_QUANTITY
-from webhook.accounting.names import is_hugepage
-from webhook.accounting.problem import Problem, Reason
-from webhook.accounting.quantity import Quantity
-from webhook.accounting.quantity_parser import QuantityError, QuantityTooLargeError
-from webhook.objects.core import Container, PodSpec, ResourceList, ResourceRequirements
+from tallygate.webhook.accounting.kubernetes_codes import TOO_LARGE, UNREADABLE_QUANTITY
+from tallygate.webhook.accounting.names import is_hugepage
+from tallygate.webhook.accounting.problem import Problem, Reason
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.accounting.quantity_parser import QuantityError, QuantityTooLargeError
+from tallygate.webhook.objects.core import Container, PodSpec, ResourceList, ResourceRequirements
 
 _MAX_LENGTH = 64
 _NUMBER_AND_SUFFIX = re.compile(r"([+-]?)\s*([0-9][0-9_, ]*+(?:\.[0-9]+)?+)\s*([A-Za-z]*+)")

@@ -6,17 +6,17 @@ Kubernetes would wrap around is too large here.
 
 from functools import lru_cache
 
-from webhook.accounting.amounts import is_milli
-from webhook.accounting.kubernetes_codes import NEGATIVE_QUANTITY, NOT_AN_INTEGER, TOO_LARGE
-from webhook.accounting.name_rules import NameContext, find_name_problems
-from webhook.accounting.names import (
+from tallygate.webhook.accounting.amounts import is_milli
+from tallygate.webhook.accounting.kubernetes_codes import NEGATIVE_QUANTITY, NOT_AN_INTEGER, TOO_LARGE
+from tallygate.webhook.accounting.name_rules import NameContext, find_name_problems
+from tallygate.webhook.accounting.names import (
     is_hugepage,
     is_integer,
     is_prefixed_native,
 )
-from webhook.accounting.problem import Code, Problem, Reason, encode_go_json
-from webhook.accounting.quantity import Quantity
-from webhook.accounting.quantity_parser import INT64_MAX
+from tallygate.webhook.accounting.problem import Code, Problem, Reason, encode_go_json
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.accounting.quantity_parser import INT64_MAX
 
 _MAX_SURE_MANTISSA = 2**40
 _MAX_SURE_SCALE = 3  # so that thousandths of a small mantissa stay within 64 bits

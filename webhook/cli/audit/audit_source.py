@@ -6,10 +6,10 @@ from pathlib import Path
 
 import msgspec
 
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.admission.kinds import REVIEW_TARGETS
-from webhook.audit.audit import AuditInput, AuditScope, ListedObject, list_objects, sort_objects
-from webhook.audit.listing import (
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.admission.kinds import REVIEW_TARGETS
+from tallygate.webhook.audit.audit import AuditInput, AuditScope, ListedObject, list_objects, sort_objects
+from tallygate.webhook.audit.listing import (
     DEVICE_CLASS,
     GROUPS_BY_KIND,
     POD,
@@ -18,18 +18,18 @@ from webhook.audit.listing import (
     ingest_objects,
     list_nodes,
 )
-from webhook.cli.framework import UsageError
-from webhook.cli.sources.observed_cluster import ClusterStores
-from webhook.cli.sources.resource_lists import list_resource
-from webhook.cli.sources.snapshot_reader import SNAPSHOT_HINT, SnapshotError, read_items
-from webhook.gate.schedulability import FixedSnapshot, SnapshotProvider
-from webhook.kube.client import ApiClient, ClientConfig
-from webhook.kube.pagination import PAGE_SIZE, WaitFunction
-from webhook.kube.resource_codec import Replaced, ResourceCodec
-from webhook.objects.core import Namespace, Pod
-from webhook.state.informers import named_stores as namespaces_read
-from webhook.state.informers.named_stores import NAMESPACE_CODEC, NamespaceRecord
-from webhook.state.informers.pod_records import PodRecord
+from tallygate.webhook.cli.framework import UsageError
+from tallygate.webhook.cli.sources.observed_cluster import ClusterStores
+from tallygate.webhook.cli.sources.resource_lists import list_resource
+from tallygate.webhook.cli.sources.snapshot_reader import SNAPSHOT_HINT, SnapshotError, read_items
+from tallygate.webhook.gate.schedulability import FixedSnapshot, SnapshotProvider
+from tallygate.webhook.kube.client import ApiClient, ClientConfig
+from tallygate.webhook.kube.pagination import PAGE_SIZE, WaitFunction
+from tallygate.webhook.kube.resource_codec import Replaced, ResourceCodec
+from tallygate.webhook.objects.core import Namespace, Pod
+from tallygate.webhook.state.informers import named_stores as namespaces_read
+from tallygate.webhook.state.informers.named_stores import NAMESPACE_CODEC, NamespaceRecord
+from tallygate.webhook.state.informers.pod_records import PodRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,19 +6,19 @@ from pathlib import Path
 import click
 from rich.progress import TextColumn
 
-from webhook.admission.rule_index import RuleIndex
-from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
-from webhook.audit.audit import Audit, AuditResult, AuditScope
-from webhook.audit.policy_report import ReportApi
-from webhook.audit.report_writer import ReportCounts, ReportsError, ReportWriter, require_api
-from webhook.cli.audit import audit_source, finding_table
-from webhook.cli.audit.audit_source import AuditSource
-from webhook.cli.framework import EXIT_FINDINGS, EXIT_USAGE_ERROR, Command, UsageError, strict_option
-from webhook.cli.progress import display_progress
-from webhook.cli.sources.cluster_source import ClusterSource
-from webhook.cli.sources.options import connection_options, load_usable_policies, snapshot_option
-from webhook.kube.client import ClientConfig
-from webhook.policy.model import Enforcement, PolicySet
+from tallygate.webhook.admission.rule_index import RuleIndex
+from tallygate.webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
+from tallygate.webhook.audit.audit import Audit, AuditResult, AuditScope
+from tallygate.webhook.audit.policy_report import ReportApi
+from tallygate.webhook.audit.report_writer import ReportCounts, ReportsError, ReportWriter, require_api
+from tallygate.webhook.cli.audit import audit_source, finding_table
+from tallygate.webhook.cli.audit.audit_source import AuditSource
+from tallygate.webhook.cli.framework import EXIT_FINDINGS, EXIT_USAGE_ERROR, Command, UsageError, strict_option
+from tallygate.webhook.cli.progress import display_progress
+from tallygate.webhook.cli.sources.cluster_source import ClusterSource
+from tallygate.webhook.cli.sources.options import connection_options, load_usable_policies, snapshot_option
+from tallygate.webhook.kube.client import ClientConfig
+from tallygate.webhook.policy.model import Enforcement, PolicySet
 
 _PROGRESS_INTERVAL = 100  # objects: no user could read more frequent updates
 _EXCLUDED_NAMESPACES = frozenset({"kube-system", DEFAULT_NAMESPACE})

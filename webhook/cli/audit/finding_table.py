@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 
-from webhook.audit.audit import AuditResult
-from webhook.audit.audit_findings import AuditFinding
-from webhook.audit.report_writer import ReportCounts
-from webhook.cli.framework import DATA_FORMATS
-from webhook.cli.output import ci_formats, tables
-from webhook.cli.output.findings import Finding, FindingSeverity, FindingSubject, finding_to_dict
-from webhook.policy.model import Enforcement
+from tallygate.webhook.audit.audit import AuditResult
+from tallygate.webhook.audit.audit_findings import AuditFinding
+from tallygate.webhook.audit.report_writer import ReportCounts
+from tallygate.webhook.cli.framework import DATA_FORMATS
+from tallygate.webhook.cli.output import ci_formats, tables
+from tallygate.webhook.cli.output.findings import Finding, FindingSeverity, FindingSubject, finding_to_dict
+from tallygate.webhook.policy.model import Enforcement
 
 FORMATS = ("table", "json", "yaml", "sarif")
 _LEVELS = {

@@ -12,17 +12,17 @@ from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
 
-from certs.ca_bundle import publish_bundle, read_ca_bundle
-from certs.certificate_status import SecretStatus, create_status
-from certs.cluster_access import create_client
-from certs.secret_store import KubernetesCertificateStore
-from webhook.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
-from webhook.cli.certs.command import FOLDER_ARGUMENT, convert_errors, convert_facts, format_facts
-from webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
-from webhook.cli.output import tables
-from webhook.cli.output.tables import create_table
-from webhook.cli.sources.options import connection_options, require_one_source
-from webhook.kube.config import load_client_config
+from tallygate.certs.ca_bundle import publish_bundle, read_ca_bundle
+from tallygate.certs.certificate_status import SecretStatus, create_status
+from tallygate.certs.cluster_access import create_client
+from tallygate.certs.secret_store import KubernetesCertificateStore
+from tallygate.webhook.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
+from tallygate.webhook.cli.certs.command import FOLDER_ARGUMENT, convert_errors, convert_facts, format_facts
+from tallygate.webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
+from tallygate.webhook.cli.output import tables
+from tallygate.webhook.cli.output.tables import create_table
+from tallygate.webhook.cli.sources.options import connection_options, require_one_source
+from tallygate.webhook.kube.config import load_client_config
 
 _DEFAULT_SECRET = f"{DEFAULT_NAMESPACE}/{CONFIGURATION_NAME}-tls"
 

@@ -14,15 +14,15 @@ from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
 
-from certs.certificate_names import CertificateNames, create_service_names, parse_names
-from certs.certificate_status import CertificateFacts, CertificatesOverview
-from certs.certificate_status import inspect_certificates as overview_of
-from certs.errors import CertsError
-from certs.renewal import issue as issue_certificates
-from certs.renewal import renew as renew_certificates
-from webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, LazyGroup, UsageError
-from webhook.cli.output import tables
-from webhook.cli.output.tables import create_table
+from tallygate.certs.certificate_names import CertificateNames, create_service_names, parse_names
+from tallygate.certs.certificate_status import CertificateFacts, CertificatesOverview
+from tallygate.certs.certificate_status import inspect_certificates as overview_of
+from tallygate.certs.errors import CertsError
+from tallygate.certs.renewal import issue as issue_certificates
+from tallygate.certs.renewal import renew as renew_certificates
+from tallygate.webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, LazyGroup, UsageError
+from tallygate.webhook.cli.output import tables
+from tallygate.webhook.cli.output.tables import create_table
 
 FOLDER_ARGUMENT = click.argument("folder", type=click.Path(path_type=Path))
 
@@ -58,8 +58,11 @@ def convert_facts(facts: CertificateFacts) -> dict[str, Any]:
 @click.group(
     cls=LazyGroup,
     modules={
-        "publish": ("webhook.cli.certs.cluster_commands", "Let the cluster's API server trust them."),
-        "status": ("webhook.cli.certs.cluster_commands", "Show the certificates that a gate keeps in a cluster."),
+        "publish": ("tallygate.webhook.cli.certs.cluster_commands", "Let the cluster's API server trust them."),
+        "status": (
+            "tallygate.webhook.cli.certs.cluster_commands",
+            "Show the certificates that a gate keeps in a cluster.",
+        ),
     },
     examples=(
         ("tallygate certs issue tls/ --service tallygate-system/tallygate", "an authority and a certificate"),

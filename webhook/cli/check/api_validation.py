@@ -8,18 +8,18 @@ from typing import Any
 
 import msgspec
 
-from webhook.accounting.problem import Problem
-from webhook.accounting.validation.limit_ranges import check_limit_range_strictly, validate_limit_range
-from webhook.accounting.validation.node_and_quota import (
+from tallygate.webhook.accounting.problem import Problem
+from tallygate.webhook.accounting.validation.limit_ranges import check_limit_range_strictly, validate_limit_range
+from tallygate.webhook.accounting.validation.node_and_quota import (
     check_node_strictly,
     check_quota_strictly,
     validate_node,
     validate_quota,
 )
-from webhook.accounting.validation.pods import check_pod_strictly, validate_pod
-from webhook.admission.kinds import DecodedObject, PodView
-from webhook.admission.request import PatchOperation
-from webhook.objects.core import LimitRange, Node, ResourceQuota
+from tallygate.webhook.accounting.validation.pods import check_pod_strictly, validate_pod
+from tallygate.webhook.admission.kinds import DecodedObject, PodView
+from tallygate.webhook.admission.request import PatchOperation
+from tallygate.webhook.objects.core import LimitRange, Node, ResourceQuota
 
 _Fields = dict[str, msgspec.Raw]
 

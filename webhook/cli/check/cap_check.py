@@ -8,25 +8,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from webhook.accounting.amounts import Amounts
-from webhook.accounting.problem import Problem
-from webhook.accounting.quantity_parser import QuantityError
-from webhook.admission.cap_index import ActiveCap, CapIndex
-from webhook.admission.rule_index import Labels
-from webhook.cli.check.merge import ReportedProblem
-from webhook.cli.manifests.typed_objects import TypedObject
-from webhook.cli.output.findings import FindingSeverity
-from webhook.cli.sources.snapshot_reader import SnapshotContents, SnapshotError
-from webhook.gate.charging import CapCharge, ChargedPod, ReadTransition, charge_pod
-from webhook.gate.decisions import create_excess_problems, create_missing_limit_problem, create_soft_limit_warnings
-from webhook.gate.usage_lister import get_ledger_key
-from webhook.gate.workload_forecast import ForecastWorkload, create_workload, forecast_cap
-from webhook.objects.core import Pod
-from webhook.objects.meta import ObjectMeta
-from webhook.policy.model import ForecastEnforcement, PolicySet
-from webhook.state.in_memory import MemoryLedgers
-from webhook.state.ledger.ledger import Ledger, Operation
-from webhook.state.ports import LedgerKey
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.problem import Problem
+from tallygate.webhook.accounting.quantity_parser import QuantityError
+from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
+from tallygate.webhook.admission.rule_index import Labels
+from tallygate.webhook.cli.check.merge import ReportedProblem
+from tallygate.webhook.cli.manifests.typed_objects import TypedObject
+from tallygate.webhook.cli.output.findings import FindingSeverity
+from tallygate.webhook.cli.sources.snapshot_reader import SnapshotContents, SnapshotError
+from tallygate.webhook.gate.charging import CapCharge, ChargedPod, ReadTransition, charge_pod
+from tallygate.webhook.gate.decisions import (
+    create_excess_problems,
+    create_missing_limit_problem,
+    create_soft_limit_warnings,
+)
+from tallygate.webhook.gate.usage_lister import get_ledger_key
+from tallygate.webhook.gate.workload_forecast import ForecastWorkload, create_workload, forecast_cap
+from tallygate.webhook.objects.core import Pod
+from tallygate.webhook.objects.meta import ObjectMeta
+from tallygate.webhook.policy.model import ForecastEnforcement, PolicySet
+from tallygate.webhook.state.in_memory import MemoryLedgers
+from tallygate.webhook.state.ledger.ledger import Ledger, Operation
+from tallygate.webhook.state.ports import LedgerKey
 
 _NO_AMOUNTS = Amounts()
 _ONE_PER_NODE = "DaemonSet"

@@ -7,31 +7,31 @@ patches before the API server's validation, and converts a problem of a field to
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from webhook.accounting.quantity import Quantity
-from webhook.accounting.quantity_parser import QuantityError
-from webhook.admission.evaluate import evaluate_request
-from webhook.admission.request import ALLOWED, AdmissionRequest, Phase, Verdict
-from webhook.admission.resource_fields import list_resource_fields
-from webhook.admission.rule_index import Labels, RuleIndex, RuleSelection
-from webhook.cli.check import api_validation
-from webhook.cli.check.api_validation import apply_patch
-from webhook.cli.check.cap_check import CapChecker, CapCheckResult
-from webhook.cli.check.merge import (
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.accounting.quantity_parser import QuantityError
+from tallygate.webhook.admission.evaluate import evaluate_request
+from tallygate.webhook.admission.request import ALLOWED, AdmissionRequest, Phase, Verdict
+from tallygate.webhook.admission.resource_fields import list_resource_fields
+from tallygate.webhook.admission.rule_index import Labels, RuleIndex, RuleSelection
+from tallygate.webhook.cli.check import api_validation
+from tallygate.webhook.cli.check.api_validation import apply_patch
+from tallygate.webhook.cli.check.cap_check import CapChecker, CapCheckResult
+from tallygate.webhook.cli.check.merge import (
     ACCEPTED_BY_KUBERNETES,
     API_SERVER,
     LocatedProblem,
     ReportedProblem,
     merge_problems,
 )
-from webhook.cli.manifests.manifest_files import create_document_finding
-from webhook.cli.manifests.manifest_objects import Manifest, ManifestError, find_duplicates
-from webhook.cli.manifests.typed_objects import TypedObject, create_subject, parse_object, replace_body
-from webhook.cli.output.findings import Finding, FindingSeverity, FindingSubject
-from webhook.cli.sources.snapshot_reader import SnapshotContents
-from webhook.documents.scalars import format_float
-from webhook.documents.syntax_tree import DocumentError, Entry, Limits, Scalar, locate
-from webhook.documents.syntax_tree import Mapping as MappingNode
-from webhook.policy.model import Enforcement, Equality, PolicySet
+from tallygate.webhook.cli.manifests.manifest_files import create_document_finding
+from tallygate.webhook.cli.manifests.manifest_objects import Manifest, ManifestError, find_duplicates
+from tallygate.webhook.cli.manifests.typed_objects import TypedObject, create_subject, parse_object, replace_body
+from tallygate.webhook.cli.output.findings import Finding, FindingSeverity, FindingSubject
+from tallygate.webhook.cli.sources.snapshot_reader import SnapshotContents
+from tallygate.webhook.documents.scalars import format_float
+from tallygate.webhook.documents.syntax_tree import DocumentError, Entry, Limits, Scalar, locate
+from tallygate.webhook.documents.syntax_tree import Mapping as MappingNode
+from tallygate.webhook.policy.model import Enforcement, Equality, PolicySet
 
 
 def find_duplicate_keys(manifest: Manifest) -> Iterator[ManifestError]:

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import click
 
-from webhook.admission.rule_index import RuleIndex
-from webhook.cli.check.checker import CheckContext, ManifestChecker, NodeCheck
-from webhook.cli.framework import EXIT_FINDINGS, EXIT_USAGE_ERROR, Command, output_option, strict_option
-from webhook.cli.manifests.manifest_files import UNREADABLE_CODES, LoadedManifests, load_manifests
-from webhook.cli.output import tables
-from webhook.cli.output.findings import Finding, RunSummary, is_failure
-from webhook.cli.progress import track, track_files
-from webhook.cli.sources import snapshot_reader as snapshots
-from webhook.cli.sources.options import load_usable_policies, snapshot_option
-from webhook.documents.syntax_tree import DEFAULT_LIMITS
+from tallygate.webhook.admission.rule_index import RuleIndex
+from tallygate.webhook.cli.check.checker import CheckContext, ManifestChecker, NodeCheck
+from tallygate.webhook.cli.framework import EXIT_FINDINGS, EXIT_USAGE_ERROR, Command, output_option, strict_option
+from tallygate.webhook.cli.manifests.manifest_files import UNREADABLE_CODES, LoadedManifests, load_manifests
+from tallygate.webhook.cli.output import tables
+from tallygate.webhook.cli.output.findings import Finding, RunSummary, is_failure
+from tallygate.webhook.cli.progress import track, track_files
+from tallygate.webhook.cli.sources import snapshot_reader as snapshots
+from tallygate.webhook.cli.sources.options import load_usable_policies, snapshot_option
+from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS
 
 
 @click.command(
@@ -85,7 +85,7 @@ def _create_node_check(contents: snapshots.SnapshotContents | None) -> NodeCheck
     """Return the check of node rules by a snapshot, None without its cluster: only this check needs numpy."""
     if contents is None or contents.cluster is None:
         return None
-    from webhook.gate.schedulability import FixedSnapshot, check_schedulability  # noqa: PLC0415  see the docstring
+    from tallygate.webhook.gate.schedulability import FixedSnapshot, check_schedulability  # noqa: PLC0415  see the docstring
 
     cluster = contents.cluster
     return lambda request, selection, has_pods: check_schedulability(

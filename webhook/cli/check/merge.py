@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from webhook.accounting.problem import Problem
-from webhook.cli.output.findings import FindingSeverity
-from webhook.documents.syntax_tree import FieldLocation
+from tallygate.webhook.accounting.problem import Problem
+from tallygate.webhook.cli.output.findings import FindingSeverity
+from tallygate.webhook.documents.syntax_tree import FieldLocation
 
 API_SERVER = "the API server"
 ACCEPTED_BY_KUBERNETES = "tallygate (Kubernetes lets it through)"

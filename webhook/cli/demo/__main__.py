@@ -1,7 +1,7 @@
 """The program of `make run`: a gate on this machine and three pods that are sent to it, until Ctrl-C.
 
-`python -m webhook.cli.demo.__main__ [FOLDER]` stores certificate, log, pods and reviews in FOLDER (`.run`). The port is
-8443 or the value of TALLYGATE_PORT; 0 selects a free port.
+`python -m tallygate.webhook.cli.demo [FOLDER]` stores certificate, log, pods and reviews in FOLDER (`.run`). The port
+is 8443 or the value of TALLYGATE_PORT; 0 selects a free port.
 """
 
 import os
@@ -14,14 +14,14 @@ from types import FrameType
 
 import click
 
-from certs.certificate_names import CertificateNames
-from certs.certificate_status import inspect_certificates
-from certs.errors import CertsError
-from certs.renewal import issue
-from webhook.cli.demo.demo_files import DemoFiles
-from webhook.cli.demo.demonstration import Demonstration, NoDecisionError
-from webhook.cli.demo.gate_process import GateProcess, GateStartError
-from webhook.cli.framework import EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
+from tallygate.certs.certificate_names import CertificateNames
+from tallygate.certs.certificate_status import inspect_certificates
+from tallygate.certs.errors import CertsError
+from tallygate.certs.renewal import issue
+from tallygate.webhook.cli.demo.demo_files import DemoFiles
+from tallygate.webhook.cli.demo.demonstration import Demonstration, NoDecisionError
+from tallygate.webhook.cli.demo.gate_process import GateProcess, GateStartError
+from tallygate.webhook.cli.framework import EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
 
 _DEFAULT_PORT = "8443"
 _CERTIFICATE_NAMES = CertificateNames(("localhost",), (ip_address("127.0.0.1"),))

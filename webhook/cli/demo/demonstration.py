@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 import click
 import msgspec
 
-from webhook.cli.demo.demo_files import DEMO_PODS, DemoFiles
-from webhook.documents.reader import read_documents
-from webhook.documents.syntax_tree import DEFAULT_LIMITS
-from webhook.documents.to_json import to_json
-from webhook.errors import TallygateError
+from tallygate.webhook.cli.demo.demo_files import DEMO_PODS, DemoFiles
+from tallygate.webhook.documents.reader import read_documents
+from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS
+from tallygate.webhook.documents.to_json import to_json
+from tallygate.webhook.errors import TallygateError
 
 _PHASES = ("mutate", "validate")
 _DESCRIPTIONS = {

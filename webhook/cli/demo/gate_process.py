@@ -11,9 +11,9 @@ import time
 from types import TracebackType
 from typing import Self
 
-from webhook.cli.demo.demo_files import DemoFiles
-from webhook.errors import TallygateError
-from webhook.policy.load import SHIPPED_POLICIES
+from tallygate.webhook.cli.demo.demo_files import DemoFiles
+from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.policy.load import SHIPPED_POLICIES
 
 _READY_SECONDS = 30.0
 _STOP_SECONDS = 30.0
@@ -72,7 +72,7 @@ class GateProcess:
     def _create_command(self) -> list[str]:
         files = self._files
         return [
-            *(sys.executable, "-m", "webhook.cli", "serve"),
+            *(sys.executable, "-m", "tallygate.webhook.cli", "serve"),
             *("--listen", f"{_HOST}:{self._port}", "--monitor", f"{_HOST}:0"),
             *(
                 "--tls-cert",

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from webhook.objects.meta import LabelSelector, ObjectMeta, StringMap
+from tallygate.webhook.objects.meta import LabelSelector, ObjectMeta, StringMap
 
 
 class WebhookRule(msgspec.Struct, rename="camel", frozen=True):

@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
-from webhook.cli.doctor.facts import ServedCertificate, Unavailable
-from webhook.errors import TallygateError
+from tallygate.webhook.cli.doctor.facts import ServedCertificate, Unavailable
+from tallygate.webhook.errors import TallygateError
 
 _MAX_CERTIFICATES = 20  # certificates in a file
 _CONNECT_SECONDS = 5.0

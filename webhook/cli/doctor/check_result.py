@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
-from webhook.cli.doctor.api_types import Webhook, WebhookConfiguration
-from webhook.cli.doctor.facts import GateLocation
+from tallygate.webhook.cli.doctor.api_types import Webhook, WebhookConfiguration
+from tallygate.webhook.cli.doctor.facts import GateLocation
 
 F = TypeVar("F")
 

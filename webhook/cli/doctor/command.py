@@ -14,10 +14,10 @@ import click
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from webhook.admission.cap_index import CapIndex
-from webhook.admission.webhook_configuration import CONFIGURATION_NAME
-from webhook.cli.doctor.check_result import Check, CheckReport, CheckResult, CheckStatus
-from webhook.cli.doctor.checks import (
+from tallygate.webhook.admission.cap_index import CapIndex
+from tallygate.webhook.admission.webhook_configuration import CONFIGURATION_NAME
+from tallygate.webhook.cli.doctor.check_result import Check, CheckReport, CheckResult, CheckStatus
+from tallygate.webhook.cli.doctor.checks import (
     certificates,
     conflicts,
     ledgers,
@@ -26,13 +26,13 @@ from webhook.cli.doctor.checks import (
     registration,
     replicas,
 )
-from webhook.cli.doctor.facts import GateFacts
-from webhook.cli.doctor.gather import DoctorRequest, gather_facts
-from webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
-from webhook.cli.output import tables
-from webhook.cli.output.tables import escape_control
-from webhook.cli.sources.cluster_source import ClusterSource
-from webhook.cli.sources.options import connection_options, load_usable_policies
+from tallygate.webhook.cli.doctor.facts import GateFacts
+from tallygate.webhook.cli.doctor.gather import DoctorRequest, gather_facts
+from tallygate.webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
+from tallygate.webhook.cli.output import tables
+from tallygate.webhook.cli.output.tables import escape_control
+from tallygate.webhook.cli.sources.cluster_source import ClusterSource
+from tallygate.webhook.cli.sources.options import connection_options, load_usable_policies
 
 CHECKS: tuple[Check[GateFacts], ...] = (
     *registration.CHECKS,

@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from webhook.cli.doctor.facts import Unavailable
-from webhook.cli.framework import UsageError
-from webhook.kube.api_errors import ApiError, ApiErrorReason
-from webhook.kube.client import ApiClient, ClientConfig, ResponseLimits
-from webhook.kube.transport import Response
+from tallygate.webhook.cli.doctor.facts import Unavailable
+from tallygate.webhook.cli.framework import UsageError
+from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
+from tallygate.webhook.kube.client import ApiClient, ClientConfig, ResponseLimits
+from tallygate.webhook.kube.transport import Response
 
 T = TypeVar("T")
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from webhook.accounting.amounts import Amounts
-from webhook.cli.doctor.api_types import (
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.cli.doctor.api_types import (
     CustomResourceDefinition,
     GateDeployment,
     GateDisruptionBudget,
@@ -16,8 +16,8 @@ from webhook.cli.doctor.api_types import (
     TlsSecret,
     WebhookConfiguration,
 )
-from webhook.cli.doctor.permissions import DEFAULT_SECRET, Feature, Permission, parse_features
-from webhook.objects.core import ResourceQuota
+from tallygate.webhook.cli.doctor.permissions import DEFAULT_SECRET, Feature, Permission, parse_features
+from tallygate.webhook.objects.core import ResourceQuota
 
 MUTATING, VALIDATING = "mutatingwebhookconfiguration", "validatingwebhookconfiguration"
 

@@ -12,11 +12,11 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from webhook.accounting.names import OPAQUE_PREFIX
-from webhook.admission.cap_index import CapIndex, get_cap_name
-from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
-from webhook.cli.doctor import probe
-from webhook.cli.doctor.api_types import (
+from tallygate.webhook.accounting.names import OPAQUE_PREFIX
+from tallygate.webhook.admission.cap_index import CapIndex, get_cap_name
+from tallygate.webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
+from tallygate.webhook.cli.doctor import probe
+from tallygate.webhook.cli.doctor.api_types import (
     CustomResourceDefinition,
     GateDeployment,
     GateDisruptionBudget,
@@ -27,9 +27,9 @@ from webhook.cli.doctor.api_types import (
     TlsSecret,
     WebhookConfiguration,
 )
-from webhook.cli.doctor.certificate_chain import fetch_served_certificate as shown_at
-from webhook.cli.doctor.doctor_client import DoctorClient
-from webhook.cli.doctor.facts import (
+from tallygate.webhook.cli.doctor.certificate_chain import fetch_served_certificate as shown_at
+from tallygate.webhook.cli.doctor.doctor_client import DoctorClient
+from tallygate.webhook.cli.doctor.facts import (
     MUTATING,
     VALIDATING,
     CapLimits,
@@ -41,18 +41,18 @@ from webhook.cli.doctor.facts import (
     ServedCertificate,
     Unavailable,
 )
-from webhook.cli.doctor.permissions import DEFAULT_SECRET, LEADER_LEASE_NAME, PERMISSIONS
-from webhook.cli.doctor.probe import choose_namespace, review_permissions, send_dry_runs
-from webhook.cli.progress import track
-from webhook.cli.sources.observed_cluster import PODS_PATH, list_cap_ledgers
-from webhook.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
-from webhook.kube.api_errors import ApiError
-from webhook.kube.client import ApiClient, ClientConfig
-from webhook.kube.resource_codec import ResourceCodec, parse_revision
-from webhook.objects.core import Namespace, Node, ResourceQuota
-from webhook.objects.meta import ObjectMeta, StringMap
-from webhook.policy.model import PodFilter
-from webhook.state.kubernetes import cap_ledger
+from tallygate.webhook.cli.doctor.permissions import DEFAULT_SECRET, LEADER_LEASE_NAME, PERMISSIONS
+from tallygate.webhook.cli.doctor.probe import choose_namespace, review_permissions, send_dry_runs
+from tallygate.webhook.cli.progress import track
+from tallygate.webhook.cli.sources.observed_cluster import PODS_PATH, list_cap_ledgers
+from tallygate.webhook.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
+from tallygate.webhook.kube.api_errors import ApiError
+from tallygate.webhook.kube.client import ApiClient, ClientConfig
+from tallygate.webhook.kube.resource_codec import ResourceCodec, parse_revision
+from tallygate.webhook.objects.core import Namespace, Node, ResourceQuota
+from tallygate.webhook.objects.meta import ObjectMeta, StringMap
+from tallygate.webhook.policy.model import PodFilter
+from tallygate.webhook.state.kubernetes import cap_ledger
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -6,9 +6,9 @@
 from enum import StrEnum
 from typing import NamedTuple
 
-from webhook.admission.webhook_configuration import CONFIGURATION_NAME
-from webhook.gate.leader_election import LEADER_LEASE
-from webhook.state.kubernetes import cap_ledger
+from tallygate.webhook.admission.webhook_configuration import CONFIGURATION_NAME
+from tallygate.webhook.gate.leader_election import LEADER_LEASE
+from tallygate.webhook.state.kubernetes import cap_ledger
 
 DEFAULT_SECRET = "tallygate-tls"  # noqa: S105  its name
 """The name of the Secret with the gate's certificate."""

@@ -16,10 +16,10 @@ from typing import Any
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
-from webhook.accounting.names import OPAQUE_PREFIX
-from webhook.cli.doctor.api_types import GatePod, LabelledNamespace, WebhookConfiguration
-from webhook.cli.doctor.doctor_client import ApiResponse, DoctorClient
-from webhook.cli.doctor.facts import (
+from tallygate.webhook.accounting.names import OPAQUE_PREFIX
+from tallygate.webhook.cli.doctor.api_types import GatePod, LabelledNamespace, WebhookConfiguration
+from tallygate.webhook.cli.doctor.doctor_client import ApiResponse, DoctorClient
+from tallygate.webhook.cli.doctor.facts import (
     DryRun,
     MetricSample,
     PermissionResult,
@@ -27,10 +27,10 @@ from webhook.cli.doctor.facts import (
     ReplicaMetrics,
     Unavailable,
 )
-from webhook.cli.doctor.permissions import Permission
-from webhook.cli.doctor.webhook_match import CREATE_POD, is_called_for, is_namespace_selected
-from webhook.cli.progress import track
-from webhook.kube.client import create_anonymous_config
+from tallygate.webhook.cli.doctor.permissions import Permission
+from tallygate.webhook.cli.doctor.webhook_match import CREATE_POD, is_called_for, is_namespace_selected
+from tallygate.webhook.cli.progress import track
+from tallygate.webhook.kube.client import create_anonymous_config
 
 _AUTHORIZATION_API = "/apis/authorization.k8s.io/v1"
 _CREATED = 201

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from webhook.accounting.selectors import MATCH_EVERYTHING, Selector, SelectorError, parse_selector
-from webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
-from webhook.cli.doctor.api_types import LabelledNamespace, Webhook, WebhookConfiguration, WebhookRule
-from webhook.cli.doctor.facts import MUTATING, VALIDATING, GateLocation
-from webhook.objects.meta import LabelSelector
+from tallygate.webhook.accounting.selectors import MATCH_EVERYTHING, Selector, SelectorError, parse_selector
+from tallygate.webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
+from tallygate.webhook.cli.doctor.api_types import LabelledNamespace, Webhook, WebhookConfiguration, WebhookRule
+from tallygate.webhook.cli.doctor.facts import MUTATING, VALIDATING, GateLocation
+from tallygate.webhook.objects.meta import LabelSelector
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 _ANY = "*"

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from webhook.cli.manifests.manifest_objects import Manifest, ManifestError, NotAnObject, list_objects
-from webhook.cli.output.findings import Finding, FindingSeverity, FindingSubject
-from webhook.documents.reader import read_documents
-from webhook.documents.syntax_tree import START, DocumentError, ErrorKind, Limits, Position
+from tallygate.webhook.cli.manifests.manifest_objects import Manifest, ManifestError, NotAnObject, list_objects
+from tallygate.webhook.cli.output.findings import Finding, FindingSeverity, FindingSubject
+from tallygate.webhook.documents.reader import read_documents
+from tallygate.webhook.documents.syntax_tree import START, DocumentError, ErrorKind, Limits, Position
 
 UNREADABLE_CODES = frozenset({"TG401", "TG402", "TG406"})
 """Codes of files that could not be read: usage errors, not findings."""

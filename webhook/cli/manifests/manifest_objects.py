@@ -3,8 +3,17 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from webhook.documents.reader import Document
-from webhook.documents.syntax_tree import DocumentError, Entry, ErrorKind, Mapping, Node, Position, Scalar, Sequence
+from tallygate.webhook.documents.reader import Document
+from tallygate.webhook.documents.syntax_tree import (
+    DocumentError,
+    Entry,
+    ErrorKind,
+    Mapping,
+    Node,
+    Position,
+    Scalar,
+    Sequence,
+)
 
 _LIST = "List"
 

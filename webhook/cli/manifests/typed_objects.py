@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from webhook.admission.kinds import REVIEW_TARGETS, DecodedObject, PodView
-from webhook.admission.request import CREATE, AdmissionRequest
-from webhook.cli.manifests.manifest_objects import Manifest, ManifestError
-from webhook.cli.output.findings import FindingSubject
-from webhook.documents.syntax_tree import Limits, Node, Scalar, locate
-from webhook.documents.to_json import to_json
+from tallygate.webhook.admission.kinds import REVIEW_TARGETS, DecodedObject, PodView
+from tallygate.webhook.admission.request import CREATE, AdmissionRequest
+from tallygate.webhook.cli.manifests.manifest_objects import Manifest, ManifestError
+from tallygate.webhook.cli.output.findings import FindingSubject
+from tallygate.webhook.documents.syntax_tree import Limits, Node, Scalar, locate
+from tallygate.webhook.documents.to_json import to_json
 
 _TYPE_PATTERN = re.compile(r"`([a-z]+)(?: \| null)?`")
 _TYPE_NAMES = {

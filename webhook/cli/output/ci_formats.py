@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
-from webhook.accounting.problem import Code
-from webhook.cli.output import code_catalog
-from webhook.cli.output.findings import Finding, FindingSeverity
+from tallygate.webhook.accounting.problem import Code
+from tallygate.webhook.cli.output import code_catalog
+from tallygate.webhook.cli.output.findings import Finding, FindingSeverity
 
 _COMMANDS = {FindingSeverity.ERROR: "error", FindingSeverity.WARNING: "warning", FindingSeverity.NOTE: "notice"}
 _DATA_ESCAPES = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})

@@ -5,11 +5,11 @@ A code TG4xx marks a file that cannot be checked, or that does not mean the same
 
 import difflib
 
-from webhook.accounting import kubernetes_codes as accounting
-from webhook.accounting.problem import Code
-from webhook.admission import rule_codes as admission
-from webhook.errors import TallygateError
-from webhook.policy import policy_codes as policy
+from tallygate.webhook.accounting import kubernetes_codes as accounting
+from tallygate.webhook.accounting.problem import Code
+from tallygate.webhook.admission import rule_codes as admission
+from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.policy import policy_codes as policy
 
 NOT_YAML = Code(
     "TG401",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from webhook.cli.output import code_catalog
+from tallygate.webhook.cli.output import code_catalog
 
 
 class FindingSeverity(StrEnum):

@@ -12,9 +12,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from webhook.cli.framework import DATA_FORMATS
-from webhook.cli.output import ci_formats
-from webhook.cli.output.findings import Finding, FindingSeverity, RunSummary, findings_to_dict, format_summary
+from tallygate.webhook.cli.framework import DATA_FORMATS
+from tallygate.webhook.cli.output import ci_formats
+from tallygate.webhook.cli.output.findings import Finding, FindingSeverity, RunSummary, findings_to_dict, format_summary
 
 _CONTROL_CHARACTERS = dict.fromkeys((*range(9), *range(11, 32), 127, *range(128, 160)), "\ufffd")
 _SEVERITY_STYLES = {FindingSeverity.ERROR: "bold red", FindingSeverity.WARNING: "yellow", FindingSeverity.NOTE: "cyan"}

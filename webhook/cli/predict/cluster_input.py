@@ -13,32 +13,32 @@ from typing import NamedTuple
 import click
 import msgspec
 
-from webhook.accounting.charge import has_ended
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.ingest import ingest
-from webhook.accounting.cluster.pod_info import PodInfo, create_pod_info, merge_label_keys
-from webhook.accounting.cluster.storage_index import StorageIndex
-from webhook.accounting.quantity_parser import QuantityError
-from webhook.cli.framework import UsageError
-from webhook.cli.manifests.manifest_objects import Manifest
-from webhook.cli.predict.pods_to_place import PodsToPlace, read_manifests
-from webhook.cli.sources import snapshot_items
-from webhook.cli.sources.cluster_source import ClusterSource
-from webhook.cli.sources.observed_cluster import PODS_PATH
-from webhook.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
-from webhook.cli.sources.snapshot_items import SchedulingObject, SnapshotItem
-from webhook.cli.sources.snapshot_reader import SnapshotError, read_items
-from webhook.documents.reader import read_documents
-from webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, Limits
-from webhook.documents.to_json import to_json
-from webhook.errors import TallygateError
-from webhook.kube.api_errors import ApiErrorReason
-from webhook.kube.client import ApiClient, ClientConfig
-from webhook.kube.resource_codec import ResourceCodec, parse_revision
-from webhook.objects.core import ResourceList
-from webhook.objects.meta import ObjectMeta
-from webhook.objects.scheduling import SchedulingNode, SchedulingNodeStatus, SchedulingPod
-from webhook.state.kubernetes import cap_ledger
+from tallygate.webhook.accounting.charge import has_ended
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.ingest import ingest
+from tallygate.webhook.accounting.cluster.pod_info import PodInfo, create_pod_info, merge_label_keys
+from tallygate.webhook.accounting.cluster.storage_index import StorageIndex
+from tallygate.webhook.accounting.quantity_parser import QuantityError
+from tallygate.webhook.cli.framework import UsageError
+from tallygate.webhook.cli.manifests.manifest_objects import Manifest
+from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace, read_manifests
+from tallygate.webhook.cli.sources import snapshot_items
+from tallygate.webhook.cli.sources.cluster_source import ClusterSource
+from tallygate.webhook.cli.sources.observed_cluster import PODS_PATH
+from tallygate.webhook.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
+from tallygate.webhook.cli.sources.snapshot_items import SchedulingObject, SnapshotItem
+from tallygate.webhook.cli.sources.snapshot_reader import SnapshotError, read_items
+from tallygate.webhook.documents.reader import read_documents
+from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, Limits
+from tallygate.webhook.documents.to_json import to_json
+from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.kube.api_errors import ApiErrorReason
+from tallygate.webhook.kube.client import ApiClient, ClientConfig
+from tallygate.webhook.kube.resource_codec import ResourceCodec, parse_revision
+from tallygate.webhook.objects.core import ResourceList
+from tallygate.webhook.objects.meta import ObjectMeta
+from tallygate.webhook.objects.scheduling import SchedulingNode, SchedulingNodeStatus, SchedulingPod
+from tallygate.webhook.state.kubernetes import cap_ledger
 
 _NODE_DECODER = msgspec.json.Decoder(SchedulingNode)
 _AMOUNTS_DECODER = msgspec.json.Decoder(ResourceList)

@@ -12,23 +12,23 @@ import click
 import msgspec
 from msgspec import Meta
 
-from webhook.accounting.quantity_parser import QuantityError
-from webhook.accounting.scheduling.placement import open_placement_session
-from webhook.accounting.scheduling.prediction import Feasibility
-from webhook.accounting.scheduling.scoring import DEFAULT_SCORING, Scoring, ScoringStrategy
-from webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
-from webhook.cli.output import tables
-from webhook.cli.predict import prediction_json, prediction_text
-from webhook.cli.predict.cluster_input import ClusterInput, find_pending_pod, read_cluster_input
-from webhook.cli.predict.pods_to_place import PodsToPlace, is_placed, read_pods_to_place
-from webhook.cli.predict.prediction_details import PredictionDetails, predict_pods
-from webhook.cli.progress import track
-from webhook.cli.sources.cluster_source import ClusterSource
-from webhook.cli.sources.options import connection_options, snapshot_option
-from webhook.documents.reader import read_documents
-from webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, Limits
-from webhook.documents.to_json import to_json
-from webhook.errors import TallygateError
+from tallygate.webhook.accounting.quantity_parser import QuantityError
+from tallygate.webhook.accounting.scheduling.placement import open_placement_session
+from tallygate.webhook.accounting.scheduling.prediction import Feasibility
+from tallygate.webhook.accounting.scheduling.scoring import DEFAULT_SCORING, Scoring, ScoringStrategy
+from tallygate.webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
+from tallygate.webhook.cli.output import tables
+from tallygate.webhook.cli.predict import prediction_json, prediction_text
+from tallygate.webhook.cli.predict.cluster_input import ClusterInput, find_pending_pod, read_cluster_input
+from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace, is_placed, read_pods_to_place
+from tallygate.webhook.cli.predict.prediction_details import PredictionDetails, predict_pods
+from tallygate.webhook.cli.progress import track
+from tallygate.webhook.cli.sources.cluster_source import ClusterSource
+from tallygate.webhook.cli.sources.options import connection_options, snapshot_option
+from tallygate.webhook.documents.reader import read_documents
+from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, Limits
+from tallygate.webhook.documents.to_json import to_json
+from tallygate.webhook.errors import TallygateError
 
 _SYNTAX = (
     "write a strategy, as in MostAllocated, or what a scheduler's configuration says behind scoringStrategy, as in "

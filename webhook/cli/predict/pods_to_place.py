@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 import click
 import msgspec
 
-from webhook.admission.kinds import ReplicaCount, count_replicas
-from webhook.cli.framework import UsageError
-from webhook.cli.manifests.manifest_files import load_manifests
-from webhook.cli.manifests.manifest_objects import Manifest
-from webhook.cli.manifests.typed_objects import TypedObject, parse_object
-from webhook.cli.output.findings import FindingSubject
-from webhook.cli.progress import track_files
-from webhook.documents import syntax_tree
-from webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, Limits
-from webhook.objects.meta import ObjectMeta
-from webhook.objects.scheduling import PriorityClass, SchedulingPod, SchedulingPodSpec
+from tallygate.webhook.admission.kinds import ReplicaCount, count_replicas
+from tallygate.webhook.cli.framework import UsageError
+from tallygate.webhook.cli.manifests.manifest_files import load_manifests
+from tallygate.webhook.cli.manifests.manifest_objects import Manifest
+from tallygate.webhook.cli.manifests.typed_objects import TypedObject, parse_object
+from tallygate.webhook.cli.output.findings import FindingSubject
+from tallygate.webhook.cli.progress import track_files
+from tallygate.webhook.documents import syntax_tree
+from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, Limits
+from tallygate.webhook.objects.meta import ObjectMeta
+from tallygate.webhook.objects.scheduling import PriorityClass, SchedulingPod, SchedulingPodSpec
 
 _POD_DECODER = msgspec.json.Decoder(SchedulingPod)
 _FIELDS_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])

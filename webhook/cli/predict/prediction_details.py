@@ -5,14 +5,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.node_fit import Shortfall
-from webhook.accounting.scheduling.diagnosis import Diagnosis
-from webhook.accounting.scheduling.filters import run_filters
-from webhook.accounting.scheduling.incoming_pod import IncomingPod
-from webhook.accounting.scheduling.placement import PlacementSession
-from webhook.accounting.scheduling.plugins.node_resources_fit import sort_by_shortfall
-from webhook.accounting.scheduling.prediction import (
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.node_fit import Shortfall
+from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis
+from tallygate.webhook.accounting.scheduling.filters import run_filters
+from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.placement import PlacementSession
+from tallygate.webhook.accounting.scheduling.plugins.node_resources_fit import sort_by_shortfall
+from tallygate.webhook.accounting.scheduling.prediction import (
     Feasibility,
     NodeDiagnosis,
     Prediction,
@@ -22,10 +22,15 @@ from webhook.accounting.scheduling.prediction import (
     predict_daemon_set,
     with_daemon_tolerations,
 )
-from webhook.accounting.scheduling.remedies import EvictionOption, Remedy, find_eviction_options, find_remedies
-from webhook.accounting.scheduling.scoring import Scoring, score_allocation, score_balance
-from webhook.cli.predict.pods_to_place import PodsToPlace
-from webhook.policy.suggest import suggest_resource
+from tallygate.webhook.accounting.scheduling.remedies import (
+    EvictionOption,
+    Remedy,
+    find_eviction_options,
+    find_remedies,
+)
+from tallygate.webhook.accounting.scheduling.scoring import Scoring, score_allocation, score_balance
+from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace
+from tallygate.webhook.policy.suggest import suggest_resource
 
 _PODS = "pods"
 _MAX_CLOSEST_NODES = 3

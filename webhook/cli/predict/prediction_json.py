@@ -3,15 +3,15 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from webhook.accounting.amounts import is_milli
-from webhook.accounting.cluster.pod_info import PodInfo
-from webhook.accounting.node_fit import Shortfall
-from webhook.accounting.scheduling.prediction import NodeConsumer, NodeDiagnosis
-from webhook.accounting.scheduling.remaining_capacity import RemainingCapacity
-from webhook.accounting.scheduling.remedies import EvictionOption
-from webhook.cli.predict.pods_to_place import PodsToPlace
-from webhook.cli.predict.prediction_details import NodeLine, PredictionDetails
-from webhook.cli.predict.prediction_text import get_node_feasibility
+from tallygate.webhook.accounting.amounts import is_milli
+from tallygate.webhook.accounting.cluster.pod_info import PodInfo
+from tallygate.webhook.accounting.node_fit import Shortfall
+from tallygate.webhook.accounting.scheduling.prediction import NodeConsumer, NodeDiagnosis
+from tallygate.webhook.accounting.scheduling.remaining_capacity import RemainingCapacity
+from tallygate.webhook.accounting.scheduling.remedies import EvictionOption
+from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace
+from tallygate.webhook.cli.predict.prediction_details import NodeLine, PredictionDetails
+from tallygate.webhook.cli.predict.prediction_text import get_node_feasibility
 
 
 def predictions_to_dict(predictions: Iterable[PredictionDetails]) -> dict[str, Any]:

@@ -10,13 +10,13 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from webhook.accounting.amounts import format_amount
-from webhook.accounting.cluster.pod_info import PodInfo
-from webhook.accounting.node_fit import Shortfall
-from webhook.accounting.scheduling.prediction import MAX_CONSUMERS, Feasibility, NodeConsumer, NodeDiagnosis
-from webhook.cli.output.tables import align_rows, create_table, escape_control
-from webhook.cli.predict.pods_to_place import PodsToPlace
-from webhook.cli.predict.prediction_details import NodeLine, PredictionDetails
+from tallygate.webhook.accounting.amounts import format_amount
+from tallygate.webhook.accounting.cluster.pod_info import PodInfo
+from tallygate.webhook.accounting.node_fit import Shortfall
+from tallygate.webhook.accounting.scheduling.prediction import MAX_CONSUMERS, Feasibility, NodeConsumer, NodeDiagnosis
+from tallygate.webhook.cli.output.tables import align_rows, create_table, escape_control
+from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace
+from tallygate.webhook.cli.predict.prediction_details import NodeLine, PredictionDetails
 
 _FEASIBILITY_STYLES = {
     Feasibility.NOW: "green",

@@ -15,15 +15,21 @@ from typing import Any, Final
 
 import msgspec
 
-from webhook.accounting.pod_resources import PodResources, Quantities, parse_pod_resources
-from webhook.admission.kinds import REVIEW_TARGETS, DecodedObject
-from webhook.admission.request import CREATE, REVIEW_API_VERSION, REVIEW_KIND, UPDATE, Phase, UserInfo
-from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
-from webhook.cli.check.api_validation import apply_patch, validate_object
-from webhook.cli.scenarios.scenario import JsonObject, RequestResult, create_invalid, create_rejection, parse_decision
-from webhook.gate.gate import Gate
-from webhook.objects.core import Pod, PodSpec
-from webhook.objects.meta import PartialObjectMetadata
+from tallygate.webhook.accounting.pod_resources import PodResources, Quantities, parse_pod_resources
+from tallygate.webhook.admission.kinds import REVIEW_TARGETS, DecodedObject
+from tallygate.webhook.admission.request import CREATE, REVIEW_API_VERSION, REVIEW_KIND, UPDATE, Phase, UserInfo
+from tallygate.webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
+from tallygate.webhook.cli.check.api_validation import apply_patch, validate_object
+from tallygate.webhook.cli.scenarios.scenario import (
+    JsonObject,
+    RequestResult,
+    create_invalid,
+    create_rejection,
+    parse_decision,
+)
+from tallygate.webhook.gate.gate import Gate
+from tallygate.webhook.objects.core import Pod, PodSpec
+from tallygate.webhook.objects.meta import PartialObjectMetadata
 
 CLUSTER_SCOPED = frozenset({"Namespace", "Node"})
 _CREATION_TIMESTAMP = "2026-01-01T00:00:00Z"

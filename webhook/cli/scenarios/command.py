@@ -2,12 +2,12 @@
 
 import click
 
-from webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
-from webhook.cli.output import tables
-from webhook.cli.progress import track
-from webhook.cli.scenarios import scenario_report
-from webhook.cli.scenarios.run import run_scenario
-from webhook.cli.scenarios.scenario_files import load_scenarios
+from tallygate.webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
+from tallygate.webhook.cli.output import tables
+from tallygate.webhook.cli.progress import track
+from tallygate.webhook.cli.scenarios import scenario_report
+from tallygate.webhook.cli.scenarios.run import run_scenario
+from tallygate.webhook.cli.scenarios.scenario_files import load_scenarios
 
 
 @click.command(

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from webhook.accounting.amounts import format_amount, round_up_to_unit
-from webhook.accounting.names import REQUESTS_PREFIX
-from webhook.accounting.quantity import Quantity
-from webhook.accounting.quantity_parser import QuantityError
-from webhook.cli.scenarios.scenario import Expectation, LedgerExpectation, RequestResult
-from webhook.cli.scenarios.simulated_cluster import CapUsage
+from tallygate.webhook.accounting.amounts import format_amount, round_up_to_unit
+from tallygate.webhook.accounting.names import REQUESTS_PREFIX
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.accounting.quantity_parser import QuantityError
+from tallygate.webhook.cli.scenarios.scenario import Expectation, LedgerExpectation, RequestResult
+from tallygate.webhook.cli.scenarios.simulated_cluster import CapUsage
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from webhook.cli.scenarios.api_server import CLUSTER_SCOPED, ApiRequest, ObjectKey
-from webhook.cli.scenarios.compare import Difference, find_differences
-from webhook.cli.scenarios.scenario import (
+from tallygate.webhook.cli.scenarios.api_server import CLUSTER_SCOPED, ApiRequest, ObjectKey
+from tallygate.webhook.cli.scenarios.compare import Difference, find_differences
+from tallygate.webhook.cli.scenarios.scenario import (
     Action,
     Create,
     Delete,
@@ -21,8 +21,8 @@ from webhook.cli.scenarios.scenario import (
     Wait,
     create_rejection,
 )
-from webhook.cli.scenarios.simulated_cluster import CapUsage, SimulatedCluster
-from webhook.cli.scenarios.workload_controllers import add_controller_result
+from tallygate.webhook.cli.scenarios.simulated_cluster import CapUsage, SimulatedCluster
+from tallygate.webhook.cli.scenarios.workload_controllers import add_controller_result
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class StepRunner:
                 stored_object["status"] = {**(stored_object.get("status") or {}), "phase": action.phase}
             case Delete():
                 return self._delete(key)
-        # Neither scaling nor a pod's status passes the gate (webhook.admission.webhook_configuration).
+        # Neither scaling nor a pod's status passes the gate (tallygate.webhook.admission.webhook_configuration).
         if not self.step.dry_run:
             self.cluster.store.put(key, stored_object)
         return RequestResult()

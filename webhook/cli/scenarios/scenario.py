@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from webhook.accounting.problem import Problem
-from webhook.accounting.quantity import Quantity
-from webhook.admission.request import PatchOperation, UserInfo
-from webhook.admission.response import TOO_MANY_REQUESTS
-from webhook.gate.decisions import Decision
-from webhook.policy.model import PolicySet, SourceLocation
+from tallygate.webhook.accounting.problem import Problem
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.admission.request import PatchOperation, UserInfo
+from tallygate.webhook.admission.response import TOO_MANY_REQUESTS
+from tallygate.webhook.gate.decisions import Decision
+from tallygate.webhook.policy.model import PolicySet, SourceLocation
 
 JsonObject = dict[str, Any]
 """A JSON object; quantities are strings or integers, so that no quantity becomes a float."""

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from webhook.accounting.names import REQUESTS_PREFIX
-from webhook.accounting.quantity import Quantity
-from webhook.admission.request import UserInfo
-from webhook.cli.scenarios import step_objects
-from webhook.cli.scenarios.scenario import (
+from tallygate.webhook.accounting.names import REQUESTS_PREFIX
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.admission.request import UserInfo
+from tallygate.webhook.cli.scenarios import step_objects
+from tallygate.webhook.cli.scenarios.scenario import (
     Action,
     Create,
     Delete,
@@ -28,17 +28,17 @@ from webhook.cli.scenarios.scenario import (
     Update,
     Wait,
 )
-from webhook.cli.scenarios.step_objects import StepObjectError, get_mapping, parse_count
-from webhook.documents.syntax_tree import Mapping, Node, Scalar
-from webhook.documents.to_json import to_plain
-from webhook.policy.formats import quote_text
-from webhook.policy.lint_findings import LintFinding, Severity
-from webhook.policy.load import SHIPPED_POLICIES, load_policies
-from webhook.policy.model import NamespaceCap, PolicySet, SourceLocation
-from webhook.policy.policy_builder import Fields
-from webhook.policy.policy_codes import MISSING_FIELD, UNKNOWN_FIELD, UNKNOWN_VALUE
-from webhook.policy.suggest import format_suggestion
-from webhook.server.settings.value_types import parse_duration
+from tallygate.webhook.cli.scenarios.step_objects import StepObjectError, get_mapping, parse_count
+from tallygate.webhook.documents.syntax_tree import Mapping, Node, Scalar
+from tallygate.webhook.documents.to_json import to_plain
+from tallygate.webhook.policy.formats import quote_text
+from tallygate.webhook.policy.lint_findings import LintFinding, Severity
+from tallygate.webhook.policy.load import SHIPPED_POLICIES, load_policies
+from tallygate.webhook.policy.model import NamespaceCap, PolicySet, SourceLocation
+from tallygate.webhook.policy.policy_builder import Fields
+from tallygate.webhook.policy.policy_codes import MISSING_FIELD, UNKNOWN_FIELD, UNKNOWN_VALUE
+from tallygate.webhook.policy.suggest import format_suggestion
+from tallygate.webhook.server.settings.value_types import parse_duration
 
 _KINDS: Final = {
     "pod": "Pod",

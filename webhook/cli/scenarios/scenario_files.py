@@ -14,18 +14,18 @@ from typing import Any, Final
 
 from jsonschema import FormatChecker
 
-from webhook.cli.manifests.manifest_files import find_files, format_file_name
-from webhook.cli.scenarios.scenario import MAX_PODS, Scenario
-from webhook.cli.scenarios.scenario_builder import build_scenario
-from webhook.documents.scalars import Number
-from webhook.documents.syntax_tree import Mapping, Node, Scalar
-from webhook.policy.formats import FormatError, create_format_checker, quote_text
-from webhook.policy.lint_findings import LintFinding, Severity
-from webhook.policy.model import SourceLocation
-from webhook.policy.parse import MAX_FILE_BYTES, check_ambiguous_numbers, read_policy_text
-from webhook.policy.policy_codes import BAD_LENGTH, BAD_QUANTITY, TOO_LARGE, UNREADABLE
-from webhook.policy.schema import DocumentSchema, check_shape
-from webhook.server.settings.value_types import DurationError, parse_duration
+from tallygate.webhook.cli.manifests.manifest_files import find_files, format_file_name
+from tallygate.webhook.cli.scenarios.scenario import MAX_PODS, Scenario
+from tallygate.webhook.cli.scenarios.scenario_builder import build_scenario
+from tallygate.webhook.documents.scalars import Number
+from tallygate.webhook.documents.syntax_tree import Mapping, Node, Scalar
+from tallygate.webhook.policy.formats import FormatError, create_format_checker, quote_text
+from tallygate.webhook.policy.lint_findings import LintFinding, Severity
+from tallygate.webhook.policy.model import SourceLocation
+from tallygate.webhook.policy.parse import MAX_FILE_BYTES, check_ambiguous_numbers, read_policy_text
+from tallygate.webhook.policy.policy_codes import BAD_LENGTH, BAD_QUANTITY, TOO_LARGE, UNREADABLE
+from tallygate.webhook.policy.schema import DocumentSchema, check_shape
+from tallygate.webhook.server.settings.value_types import DurationError, parse_duration
 
 SCHEMA_FILE = "schema.json"
 
@@ -40,7 +40,7 @@ MAX_FINDINGS: Final = 200
 @cache
 def get_scenario_language() -> DocumentSchema:
     """Return the schema of scenario documents."""
-    schema = json.loads(files("webhook.cli.scenarios").joinpath(SCHEMA_FILE).read_text(encoding="utf-8"))
+    schema = json.loads(files("tallygate.webhook.cli.scenarios").joinpath(SCHEMA_FILE).read_text(encoding="utf-8"))
     return DocumentSchema(
         schema,
         create_scenario_format_checker(),

@@ -13,11 +13,11 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from webhook.accounting.amounts import format_amount
-from webhook.cli.output.tables import create_table, escape_control
-from webhook.cli.scenarios.compare import Difference, format_verdict
-from webhook.cli.scenarios.run import ScenarioResult, StepResult
-from webhook.cli.scenarios.scenario import (
+from tallygate.webhook.accounting.amounts import format_amount
+from tallygate.webhook.cli.output.tables import create_table, escape_control
+from tallygate.webhook.cli.scenarios.compare import Difference, format_verdict
+from tallygate.webhook.cli.scenarios.run import ScenarioResult, StepResult
+from tallygate.webhook.cli.scenarios.scenario import (
     Create,
     Delete,
     End,
@@ -29,8 +29,8 @@ from webhook.cli.scenarios.scenario import (
     Update,
     Wait,
 )
-from webhook.cli.scenarios.simulated_cluster import CapUsage
-from webhook.policy.model import SourceLocation
+from tallygate.webhook.cli.scenarios.simulated_cluster import CapUsage
+from tallygate.webhook.policy.model import SourceLocation
 
 _STYLES = {"ok": "green", "FAILED": "bold red"}
 _INVALID_XML_CHARACTERS = dict.fromkeys((*range(0xD800, 0xE000), 0xFFFE, 0xFFFF), "\ufffd")

@@ -13,21 +13,21 @@ from typing import Final
 
 import msgspec
 
-from webhook.accounting.amounts import Amounts
-from webhook.admission.cap_index import ActiveCap
-from webhook.cli.scenarios.api_server import ApiServer, ApiServerStore, ObjectKey
-from webhook.cli.scenarios.scenario import JsonObject, Scenario
-from webhook.cli.scenarios.workload_controllers import ControllerResult, WorkloadControllers
-from webhook.gate.charging import ReadTransition
-from webhook.gate.gate import Gate
-from webhook.gate.ledger_reconciler import IN_FLIGHT_BOUND_SECONDS, LedgerReconciler
-from webhook.gate.schedulability import ClusterSnapshot, check_schedulability
-from webhook.gate.top_consumers import TopConsumers
-from webhook.gate.usage_lister import UsageLister
-from webhook.kube.resource_codec import Changed, Replaced, WatchEvent
-from webhook.objects.core import Namespace
-from webhook.state.in_memory import MemoryLedgers
-from webhook.state.informers.named_stores import (
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.admission.cap_index import ActiveCap
+from tallygate.webhook.cli.scenarios.api_server import ApiServer, ApiServerStore, ObjectKey
+from tallygate.webhook.cli.scenarios.scenario import JsonObject, Scenario
+from tallygate.webhook.cli.scenarios.workload_controllers import ControllerResult, WorkloadControllers
+from tallygate.webhook.gate.charging import ReadTransition
+from tallygate.webhook.gate.gate import Gate
+from tallygate.webhook.gate.ledger_reconciler import IN_FLIGHT_BOUND_SECONDS, LedgerReconciler
+from tallygate.webhook.gate.schedulability import ClusterSnapshot, check_schedulability
+from tallygate.webhook.gate.top_consumers import TopConsumers
+from tallygate.webhook.gate.usage_lister import UsageLister
+from tallygate.webhook.kube.resource_codec import Changed, Replaced, WatchEvent
+from tallygate.webhook.objects.core import Namespace
+from tallygate.webhook.state.in_memory import MemoryLedgers
+from tallygate.webhook.state.informers.named_stores import (
     NAMESPACE_CODEC,
     NODE_CODEC,
     NamespaceRecord,
@@ -35,11 +35,11 @@ from webhook.state.informers.named_stores import (
     NodeStore,
     create_namespace_record,
 )
-from webhook.state.informers.pod_records import PodRecord
-from webhook.state.informers.pod_store import PodStore
-from webhook.state.informers.scheduler_cache import SchedulerCache
-from webhook.state.ledger.ledger import Ledger
-from webhook.state.ports import LedgerKey
+from tallygate.webhook.state.informers.pod_records import PodRecord
+from tallygate.webhook.state.informers.pod_store import PodStore
+from tallygate.webhook.state.informers.scheduler_cache import SchedulerCache
+from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.state.ports import LedgerKey
 
 # As the server's reconciler: soon after a change, then every second while a ledger has reservations.
 _FIRST_RECONCILE_SECONDS: Final = 0.2

@@ -5,15 +5,15 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from webhook.cli.manifests.manifest_files import get_code, load_manifests
-from webhook.cli.scenarios.scenario import JsonObject
-from webhook.documents.syntax_tree import DocumentError, Limits, Node, Scalar
-from webhook.documents.to_json import to_json, to_plain
-from webhook.errors import TallygateError
-from webhook.policy.lint_findings import LintFinding, Severity
-from webhook.policy.model import SourceLocation
-from webhook.policy.policy_builder import Fields
-from webhook.policy.policy_codes import MISSING_FIELD, UNKNOWN_FIELD, UNREADABLE, WRONG_TYPE
+from tallygate.webhook.cli.manifests.manifest_files import get_code, load_manifests
+from tallygate.webhook.cli.scenarios.scenario import JsonObject
+from tallygate.webhook.documents.syntax_tree import DocumentError, Limits, Node, Scalar
+from tallygate.webhook.documents.to_json import to_json, to_plain
+from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.policy.lint_findings import LintFinding, Severity
+from tallygate.webhook.policy.model import SourceLocation
+from tallygate.webhook.policy.policy_builder import Fields
+from tallygate.webhook.policy.policy_codes import MISSING_FIELD, UNKNOWN_FIELD, UNREADABLE, WRONG_TYPE
 
 WORKLOAD_KINDS: Final = {"deployment": ("apps/v1", "Deployment"), "statefulset": ("apps/v1", "StatefulSet")}
 SHORT_FORMS: Final = {"pod": ("v1", "Pod"), **WORKLOAD_KINDS, "job": ("batch/v1", "Job")}

@@ -10,11 +10,11 @@ from typing import Final
 
 import msgspec
 
-from webhook.admission.kinds import REVIEW_TARGETS, count_replicas
-from webhook.admission.request import UserInfo
-from webhook.cli.scenarios.api_server import ApiRequest, ApiServer, ApiServerStore, ObjectKey
-from webhook.cli.scenarios.scenario import MAX_PODS, JsonObject, RequestResult
-from webhook.objects.apps import Workload
+from tallygate.webhook.admission.kinds import REVIEW_TARGETS, count_replicas
+from tallygate.webhook.admission.request import UserInfo
+from tallygate.webhook.cli.scenarios.api_server import ApiRequest, ApiServer, ApiServerStore, ObjectKey
+from tallygate.webhook.cli.scenarios.scenario import MAX_PODS, JsonObject, RequestResult
+from tallygate.webhook.objects.apps import Workload
 
 ENDED_PHASES: Final = frozenset({"Succeeded", "Failed"})
 SUCCEEDED: Final = "Succeeded"

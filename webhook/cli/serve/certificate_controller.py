@@ -18,24 +18,24 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from certs.ca_rotation import RotationAction, RotationStep
-from certs.certificate_names import create_service_names
-from certs.certificate_reconciler import CertificateReconciler, ChangedError, Timing
-from certs.cluster_access import create_client
-from certs.errors import CertsError
-from certs.secret_state import ServingCertificate, compute_fingerprint
-from certs.secret_store import CertificateWatch, KubernetesCertificateStore
-from certs.served_files import ServedFiles
-from webhook.admission.webhook_configuration import CONFIGURATION_NAME
-from webhook.errors import TallygateError
-from webhook.kube.client import ClientConfig
-from webhook.kube.config import ClientConfigError, load_in_cluster_config, load_kubeconfig
-from webhook.server.interfaces import ServerSetup
-from webhook.server.lifecycle import ServeError
-from webhook.server.settings.table import Settings
-from webhook.server.telemetry.json_log import FailureLog
-from webhook.server.telemetry.metrics import Telemetry
-from webhook.server.worker import Worker, WorkerPace, WorkerTask
+from tallygate.certs.ca_rotation import RotationAction, RotationStep
+from tallygate.certs.certificate_names import create_service_names
+from tallygate.certs.certificate_reconciler import CertificateReconciler, ChangedError, Timing
+from tallygate.certs.cluster_access import create_client
+from tallygate.certs.errors import CertsError
+from tallygate.certs.secret_state import ServingCertificate, compute_fingerprint
+from tallygate.certs.secret_store import CertificateWatch, KubernetesCertificateStore
+from tallygate.certs.served_files import ServedFiles
+from tallygate.webhook.admission.webhook_configuration import CONFIGURATION_NAME
+from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.kube.client import ClientConfig
+from tallygate.webhook.kube.config import ClientConfigError, load_in_cluster_config, load_kubeconfig
+from tallygate.webhook.server.interfaces import ServerSetup
+from tallygate.webhook.server.lifecycle import ServeError
+from tallygate.webhook.server.settings.table import Settings
+from tallygate.webhook.server.telemetry.json_log import FailureLog
+from tallygate.webhook.server.telemetry.metrics import Telemetry
+from tallygate.webhook.server.worker import Worker, WorkerPace, WorkerTask
 
 _RESULTS: Final = ("success", "failure")
 _DEBOUNCE_SECONDS: Final = 0.05  # from the first change to the reconciliation: both configurations change together

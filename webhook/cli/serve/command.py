@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from webhook.cli.framework import Command
-from webhook.cli.server_options import server_options
-from webhook.server.lifecycle import exit_process
-from webhook.server.serve import serve as serve_gate
-from webhook.server.settings.sources import load_settings
+from tallygate.webhook.cli.framework import Command
+from tallygate.webhook.cli.server_options import server_options
+from tallygate.webhook.server.lifecycle import exit_process
+from tallygate.webhook.server.serve import serve as serve_gate
+from tallygate.webhook.server.settings.sources import load_settings
 
 
 @click.command(
@@ -40,6 +40,6 @@ def serve(config: Path | None, **flags: Any) -> None:
     if not settings.tls_secret:
         exit_process(serve_gate(settings))
     # The certificate controller imports the official client, a quarter of the start time: only this option needs it.
-    from webhook.cli.serve.certificate_controller import run_certificate_controller  # noqa: PLC0415
+    from tallygate.webhook.cli.serve.certificate_controller import run_certificate_controller  # noqa: PLC0415
 
     exit_process(serve_gate(settings, run_certificate_controller))

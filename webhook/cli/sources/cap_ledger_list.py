@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from webhook.kube.resource_codec import ResourceCodec, parse_revision
-from webhook.state.kubernetes import cap_ledger
-from webhook.state.ledger.ledger import Ledger
-from webhook.state.ports import LedgerKey, StoreUnavailableError
+from tallygate.webhook.kube.resource_codec import ResourceCodec, parse_revision
+from tallygate.webhook.state.kubernetes import cap_ledger
+from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.state.ports import LedgerKey, StoreUnavailableError
 
 LEDGER_PAGE_SIZE = 50
 """Ledgers in a page of a list: a ledger may have 1.5 MiB, and a page at most 128 MiB (`webhook.kube.client`)."""

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from webhook.cli.sources.observed_cluster import ObservedCluster, observe_api_server, observe_snapshot
-from webhook.cli.sources.options import require_one_source
-from webhook.kube.client import ClientConfig
+from tallygate.webhook.cli.sources.observed_cluster import ObservedCluster, observe_api_server, observe_snapshot
+from tallygate.webhook.cli.sources.options import require_one_source
+from tallygate.webhook.kube.client import ClientConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class ClusterSource:
         Raises:
             ClientConfigError: if the API server is not configured.
         """
-        from webhook.kube.config import load_client_config  # noqa: PLC0415  its import is slow
+        from tallygate.webhook.kube.config import load_client_config  # noqa: PLC0415  its import is slow
 
         return load_client_config(self.kubeconfig, self.context, in_cluster=self.in_cluster)
 

@@ -12,34 +12,34 @@ from typing import Any
 
 import msgspec
 
-from webhook.admission.cap_index import ActiveCap, CapIndex
-from webhook.cli.sources import cap_ledger_list
-from webhook.cli.sources.cap_ledger_list import (
+from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
+from tallygate.webhook.cli.sources import cap_ledger_list
+from tallygate.webhook.cli.sources.cap_ledger_list import (
     LEDGER_PAGE_SIZE,
     LEDGER_RECORD_CODEC,
     CapLedgerList,
     CapLedgerRecord,
     create_ledger_list,
 )
-from webhook.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
-from webhook.cli.sources.snapshot_reader import SNAPSHOT_HINT, SnapshotError, read_items
-from webhook.gate.usage_lister import Membership, UsageLister, get_ledger_key
-from webhook.kube.api_errors import ApiErrorReason
-from webhook.kube.client import ApiClient, ClientConfig
-from webhook.kube.informer import Informer
-from webhook.kube.resource_codec import Changed, Deleted, Replaced, ResourceCodec, WatchEvent, parse_revision
-from webhook.objects.core import Namespace, Pod
-from webhook.state.informers.named_stores import (
+from tallygate.webhook.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
+from tallygate.webhook.cli.sources.snapshot_reader import SNAPSHOT_HINT, SnapshotError, read_items
+from tallygate.webhook.gate.usage_lister import Membership, UsageLister, get_ledger_key
+from tallygate.webhook.kube.api_errors import ApiErrorReason
+from tallygate.webhook.kube.client import ApiClient, ClientConfig
+from tallygate.webhook.kube.informer import Informer
+from tallygate.webhook.kube.resource_codec import Changed, Deleted, Replaced, ResourceCodec, WatchEvent, parse_revision
+from tallygate.webhook.objects.core import Namespace, Pod
+from tallygate.webhook.state.informers.named_stores import (
     NAMESPACE_CODEC,
     NamespaceRecord,
     NamespaceStore,
     create_namespace_record,
 )
-from webhook.state.informers.pod_columns import StoredPod
-from webhook.state.informers.pod_records import ChargeGroupInterner, PodRecord, create_pod_record
-from webhook.state.informers.pod_store import PodStore
-from webhook.state.kubernetes import cap_ledger
-from webhook.state.ports import LedgerKey
+from tallygate.webhook.state.informers.pod_columns import StoredPod
+from tallygate.webhook.state.informers.pod_records import ChargeGroupInterner, PodRecord, create_pod_record
+from tallygate.webhook.state.informers.pod_store import PodStore
+from tallygate.webhook.state.kubernetes import cap_ledger
+from tallygate.webhook.state.ports import LedgerKey
 
 PODS_PATH = "/api/v1/pods"
 _NO_MEMBERS = Membership(frozenset(), "", 0, 0, 0)

@@ -6,9 +6,9 @@ from typing import Any, TypeVar
 
 import click
 
-from webhook.cli.framework import UsageError
-from webhook.policy.load import SHIPPED_POLICIES, load_policies
-from webhook.policy.model import PolicySet
+from tallygate.webhook.cli.framework import UsageError
+from tallygate.webhook.policy.load import SHIPPED_POLICIES, load_policies
+from tallygate.webhook.policy.model import PolicySet
 
 F = TypeVar("F", bound=Callable[..., Any])
 

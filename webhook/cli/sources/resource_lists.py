@@ -3,12 +3,12 @@
 from functools import partial
 from typing import TypeVar
 
-from webhook.cli.progress import track_size
-from webhook.errors import TallygateError
-from webhook.kube.api_errors import ApiError
-from webhook.kube.client import ApiClient
-from webhook.kube.pagination import PAGE_SIZE, list_all
-from webhook.kube.resource_codec import Page, Replaced, ResourceCodec, ResourceRecord
+from tallygate.webhook.cli.progress import track_size
+from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.kube.api_errors import ApiError
+from tallygate.webhook.kube.client import ApiClient
+from tallygate.webhook.kube.pagination import PAGE_SIZE, list_all
+from tallygate.webhook.kube.resource_codec import Page, Replaced, ResourceCodec, ResourceRecord
 
 W = TypeVar("W")
 R = TypeVar("R", bound=ResourceRecord)

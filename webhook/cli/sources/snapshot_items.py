@@ -9,15 +9,21 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from webhook.accounting.cluster.ingest import STORAGE_TYPES
-from webhook.accounting.cluster.storage_index import StorageObject
-from webhook.cli.sources.cap_ledger_list import LEDGERS_PATH
-from webhook.cli.sources.observed_cluster import PODS_PATH
-from webhook.kube.resource_codec import ResourceCodec, parse_revision
-from webhook.objects.core import Namespace
-from webhook.objects.meta import ObjectMeta
-from webhook.objects.scheduling import DeviceClass, PodDisruptionBudget, PriorityClass, SchedulingNode, SchedulingPod
-from webhook.state.kubernetes import cap_ledger
+from tallygate.webhook.accounting.cluster.ingest import STORAGE_TYPES
+from tallygate.webhook.accounting.cluster.storage_index import StorageObject
+from tallygate.webhook.cli.sources.cap_ledger_list import LEDGERS_PATH
+from tallygate.webhook.cli.sources.observed_cluster import PODS_PATH
+from tallygate.webhook.kube.resource_codec import ResourceCodec, parse_revision
+from tallygate.webhook.objects.core import Namespace
+from tallygate.webhook.objects.meta import ObjectMeta
+from tallygate.webhook.objects.scheduling import (
+    DeviceClass,
+    PodDisruptionBudget,
+    PriorityClass,
+    SchedulingNode,
+    SchedulingPod,
+)
+from tallygate.webhook.state.kubernetes import cap_ledger
 
 
 class SnapshotItem(NamedTuple):

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from webhook.accounting.quantity_parser import QuantityError
-from webhook.documents.reader import read_documents
-from webhook.documents.syntax_tree import DocumentError, Limits
-from webhook.documents.to_json import to_json
-from webhook.errors import TallygateError
-from webhook.objects.core import Namespace, Pod
-from webhook.objects.meta import PartialObjectMetadata
+from tallygate.webhook.accounting.quantity_parser import QuantityError
+from tallygate.webhook.documents.reader import read_documents
+from tallygate.webhook.documents.syntax_tree import DocumentError, Limits
+from tallygate.webhook.documents.to_json import to_json
+from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.objects.core import Namespace, Pod
+from tallygate.webhook.objects.meta import PartialObjectMetadata
 
 if TYPE_CHECKING:
-    from webhook.accounting.cluster.cluster import Cluster
+    from tallygate.webhook.accounting.cluster.cluster import Cluster
 
 SNAPSHOT_LIMITS = Limits(size=512 * 1024 * 1024, nodes=50_000_000, expanded=50_000_000)
 SNAPSHOT_HINT = "write it with `tallygate snapshot`, or `kubectl get nodes,pods,namespaces -A -o json`"
@@ -90,7 +90,7 @@ def read_items(path: Path, handle: ItemHandler) -> str:
 
 
 def _create_cluster() -> "Cluster":
-    from webhook.accounting.cluster.cluster import Cluster  # noqa: PLC0415  see the module's docstring
+    from tallygate.webhook.accounting.cluster.cluster import Cluster  # noqa: PLC0415  see the module's docstring
 
     return Cluster()
 
@@ -128,7 +128,7 @@ def _iterate_documents(data: bytes) -> Iterator[bytes]:
 
 
 def _ingest_item(cluster: "Cluster", kind: str, item: msgspec.Raw) -> bool:
-    from webhook.accounting.cluster.ingest import ingest  # noqa: PLC0415  see the module's docstring
+    from tallygate.webhook.accounting.cluster.ingest import ingest  # noqa: PLC0415  see the module's docstring
 
     return ingest(cluster, kind, item)
 

@@ -9,25 +9,25 @@ from typing import Generic, TypeVar
 
 import click
 
-from webhook.admission.cap_index import CapIndex
-from webhook.cli import progress
-from webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
-from webhook.cli.output import tables
-from webhook.cli.output.tables import escape_control
-from webhook.cli.sources.cluster_source import ClusterSource
-from webhook.cli.sources.observed_cluster import ObservedCluster, watch_cluster
-from webhook.cli.sources.options import connection_options, load_usable_policies, snapshot_option
-from webhook.cli.usage import usage_table
-from webhook.cli.usage.consumers import (
+from tallygate.webhook.admission.cap_index import CapIndex
+from tallygate.webhook.cli import progress
+from tallygate.webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
+from tallygate.webhook.cli.output import tables
+from tallygate.webhook.cli.output.tables import escape_control
+from tallygate.webhook.cli.sources.cluster_source import ClusterSource
+from tallygate.webhook.cli.sources.observed_cluster import ObservedCluster, watch_cluster
+from tallygate.webhook.cli.sources.options import connection_options, load_usable_policies, snapshot_option
+from tallygate.webhook.cli.usage import usage_table
+from tallygate.webhook.cli.usage.consumers import (
     ResourceConsumers,
     convert_consumers,
     format_rows,
     format_title,
     list_consumers,
 )
-from webhook.cli.usage.usage_report import ChosenLedger, LedgerChoice, UsageLine, UsageReport, compute_usage
-from webhook.cli.usage.verify import Drift, convert_drift, find_comparable_ledger, find_drift, format_drift
-from webhook.policy.model import PolicySet
+from tallygate.webhook.cli.usage.usage_report import ChosenLedger, LedgerChoice, UsageLine, UsageReport, compute_usage
+from tallygate.webhook.cli.usage.verify import Drift, convert_drift, find_comparable_ledger, find_drift, format_drift
+from tallygate.webhook.policy.model import PolicySet
 
 T = TypeVar("T")
 _VERIFY_ATTEMPTS = 4

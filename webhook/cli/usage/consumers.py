@@ -4,20 +4,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from webhook.accounting.amounts import Amounts, format_amount
-from webhook.accounting.charge import PODS
-from webhook.accounting.names import LIMITS_PREFIX
-from webhook.accounting.pod_requests import ResizeView, apply_status, compute_limits, compute_requests, explain_request
-from webhook.accounting.pod_resources import PodResources, parse_pod_resources
-from webhook.accounting.quantity_parser import QuantityError
-from webhook.admission.cap_index import ActiveCap
-from webhook.cli.output.tables import align_rows, escape_control
-from webhook.cli.sources.observed_cluster import ObservedCluster
-from webhook.cli.usage.usage_report import ChosenLedger
-from webhook.cli.usage.usage_table import format_scope
-from webhook.objects.core import Pod, PodSpec
-from webhook.state.informers.pod_records import ChargeGroup
-from webhook.state.ledger.ledger import Ledger, Reservation
+from tallygate.webhook.accounting.amounts import Amounts, format_amount
+from tallygate.webhook.accounting.charge import PODS
+from tallygate.webhook.accounting.names import LIMITS_PREFIX
+from tallygate.webhook.accounting.pod_requests import (
+    ResizeView,
+    apply_status,
+    compute_limits,
+    compute_requests,
+    explain_request,
+)
+from tallygate.webhook.accounting.pod_resources import PodResources, parse_pod_resources
+from tallygate.webhook.accounting.quantity_parser import QuantityError
+from tallygate.webhook.admission.cap_index import ActiveCap
+from tallygate.webhook.cli.output.tables import align_rows, escape_control
+from tallygate.webhook.cli.sources.observed_cluster import ObservedCluster
+from tallygate.webhook.cli.usage.usage_report import ChosenLedger
+from tallygate.webhook.cli.usage.usage_table import format_scope
+from tallygate.webhook.objects.core import Pod, PodSpec
+from tallygate.webhook.state.informers.pod_records import ChargeGroup
+from tallygate.webhook.state.ledger.ledger import Ledger, Reservation
 
 _NO_AMOUNTS = Amounts()
 

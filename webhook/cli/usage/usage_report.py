@@ -9,14 +9,14 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from webhook.accounting.amounts import Amounts, format_amount
-from webhook.admission.cap_index import ActiveCap, CapIndex
-from webhook.cli.framework import UsageError
-from webhook.cli.sources.cap_ledger_list import CapLedgerRecord
-from webhook.cli.sources.observed_cluster import ObservedCluster
-from webhook.state.informers.pod_store import PodUsage
-from webhook.state.ledger.ledger import Ledger
-from webhook.state.ports import LedgerKey
+from tallygate.webhook.accounting.amounts import Amounts, format_amount
+from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
+from tallygate.webhook.cli.framework import UsageError
+from tallygate.webhook.cli.sources.cap_ledger_list import CapLedgerRecord
+from tallygate.webhook.cli.sources.observed_cluster import ObservedCluster
+from tallygate.webhook.state.informers.pod_store import PodUsage
+from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.state.ports import LedgerKey
 
 
 class ChosenLedger(NamedTuple):

@@ -7,9 +7,9 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from webhook.accounting.amounts import format_amount, is_milli
-from webhook.cli.output.tables import align_rows, escape_control
-from webhook.cli.usage.usage_report import ExceededLimit, UsageLine, UsageReport
+from tallygate.webhook.accounting.amounts import format_amount, is_milli
+from tallygate.webhook.cli.output.tables import align_rows, escape_control
+from tallygate.webhook.cli.usage.usage_report import ExceededLimit, UsageLine, UsageReport
 
 _UNKNOWN = "-"
 _HEAD = ("RESOURCE", "HARD", "SOFT", "USED", "RESERVED", "FREE", "UTILIZATION")

@@ -18,17 +18,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from webhook.accounting.amounts import Amounts, format_amount
-from webhook.accounting.quantity_parser import QuantityError
-from webhook.admission.cap_index import ActiveCap
-from webhook.cli.output.tables import align_rows
-from webhook.cli.sources.cap_ledger_list import CapLedgerRecord
-from webhook.cli.sources.observed_cluster import ObservedCluster
-from webhook.cli.usage.usage_report import ChosenLedger
-from webhook.cli.usage.usage_table import format_scope
-from webhook.state.informers.pod_columns import StoredPod
-from webhook.state.informers.pod_records import ChargeGroup
-from webhook.state.ledger.ledger import Ledger, Operation
+from tallygate.webhook.accounting.amounts import Amounts, format_amount
+from tallygate.webhook.accounting.quantity_parser import QuantityError
+from tallygate.webhook.admission.cap_index import ActiveCap
+from tallygate.webhook.cli.output.tables import align_rows
+from tallygate.webhook.cli.sources.cap_ledger_list import CapLedgerRecord
+from tallygate.webhook.cli.sources.observed_cluster import ObservedCluster
+from tallygate.webhook.cli.usage.usage_report import ChosenLedger
+from tallygate.webhook.cli.usage.usage_table import format_scope
+from tallygate.webhook.state.informers.pod_columns import StoredPod
+from tallygate.webhook.state.informers.pod_records import ChargeGroup
+from tallygate.webhook.state.ledger.ledger import Ledger, Operation
 
 _NO_AMOUNTS = Amounts()
 _CLOCK_SKEW_SECONDS = 10.0

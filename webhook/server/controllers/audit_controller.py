@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from webhook.admission.rule_index import RuleIndex
-from webhook.audit.audit import Audit, AuditInput, AuditResult, AuditScope, list_objects
-from webhook.audit.listing import PageReader, list_nodes
-from webhook.audit.report_writer import NO_REPORT_API, ReportCounts, ReportWriter
-from webhook.errors import TallygateError
-from webhook.kube.client import ApiClient, ClientConfig
-from webhook.policy.model import PolicySet
-from webhook.server.controllers.informers import GateInformers
-from webhook.server.telemetry.controller_metrics import AuditMetrics, LastAudit, log_audit
-from webhook.server.telemetry.json_log import FailureLog, Logger
-from webhook.server.worker import Worker, WorkerPace, WorkerTask
+from tallygate.webhook.admission.rule_index import RuleIndex
+from tallygate.webhook.audit.audit import Audit, AuditInput, AuditResult, AuditScope, list_objects
+from tallygate.webhook.audit.listing import PageReader, list_nodes
+from tallygate.webhook.audit.report_writer import NO_REPORT_API, ReportCounts, ReportWriter
+from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.kube.client import ApiClient, ClientConfig
+from tallygate.webhook.policy.model import PolicySet
+from tallygate.webhook.server.controllers.informers import GateInformers
+from tallygate.webhook.server.telemetry.controller_metrics import AuditMetrics, LastAudit, log_audit
+from tallygate.webhook.server.telemetry.json_log import FailureLog, Logger
+from tallygate.webhook.server.worker import Worker, WorkerPace, WorkerTask
 
 _PAGE_SIZE: Final = 50  # objects: decoding a page delays the threads that answer reviews by a millisecond or two
 _REST_RATIO: Final = 9.0  # rest time / work time

@@ -12,18 +12,18 @@ from functools import partial
 from threading import Condition
 from typing import Final
 
-from webhook.gate.schedulability import ClusterSnapshot
-from webhook.gate.usage_lister import UsageLister
-from webhook.kube.client import ApiClient, ClientConfig
-from webhook.kube.config import load_in_cluster_config, load_kubeconfig
-from webhook.kube.informer import Informer, InformerStatus
-from webhook.objects.core import ResourceQuota
-from webhook.server.interfaces import ReadinessStatus
-from webhook.server.settings.table import Settings
-from webhook.server.telemetry.json_log import FailureLog, Logger
-from webhook.state.informers.cluster_informers import ClusterInformers, LiveReader
-from webhook.state.informers.named_stores import DEVICE_CLASS_CODEC, QUOTA_CODEC, NamespaceStore, QuotaStore
-from webhook.state.informers.scheduler_cache import SchedulerCache
+from tallygate.webhook.gate.schedulability import ClusterSnapshot
+from tallygate.webhook.gate.usage_lister import UsageLister
+from tallygate.webhook.kube.client import ApiClient, ClientConfig
+from tallygate.webhook.kube.config import load_in_cluster_config, load_kubeconfig
+from tallygate.webhook.kube.informer import Informer, InformerStatus
+from tallygate.webhook.objects.core import ResourceQuota
+from tallygate.webhook.server.interfaces import ReadinessStatus
+from tallygate.webhook.server.settings.table import Settings
+from tallygate.webhook.server.telemetry.json_log import FailureLog, Logger
+from tallygate.webhook.state.informers.cluster_informers import ClusterInformers, LiveReader
+from tallygate.webhook.state.informers.named_stores import DEVICE_CLASS_CODEC, QUOTA_CODEC, NamespaceStore, QuotaStore
+from tallygate.webhook.state.informers.scheduler_cache import SchedulerCache
 
 _NAMESPACE_TIMEOUT_SECONDS: Final = 2.0  # a watch that works is some milliseconds behind
 

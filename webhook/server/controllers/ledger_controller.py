@@ -12,15 +12,15 @@ from functools import partial
 from threading import Lock
 from typing import Final
 
-from webhook.admission.cap_index import ActiveCap, CapIndex
-from webhook.errors import TallygateError
-from webhook.gate.leader_election import RETRY_PERIOD_SECONDS, LeaderElector
-from webhook.gate.ledger_reconciler import LedgerReconciler
-from webhook.server.controllers.informers import GateInformers
-from webhook.server.telemetry.controller_metrics import LedgerControllerMetrics
-from webhook.server.telemetry.json_log import FailureLog, Logger
-from webhook.server.worker import Worker, WorkerPace, WorkerTask
-from webhook.state.ports import LedgerKey
+from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
+from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.gate.leader_election import RETRY_PERIOD_SECONDS, LeaderElector
+from tallygate.webhook.gate.ledger_reconciler import LedgerReconciler
+from tallygate.webhook.server.controllers.informers import GateInformers
+from tallygate.webhook.server.telemetry.controller_metrics import LedgerControllerMetrics
+from tallygate.webhook.server.telemetry.json_log import FailureLog, Logger
+from tallygate.webhook.server.worker import Worker, WorkerPace, WorkerTask
+from tallygate.webhook.state.ports import LedgerKey
 
 
 class ReconcileSchedule:

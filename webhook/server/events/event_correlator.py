@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from webhook.server.events.event_message import EventMessage
+from tallygate.webhook.server.events.event_message import EventMessage
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from webhook.admission.request import CREATE, Phase
-from webhook.gate.decisions import Decision, DecisionRecord
+from tallygate.webhook.admission.request import CREATE, Phase
+from tallygate.webhook.gate.decisions import Decision, DecisionRecord
 
 REJECTED = "Rejected"
 WARNED = "Warned"

@@ -18,17 +18,17 @@ from urllib.parse import quote
 import msgspec
 from prometheus_client import CollectorRegistry, Counter
 
-from webhook.admission.request import Phase
-from webhook.errors import TallygateError
-from webhook.gate.decisions import Decision
-from webhook.kube.api_errors import ApiError
-from webhook.kube.client import OBJECT_LIMITS, ApiClient, ClientConfig
-from webhook.kube.transport import Response
-from webhook.server.events.event_correlator import Event, EventCorrelator
-from webhook.server.events.event_message import create_event_message
-from webhook.server.interfaces import Admit
-from webhook.server.telemetry.json_log import FailureLog, Logger
-from webhook.server.worker import Worker, WorkerPace, WorkerTask
+from tallygate.webhook.admission.request import Phase
+from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.gate.decisions import Decision
+from tallygate.webhook.kube.api_errors import ApiError
+from tallygate.webhook.kube.client import OBJECT_LIMITS, ApiClient, ClientConfig
+from tallygate.webhook.kube.transport import Response
+from tallygate.webhook.server.events.event_correlator import Event, EventCorrelator
+from tallygate.webhook.server.events.event_message import create_event_message
+from tallygate.webhook.server.interfaces import Admit
+from tallygate.webhook.server.telemetry.json_log import FailureLog, Logger
+from tallygate.webhook.server.worker import Worker, WorkerPace, WorkerTask
 
 REPORTER = "tallygate"
 

@@ -10,9 +10,9 @@ import sys
 
 import msgspec
 
-from webhook.server.https.https_server import GranianWorker, HttpsSettings, open_listener
-from webhook.server.https.tls_files import ServingCertificates
-from webhook.server.settings.value_types import Address
+from tallygate.webhook.server.https.https_server import GranianWorker, HttpsSettings, open_listener
+from tallygate.webhook.server.https.tls_files import ServingCertificates
+from tallygate.webhook.server.settings.value_types import Address
 
 
 def main() -> None:

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from watchfiles import watch
 
-from webhook.errors import TallygateError
-from webhook.server.https.https_server import HttpsStartError
-from webhook.server.https.tls_files import CertificateError, ServingCertificates
-from webhook.server.interfaces import ReadinessStatus
-from webhook.server.telemetry.json_log import FailureLog, Logger
-from webhook.server.telemetry.metrics import ServerMetrics
+from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.server.https.https_server import HttpsStartError
+from tallygate.webhook.server.https.tls_files import CertificateError, ServingCertificates
+from tallygate.webhook.server.interfaces import ReadinessStatus
+from tallygate.webhook.server.telemetry.json_log import FailureLog, Logger
+from tallygate.webhook.server.telemetry.metrics import ServerMetrics
 
 _TOKEN_PATTERN = re.compile(rb"[A-Za-z0-9._~-]{16,256}")
 _MAX_TOKEN_FILE_BYTES = 1 << 16

@@ -37,10 +37,10 @@ from granian._futures import _new_cbscheduler
 from granian._granian import SocketHolder, WorkerSignal, WSGIWorker
 from granian.http import HTTP1Settings, HTTP2Settings
 
-from webhook.errors import TallygateError
-from webhook.server.https.request_threads import ThreadGate
-from webhook.server.https.tls_files import ServingCertificates, create_memory_files
-from webhook.server.settings.value_types import Address
+from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.server.https.request_threads import ThreadGate
+from tallygate.webhook.server.https.tls_files import ServingCertificates, create_memory_files
+from tallygate.webhook.server.settings.value_types import Address
 
 
 def open_listener(address: Address, backlog: int) -> socket.socket:
@@ -257,7 +257,7 @@ class GranianWorker:
         return response.status == _OK and environ["REQUEST_METHOD"] == "POST"
 
 
-_TRIAL_MODULE = "webhook.server.https.certificate_trial"
+_TRIAL_MODULE = "tallygate.webhook.server.https.certificate_trial"
 _TRIAL_SECONDS = 30
 _MAX_OLD_WORKERS = 4
 _HANDSHAKE_SECONDS = 0.5

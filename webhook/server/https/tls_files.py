@@ -13,7 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-from webhook.errors import TallygateError
+from tallygate.webhook.errors import TallygateError
 
 _MAX_FILE_BYTES = 1 << 20
 _FINGERPRINT_DIGITS = 16

@@ -8,9 +8,9 @@ from typing import Final, Literal, get_args
 
 from prometheus_client import Counter
 
-from webhook.errors import TallygateError
-from webhook.server.telemetry.json_log import FailureLog, Logger
-from webhook.server.telemetry.metrics import Telemetry
+from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.server.telemetry.json_log import FailureLog, Logger
+from tallygate.webhook.server.telemetry.metrics import Telemetry
 
 RELAY_HEADER: Final = "Tallygate-Relayed"
 """The header with the relay's name in a request to a peer: a relay that gets it asks its local gate only."""

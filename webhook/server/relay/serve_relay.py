@@ -13,10 +13,10 @@ from wsgiref.types import StartResponse, WSGIApplication
 
 from flask import Flask
 
-from webhook.admission.webhook_configuration import ADMIT_PATH_PREFIX
-from webhook.server.interfaces import ReadinessCheck
-from webhook.server.lifecycle import Lifecycle, ServeError
-from webhook.server.relay.failover import (
+from tallygate.webhook.admission.webhook_configuration import ADMIT_PATH_PREFIX
+from tallygate.webhook.server.interfaces import ReadinessCheck
+from tallygate.webhook.server.lifecycle import Lifecycle, ServeError
+from tallygate.webhook.server.relay.failover import (
     RELAY_HEADER,
     PeerService,
     Relay,
@@ -24,12 +24,12 @@ from webhook.server.relay.failover import (
     RelayResponse,
     UnreachableError,
 )
-from webhook.server.relay.upstreams import LocalUpstream, PeerUpstream
-from webhook.server.settings.table import Settings
-from webhook.server.settings.value_types import Address
-from webhook.server.telemetry.json_log import Logger, forward_library_logs
-from webhook.server.telemetry.metrics import start_telemetry
-from webhook.server.web.admission_middleware import (
+from tallygate.webhook.server.relay.upstreams import LocalUpstream, PeerUpstream
+from tallygate.webhook.server.settings.table import Settings
+from tallygate.webhook.server.settings.value_types import Address
+from tallygate.webhook.server.telemetry.json_log import Logger, forward_library_logs
+from tallygate.webhook.server.telemetry.metrics import start_telemetry
+from tallygate.webhook.server.web.admission_middleware import (
     CRASH_ERROR,
     JSON_HEADER,
     METHOD_ERROR,
@@ -37,10 +37,10 @@ from webhook.server.web.admission_middleware import (
     TokenSource,
     send_error,
 )
-from webhook.server.web.flask_app import create_base_app
-from webhook.server.web.http_errors import STATUS_LINES, HttpError
-from webhook.server.web.request_body import BodyError, BodyReader, Environ, parse_timeout
-from webhook.server.web.request_log import RequestLog
+from tallygate.webhook.server.web.flask_app import create_base_app
+from tallygate.webhook.server.web.http_errors import STATUS_LINES, HttpError
+from tallygate.webhook.server.web.request_body import BodyError, BodyReader, Environ, parse_timeout
+from tallygate.webhook.server.web.request_log import RequestLog
 
 _MAX_LARGE_BODIES: Final = (
     4  # bodies of more than 64 KiB, kept in memory while gates are asked; granian keeps each as well
@@ -128,7 +128,7 @@ def serve_relay(settings: Settings, upstreams: Upstreams) -> int:
     Must be called in the main thread, where signals arrive.
 
     Raises:
-        webhook.errors.TallygateError: it cannot start; the text says why, and what would help.
+        tallygate.webhook.errors.TallygateError: it cannot start; the text says why, and what would help.
     """
     with start_telemetry(settings.log_level) as telemetry:
         name = secrets.token_hex(8)

@@ -14,9 +14,9 @@ from urllib.parse import quote
 
 import msgspec
 
-from webhook.server.interfaces import SERVING
-from webhook.server.relay.exchange import ExchangeResult, exchange
-from webhook.server.relay.failover import (
+from tallygate.webhook.server.interfaces import SERVING
+from tallygate.webhook.server.relay.exchange import ExchangeResult, exchange
+from tallygate.webhook.server.relay.failover import (
     RELAY_HEADER,
     PeerService,
     RelayRequest,
@@ -25,7 +25,7 @@ from webhook.server.relay.failover import (
     UnreachableError,
     UpstreamTimeout,
 )
-from webhook.server.settings.value_types import Address
+from tallygate.webhook.server.settings.value_types import Address
 
 _CONNECT_SECONDS: Final = 1.0  # for the name, all its addresses and TLS; within a cluster it takes a millisecond
 _RESOLVERS: Final = ThreadPoolExecutor(8, "resolve")

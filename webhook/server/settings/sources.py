@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from webhook.documents.composer import compose_policies
-from webhook.documents.syntax_tree import Limits
-from webhook.documents.to_json import to_plain
-from webhook.errors import TallygateError
-from webhook.server.settings.table import CONFIG_VARIABLE, ENVIRONMENT_PREFIX, OPTIONS, Option, Settings
+from tallygate.webhook.documents.composer import compose_policies
+from tallygate.webhook.documents.syntax_tree import Limits
+from tallygate.webhook.documents.to_json import to_plain
+from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.server.settings.table import CONFIG_VARIABLE, ENVIRONMENT_PREFIX, OPTIONS, Option, Settings
 
 _MAX_FILE_BYTES = 1 << 20
 _LIMITS = Limits(depth=10, nodes=1_000, expanded=1_000)

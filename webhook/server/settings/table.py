@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from webhook.server.settings.value_types import (
+from tallygate.webhook.server.settings.value_types import (
     ADDRESS,
     COUNT,
     DURATION,

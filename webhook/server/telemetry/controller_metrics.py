@@ -10,12 +10,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from webhook.audit.audit import AuditResult
-from webhook.audit.report_writer import ReportCounts
-from webhook.kube.informer import InformerStatus
-from webhook.server.telemetry.json_log import Logger
-from webhook.server.telemetry.ledger_metrics import ObservedLedgers
-from webhook.server.telemetry.metrics import OTHER
+from tallygate.webhook.audit.audit import AuditResult
+from tallygate.webhook.audit.report_writer import ReportCounts
+from tallygate.webhook.kube.informer import InformerStatus
+from tallygate.webhook.server.telemetry.json_log import Logger
+from tallygate.webhook.server.telemetry.ledger_metrics import ObservedLedgers
+from tallygate.webhook.server.telemetry.metrics import OTHER
 
 
 class LedgerControllerMetrics(Collector):

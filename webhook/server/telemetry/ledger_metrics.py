@@ -23,13 +23,13 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from webhook.accounting.amounts import Amounts, format_amount, is_milli
-from webhook.admission.cap_index import CapIndex, get_cap_name
-from webhook.server.telemetry.json_log import Logger
-from webhook.server.telemetry.metrics import OTHER, CapLabels
-from webhook.state.ledger.ledger import Ledger, compute_drift
-from webhook.state.ledger.reserve import MAX_RESERVATIONS
-from webhook.state.ports import LedgerKey, LedgerWrite, WriteObserver, WriteResult
+from tallygate.webhook.accounting.amounts import Amounts, format_amount, is_milli
+from tallygate.webhook.admission.cap_index import CapIndex, get_cap_name
+from tallygate.webhook.server.telemetry.json_log import Logger
+from tallygate.webhook.server.telemetry.metrics import OTHER, CapLabels
+from tallygate.webhook.state.ledger.ledger import Ledger, compute_drift
+from tallygate.webhook.state.ledger.reserve import MAX_RESERVATIONS
+from tallygate.webhook.state.ports import LedgerKey, LedgerWrite, WriteObserver, WriteResult
 
 AMOUNT_GETTERS: Final[Mapping[str, Callable[[Ledger], Amounts]]] = {
     "hard": lambda ledger: ledger.hard,

@@ -22,20 +22,20 @@ from prometheus_client import (
     disable_created_metrics,
 )
 
-from webhook.admission.kinds import KIND_NAMES
-from webhook.admission.request import Phase
-from webhook.admission.rule_codes import (
+from tallygate.webhook.admission.kinds import KIND_NAMES
+from tallygate.webhook.admission.request import Phase
+from tallygate.webhook.admission.rule_codes import (
     NO_LIMIT_UNDER_CAP,
     OVER_CAP,
     WORKLOAD_OVER_CAP,
     WORKLOAD_OVER_FREE,
     WORKLOAD_ROLLOUT,
 )
-from webhook.gate.charging import CapObstacle
-from webhook.gate.decisions import DecisionRecord
-from webhook.server.telemetry.json_log import LineWriter, Logger, create_logger
-from webhook.state.ledger.reserve import Prerequisite
-from webhook.state.ports import LedgerFullError, RetryLaterError, StoreUnavailableError
+from tallygate.webhook.gate.charging import CapObstacle
+from tallygate.webhook.gate.decisions import DecisionRecord
+from tallygate.webhook.server.telemetry.json_log import LineWriter, Logger, create_logger
+from tallygate.webhook.state.ledger.reserve import Prerequisite
+from tallygate.webhook.state.ports import LedgerFullError, RetryLaterError, StoreUnavailableError
 
 OTHER: Final = "other"
 MAX_CAPS: Final = 500

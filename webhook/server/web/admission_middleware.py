@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from functools import partial
 from wsgiref.types import StartResponse, WSGIApplication
 
-from webhook.admission.request import Phase, ReviewError
-from webhook.admission.webhook_configuration import ADMIT_PATH_PREFIX
-from webhook.gate.decisions import Decision
-from webhook.gate.gate import UndecidedError
-from webhook.server.interfaces import Admit
-from webhook.server.web.http_errors import STATUS_LINES, HttpError
-from webhook.server.web.request_body import BodyError, BodyReader, Environ, parse_timeout
-from webhook.server.web.request_log import RequestLog
+from tallygate.webhook.admission.request import Phase, ReviewError
+from tallygate.webhook.admission.webhook_configuration import ADMIT_PATH_PREFIX
+from tallygate.webhook.gate.decisions import Decision
+from tallygate.webhook.gate.gate import UndecidedError
+from tallygate.webhook.server.interfaces import Admit
+from tallygate.webhook.server.web.http_errors import STATUS_LINES, HttpError
+from tallygate.webhook.server.web.request_body import BodyError, BodyReader, Environ, parse_timeout
+from tallygate.webhook.server.web.request_log import RequestLog
 
 _PATHS = {f"{ADMIT_PATH_PREFIX}{phase}": phase for phase in Phase}
 JSON_HEADER = ("Content-Type", "application/json")

@@ -7,11 +7,11 @@ from flask import Flask, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from werkzeug.exceptions import HTTPException
 
-from webhook.server.interfaces import Admit, ReadinessCheck
-from webhook.server.telemetry.metrics import ServerMetrics
-from webhook.server.web.admission_middleware import AdmissionMiddleware, RequestLimits, TokenSource
-from webhook.server.web.http_errors import HttpError, status_body
-from webhook.server.web.request_log import RequestLog
+from tallygate.webhook.server.interfaces import Admit, ReadinessCheck
+from tallygate.webhook.server.telemetry.metrics import ServerMetrics
+from tallygate.webhook.server.web.admission_middleware import AdmissionMiddleware, RequestLimits, TokenSource
+from tallygate.webhook.server.web.http_errors import HttpError, status_body
+from tallygate.webhook.server.web.request_log import RequestLog
 
 
 def _create_json_response(body: object, code: int) -> Response:

@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qs
 
-from webhook.server.settings.value_types import DurationError, parse_duration
-from webhook.server.web.http_errors import HttpError
+from tallygate.webhook.server.settings.value_types import DurationError, parse_duration
+from tallygate.webhook.server.web.http_errors import HttpError
 
 Environ = dict[str, Any]
 """A WSGI environment (PEP 3333)."""

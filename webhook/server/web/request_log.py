@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from webhook.gate.decisions import DecisionRecord
-from webhook.gate.gate import UndecidedError
-from webhook.server.telemetry.json_log import Logger
-from webhook.server.telemetry.metrics import ServerMetrics
-from webhook.server.web.http_errors import HttpError
+from tallygate.webhook.gate.decisions import DecisionRecord
+from tallygate.webhook.gate.gate import UndecidedError
+from tallygate.webhook.server.telemetry.json_log import Logger
+from tallygate.webhook.server.telemetry.metrics import ServerMetrics
+from tallygate.webhook.server.web.http_errors import HttpError
 
 _MAX_LENGTH = 256
 _MAX_MESSAGE_LENGTH = 1024

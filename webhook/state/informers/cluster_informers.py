@@ -11,17 +11,17 @@ from urllib.parse import quote
 
 import msgspec
 
-from webhook.kube.api_errors import ApiError, ApiErrorReason
-from webhook.kube.client import ClientConfig
-from webhook.kube.informer import Informer, InformerStatus
-from webhook.kube.reflector import WatchTimeouts
-from webhook.kube.resource_codec import WatchEvent, parse_revision
-from webhook.kube.transport import Transport
-from webhook.objects.meta import PartialObjectMetadata
-from webhook.state.informers.named_stores import NAMESPACE_CODEC, NODE_CODEC, NamespaceStore, NodeStore
-from webhook.state.informers.pod_records import PodRecord
-from webhook.state.informers.pod_store import PodStore
-from webhook.state.informers.scheduler_cache import SchedulerCache
+from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
+from tallygate.webhook.kube.client import ClientConfig
+from tallygate.webhook.kube.informer import Informer, InformerStatus
+from tallygate.webhook.kube.reflector import WatchTimeouts
+from tallygate.webhook.kube.resource_codec import WatchEvent, parse_revision
+from tallygate.webhook.kube.transport import Transport
+from tallygate.webhook.objects.meta import PartialObjectMetadata
+from tallygate.webhook.state.informers.named_stores import NAMESPACE_CODEC, NODE_CODEC, NamespaceStore, NodeStore
+from tallygate.webhook.state.informers.pod_records import PodRecord
+from tallygate.webhook.state.informers.pod_store import PodStore
+from tallygate.webhook.state.informers.scheduler_cache import SchedulerCache
 
 
 class ClusterInformers:

@@ -16,7 +16,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from webhook.kube.resource_codec import (
+from tallygate.webhook.kube.resource_codec import (
     Changed,
     Deleted,
     Replaced,
@@ -25,9 +25,15 @@ from webhook.kube.resource_codec import (
     WatchEvent,
     parse_revision,
 )
-from webhook.objects.core import Namespace, ResourceQuota
-from webhook.objects.meta import ObjectMeta
-from webhook.objects.scheduling import DeviceClass, DeviceClassSpec, NodeSpec, SchedulingNode, SchedulingNodeStatus
+from tallygate.webhook.objects.core import Namespace, ResourceQuota
+from tallygate.webhook.objects.meta import ObjectMeta
+from tallygate.webhook.objects.scheduling import (
+    DeviceClass,
+    DeviceClassSpec,
+    NodeSpec,
+    SchedulingNode,
+    SchedulingNodeStatus,
+)
 
 
 class ComparableRecord(ResourceRecord, Protocol):

@@ -10,7 +10,7 @@ from heapq import nsmallest
 from types import MappingProxyType
 from typing import NamedTuple
 
-from webhook.state.informers.pod_records import ChargeGroup, PodRecord
+from tallygate.webhook.state.informers.pod_records import ChargeGroup, PodRecord
 
 _ENDED = 1
 _TERMINATING = 2

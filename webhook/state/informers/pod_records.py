@@ -10,10 +10,10 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from webhook.accounting.charge import has_ended
-from webhook.kube.resource_codec import ResourceCodec, parse_revision
-from webhook.objects.core import Container, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus
-from webhook.objects.meta import ObjectMeta, OwnerReference
+from tallygate.webhook.accounting.charge import has_ended
+from tallygate.webhook.kube.resource_codec import ResourceCodec, parse_revision
+from tallygate.webhook.objects.core import Container, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus
+from tallygate.webhook.objects.meta import ObjectMeta, OwnerReference
 
 _POD_DECODER = msgspec.json.Decoder(Pod)
 

@@ -16,13 +16,13 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from webhook.accounting.amounts import Amounts
-from webhook.accounting.charge import Charge
-from webhook.accounting.quantity_parser import QuantityError
-from webhook.kube.resource_codec import Bookmark, Changed, Deleted, Replaced, WatchEvent
-from webhook.objects.core import Pod
-from webhook.state.informers.pod_columns import PodColumns, StoredPod
-from webhook.state.informers.pod_records import (
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.charge import Charge
+from tallygate.webhook.accounting.quantity_parser import QuantityError
+from tallygate.webhook.kube.resource_codec import Bookmark, Changed, Deleted, Replaced, WatchEvent
+from tallygate.webhook.objects.core import Pod
+from tallygate.webhook.state.informers.pod_columns import PodColumns, StoredPod
+from tallygate.webhook.state.informers.pod_records import (
     ChargeGroup,
     ChargeGroupInterner,
     PodRecord,

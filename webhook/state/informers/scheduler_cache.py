@@ -10,15 +10,15 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.pod_info import PodInfo, create_pod_info
-from webhook.accounting.quantity_parser import QuantityError
-from webhook.accounting.scheduling.complexity import estimate_anti_affinity
-from webhook.kube.resource_codec import Changed, Deleted, Replaced, ResourceCodec, WatchEvent
-from webhook.objects.scheduling import SchedulingPod
-from webhook.state.informers.named_stores import DeviceClassStore, NamespaceStore, NodeStore
-from webhook.state.informers.pod_records import PodRecord
-from webhook.state.informers.pod_store import PodStore
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.pod_info import PodInfo, create_pod_info
+from tallygate.webhook.accounting.quantity_parser import QuantityError
+from tallygate.webhook.accounting.scheduling.complexity import estimate_anti_affinity
+from tallygate.webhook.kube.resource_codec import Changed, Deleted, Replaced, ResourceCodec, WatchEvent
+from tallygate.webhook.objects.scheduling import SchedulingPod
+from tallygate.webhook.state.informers.named_stores import DeviceClassStore, NamespaceStore, NodeStore
+from tallygate.webhook.state.informers.pod_records import PodRecord
+from tallygate.webhook.state.informers.pod_store import PodStore
 
 T = TypeVar("T")
 

@@ -21,9 +21,9 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
-from webhook.accounting.amounts import Amounts, format_amount
-from webhook.state.ledger.ledger import Ledger, Operation, Reservation
-from webhook.state.ports import LedgerFullError, LedgerKey, StoreUnavailableError, VersionedLedger
+from tallygate.webhook.accounting.amounts import Amounts, format_amount
+from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
+from tallygate.webhook.state.ports import LedgerFullError, LedgerKey, StoreUnavailableError, VersionedLedger
 
 GROUP = "tallygate.dev"
 VERSION = "v1alpha1"

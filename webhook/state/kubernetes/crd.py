@@ -6,7 +6,7 @@ is not a subresource: one request writes a ledger.
 
 from typing import Any
 
-from webhook.state.kubernetes import cap_ledger
+from tallygate.webhook.state.kubernetes import cap_ledger
 
 _TEXT = {"type": "string"}
 _DIGITS = {"type": "string", "pattern": "^-?[0-9]{1,64}$"}

@@ -7,10 +7,10 @@ from http import HTTPStatus
 
 import msgspec
 
-from webhook.kube.api_errors import ApiError
-from webhook.kube.client import OBJECT_LIMITS, ApiClient, ClientConfig
-from webhook.kube.transport import Response
-from webhook.state.ports import Lease, RetryLaterError, StoreUnavailableError
+from tallygate.webhook.kube.api_errors import ApiError
+from tallygate.webhook.kube.client import OBJECT_LIMITS, ApiClient, ClientConfig
+from tallygate.webhook.kube.transport import Response
+from tallygate.webhook.state.ports import Lease, RetryLaterError, StoreUnavailableError
 
 CAPS_ANNOTATION = "tallygate.dev/caps"
 """The annotation in which a replica lists its active caps."""

@@ -12,14 +12,14 @@ from http import HTTPStatus
 
 import msgspec
 
-from webhook.kube.api_errors import ApiError
-from webhook.kube.client import OBJECT_LIMITS, OBJECT_METADATA, ApiClient, ClientConfig
-from webhook.kube.resource_codec import create_response_error
-from webhook.kube.transport import Response
-from webhook.state.kubernetes import cap_ledger
-from webhook.state.kubernetes.cap_ledger import StoredVersion
-from webhook.state.ledger.ledger import Ledger
-from webhook.state.ports import (
+from tallygate.webhook.kube.api_errors import ApiError
+from tallygate.webhook.kube.client import OBJECT_LIMITS, OBJECT_METADATA, ApiClient, ClientConfig
+from tallygate.webhook.kube.resource_codec import create_response_error
+from tallygate.webhook.kube.transport import Response
+from tallygate.webhook.state.kubernetes import cap_ledger
+from tallygate.webhook.state.kubernetes.cap_ledger import StoredVersion
+from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.state.ports import (
     LedgerFullError,
     LedgerKey,
     RetryLaterError,

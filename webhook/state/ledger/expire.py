@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from webhook.state.ledger.ledger import Ledger
-from webhook.state.ledger.recount import StaleSnapshot, UsageSnapshot, recount
+from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.state.ledger.recount import StaleSnapshot, UsageSnapshot, recount
 
 INITIALIZER = ""
 """The key, in place of a UID, for the age of an initializing ledger (rule 7)."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 
-from webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.amounts import Amounts
 
 _NO_AMOUNTS = Amounts()
 

@@ -9,8 +9,8 @@ from enum import StrEnum
 
 import msgspec
 
-from webhook.accounting.amounts import Amounts
-from webhook.state.ledger.ledger import Ledger, Operation, Reservation
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
 
 _NO_AMOUNTS = Amounts()
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable
 
+from tallygate.webhook.accounting.quantity import Quantity
 from tests.accounting.scheduling.reference.amounts import parse_quantity
 from tests.accounting.scheduling.reference.cluster import Cluster
 from tests.accounting.scheduling.reference.node_selectors import matches_any
@@ -20,7 +21,6 @@ from tests.accounting.scheduling.reference.objects import (
     is_controlled_by,
 )
 from tests.accounting.scheduling.reference.selectors import parse_label_selector
-from webhook.accounting.quantity import Quantity
 
 WAIT = "WaitForFirstConsumer"
 _CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"

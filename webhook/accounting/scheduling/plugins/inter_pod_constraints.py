@@ -16,14 +16,14 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.columns import ABSENT, Mask, NodeIndices
-from webhook.accounting.cluster.node_columns import NodeColumns
-from webhook.accounting.cluster.pod_info import AffinityTerm
-from webhook.accounting.scheduling.diagnosis import FilterStatus, mark_unresolvable, mark_unschedulable
-from webhook.accounting.scheduling.incoming_pod import HardSpreadConstraint, IncomingPod
-from webhook.accounting.scheduling.plugins.node_eligibility import mask_untolerated_taints, match_pod
-from webhook.accounting.selectors import MATCH_EVERYTHING, MATCH_NOTHING, Selector
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.columns import ABSENT, Mask, NodeIndices
+from tallygate.webhook.accounting.cluster.node_columns import NodeColumns
+from tallygate.webhook.accounting.cluster.pod_info import AffinityTerm
+from tallygate.webhook.accounting.scheduling.diagnosis import FilterStatus, mark_unresolvable, mark_unschedulable
+from tallygate.webhook.accounting.scheduling.incoming_pod import HardSpreadConstraint, IncomingPod
+from tallygate.webhook.accounting.scheduling.plugins.node_eligibility import mask_untolerated_taints, match_pod
+from tallygate.webhook.accounting.selectors import MATCH_EVERYTHING, MATCH_NOTHING, Selector
 
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 

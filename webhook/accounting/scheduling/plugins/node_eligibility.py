@@ -22,15 +22,20 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.columns import Mask, NodeIndices
-from webhook.accounting.cluster.node_columns import NodeColumns
-from webhook.accounting.problem import encode_go_json
-from webhook.accounting.scheduling.diagnosis import FilterStatus, mark_unresolvable
-from webhook.accounting.scheduling.incoming_pod import IncomingPod
-from webhook.accounting.selectors import find_label_value_errors, is_valid_requirement, join_errors, parse_int64
-from webhook.objects.meta import NodeSelector, NodeSelectorTerm, SelectorRequirement
-from webhook.objects.scheduling import SchedulingPodSpec, Taint, Toleration
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.columns import Mask, NodeIndices
+from tallygate.webhook.accounting.cluster.node_columns import NodeColumns
+from tallygate.webhook.accounting.problem import encode_go_json
+from tallygate.webhook.accounting.scheduling.diagnosis import FilterStatus, mark_unresolvable
+from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.selectors import (
+    find_label_value_errors,
+    is_valid_requirement,
+    join_errors,
+    parse_int64,
+)
+from tallygate.webhook.objects.meta import NodeSelector, NodeSelectorTerm, SelectorRequirement
+from tallygate.webhook.objects.scheduling import SchedulingPodSpec, Taint, Toleration
 
 _NAME = "metadata.name"
 _NOT_AN_INTEGER = "for 'Gt', 'Lt' operators, the value must be an integer"

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.columns import Mask, NodeIndices
-from webhook.accounting.cluster.pod_info import HostPort
-from webhook.accounting.node_fit import Shortfall
-from webhook.accounting.scheduling.diagnosis import FilterStatus, mark_unschedulable
-from webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.columns import Mask, NodeIndices
+from tallygate.webhook.accounting.cluster.pod_info import HostPort
+from tallygate.webhook.accounting.node_fit import Shortfall
+from tallygate.webhook.accounting.scheduling.diagnosis import FilterStatus, mark_unschedulable
+from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 
 _PODS = "pods"
 NO_FREE_PORTS = "node(s) didn't have free ports for the requested pod ports"

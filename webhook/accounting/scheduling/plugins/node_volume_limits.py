@@ -14,12 +14,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.columns import NodeIndices
-from webhook.accounting.cluster.storage_index import StorageIndex, get_claim_class
-from webhook.accounting.scheduling.diagnosis import FilterStatus, mark_unresolvable, mark_unschedulable
-from webhook.accounting.scheduling.incoming_pod import IncomingPod
-from webhook.accounting.scheduling.plugins.pod_claims import (
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.columns import NodeIndices
+from tallygate.webhook.accounting.cluster.storage_index import StorageIndex, get_claim_class
+from tallygate.webhook.accounting.scheduling.diagnosis import FilterStatus, mark_unresolvable, mark_unschedulable
+from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.plugins.pod_claims import (
     ClaimRef,
     find_ownership_error,
     get_claim_ref,
@@ -27,8 +27,8 @@ from webhook.accounting.scheduling.plugins.pod_claims import (
     list_claim_refs_on_node,
     list_existing_claims,
 )
-from webhook.objects.scheduling import DiskReference, Volume
-from webhook.objects.storage import PersistentVolumeClaim, VolumeAttachmentSpec, VolumeSpec
+from tallygate.webhook.objects.scheduling import DiskReference, Volume
+from tallygate.webhook.objects.storage import PersistentVolumeClaim, VolumeAttachmentSpec, VolumeSpec
 
 _AMAZON = "ebs.csi.aws.com"
 _AZURE = "disk.csi.azure.com"

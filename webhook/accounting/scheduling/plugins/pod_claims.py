@@ -7,12 +7,12 @@ component-helpers storage/ephemeral/ephemeral.go and storage/volume/pv_helpers.g
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.pod_info import PodInfo
-from webhook.accounting.cluster.storage_index import StorageIndex, get_claim_class
-from webhook.accounting.scheduling.incoming_pod import IncomingPod
-from webhook.objects.scheduling import Volume
-from webhook.objects.storage import ClaimMeta, PersistentVolumeClaim, VolumeClaimSpec, VolumePhase
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.pod_info import PodInfo
+from tallygate.webhook.accounting.cluster.storage_index import StorageIndex, get_claim_class
+from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.objects.scheduling import Volume
+from tallygate.webhook.objects.storage import ClaimMeta, PersistentVolumeClaim, VolumeClaimSpec, VolumePhase
 
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 _BIND_COMPLETED = "pv.kubernetes.io/bind-completed"

@@ -21,25 +21,31 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.columns import Mask, NodeIndices
-from webhook.accounting.cluster.node_columns import NodeColumns
-from webhook.accounting.cluster.storage_index import StorageIndex, get_claim_class, get_volume_class
-from webhook.accounting.pod_resources import parse_resource_list
-from webhook.accounting.quantity import Quantity
-from webhook.accounting.scheduling.diagnosis import FilterStatus, mark_unresolvable
-from webhook.accounting.scheduling.incoming_pod import IncomingPod
-from webhook.accounting.scheduling.plugins.node_eligibility import is_valid_field, match_selector
-from webhook.accounting.scheduling.plugins.pod_claims import (
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.columns import Mask, NodeIndices
+from tallygate.webhook.accounting.cluster.node_columns import NodeColumns
+from tallygate.webhook.accounting.cluster.storage_index import StorageIndex, get_claim_class, get_volume_class
+from tallygate.webhook.accounting.pod_resources import parse_resource_list
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.accounting.scheduling.diagnosis import FilterStatus, mark_unresolvable
+from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.plugins.node_eligibility import is_valid_field, match_selector
+from tallygate.webhook.accounting.scheduling.plugins.pod_claims import (
     get_claim_meta,
     get_claim_spec,
     list_claim_refs,
     sort_claims,
 )
-from webhook.accounting.selectors import SelectorError, parse_selector
-from webhook.objects.core import ResourceList
-from webhook.objects.meta import LabelSelector, NodeSelector, NodeSelectorTerm, ObjectMeta, SelectorRequirement
-from webhook.objects.storage import (
+from tallygate.webhook.accounting.selectors import SelectorError, parse_selector
+from tallygate.webhook.objects.core import ResourceList
+from tallygate.webhook.objects.meta import (
+    LabelSelector,
+    NodeSelector,
+    NodeSelectorTerm,
+    ObjectMeta,
+    SelectorRequirement,
+)
+from tallygate.webhook.objects.storage import (
     CsiDriver,
     CsiDriverSpec,
     CsiStorageCapacity,

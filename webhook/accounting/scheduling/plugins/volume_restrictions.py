@@ -8,13 +8,13 @@ from collections.abc import Set as AbstractSet
 
 import numpy as np
 
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.columns import Mask, NodeIndices
-from webhook.accounting.cluster.pod_info import PodInfo
-from webhook.accounting.scheduling.diagnosis import FilterStatus, mark_unschedulable
-from webhook.accounting.scheduling.incoming_pod import IncomingPod
-from webhook.accounting.scheduling.plugins.pod_claims import format_not_found, get_claim_spec, list_claim_refs
-from webhook.objects.scheduling import Volume
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.columns import Mask, NodeIndices
+from tallygate.webhook.accounting.cluster.pod_info import PodInfo
+from tallygate.webhook.accounting.scheduling.diagnosis import FilterStatus, mark_unschedulable
+from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.plugins.pod_claims import format_not_found, get_claim_spec, list_claim_refs
+from tallygate.webhook.objects.scheduling import Volume
 
 _ForkedPods = Collection[tuple[PodInfo, int]]
 

@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from webhook.accounting.cluster.cluster import Cluster
-from webhook.accounting.cluster.columns import Mask, NodeIndices
-from webhook.accounting.cluster.node_columns import NodeColumns
-from webhook.accounting.scheduling.diagnosis import FilterStatus, mark_unresolvable
-from webhook.accounting.scheduling.incoming_pod import IncomingPod
-from webhook.accounting.scheduling.plugins.pod_claims import format_not_found, get_claim_spec, list_claim_refs
-from webhook.objects.meta import ObjectMeta
-from webhook.objects.storage import PersistentVolume
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.columns import Mask, NodeIndices
+from tallygate.webhook.accounting.cluster.node_columns import NodeColumns
+from tallygate.webhook.accounting.scheduling.diagnosis import FilterStatus, mark_unresolvable
+from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.plugins.pod_claims import format_not_found, get_claim_spec, list_claim_refs
+from tallygate.webhook.objects.meta import ObjectMeta
+from tallygate.webhook.objects.storage import PersistentVolume
 
 _CURRENT_LABELS = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",

@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 from cryptography import x509
 
-from certs.cert_files import CA_FILE, CHAIN_FILE, KEY_FILE
-from webhook.cli.doctor.api_types import GateDeployment, TlsSecret, Webhook, WebhookConfiguration
-from webhook.cli.doctor.certificate_chain import CertificateChainError, find_distrust, load_certificates
-from webhook.cli.doctor.check_result import (
+from tallygate.certs.cert_files import CA_FILE, CHAIN_FILE, KEY_FILE
+from tallygate.webhook.cli.doctor.api_types import GateDeployment, TlsSecret, Webhook, WebhookConfiguration
+from tallygate.webhook.cli.doctor.certificate_chain import CertificateChainError, find_distrust, load_certificates
+from tallygate.webhook.cli.doctor.check_result import (
     Check,
     CheckResult,
     combine_results,
@@ -28,8 +28,8 @@ from webhook.cli.doctor.check_result import (
     format_tallygate,
     format_webhook_patch,
 )
-from webhook.cli.doctor.facts import GateFacts, ServedCertificate, Unavailable
-from webhook.cli.doctor.permissions import Feature, parse_features
+from tallygate.webhook.cli.doctor.facts import GateFacts, ServedCertificate, Unavailable
+from tallygate.webhook.cli.doctor.permissions import Feature, parse_features
 
 _CERTIFICATE_DIRECTORY = "certs.d/"  # as deploy/README.md calls it
 _INJECT_ANNOTATION = "cert-manager.io/inject-ca-from"

@@ -4,11 +4,11 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 
-from webhook.accounting.amounts import format_amount, round_down_to_unit
-from webhook.accounting.names import OPAQUE_PREFIX, REQUESTS_PREFIX
-from webhook.accounting.quantity import Quantity
-from webhook.accounting.quantity_parser import QuantityError
-from webhook.cli.doctor.check_result import (
+from tallygate.webhook.accounting.amounts import format_amount, round_down_to_unit
+from tallygate.webhook.accounting.names import OPAQUE_PREFIX, REQUESTS_PREFIX
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.accounting.quantity_parser import QuantityError
+from tallygate.webhook.cli.doctor.check_result import (
     Check,
     CheckResult,
     combine_results,
@@ -18,8 +18,8 @@ from webhook.cli.doctor.check_result import (
     format_kubectl,
     format_names,
 )
-from webhook.cli.doctor.facts import CapLimits, GateFacts, OpaqueNameUser, Unavailable
-from webhook.objects.core import ResourceQuota
+from tallygate.webhook.cli.doctor.facts import CapLimits, GateFacts, OpaqueNameUser, Unavailable
+from tallygate.webhook.objects.core import ResourceQuota
 
 
 def _check_quotas(facts: GateFacts) -> CheckResult:

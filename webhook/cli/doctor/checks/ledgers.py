@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from webhook.cli.doctor.api_types import (
+from tallygate.webhook.cli.doctor.api_types import (
     CustomResourceDefinition,
     GateDeployment,
     LeaderLease,
     ResourceDefinitionVersion,
 )
-from webhook.cli.doctor.check_result import (
+from tallygate.webhook.cli.doctor.check_result import (
     Check,
     CheckResult,
     combine_results,
@@ -23,11 +23,11 @@ from webhook.cli.doctor.check_result import (
     format_namespaced_kubectl,
     format_tallygate,
 )
-from webhook.cli.doctor.facts import GateFacts, ReplicaMetrics, Unavailable, detect_features
-from webhook.cli.doctor.permissions import Feature
-from webhook.gate.leader_election import LEADER_LEASE, LEASE_DURATION_SECONDS
-from webhook.state.kubernetes import cap_ledger
-from webhook.state.kubernetes.crd import create_crd
+from tallygate.webhook.cli.doctor.facts import GateFacts, ReplicaMetrics, Unavailable, detect_features
+from tallygate.webhook.cli.doctor.permissions import Feature
+from tallygate.webhook.gate.leader_election import LEADER_LEASE, LEASE_DURATION_SECONDS
+from tallygate.webhook.state.kubernetes import cap_ledger
+from tallygate.webhook.state.kubernetes.crd import create_crd
 
 _IN_MEMORY = "the ledgers are in the gate's memory"
 _CRD_FILE = "deploy/kustomize/components/cluster-access/crd.yaml"

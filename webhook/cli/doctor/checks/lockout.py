@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 
-from webhook.accounting.selectors import SelectorError, parse_selector
-from webhook.cli.doctor.api_types import (
+from tallygate.webhook.accounting.selectors import SelectorError, parse_selector
+from tallygate.webhook.cli.doctor.api_types import (
     GateDeployment,
     GateDisruptionBudget,
     LabelledNamespace,
     Webhook,
     WebhookConfiguration,
 )
-from webhook.cli.doctor.check_result import (
+from tallygate.webhook.cli.doctor.check_result import (
     Check,
     CheckResult,
     combine_results,
@@ -22,9 +22,9 @@ from webhook.cli.doctor.check_result import (
     format_namespaced_kubectl,
     format_webhook_patch,
 )
-from webhook.cli.doctor.facts import VALIDATING, GateFacts, Unavailable
-from webhook.cli.doctor.permissions import Feature, parse_features
-from webhook.cli.doctor.webhook_match import (
+from tallygate.webhook.cli.doctor.facts import VALIDATING, GateFacts, Unavailable
+from tallygate.webhook.cli.doctor.permissions import Feature, parse_features
+from tallygate.webhook.cli.doctor.webhook_match import (
     CREATE_POD,
     UPDATE_POD,
     ExpectedConfigurations,

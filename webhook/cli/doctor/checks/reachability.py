@@ -2,7 +2,7 @@
 
 import re
 
-from webhook.cli.doctor.check_result import (
+from tallygate.webhook.cli.doctor.check_result import (
     Check,
     CheckResult,
     create_failure,
@@ -10,8 +10,8 @@ from webhook.cli.doctor.check_result import (
     create_unknown,
     format_namespaced_kubectl,
 )
-from webhook.cli.doctor.facts import DryRun, GateFacts, Unavailable
-from webhook.cli.doctor.webhook_match import CREATE_POD, is_called_for
+from tallygate.webhook.cli.doctor.facts import DryRun, GateFacts, Unavailable
+from tallygate.webhook.cli.doctor.webhook_match import CREATE_POD, is_called_for
 
 _CREATED = 201
 _MAX_MESSAGE_CHARACTERS = 300

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from webhook.admission.request import Phase
-from webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
-from webhook.cli.doctor.api_types import MatchCondition, Webhook, WebhookConfiguration
-from webhook.cli.doctor.check_result import (
+from tallygate.webhook.admission.request import Phase
+from tallygate.webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
+from tallygate.webhook.cli.doctor.api_types import MatchCondition, Webhook, WebhookConfiguration
+from tallygate.webhook.cli.doctor.check_result import (
     Check,
     CheckResult,
     combine_results,
@@ -17,8 +17,8 @@ from webhook.cli.doctor.check_result import (
     format_names,
     format_webhook_patch,
 )
-from webhook.cli.doctor.facts import MUTATING, VALIDATING, GateFacts, Unavailable, detect_features
-from webhook.cli.doctor.webhook_match import (
+from tallygate.webhook.cli.doctor.facts import MUTATING, VALIDATING, GateFacts, Unavailable, detect_features
+from tallygate.webhook.cli.doctor.webhook_match import (
     CREATE_POD,
     ExpectedConfigurations,
     RequestKind,

@@ -6,8 +6,8 @@ The clocks are compared by the `Date` header of the API server and of each repli
 from collections import defaultdict
 from collections.abc import Iterator
 
-from webhook.cli.doctor.api_types import GateDeployment, LeaderLease
-from webhook.cli.doctor.check_result import (
+from tallygate.webhook.cli.doctor.api_types import GateDeployment, LeaderLease
+from tallygate.webhook.cli.doctor.check_result import (
     Check,
     CheckResult,
     combine_results,
@@ -18,8 +18,8 @@ from webhook.cli.doctor.check_result import (
     format_names,
     format_namespaced_kubectl,
 )
-from webhook.cli.doctor.checks.ledgers import parse_time
-from webhook.cli.doctor.facts import GateFacts, Replica, Unavailable
+from tallygate.webhook.cli.doctor.checks.ledgers import parse_time
+from tallygate.webhook.cli.doctor.facts import GateFacts, Replica, Unavailable
 
 STALE_SECONDS = 120.0
 """The seconds after which the data of a watch is stale (docs/metrics.md)."""
