@@ -7,14 +7,19 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import click
 
 from e2e.errors import BuildError, ClusterError
 from e2e.gates.process import GateProcess
+from e2e.gates.running import LOOPBACK
+from e2e.ledgers import define_ledgers
 from e2e.local.build import kubernetes_version
 from e2e.local.cluster import LocalCluster
 from e2e.local.nodes import add_nodes, node
+from e2e.namespaces import gates_namespace
+from e2e.policy_files import SHIPPED_FILES
 from e2e.registering import register
 from tallygate.webhook.cli.framework import EXIT_INTERNAL_ERROR, EXIT_USAGE_ERROR
 
@@ -23,18 +28,33 @@ _NODES = (
     node("dongles", {"example.com/dongle": "4"}),
     node("bananas", {"pod.alpha.kubernetes.io/opaque-int-resource-bananas": "555"}),
 )
+_POLICIES = Path(__file__).parent / "policies" / "playground.yaml"
 _LOOK = 1.0  # seconds between two looks whether everything still runs
 
-_NEXT = """
-What to try next:
-  kubectl create -f e2e/manifests/half.yaml         # refused: one and a half bananas
-  kubectl create -f e2e/manifests/dongles.yaml      # six pods of a dongle each, and there are four dongles
-  kubectl get pods                                  # four Running, two Pending
-  kubectl describe pods | grep Insufficient         # why
-  cp policies/examples/licences.yaml {policies}/
-  kubectl create -f e2e/manifests/two-dongles.yaml  # refused by the new policy: one dongle a pod
+# Each command, and its result in a comment; the case of `make cluster` runs them in this order.
+_COMMANDS = """
+Whole units, and names that exist:
+  kubectl create -f e2e/manifests/half.yaml          # refused: one and a half bananas
+  kubectl create -f e2e/manifests/misspelt-gpu.yaml  # warned: no node has nvidia.com/gpus; did you mean nvidia.com/gpu?
 
-Ctrl-C stops it and leaves nothing behind."""
+Requests equal limits:
+  kubectl create -f e2e/manifests/request-only.yaml  # refused: a request without its limit
+
+A cap over all namespaces, of three dongles:
+  kubectl create -f e2e/manifests/dongles.yaml  # six pods of a dongle each: three are created
+  kubectl describe replicasets | grep exceeded  # the reason
+  tallygate usage --policies={policies}
+  kubectl create namespace team-b
+  kubectl create --namespace=team-b -f e2e/manifests/two-dongles.yaml  # refused: all namespaces share the cap
+
+A prediction before anything is stored:
+  tallygate predict -f e2e/manifests/nine-gpus.yaml  # never: no node has nine
+  kubectl create -f e2e/manifests/nine-gpus.yaml     # stored, with the same warning
+
+Policies that change while the gate runs:
+  cp policies/examples/licences.yaml {policies}/
+  kubectl create -f e2e/manifests/two-dongles.yaml  # refused by the new rule, too: one dongle a pod
+"""
 
 
 def main() -> int:
@@ -60,9 +80,17 @@ def main() -> int:
 
 @contextmanager
 def _gate(cluster: LocalCluster) -> Iterator[GateProcess]:
-    """Run a registered gate with policies of its own that people may edit."""
-    gate = GateProcess(cluster.folder / "gate", new_process=True)
+    """Run a registered gate that watches the cluster, with policies of its own that people may edit."""
+    define_ledgers(cluster)
+    arguments = (
+        "--cluster=kubeconfig",
+        f"--kubeconfig={cluster.kubeconfig}",
+        "--ledgers=kubernetes",
+        f"--namespace={gates_namespace(cluster)}",
+    )
+    gate = GateProcess(cluster.folder / "gate", arguments=arguments, new_process=True)
     try:
+        gate.write_policies({**SHIPPED_FILES, _POLICIES.name: _POLICIES.read_text(encoding="utf-8")})
         gate.start()
         register(cluster, gate)
         yield gate
@@ -74,13 +102,15 @@ def _show(cluster: LocalCluster, gate: GateProcess) -> None:
     names = ", ".join(each["metadata"]["name"] for each in _NODES)
     click.echo(
         f"Kubernetes {kubernetes_version()} runs on this machine, with the nodes {names}; logs: {cluster.folder}\n"
-        f"Every request passes the gate on {gate.reached.base}; its policies: {gate.policies}"
+        f"Every request passes the gate on https://{LOOPBACK}:{gate.port}; its policies: {gate.policies}"
     )
     click.echo("In another terminal, in this folder:\n")
     click.echo(f"  export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")
-    if shutil.which("kubectl") is None:
-        click.echo(f'  export PATH={shlex.quote(str(cluster.kubectl_program.parent))}:"$PATH"')
-    click.echo(_NEXT.format(policies=shlex.quote(str(gate.policies))))
+    programs = {"kubectl": cluster.kubectl_program.parent, "tallygate": Path(sys.executable).parent}
+    for folder in (folder for name, folder in programs.items() if shutil.which(name) is None):
+        click.echo(f'  export PATH={shlex.quote(str(folder))}:"$PATH"')
+    click.echo(_COMMANDS.format(policies=shlex.quote(str(gate.policies))))
+    click.echo("Ctrl-C stops it and leaves nothing behind.")
 
 
 if __name__ == "__main__":

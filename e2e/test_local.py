@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from e2e.local.build import kubernetes_version
 from e2e.local.cluster import LocalCluster
 from e2e.ports import Site
 from e2e.suite_node import restore_node
+from e2e.waiting import until
 
 _ROOT = Path(__file__).parent.parent
 _MANIFESTS = Path(__file__).parent / "manifests"
@@ -123,28 +126,54 @@ def test_a_component_that_dies_is_named_with_its_log_and_nothing_stays() -> None
     assert not any(_runs(each.pid) for each in components)
 
 
-def test_the_dev_cluster_prints_how_to_use_it_and_leaves_nothing_behind() -> None:
+# The results of the printed commands, in their order: exit code, and a part of the output.
+_DEV_RESULTS = (
+    (1, "1500m is not a whole number"),
+    (0, "did you mean nvidia.com/gpu?"),
+    (1, "is requested without a limit"),
+    (0, "3 of them can run at a time"),
+    (0, "cap dongle-seats shared by its namespaces exceeded"),
+    (0, "shared, "),
+    (0, "namespace/team-b created"),
+    (1, "exceeded: requested 2 example.com/dongle, used 3"),
+    (1, "never on these nodes"),
+    (0, "it requests 9 nvidia.com/gpu, the largest node has 8"),
+    (0, ""),
+    (1, "one-licence-per-pod"),
+)
+
+
+def test_the_dev_cluster_prints_commands_that_do_what_it_says_and_leaves_nothing_behind() -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "e2e.dev_cluster"], cwd=_ROOT, stdout=subprocess.PIPE, text=True
     ) as dev_cluster:
         assert dev_cluster.stdout is not None
-        (line,) = (line for line in _until_ctrl_c(dev_cluster) if "export KUBECONFIG=" in line)
-        kubeconfig = Path(line.partition("=")[2].strip())
+        lines = _until_ctrl_c(dev_cluster)
+        exports = [line.strip() for line in lines if line.startswith("  export ")]
+        (kubeconfig,) = (Path(line.partition("=")[2]) for line in exports if "KUBECONFIG=" in line)
         assert kubeconfig.exists()
-        assert "1500m is not a whole number" in _refusal(kubeconfig)
+        assert "https://0.0.0.0" not in "".join(lines)
+        commands = [line.partition("  #")[0].strip() for line in lines if re.match("  (kubectl|tallygate|cp) ", line)]
+        for command, (code, text) in zip(commands, _DEV_RESULTS, strict=True):
+            shell = "; ".join([*exports, command])
+            until(f"{command}: {code}, {text}", partial(_ends_with, shell, code, text), 240.0)
         dev_cluster.send_signal(signal.SIGINT)
         assert dev_cluster.stdout.read() == "\nstopped\n"
     assert dev_cluster.returncode == 0
     assert not kubeconfig.parent.parent.exists()
 
 
-def _refusal(kubeconfig: Path) -> str:
-    """Return the answer to the first command that the development cluster prints to try."""
-    kubectl = kubeconfig.parent.parent / "bin" / "kubectl"
-    tried = [str(kubectl), f"--kubeconfig={kubeconfig}", "create", "-f", "e2e/manifests/half.yaml"]
-    done = subprocess.run(tried, cwd=_ROOT, capture_output=True, text=True, check=False)  # noqa: S603  our own kubectl
-    assert done.returncode == 1
-    return done.stderr
+def _ends_with(shell: str, code: int, text: str) -> bool:
+    """Return whether the commands end with this code and print this text; the controllers need some time."""
+    done = subprocess.run(  # noqa: S603  the printed commands
+        ["/bin/sh", "-c", shell],
+        cwd=_ROOT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode == code and text in done.stdout + done.stderr
 
 
 def _until_ctrl_c(dev_cluster: subprocess.Popen[str]) -> list[str]:

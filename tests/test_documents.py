@@ -22,3 +22,14 @@ def test_every_document_that_the_code_names_exists() -> None:
     named = {name for source in SOURCES for name in _MENTION.findall(source.read_text())}
     assert named
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
+
+
+def test_every_page_names_the_same_time_for_files_that_the_kubelet_updates() -> None:
+    """The kubelet syncs a pod every 60 to 90 s and learns of a changed ConfigMap by a watch (v1.36, pkg/kubelet)."""
+    named = [
+        f"{document.name}: {sentence}"
+        for document in DOCUMENTS
+        for sentence in re.findall(r"kubelet\s+updates\s+the\s+(?:volume|files)[^.;]*", document.read_text())
+    ]
+    assert named
+    assert [each for each in named if "two minutes" not in " ".join(each.split())] == []

@@ -54,7 +54,10 @@ class Settings:
     """The settings of a server. Durations are in seconds, sizes in bytes."""
 
     policies: tuple[Path, ...] = _create_field(
-        PATHS, "", "Policy files, and folders of them. Without any, the shipped policies are active.", unset_value=()
+        PATHS,
+        "",
+        "Policy files, and folders of them, read again when they change. Without any, the shipped policies are active.",
+        unset_value=(),
     )
     listen: Address = _create_field(ADDRESS, "0.0.0.0:8443", "Where the API server reaches the gate, by HTTPS.")
     monitor: Address = _create_field(
