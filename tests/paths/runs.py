@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from tallygate.webhook.accounting.amounts import Amounts
@@ -26,15 +27,18 @@ from tallygate.webhook.server.telemetry.metrics import Telemetry, start_telemetr
 from tallygate.webhook.server.web.flask_app import create_app
 from tallygate.webhook.server.web.request_log import RequestLog
 from tallygate.webhook.state.in_memory import MemoryLedgers, UnknownNamespaces
+from tallygate.webhook.state.kubernetes.cap_ledger import KIND
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey, TransitionResult
-from tests.paths.cluster import Cluster, run_cluster, write_kubeconfig
+from tests.kube.kubeconfig import write_kubeconfig
 from tests.paths.recorder import record_modules
+from tests.server.small_cluster import SmallCluster, run_small_cluster
 
 Object = dict[str, Any]
 
 _GPU = "nvidia.com/gpu"
 _WAIT_SECONDS = 30.0
+_LEASES = "/apis/coordination.k8s.io/v1/namespaces/tallygate-system/leases"
 _POLICY = """\
 apiVersion: tallygate.dev/v1alpha1
 kind: NamespaceCap
@@ -80,14 +84,15 @@ def _review() -> bytes:
 
 
 @contextmanager
-def _run_environment() -> Iterator[tuple[Cluster, Path, Telemetry]]:
+def _run_environment() -> Iterator[tuple[SmallCluster, Path, Telemetry]]:
     """Yield a cluster, a folder with its kubeconfig and a policy file, and a log."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        run_cluster(**_objects()) as cluster,
+        run_small_cluster(**_objects()) as cluster,
         start_telemetry("error") as telemetry,
     ):
-        write_kubeconfig(cluster, Path(folder))
+        cluster.objects[_LEASES] = []
+        write_kubeconfig(Path(folder), cluster.server, token="t")  # noqa: S106  # a made-up token
         (Path(folder) / "policy.yaml").write_text(_POLICY % 16, "utf-8")
         yield cluster, Path(folder), telemetry
 
@@ -107,8 +112,15 @@ def run_create() -> list[str]:
         caps = CapMetrics(telemetry.metrics.registry, telemetry.log)
         parts = create_cluster_gate(settings, policies, telemetry, caps)
         app = create_app(parts.admit, RequestLog(telemetry.log, telemetry.metrics))
+        has_active_ledger = Event()
+
+        def note_ledger(item: Object) -> None:
+            if item["kind"] == KIND and not item["status"].get("initializing"):
+                has_active_ledger.set()
+
+        cluster.on_store = note_ledger
         with parts.run_background():
-            if not cluster.has_active_ledger.wait(_WAIT_SECONDS):
+            if not has_active_ledger.wait(_WAIT_SECONDS):
                 raise TimeoutError("the gate did not create its ledger in time")
             body = _review()
             environ = {
@@ -183,7 +195,7 @@ def run_ledger_write() -> list[str]:
         ledgers = _create_ledgers(load_client_config(settings), settings, caps)
         with record_modules() as modules:
             ledgers.transact(LedgerKey("cap", "team-a"), _Raise(), time.monotonic() + _WAIT_SECONDS)
-        if not cluster.ledgers:
+        if not cluster.stored:
             raise RuntimeError("no ledger was stored")
     return modules
 

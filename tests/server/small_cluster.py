@@ -1,11 +1,11 @@
-"""A small cluster behind a real HTTP server: lists of its objects, and watches without events."""
+"""A small cluster behind a real HTTP server: lists, objects that clients store, and watches without events."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,13 +14,31 @@ Object = dict[str, Any]
 
 @dataclass
 class SmallCluster:
-    """Objects by the path of their list, paths that are answered with an error, and the paths of all lists so far."""
+    """Objects by the path of their list, paths that are answered with an error, and the paths of all lists so far.
+
+    `stored` has the objects that clients created or replaced, by path; `on_store` is called with each.
+    """
 
     objects: dict[str, list[Object]] = field(default_factory=dict)
     error_statuses: dict[str, int] = field(default_factory=dict)
     paths: list[str] = field(default_factory=list)
+    stored: dict[str, Object] = field(default_factory=dict)
+    on_store: Callable[[Object], object] = lambda _: None
     server: str = ""
     over: Event = field(default_factory=Event)
+    _lock: Lock = field(default_factory=Lock)
+
+    def store(self, path: str, body: bytes) -> Object:
+        """Store one object with a new resourceVersion, as the API server does, and return it."""
+        with self._lock:
+            item: Object = json.loads(body)
+            item["metadata"] |= {
+                "uid": f"uid-{item['metadata']['name']}",
+                "resourceVersion": f"{100 + len(self.stored) + 1}",
+            }
+            self.stored[path] = item
+            self.on_store(item)
+            return item
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -38,14 +56,37 @@ class _Handler(BaseHTTPRequestHandler):
             self.cluster.over.wait(60)
             self.close_connection = True
             return
+        if url.path in self.cluster.stored:
+            self._send(200, self.cluster.stored[url.path])
+            return
         self.cluster.paths.append(url.path)
         status = self.cluster.error_statuses.get(url.path, 404 if url.path.startswith("/apis/") else 200)
         items = self.cluster.objects.get(url.path)
         if items is not None and url.path not in self.cluster.error_statuses:
             status = 200
-        content: Object = {"kind": "Status", "message": "no", "code": status}
+        content: Object = {
+            "kind": "Status",
+            "message": "no",
+            "code": status,
+            "details": {"name": url.path.rpartition("/")[2]},
+        }
         if status == 200:
             content = {"kind": "List", "metadata": {"resourceVersion": "100"}, "items": items or []}
+        self._send(status, content)
+
+    def do_POST(self) -> None:
+        """Store a new object."""
+        body = self._read_body()
+        self._send(201, self.cluster.store(f"{urlsplit(self.path).path}/{json.loads(body)['metadata']['name']}", body))
+
+    def do_PUT(self) -> None:
+        """Replace an object."""
+        self._send(200, self.cluster.store(urlsplit(self.path).path, self._read_body()))
+
+    def _read_body(self) -> bytes:
+        return self.rfile.read(int(self.headers.get("Content-Length", "0")))
+
+    def _send(self, status: int, content: Object) -> None:
         body = json.dumps(content).encode()
         self.send_response(status)
         self.send_header("Content-Length", f"{len(body)}")
