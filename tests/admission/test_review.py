@@ -102,8 +102,9 @@ def test_a_uid_is_echoed_exactly() -> None:
         (review()[:-9], "truncated"),
         (review() + b"x", "malformed"),
         (b"\xef\xbb\xbf" + review(), "malformed"),
-        (b"\xff\xfe", "malformed"),
+        (b"\xff\xfe", "utf-8"),
         (review().replace(b"jane", b"\xff"), "utf-8"),
+        (review(object={"apiVersion": "v1"}).replace(b'"v1"}', b'"v\xde1"}'), "utf-8"),  # in a field that is read later
         (b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nests too deep"),
         (review(options=0).replace(b'"options": 0', b'"options": ' + b"[" * 100_000), "nests too deep"),
     ],

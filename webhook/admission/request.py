@@ -112,6 +112,8 @@ def decode_review(body: bytes) -> AdmissionRequest:
         ReviewError: if the body is not JSON, nests too deep, lacks a required field, or is of another version.
     """
     try:
+        if not body.isascii():  # a decoder checks only the strings that it reads, and several decoders read parts of it
+            body.decode("utf-8")
         review = _REVIEW_DECODER.decode(body)
     except RecursionError:
         raise ReviewError("the AdmissionReview nests too deep") from None
