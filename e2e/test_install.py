@@ -22,6 +22,7 @@ from e2e.installation.uninstalling import uninstall
 from e2e.ports import Cluster, NotHereError, Site
 
 _OWN = "tallygate-system"
+_EXTRAS = ("serviceMonitor", "prometheusRule", "dashboard", "relay")
 _EVERYTHING = ("ha", "self-signed", "network", "flow-control", "monitoring", "dashboard", "audit", "token", "relay")
 
 
@@ -100,8 +101,8 @@ def test_the_api_server_rejects_an_unknown_field(install_cluster: Cluster) -> No
 @pytest.mark.parametrize("certificates", ["by-hand", "self-signed", "cert-manager"])
 def test_helm_and_the_api_server_agree_on_the_chart(install_cluster: Cluster, certificates: str) -> None:
     """Let Helm ask the API server for its capabilities, and try every object."""
-    extras = ",".join(f"{name}=true" for name in ("monitoring", "dashboard", "relay"))
-    values = (f"--set={extras}", f"--set=certificates={certificates}", "--set=auditInterval=1h")
+    extras = ",".join(f"{name}.enabled=true" for name in _EXTRAS)
+    values = (f"--set={extras}", f"--set=certificates={certificates}", "--set=audit.enabled=true")
     output = run_helm(
         install_cluster, "install", "gate", str(CHART), f"--namespace={_OWN}", "--dry-run=server", *values
     )

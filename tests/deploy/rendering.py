@@ -56,13 +56,13 @@ def render_overlay(fields: Mapping[str, Any]) -> Objects:
 
 def render_chart(values: Mapping[str, Any], namespace: str = DEFAULT_NAMESPACE) -> Objects:
     """Return the objects that the chart installs with these values."""
-    return _parse_objects(_run([*create_helm_command(values, namespace), "--skip-tests"]))
+    return _parse_objects(_run_helm(*create_helm_command(values, namespace), "--skip-tests"))
 
 
 def render_chart_test(values: Mapping[str, Any], namespace: str = DEFAULT_NAMESPACE) -> Objects:
     """Return the objects of `helm test` with these values."""
     shown = [f"--show-only=templates/tests/{name}.yaml" for name in ("doctor", "rbac")]
-    return _parse_objects(_run([*create_helm_command(values, namespace), *shown]))
+    return _parse_objects(_run_helm(*create_helm_command(values, namespace), *shown))
 
 
 def render_notes(values: Mapping[str, Any], namespace: str = DEFAULT_NAMESPACE) -> str:
@@ -95,6 +95,12 @@ def find_helm() -> str:
     if program is None:
         pytest.skip("Helm is neither built here (python -m e2e.build_programs does) nor on PATH")
     return program
+
+
+@cache
+def _run_helm(*command: str) -> str:
+    """Return the output for the chart, whose files do not change meanwhile."""
+    return _run(command)
 
 
 def _parse_objects(text: str) -> Objects:

