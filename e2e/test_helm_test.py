@@ -45,9 +45,9 @@ def test_every_check_of_doctor_may_be_made_with_the_permissions_of_helm_test(
         run_kubectl(cluster, "create", "--dry-run=server", "--filename=-", stdin=_render_test(cluster, "doctor"))
         kubeconfig = as_service_account(cluster, _OWN, "tallygate-test", tmp_path / "tester")
 
-        def refused() -> list[str]:
+        def list_refused() -> list[str]:
             return _list_refused(cluster, kubeconfig)
 
-        until("every check is made", lambda: not refused(), _WITHIN, lambda: "\n".join(refused()))
+        until("every check is made", lambda: not list_refused(), _WITHIN, lambda: "\n".join(list_refused()))
     finally:
         run_kubectl(cluster, "delete", "--filename=-", stdin=manifest)

@@ -89,7 +89,7 @@ def create_helm_command(
 
 
 def find_helm() -> str:
-    """Return the path of Helm; skip the test if there is none."""
+    """Return the path of Helm; skip the test without one."""
     own = find_built_helm()
     program = shutil.which("helm") if own is None else str(own)
     if program is None:
