@@ -42,7 +42,7 @@ def describe_chart(project: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _find_icon(source: str, version: str) -> str:
-    """Return the address of the icon in the repository's tag of this version; an empty string without a source there."""
+    """Return the address of the icon in the repository's tag of this version; an empty string without a source."""
     if not source.startswith(_GITHUB):
         return ""
     return f"https://raw.githubusercontent.com/{source.removeprefix(_GITHUB)}/v{version}/{_ICON}"
