@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +23,26 @@ from e2e.installation.uninstalling import uninstall
 from e2e.ports import Cluster, NotHereError, Site
 
 _OWN = "tallygate-system"
+_EXTRAS = ("serviceMonitor", "prometheusRule", "dashboard", "relay")
+_POD_VALUES = {
+    "hostNetwork": True,
+    "ports": {"https": 10443, "monitor": 10090},
+    "relay": {"enabled": True, "ports": {"upstream": 10444, "monitor": 10091}},
+    "image": {"digest": f"sha256:{'0' * 64}", "pullPolicy": "Always"},
+    "imagePullSecrets": [{"name": "pull"}],
+    "nodeSelector": {"pool": "system"},
+    "affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}},
+    "tolerations": [{"operator": "Exists"}],
+    "topologySpreadConstraints": [
+        {"topologyKey": "rack", "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {}}
+    ],
+    "podAnnotations": {"example.com/scanned": "yes"},
+    "podLabels": {"team": "platform"},
+    "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy.example.com"}],
+    "extraVolumes": [{"name": "ca", "configMap": {"name": "ca"}}],
+    "extraVolumeMounts": [{"name": "ca", "mountPath": "/ca"}],
+    "extraArgs": ["--log-level=debug"],
+}
 _EVERYTHING = ("ha", "self-signed", "network", "flow-control", "monitoring", "dashboard", "audit", "token", "relay")
 
 
@@ -100,8 +121,8 @@ def test_the_api_server_rejects_an_unknown_field(install_cluster: Cluster) -> No
 @pytest.mark.parametrize("certificates", ["by-hand", "self-signed", "cert-manager"])
 def test_helm_and_the_api_server_agree_on_the_chart(install_cluster: Cluster, certificates: str) -> None:
     """Let Helm ask the API server for its capabilities, and try every object."""
-    extras = ",".join(f"{name}=true" for name in ("monitoring", "dashboard", "relay"))
-    values = (f"--set={extras}", f"--set=certificates={certificates}", "--set=auditInterval=1h")
+    extras = ",".join(f"{name}.enabled=true" for name in _EXTRAS)
+    values = (f"--set={extras}", f"--set=certificates={certificates}", "--set=audit.enabled=true")
     output = run_helm(
         install_cluster, "install", "gate", str(CHART), f"--namespace={_OWN}", "--dry-run=server", *values
     )
@@ -109,6 +130,23 @@ def test_helm_and_the_api_server_agree_on_the_chart(install_cluster: Cluster, ce
     (chart,) = output.split("MANIFEST:\n")[1:]
     manifest = chart.split("NOTES:\n")[0]
     _run_kubectl(install_cluster, "apply", "--dry-run=server", "--validate=strict", "--filename=-", stdin=manifest)
+
+
+def test_the_api_server_accepts_the_values_for_pods_and_warns_of_the_network_of_the_node(
+    install_cluster: Cluster, tmp_path: Path
+) -> None:
+    """Try the gate's Deployment with all of them, and nothing else that Pod Security's profile `restricted` rejects."""
+    values = tmp_path / "values.json"
+    values.write_text(json.dumps(_POD_VALUES))
+    chart = ("gate", str(CHART), f"--namespace={_OWN}", f"--values={values}")
+    manifest = run_helm(install_cluster, "template", *chart, "--show-only=templates/deployment.yaml")
+    options = ("--dry-run=server", "--validate=strict", "--filename=-")
+    done = install_cluster.kubectl("apply", *options, stdin=manifest)
+    assert done.returncode == 0, done.stderr
+    (warning,) = [line for line in done.stderr.splitlines() if "last-applied-configuration" not in line]
+    assert 'would violate PodSecurity "restricted' in warning
+    rejected = [part for part in ("allowPrivilegeEscalation", "runAsNonRoot", "seccompProfile") if part in warning]
+    assert (rejected, "host namespaces (hostNetwork=true)" in warning) == ([], True)
 
 
 @pytest.mark.parametrize(

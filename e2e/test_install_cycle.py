@@ -268,7 +268,7 @@ def test_by_helm_an_upgrade_keeps_the_ca_bundles_and_an_uninstall_leaves_nothing
 ) -> None:
     """Call the Service by its webhooks, which no gate answers here: with Ignore the API server goes on."""
     release = ("gate", str(CHART), f"--namespace={_OWN}")
-    values = ("--set=failurePolicy=Ignore", "--set=dashboard=true", "--set-string=image.tag=1", "--wait")
+    values = ("--set=failurePolicy=Ignore", "--set=dashboard.enabled=true", "--set-string=image.tag=1", "--wait")
     run_helm(local, "install", *release, "--create-namespace", *values, "--set=registration=false")
     gate = InstalledGate(local, _OWN, tmp_path / "gate", _SETTINGS)
     gate.start()

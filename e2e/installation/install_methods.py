@@ -40,6 +40,11 @@ _SIZES: Final = {
     "cert-manager": InstallSize(has_ledgers=True, replicas=2),
 }
 
+_OVERLAY_VALUES: Final = {
+    "standalone": "replicas=1,ledgers=memory,networkPolicy.enabled=false,flowControl.enabled=false"
+}
+"""The chart's values for an overlay; `ha` has none."""
+
 
 class InstallMethod(ABC):
     """One method; `policies` is the path of the user's own policy file in the shell.
@@ -113,7 +118,7 @@ class KustomizeInstall(InstallMethod):
 
 
 class HelmInstall(InstallMethod):
-    """Installation by the chart, whose size has the name."""
+    """Installation by the chart, with the values that the page has for the overlay of the name; `ha` is the default."""
 
     policies = POLICIES
 
@@ -121,19 +126,21 @@ class HelmInstall(InstallMethod):
         return f"helm-{self.name}"
 
     def install(self, shell: AdminShell, image: str, policies: str) -> None:
-        """Install with values for size, image and policies."""
+        """Install with values for the overlay, the image and the policies."""
         shell.write(self.policies, policies)
         own = read_inline_command(_INSTALL, "By Helm", rf"--set-file 'policies.gpus\.yaml={POLICIES}'")
         shipped = rf"--set-file 'policies.default\.yaml={_SHIPPED}'"
         namespace, install, register = read_commands(_INSTALL, "By Helm")[0]
         shell.run(namespace)
-        shell.run(f"{_with_image(install, image)} --set size={self.name} {own} {shipped}")
+        values = _OVERLAY_VALUES.get(self.name)
+        given = f"--set {read_inline_command(_INSTALL, 'By Helm', values)}" if values else ""
+        shell.run(f"{_with_image(install, image)} {given} {own} {shipped}")
         shell.run(register)
 
     def upgrade(self, shell: AdminShell) -> None:
         """Upgrade to the same image: there is one."""
         (command,) = read_commands(_UPGRADE, "Upgrade")[2]
-        shell.run(command.replace("image.tag=VERSION", "'arguments={--log-level=debug}'"))
+        shell.run(command.replace("image.tag=VERSION", "'extraArgs={--log-level=debug}'"))
 
     def uninstall(self, shell: AdminShell) -> None:
         """Uninstall with Helm's two commands in place of the last."""

@@ -8,6 +8,7 @@ from typing import Final
 import yaml
 
 from tallygate.webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
+from tests.deploy.chart_description import describe_chart
 from tests.deploy.dashboard import render_dashboard
 from tests.deploy.values_table import update_values_table
 
@@ -61,10 +62,9 @@ def _generate() -> Iterator[tuple[Path, str]]:
     for name, original in _ORIGINALS.items():
         yield files / f"{name}.yaml", _copy(original)
     yield CHART / "Chart.yaml", _chart()
-    yield (
-        INSTALL,
-        update_values_table(INSTALL.read_text(encoding="utf-8"), CHART / "values.schema.json", CHART / "values.yaml"),
-    )
+    for page in (INSTALL, CHART / "README.md"):
+        text = page.read_text(encoding="utf-8")
+        yield page, update_values_table(text, CHART / "values.schema.json", CHART / "values.yaml")
 
 
 def _webhooks() -> str:
@@ -99,18 +99,9 @@ def _rules() -> str:
 
 
 def _chart() -> str:
-    """Return the description of the chart, with the version of what it installs."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    content = {
-        "apiVersion": "v2",
-        "name": "tallygate",
-        "description": project["description"],
-        "type": "application",
-        "version": project["version"],
-        "appVersion": project["version"],
-        "kubeVersion": ">=1.30.0-0",  # matchConditions; -0 accepts versions of providers, such as v1.34.1-gke.2
-    }
-    return f"{_MADE}the version is that of pyproject.toml.\n" + yaml.safe_dump(content, sort_keys=False, width=120)
+    content = yaml.safe_dump(describe_chart(project), sort_keys=False, width=120)
+    return f"{_MADE}the version and the texts are those of pyproject.toml.\n{content}"
 
 
 def main() -> None:

@@ -22,6 +22,7 @@ Objects = dict[tuple[str, str], Object]
 """By kind and name."""
 
 KUBERNETES: Final = "1.36.0"  # what the chart is rendered for
+RELEASE: Final = "any"
 
 
 def run_kustomize(folder: Path) -> Objects:
@@ -54,18 +55,52 @@ def render_overlay(fields: Mapping[str, Any]) -> Objects:
 
 
 def render_chart(values: Mapping[str, Any], namespace: str = DEFAULT_NAMESPACE) -> Objects:
-    """Return the objects of the chart with these values."""
-    return _parse_objects(_run(create_helm_command(values, namespace)))
+    """Return the objects that the chart installs with these values."""
+    return _parse_objects(_run_helm(*create_helm_command(values, namespace), "--skip-tests"))
 
 
-def create_helm_command(values: Mapping[str, Any], namespace: str = DEFAULT_NAMESPACE) -> list[str]:
+def render_chart_test(values: Mapping[str, Any], namespace: str = DEFAULT_NAMESPACE) -> Objects:
+    """Return the objects of `helm test` with these values."""
+    shown = [f"--show-only=templates/tests/{name}.yaml" for name in ("doctor", "rbac")]
+    return _parse_objects(_run_helm(*create_helm_command(values, namespace), *shown))
+
+
+def render_notes(values: Mapping[str, Any], namespace: str = DEFAULT_NAMESPACE) -> str:
+    """Return the notes of the chart after an installation: in a copy whose notes are an object, which Helm prints."""
+    with TemporaryDirectory() as name:
+        chart = Path(name) / CHART.name
+        shutil.copytree(CHART, chart)
+        notes = (chart / "templates" / "NOTES.txt").read_text(encoding="utf-8")
+        template = (
+            f'{{{{ define "notes" }}}}{notes}{{{{ end }}}}\nkind: Notes\ntext: {{{{ include "notes" . | quote }}}}\n'
+        )
+        (chart / "templates" / "notes.yaml").write_text(template, encoding="utf-8")
+        output = _run([*create_helm_command(values, namespace, chart), "--show-only=templates/notes.yaml"])
+        return str(yaml.safe_load(output)["text"])
+
+
+def create_helm_command(
+    values: Mapping[str, Any], namespace: str = DEFAULT_NAMESPACE, chart: Path = CHART
+) -> list[str]:
     """Return the command that renders the chart."""
+    given = [f"--set-json={name}={json.dumps(value)}" for name, value in values.items()]
+    own = f"--namespace={namespace}", f"--kube-version={KUBERNETES}"
+    return [find_helm(), "template", RELEASE, str(chart), *own, *given]
+
+
+def find_helm() -> str:
+    """Return the path of Helm; skip the test without one."""
     own = find_built_helm()
     program = shutil.which("helm") if own is None else str(own)
     if program is None:
         pytest.skip("Helm is neither built here (python -m e2e.build_programs does) nor on PATH")
-    given = [f"--set-json={name}={json.dumps(value)}" for name, value in values.items()]
-    return [program, "template", "any", str(CHART), f"--namespace={namespace}", f"--kube-version={KUBERNETES}", *given]
+    return program
+
+
+@cache
+def _run_helm(*command: str) -> str:
+    """Return the output for the chart, whose files do not change meanwhile."""
+    return _run(command)
 
 
 def _parse_objects(text: str) -> Objects:

@@ -1,17 +1,18 @@
-"""deploy/helm: the chart and the kustomize components render the same objects, and invalid values are rejected."""
+"""deploy/helm: the chart installs the objects of the kustomize components, with the labels of its release."""
 
 import itertools
-import subprocess
+import re
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.deploy.generate import CHART, KUSTOMIZE
+from tests.deploy.generate import CHART, INSTALL, KUSTOMIZE
+from tests.deploy.release_labels import remove_release_labels
 from tests.deploy.rendering import (
     Objects,
     compose_objects,
-    create_helm_command,
     render_chart,
     render_overlay,
     run_kustomize,
@@ -21,21 +22,44 @@ NAMESPACE = (
     "Namespace",
     "tallygate-system",
 )  # Helm's user names it: no chart can have the one that it is installed into
-SIZES = {"standalone": [], "cluster": ["cluster-access"], "ha": ["ha"]}
+TAG = "latest"  # of the image in the base; the chart's own is its appVersion
+SIZES: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "standalone": ({"replicas": 1, "ledgers": "memory"}, []),
+    "cluster": ({"replicas": 1}, ["cluster-access"]),
+    "ha": ({}, ["ha"]),
+}
 CERTIFICATES = {"by-hand": [], "self-signed": ["self-signed"], "cert-manager": ["cert-manager"]}
-EXTRAS = {"network": "network", "flowControl": "flow-control", "monitoring": "monitoring", "dashboard": "dashboard"}
-BARE: dict[str, Any] = dict.fromkeys(EXTRAS, False)
+EXTRAS = {
+    "network": ["networkPolicy"],
+    "flow-control": ["flowControl"],
+    "monitoring": ["serviceMonitor", "prometheusRule"],
+    "dashboard": ["dashboard"],
+}
+"""The values that a component is in the chart."""
+
+
+def enable(*components: str) -> dict[str, Any]:
+    """Return the values of the extras: only these components."""
+    return {f"{value}.enabled": name in components for name, values in EXTRAS.items() for value in values}
+
+
+BARE = enable()
+DEFAULTS = enable("network", "flow-control")
+SMALLEST = {**BARE, "replicas": 1, "ledgers": "memory", "certificates": "by-hand"}
+"""The base of kustomize."""
 OVERLAYS: dict[str, dict[str, Any]] = {
-    "standalone": BARE | {"size": "standalone"},
-    "cluster": BARE | {"size": "cluster", "certificates": "by-hand"},
+    "standalone": BARE | SIZES["standalone"][0],
+    "cluster": BARE | {"replicas": 1, "certificates": "by-hand"},
     "ha": {},
     "cert-manager": {"certificates": "cert-manager"},
 }
+COMBINATIONS = list(itertools.product(SIZES, CERTIFICATES))
 TOKEN = "0123456789abcdef"  # noqa: S105  an example
 
 
-def assert_equal_objects(chart: Objects, kustomize: Objects) -> None:
-    """Compare object by object, so that a failure shows the difference."""
+def assert_equal_objects(values: Mapping[str, Any], kustomize: Objects) -> None:
+    """Compare the chart with these values object by object, so that a failure shows the difference."""
+    chart = remove_release_labels(render_chart({**values, "image.tag": TAG}), TAG)
     expected = {key: each for key, each in kustomize.items() if key != NAMESPACE}
     assert sorted(chart) == sorted(expected)
     for key, each in expected.items():
@@ -46,36 +70,46 @@ def test_every_overlay_has_its_values() -> None:
     assert {path.name for path in (KUSTOMIZE / "overlays").iterdir()} == set(OVERLAYS)
 
 
+def test_the_page_has_the_values_of_each_overlay_but_the_default() -> None:
+    _, _, rest = INSTALL.read_text(encoding="utf-8").partition("| overlay | values |")
+    rows = re.findall(r"^\| `(\S+)` \| `(\S+)` \|$", rest.split("\n\n")[0], re.MULTILINE)
+    read = {name: dict(each.split("=") for each in values.split(",")) for name, values in rows}
+    values = {name: each for name, each in OVERLAYS.items() if each}
+    assert set(read) == set(values)
+    for name, each in read.items():
+        plain = {value: yaml.safe_load(text) for value, text in each.items()}
+        assert plain == {value: given for value, given in values[name].items() if given != DEFAULTS.get(value)}
+
+
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_the_chart_renders_the_objects_of_an_overlay(overlay: str) -> None:
-    assert_equal_objects(render_chart(OVERLAYS[overlay]), run_kustomize(KUSTOMIZE / "overlays" / overlay))
+    assert_equal_objects(OVERLAYS[overlay], run_kustomize(KUSTOMIZE / "overlays" / overlay))
 
 
-@pytest.mark.parametrize(("size", "certificates"), list(itertools.product(SIZES, CERTIFICATES)))
-def test_sizes_and_certificates_combine_freely(size: str, certificates: str) -> None:
-    chart = render_chart(BARE | {"size": size, "certificates": certificates})
-    assert_equal_objects(chart, compose_objects(*SIZES[size], *CERTIFICATES[certificates]))
+@pytest.mark.parametrize(("size", "certificates"), COMBINATIONS)
+def test_replicas_ledgers_and_certificates_combine_freely(size: str, certificates: str) -> None:
+    values, components = SIZES[size]
+    composed = compose_objects(*components, *CERTIFICATES[certificates])
+    assert_equal_objects(BARE | values | {"certificates": certificates}, composed)
 
 
-@pytest.mark.parametrize(("size", "certificates"), list(itertools.product(SIZES, CERTIFICATES)))
+@pytest.mark.parametrize(("size", "certificates"), COMBINATIONS)
 def test_a_relay_combines_with_each_of_them_and_with_every_extra(size: str, certificates: str) -> None:
-    selected = {"size": size, "certificates": certificates, "relay": True}
-    components = [*SIZES[size], *CERTIFICATES[certificates]]
-    assert_equal_objects(render_chart(BARE | selected), compose_objects(*components, "relay"))
-    assert_equal_objects(
-        render_chart(dict.fromkeys(EXTRAS, True) | selected), compose_objects(*components, *EXTRAS.values(), "relay")
-    )
+    values, components = SIZES[size]
+    selected = values | {"certificates": certificates, "relay.enabled": True}
+    composed = [*components, *CERTIFICATES[certificates]]
+    assert_equal_objects(BARE | selected, compose_objects(*composed, "relay"))
+    assert_equal_objects(enable(*EXTRAS) | selected, compose_objects(*composed, *EXTRAS, "relay"))
 
 
 @pytest.mark.parametrize("extra", EXTRAS)
 def test_an_extra_is_the_component_of_its_name(extra: str) -> None:
-    chart = render_chart(BARE | {"size": "standalone", "certificates": "by-hand", extra: True})
-    assert_equal_objects(chart, compose_objects(EXTRAS[extra]))
+    assert_equal_objects(SMALLEST | enable(extra), compose_objects(extra))
 
 
 def test_an_audit_is_the_component_of_its_name_on_top_of_cluster_access() -> None:
-    chart = render_chart(BARE | {"size": "cluster", "certificates": "by-hand", "auditInterval": "1h"})
-    assert_equal_objects(chart, compose_objects("cluster-access", "audit"))
+    values = BARE | {"replicas": 1, "certificates": "by-hand", "audit.enabled": True}
+    assert_equal_objects(values, compose_objects("cluster-access", "audit"))
 
 
 def test_a_token_is_in_the_paths_and_in_its_secret() -> None:
@@ -106,13 +140,11 @@ def test_a_token_is_in_the_paths_and_in_its_secret() -> None:
         },
     }
     overlay = render_overlay({"components": ["token"], "secretGenerator": [secret], "patches": patches})
-    assert_equal_objects(
-        render_chart(BARE | {"size": "standalone", "certificates": "by-hand", "token": TOKEN}), overlay
-    )
+    assert_equal_objects(SMALLEST | {"token": TOKEN}, overlay)
 
 
 def test_in_another_namespace_no_object_names_the_usual_one() -> None:
-    everything = {**dict.fromkeys(EXTRAS, True), "relay": True}
+    everything = enable(*EXTRAS) | {"relay.enabled": True}
     for certificates in CERTIFICATES:
         chart = render_chart(everything | {"certificates": certificates}, namespace="elsewhere")
         assert NAMESPACE[1] not in yaml.safe_dump([each for key, each in chart.items() if key[0] != "ConfigMap"])
@@ -120,73 +152,25 @@ def test_in_another_namespace_no_object_names_the_usual_one() -> None:
         assert deployment["metadata"]["namespace"] == "elsewhere"
 
 
-def test_values_that_change_a_field_change_it() -> None:
-    digest = f"sha256:{'0' * 64}"
-    values = {
-        "image": {"repository": "registry.example.com/tallygate", "digest": digest},
-        "imagePullSecrets": [{"name": "pull"}],
-        "replicas": 3,
-        "failurePolicy": "Ignore",
-        "exempt": ["calico-system"],
-        "policies": {"own.yaml": "# none\n"},
-        "arguments": ["--log-level=debug"],
-        "resources": {"requests": {"cpu": "1"}},
-        "tolerations": [{"operator": "Exists"}],
-        "relay": True,
-    }
-    chart = render_chart(values)
-    spec = chart["Deployment", "tallygate"]["spec"]
-    pod = spec["template"]["spec"]
-    container, relay = pod["containers"]
-    assert (spec["replicas"], container["image"]) == (3, f"registry.example.com/tallygate@{digest}")
-    assert relay["image"] == container["image"]
-    assert (pod["imagePullSecrets"], pod["tolerations"]) == ([{"name": "pull"}], [{"operator": "Exists"}])
-    assert (container["args"][-1], container["resources"]["requests"]["cpu"]) == ("--log-level=debug", "1")
-    assert "--log-level=debug" not in relay["args"]
-    assert chart["ConfigMap", "tallygate-policies"]["data"] == {"own.yaml": "# none\n"}
-    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
-        for webhook in chart[kind, "tallygate"]["webhooks"]:
-            assert webhook["failurePolicy"] == "Ignore"
-            if "namespaceSelector" in webhook:
-                (expression,) = webhook["namespaceSelector"]["matchExpressions"]
-                assert expression["values"] == ["kube-system", "tallygate-system", "calico-system"]
+def test_the_selectors_have_no_label_that_changes_with_a_release() -> None:
+    """Compare with the component and the name alone: the selector of a Deployment cannot be changed."""
+    own = {"app.kubernetes.io/name": "tallygate", "app.kubernetes.io/component": "gate"}
+    chart = render_chart(enable(*EXTRAS))
+    assert chart["Deployment", "tallygate"]["spec"]["selector"] == {"matchLabels": own}
+    assert chart["PodDisruptionBudget", "tallygate"]["spec"]["selector"] == {"matchLabels": own}
+    assert chart["NetworkPolicy", "tallygate"]["spec"]["podSelector"] == {"matchLabels": own}
+    for name in ("tallygate", "tallygate-metrics"):
+        assert chart["Service", name]["spec"]["selector"] == own
 
 
-def test_values_of_a_release_without_the_relay_still_render() -> None:
-    """Render the values of `helm upgrade --reuse-values`, which come without the defaults of a newer chart."""
-    assert render_chart({"relay": None}) == render_chart({})
-
-
-def test_without_registration_there_is_no_webhook_configuration() -> None:
-    chart = render_chart({"registration": False})
-    assert not any(kind.endswith("WebhookConfiguration") for kind, _ in chart)
-    assert ("Deployment", "tallygate") in chart
-
-
-@pytest.mark.parametrize(
-    ("values", "field"),
-    [
-        ({"size": "large"}, "size"),
-        ({"certificates": "none"}, "certificates"),
-        ({"replicas": -1}, "replicas"),
-        ({"size": "standalone", "auditInterval": "1h"}, "auditInterval"),
-        ({"auditInterval": "hourly"}, "auditInterval"),
-        ({"token": "short"}, "token"),
-        ({"relay": "yes"}, "relay"),
-        ({"exempt": ["Not_A_Name"]}, "exempt"),
-        ({"replicaCount": 3}, "replicaCount"),
-        ({"image": {"repository": "a", "name": "b"}}, "name"),
-        ({"arguments": ["log-level=debug"]}, "arguments"),
-    ],
-)
-def test_an_invalid_value_is_rejected_by_its_name(values: dict[str, Any], field: str) -> None:
-    done = subprocess.run(create_helm_command(values), capture_output=True, text=True, check=False)  # noqa: S603  built, no shell
-    assert done.returncode
-    assert field in done.stderr
+def test_a_tag_that_is_no_label_value_is_shortened_to_one() -> None:
+    tag = f"{'a' * 62}-and-more"
+    labels = render_chart({"image.tag": tag})["Deployment", "tallygate"]["metadata"]["labels"]
+    assert labels["app.kubernetes.io/version"] == "a" * 62
 
 
 def test_every_file_of_the_chart_is_used() -> None:
     """Find each of `files/` by its name in a template."""
-    templates = "".join(path.read_text() for path in (CHART / "templates").iterdir())
+    templates = "".join(path.read_text() for path in (CHART / "templates").glob("*.*"))
     for path in (CHART / "files").iterdir():
         assert f'"{path.stem}"' in templates or f'"files/{path.name}"' in templates, path.name

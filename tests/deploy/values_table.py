@@ -1,4 +1,4 @@
-"""The table of the chart's values in docs/install.md, from the schema and the defaults."""
+"""The table of the chart's values in its README and in docs/install.md, from the schema and the defaults."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ def update_values_table(page: str, schema: Path, defaults: Path) -> str:
     before, _, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not end:
-        raise ValueError(f"docs/install.md: no {BEGIN} and {END} in it")
+        raise ValueError(f"the page has no {BEGIN} and {END}")
     head = ["| value | default | what it is |", "| --- | --- | --- |"]
     read: Mapping[str, Any] = yaml.safe_load(defaults.read_text(encoding="utf-8"))
     lines = [*head, *_rows("", json.loads(schema.read_text(encoding="utf-8"))["properties"], read)]
@@ -31,7 +31,7 @@ def _rows(prefix: str, properties: Mapping[str, Any], defaults: Mapping[str, Any
     for name, property_ in properties.items():
         if name not in defaults:
             continue  # Helm's own
-        if "properties" in property_:
-            yield from _rows(f"{prefix}{name}.", property_["properties"], defaults[name])
-        else:
+        if "description" in property_:
             yield f"| `{prefix}{name}` | `{json.dumps(defaults[name])}` | {property_['description']} |"
+        else:
+            yield from _rows(f"{prefix}{name}.", property_["properties"], defaults[name])

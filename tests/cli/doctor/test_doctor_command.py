@@ -117,8 +117,8 @@ def test_invalid_arguments_are_usage_errors(tmp_path: Path, arguments: tuple[str
     assert message in result.stderr
 
 
-def _deployment(labels: dict[str, str], spec: dict[str, Any]) -> dict[str, Any]:
-    template = {"metadata": {"labels": labels}, "spec": spec}
+def _deployment(labels: dict[str, str], spec: dict[str, Any], account: str = "tallygate") -> dict[str, Any]:
+    template = {"metadata": {"labels": labels}, "spec": {**spec, "serviceAccountName": account}}
     return {
         "metadata": {"name": "tallygate"},
         "spec": {"replicas": 2, "template": template},
@@ -244,6 +244,16 @@ def test_the_gate_of_a_pod_with_a_relay_is_read_and_reported(cluster: GateCluste
     results = read_results(kubeconfig)
     assert {name: each["result"] for name, each in results.items() if each["result"] != "PASS"} == {}
     assert results["replicas"]["reason"] == "2 replicas ready: a, b"
+
+
+def test_the_permissions_of_the_pods_own_service_account_are_checked(cluster: GateCluster, kubeconfig: Path) -> None:
+    path = "/apis/apps/v1/namespaces/tallygate-system/deployments/tallygate"
+    spec = {"containers": [{"name": "tallygate", "args": ["serve", "--cluster=in-cluster", "--ledgers=kubernetes"]}]}
+    cluster.responses[path] = object_response(_deployment(LABELS, spec, "mine"))
+    assert "no ServiceAccount tallygate-system/mine" in read_results(kubeconfig)["permissions"]["reason"]
+    own = "/api/v1/namespaces/tallygate-system/serviceaccounts"
+    cluster.responses[f"{own}/mine"] = object_response({"metadata": {"name": "mine"}})
+    assert read_results(kubeconfig)["permissions"]["result"] == "PASS"
 
 
 def test_a_late_clock_of_a_replica_is_detected_by_its_date_header(cluster: GateCluster, kubeconfig: Path) -> None:

@@ -33,7 +33,8 @@ class Unavailable:
 class GateLocation:
     """The names of the gate's objects and the options for the cluster.
 
-    `name` is the name of its webhook configurations, `secret_name` the name of the Secret with its serving certificate.
+    `name` is the name of its webhook configurations, `secret_name` the name of the Secret with its serving certificate,
+    `service_account` the name of the ServiceAccount of its pods.
     `options` are appended to kubectl and tallygate commands.
     """
 
@@ -41,6 +42,12 @@ class GateLocation:
     name: str
     secret_name: str = DEFAULT_SECRET
     options: tuple[str, ...] = ()
+    service_account: str = "tallygate"
+
+    @property
+    def impersonation(self) -> str:
+        """The option of kubectl that makes a request as the gate's ServiceAccount."""
+        return f"--as=system:serviceaccount:{self.namespace}:{self.service_account}"
 
 
 class DryRun(NamedTuple):

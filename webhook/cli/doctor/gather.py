@@ -59,7 +59,7 @@ R = TypeVar("R")
 
 _CONFIGURATIONS_PATH = "/apis/admissionregistration.k8s.io/v1"
 _SELECTOR = "app.kubernetes.io/name=tallygate,app.kubernetes.io/component=gate"
-_OBJECT_NAME = "tallygate"  # Deployment, Service and ServiceAccount
+_OBJECT_NAME = "tallygate"  # Deployment, Service and, by default, ServiceAccount
 _MAX_PODS = 50
 
 
@@ -270,7 +270,11 @@ class _Gatherer:
         pods = self._list_pods()
         namespaces = self._paged_lists.list_namespaces()
         location = GateLocation(
-            self._namespace, self._request.name, _find_secret_name(deployment), self._request.cluster_options
+            self._namespace,
+            self._request.name,
+            _find_secret_name(deployment),
+            self._request.cluster_options,
+            _find_service_account(deployment),
         )
         definition = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{cap_ledger.PLURAL}.{cap_ledger.GROUP}"
         lease = self._api.get_object(
@@ -297,7 +301,7 @@ class _Gatherer:
             ),
             pods=pods,
             replicas=self._probe_replicas(pods),
-            permissions=self._review_permissions(),
+            permissions=self._review_permissions(location.service_account),
             ledger_definition=self._api.get_object(definition, CustomResourceDefinition),
             lease=lease,
             quotas=self._paged_lists.list_quotas(),
@@ -331,19 +335,24 @@ class _Gatherer:
             return Unavailable("the gate is called by URL and runs elsewhere; name its monitor port by --monitor URL")
         return tuple(probe.probe_pods(self._api, track("asking replicas", pods)))
 
-    def _review_permissions(self) -> tuple[PermissionResult, ...] | Unavailable:
-        account = self._api.get_object(
-            f"/api/v1/namespaces/{self._namespace}/serviceaccounts/{_OBJECT_NAME}", ServiceAccount
-        )
+    def _review_permissions(self, name: str) -> tuple[PermissionResult, ...] | Unavailable:
+        account = self._api.get_object(f"/api/v1/namespaces/{self._namespace}/serviceaccounts/{name}", ServiceAccount)
         if account is None:
-            return Unavailable(f"there is no ServiceAccount {self._namespace}/{_OBJECT_NAME}")
-        return review_permissions(self._api, self._namespace, _OBJECT_NAME, track("asking for rights", PERMISSIONS))
+            return Unavailable(f"there is no ServiceAccount {self._namespace}/{name}")
+        return review_permissions(self._api, self._namespace, name, track("asking for rights", PERMISSIONS))
 
 
 def _find_service_namespace(configurations: Sequence[WebhookConfiguration]) -> str:
     """Return the namespace of the Service by which the gate is called; an empty string if it is not called by one."""
     services = (webhook.client_config.service for configuration in configurations for webhook in configuration.webhooks)
     return next((service.namespace for service in services if service), "")
+
+
+def _find_service_account(deployment: GateDeployment | Unavailable | None) -> str:
+    """Return the name of the ServiceAccount of the gate's pods, else the default."""
+    if not isinstance(deployment, GateDeployment):
+        return _OBJECT_NAME
+    return deployment.spec.template.spec.service_account_name
 
 
 def _find_secret_name(deployment: GateDeployment | Unavailable | None) -> str:

@@ -1,24 +1,27 @@
-{{/* What the value `relay` adds: as the component of that name, a container of the gate's pod, and the ways to it. */}}
+{{/* The relay, as in the component of that name: a container of the gate's pod, and the ways to it. */}}
 {{- define "tallygate.relay.container" -}}
 - name: relay
   image: {{ include "tallygate.image" . }}
-  imagePullPolicy: IfNotPresent
+  imagePullPolicy: {{ .Values.image.pullPolicy }}
   args:
   - relay
   - --tls-cert=/etc/tallygate/tls/tls.crt
   - --tls-key=/etc/tallygate/tls/tls.key
-  - --upstream=127.0.0.1:8444
+  - --upstream=127.0.0.1:{{ .Values.relay.ports.upstream }}
   - --peers=tallygate.$(TALLYGATE_NAMESPACE).svc:443
   - --peers-ca-file=/etc/tallygate/authority/ca.crt
-  - --monitor=0.0.0.0:9091
+  - --monitor=0.0.0.0:{{ .Values.relay.ports.monitor }}
   - --drain-delay=5s # longer than the readiness probe takes to fail, so that no connection comes at the very end
   - --drain-timeout=10s # an API server waits for 5 s (timeoutSeconds)
+  {{- if ne (int .Values.ports.https) 8443 }}
+  - --listen=0.0.0.0:{{ .Values.ports.https }}
+  {{- end }}
   env:
   - name: TALLYGATE_NAMESPACE # wherever it is installed
     valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
   ports:
-  - {name: https, containerPort: 8443}
-  - {name: relay, containerPort: 9091}
+  - {name: https, containerPort: {{ .Values.ports.https }}}
+  - {name: relay, containerPort: {{ .Values.relay.ports.monitor }}}
   startupProbe:
     httpGet: {path: /healthz, port: relay}
     periodSeconds: 1
@@ -34,13 +37,8 @@
     periodSeconds: 10
     timeoutSeconds: 5
     failureThreshold: 3
-  resources:
-    requests: {cpu: 50m, memory: 64Mi}
-    limits: {memory: 512Mi} # as much as the gate: large reviews are held here too
-  securityContext:
-    allowPrivilegeEscalation: false
-    readOnlyRootFilesystem: true
-    capabilities: {drop: [ALL]}
+  resources: {{- toYaml .Values.relay.resources | nindent 4 }}
+  securityContext: {{- toYaml .Values.securityContext | nindent 4 }}
   volumeMounts:
   - {name: tls, mountPath: /etc/tallygate/tls, readOnly: true}
   - {name: authority, mountPath: /etc/tallygate/authority, readOnly: true}
@@ -49,24 +47,25 @@
   - {name: no-token, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}
 {{- end }}
 
-{{/* An object of files/ with what leads to the relay. */}}
-{{- define "tallygate.relay.reached" -}}
-{{- $spec := .spec }}
-{{- if eq .kind "NetworkPolicy" }}
+{{/* Change the fields of an object of files/ by which the relay is reached: `object`, `root`. */}}
+{{- define "tallygate.relay.setFields" -}}
+{{- $spec := .object.spec }}
+{{- $kind := .object.kind }}
+{{- if eq $kind "NetworkPolicy" }}
 {{- $metrics := index $spec.ingress 1 }}
 {{- $_ := set $metrics "ports" (append $metrics.ports (dict "port" "relay" "protocol" "TCP")) }}
-{{- $_ := set $spec "egress" (concat $spec.egress (fromYamlArray (include "tallygate.relay.egress" .))) }}
-{{- else if eq .kind "Service" }}
+{{- $_ := set $spec "egress" (concat $spec.egress (fromYamlArray (include "tallygate.relay.egress" .root))) }}
+{{- else if and (eq $kind "Service") (eq .object.metadata.name "tallygate-metrics") }}
 {{- $_ := set $spec "ports" (append $spec.ports (dict "name" "relay" "port" 9091 "targetPort" "relay")) }}
-{{- else }}
-{{- $_ := set $spec "endpoints" (append $spec.endpoints (dict "port" "relay" "interval" "30s")) }}
+{{- else if eq $kind "ServiceMonitor" }}
+{{- $interval := .root.Values.serviceMonitor.interval }}
+{{- $_ := set $spec "endpoints" (append $spec.endpoints (dict "port" "relay" "interval" $interval)) }}
 {{- end }}
-{{- toYaml . }}
 {{- end }}
 
 {{- define "tallygate.relay.egress" -}}
 # Another replica, by the name of the Service: whichever of both ports the network plugin compares, 443 stands above.
-- ports: [{port: 8443, protocol: TCP}]
+- ports: [{port: {{ .Values.ports.https }}, protocol: TCP}]
   to:
   - podSelector: {matchLabels: {app.kubernetes.io/name: tallygate, app.kubernetes.io/component: gate}}
 - ports: [{port: 53, protocol: UDP}, {port: 53, protocol: TCP}]

@@ -205,8 +205,9 @@ def parse_time(text: str | None) -> datetime | None:
 def _list_permission_commands(facts: GateFacts) -> tuple[str, ...]:
     if facts.is_called_by_url:
         return ()
-    account = f"--as=system:serviceaccount:{facts.location.namespace}:tallygate"
-    return (format_namespaced_kubectl(facts.location, "auth", "can-i", "create", "leases", account),)
+    return (
+        format_namespaced_kubectl(facts.location, "auth", "can-i", "create", "leases", facts.location.impersonation),
+    )
 
 
 def _list_log_commands(facts: GateFacts) -> tuple[str, ...]:

@@ -198,11 +198,10 @@ def _get_watch_ages(replica: Replica) -> dict[str, float]:
 
 
 def _list_permission_commands(facts: GateFacts) -> tuple[str, ...]:
-    account = f"--as=system:serviceaccount:{facts.location.namespace}:tallygate"
     return (
         ()
         if facts.is_called_by_url
-        else (format_namespaced_kubectl(facts.location, "auth", "can-i", "--list", account),)
+        else (format_namespaced_kubectl(facts.location, "auth", "can-i", "--list", facts.location.impersonation),)
     )
 
 

@@ -1,0 +1,43 @@
+{{/* Values that are each valid and contradict each other. An error names the value, the reason, and what is valid. */}}
+{{- define "tallygate.check" -}}
+{{- if eq .Values.ledgers "memory" }}
+{{- if gt (int .Values.replicas) 1 }}
+{{- fail (printf "replicas: with ledgers=memory each of %d replicas would admit as much as a cap allows; set replicas=1, or ledgers=kubernetes" (int .Values.replicas)) }}
+{{- end }}
+{{- if (.Values.audit).enabled }}
+{{- fail "audit.enabled: a gate with ledgers=memory does not watch the cluster; set ledgers=kubernetes, or audit.enabled=false" }}
+{{- end }}
+{{- end }}
+{{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) }}
+{{- fail "serviceAccount.name: with serviceAccount.create=false the chart makes no ServiceAccount; set the name of one that exists" }}
+{{- end }}
+{{- include "tallygate.checkPorts" . }}
+{{- include "tallygate.checkNames" . }}
+{{- end }}
+
+{{- define "tallygate.checkPorts" -}}
+{{- $ports := list (int .Values.ports.https) (int .Values.ports.monitor) }}
+{{- if (.Values.relay).enabled }}{{ $ports = concat $ports (list (int .Values.relay.ports.upstream) (int .Values.relay.ports.monitor)) }}{{ end }}
+{{- if ne (len $ports) (len (uniq $ports)) }}
+{{- fail (printf "ports: %s are not all different; the containers of a pod share its ports, so set another" (join ", " $ports)) }}
+{{- end }}
+{{- end }}
+
+{{/* Additions of a user that would replace what the chart needs. */}}
+{{- define "tallygate.checkNames" -}}
+{{- range $name, $_ := .Values.podLabels }}
+{{- if or (hasPrefix "app.kubernetes.io/" $name) (eq $name "helm.sh/chart") }}
+{{- fail (printf "podLabels: %s is a label of the chart; set labels with other names" $name) }}
+{{- end }}
+{{- end }}
+{{- range .Values.extraVolumes }}
+{{- if has .name (list "policies" "tls" "scratch" "token" "authority" "no-token") }}
+{{- fail (printf "extraVolumes: %s is a volume of the chart; give yours another name" .name) }}
+{{- end }}
+{{- end }}
+{{- range .Values.extraEnv }}
+{{- if eq .name "TALLYGATE_NAMESPACE" }}
+{{- fail "extraEnv: TALLYGATE_NAMESPACE is set by the chart, to the namespace of the release; leave it out" }}
+{{- end }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,48 @@
+{{/* The labels by which the gate's pods are selected. A Deployment's selector cannot be changed, so these never change. */}}
+{{- define "tallygate.selectorLabels" -}}
+app.kubernetes.io/name: tallygate
+app.kubernetes.io/component: gate
+{{- end }}
+
+{{/* The labels of the release, which every object has beside its name and its component. */}}
+{{- define "tallygate.releaseLabels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimAll "-_." }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | trunc 63 | trimAll "-_." | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{/* All labels of an object of the component `gate`. */}}
+{{- define "tallygate.labels" -}}
+{{ include "tallygate.selectorLabels" . }}
+{{ include "tallygate.releaseLabels" . }}
+{{- end }}
+
+{{/* An object as it is installed: with the labels of the release, and with the ServiceAccount in place of `tallygate`. */}}
+{{- define "tallygate.object" -}}
+{{- $object := .object }}
+{{- $release := fromYaml (include "tallygate.releaseLabels" .root) }}
+{{- $_ := set $object.metadata "labels" (merge $release ($object.metadata.labels | default dict)) }}
+{{- $account := include "tallygate.serviceAccountName" .root }}
+{{- $subjects := $object.subjects | default list }}
+{{- if eq $object.kind "FlowSchema" }}
+{{- range $object.spec.rules }}{{ $subjects = concat $subjects .subjects }}{{ end }}
+{{- end }}
+{{- range $subjects }}
+{{- if eq .kind "ServiceAccount" }}{{ $_ := set (.serviceAccount | default .) "name" $account }}{{ end }}
+{{- end }}
+{{- toYaml $object }}
+{{- end }}
+
+{{- define "tallygate.serviceAccountName" -}}
+{{- .Values.serviceAccount.name | default "tallygate" }}
+{{- end }}
+
+{{- define "tallygate.image" -}}
+{{- with .Values.image }}{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}{{ end }}
+{{- end }}
+
+{{/* Whether the gate calls the API server, and so has a token and rights. */}}
+{{- define "tallygate.calls" -}}
+{{- or (eq .Values.ledgers "kubernetes") (eq .Values.certificates "self-signed") }}
+{{- end }}

@@ -1,0 +1,36 @@
+{{/* The files of files/ that the values select: they are copies of files of kustomize's components. */}}
+{{- define "tallygate.parts" -}}
+{{- $parts := list "service" }}
+{{- if hasPrefix "system-" .Values.priorityClassName }}{{ $parts = prepend $parts "quota" }}{{ end }}
+{{- if eq .Values.ledgers "kubernetes" }}{{ $parts = concat $parts (list "crd" "cluster-access-rbac") }}{{ end }}
+{{- if gt (int .Values.replicas) 1 }}{{ $parts = append $parts "disruption" }}{{ end }}
+{{- if eq .Values.certificates "self-signed" }}{{ $parts = append $parts "self-signed-rbac" }}{{ end }}
+{{- if eq .Values.certificates "cert-manager" }}{{ $parts = append $parts "cert-manager" }}{{ end }}
+{{- if (.Values.audit).enabled }}{{ $parts = append $parts "audit-rbac" }}{{ end }}
+{{- if (.Values.networkPolicy).enabled }}{{ $parts = append $parts "network" }}{{ end }}
+{{- if (.Values.flowControl).enabled }}{{ $parts = append $parts "flow-control" }}{{ end }}
+{{- if (.Values.serviceMonitor).enabled }}{{ $parts = concat $parts (list "metrics-service" "servicemonitor") }}{{ end }}
+{{- if (.Values.prometheusRule).enabled }}{{ $parts = append $parts "prometheusrule" }}{{ end }}
+{{- join " " $parts }}
+{{- end }}
+
+{{/* Change the fields of an object of files/ that values set: `object`, `root`. */}}
+{{- define "tallygate.setFields" -}}
+{{- $object := .object }}
+{{- $values := .root.Values }}
+{{- if eq $object.kind "NetworkPolicy" }}
+{{- $reviews := first $object.spec.ingress }}
+{{- with $values.networkPolicy.reviewsFrom }}{{ $_ := set $reviews "from" . }}{{ end }}
+{{- $_ := set (last $object.spec.ingress) "from" $values.networkPolicy.metricsFrom }}
+{{- $ports := list }}
+{{- range $values.networkPolicy.apiServerPorts }}{{ $ports = append $ports (dict "port" . "protocol" "TCP") }}{{ end }}
+{{- $_ := set (first $object.spec.egress) "ports" $ports }}
+{{- else if eq $object.kind "ResourceQuota" }}
+{{- $_ := set (first $object.spec.scopeSelector.matchExpressions) "values" (list $values.priorityClassName) }}
+{{- else if eq $object.kind "ServiceMonitor" }}
+{{- $_ := set $object.metadata "labels" (merge (deepCopy $values.serviceMonitor.labels) $object.metadata.labels) }}
+{{- $_ := set (first $object.spec.endpoints) "interval" $values.serviceMonitor.interval }}
+{{- else if eq $object.kind "PrometheusRule" }}
+{{- $_ := set $object.metadata "labels" (merge (deepCopy $values.prometheusRule.labels) $object.metadata.labels) }}
+{{- end }}
+{{- end }}

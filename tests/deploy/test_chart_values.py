@@ -1,0 +1,262 @@
+"""deploy/helm: each value changes what it is for, and an invalid or contradictory one is rejected with its reason."""
+
+import subprocess
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.deploy.container_settings import get_container, get_pod, read_gate_settings, read_relay_settings
+from tests.deploy.generate import CHART
+from tests.deploy.rendering import Object, Objects, create_helm_command, render_chart
+
+DIGEST = f"sha256:{'0' * 64}"
+PLAIN_FIELDS: dict[str, tuple[Any, str]] = {
+    "imagePullSecrets": ([{"name": "pull"}], "imagePullSecrets"),
+    "tolerations": ([{"operator": "Exists"}], "tolerations"),
+    "nodeSelector": ({"kubernetes.io/os": "linux", "pool": "system"}, "nodeSelector"),
+    "affinity": ({"podAffinity": {}}, "affinity"),
+    "topologySpreadConstraints": ([{"topologyKey": "rack", "maxSkew": 1}], "topologySpreadConstraints"),
+    "priorityClassName": ("system-node-critical", "priorityClassName"),
+    "dnsPolicy": ("Default", "dnsPolicy"),
+}
+"""A value, and the field of the pod that it is."""
+PORTS = {"ports": {"https": 10443, "monitor": 10090}, "relay.ports": {"upstream": 10444, "monitor": 10091}}
+
+
+def read_errors(values: dict[str, Any]) -> str:
+    """Return what Helm prints of invalid values."""
+    done = subprocess.run(create_helm_command(values), capture_output=True, text=True, check=False)  # noqa: S603  built, no shell
+    assert done.returncode
+    return done.stderr
+
+
+def list_own_subjects(chart: Objects) -> list[str]:
+    """Return the names of the ServiceAccounts that get permissions or a priority level."""
+    subjects: list[Object] = [subject for each in chart.values() for subject in each.get("subjects", ())]
+    (rule,) = chart["FlowSchema", "tallygate"]["spec"]["rules"]
+    return [each["name"] for each in subjects] + [each["serviceAccount"]["name"] for each in rule["subjects"]]
+
+
+@pytest.mark.parametrize("value", PLAIN_FIELDS)
+def test_a_value_that_is_a_field_of_the_pod_is_that_field(value: str) -> None:
+    given, field = PLAIN_FIELDS[value]
+    assert get_pod(render_chart({value: given}))[field] == given
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        ({}, f"tallygate:{yaml.safe_load((CHART / 'Chart.yaml').read_text())['appVersion']}"),
+        ({"tag": "7"}, "tallygate:7"),
+        ({"repository": "registry.example.com/tallygate"}, "registry.example.com/tallygate:0.1.0"),
+        ({"tag": "7", "digest": DIGEST}, f"tallygate@{DIGEST}"),
+    ],
+)
+def test_the_image_is_of_the_digest_else_of_the_tag_else_of_the_charts_version(
+    image: dict[str, str], expected: str
+) -> None:
+    chart = render_chart({f"image.{name}": each for name, each in image.items()} | {"relay.enabled": True})
+    assert {each["image"] for each in get_pod(chart)["containers"]} == {expected}
+
+
+def test_both_containers_have_the_pull_policy_and_the_security_context() -> None:
+    chart = render_chart({"image.pullPolicy": "Always", "securityContext.runAsUser": 7, "relay.enabled": True})
+    for each in get_pod(chart)["containers"]:
+        assert each["imagePullPolicy"] == "Always"
+        assert each["securityContext"]["runAsUser"] == 7
+        assert each["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+
+
+def test_each_container_has_its_own_resources_and_arguments() -> None:
+    chart = render_chart(
+        {
+            "resources": {"requests": {"cpu": "1"}},
+            "relay.resources": {"requests": {"cpu": "2"}},
+            "relay.enabled": True,
+            "extraArgs": ["--log-level=debug"],
+        }
+    )
+    gate, relay = get_container(chart), get_container(chart, "relay")
+    assert (gate["resources"]["requests"]["cpu"], relay["resources"]["requests"]["cpu"]) == ("1", "2")
+    assert gate["args"][-1] == "--log-level=debug"
+    assert "--log-level=debug" not in relay["args"]
+
+
+def test_extras_of_a_user_come_beside_those_of_the_chart() -> None:
+    before = render_chart({})
+    chart = render_chart(
+        {
+            "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy.example.com"}],
+            "extraVolumes": [{"name": "ca", "configMap": {"name": "ca"}}],
+            "extraVolumeMounts": [{"name": "ca", "mountPath": "/ca"}],
+            "podLabels": {"team": "platform"},
+            "podAnnotations": {"example.com/scanned": "yes"},
+        }
+    )
+    old, new = get_container(before), get_container(chart)
+    assert new["env"] == [*old["env"], {"name": "HTTPS_PROXY", "value": "http://proxy.example.com"}]
+    assert new["volumeMounts"] == [*old["volumeMounts"], {"name": "ca", "mountPath": "/ca"}]
+    assert get_pod(chart)["volumes"] == [*get_pod(before)["volumes"], {"name": "ca", "configMap": {"name": "ca"}}]
+    old_meta, new_meta = (each["Deployment", "tallygate"]["spec"]["template"]["metadata"] for each in (before, chart))
+    assert new_meta == {
+        "labels": {**old_meta["labels"], "team": "platform"},
+        "annotations": {"example.com/scanned": "yes"},
+    }
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 3, 9])
+def test_the_number_of_replicas_is_the_value(replicas: int) -> None:
+    chart = render_chart({"replicas": replicas})
+    assert chart["Deployment", "tallygate"]["spec"]["replicas"] == replicas
+    assert (("PodDisruptionBudget", "tallygate") in chart) is (replicas > 1)
+    assert ("topologySpreadConstraints" in get_pod(chart)) is (replicas > 1)
+    assert int(chart["ResourceQuota", "tallygate-critical-pods"]["spec"]["hard"]["pods"]) > replicas  # and a surge
+
+
+def test_the_quota_is_for_the_priority_class_and_only_for_one_of_the_system() -> None:
+    key = "ResourceQuota", "tallygate-critical-pods"
+    (expression,) = render_chart({"priorityClassName": "system-node-critical"})[key]["spec"]["scopeSelector"][
+        "matchExpressions"
+    ]
+    assert expression["values"] == ["system-node-critical"]
+    for name in ("", "important"):
+        chart = render_chart({"priorityClassName": name})
+        assert key not in chart
+        assert get_pod(chart).get("priorityClassName", "") == name
+
+
+def test_the_permissions_are_bound_to_the_service_account_of_the_values() -> None:
+    values = {"audit.enabled": True, "serviceAccount": {"name": "mine", "annotations": {"example.com/role": "gate"}}}
+    chart = render_chart(values)
+    assert chart["ServiceAccount", "mine"]["metadata"]["annotations"] == {"example.com/role": "gate"}
+    assert get_pod(chart)["serviceAccountName"] == "mine"
+    assert set(list_own_subjects(chart)) == {"mine"}
+    other = render_chart(values | {"serviceAccount.create": False})
+    assert {key for key in chart if key not in other} == {("ServiceAccount", "mine")}
+    assert set(list_own_subjects(other)) == {"mine"}
+
+
+def test_on_the_network_of_its_node_the_pod_listens_on_the_ports_of_the_values() -> None:
+    chart = render_chart({**PORTS, "hostNetwork": True})
+    pod, spec = get_pod(chart), chart["Deployment", "tallygate"]["spec"]
+    assert (pod["hostNetwork"], pod["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
+    assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}  # a port of a node serves one pod
+    settings = read_gate_settings(chart)
+    assert {each["name"]: each["containerPort"] for each in get_container(chart)["ports"]} == {
+        "https": settings.listen.port,
+        "monitor": settings.monitor.port,
+    }
+    assert (settings.listen.port, settings.monitor.port) == (10443, 10090)
+    assert chart["Service", "tallygate"]["spec"]["ports"] == [{"name": "https", "port": 443, "targetPort": "https"}]
+
+
+def test_with_a_relay_all_four_ports_are_those_of_the_values() -> None:
+    chart = render_chart({**PORTS, "relay.enabled": True})
+    gate, relay = read_gate_settings(chart), read_relay_settings(chart)
+    assert (gate.listen.port, gate.monitor.port) == (10444, 10090)
+    assert relay.upstream == gate.listen
+    assert (relay.settings.listen.port, relay.settings.monitor.port) == (10443, 10091)
+    named = {each["name"]: each["containerPort"] for each in get_container(chart, "relay")["ports"]}
+    assert named == {"https": 10443, "relay": 10091}
+    assert chart["NetworkPolicy", "tallygate"]["spec"]["egress"][1]["ports"] == [{"port": 10443, "protocol": "TCP"}]
+
+
+def test_a_network_policy_has_the_peers_and_the_ports_of_the_values() -> None:
+    api_servers, prometheus = {"ipBlock": {"cidr": "10.0.0.0/24"}}, {"namespaceSelector": {"matchLabels": {"a": "b"}}}
+    values = {"apiServerPorts": [443, 16443], "reviewsFrom": [api_servers], "metricsFrom": [prometheus]}
+    chart = render_chart({f"networkPolicy.{name}": each for name, each in values.items()})
+    reviews, metrics = chart["NetworkPolicy", "tallygate"]["spec"]["ingress"]
+    assert (reviews["from"], reviews["ports"]) == ([api_servers], [{"port": "https", "protocol": "TCP"}])
+    assert (metrics["from"], metrics["ports"]) == ([prometheus], [{"port": "monitor", "protocol": "TCP"}])
+    (egress,) = chart["NetworkPolicy", "tallygate"]["spec"]["egress"]
+    assert egress == {"ports": [{"port": 443, "protocol": "TCP"}, {"port": 16443, "protocol": "TCP"}]}
+
+
+def test_the_objects_for_prometheus_and_grafana_have_the_labels_and_the_interval_of_the_values() -> None:
+    labels = {"release": "prometheus"}
+    chart = render_chart(
+        {
+            "serviceMonitor": {"enabled": True, "labels": labels, "interval": "1m"},
+            "prometheusRule": {"enabled": True, "labels": labels},
+            "dashboard": {"enabled": True, "labels": {"grafana_dashboard": None, "board": "yes"}},
+            "relay.enabled": True,
+        }
+    )
+    for kind in ("ServiceMonitor", "PrometheusRule"):
+        metadata = chart[kind, "tallygate"]["metadata"]
+        assert metadata["labels"].items() >= {**labels, "app.kubernetes.io/component": "monitoring"}.items()
+    endpoints = chart["ServiceMonitor", "tallygate"]["spec"]["endpoints"]
+    assert endpoints == [{"port": "monitor", "interval": "1m"}, {"port": "relay", "interval": "1m"}]
+    board = chart["ConfigMap", "tallygate-dashboard"]["metadata"]["labels"]
+    assert board["board"] == "yes"
+    assert "grafana_dashboard" not in board
+
+
+def test_on_openshift_the_cluster_selects_the_users() -> None:
+    chart = render_chart({f"podSecurityContext.{name}": None for name in ("runAsUser", "runAsGroup", "fsGroup")})
+    assert get_pod(chart)["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+
+
+def test_the_values_of_policies_and_registrations_change_them() -> None:
+    chart = render_chart({"failurePolicy": "Ignore", "exempt": ["calico-system"], "policies": {"own.yaml": "# none\n"}})
+    assert chart["ConfigMap", "tallygate-policies"]["data"] == {"own.yaml": "# none\n"}
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+        for webhook in chart[kind, "tallygate"]["webhooks"]:
+            assert webhook["failurePolicy"] == "Ignore"
+            if "namespaceSelector" in webhook:
+                (expression,) = webhook["namespaceSelector"]["matchExpressions"]
+                assert expression["values"] == ["kube-system", "tallygate-system", "calico-system"]
+
+
+def test_values_of_a_release_without_the_relay_still_render() -> None:
+    """Render the values of `helm upgrade --reuse-values`, which come without the defaults of a newer chart."""
+    assert render_chart({"relay": None}) == render_chart({})
+
+
+def test_without_registration_there_is_no_webhook_configuration() -> None:
+    chart = render_chart({"registration": False})
+    assert not any(kind.endswith("WebhookConfiguration") for kind, _ in chart)
+    assert ("Deployment", "tallygate") in chart
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"replicaCount": 3}, "additional properties 'replicaCount' not allowed"),
+        ({"image": {"repository": "a", "name": "b"}}, "at '/image': additional properties 'name' not allowed"),
+        ({"image.tag": 1.5}, "at '/image/tag': got number, want string"),
+        ({"certificates": "none"}, "at '/certificates': value must be one of"),
+        ({"ledgers": "file"}, "at '/ledgers': value must be one of 'kubernetes', 'memory'"),
+        ({"replicas": 0}, "at '/replicas': minimum: got 0, want 1"),
+        ({"replicas": 10}, "at '/replicas': maximum: got 10, want 9"),
+        ({"audit.interval": "hourly"}, "at '/audit/interval': 'hourly' does not match"),
+        ({"token": "short"}, "at '/token'"),
+        ({"relay": True}, "at '/relay': got boolean, want object"),
+        ({"networkPolicy": False}, "at '/networkPolicy': got boolean, want object"),
+        ({"networkPolicy.metricsFrom": []}, "at '/networkPolicy/metricsFrom': minItems"),  # that would mean: from all
+        ({"exempt": ["Not_A_Name"]}, "at '/exempt/0'"),
+        ({"extraArgs": ["log-level=debug"]}, "at '/extraArgs/0'"),
+        ({"ports.https": 443}, "at '/ports/https': minimum: got 443, want 1,024"),
+        ({"podSecurityContext.runAsNonRoot": False}, "at '/podSecurityContext/runAsNonRoot': value must be true"),
+        ({"securityContext.privileged": True}, "at '/securityContext/privileged': value must be false"),
+        ({"securityContext.capabilities.drop": []}, "at '/securityContext/capabilities/drop'"),
+        (
+            {"ledgers": "memory"},
+            "replicas: with ledgers=memory each of 2 replicas would admit as much as a cap allows; set replicas=1, or",
+        ),
+        (
+            {"ledgers": "memory", "replicas": 1, "audit.enabled": True},
+            "audit.enabled: a gate with ledgers=memory does not watch the cluster",
+        ),
+        ({"serviceAccount.create": False}, "serviceAccount.name: with serviceAccount.create=false"),
+        ({"ports.https": 9090}, "ports: 9090, 9090 are not all different"),
+        ({"ports.https": 8444, "relay.enabled": True}, "ports: 8444, 9090, 8444, 9091 are not all different"),
+        ({"podLabels": {"app.kubernetes.io/name": "a"}}, "podLabels: app.kubernetes.io/name is a label of the chart"),
+        ({"extraVolumes": [{"name": "tls"}]}, "extraVolumes: tls is a volume of the chart"),
+        ({"extraEnv": [{"name": "TALLYGATE_NAMESPACE"}]}, "extraEnv: TALLYGATE_NAMESPACE is set by the chart"),
+    ],
+    ids=str,
+)
+def test_an_invalid_value_is_rejected_by_its_name(values: dict[str, Any], message: str) -> None:
+    assert message in read_errors(values)
