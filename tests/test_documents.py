@@ -25,7 +25,7 @@ def test_every_document_that_the_code_names_exists() -> None:
 
 
 def test_every_page_names_the_same_time_for_files_that_the_kubelet_updates() -> None:
-    """The kubelet syncs a pod every 60 to 90 s and learns of a changed ConfigMap by a watch (v1.36, pkg/kubelet)."""
+    """Expect a limit above 90 s: the kubelet syncs a pod every 60 to 90 s (v1.36, pkg/kubelet/pod_workers.go)."""
     named = [
         f"{document.name}: {sentence}"
         for document in DOCUMENTS
