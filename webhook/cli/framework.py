@@ -11,6 +11,7 @@ from typing import IO, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from tallygate.webhook.cli.extras import describe_missing_module
 from tallygate.webhook.errors import TallygateError
 
 EXIT_FINDINGS = 1
@@ -86,8 +87,11 @@ class LazyGroup(Group):
         """Return the command of this name, which has the same name in its module."""
         if cmd_name not in self._modules:
             return super().get_command(ctx, cmd_name)
-        module, _ = self._modules[cmd_name]
-        command = getattr(import_module(module), cmd_name)
+        module, help_line = self._modules[cmd_name]
+        try:
+            command = getattr(import_module(module), cmd_name)
+        except ModuleNotFoundError as error:
+            return _create_incomplete_command(cmd_name, help_line, error)
         return command if isinstance(command, click.Command) else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -116,6 +120,11 @@ class RootGroup(LazyGroup):
             raise
         except TallygateError as error:
             raise UsageError(str(error)) from error
+        except ModuleNotFoundError as error:
+            message = describe_missing_module(f"tallygate {ctx.invoked_subcommand}", error)
+            if message is None:
+                ctx.exit(_report_internal_error(error, with_traceback=bool(ctx.params.get("traceback"))))
+            raise UsageError(message) from error
         except KeyboardInterrupt:
             ctx.exit(EXIT_INTERRUPTED)
         except OSError as error:
@@ -125,6 +134,29 @@ class RootGroup(LazyGroup):
             ctx.exit(EXIT_PIPE)
         except Exception as error:  # noqa: BLE001 -- the one place that turns a crash of ours into an answer
             ctx.exit(_report_internal_error(error, with_traceback=bool(ctx.params.get("traceback"))))
+
+
+def _create_incomplete_command(name: str, help_line: str, error: ModuleNotFoundError) -> Command:
+    """Return the replacement of a command without its extra: its help works, and its run is a usage error.
+
+    Raises:
+        ModuleNotFoundError: if no extra has the missing module.
+    """
+    message = describe_missing_module(f"tallygate {name}", error)
+    if message is None:
+        raise error
+
+    def refuse() -> None:
+        raise UsageError(message)
+
+    install = message.rpartition(": ")[2]
+    return Command(
+        name,
+        callback=refuse,
+        help=f"{help_line}\n\n{message}",
+        examples=((install, "install the command with its options"), (f"tallygate {name} --help", "then show them")),
+        context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    )
 
 
 def _report_internal_error(error: Exception, *, with_traceback: bool) -> int:
