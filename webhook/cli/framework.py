@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,7 +12,6 @@ from typing import IO, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from tallygate.webhook.cli.extras import describe_missing_module
 from tallygate.webhook.errors import TallygateError
 
 EXIT_FINDINGS = 1
@@ -21,6 +21,8 @@ EXIT_INTERNAL_ERROR = 70
 EXIT_INTERRUPTED = 130
 EXIT_PIPE = 141
 _INTERNAL_ERROR = "this is a fault of tallygate, not of your input"
+
+_EXTRA_REQUIREMENT = re.compile(r"""^([\w.-]+).*;\s*extra\s*==\s*['"]([\w-]+)['"]""")
 
 FINDING_FORMATS = ("table", "json", "yaml", "github", "sarif")
 DATA_FORMATS = ("table", "json", "yaml")
@@ -121,7 +123,7 @@ class RootGroup(LazyGroup):
         except TallygateError as error:
             raise UsageError(str(error)) from error
         except ModuleNotFoundError as error:
-            message = describe_missing_module(f"tallygate {ctx.invoked_subcommand}", error)
+            message = _describe_missing_module(f"tallygate {ctx.invoked_subcommand}", error)
             if message is None:
                 ctx.exit(_report_internal_error(error, with_traceback=bool(ctx.params.get("traceback"))))
             raise UsageError(message) from error
@@ -136,13 +138,25 @@ class RootGroup(LazyGroup):
             ctx.exit(_report_internal_error(error, with_traceback=bool(ctx.params.get("traceback"))))
 
 
+def _describe_missing_module(command: str, error: ModuleNotFoundError) -> str | None:
+    """Return the message that names the extra to install for a command; None if no extra has the module."""
+    from importlib.metadata import requires  # noqa: PLC0415  an eighth of what a small command takes to start
+
+    module = (error.name or "").partition(".")[0]
+    for requirement in requires("tallygate") or []:
+        found = _EXTRA_REQUIREMENT.match(requirement)
+        if found and found[1].replace("-", "_") == module:
+            return f"`{command}` needs {module} here, and it is not installed: pip install 'tallygate[{found[2]}]'"
+    return None
+
+
 def _create_incomplete_command(name: str, help_line: str, error: ModuleNotFoundError) -> Command:
     """Return the replacement of a command without its extra: its help works, and its run is a usage error.
 
     Raises:
         ModuleNotFoundError: if no extra has the missing module.
     """
-    message = describe_missing_module(f"tallygate {name}", error)
+    message = _describe_missing_module(f"tallygate {name}", error)
     if message is None:
         raise error
 
