@@ -5,12 +5,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+FORM := $(BIN)/check-jsonschema --quiet --builtin-schema vendor.
 
 # Tests begin some hundred Python programs; without its bytecode each would compile the whole house anew.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install run test thorough coverage lint types layers docs bench bench-e2e fuzz simulate stress e2e image cluster clean
+.PHONY: help install run test thorough coverage lint types layers docs package bench bench-e2e fuzz simulate stress e2e image cluster clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -41,9 +42,14 @@ thorough: install ## the test suite with thirty times as many examples of what m
 coverage: install ## the test suite again, and which lines it runs
 	@$(BIN)/python -m pytest --numprocesses 2 --cov --cov-report term
 
-lint: install ## ruff, all rules
+lint: install ## ruff, all rules; and the files for GitHub, by its schemas
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
+	@$(FORM)github-actions .github/actions/*/action.yml
+	@$(FORM)github-workflows .github/workflows/*.yml
+	@$(FORM)dependabot .github/dependabot.yml
+	@$(FORM)github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	@$(FORM)github-issue-forms $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
 
 types: install ## mypy, strict
 	@mkdir -p build/types/tallygate && ln -sfn ../../../webhook ../../../certs build/types/tallygate/
@@ -56,6 +62,10 @@ layers: install ## who may import whom
 docs: install ## the documents as a site in build/site, strictly
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --config-file docs/site/mkdocs.yml
 	@echo 'build/site/index.html'
+
+package: install ## wheel and sdist in dist/, checked, and tried in clean environments of every Python on PATH
+	@$(PIP) --group package
+	@$(BIN)/python -m tests.package
 
 bench: install ## figures beside what one would use instead (needs wrk)
 	@$(BIN)/python -m tests.bench

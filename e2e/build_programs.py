@@ -1,6 +1,7 @@
-"""`python -m e2e.build_programs`: builds the control plane, Helm and promtool if missing, and prints their folders.
+"""`python -m e2e.build_programs`: builds the control plane and other programs if missing, and prints their folders.
 
-For PATH: tests that render deploy/, and that play its alerts, are skipped where these are not to be had.
+For PATH: tests that render deploy/, play its alerts, or read the workflows in .github are skipped where Helm, promtool
+and actionlint are not to be had.
 """
 
 import os
@@ -8,6 +9,7 @@ import sys
 
 import click
 
+from e2e.actionlint.build import ACTIONLINT
 from e2e.errors import BuildError
 from e2e.helm.build import helm
 from e2e.local.build import programs
@@ -17,7 +19,8 @@ _MISUSE = 2  # the exit code
 
 if __name__ == "__main__":
     try:
-        click.echo(os.pathsep.join(str(each.parent) for each in (programs().kubectl, helm(), PROMTOOL.program())))
+        built = (programs().kubectl, helm(), PROMTOOL.program(), ACTIONLINT.program())
+        click.echo(os.pathsep.join(str(each.parent) for each in built))
     except BuildError as error:
         click.echo(f"tallygate: {error}", err=True)
         sys.exit(_MISUSE)

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +21,8 @@ EXIT_INTERNAL_ERROR = 70
 EXIT_INTERRUPTED = 130
 EXIT_PIPE = 141
 _INTERNAL_ERROR = "this is a fault of tallygate, not of your input"
+
+_EXTRA_REQUIREMENT = re.compile(r"""^([\w.-]+).*;\s*extra\s*==\s*['"]([\w-]+)['"]""")
 
 FINDING_FORMATS = ("table", "json", "yaml", "github", "sarif")
 DATA_FORMATS = ("table", "json", "yaml")
@@ -86,8 +89,11 @@ class LazyGroup(Group):
         """Return the command of this name, which has the same name in its module."""
         if cmd_name not in self._modules:
             return super().get_command(ctx, cmd_name)
-        module, _ = self._modules[cmd_name]
-        command = getattr(import_module(module), cmd_name)
+        module, help_line = self._modules[cmd_name]
+        try:
+            command = getattr(import_module(module), cmd_name)
+        except ModuleNotFoundError as error:
+            return _create_incomplete_command(cmd_name, help_line, error)
         return command if isinstance(command, click.Command) else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -116,6 +122,11 @@ class RootGroup(LazyGroup):
             raise
         except TallygateError as error:
             raise UsageError(str(error)) from error
+        except ModuleNotFoundError as error:
+            message = _describe_missing_module(f"tallygate {ctx.invoked_subcommand}", error)
+            if message is None:
+                ctx.exit(_report_internal_error(error, with_traceback=bool(ctx.params.get("traceback"))))
+            raise UsageError(message) from error
         except KeyboardInterrupt:
             ctx.exit(EXIT_INTERRUPTED)
         except OSError as error:
@@ -125,6 +136,41 @@ class RootGroup(LazyGroup):
             ctx.exit(EXIT_PIPE)
         except Exception as error:  # noqa: BLE001 -- the one place that turns a crash of ours into an answer
             ctx.exit(_report_internal_error(error, with_traceback=bool(ctx.params.get("traceback"))))
+
+
+def _describe_missing_module(command: str, error: ModuleNotFoundError) -> str | None:
+    """Return the message that names the extra to install for a command; None if no extra has the module."""
+    from importlib.metadata import requires  # noqa: PLC0415  an eighth of what a small command takes to start
+
+    module = (error.name or "").partition(".")[0]
+    for requirement in requires("tallygate") or []:
+        found = _EXTRA_REQUIREMENT.match(requirement)
+        if found and found[1].replace("-", "_") == module:
+            return f"`{command}` needs {module} here, and it is not installed: pip install 'tallygate[{found[2]}]'"
+    return None
+
+
+def _create_incomplete_command(name: str, help_line: str, error: ModuleNotFoundError) -> Command:
+    """Return the replacement of a command without its extra: its help works, and its run is a usage error.
+
+    Raises:
+        ModuleNotFoundError: if no extra has the missing module.
+    """
+    message = _describe_missing_module(f"tallygate {name}", error)
+    if message is None:
+        raise error
+
+    def refuse() -> None:
+        raise UsageError(message)
+
+    install = message.rpartition(": ")[2]
+    return Command(
+        name,
+        callback=refuse,
+        help=f"{help_line}\n\n{message}",
+        examples=((install, "install the command with its options"), (f"tallygate {name} --help", "then show them")),
+        context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    )
 
 
 def _report_internal_error(error: Exception, *, with_traceback: bool) -> int:

@@ -1,27 +1,30 @@
 """A simulated cluster for one scenario: gate, ledger reconciler, API server, controllers, and clock.
 
 Watch events arrive at once. Ledgers are reconciled and controllers retry only when the clock advances.
+
+Only rules that compare pods with nodes need the columns of a cluster, and numpy: other scenarios do not import these.
 """
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.admission.cap_index import ActiveCap
+from tallygate.webhook.admission.evaluate import NodeRuleEvaluator
+from tallygate.webhook.admission.rule_index import RuleIndex
 from tallygate.webhook.cli.scenarios.api_server import ApiServer, ApiServerStore, ObjectKey
 from tallygate.webhook.cli.scenarios.scenario import JsonObject, Scenario
 from tallygate.webhook.cli.scenarios.workload_controllers import ControllerResult, WorkloadControllers
 from tallygate.webhook.gate.charging import ReadTransition
 from tallygate.webhook.gate.gate import Gate
 from tallygate.webhook.gate.ledger_reconciler import IN_FLIGHT_BOUND_SECONDS, LedgerReconciler
-from tallygate.webhook.gate.schedulability import ClusterSnapshot, check_schedulability
 from tallygate.webhook.gate.top_consumers import TopConsumers
 from tallygate.webhook.gate.usage_lister import UsageLister
 from tallygate.webhook.kube.resource_codec import Changed, Replaced, WatchEvent
@@ -37,9 +40,12 @@ from tallygate.webhook.state.informers.named_stores import (
 )
 from tallygate.webhook.state.informers.pod_records import PodRecord
 from tallygate.webhook.state.informers.pod_store import PodStore
-from tallygate.webhook.state.informers.scheduler_cache import SchedulerCache
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
+
+if TYPE_CHECKING:
+    from tallygate.webhook.gate.schedulability import ClusterSnapshot
+    from tallygate.webhook.state.informers.scheduler_cache import SchedulerCache
 
 # As the server's reconciler: soon after a change, then every second while a ledger has reservations.
 _FIRST_RECONCILE_SECONDS: Final = 0.2
@@ -71,8 +77,9 @@ class SimulatedCluster:
         self.now = 1000.0
         self._nonce_counter = itertools.count(1)
         self._pods, self._namespaces, self._nodes = PodStore(), NamespaceStore(), NodeStore()
-        self._scheduler_cache = SchedulerCache(self._nodes, self._namespaces)
-        self._pod_codec = self._scheduler_cache.create_pod_codec(self._pods)
+        self._scheduler_cache: SchedulerCache | None = None
+        self._decode_pod_event: Callable[[bytes], WatchEvent[PodRecord]] = self._pods.codec.decode_event
+        has_node_rules = RuleIndex(scenario.policies).has_node_rules
         self.store = ApiServerStore(self._send_watch_event)
         self._usage_lister = UsageLister(self._pods, self._namespaces, self._read_clock, self._read_clock)
         self._ledgers = MemoryLedgers(is_standalone=False)
@@ -85,7 +92,7 @@ class SimulatedCluster:
             nonce=self._create_nonce,
             usage_lister=self._usage_lister,
             top_consumers=top_consumers,
-            evaluate_node_rules=partial(check_schedulability, snapshots=self),
+            evaluate_node_rules=self._create_node_check() if has_node_rules else None,
         )
         self._ledger_reconciler = LedgerReconciler(
             caps=self._gate.get_active_caps,
@@ -101,8 +108,13 @@ class SimulatedCluster:
         self._create_initial_objects(scenario)
 
     @contextmanager
-    def open_snapshot(self, *, pods: bool) -> Iterator[ClusterSnapshot | None]:
+    def open_snapshot(self, *, pods: bool) -> "Iterator[ClusterSnapshot | None]":
         """Yield a snapshot of the nodes and the pods with a node name; no scheduler binds the other pods."""
+        from tallygate.webhook.gate.schedulability import ClusterSnapshot  # noqa: PLC0415  see the module's docstring
+
+        if self._scheduler_cache is None:
+            yield None
+            return
         with self._scheduler_cache.acquire(_FIRST_RECONCILE_SECONDS) as cluster:
             yield ClusterSnapshot(cluster, has_pods=pods) if cluster is not None else None
 
@@ -136,6 +148,14 @@ class SimulatedCluster:
             CapUsage(active_cap, key.namespace, self._read_ledger(key)) for key, active_cap in self._list_ledger_keys()
         ]
         return sorted(cap_usages, key=lambda cap_usage: (cap_usage.active_cap.definition.name, cap_usage.namespace))
+
+    def _create_node_check(self) -> NodeRuleEvaluator:
+        from tallygate.webhook.gate.schedulability import check_schedulability  # noqa: PLC0415  see the module's docstring
+        from tallygate.webhook.state.informers.scheduler_cache import SchedulerCache  # noqa: PLC0415  likewise
+
+        self._scheduler_cache = SchedulerCache(self._nodes, self._namespaces)
+        self._decode_pod_event = self._scheduler_cache.create_pod_codec(self._pods).decode_event
+        return partial(check_schedulability, snapshots=self)
 
     def _create_initial_objects(self, scenario: Scenario) -> None:
         names = scenario.namespaces.items()
@@ -173,7 +193,7 @@ class SimulatedCluster:
     def _send_watch_event(self, event: str, key: ObjectKey, body: JsonObject) -> None:
         """Apply a change to the stores as a watch would."""
         if key.kind == "Pod":
-            self._apply_pod_event(self._pod_codec.decode_event(_encode_watch_event(event, body)))
+            self._apply_pod_event(self._decode_pod_event(_encode_watch_event(event, body)))
         elif key.kind == "Namespace":
             self._namespaces.apply(NAMESPACE_CODEC.decode_event(_encode_watch_event(event, body)))
         elif key.kind == "Node":
@@ -181,7 +201,8 @@ class SimulatedCluster:
 
     def _apply_pod_event(self, event: WatchEvent[PodRecord]) -> None:
         self._pods.apply(event)
-        self._scheduler_cache.apply(event)
+        if self._scheduler_cache is not None:
+            self._scheduler_cache.apply(event)
 
     def _read_clock(self) -> float:
         return self.now

@@ -1,0 +1,1 @@
+"""actionlint, built from its Go module, for the workflows in .github."""

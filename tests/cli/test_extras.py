@@ -1,0 +1,103 @@
+"""Installations without extras: the commands that work, and the message of those that do not.
+
+`make package` tries the same with the wheel in clean environments. Here every module of an extra is hidden.
+"""
+
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from tallygate.webhook.cli.app import root
+from tests.cli.test_command import list_commands
+
+_ROOT = Path(__file__).parents[2]
+_EXTRAS = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+_NODE_RULE = """\
+apiVersion: tallygate.dev/v1alpha1
+kind: ResourceRule
+metadata: {name: known, annotations: {tallygate.dev/why: a name that no node has is a mistake}}
+spec: {resources: ["*/*"], checks: {advertised: true}}
+"""
+_SCENARIO = """\
+name: a name that no node has
+policies: [known.yaml]
+nodes: {one: {allocatable: {example.com/dongle: 1}}}
+steps: [{create: {pod: lost, resources: {example.com/dongles: 1}}, expect: {verdict: denied}}]
+"""
+
+
+def list_modules(extra: str) -> list[str]:
+    """Return the modules that an extra installs."""
+    names = (re.split(r"[^\w.-]", requirement)[0] for requirement in _EXTRAS[extra])
+    return [name.replace("-", "_") for name in names if name != "tallygate"]
+
+
+def run_without(modules: Iterable[str], *arguments: str, folder: Path = _ROOT) -> subprocess.CompletedProcess[str]:
+    """Run a command where these modules cannot be imported."""
+    program = f"import sys; sys.modules.update(dict.fromkeys({list(modules)}));"
+    program += "from tallygate.webhook.cli.app import main; main()"
+    run = [sys.executable, "-c", program, *arguments]
+    return subprocess.run(run, capture_output=True, text=True, check=False, cwd=folder)  # noqa: S603  ourselves, no shell
+
+
+_NO_CLUSTER = [*list_modules("cluster"), *list_modules("server")]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "check e2e/manifests/one-dongle.yaml --strict",
+        "lint policies",
+        "test policies/examples/tests/fill.yaml",
+        "explain TG101",
+        "explain pod -f e2e/manifests/one-dongle.yaml",
+        "completion bash",
+        "--version",
+    ],
+)
+def test_commands_that_read_files_work_without_any_extra(arguments: str) -> None:
+    done = run_without(_NO_CLUSTER, *arguments.split())
+    assert (done.returncode, done.stderr.count("Traceback")) == (0, 0), done.stderr
+
+
+@pytest.mark.parametrize("command", ["predict", "headroom", "usage", "audit", "snapshot", "doctor", "certs"])
+def test_a_command_of_the_cluster_names_its_extra(command: str) -> None:
+    done = run_without(_NO_CLUSTER, command, "--whatever", "it", "is")
+    needed = rf"tallygate: `tallygate {command}` needs \w+ here, and it is not installed: "
+    assert re.fullmatch(needed + r"pip install 'tallygate\[cluster\]'\n", done.stderr)
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+@pytest.mark.parametrize("command", ["serve", "relay"])
+def test_the_gate_names_its_extra(command: str) -> None:
+    done = run_without(list_modules("server"), command)
+    needed = rf"tallygate: `tallygate {command}` needs \w+ here, and it is not installed: "
+    assert re.fullmatch(needed + r"pip install 'tallygate\[server\]'\n", done.stderr)
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+@pytest.mark.parametrize("command", [name.split()[1] for name, _ in list_commands(root) if name.count(" ") == 1])
+def test_the_help_of_every_command_works_without_any_extra(command: str) -> None:
+    done = run_without(_NO_CLUSTER, command, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"tallygate {command}" in done.stdout
+
+
+def test_a_scenario_whose_rules_compare_pods_with_nodes_names_the_extra(tmp_path: Path) -> None:
+    (tmp_path / "known.yaml").write_text(_NODE_RULE)
+    (tmp_path / "lost.yaml").write_text(_SCENARIO)
+    done = run_without(_NO_CLUSTER, "test", "lost.yaml", folder=tmp_path)
+    assert done.stderr == (
+        "tallygate: `tallygate test` needs numpy here, and it is not installed: pip install 'tallygate[cluster]'\n"
+    )
+    assert done.returncode == 2
+
+
+def test_a_module_that_no_extra_has_is_an_internal_error() -> None:
+    done = run_without(["rich"], "check", "policies")
+    assert (done.returncode, "fault of tallygate" in done.stderr) == (70, True)

@@ -1,0 +1,1 @@
+"""Tests of the files for GitHub: its workflows, and the action for other repositories."""
