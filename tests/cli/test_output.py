@@ -197,12 +197,14 @@ def test_a_summary_has_counts() -> None:
     """Use the singular for one, and report skipped objects."""
     seen = RunSummary("policy", file_count=1, item_count=2)
     seen.skipped_kinds.update({"Service": 2, "ConfigMap": 1})
+    seen.unread_kinds.update({"RayCluster": 1})
     seen.non_object_count = 1
     seen.notes.append("by the way")
     error = Finding("f", 1, 1, FindingSeverity.ERROR, "TG101", "m")
     assert format_summary(seen, [error, error]) == [
         "2 policies in 1 file: 2 errors",
-        "3 objects of kinds without requests skipped: ConfigMap 1, Service 2",
+        "1 object with pods not checked, since the kind is not read: RayCluster 1",
+        "3 objects of other kinds skipped: ConfigMap 1, Service 2",
         "1 document skipped that no API has: neither apiVersion nor kind",
         "by the way",
     ]

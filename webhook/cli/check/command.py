@@ -74,7 +74,7 @@ def check(  # noqa: PLR0913 -- one argument for each option
     run_summary = RunSummary("object", loaded.file_count, non_object_count=loaded.non_object_count)
     findings = _check_manifests(loaded, check_context, run_summary)
     if check_context.policies.caps and snapshot is None:
-        run_summary.notes.append("caps were not evaluated: give the current state of the cluster with --snapshot")
+        run_summary.notes.append("no existing pods counted for caps: give the state of the cluster with --snapshot")
     tables.print_findings(findings, run_summary, output)
     if any(finding.code in UNREADABLE_CODES for finding in findings):
         ctx.exit(EXIT_USAGE_ERROR)
@@ -98,11 +98,13 @@ def _check_manifests(loaded: LoadedManifests, check_context: CheckContext, run_s
     checker = ManifestChecker(check_context, loaded.manifests)
     findings = list(loaded.findings)
     for manifest in track("checking objects", loaded.manifests):
-        object_findings = checker.check(manifest)
-        if object_findings is None:
-            run_summary.skipped_kinds[manifest.kind] += 1
-        else:
+        checked = checker.check(manifest)
+        findings += checked.findings
+        if checked.is_read:
             run_summary.item_count += 1
-            findings += object_findings
+        elif checked.findings:
+            run_summary.unread_kinds[manifest.kind] += 1
+        else:
+            run_summary.skipped_kinds[manifest.kind] += 1
     file_order = {name: index for index, name in enumerate(loaded.file_names)}
     return sorted(findings, key=lambda finding: (file_order[finding.file], finding))
