@@ -195,7 +195,7 @@ def test_a_snapshot_may_have_other_formats(tmp_path: Path, form: str) -> None:
     assert [each[1] for each in check(tmp_path, [pod("p", 3)], text)] == ["TG201"]
 
 
-EVERYWHERE = CAP.replace("{selector: {matchLabels: {gpu: \"yes\"}}}", "{include: [a]}")
+EVERYWHERE = CAP.replace('{selector: {matchLabels: {gpu: "yes"}}}', "{include: [a]}")
 
 
 def test_a_check_without_a_snapshot_reports_that_existing_pods_are_unknown(tmp_path: Path) -> None:

@@ -203,7 +203,7 @@ def test_a_summary_has_counts() -> None:
     error = Finding("f", 1, 1, FindingSeverity.ERROR, "TG101", "m")
     assert format_summary(seen, [error, error]) == [
         "2 policies in 1 file: 2 errors",
-        "1 object with pods not checked, since the kind is not read: RayCluster 1",
+        "1 object not checked, since the kind is not read: RayCluster 1",
         "3 objects of other kinds skipped: ConfigMap 1, Service 2",
         "1 document skipped that no API has: neither apiVersion nor kind",
         "by the way",

@@ -15,9 +15,7 @@ from tests.cli.manifests.field_table import TABLE, create_table, format_table, g
 def find_fields(text: str) -> list[str]:
     """Return position, field and message of each unknown field, in the order of their positions."""
     objects = [each for document in read_documents(text, DEFAULT_LIMITS) for each in list_objects("f", document)]
-    found = [
-        each for manifest in objects if isinstance(manifest, Manifest) for each in find_unknown_fields(manifest)
-    ]
+    found = [each for manifest in objects if isinstance(manifest, Manifest) for each in find_unknown_fields(manifest)]
     ordered = sorted(found, key=lambda each: (each.position, each.field))
     return [f"{each.position.line}:{each.position.column} {each.field}: {each.message}" for each in ordered]
 
@@ -45,8 +43,10 @@ POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n"
         pytest.param(
             POD + "  containers: [{name: a, limits: {}, nodeSelector: {}}]\n",
             [
-                "5:26 spec.containers[0].limits: there is no such field here; it belongs in "
-                "spec.containers[0].resources",
+                (
+                    "5:26 spec.containers[0].limits: there is no such field here; it belongs in "
+                    "spec.containers[0].resources"
+                ),
                 "5:38 spec.containers[0].nodeSelector: there is no such field here; it belongs in spec",
             ],
             id="a field at another level",
@@ -56,10 +56,7 @@ POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n"
         ),
         pytest.param(
             "apiVersion: batch/v1\nkind: CronJob\nspec:\n  jobTemplate: {spec: {template: {kind: Pod}}}\n",
-            [
-                "4:35 spec.jobTemplate.spec.template.kind: there is no such field here; it belongs in "
-                "the top level"
-            ],
+            [("4:35 spec.jobTemplate.spec.template.kind: there is no such field here; it belongs in the top level")],
             id="a template has no kind",
         ),
         pytest.param(

@@ -218,10 +218,7 @@ class ManifestChecker:
         self, typed: TypedObject, labels: Labels | None, problems: Iterable[ReportedProblem]
     ) -> RuleResult:
         """Evaluate the node rules by the nodes of the snapshot, without its pods if the object has pods in it."""
-        if (
-            self._context.check_nodes is None
-            or any(each.severity is FindingSeverity.ERROR for each in problems)
-        ):
+        if self._context.check_nodes is None or any(each.severity is FindingSeverity.ERROR for each in problems):
             return RuleResult(typed, (), ())
         has_pods = not self._cap_checker.has_existing_pods(typed)
         return self._rule_checker.check_nodes(typed, labels, self._context.check_nodes, has_pods=has_pods)

@@ -62,18 +62,25 @@ def find_unknown_fields(manifest: Manifest) -> Iterator[UnknownField]:
         if (id(typed.node), typed.type_name) in visited:
             continue  # an alias: its anchor was checked already
         visited.add((id(typed.node), typed.type_name))
-        if isinstance(typed.node, Sequence):
-            waiting += [
-                _TypedNode(item, typed.type_name, join_path(typed.path, index), typed.parent)
-                for index, item in enumerate(typed.node.items)
-            ]
-        elif isinstance(typed.node, MappingNode):
-            for entry in typed.node.entries:
-                child_type = typed.type_name if entry.is_merge else types[typed.type_name].get(entry.name)
-                if child_type is None:
-                    yield _create_unknown_field(typed, entry, types)
-                elif child_type:
-                    waiting.append(_create_child(typed, entry, child_type))
+        waiting += reversed(_list_children(typed, types))
+        for entry in typed.node.entries if isinstance(typed.node, MappingNode) else ():
+            if entry.name not in types[typed.type_name] and not entry.is_merge:
+                yield _create_unknown_field(typed, entry, types)
+
+
+def _list_children(typed: _TypedNode, types: Mapping[str, _Fields]) -> list[_TypedNode]:
+    """Return the items of a list, or the values of a mapping that have fields of their own."""
+    if isinstance(typed.node, Sequence):
+        return [
+            _TypedNode(item, typed.type_name, join_path(typed.path, index), typed.parent)
+            for index, item in enumerate(typed.node.items)
+        ]
+    children: list[_TypedNode] = []
+    for entry in typed.node.entries if isinstance(typed.node, MappingNode) else ():
+        child_type = typed.type_name if entry.is_merge else types[typed.type_name].get(entry.name)
+        if child_type:
+            children.append(_create_child(typed, entry, child_type))
+    return children
 
 
 def _create_child(typed: _TypedNode, entry: Entry, child_type: str) -> _TypedNode:

@@ -107,7 +107,7 @@ def format_summary(run_summary: RunSummary, findings: Sequence[Finding]) -> list
     files = _format_count(run_summary.file_count, "file")
     lines = [f"{items} in {files}: {counts_text or 'nothing found'}"]
     for kinds, text in (
-        (run_summary.unread_kinds, "with pods not checked, since the kind is not read"),
+        (run_summary.unread_kinds, "not checked, since the kind is not read"),
         (run_summary.skipped_kinds, "of other kinds skipped"),
     ):
         if kinds:
