@@ -12,6 +12,9 @@ from typing import Any
 
 from tallygate.webhook.cli.output import code_catalog
 
+STDIN_NAME = "<stdin>"
+"""The file of findings about stdin."""
+
 
 class FindingSeverity(StrEnum):
     """The severity of a finding: an error fails the command, a warning under `--strict`, a note never."""
@@ -61,6 +64,11 @@ class Finding:
     def location(self) -> str:
         """The location as `file:line:column`, clickable in editors."""
         return f"{self.file}:{self.line}:{self.column}"
+
+    @property
+    def template(self) -> str:
+        """The template that stdin was rendered from, by its `# Source:` comment, or an empty text."""
+        return self.subject.origin if self.file == STDIN_NAME else ""
 
     @property
     def field_message(self) -> str:
