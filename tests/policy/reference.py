@@ -16,8 +16,8 @@ Every field of both kinds, as the [schema](../webhook/policy/schema.json) descri
 [policies/README.md](../policies/README.md) is the guide to policies.
 
 A file contains any number of documents, divided by `---`; a folder any number of files `*.yaml`, `*.yml` and
-`*.json`, at any depth. Files and folders whose name begins with a dot are left out, and scenarios of `tallygate test` are
-skipped.
+`*.json`, at any depth. Files and folders whose name begins with a dot are left out, and scenarios of `tallygate test`
+are skipped.
 A document of one kind looks like this:
 
 ```yaml
