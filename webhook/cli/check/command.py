@@ -71,9 +71,10 @@ def check(  # noqa: PLR0913 -- one argument for each option
 
     In folders, files and folders whose name begins with a dot are left out.
 
-    The command reports resources that the API server would reject, or would accept although they are wrong, violations
-    of rules, and, with a snapshot, of caps, for the manifests in their order. Each finding has file, line and column.
-    Nothing is sent anywhere.
+    The command reports fields and resources that the API server would reject, or would accept although they are wrong,
+    and violations of rules and caps, for the manifests in their order. With a snapshot, caps count the existing pods.
+    Objects with containers whose kind is not read are warnings. Each finding has file, line and column. Nothing is sent
+    anywhere.
 
     Exit codes: 0 clean, 1 errors (with --strict warnings too), 2 a file cannot be read.
     """
