@@ -123,7 +123,7 @@ def test_a_check_without_a_snapshot_does_not_load_numpy() -> None:
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "replicas: 1\n"])
 def test_empty_stdin_is_an_error_unless_it_is_allowed(text: str) -> None:
-    """A command before the pipe may have failed."""
+    """Fail, since a command before the pipe may have failed."""
     result = check("-", text=text)
     assert result.exit_code == 1
     assert "<stdin>:1:1" in result.stdout
@@ -151,7 +151,7 @@ spec: {containers: [{name: a, resources: {limits: {nvidia.com/gpu: 500m}}}]}
 
 
 def test_findings_in_a_rendered_chart_name_the_template_for_github() -> None:
-    """Its lines are those of stdin, which is no file of the repository."""
+    """Put the line of stdin, which is no file of the repository, into the message."""
     (line,) = check("-o", "github", "-", text=RENDERED).stdout.splitlines()
     assert line.startswith(
         "::error file=trainer/templates/pod.yaml,title=TG101 not-whole::<stdin>:6:52: spec.containers"

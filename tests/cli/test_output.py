@@ -69,7 +69,7 @@ def test_the_official_schema_rejects_another_level() -> None:
 
 @pytest.mark.parametrize("code", code_catalog.ALL_CODES, ids=lambda code: code.number)
 def test_the_help_of_every_code_has_closed_fences(code: Code) -> None:
-    """A fence stands on a line of its own, and so does the sentence after an example."""
+    """Put each fence, and each sentence after an example, on a line of its own."""
     finding = Finding("f", 1, 1, FindingSeverity.ERROR, code.number, "m")
     (rule,) = ci_formats.create_sarif([finding], "1")["runs"][0]["tool"]["driver"]["rules"]
     lines = rule["help"]["markdown"].splitlines()

@@ -44,7 +44,7 @@ def test_a_broken_file_in_a_nested_folder_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_linked_folder_is_read_once_and_a_circle_ends(tmp_path: Path) -> None:
-    """The kubelet links to a folder where a key of a ConfigMap is mounted below one."""
+    """Follow links as the kubelet writes them, where a key of a ConfigMap is mounted below a folder."""
     (tmp_path / "..data" / "teams").mkdir(parents=True)
     (tmp_path / "..data" / "teams" / "a.yaml").write_text(rule_text("a"))
     (tmp_path / "teams").symlink_to(tmp_path / "..data" / "teams")

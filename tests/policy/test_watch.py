@@ -33,7 +33,7 @@ def test_a_change_of_a_file_is_noticed(tmp_path: Path) -> None:
 
 
 def test_a_change_in_a_nested_folder_is_noticed(tmp_path: Path) -> None:
-    """A change and a new folder, both by polling: only the folders that are named have events."""
+    """Notice a change and a new folder, both by polling: only the folders that are named have events."""
     (tmp_path / "teams").mkdir()
     (tmp_path / "teams" / "a.yaml").write_text(rule_text("a"))
     with _watch(tmp_path) as (store, statuses):

@@ -47,7 +47,7 @@ def test_named_files_are_read_with_any_name(tmp_path: Path) -> None:
 def test_an_argument_without_anything_to_check_is_found(
     tmp_path: Path, name: str, content: str, *, is_empty: bool
 ) -> None:
-    """Stdin and folders need an object; a file that is named may be another document, such as a values file."""
+    """Require an object of stdin and folders; a file that is named may be another document, such as a values file."""
     argument = name if name == "-" else str(tmp_path / name.partition("/")[0])
     if name != "-":
         (tmp_path / name).parent.mkdir(exist_ok=True)
