@@ -31,6 +31,9 @@ def lint(ctx: click.Context, paths: tuple[Path, ...], output: str, *, strict: bo
     Errors are what cannot be read, and what no request could ever meet; a gate refuses to load such a set. Warnings are
     what is legal and probably a slip. All files together are one set, as the gate would load them.
 
+    Folders are read at any depth, by the gate too, without files and folders whose name begins with a dot. Scenarios of
+    `tallygate test` in them are skipped.
+
     Exit codes: 0 clean, 1 errors (with --strict warnings too), 2 a path cannot be read.
     """
     parsed = load_policies(paths)
@@ -38,6 +41,10 @@ def lint(ctx: click.Context, paths: tuple[Path, ...], output: str, *, strict: bo
     run_summary = RunSummary(
         "policy", len(parsed.policies.files), len(parsed.policies.rules) + len(parsed.policies.caps)
     )
+    if parsed.scenario_count:
+        run_summary.notes.append(
+            f"{parsed.scenario_count} scenario{'s' * (parsed.scenario_count != 1)} skipped: `tallygate test` runs them"
+        )
     tables.print_findings(findings, run_summary, output)
     if any(finding.code == UNREADABLE for finding in findings):
         ctx.exit(EXIT_USAGE_ERROR)

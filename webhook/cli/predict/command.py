@@ -20,7 +20,7 @@ from tallygate.webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command
 from tallygate.webhook.cli.output import tables
 from tallygate.webhook.cli.predict import prediction_json, prediction_text
 from tallygate.webhook.cli.predict.cluster_input import ClusterInput, find_pending_pod, read_cluster_input
-from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace, is_placed, read_pods_to_place
+from tallygate.webhook.cli.predict.pods_to_place import PodsInFiles, PodsToPlace, is_placed, read_pods_to_place
 from tallygate.webhook.cli.predict.prediction_details import PredictionDetails, predict_pods
 from tallygate.webhook.cli.progress import track
 from tallygate.webhook.cli.sources.cluster_source import ClusterSource
@@ -191,19 +191,21 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     reports on stderr what it may not list.
 
     Exit codes: 0 all fit now, 1 something does not fit or is unknown, 2 a usage error, or the cluster cannot be read.
+    Pods of a kind that is not read are unknown: the command reports them on stderr.
     """
     if bool(named) is bool(filenames):
         raise UsageError("name one of both: a pending pod as pod/NAME, or manifests with -f FILE")
     parsed_scoring = parse_scoring(scoring, DEFAULT_LIMITS)
-    manifest_pods = read_pods_to_place(filenames, namespace, replicas) if filenames else []
-    all_pods = [each for each in manifest_pods if not is_placed(each)]
+    in_files = read_pods_to_place(filenames, namespace, replicas) if filenames else PodsInFiles()
+    all_pods = [each for each in in_files.pods if not is_placed(each)]
     cluster_input = read_cluster_input(ClusterSource(kubeconfig, context, in_cluster, snapshot), nodes, added)
     if named:
         all_pods = [find_pending_pod(named, namespace, cluster_input)]
     with_node_lines = verbose or (output != "table" and len(all_pods) == 1)
     predictions = list(_predict_all(all_pods, cluster_input, parsed_scoring, with_node_lines=with_node_lines))
     _print_predictions(predictions, output, verbose=verbose)
-    ctx.exit(0 if all(each.prediction.feasibility is Feasibility.NOW for each in predictions) else EXIT_FINDINGS)
+    all_fit = all(each.prediction.feasibility is Feasibility.NOW for each in predictions)
+    ctx.exit(0 if all_fit and not in_files.unread_count else EXIT_FINDINGS)
 
 
 def _predict_all(
