@@ -24,6 +24,7 @@ from tallygate.webhook.state.ports import (
     LedgerKey,
     RetryLaterError,
     StoreUnavailableError,
+    StoreUnreachableError,
     UnknownOutcomeError,
     VersionedLedger,
 )
@@ -172,7 +173,7 @@ def _convert_errors() -> Iterator[None]:
     try:
         yield
     except ApiError as error:
-        error_type = UnknownOutcomeError if error.may_be_applied else StoreUnavailableError
+        error_type = UnknownOutcomeError if error.may_be_applied else StoreUnreachableError
         raise error_type(str(error)) from error
 
 
