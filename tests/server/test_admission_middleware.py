@@ -122,6 +122,7 @@ def test_the_first_attempts_of_a_bounded_number_of_reviews_are_remembered() -> N
     attempts = FirstAttempts(max_reviews=2)
     assert [attempts.record(uid, at) for uid, at in (("a", 1.0), ("b", 2.0), ("a", 3.0))] == [1.0, 2.0, 1.0]
     assert [attempts.record(uid, at) for uid, at in (("c", 4.0), ("b", 5.0), ("a", 6.0))] == [4.0, 2.0, 6.0]
+    assert [attempts.record(uid, at) for uid, at in (("x" * 1000, 7.0), ("x" * 64, 8.0))] == [7.0, 7.0]
 
 
 @pytest.mark.parametrize("case", FAILURES)

@@ -40,6 +40,7 @@ STATUS_LINES = {
 
 _RETRY_AFTER_SECONDS: Final = 1
 _ANSWER_SECONDS: Final = 1.0  # that the next answer may take, so that the retry does not only end by the timeout
+_MAX_UID_LENGTH: Final = 64  # an API server's have 36 characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ class FirstAttempts:
     def record(self, uid: str, received_at: float) -> float:
         """Record an attempt, and return the time of the first one; the oldest review of too many is dropped."""
         with self._lock:
-            first_at = self._first_at.setdefault(uid, received_at)
+            first_at = self._first_at.setdefault(uid[:_MAX_UID_LENGTH], received_at)
             if len(self._first_at) > self._max_reviews:
                 del self._first_at[next(iter(self._first_at))]
         return first_at
