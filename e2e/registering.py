@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
+from typing import Protocol
 from uuid import uuid4
 
 from e2e.api import JSON, api
@@ -16,7 +18,11 @@ from tallygate.certs.ca_bundle import read_ca_bundle
 from tallygate.certs.cluster_access import create_client
 from tallygate.certs.errors import CertsError
 from tallygate.webhook.admission.request import Phase
-from tallygate.webhook.admission.webhook_configuration import CONFIGURATION_NAME, create_webhook_configurations
+from tallygate.webhook.admission.webhook_configuration import (
+    CONFIGURATION_NAME,
+    WebhookTarget,
+    create_webhook_configurations,
+)
 from tallygate.webhook.kube.config import load_kubeconfig
 
 CONFIGURATIONS = {
@@ -30,7 +36,25 @@ _OPAQUE = "pod.alpha.kubernetes.io/opaque-int-resource-probes"
 _REFUSED = "1500m"  # of it: by the shipped rules, and not by the API server
 
 
-def register(cluster: Cluster, gate: Gate, failure_policy: str = "Fail") -> None:
+class CalledGate(Protocol):
+    """The part of a gate that its registration needs."""
+
+    @property
+    def reached(self) -> WebhookTarget:
+        """The target by which the API server calls it."""
+        ...
+
+    @property
+    def certificates(self) -> Path:
+        """The folder of its certificates, as `tallygate certs` keeps it."""
+        ...
+
+    def log(self) -> str:
+        """Return its log, as far as it is available."""
+        ...
+
+
+def register(cluster: Cluster, gate: CalledGate, failure_policy: str = "Fail") -> None:
     """Register both webhooks of a running gate; return once both are called.
 
     Where neither was registered before, they are called as they are registered here.
@@ -73,7 +97,7 @@ def keep_registered(cluster: Cluster, gate: Gate, failure_policy: str = "Fail") 
         unregister(cluster)
 
 
-def publish(cluster: Cluster, gate: Gate) -> None:
+def publish(cluster: Cluster, gate: CalledGate) -> None:
     """Publish the gate's authorities to the API server, as `tallygate certs publish` does, in this process.
 
     Raises:
@@ -100,7 +124,7 @@ def unregister(cluster: Cluster) -> None:
     until("the API server calls no gate", lambda: _stores(cluster, "probe", _REFUSED), _WITHIN)
 
 
-def _asks(cluster: Cluster, gate: Gate, name: str) -> bool:
+def _asks(cluster: Cluster, gate: CalledGate, name: str) -> bool:
     """Return whether the gate is called in both phases for a pod of this name."""
     _stores(cluster, name, "1")
     lines = [line for line in gate.log().splitlines() if name in line]

@@ -1,6 +1,6 @@
 """Two gates behind one address, with ledgers in the cluster, and clients that create pods under a cap meanwhile."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
@@ -55,8 +55,18 @@ def get_arguments(cluster: Cluster, own: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def run_two_gates(site: Site, own: str, folder: Path, front: Front, *, relayed: bool = False) -> Iterator[Replicas]:
+def run_two_gates(  # noqa: PLR0913  # as `Replicas`
+    site: Site,
+    own: str,
+    folder: Path,
+    front: Front,
+    *,
+    own_arguments: Sequence[Sequence[str]] = (),
+    relayed: bool = False,
+) -> Iterator[Replicas]:
     """Run two gates with what `front` makes in front of them, registered for as long as the block runs.
+
+    `own_arguments` has further arguments of the command line of each.
 
     Raises:
         NotHereError: if the site's gate is no process on this machine.
@@ -66,7 +76,8 @@ def run_two_gates(site: Site, own: str, folder: Path, front: Front, *, relayed: 
         raise NotHereError("it is about gates of its own, beside the one of the site")
     cluster = site.cluster
     define_ledgers(cluster)
-    replicas = Replicas(folder, _REPLICAS, get_arguments(cluster, own), front, relayed=relayed)
+    arguments = get_arguments(cluster, own)
+    replicas = Replicas(folder, _REPLICAS, arguments, front, own_arguments=own_arguments, relayed=relayed)
     replicas.write_policies(policies())
     try:
         replicas.start()

@@ -81,7 +81,7 @@ def test_while_gates_are_rolled_renewed_edited_and_led_by_others_no_create_fails
 def test_a_leader_that_is_killed_loses_only_the_requests_under_way(
     site: Site, cap_clients: Clients, gates: Replicas
 ) -> None:
-    """Show that it cannot drain then. The API server does not retry; a client may, and is served."""
+    """Show that it cannot drain then. The API server does not retry without an answer; a client may, and is served."""
     killed = wait_for_leader(gates)
     with cap_clients.creating(create_dongle_pods(site)) as answers:
         until_more(answers, MEANWHILE)

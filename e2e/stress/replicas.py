@@ -22,18 +22,27 @@ Front = Callable[[Sequence[GateProcess]], TcpProxy]
 class Replicas:
     """A number of gate processes, called as one gate; each of `each` may be killed, frozen and started again."""
 
-    def __init__(
-        self, folder: Path, count: int, arguments: Sequence[str], front: Front | None = None, *, relayed: bool = False
+    def __init__(  # noqa: PLR0913  # the parts of a setup, each by its name
+        self,
+        folder: Path,
+        count: int,
+        arguments: Sequence[str],
+        front: Front | None = None,
+        *,
+        own_arguments: Sequence[Sequence[str]] = (),
+        relayed: bool = False,
     ) -> None:
         """Prepare them; `arguments` are further ones of each command line, `front` makes the proxy in front.
 
-        With `relayed` each has a relay, which reaches the others through the proxy in front of all.
+        `own_arguments` has those of each one. With `relayed` each has a relay, which reaches the others through the
+        proxy in front of all.
         """
         self.certificates = folder / "certs"
         issue(self.certificates, parse_names([HERE, LOOPBACK]), datetime.now(UTC))
         made: type[GateProcess] = RelayedGate if relayed else GateProcess
         self.each = [
-            made(folder / f"gate-{at}", arguments=arguments, certificates=self.certificates) for at in range(count)
+            made(folder / f"gate-{at}", arguments=(*arguments, *own), certificates=self.certificates)
+            for at, own in enumerate(own_arguments or [()] * count)
         ]
         self._balancer = front(self.each) if front else TcpProxy(*(gate.port for gate in self.each))
         for gate in self.relayed:

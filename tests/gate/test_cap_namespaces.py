@@ -4,6 +4,7 @@ import pytest
 
 from tallygate.webhook.gate.gate import UndecidedError
 from tests.gate.gate_fixture import BY_LABEL, CAP, GateFixture, response
+from tests.gate.replica_fixture import ReplicaFixture
 
 
 def test_a_namespace_outside_the_cap_is_free() -> None:
@@ -34,5 +35,12 @@ def test_a_cap_by_label_counts_the_namespaces_with_the_label() -> None:
 
 
 def test_a_cap_by_unknown_labels_is_undecided() -> None:
-    with pytest.raises(UndecidedError, match="the labels of namespace team-a are unknown here"):
+    with pytest.raises(UndecidedError, match="the labels of namespace team-a are unknown here") as caught:
         GateFixture(BY_LABEL).create(1)
+    assert not caught.value.is_transient
+
+
+def test_labels_that_a_watch_has_not_delivered_yet_are_worth_another_attempt() -> None:
+    with pytest.raises(UndecidedError, match="the labels of namespace team-b are unknown here") as caught:
+        ReplicaFixture(BY_LABEL).create(1, namespace="team-b")
+    assert caught.value.is_transient

@@ -11,7 +11,14 @@ from tallygate.webhook.gate.gate import UndecidedError
 from tallygate.webhook.state.batched_ledgers import BatchedLedgers
 from tallygate.webhook.state.in_memory import MemoryLedgers
 from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ports import LedgerKey, RetryLaterError, StoreUnavailableError, Transition
+from tallygate.webhook.state.ports import (
+    LedgerKey,
+    RetryLaterError,
+    StoreUnavailableError,
+    StoreUnreachableError,
+    Transition,
+    UnknownOutcomeError,
+)
 from tests.gate.gate_fixture import CAP, GPU, TWO, GateFixture, pod, response
 from tests.state.batched_ledgers.scripted_store import ResponseLost, ScriptedStore
 from tests.state.transitions import Read
@@ -65,6 +72,20 @@ def test_an_unavailable_store_is_undecided_and_other_reservations_are_released()
     with pytest.raises(UndecidedError, match="the ledgers are unreachable: connection reset"):
         fixture.create(1)
     assert fixture.read_reserved("a-first") == {}
+
+
+@pytest.mark.parametrize(
+    ("failure", "is_transient"),
+    [
+        (StoreUnreachableError("connection refused"), True),
+        (UnknownOutcomeError("connection reset"), True),
+        (StoreUnavailableError("the gate must be allowed to get capledgers"), False),
+    ],
+)
+def test_only_an_unreachable_store_is_worth_another_attempt(failure: TallygateError, is_transient: bool) -> None:  # noqa: FBT001  # a table
+    with pytest.raises(UndecidedError) as caught:
+        GateFixture(ledgers=FailingLedgers("gpus", failure)).create(1)
+    assert (caught.value.uid, caught.value.is_transient) == ("r", is_transient)
 
 
 def test_a_reservation_whose_response_was_lost_is_released() -> None:

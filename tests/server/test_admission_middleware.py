@@ -2,13 +2,15 @@
 
 import io
 import itertools
+import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tallygate.webhook.server.web.admission_middleware import RequestLimits
-from tallygate.webhook.server.web.request_body import BodyReader
+from tallygate.webhook.server.web.http_errors import FirstAttempts
+from tallygate.webhook.server.web.request_body import BodyError, BodyReader
 from tests.effort import examples
 from tests.server.app_harness import MUTATE, VALIDATE, AppHarness, create_review
 
@@ -75,6 +77,52 @@ FAILURES = {
     "a gate that cannot decide": (create_review("undecided"), 500, "undecided", "the ledger did not answer"),
     "a gate that crashes": (create_review("crash"), 500, "crash", "its log has the cause"),
 }
+
+
+RETRIES = {
+    "an unreachable store": (create_review("unreachable"), "timeout=5s", 0.0, True),
+    "the same, with just enough time": (create_review("unreachable"), "timeout=5s", 3.0, True),
+    "the same, with too little time": (create_review("unreachable"), "timeout=5s", 3.1, False),
+    "the same, with a short timeout": (create_review("unreachable"), "timeout=1s", 0.0, False),
+    "the same, without a timeout": (create_review("unreachable"), "", 0.0, True),
+    "a store that rejects": (create_review("undecided"), "timeout=5s", 0.0, False),
+    "a crash": (create_review("crash"), "timeout=5s", 0.0, False),
+    "no review": (b"{}", "timeout=5s", 0.0, False),
+    "a decision": (create_review(), "timeout=5s", 0.0, False),
+}
+
+
+@pytest.mark.parametrize("case", RETRIES)
+def test_an_answer_asks_for_a_retry_if_another_replica_may_decide_in_time(case: str) -> None:
+    body, query, seconds, asks = RETRIES[case]
+    times = iter([1000.0])
+    harness = AppHarness(monotonic=lambda: next(times, 1000.0 + seconds))
+    headers = harness.client.post(f"{VALIDATE}?{query}", data=body).headers
+    expected = ("1", "close") if asks else (None, None)
+    assert (headers.get("Retry-After"), headers.get("Connection")) == expected
+
+
+def test_the_attempts_of_a_review_share_its_time_and_the_last_answer_has_no_retry_after() -> None:
+    now = [1000.0]
+    harness = AppHarness(monotonic=lambda: now[0])
+
+    def attempt(uid: str) -> bool:
+        body = create_review("unreachable", uid=uid)
+        return "Retry-After" in harness.client.post(f"{VALIDATE}?timeout=5s", data=body).headers
+
+    asks = []
+    for _ in range(5):
+        asks.append(attempt("u-1"))
+        now[0] += 1.0
+    assert asks == [True, True, True, True, False]
+    assert attempt("u-2")
+
+
+def test_the_first_attempts_of_a_bounded_number_of_reviews_are_remembered() -> None:
+    attempts = FirstAttempts(max_reviews=2)
+    assert [attempts.record(uid, at) for uid, at in (("a", 1.0), ("b", 2.0), ("a", 3.0))] == [1.0, 2.0, 1.0]
+    assert [attempts.record(uid, at) for uid, at in (("c", 4.0), ("b", 5.0), ("a", 6.0))] == [4.0, 2.0, 6.0]
+    assert [attempts.record(uid, at) for uid, at in (("x" * 1000, 7.0), ("x" * 64, 8.0))] == [7.0, 7.0]
 
 
 @pytest.mark.parametrize("case", FAILURES)
@@ -169,6 +217,25 @@ def test_a_large_body_waits_for_a_place_until_its_timeout() -> None:
     harness.client.post(MUTATE, input_stream=Nested(large), content_length=len(large))
     assert (inner.count(503), inner.count(400)) == (1, 15)
     assert harness.client.post(MUTATE, data=large).status_code == 400
+
+
+def test_a_large_body_waits_for_half_of_its_clients_time_and_leaves_the_rest_for_another_replica() -> None:
+    reader = BodyReader(LARGE, 10.0, max_large=1)
+    errors: list[BodyError] = []
+
+    class Nested(io.BytesIO):
+        """A large body; while it is read, another arrives."""
+
+        def read(self, size: int | None = -1, /) -> bytes:
+            with pytest.raises(BodyError) as caught:
+                reader.read({**ANNOUNCED, "QUERY_STRING": "timeout=20ms", "wsgi.input": Untouchable()}, 0.0)
+            errors.append(caught.value)
+            return super().read(size)
+
+    started_at = time.monotonic()
+    reader.read({**ANNOUNCED, "wsgi.input": Nested(b" " * LARGE)}, 0.0)
+    assert time.monotonic() - started_at < 5.0
+    assert [(error.http_error.code, error.http_error.is_transient) for error in errors] == [(503, True)]
 
 
 class Body(io.BytesIO):

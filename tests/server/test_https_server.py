@@ -201,6 +201,19 @@ def test_a_connection_of_http2_stays_open_and_a_new_one_gets_the_new_certificate
         assert {get_serial_number(answer) for answer in later} == {get_serial_number(first)}
 
 
+@pytest.mark.parametrize(("http2", "connection"), [(False, "close"), (True, None)], ids=["HTTP/1.1", "HTTP/2"])
+def test_an_answer_with_retry_after_ends_its_connection_where_http_can(
+    tmp_path: Path,
+    http2: bool,  # noqa: FBT001 - a column
+    connection: str | None,
+) -> None:
+    with ServerProcess(tmp_path) as server, server.client(http2=http2, http1=not http2) as client:
+        answer = client.post(f"{MUTATE}?timeout=5s", content=create_review("unreachable"))
+        assert (answer.status_code, answer.headers["Retry-After"]) == (500, "1")
+        assert answer.headers.get("Connection") == connection
+        assert client.post(MUTATE, content=create_review()).status_code == 200
+
+
 def get_serial_number(answer: httpx.Response) -> str:
     """Return the serial number of the certificate of an answer's connection."""
     certificate = answer.extensions["network_stream"].get_extra_info("ssl_object").getpeercert()

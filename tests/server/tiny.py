@@ -1,7 +1,7 @@
 """A real server with the smallest gate there can be: `python -m tests.server.tiny [--FLAG VALUE …]`.
 
 The gate answers every review whose `request.uid` it finds: it denies when the object is called `deny`, waits as many
-milliseconds as `request.name` has after `wait-`, and fails when it is called `crash` or `undecided`.
+milliseconds as `request.name` has after `wait-`, and fails when it is called `crash`, `undecided` or `unreachable`.
 """
 
 import sys
@@ -55,7 +55,7 @@ class TinyGate:
             request = _DECODER.decode(body).request
         except (RecursionError, ValueError) as error:
             raise ReviewError(f"the body is no review: {error}") from None
-        verdict = self._verdict(request.name)
+        verdict = self._verdict(request.name, request.uid)
         response = {"uid": request.uid, "allowed": verdict == "allow", "warnings": [phase.value]}
         answer = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
         codes = ("TG101",) if verdict == "deny" else ()
@@ -74,11 +74,13 @@ class TinyGate:
         )
         return Decision(msgspec.json.encode(answer), record)
 
-    def _verdict(self, name: str) -> str:
+    def _verdict(self, name: str, uid: str) -> str:
         if name == "crash":
             raise RuntimeError("the secret of the crash")
         if name == "undecided":
-            raise UndecidedError("the ledger did not answer")
+            raise UndecidedError("the ledger did not answer", uid)
+        if name == "unreachable":
+            raise UndecidedError("the store cannot be reached", uid, is_transient=True)
         if name.startswith("wait-"):
             self._on_wait()
             threading.Event().wait(int(name.removeprefix("wait-")) / 1000)

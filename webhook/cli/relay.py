@@ -96,10 +96,10 @@ def relay(
 ) -> None:
     """Accept the API server's connections, and forward each review to a gate that answers.
 
-    The API server sends no review twice: if a gate is killed during a review (by a memory limit, for example), a create
-    fails. A relay in a container of its own sends the review to the gate in its pod; if that gate is unreachable, it
-    sends the review to another replica, and retries both until the API server's timeout. It evaluates nothing, and
-    needs no permission.
+    The API server sends a review again only if an answer asks for that: if a gate is killed during a review (by a
+    memory limit, for example), no answer arrives, and a create fails. A relay in a container of its own sends the
+    review to the gate in its pod; if that gate is unreachable, it sends the review to another replica, and retries both
+    until the API server's timeout. It evaluates nothing, and needs no permission.
 
     It waits a minute for its certificate. Its settings are a part of those of `tallygate serve`.
 

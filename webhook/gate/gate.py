@@ -44,7 +44,14 @@ from tallygate.webhook.policy.matching import matches_subjects
 from tallygate.webhook.policy.model import ForecastEnforcement, PolicySet
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation
 from tallygate.webhook.state.ledger.reserve import Prerequisite
-from tallygate.webhook.state.ports import LedgerKey, Ledgers, NamespaceLister, RetryLaterError, StoreUnavailableError
+from tallygate.webhook.state.ports import (
+    LedgerKey,
+    Ledgers,
+    NamespaceLister,
+    RetryLaterError,
+    StoreUnavailableError,
+    StoreUnreachableError,
+)
 
 _CHARGED_SUBRESOURCES = frozenset({"", "resize"})
 
@@ -52,12 +59,17 @@ _CHARGED_SUBRESOURCES = frozenset({"", "resize"})
 class UndecidedError(TallygateError):
     """No decision was possible, for a reason other than the user's request: the cluster's failurePolicy decides.
 
-    `obstacles` are the caps that gave no result; empty for a dry run.
+    `uid` is that of the review. `obstacles` are the caps that gave no result; empty for a dry run. `is_transient` is
+    set if another replica, or this one a second later, may decide.
     """
 
-    def __init__(self, message: str, obstacles: tuple[CapObstacle, ...] = ()) -> None:
+    def __init__(
+        self, message: str, uid: str = "", obstacles: tuple[CapObstacle, ...] = (), *, is_transient: bool = False
+    ) -> None:
         super().__init__(message)
+        self.uid = uid
         self.obstacles = obstacles
+        self.is_transient = is_transient
 
 
 class Gate:
@@ -167,7 +179,9 @@ class Gate:
             raise UndecidedError(
                 f"cap {matching.unknown[0]} selects namespaces by label, and the labels of namespace "
                 f"{request.namespace} "
-                "are unknown here"
+                "are unknown here",
+                request.uid,
+                is_transient=self._usage_lister is not None,
             )
         if not matching.caps:
             return decide_by_rules(context)
@@ -268,7 +282,10 @@ def _decide_without_result(context: ReviewContext, obstacles: tuple[CapObstacle,
     obstacle = next((each for each in obstacles if not isinstance(each.cause, Prerequisite)), obstacles[0])
     if isinstance(obstacle.cause, StoreUnavailableError):
         raise UndecidedError(
-            f"the ledgers are unreachable: {obstacle.cause}", () if context.request.dry_run else obstacles
+            f"the ledgers are unreachable: {obstacle.cause}",
+            context.request.uid,
+            () if context.request.dry_run else obstacles,
+            is_transient=isinstance(obstacle.cause, StoreUnreachableError),
         ) from obstacle.cause
     is_prerequisite = isinstance(obstacle.cause, Prerequisite)
     reason = f"cap {obstacle.cap}: {obstacle.cause}" if is_prerequisite else str(obstacle.cause)

@@ -27,7 +27,11 @@ class StoreUnavailableError(TallygateError):
     """The store did not respond, or not correctly: the ledger is unknown, and nothing was written."""
 
 
-class UnknownOutcomeError(StoreUnavailableError):
+class StoreUnreachableError(StoreUnavailableError):
+    """The store gave no answer, or one that a moment later may be another: it restarts, or the network failed."""
+
+
+class UnknownOutcomeError(StoreUnreachableError):
     """A write was sent, and may be stored now or later: read the ledger (rule 1)."""
 
 

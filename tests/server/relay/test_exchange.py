@@ -56,6 +56,11 @@ def run_exchange(*pieces: bytes, closes: bool = True, timeout: float = SOON) -> 
             HttpResponse(409, b""),
             True,
         ),
+        (
+            b"HTTP/1.1 503 No\r\nContent-Length: 0\r\nRetry-After: 1\r\n\r\n",
+            HttpResponse(503, b"", "1"),
+            True,
+        ),
         (b"HTTP/1.1 204 No Content\r\n\r\n", HttpResponse(204, b""), True),
         (
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n5\r\n, you\r\n0\r\nT: x\r\n\r\n",

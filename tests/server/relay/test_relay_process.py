@@ -63,6 +63,7 @@ def test_the_answer_of_a_gate_is_forwarded_unchanged(gate: ServerProcess) -> Non
         (VALIDATE, create_review("deny")),
         (MUTATE, b"no review"),
         (MUTATE, create_review("undecided")),
+        (MUTATE, create_review("unreachable")),
         (f"{MUTATE}/%0d%0a?timeout=x", create_review()),
         ("/v1/admit/nothing", create_review()),
     ]
@@ -70,7 +71,9 @@ def test_the_answer_of_a_gate_is_forwarded_unchanged(gate: ServerProcess) -> Non
         for path, body in requests:
             expected, response = direct.post(path, content=body), relayed.post(path, content=body)
             assert (response.status_code, response.content) == (expected.status_code, expected.content)
-            assert response.headers["content-type"] == expected.headers["content-type"]
+            for header in ("content-type", "retry-after", "connection"):
+                assert response.headers.get(header) == expected.headers.get(header)
+            assert ("retry-after" in response.headers) == (b"unreachable" in body)
 
 
 def test_it_has_its_own_health_and_metrics_and_forwards_nothing_else(gate: ServerProcess) -> None:

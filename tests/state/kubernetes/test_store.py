@@ -14,6 +14,7 @@ from tallygate.webhook.state.ports import (
     LedgerKey,
     RetryLaterError,
     StoreUnavailableError,
+    StoreUnreachableError,
     UnknownOutcomeError,
     VersionedLedger,
 )
@@ -199,16 +200,17 @@ def test_a_write_that_times_out_has_an_unknown_outcome() -> None:
 def test_an_unreachable_server_has_stored_nothing() -> None:
     with server() as scripted:
         pass
-    with pytest.raises(StoreUnavailableError, match="cannot be reached") as caught:
+    with pytest.raises(StoreUnreachableError, match="cannot be reached") as caught:
         put(scripted)
-    assert caught.type is StoreUnavailableError
+    assert caught.type is StoreUnreachableError
 
 
 def test_nothing_is_requested_without_a_token() -> None:
     with server() as scripted:
         scripted.anonymous = True
-        with pytest.raises(StoreUnavailableError, match="the token cannot be renewed"):
+        with pytest.raises(StoreUnavailableError, match="the token cannot be renewed") as caught:
             put(scripted)
+    assert caught.type is StoreUnavailableError
 
 
 def test_a_busy_server_is_a_retry() -> None:

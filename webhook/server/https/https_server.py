@@ -79,6 +79,7 @@ _STREAMS_PER_CONNECTION = 64
 _BUFFER_BYTES = 1 << 16
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
+_CLOSE_HEADER = ("Connection", "close")
 _NO_UNIX_SOCKET = False
 _TLS_ENABLED = True
 _OK = 200
@@ -248,8 +249,10 @@ class GranianWorker:
         try:
             body = b"".join(chunks)
             headers = filter_headers(response.headers)
-            if self._is_draining and environ["SERVER_PROTOCOL"] != "HTTP/2":
-                headers = [*headers, ("Connection", "close")]
+            if environ["SERVER_PROTOCOL"] == "HTTP/2":
+                headers = [header for header in headers if header != _CLOSE_HEADER]  # RFC 9113, 8.2.2
+            elif self._is_draining and _CLOSE_HEADER not in headers:
+                headers = [*headers, _CLOSE_HEADER]
             protocol.response_bytes(response.status, headers, body)
         finally:
             if hasattr(chunks, "close"):

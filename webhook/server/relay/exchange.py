@@ -16,10 +16,11 @@ _MIN_FINAL_STATUS = 200
 
 
 class HttpResponse(NamedTuple):
-    """A complete response."""
+    """A complete response; `retry_after` is its header `Retry-After`, empty without one."""
 
     status: int
     body: bytes
+    retry_after: str = ""
 
 
 class ExchangeResult(NamedTuple):
@@ -62,7 +63,8 @@ class _ResponseReader:
             body = self._read_exactly(_parse_length(headers[b"content-length"], 10))
         else:
             body, stays_open = self._read_to_end(), False
-        return ExchangeResult(HttpResponse(status, body), stays_open and not self._buffer)
+        retry_after = headers.get(b"retry-after", b"").decode("latin-1")
+        return ExchangeResult(HttpResponse(status, body, retry_after), stays_open and not self._buffer)
 
     def _read_head(self) -> tuple[int, dict[bytes, bytes]]:
         """Return the status and the headers; of a repeated header, the last one."""

@@ -27,10 +27,14 @@ class RelayRequest:
 
 @dataclass(frozen=True, slots=True)
 class RelayResponse:
-    """The response of a gate, as JSON: a decision, or the reason why there is no decision."""
+    """The response of a gate, as JSON: a decision, or the reason why there is no decision.
+
+    `retry_after` are the seconds after which the gate asks for a retry, empty if it does not.
+    """
 
     status: int
     body: bytes
+    retry_after: str = ""
 
 
 class UnreachableError(TallygateError):

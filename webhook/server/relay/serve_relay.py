@@ -38,7 +38,7 @@ from tallygate.webhook.server.web.admission_middleware import (
     send_error,
 )
 from tallygate.webhook.server.web.flask_app import create_base_app
-from tallygate.webhook.server.web.http_errors import STATUS_LINES, HttpError
+from tallygate.webhook.server.web.http_errors import STATUS_LINES, HttpError, create_retry_headers
 from tallygate.webhook.server.web.request_body import BodyError, BodyReader, Environ, parse_timeout
 from tallygate.webhook.server.web.request_log import RequestLog
 
@@ -70,19 +70,26 @@ class _RelayMiddleware:
             return self._application(environ, start_response)
         if environ["REQUEST_METHOD"] != "POST":
             return self._send_error(METHOD_ERROR, start_response)
+        started_at = self._limits.monotonic()
         try:
-            response = self._forward_body(environ, self._limits.monotonic())
+            response = self._forward_body(environ, started_at)
         except BodyError as error:
-            return self._send_error(error.http_error, start_response)
+            remaining_seconds = started_at + self._parse_timeout(environ) - self._limits.monotonic()
+            return self._send_error(error.http_error, start_response, remaining_seconds=remaining_seconds)
         except UnreachableError as error:
             return self._send_error(HttpError(503, "silent", f"no gate answered: {error}"), start_response)
         except Exception as error:  # noqa: BLE001 - the one place that turns a crash into an answer
             return self._send_error(CRASH_ERROR, start_response, error)
-        start_response(_format_status_line(response.status), [JSON_HEADER])
+        retry_headers = create_retry_headers(response.retry_after) if response.retry_after else ()
+        start_response(_format_status_line(response.status), [JSON_HEADER, *retry_headers])
         return [response.body]
 
+    def _parse_timeout(self, environ: Environ) -> float:
+        """Return the seconds for which the API server waits."""
+        return parse_timeout(environ.get("QUERY_STRING", "")) or self._limits.timeout
+
     def _forward_body(self, environ: Environ, started_at: float) -> RelayResponse:
-        timeout = parse_timeout(environ.get("QUERY_STRING", "")) or self._limits.timeout
+        timeout = self._parse_timeout(environ)
         with self.body_reader.open_body(environ, started_at) as body:
             request = RelayRequest(environ["PATH_INFO"], body, environ.get(_RELAY_ENVIRON_KEY, ""))
             return self._forward(request, started_at + min(timeout, self._limits.timeout) - _RETURN_MARGIN_SECONDS)

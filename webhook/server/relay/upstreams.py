@@ -111,7 +111,7 @@ class UpstreamConnection:
             raise
         if not exchanged.stays_open:
             self.close()
-        return RelayResponse(exchanged.response.status, exchanged.response.body)
+        return RelayResponse(*exchanged.response)
 
 
 def _connect(address: UpstreamAddress, deadline: float) -> socket.socket:

@@ -16,7 +16,7 @@ from tallygate.webhook.admission.webhook_configuration import ADMIT_PATH_PREFIX
 from tallygate.webhook.gate.decisions import Decision
 from tallygate.webhook.gate.gate import UndecidedError
 from tallygate.webhook.server.interfaces import Admit
-from tallygate.webhook.server.web.http_errors import STATUS_LINES, HttpError
+from tallygate.webhook.server.web.http_errors import STATUS_LINES, FirstAttempts, HttpError
 from tallygate.webhook.server.web.request_body import BodyError, BodyReader, Environ, parse_timeout
 from tallygate.webhook.server.web.request_log import RequestLog
 
@@ -65,6 +65,7 @@ class AdmissionMiddleware:
         self._monotonic = limits.monotonic
         self.body_reader = BodyReader(limits.max_body_bytes, limits.timeout)
         self._timeout = limits.timeout
+        self._first_attempts = FirstAttempts()
         self._tokens = tokens
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
@@ -78,13 +79,15 @@ class AdmissionMiddleware:
         try:
             decision = self._decide(environ, phase, started_at)
         except BodyError as error:
-            return self._send_error(error.http_error, start_response)
+            remaining_seconds = self._compute_remaining(environ, started_at)
+            return self._send_error(error.http_error, start_response, remaining_seconds=remaining_seconds)
         except ReviewError as error:
             return self._send_error(HttpError(400, "review", str(error)), start_response)
         except UndecidedError as error:
-            return self._send_error(
-                HttpError(500, "undecided", f"no decision could be made: {error}"), start_response, error
-            )
+            message = f"no decision could be made: {error}"
+            http_error = HttpError(500, "undecided", message, is_transient=error.is_transient)
+            remaining_seconds = self._compute_remaining(environ, self._first_attempts.record(error.uid, started_at))
+            return self._send_error(http_error, start_response, error, remaining_seconds)
         except Exception as error:  # noqa: BLE001 - the one place that turns a crash into an answer
             return self._send_error(CRASH_ERROR, start_response, error)
         seconds = self._monotonic() - started_at
@@ -96,6 +99,11 @@ class AdmissionMiddleware:
         deadline = started_at + (self._timeout if timeout is None else min(timeout, self._timeout))
         return self._admit(self.body_reader.read(environ, started_at), phase, deadline)
 
+    def _compute_remaining(self, environ: Environ, first_at: float) -> float:
+        """Return the seconds for which the client still waits, whose first attempt was received at `first_at`."""
+        timeout = parse_timeout(environ.get("QUERY_STRING", "")) or self._timeout
+        return first_at + timeout - self._monotonic()
+
     def _find_phase(self, path: str) -> Phase | None:
         tokens = self._tokens()
         if not tokens:
@@ -106,11 +114,15 @@ class AdmissionMiddleware:
 
 
 def send_error(
-    request_log: RequestLog, http_error: HttpError, start_response: StartResponse, error: BaseException | None = None
+    request_log: RequestLog,
+    http_error: HttpError,
+    start_response: StartResponse,
+    error: BaseException | None = None,
+    remaining_seconds: float = 0.0,
 ) -> Iterable[bytes]:
-    """Log an HTTP error, and return its response."""
+    """Log an HTTP error, and return its response to a client that waits for `remaining_seconds` more."""
     request_log.log_error(http_error, error)
-    start_response(STATUS_LINES[http_error.code], [JSON_HEADER, *http_error.headers.items()])
+    start_response(STATUS_LINES[http_error.code], [JSON_HEADER, *http_error.create_headers(remaining_seconds)])
     return [http_error.body]
 
 

@@ -19,6 +19,7 @@ Environ = dict[str, Any]
 
 _MAX_SMALL_BYTES = 1 << 16
 _MAX_LARGE_BODIES = 16
+_WAIT_SHARE = 0.5
 
 
 class BodyError(Exception):
@@ -32,7 +33,8 @@ class BodyError(Exception):
 class BodyReader:
     """A reader of bodies of at most `max_bytes` bytes.
 
-    Memory is bounded: a body over 64 KiB waits for one of `max_large` slots, for at most `timeout` seconds.
+    Memory is bounded: a body over 64 KiB waits for one of `max_large` slots, for at most `timeout` seconds, and half of
+    the time of its client: the other half is for another replica.
     """
 
     def __init__(self, max_bytes: int, timeout: float, max_large: int = _MAX_LARGE_BODIES) -> None:
@@ -81,7 +83,7 @@ class BodyReader:
             length = self._parse_content_length(environ)
             if length is not None and length <= _MAX_SMALL_BYTES:
                 return self._read(environ, length), False
-            self._acquire_slot()
+            self._acquire_slot(parse_timeout(environ.get("QUERY_STRING", "")))
             try:
                 return self._read(environ, length), True
             except BaseException:
@@ -115,9 +117,11 @@ class BodyReader:
             raise self._create_too_large_error()
         return int(text)
 
-    def _acquire_slot(self) -> None:
-        if not self._large_slots.acquire(timeout=self._timeout):
-            raise BodyError(HttpError(503, "crowded", "too many large bodies arrive at a time"))
+    def _acquire_slot(self, client_timeout: float | None) -> None:
+        timeout = self._timeout if client_timeout is None else min(self._timeout, client_timeout * _WAIT_SHARE)
+        if not self._large_slots.acquire(timeout=timeout):
+            message = "too many large bodies arrive at a time"
+            raise BodyError(HttpError(503, "crowded", message, is_transient=True))
 
     def _create_too_large_error(self) -> BodyError:
         message = f"the body is larger than {self._max_bytes} bytes, the most that is read"

@@ -12,7 +12,7 @@ from http import HTTPStatus
 
 import msgspec
 
-from tallygate.webhook.kube.api_errors import ApiError
+from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
 from tallygate.webhook.kube.client import OBJECT_LIMITS, OBJECT_METADATA, ApiClient, ClientConfig
 from tallygate.webhook.kube.resource_codec import create_response_error
 from tallygate.webhook.kube.transport import Response
@@ -24,10 +24,12 @@ from tallygate.webhook.state.ports import (
     LedgerKey,
     RetryLaterError,
     StoreUnavailableError,
+    StoreUnreachableError,
     UnknownOutcomeError,
     VersionedLedger,
 )
 
+_PERMANENT_REASONS = frozenset({ApiErrorReason.UNAUTHORIZED, ApiErrorReason.REFUSED})  # no token, no valid request
 _STRICT = {"fieldValidation": "Strict"}  # otherwise an older definition would drop a field of ours without an error
 
 
@@ -172,7 +174,9 @@ def _convert_errors() -> Iterator[None]:
     try:
         yield
     except ApiError as error:
-        error_type = UnknownOutcomeError if error.may_be_applied else StoreUnavailableError
+        if error.may_be_applied:
+            raise UnknownOutcomeError(str(error)) from error
+        error_type = StoreUnavailableError if error.reason in _PERMANENT_REASONS else StoreUnreachableError
         raise error_type(str(error)) from error
 
 
