@@ -206,12 +206,12 @@ def _list_codes(output: str) -> None:
             )
         )
     else:
-        tables.print_data([_code_to_dict(code) for code in code_catalog.ALL_CODES], output)
+        tables.print_list("Code", [_code_to_dict(code) for code in code_catalog.ALL_CODES], output)
 
 
 def _explain_codes(codes: tuple[Code, ...], output: str) -> None:
     if output != "table":
-        tables.print_data([_code_to_dict(code) for code in codes], output)
+        tables.print_list("Code", [_code_to_dict(code) for code in codes], output)
         return
     for code in codes:
         tables.print_content(_render_code(code))
@@ -252,4 +252,4 @@ def _explain_pods(filename: str | None, output: str) -> None:
         for calculation in calculations:
             tables.print_content(render_calculation(calculation))
     else:
-        tables.print_data([each.to_dict() for each in calculations], output)
+        tables.print_list("PodRequest", [each.to_dict() for each in calculations], output)

@@ -202,8 +202,7 @@ class RootGroup(LazyGroup):
         try:
             return super().invoke(ctx)
         except UsageError as error:
-            error.message = rename_program(error.message, get_program(ctx))
-            raise
+            raise UsageError(rename_program(error.message, get_program(ctx))) from error
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except TallygateError as error:

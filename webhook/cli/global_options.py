@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -24,17 +24,23 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "--in-cluster": {"is_flag": True, "help": "The cluster that this runs in, as the pod's service account."},
     "--namespace": {"metavar": "NAME", "shell_complete": complete_namespace},
 }
+F = TypeVar("F", bound=Callable[..., Any])
 _NAMESPACE_HELP = "The namespace of the command; each command describes what it means there."
 
 
-def connection_option(flag: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def connection_option(flag: str) -> Callable[[F], F]:
     """Return the decorator that adds an option of connections to a command."""
     return click.option(flag, **_SETTINGS[flag])
 
 
-def namespace_option(help_text: str, **settings: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def namespace_option(help_text: str, **settings: Any) -> Callable[[F], F]:
     """Return the decorator that adds `-n/--namespace` with the help text of the command."""
     return click.option("-n", "--namespace", help=help_text, **_SETTINGS["--namespace"], **settings)
+
+
+def all_namespaces_option(help_text: str) -> Callable[[F], F]:
+    """Return the decorator that adds `-A/--all-namespaces` with the help text of the command."""
+    return click.option("-A", "--all-namespaces", is_flag=True, help=help_text)
 
 
 def create_group_options(*, hidden: bool) -> list[click.Parameter]:

@@ -18,6 +18,8 @@ UNREADABLE_CODES = frozenset({"TG401", "TG402", "TG406"})
 """Codes of files that could not be read: usage errors, not findings."""
 
 STDIN = "-"
+STDIN_NAME = "<stdin>"
+"""The name of stdin in findings."""
 _SUFFIXES = (".yaml", ".yml", ".json")
 _CODES = {ErrorKind.SYNTAX: "TG401", ErrorKind.TOO_LARGE: "TG402"}
 _NO_OBJECT = FindingSubject()
@@ -48,7 +50,7 @@ def load_manifests(arguments: tuple[str, ...], stdin: BinaryIO, limits: Limits, 
     """Read every file that the arguments name; an invalid file does not hide the others."""
     loaded = LoadedManifests()
     for name in track(find_files(arguments)):
-        shown_name = "<stdin>" if name == STDIN else format_file_name(name)
+        shown_name = STDIN_NAME if name == STDIN else format_file_name(name)
         loaded.file_names.append(shown_name)
         try:
             for document in read_documents(read_text(name, stdin, limits), limits):

@@ -21,13 +21,13 @@ from tallygate.webhook.accounting.cluster.storage_index import StorageIndex
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.cli.framework import UsageError
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest
-from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace, read_manifests
+from tallygate.webhook.cli.predict.pods_to_place import read_manifests
 from tallygate.webhook.cli.sources import snapshot_items
 from tallygate.webhook.cli.sources.cluster_source import ClusterSource
 from tallygate.webhook.cli.sources.observed_cluster import PODS_PATH
 from tallygate.webhook.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
 from tallygate.webhook.cli.sources.snapshot_items import SchedulingObject, SnapshotItem
-from tallygate.webhook.cli.sources.snapshot_reader import SnapshotError, read_items
+from tallygate.webhook.cli.sources.snapshot_reader import SnapshotError, format_snapshot_name, read_items
 from tallygate.webhook.documents.reader import read_documents
 from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, Limits
 from tallygate.webhook.documents.to_json import to_json
@@ -165,7 +165,9 @@ def _read_snapshot(path: Path) -> ClusterInput:
     try:
         read_items(path, handle_item)
     except QuantityError as error:
-        raise SnapshotError(f"{path}: it has a quantity that no API server would have stored: {error}") from error
+        raise SnapshotError(
+            f"{format_snapshot_name(path)}: it has a quantity that no API server would have stored: {error}"
+        ) from error
     if not len(cluster_input.cluster.nodes):
         cluster_input.omissions.append("the snapshot has no nodes")
     return cluster_input
@@ -244,32 +246,6 @@ def _add_pod(cluster_input: ClusterInput, record: _PodRecord) -> None:
         cluster_input.cluster.put_pod(record.pod_info)
     if record.pending is not None:
         cluster_input.pending_pods[record.namespace, record.name] = record.pending
-
-
-def find_pending_pod(reference: str, namespace: str, cluster_input: ClusterInput) -> PodsToPlace:
-    """Return a pod of the cluster that has no node yet, by `pod/NAME`.
-
-    Raises:
-        UsageError: if no pod of that name waits for a node.
-    """
-    kind, _, name = reference.rpartition("/")
-    if kind not in ("pod", "pods", "po") or not name:
-        raise UsageError(f"{reference}: name a pending pod as pod/NAME, or a file of manifests after -f")
-    pod = cluster_input.pending_pods.get((namespace, name))
-    if pod is None:
-        raise UsageError(f"{reference}: {_explain_missing_pod(name, namespace, cluster_input)}")
-    return PodsToPlace.from_pod(pod, namespace, name)
-
-
-def _explain_missing_pod(name: str, namespace: str, cluster_input: ClusterInput) -> str:
-    for pod_info in cluster_input.cluster.list_pods():
-        if (pod_info.namespace, pod_info.name) == (namespace, name) and pod_info.node:
-            return f"it is on node {pod_info.node} already"
-    waiting = sorted(
-        f"{pod_name} --namespace {pod_namespace}" for pod_namespace, pod_name in cluster_input.pending_pods
-    )
-    hint = f"; pending pods are {', '.join(waiting[:10])}" if waiting else "; no pod is pending"
-    return f"no pod of that name in namespace {namespace} is pending{hint}"
 
 
 def read_cluster_input(

@@ -16,8 +16,11 @@ from tallygate.webhook.cli.output.findings import FindingSubject
 from tallygate.webhook.cli.progress import track_files
 from tallygate.webhook.documents import syntax_tree
 from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, Limits
+from tallygate.webhook.documents.to_json import to_json
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.objects.scheduling import PriorityClass, SchedulingPod, SchedulingPodSpec
+from tallygate.webhook.policy.matching import matches_labels
+from tallygate.webhook.policy.model import PolicyLabelSelector
 
 _POD_DECODER = msgspec.json.Decoder(SchedulingPod)
 _FIELDS_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -113,16 +116,28 @@ def read_manifests(filenames: Sequence[str]) -> list[Manifest]:
     return loaded.manifests
 
 
-def read_pods_to_place(filenames: Sequence[str], namespace: str, count: int | None) -> list[PodsToPlace]:
-    """Return the pods that the files create.
+def read_pods_to_place(
+    filenames: Sequence[str], namespace: str, count: int | None, selector: PolicyLabelSelector | None = None
+) -> list[PodsToPlace]:
+    """Return the pods that the files create, of the objects whose labels the selector matches.
 
     Raises:
-        UsageError: if a file cannot be read, or the files have no pod and no pod template.
+        UsageError: if a file cannot be read, or the files have no such pod and no such pod template.
     """
-    all_pods = list(_parse_manifests(read_manifests(filenames), namespace, count))
+    manifests = [each for each in read_manifests(filenames) if selector is None or _is_selected(each, selector)]
+    all_pods = list(_parse_manifests(manifests, namespace, count))
     if not all_pods:
-        raise UsageError(f"{', '.join(filenames)}: it contains neither a pod nor a pod template")
+        condition = " that the selector matches" if selector else ""
+        raise UsageError(f"{', '.join(filenames)}: it contains neither a pod nor a pod template{condition}")
     return all_pods
+
+
+def _is_selected(manifest: Manifest, selector: PolicyLabelSelector) -> bool:
+    metadata = manifest.node.get("metadata")
+    labels = metadata.get("labels") if isinstance(metadata, syntax_tree.Mapping) else None
+    content = to_json(labels, DEFAULT_LIMITS.expanded) if isinstance(labels, syntax_tree.Mapping) else b"{}"
+    texts = {key: value for key, value in msgspec.json.decode(content).items() if isinstance(value, str)}
+    return matches_labels(selector, texts)
 
 
 def _parse_manifests(manifests: Sequence[Manifest], namespace: str, count: int | None) -> Iterator[PodsToPlace]:

@@ -51,7 +51,7 @@ def _read_kubeconfigs(kubeconfig: Path | None) -> Iterator[Mapping[str, Any]]:
     names = os.environ.get("KUBECONFIG", "").split(os.pathsep) if kubeconfig is None else [str(kubeconfig)]
     for path in [Path(name) for name in names if name] or [Path.home() / ".kube" / "config"]:
         try:
-            content = yaml.load(path.read_bytes(), Loader=yaml.CSafeLoader)  # noqa: S506  it is the safe loader, in C
+            content = yaml.load(path.read_bytes(), Loader=yaml.CSafeLoader)
         except FileNotFoundError:
             continue
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
