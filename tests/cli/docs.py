@@ -99,7 +99,7 @@ def _paragraph(text: str) -> str:
 
 
 def _options(command: click.Command) -> str:
-    rows = [_row(option) for option in command.params if isinstance(option, click.Option)]
+    rows = [_row(option) for option in command.params if isinstance(option, click.Option) and not option.hidden]
     return "\n".join(["| option | meaning |", "| --- | --- |", *rows, ""]) if rows else ""
 
 

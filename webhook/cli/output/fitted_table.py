@@ -35,15 +35,18 @@ def _wrap_paragraph(paragraph: Text, width: int) -> list[Text]:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A text, indented, that is broken at blanks only."""
+    """A text, indented, that is broken at blanks only; `hanging` is the further indent of all lines but the first."""
 
     text: Text
     indent: int = 0
+    hanging: int = 0
 
     def __rich_console__(self, _: Console, options: ConsoleOptions) -> Iterator[Text]:
         """Yield the lines."""
-        for line in wrap_words(self.text, options.max_width - self.indent):
-            yield _create_line([Text(" " * self.indent), line])
+        indent = self.indent
+        for line in wrap_words(self.text, options.max_width - self.indent - self.hanging):
+            yield _create_line([Text(" " * indent), line])
+            indent = self.indent + self.hanging
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ class FittedTable:
             yield from layout.render_row([Text(title, "bold") for title in self.headers])
         for number, row in enumerate(self.rows):
             if number in self.titles:
-                yield from Paragraph(self.titles[number]).__rich_console__(_, options)
+                yield from Paragraph(self.titles[number], 0, _BENEATH_INDENT).__rich_console__(_, options)
             yield from layout.render_row(row)
 
     def _fit(self, width: int) -> "_Layout":

@@ -20,6 +20,7 @@ from tallygate.webhook.accounting.scheduling.scoring import DEFAULT_SCORING, Sco
 from tallygate.webhook.cli.completions import complete_pod
 from tallygate.webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
 from tallygate.webhook.cli.global_options import all_namespaces_option, namespace_option
+from tallygate.webhook.cli.manifests.manifest_files import STDIN
 from tallygate.webhook.cli.output import tables
 from tallygate.webhook.cli.predict import prediction_json, prediction_text
 from tallygate.webhook.cli.predict.cluster_input import ClusterInput, read_cluster_input
@@ -248,6 +249,9 @@ def _check_arguments(
     """
     if (names is None) is not bool(files):
         raise UsageError("name one of both: pending pods as pod/NAME or pods, or files of manifests")
+    missing = next((each for each in files if each != STDIN and not Path(each).exists()), None)
+    if missing is not None:
+        raise UsageError(f"{missing}: there is no such file; a pending pod is named as in pod/NAME")
     if all_namespaces and names != ():
         raise UsageError("-A belongs to `tallygate predict pods -A`")
     if names is not None and replicas is not None:
