@@ -209,7 +209,11 @@ def test_a_check_without_a_snapshot_reports_that_caps_were_not_evaluated(tmp_pat
         pytest.param("[", ":2:1: this is not YAML", id="neither JSON nor YAML"),
         pytest.param('{"items": 3}', "no snapshot: Expected `array | null`", id="another shape"),
         pytest.param('{"kind": "List", "items": [{"kind": "Secret"}]}', "contains neither pods nor", id="other things"),
-        pytest.param('{"kind": "List", "items": [{"kind": "Pod", "spec": []}]}', "no snapshot: Expected", id="no pod"),
+        pytest.param(
+            '{"kind": "List", "items": [{"kind": "Pod", "spec": []}]}',
+            "items[0]: Pod without a name: Expected `object | null`",
+            id="no pod",
+        ),
         pytest.param("\udcff", "no snapshot: 'utf-8' codec", id="no text"),
         pytest.param('{"a":' * 100_000, "no snapshot", id="endless nesting"),
     ],

@@ -39,7 +39,7 @@ def complete(words: str, index: int) -> list[str]:
     ("words", "index", "completions"),
     [
         ("tallygate ch", 1, ["check"]),
-        ("tallygate s", 1, ["snapshot", "serve"]),
+        ("tallygate s", 1, ["snapshot", "schema", "serve"]),
         ("tallygate --tr", 1, ["--traceback"]),
         ("tallygate certs s", 2, ["show", "status"]),
         ("tallygate explain TG20", 2, ["TG201", "TG202", "TG203", "TG204", "TG205", "TG206", "TG207", "TG208"]),

@@ -11,12 +11,11 @@ from pathlib import Path
 import click
 from click.shell_completion import ShellComplete, get_completion_class
 
-from tallygate.webhook.cli.framework import PROGRAM, Command, RootGroup, UsageError
+from tallygate.webhook.cli.framework import PLUGIN_PROGRAM, PROGRAM, Command, RootGroup, UsageError
 
 _SHELLS = ("bash", "zsh", "fish")
 _COMPLETE_VARIABLE = "_TALLYGATE_COMPLETE"
 _PLUGIN = "kubectl-tallygate"
-_PLUGIN_PROGRAM = "kubectl tallygate"
 _COMPLETE_FILES, _COMPLETE_NO_FILES, _COMPLETE_FOLDERS = 0, 4, 16
 """Cobra's ShellCompDirectiveDefault, ShellCompDirectiveNoFileComp and ShellCompDirectiveFilterDirs."""
 
@@ -86,13 +85,13 @@ def main() -> None:
     """Run the command that the arguments name, and exit with its code."""
     # OpenBLAS, which numpy loads, would start a thread for each core; no command multiplies matrices.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    root(prog_name=_PLUGIN_PROGRAM if Path(sys.argv[0]).stem == _PLUGIN else PROGRAM)
+    root(prog_name=PLUGIN_PROGRAM if Path(sys.argv[0]).stem == _PLUGIN else PROGRAM)
 
 
 def print_plugin_completions() -> None:
     """Print the completions of the last argument, one on each line, then what the shell does besides."""
     *words, incomplete = sys.argv[1:] or [""]
-    items = ShellComplete(root, {}, _PLUGIN_PROGRAM, _COMPLETE_VARIABLE).get_completions(words, incomplete)
+    items = ShellComplete(root, {}, PLUGIN_PROGRAM, _COMPLETE_VARIABLE).get_completions(words, incomplete)
     for item in items:
         if item.type == "plain":
             click.echo(f"{item.value}\t{item.help}" if item.help else str(item.value))

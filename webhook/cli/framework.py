@@ -36,6 +36,7 @@ _DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """The errors of a disk that is full, for this user or for one file."""
 
 PROGRAM = "tallygate"
+PLUGIN_PROGRAM = f"kubectl {PROGRAM}"
 _IN_PROSE = re.compile(rf"(?<=`){PROGRAM}(?= )")
 _IN_EXAMPLES = re.compile(rf"(^|\(|\| |=\S+ ){PROGRAM}(?= )", re.MULTILINE)
 
@@ -94,7 +95,8 @@ class _ProgramContext(click.Context):
 
 def get_program(ctx: click.Context) -> str:
     """Return the name by which the user has called the program."""
-    return ctx.find_root().info_name or PROGRAM
+    name = ctx.find_root().info_name
+    return PLUGIN_PROGRAM if name == PLUGIN_PROGRAM else PROGRAM
 
 
 class _HelpWithExamples(click.Command):

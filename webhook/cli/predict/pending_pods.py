@@ -64,7 +64,7 @@ def _check_namespace(query: PodQuery, cluster_input: ClusterInput) -> None:
         UsageError: if it does not.
     """
     namespaces = cluster_input.cluster.namespaces
-    known = {*namespaces, *(namespace for namespace, _ in cluster_input.pending_pods)}
+    known = sorted({*namespaces, *(namespace for namespace, _ in cluster_input.pending_pods)})
     if namespaces and query.namespace is not None and query.namespace not in known:
         raise UsageError(
             f"namespace {query.namespace} does not exist in the cluster{format_suggestion(query.namespace, known)}"

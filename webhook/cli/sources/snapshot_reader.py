@@ -171,9 +171,10 @@ def _handle_items(data: bytes, handle: ItemHandler) -> str:
 
 
 def _format_object(partial: PartialObjectMetadata, kind: str) -> str:
-    meta = partial.metadata
-    names = (meta.namespace, meta.name) if meta else ()
-    return f"{partial.kind or kind or 'object'} {'/'.join(filter(None, names)) or 'without a name'}"
+    kind, meta = partial.kind or kind or "object", partial.metadata
+    if meta is None or not meta.name:
+        return f"{kind} without a name{f' in namespace {meta.namespace}' if meta and meta.namespace else ''}"
+    return f"{kind} {'/'.join(filter(None, (meta.namespace, meta.name)))}"
 
 
 def _iterate_documents(data: bytes) -> Iterator[bytes]:
