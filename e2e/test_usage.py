@@ -140,7 +140,7 @@ def test_a_ledger_that_was_changed_by_hand_is_found(
             _falsify(site.cluster, own, three, ledger_used)
             found = tallygate("usage", "--verify", "--namespace", three, "-o", "json")
         assert found.returncode == 1, found.stdout + found.stderr
-        (drift,) = json.loads(found.stdout)
+        (drift,) = json.loads(found.stdout)["items"]
         assert (drift["cap"], drift["resource"], drift["ledger"], drift["pods"]) == (
             "dongles",
             DONGLE,

@@ -171,7 +171,7 @@ def test_a_context_without_a_namespace_has_the_default_one(monkeypatch: pytest.M
 
 
 def test_an_unreadable_kubeconfig_is_named() -> None:
-    """A namespace on the command line needs no kubeconfig."""
+    """Read none for a namespace on the command line."""
     Path("kubeconfig").write_text("{")
     result = _run("check", "pod.yaml")
     assert result.exit_code == 2

@@ -11,11 +11,9 @@ from rich.text import Text
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.remaining_capacity import RemainingCapacity, compute_remaining_capacity
-from tallygate.webhook.cli.framework import DATA_FORMATS, Command, UsageError
-from tallygate.webhook.cli.global_options import namespace_option
+from tallygate.webhook.cli.framework import DATA_FORMATS, Command, UsageError, namespace_option
 from tallygate.webhook.cli.output import tables
-from tallygate.webhook.cli.output.fitted_table import Paragraph
-from tallygate.webhook.cli.output.tables import align_rows, escape_control
+from tallygate.webhook.cli.output.tables import Paragraph, align_rows, escape_control
 from tallygate.webhook.cli.predict import prediction_json
 from tallygate.webhook.cli.predict.cluster_input import ClusterInput, read_cluster_input
 from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace, read_pods_to_place

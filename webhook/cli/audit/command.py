@@ -13,8 +13,15 @@ from tallygate.webhook.audit.policy_report import ReportApi
 from tallygate.webhook.audit.report_writer import ReportCounts, ReportsError, ReportWriter, require_api
 from tallygate.webhook.cli.audit import audit_source, finding_table
 from tallygate.webhook.cli.audit.audit_source import AuditSource
-from tallygate.webhook.cli.framework import EXIT_FINDINGS, EXIT_USAGE_ERROR, Command, UsageError, strict_option
-from tallygate.webhook.cli.global_options import all_namespaces_option, namespace_option
+from tallygate.webhook.cli.framework import (
+    EXIT_FINDINGS,
+    EXIT_USAGE_ERROR,
+    Command,
+    UsageError,
+    all_namespaces_option,
+    namespace_option,
+    strict_option,
+)
 from tallygate.webhook.cli.progress import display_progress
 from tallygate.webhook.cli.sources.cluster_source import ClusterSource
 from tallygate.webhook.cli.sources.options import connection_options, load_usable_policies, snapshot_option

@@ -7,8 +7,14 @@ import click
 
 from tallygate.webhook.admission.rule_index import RuleIndex
 from tallygate.webhook.cli.check.checker import CheckContext, ManifestChecker, NodeCheck
-from tallygate.webhook.cli.framework import EXIT_FINDINGS, EXIT_USAGE_ERROR, Command, output_option, strict_option
-from tallygate.webhook.cli.global_options import namespace_option
+from tallygate.webhook.cli.framework import (
+    EXIT_FINDINGS,
+    EXIT_USAGE_ERROR,
+    Command,
+    namespace_option,
+    output_option,
+    strict_option,
+)
 from tallygate.webhook.cli.manifests.manifest_files import UNREADABLE_CODES, LoadedManifests, load_manifests
 from tallygate.webhook.cli.output import tables
 from tallygate.webhook.cli.output.findings import Finding, RunSummary, is_failure

@@ -28,8 +28,7 @@ from tallygate.webhook.cli.doctor.checks import (
 )
 from tallygate.webhook.cli.doctor.facts import GateFacts
 from tallygate.webhook.cli.doctor.gather import DoctorRequest, gather_facts
-from tallygate.webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
-from tallygate.webhook.cli.global_options import namespace_option
+from tallygate.webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError, namespace_option
 from tallygate.webhook.cli.output import tables
 from tallygate.webhook.cli.output.tables import escape_control
 from tallygate.webhook.cli.sources.cluster_source import ClusterSource

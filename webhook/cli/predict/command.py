@@ -18,18 +18,29 @@ from tallygate.webhook.accounting.scheduling.placement import open_placement_ses
 from tallygate.webhook.accounting.scheduling.prediction import Feasibility
 from tallygate.webhook.accounting.scheduling.scoring import DEFAULT_SCORING, Scoring, ScoringStrategy
 from tallygate.webhook.cli.completions import complete_pod
-from tallygate.webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
-from tallygate.webhook.cli.global_options import all_namespaces_option, namespace_option
+from tallygate.webhook.cli.framework import (
+    DATA_FORMATS,
+    EXIT_FINDINGS,
+    Command,
+    UsageError,
+    all_namespaces_option,
+    namespace_option,
+)
 from tallygate.webhook.cli.manifests.manifest_files import STDIN
 from tallygate.webhook.cli.output import tables
 from tallygate.webhook.cli.predict import prediction_json, prediction_text
-from tallygate.webhook.cli.predict.cluster_input import ClusterInput, read_cluster_input
-from tallygate.webhook.cli.predict.pending_pods import PodQuery, find_pending_pods, split_pod_names
+from tallygate.webhook.cli.predict.cluster_input import (
+    ClusterInput,
+    PodQuery,
+    find_pending_pods,
+    parse_label_selector,
+    read_cluster_input,
+    split_pod_names,
+)
 from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace, is_placed, read_pods_to_place
 from tallygate.webhook.cli.predict.prediction_details import PredictionDetails, predict_pods
 from tallygate.webhook.cli.progress import track
 from tallygate.webhook.cli.sources.cluster_source import ClusterSource
-from tallygate.webhook.cli.sources.label_selectors import parse_label_selector
 from tallygate.webhook.cli.sources.options import combine_files, connection_options, files_options, snapshot_option
 from tallygate.webhook.documents.reader import read_documents
 from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, Limits

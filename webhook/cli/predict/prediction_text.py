@@ -13,8 +13,7 @@ from tallygate.webhook.accounting.amounts import format_amount
 from tallygate.webhook.accounting.cluster.pod_info import PodInfo
 from tallygate.webhook.accounting.node_fit import Shortfall
 from tallygate.webhook.accounting.scheduling.prediction import MAX_CONSUMERS, Feasibility, NodeConsumer, NodeDiagnosis
-from tallygate.webhook.cli.output.fitted_table import Paragraph
-from tallygate.webhook.cli.output.tables import align_rows, create_table, escape_control
+from tallygate.webhook.cli.output.tables import Paragraph, align_rows, create_table, escape_control
 from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace
 from tallygate.webhook.cli.predict.prediction_details import NodeLine, PredictionDetails
 

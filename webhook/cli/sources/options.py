@@ -7,8 +7,7 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from tallygate.webhook.cli.framework import UsageError
-from tallygate.webhook.cli.global_options import connection_option
+from tallygate.webhook.cli.framework import UsageError, connection_option
 from tallygate.webhook.cli.manifests.manifest_files import STDIN
 from tallygate.webhook.policy.load import SHIPPED_POLICIES, load_policies
 from tallygate.webhook.policy.model import PolicySet

@@ -12,8 +12,14 @@ import click
 from tallygate.webhook.admission.cap_index import CapIndex
 from tallygate.webhook.cli import progress
 from tallygate.webhook.cli.completions import complete_cap
-from tallygate.webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
-from tallygate.webhook.cli.global_options import all_namespaces_option, namespace_option
+from tallygate.webhook.cli.framework import (
+    DATA_FORMATS,
+    EXIT_FINDINGS,
+    Command,
+    UsageError,
+    all_namespaces_option,
+    namespace_option,
+)
 from tallygate.webhook.cli.output import tables
 from tallygate.webhook.cli.output.tables import escape_control
 from tallygate.webhook.cli.sources.cluster_source import ClusterSource

@@ -8,8 +8,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from tallygate.webhook.accounting.amounts import format_amount, is_milli
-from tallygate.webhook.cli.output.fitted_table import FittedTable
-from tallygate.webhook.cli.output.tables import align_rows, escape_control
+from tallygate.webhook.cli.output.tables import FittedTable, align_rows, escape_control
 from tallygate.webhook.cli.usage.usage_report import ExceededLimit, UsageLine
 
 _UNKNOWN = "-"
