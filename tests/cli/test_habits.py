@@ -237,6 +237,26 @@ def test_a_duration_without_a_unit_gets_the_unit_as_advice() -> None:
     assert "must be a text, not 5; write a number and a unit, as in 5s or 5m" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("usage", "--context", "her"), "kubeconfig {} has no context her; did you mean here?"),
+        (("usage", "--context", "x"), "kubeconfig {} has no context x; it has here, there"),
+        (("doctor",), "the API server at https://127.0.0.1:1 does not answer: "),
+        (("usage", "--policies", "policy.yaml"), "capledgers cannot be listed at https://127.0.0.1:1: "),
+    ],
+)
+def test_messages_about_connections_have_no_names_of_python(arguments: tuple[str, ...], message: str) -> None:
+    """Name the file or the server once, with the cause."""
+    content = json.loads(Path("kubeconfig").read_text())
+    Path("kubeconfig").write_text(json.dumps({**content, "users": [{"name": "u", "user": {}}]}))
+    result = _run(*arguments)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"tallygate: {message.format(Path('kubeconfig').absolute())}")
+    assert "Connection(" not in result.stderr
+    assert "Errno" not in result.stderr
+
+
 @pytest.mark.parametrize("command", ["usage", "check", "predict", "headroom", "audit"])
 def test_a_snapshot_may_be_compressed_or_come_from_stdin(command: str) -> None:
     arguments = {
@@ -290,7 +310,7 @@ def test_stdin_is_not_both_the_snapshot_and_the_manifests() -> None:
         (("test", "scenario.yaml"), "TestReport"),
         (("explain",), "CodeList"),
         (("explain", "TG101"), "CodeList"),
-        (("explain", "pod", "-f", "pod.yaml"), "PodRequestList"),
+        (("explain", "pod", "-f", "pod.yaml", "-f", "pod.yaml"), "PodRequestList"),
         (("predict", "pod.yaml", "--snapshot", "snapshot.json"), "PredictionList"),
         (("headroom", "pod.yaml", "--snapshot", "snapshot.json"), "HeadroomList"),
         (("usage", "--policies", "policy.yaml", "--snapshot", "snapshot.json"), "UsageList"),
