@@ -283,6 +283,7 @@ def test_a_snapshot_may_be_compressed_or_come_from_stdin(command: str) -> None:
         (gzip.compress(b"{}")[:12] + b"x" * 20, "<stdin>: it is compressed by gzip, and damaged: "),
         (b"{", "<stdin>: no snapshot: "),
     ],
+    ids=["short", "damaged", "no gzip"],
 )
 def test_a_damaged_snapshot_is_a_usage_error(content: bytes, sentence: str) -> None:
     result = _run("usage", "--policies", "policy.yaml", "--snapshot", "-", text=content)
