@@ -57,7 +57,7 @@ def test_a_code_is_explained() -> None:
 def test_codes_are_printed_as_data(arguments: tuple[str, ...]) -> None:
     """Print the same fields for one code and for all."""
     found: list[dict[str, str]] = json.loads(explain(*arguments, "-o", "json").stdout)["items"]
-    assert found == yaml.safe_load(explain(*arguments, "-o", "yaml").stdout)
+    assert found == yaml.safe_load(explain(*arguments, "-o", "yaml").stdout)["items"]
     assert all(set(each) == {"code", "name", "what", "why", "fails", "passes"} for each in found)
 
 
@@ -77,7 +77,7 @@ def test_a_sum_is_printed_with_its_terms() -> None:
 def test_a_sum_is_printed_as_data() -> None:
     """Print for every term whether it counts."""
     found: list[dict[str, Any]] = json.loads(explain("pod", "-f", "-", "-o", "json", text=WORKLOAD).stdout)["items"]
-    assert found == yaml.safe_load(explain("pod", "-f", "-", "-o", "yaml", text=WORKLOAD).stdout)
+    assert found == yaml.safe_load(explain("pod", "-f", "-", "-o", "yaml", text=WORKLOAD).stdout)["items"]
     assert (found[0]["object"], found[0]["field"]) == ("Deployment team-a/trainer", "spec.template.spec")
     gpu = found[0]["requests"]["nvidia.com/gpu"]
     assert (gpu["quantity"], gpu["amount"], gpu["unit"]) == ("5", 5, "whole")

@@ -119,7 +119,7 @@ def add_given_options(ctx: click.Context, command: click.Command, args: list[str
     given: Sequence[tuple[str, list[str]]] = ctx.meta.get(GIVEN_OPTIONS, ())
     flags = {flag for parameter in command.params for flag in parameter.opts}
     for flag, _ in given:
-        if flag not in flags and not ctx.resilient_parsing:
+        if flag not in flags and not (ctx.resilient_parsing or command.context_settings.get("ignore_unknown_options")):
             raise click.UsageError(f"{ctx.command_path} {command.name} has no option {flag}", ctx)
     return [*(word for flag, words in given if flag in flags for word in words), *args]
 
