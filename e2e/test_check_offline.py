@@ -20,7 +20,7 @@ _FILES = sorted((Path(__file__).parent / "cases" / "checked").iterdir())
 
 _BY_A_RULE = re.compile(r"(?P<message>.*) \((?P<code>TG\d+), rule [\w-]+(?:: .*)?\)", re.DOTALL)
 _COPIED = re.compile(r"\.(?:requests|limits|capacity|allocatable|default|defaultRequest|min|max)(?=\[|$)")
-_UNREADABLE = {"TG004", "TG109", "TG404"}  # the codes of what the API server cannot decode
+_UNREADABLE = {"TG004", "TG109", "TG404", "TG409"}  # the codes of what the API server cannot decode
 _BEYOND_CHECK = {"Overhead set without corresponding RuntimeClass"}
 """Refusals by what only the cluster knows: which RuntimeClass gives a pod its overhead."""
 

@@ -119,3 +119,60 @@ def test_a_check_without_a_snapshot_does_not_load_numpy() -> None:
     done = subprocess.run([sys.executable, "-c", program], input=whole, capture_output=True, check=False)  # noqa: S603  ourselves, no shell
     assert done.returncode == 0, done.stderr
     assert b"1 object in 1 file" in done.stderr
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "replicas: 1\n"])
+def test_empty_stdin_is_an_error_unless_it_is_allowed(text: str) -> None:
+    """Fail, since a command before the pipe may have failed."""
+    result = check("-", text=text)
+    assert result.exit_code == 1
+    assert "<stdin>:1:1" in result.stdout
+    assert "TG412" in result.stdout
+    assert check("--allow-empty", "-", text=text).exit_code == 0
+
+
+def test_an_empty_folder_is_an_error_beside_a_full_one(tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "pod.json").write_text(json.dumps(POD))
+    (tmp_path / "empty").mkdir()
+    with change_directory(tmp_path):
+        found = json.loads(check("-o", "json", "full", "empty").stdout)["findings"]
+    assert [(each["file"], each["code"]) for each in found] == [("empty", "TG412")]
+
+
+RENDERED = """\
+---
+# Source: trainer/templates/pod.yaml
+apiVersion: v1
+kind: Pod
+metadata: {name: p}
+spec: {containers: [{name: a, resources: {limits: {nvidia.com/gpu: 500m}}}]}
+"""
+
+
+def test_findings_in_a_rendered_chart_name_the_template_for_github() -> None:
+    """Put the line of stdin, which is no file of the repository, into the message."""
+    (line,) = check("-o", "github", "-", text=RENDERED).stdout.splitlines()
+    assert line.startswith(
+        "::error file=trainer/templates/pod.yaml,title=TG101 not-whole::<stdin>:6:52: spec.containers"
+    )
+
+
+def test_findings_in_other_stdin_name_no_file_for_github() -> None:
+    (line,) = check("-o", "github", "-", text=RENDERED.replace("# Source", "# From")).stdout.splitlines()
+    assert line.startswith("::error title=TG101 not-whole::<stdin>:6:52: spec.containers")
+
+
+def test_findings_in_a_rendered_chart_name_the_template_for_code_scanners() -> None:
+    (result,) = json.loads(check("-o", "sarif", "-", text=RENDERED).stdout)["runs"][0]["results"]
+    place = result["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == "trainer/templates/pod.yaml"
+    assert place["region"] == {"startLine": 1, "startColumn": 1}
+    assert result["message"]["text"].startswith("<stdin>:6:52: ")
+
+
+def test_a_rendered_file_keeps_its_own_name(tmp_path: Path) -> None:
+    (tmp_path / "rendered.yaml").write_text(RENDERED)
+    with change_directory(tmp_path):
+        (line,) = check("-o", "github", "rendered.yaml").stdout.splitlines()
+    assert line.startswith("::error file=rendered.yaml,line=6,col=52,")

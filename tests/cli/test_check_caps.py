@@ -195,11 +195,51 @@ def test_a_snapshot_may_have_other_formats(tmp_path: Path, form: str) -> None:
     assert [each[1] for each in check(tmp_path, [pod("p", 3)], text)] == ["TG201"]
 
 
-def test_a_check_without_a_snapshot_reports_that_caps_were_not_evaluated(tmp_path: Path) -> None:
-    assert check(tmp_path, [pod("p", 9)], None) == []
+EVERYWHERE = CAP.replace('{selector: {matchLabels: {gpu: "yes"}}}', "{include: [a]}")
+
+
+def test_a_check_without_a_snapshot_reports_that_existing_pods_are_unknown(tmp_path: Path) -> None:
+    """Report the cap whose namespaces need labels, too."""
+    assert [each[:2] for each in check(tmp_path, [pod("p", 9)], None)] == [("note", "TG408")]
     result = CliRunner().invoke(root, ["check", "--policies", str(tmp_path / "cap.yaml"), str(tmp_path / "all.json")])
     assert result.exit_code == 0
-    assert "caps were not evaluated: give the current state of the cluster with --snapshot" in result.stderr
+    assert "no existing pods counted for caps: give the state of the cluster with --snapshot" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("manifests", "findings"),
+    [
+        pytest.param([pod("p", 8)], [], id="a pod that fits if nothing runs"),
+        pytest.param([pod("p", 9)], [("error", "TG201")], id="a pod above the hard limit"),
+        pytest.param([pod("p", 5), pod("q", 4)], [("error", "TG201")], id="two pods above it together"),
+        pytest.param(
+            [workload("Deployment", 2, {"app": "w"}, replicas=5)], [("warning", "TG204")], id="a workload above it"
+        ),
+        pytest.param(
+            [workload("Deployment", 9, {"app": "w"})], [("error", "TG204")], id="a workload with pods that never fit"
+        ),
+        pytest.param(
+            [*namespaces(a="yes"), workload("StatefulSet", 2, {"app": "w"}, replicas=3), pod("p", 3)],
+            [("error", "TG201")],
+            id="a pod after a workload",
+        ),
+    ],
+)
+def test_what_no_snapshot_can_change_is_reported_without_one(
+    tmp_path: Path, manifests: list[dict[str, Any]], findings: list[tuple[str, str]]
+) -> None:
+    assert [each[:2] for each in check(tmp_path, manifests, None, cap=EVERYWHERE)] == findings
+
+
+@pytest.mark.parametrize("snapshot", [None, namespaces(a="yes")], ids=["without a snapshot", "with a snapshot"])
+def test_a_workload_none_of_whose_pods_is_ever_accepted_is_an_error(
+    tmp_path: Path, snapshot: list[dict[str, Any]] | None
+) -> None:
+    unlimited = workload("Deployment", 1, {"app": "w"}, replicas=2)
+    unlimited["spec"]["template"]["spec"]["containers"][0]["resources"] = {}
+    assert [each[:2] for each in check(tmp_path, [unlimited], snapshot, cap=EVERYWHERE)] == [("error", "TG203")]
+    never = workload("DaemonSet", 9, {"app": "w"})
+    assert [each[:2] for each in check(tmp_path, [never], snapshot, cap=EVERYWHERE)] == [("error", "TG204")]
 
 
 @pytest.mark.parametrize(

@@ -208,7 +208,7 @@ def test_pending_pods_are_named_as_for_kubectl_get(arguments: tuple[str, ...], n
         (("pods", "-l", "app=("), "is not a label selector; write one as in app=train"),
         (("pods", "-l", "app in (a b)"), "is not a label selector"),
         (("pod.yaml", "-A"), "-A belongs to `tallygate predict pods -A`"),
-        (("pod.yaml", "-l", "app=x"), "neither a pod nor a pod template that the selector matches"),
+        (("pod.yaml", "-l", "app=x"), "and that the selector matches"),
         (("pods", "--replicas", "2"), "--replicas belongs to files of manifests"),
         (("train-0",), "train-0: there is no such file; a pending pod is named as in pod/NAME"),
         (("pod/late",), "pending pods are pod/other -n team-b"),

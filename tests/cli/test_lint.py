@@ -66,6 +66,17 @@ def test_an_unreadable_path_is_a_usage_error(tmp_path: Path) -> None:
     assert "missing.yaml:1:1" in result.stdout
 
 
+def test_a_broken_file_in_a_nested_folder_is_reported(tmp_path: Path) -> None:
+    """Skip the scenarios beside it, and count them."""
+    for name, text in (("rule.yaml", GOOD), ("teams/rule.yaml", MISSPELT), ("tests/t.yaml", "name: t\nsteps: []\n")):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    result = lint(tmp_path, ".")
+    assert result.exit_code == 1
+    assert "teams/rule.yaml:4:8" in result.stdout
+    assert "1 scenario skipped: `tallygate test` runs them" in result.stderr
+
+
 def test_a_path_is_required(tmp_path: Path) -> None:
     result = lint(tmp_path)
     assert result.exit_code == 2

@@ -3,14 +3,15 @@
 import io
 import json
 import re
-from typing import Any
+from pathlib import Path
 
-import jsonschema
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft4Validator
 
+from tallygate.webhook.accounting.problem import Code
 from tallygate.webhook.cli.output import ci_formats, code_catalog
 from tallygate.webhook.cli.output.findings import (
     Finding,
@@ -41,88 +42,39 @@ FINDINGS = st.builds(
     st.builds(FindingSubject, st.integers(0, 3), TEXT, TEXT, TEXT, TEXT),
     TEXT,
 )
-TEXT_OBJECT = {"type": "object", "required": ["text"], "properties": {"text": {"type": "string", "minLength": 1}}}
-SARIF: dict[str, Any] = {
-    "type": "object",
-    "required": ["$schema", "version", "runs"],
-    "properties": {
-        "version": {"const": "2.1.0"},
-        "runs": {
-            "minItems": 1,
-            "items": {
-                "required": ["tool", "results"],
-                "properties": {
-                    "columnKind": {"const": "unicodeCodePoints"},
-                    "tool": {
-                        "required": ["driver"],
-                        "properties": {
-                            "driver": {
-                                "required": ["name", "version", "rules"],
-                                "properties": {
-                                    "rules": {
-                                        "uniqueItems": True,
-                                        "items": {
-                                            "required": ["id", "name", "shortDescription", "fullDescription", "help"],
-                                            "properties": {
-                                                "id": {"pattern": "^TG[0-9]{3}$"},
-                                                "shortDescription": TEXT_OBJECT,
-                                                "fullDescription": TEXT_OBJECT,
-                                                "help": {**TEXT_OBJECT, "required": ["text", "markdown"]},
-                                            },
-                                        },
-                                    }
-                                },
-                            }
-                        },
-                    },
-                    "results": {
-                        "items": {
-                            "required": ["ruleId", "ruleIndex", "level", "message", "locations"],
-                            "properties": {
-                                "level": {"enum": ["error", "warning", "note"]},
-                                "message": TEXT_OBJECT,
-                                "locations": {
-                                    "minItems": 1,
-                                    "items": {
-                                        "required": ["physicalLocation"],
-                                        "properties": {
-                                            "physicalLocation": {
-                                                "required": ["artifactLocation", "region"],
-                                                "properties": {
-                                                    "artifactLocation": {
-                                                        "properties": {"uri": {"pattern": "^[A-Za-z0-9_.~/%-]*$"}}
-                                                    },
-                                                    "region": {
-                                                        "properties": {
-                                                            "startLine": {"type": "integer", "minimum": 1},
-                                                            "startColumn": {"type": "integer", "minimum": 1},
-                                                        }
-                                                    },
-                                                },
-                                            }
-                                        },
-                                    },
-                                },
-                            },
-                        }
-                    },
-                },
-            },
-        },
-    },
-}
-"""The schema of the used parts of SARIF 2.1.0, with non-empty texts."""
+SARIF = Draft4Validator(json.loads((Path(__file__).parent / "sarif" / "sarif-schema-2.1.0.json").read_text()))
+"""The official schema."""
 
 
 @given(st.lists(FINDINGS, max_size=4))
-def test_sarif_output_matches_its_schema(findings: list[Finding]) -> None:
+def test_sarif_output_matches_the_official_schema(findings: list[Finding]) -> None:
     """Validate the output for any text, with a rule and its summary for each result."""
     document = json.loads(json.dumps(ci_formats.create_sarif(findings, "1")))
-    jsonschema.validate(document, SARIF)
+    SARIF.validate(document)
     run = document["runs"][0]
     rules = run["tool"]["driver"]["rules"]
     assert [rules[result["ruleIndex"]]["id"] for result in run["results"]] == [each.code for each in findings]
     assert all(rule["shortDescription"]["text"] == code_catalog.get_code(rule["id"]).summary for rule in rules)
+    for result in run["results"]:
+        (location,) = result["locations"]
+        assert re.fullmatch("[A-Za-z0-9_.~/%-]*", location["physicalLocation"]["artifactLocation"]["uri"])
+
+
+def test_the_official_schema_rejects_another_level() -> None:
+    """Check that the schema is applied."""
+    document = ci_formats.create_sarif([Finding("f", 1, 1, FindingSeverity.ERROR, "TG101", "m")], "1")
+    document["runs"][0]["results"][0]["level"] = "fatal"
+    assert [error.json_path for error in SARIF.iter_errors(document)] == ["$.runs[0].results[0].level"]
+
+
+@pytest.mark.parametrize("code", code_catalog.ALL_CODES, ids=lambda code: code.number)
+def test_the_help_of_every_code_has_closed_fences(code: Code) -> None:
+    """Put each fence, and each sentence after an example, on a line of its own."""
+    finding = Finding("f", 1, 1, FindingSeverity.ERROR, code.number, "m")
+    (rule,) = ci_formats.create_sarif([finding], "1")["runs"][0]["tool"]["driver"]["rules"]
+    lines = rule["help"]["markdown"].splitlines()
+    assert [line for line in lines if "```" in line] == ["```yaml", "```"] * 2
+    assert {"This fails:", "This passes:"} <= set(lines) & set(rule["help"]["text"].splitlines())
 
 
 @given(st.lists(FINDINGS, max_size=4))
@@ -197,12 +149,14 @@ def test_a_summary_has_counts() -> None:
     """Use the singular for one, and report skipped objects."""
     seen = RunSummary("policy", file_count=1, item_count=2)
     seen.skipped_kinds.update({"Service": 2, "ConfigMap": 1})
+    seen.unread_kinds.update({"RayCluster": 1})
     seen.non_object_count = 1
     seen.notes.append("by the way")
     error = Finding("f", 1, 1, FindingSeverity.ERROR, "TG101", "m")
     assert format_summary(seen, [error, error]) == [
         "2 policies in 1 file: 2 errors",
-        "3 objects of kinds without requests skipped: ConfigMap 1, Service 2",
+        "1 object not checked, since the kind is not read: RayCluster 1",
+        "3 objects of other kinds skipped: ConfigMap 1, Service 2",
         "1 document skipped that no API has: neither apiVersion nor kind",
         "by the way",
     ]

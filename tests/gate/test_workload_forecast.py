@@ -196,6 +196,29 @@ def test_a_rollout_over_the_free_amount_is_warned(
     assert list_warnings(fixture, old, oldObject=old) == []
 
 
+def test_a_new_workload_is_warned_of_the_pods_that_wait_now_and_of_its_next_rollout() -> None:
+    fixture = GateFixture()
+    fixture.create(3)
+    waiting, rollout = list_warnings(fixture, workload(1, replicas=4, strategy=rolling(1, 0)))
+    assert waiting == (
+        "4 replicas request 4 nvidia.com/gpu, cap gpus of this namespace has hard 4, free 1: "
+        "3 wait until other pods end (TG205, cap gpus)"
+    )
+    assert "the rollout can never proceed" in rollout
+
+
+def test_a_grown_workload_is_warned_of_the_pods_that_wait_and_of_its_rollout() -> None:
+    fixture = GateFixture()
+    fixture.create(1)
+    fixture.create(3)
+    new, old = (
+        workload(1, image=image, replicas=replicas, strategy=rolling(3, 1)) for image, replicas in (("b", 2), ("a", 1))
+    )
+    warnings = list_warnings(fixture, new, oldObject=old)
+    assert ["TG205" in each for each in warnings] == [True, False]
+    assert "the rollout proceeds only as old pods end (TG206" in warnings[1]
+
+
 def test_a_cap_can_deny_a_workload_that_never_fits_but_not_one_that_waits() -> None:
     fixture = GateFixture(DENY)
     status = get_rejection(fixture, workload(2, replicas=3))

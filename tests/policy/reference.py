@@ -15,7 +15,9 @@ _HEAD = """# Reference of policy files
 Every field of both kinds, as the [schema](../webhook/policy/schema.json) describes it; this page is generated from it.
 [policies/README.md](../policies/README.md) is the guide to policies.
 
-A file contains any number of documents, divided by `---`; a folder any number of files `*.yaml`, `*.yml` and `*.json`.
+A file contains any number of documents, divided by `---`; a folder any number of files `*.yaml`, `*.yml` and
+`*.json`, at any depth. Files and folders whose name begins with a dot are left out, and scenarios of `tallygate test`
+are skipped.
 A document of one kind looks like this:
 
 ```yaml

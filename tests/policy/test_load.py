@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tallygate.webhook.policy import load
 from tallygate.webhook.policy.lint_findings import Severity
 from tallygate.webhook.policy.load import load_policies
 from tallygate.webhook.policy.parse import MAX_FILE_BYTES
@@ -17,12 +18,71 @@ def test_a_folder_is_read_by_name_and_only_policy_files(tmp_path: Path) -> None:
     (tmp_path / "3.json").write_text('{"apiVersion": "x"}')
     for other in (".hidden.yaml", "README.md", "policy.yaml.bak", "notes.txt"):
         (tmp_path / other).write_text("not: [a policy")
-    (tmp_path / "examples").mkdir()
-    (tmp_path / "examples" / "x.yaml").write_text("not: [a policy")
     (tmp_path / "folder.yaml").mkdir()
     parsed = load_policies([tmp_path])
     assert [rule.name for rule in parsed.policies.rules] == ["a", "b"]
     assert {finding.file for finding in parsed.findings} == {str(tmp_path / "3.json")}
+
+
+def test_folders_are_read_at_any_depth_but_for_hidden_ones(tmp_path: Path) -> None:
+    for name in ("z.yaml", "teams/b.yaml", "teams/vision/a.json", ".git/x.yaml", "teams/.old/x.yaml"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("not: [a policy" if "x." in name else rule_text(path.stem))
+    parsed = load_policies([tmp_path])
+    assert parsed.findings == ()
+    assert [rule.name for rule in parsed.policies.rules] == ["z", "b", "a"]
+
+
+def test_a_broken_file_in_a_nested_folder_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "1.yaml").write_text(rule_text("a"))
+    (tmp_path / "teams").mkdir()
+    (tmp_path / "teams" / "2.yaml").write_text("not: [a policy")
+    parsed = load_policies([tmp_path])
+    assert {finding.file for finding in parsed.findings} == {str(tmp_path / "teams" / "2.yaml")}
+    assert not parsed.is_usable
+
+
+def test_a_linked_folder_is_read_once_and_a_circle_ends(tmp_path: Path) -> None:
+    """Follow links as the kubelet writes them, where a key of a ConfigMap is mounted below a folder."""
+    (tmp_path / "..data" / "teams").mkdir(parents=True)
+    (tmp_path / "..data" / "teams" / "a.yaml").write_text(rule_text("a"))
+    (tmp_path / "teams").symlink_to(tmp_path / "..data" / "teams")
+    (tmp_path / "again").symlink_to(tmp_path)
+    (tmp_path / "other").symlink_to(tmp_path / "..data" / "teams")
+    parsed = load_policies([tmp_path])
+    assert (parsed.findings, len(parsed.policies.rules)) == ((), 1)
+
+
+def test_more_folders_than_the_limit_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "MAX_FOLDERS", 2)
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    (finding,) = load_policies([tmp_path]).findings
+    assert (finding.file, "more than 2 folders" in finding.message) == (str(tmp_path), True)
+
+
+SCENARIO = "name: one\nsteps: [{wait: 1s}]\n"
+
+
+def test_scenarios_beside_policies_are_skipped_and_counted(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(rule_text("a"))
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "b.yaml").write_text(f"{SCENARIO}---\n{SCENARIO}")
+    parsed = load_policies([tmp_path])
+    assert (parsed.findings, parsed.scenario_count) == ((), 2)
+
+
+def test_a_document_that_is_no_policy_is_an_error_beside_policies(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(rule_text("a"))
+    (tmp_path / "pod.yaml").write_text("apiVersion: v1\nkind: Pod\nsteps: []\n")
+    assert {finding.file for finding in load_policies([tmp_path]).findings} == {str(tmp_path / "pod.yaml")}
+
+
+def test_scenarios_alone_are_no_policies(tmp_path: Path) -> None:
+    (tmp_path / "b.yaml").write_text(SCENARIO)
+    (finding,) = load_policies([tmp_path]).findings
+    assert "says no policy" in finding.message
 
 
 def test_a_file_that_is_passed_by_path_may_have_any_name(tmp_path: Path) -> None:

@@ -32,6 +32,19 @@ def test_a_change_of_a_file_is_noticed(tmp_path: Path) -> None:
         assert list_rule_names(store) == ["changed"]
 
 
+def test_a_change_in_a_nested_folder_is_noticed(tmp_path: Path) -> None:
+    """Notice a change and a new folder, both by polling: only the folders that are named have events."""
+    (tmp_path / "teams").mkdir()
+    (tmp_path / "teams" / "a.yaml").write_text(rule_text("a"))
+    with _watch(tmp_path) as (store, statuses):
+        (tmp_path / "teams" / "a.yaml").write_text(rule_text("changed"))
+        assert statuses.get(timeout=TIMEOUT_SECONDS).generation == 2
+        (tmp_path / "teams" / "new").mkdir()
+        (tmp_path / "teams" / "new" / "b.yaml").write_text(rule_text("b"))
+        while list_rule_names(store) != ["changed", "b"]:
+            statuses.get(timeout=TIMEOUT_SECONDS)
+
+
 def _write_until_reported(tmp_path: Path, statuses: "queue.Queue[PolicyStatus]") -> None:
     """Write changes until one is reported, because the watch may not have started."""
     for attempt in range(100):

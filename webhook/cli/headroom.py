@@ -11,7 +11,7 @@ from rich.text import Text
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.remaining_capacity import RemainingCapacity, compute_remaining_capacity
-from tallygate.webhook.cli.framework import DATA_FORMATS, Command, UsageError, namespace_option
+from tallygate.webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError, namespace_option
 from tallygate.webhook.cli.output import tables
 from tallygate.webhook.cli.output.tables import Paragraph, align_rows, escape_control
 from tallygate.webhook.cli.predict import prediction_json
@@ -39,7 +39,9 @@ from tallygate.webhook.errors import TallygateError
     "-o json or -o yaml, instead of a cluster."
 )
 @click.option("-o", "--output", type=click.Choice(DATA_FORMATS), default="table", help="How to print it.")
+@click.pass_context
 def headroom(  # noqa: PLR0913 -- one argument for each option
+    ctx: click.Context,
     paths: tuple[str, ...],
     *,
     filenames: tuple[str, ...],
@@ -56,16 +58,23 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
     by itself, and nothing is preempted. The message is the beginning of the scheduler's message for the next copy. The
     needed rights are those of `tallygate predict`.
 
-    Exit codes: 0 shown, 2 a usage error, or the cluster cannot be read.
+    Exit codes: 0 shown, 1 an object with pods is of a kind that is not read, 2 a usage error, or the cluster cannot be
+    read.
     """
     source = ClusterSource(kubeconfig, context, in_cluster, snapshot)
     files = combine_files(paths, filenames, snapshot)
-    all_pods = [pods.copy_unscheduled() for pods in read_pods_to_place(files, source.choose_namespace(namespace), 1)]
+    in_files = read_pods_to_place(files, source.choose_namespace(namespace), 1)
+    all_pods = [pods.copy_unscheduled() for pods in in_files.pods]
     cluster_input = read_cluster_input(source)
     capacities = list(_compute_capacities(all_pods, cluster_input))
-    if output != "table":
+    if output == "table":
+        _print_capacities(capacities)
+    else:
         tables.print_list("Headroom", prediction_json.convert_capacities(capacities), output)
-        return
+    ctx.exit(EXIT_FINDINGS if in_files.unread_count else 0)
+
+
+def _print_capacities(capacities: Sequence[tuple[PodsToPlace, RemainingCapacity]]) -> None:
     for pods, capacity in capacities:
         tables.print_content(_format_capacity(pods, capacity))
         if capacity.copies_by_node:

@@ -6,9 +6,9 @@ from pathlib import Path
 import click
 
 from tallygate.webhook.cli.framework import EXIT_FINDINGS, EXIT_USAGE_ERROR, Command, output_option, strict_option
-from tallygate.webhook.cli.manifests.manifest_files import STDIN, STDIN_NAME, format_file_name
+from tallygate.webhook.cli.manifests.manifest_files import STDIN, format_file_name
 from tallygate.webhook.cli.output import tables
-from tallygate.webhook.cli.output.findings import Finding, FindingSeverity, RunSummary, is_failure
+from tallygate.webhook.cli.output.findings import STDIN_NAME, Finding, FindingSeverity, RunSummary, is_failure
 from tallygate.webhook.cli.sources.options import combine_files, files_options
 from tallygate.webhook.policy.lint_findings import LintFinding as PolicyFinding
 from tallygate.webhook.policy.load import load_policies
@@ -35,6 +35,9 @@ def lint(ctx: click.Context, paths: tuple[str, ...], filenames: tuple[str, ...],
     Errors are what cannot be read, and what no request could ever meet; a gate refuses to load such a set. Warnings are
     what is legal and probably a slip. All files together are one set, as the gate would load them.
 
+    Folders are read at any depth, by the gate too, without files and folders whose name begins with a dot. Scenarios of
+    `tallygate test` in them are skipped.
+
     Exit codes: 0 clean, 1 errors (with --strict warnings too), 2 a path cannot be read.
     """
     files = combine_files(paths, filenames)
@@ -44,6 +47,10 @@ def lint(ctx: click.Context, paths: tuple[str, ...], filenames: tuple[str, ...],
     run_summary = RunSummary(
         "policy", len(parsed.policies.files), len(parsed.policies.rules) + len(parsed.policies.caps)
     )
+    if parsed.scenario_count:
+        run_summary.notes.append(
+            f"{parsed.scenario_count} scenario{'s' * (parsed.scenario_count != 1)} skipped: `tallygate test` runs them"
+        )
     tables.print_findings("LintReport", findings, run_summary, output)
     if any(finding.code == UNREADABLE for finding in findings):
         ctx.exit(EXIT_USAGE_ERROR)

@@ -78,10 +78,14 @@ class ForecastWorkload:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """One expected problem; `permanent` if it lasts as long as workload and cap do not change."""
+    """One expected problem; `permanent` if it lasts as long as workload and cap do not change.
+
+    If it `affects_all`, then not one of the pods is ever accepted.
+    """
 
     problem: Problem
     permanent: bool
+    affects_all: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +118,13 @@ def forecast_resources(
         if requested.get(name, 0) > limit.hard[name]:
             if name in increase:
                 yield forecast.forecast_never()
-        elif (rollout := forecast.forecast_rollout()) is not None:
+            continue
+        rollout = forecast.forecast_rollout()
+        waits = name in increase or (forecast.has_surge and rollout is None)
+        if waits and (charged := read_charged()) is not None:
+            yield from forecast.forecast_wait(charged.get(name, 0), increase.get(name, 0), with_surge=rollout is None)
+        if rollout is not None:
             yield rollout
-        elif (name in increase or forecast.has_surge) and (charged := read_charged()) is not None:
-            yield from forecast.forecast_wait(charged.get(name, 0), increase.get(name, 0))
 
 
 def multiply(amounts: Amounts, count: int) -> Amounts:
@@ -147,6 +154,7 @@ class _ResourceForecast:
             self.limit.over_code,
             f"{self._describe_request(replicas.count)}, {self._describe_limit()}: {end}",
             permanent=True,
+            affects_all=not fit,
         )
 
     def forecast_rollout(self) -> Forecast | None:
@@ -168,8 +176,8 @@ class _ResourceForecast:
             )
         return None
 
-    def forecast_wait(self, charged: int, increase: int) -> Iterator[Forecast]:
-        """Yield a forecast if the new pods, or the surge of a rollout, exceed the free amount now."""
+    def forecast_wait(self, charged: int, increase: int, *, with_surge: bool) -> Iterator[Forecast]:
+        """Yield a forecast if the new pods, or `with_surge` those that a rollout adds, exceed the free amount now."""
         free = max(self.limit.hard[self.name] - charged, 0)
         limit = f"{self._describe_limit()}, free {format_amount(self.name, free)}"
         if increase > free:
@@ -179,7 +187,7 @@ class _ResourceForecast:
                 f"wait{'s' * (waiting == 1)} until other pods end"
             )
             yield self._create_forecast(self.limit.wait_code, text, permanent=False)
-        elif self.has_surge and increase + self.workload.replicas.surge * self.per_pod > free:
+        elif with_surge and self.has_surge and increase + self.workload.replicas.surge * self.per_pod > free:
             starts_none = self.workload.replicas.is_surge_required and increase + self.per_pod > free
             end = "no new pod starts until others end" if starts_none else "the rollout proceeds only as pods end"
             yield self._create_forecast(
@@ -199,10 +207,9 @@ class _ResourceForecast:
     def _describe_limit(self) -> str:
         return f"{self.limit.label} has hard {format_amount(self.name, self.limit.hard[self.name])}"
 
-    def _create_forecast(self, code: Code, text: str, *, permanent: bool) -> Forecast:
-        return Forecast(
-            Problem("", code.number, Reason.FORBIDDEN, text, rule=self.limit.cap, policy_kind="cap"), permanent
-        )
+    def _create_forecast(self, code: Code, text: str, *, permanent: bool, affects_all: bool = False) -> Forecast:
+        problem = Problem("", code.number, Reason.FORBIDDEN, text, rule=self.limit.cap, policy_kind="cap")
+        return Forecast(problem, permanent, affects_all)
 
 
 class QuotaLister(Protocol):
@@ -323,9 +330,8 @@ def forecast_cap(
         already_unlimited = compute_charge(workload.old_template).unlimited if workload.old_template else {}
         for name, containers in charge.unlimited.items():
             if added := tuple(each for each in containers if each not in already_unlimited.get(name, ())):
-                yield Forecast(
-                    create_missing_limit_problem(cap.definition.name, name, added, workload.path), permanent=True
-                )
+                problem = create_missing_limit_problem(cap.definition.name, name, added, workload.path)
+                yield Forecast(problem, permanent=True, affects_all=True)
 
     def read_charged() -> Amounts | None:
         ledger = read_ledger()

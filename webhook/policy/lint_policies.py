@@ -75,10 +75,20 @@ def lint_policies(policies: PolicySet) -> tuple[LintFinding, ...]:
     return tuple(sorted(findings))
 
 
-def lint_rule(rule: ResourceRule) -> Iterator[LintFinding]:
-    """Yield the findings about one rule."""
+def lint_rule(rule: ResourceRule, invalid_sections: frozenset[str] = frozenset()) -> Iterator[LintFinding]:
+    """Yield the findings about one rule.
+
+    Fields below `invalid_sections`, as in `match`, were left out because of errors: no finding depends on them.
+    """
+    excluded = invalid_sections | ({"checks"} if invalid_sections & {"resources", "match"} else set())
     for problem in (*_check_rule_match(rule), *_check_rule_checks(rule), *_check_rule_bounds(rule)):
-        yield create_finding(rule, problem)
+        if _get_section(problem) not in excluded:
+            yield create_finding(rule, problem)
+
+
+def _get_section(problem: FieldProblem) -> str:
+    """Return the field below `spec` that a problem belongs to."""
+    return re.split(r"[.\[]", problem.field.removeprefix("spec."), maxsplit=1)[0]
 
 
 def explain_empty_namespaces(selector: NamespaceSelector | None) -> str:
@@ -205,9 +215,10 @@ def _check_fractions(field: str, bounds: AmountBounds) -> Iterator[FieldProblem]
             yield create_warning(f"{field}.{name}", FRACTIONAL, text)
 
 
-def lint_cap(cap: NamespaceCap) -> Iterator[LintFinding]:
-    """Yield the findings about one cap."""
-    for problem in (*_check_cap_match(cap), *_check_cap_amounts(cap), *_check_soft_limits(cap)):
+def lint_cap(cap: NamespaceCap, invalid_sections: frozenset[str] = frozenset()) -> Iterator[LintFinding]:
+    """Yield the findings about one cap; `invalid_sections` as for rules, but each amount is checked by itself."""
+    matching = (each for each in _check_cap_match(cap) if _get_section(each) not in invalid_sections)
+    for problem in (*matching, *_check_cap_amounts(cap), *_check_soft_limits(cap)):
         yield create_finding(cap, problem)
 
 

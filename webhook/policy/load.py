@@ -1,8 +1,10 @@
 """The loader: reads policy files from disk once. `store` reloads them while they change."""
 
+import errno
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 from tallygate.webhook.documents.syntax_tree import Node
@@ -13,7 +15,10 @@ from tallygate.webhook.policy.parse import MAX_FILE_BYTES, MAX_FILES, MAX_TOTAL_
 from tallygate.webhook.policy.policy_codes import UNREADABLE
 
 SUFFIXES = (".yaml", ".yml", ".json")
-"""The suffixes of policy files in a folder; other files, hidden files and nested folders are ignored."""
+"""The suffixes of the files that are read in a folder."""
+
+MAX_FOLDERS = 1_000
+"""Folders below one path of policies."""
 
 SHIPPED_POLICIES = Path(__file__).parent / "shipped"
 """The default set, active unless the configuration names another. It is part of the wheel."""
@@ -25,13 +30,12 @@ def load_policies(
     *,
     extra_files: Sequence[tuple[str, bytes]] = (),
 ) -> ParseResult:
-    """Read and lint all policy files at these paths: files, and folders of files (not of folders).
+    """Read and lint all policy files at these paths: files, and folders of files at any depth.
 
     `extra_documents` and `extra_files` are further policies that the caller has read already, each with the name of its
     file.
 
-    The files of a folder (`*.yaml`, `*.yml` or `*.json`) are read in the order of their names, each once even if
-    several links lead to it. An unreadable file is a finding.
+    Each file is read once even if several links lead to it. An unreadable file is a finding.
     """
     contents = list(extra_files)
     findings: list[LintFinding] = []
@@ -49,7 +53,7 @@ def load_policies(
             for name, _ in contents
         )
     all_findings = {*findings, *parsed.findings, *lint_policies(parsed.policies)}
-    return ParseResult(parsed.policies, tuple(sorted(all_findings)))
+    return ParseResult(parsed.policies, tuple(sorted(all_findings)), parsed.scenario_count)
 
 
 def find_policy_files(paths: Sequence[Path], findings: list[LintFinding]) -> list[Path]:
@@ -57,12 +61,13 @@ def find_policy_files(paths: Sequence[Path], findings: list[LintFinding]) -> lis
     files_by_path: dict[str, Path] = {}
     for path in paths:
         try:
-            for file in _list_files(path):
+            for file in islice(_list_files(path), MAX_FILES + 1):
                 files_by_path.setdefault(os.path.realpath(file), file)
         except OSError as error:
             findings.append(
                 _create_unreadable_finding(
-                    path, f"cannot be read: {error.strerror}; check that it is there and readable"
+                    Path(error.filename or path),
+                    f"cannot be read: {error.strerror}; check that it is there and readable",
                 )
             )
     if not files_by_path and not findings:
@@ -71,14 +76,39 @@ def find_policy_files(paths: Sequence[Path], findings: list[LintFinding]) -> lis
     return list(files_by_path.values())[: MAX_FILES + 1]
 
 
-def _list_files(path: Path) -> list[Path]:
-    if not stat.S_ISDIR(path.stat().st_mode):
-        return [path]
-    with os.scandir(path) as entries:
-        names = sorted(
-            entry.name for entry in entries if entry.name.endswith(SUFFIXES) and not entry.name.startswith(".")
-        )
-    return [path / name for name in names if not (path / name).is_dir()]
+def _list_files(path: Path) -> Iterator[Path]:
+    if stat.S_ISDIR(path.stat().st_mode):
+        yield from map(Path, walk_files(str(path), MAX_FOLDERS))
+    else:
+        yield path
+
+
+def walk_files(folder: str, max_folders: int | None = None) -> Iterator[str]:
+    """Yield the files `*.yaml`, `*.yml` and `*.json` of a folder at any depth, in the order of their names.
+
+    Files and folders whose name begins with a dot are left out. Each folder is read once, even if links lead to it.
+
+    Raises:
+        OSError: if a folder cannot be read, or there are more than `max_folders`; `filename` names the folder.
+    """
+    visited: set[tuple[int, int]] = set()
+    for current, folders, names in os.walk(folder, onerror=_raise_error, followlinks=True):
+        folder_status = Path(current).stat()
+        identity = folder_status.st_dev, folder_status.st_ino
+        if identity in visited:
+            folders.clear()
+            continue
+        visited.add(identity)
+        if max_folders is not None and len(visited) > max_folders:
+            raise OSError(errno.EFBIG, f"more than {max_folders:,} folders, which is all that is read", folder)
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            if name.endswith(SUFFIXES) and not name.startswith("."):
+                yield str(Path(current, name))
+
+
+def _raise_error(error: OSError) -> None:
+    raise error
 
 
 def _read_content(path: Path, findings: list[LintFinding]) -> bytes | None:

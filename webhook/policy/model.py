@@ -11,6 +11,11 @@ from types import MappingProxyType
 
 from tallygate.webhook.accounting.quantity import Quantity
 
+POLICY_GROUP = "tallygate.dev"
+"""The API group of policies."""
+
+API_VERSION = f"{POLICY_GROUP}/v1alpha1"
+
 
 def _create_empty_labels() -> Mapping[str, str]:
     return MappingProxyType({})

@@ -13,11 +13,20 @@ from hashlib import sha256
 
 from tallygate.webhook.documents.composer import compose_policies
 from tallygate.webhook.documents.scalars import Number
-from tallygate.webhook.documents.syntax_tree import ErrorKind, Limits, Mapping, Node, Position, Scalar
+from tallygate.webhook.documents.syntax_tree import (
+    ErrorKind,
+    Limits,
+    Mapping,
+    Node,
+    Position,
+    Scalar,
+    join_path,
+    truncate_text,
+)
 from tallygate.webhook.documents.syntax_tree import Sequence as SequenceNode
 from tallygate.webhook.policy.formats import quote_text, split_counted_name
 from tallygate.webhook.policy.lint_findings import LintFinding, Severity
-from tallygate.webhook.policy.model import NamespaceCap, PolicySet, ResourceRule, SourceLocation
+from tallygate.webhook.policy.model import POLICY_GROUP, NamespaceCap, PolicySet, ResourceRule, SourceLocation
 from tallygate.webhook.policy.policy_builder import Fields, build_cap, build_rule
 from tallygate.webhook.policy.policy_codes import (
     AMBIGUOUS_NUMBER,
@@ -25,11 +34,13 @@ from tallygate.webhook.policy.policy_codes import (
     DUPLICATE_POLICY,
     NAMED_TWICE,
     SYNTAX,
+    TEXT_CUT,
     TOO_LARGE,
     UNREADABLE,
     YAML_FEATURE,
 )
 from tallygate.webhook.policy.schema import check_shape
+from tallygate.webhook.policy.valid_parts import lint_valid_parts
 
 MAX_FILE_BYTES = 1 << 20
 MAX_TOTAL_BYTES = 8 << 20
@@ -49,6 +60,8 @@ MAX_NODES = 50_000
 LIMITS = Limits(size=MAX_FILE_BYTES, depth=32, documents=2 * MAX_NODES, nodes=MAX_NODES, expanded=10_000)
 """A policy nests eight deep; its documents are limited over all files, by `MAX_DOCUMENTS`."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
+_LINE_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
+_ANCHOR = re.compile(r"&\S+")
 _CODES = {
     ErrorKind.SYNTAX: SYNTAX,
     ErrorKind.TOO_LARGE: TOO_LARGE,
@@ -61,11 +74,13 @@ _CODES = {
 class ParseResult:
     """The result of parsing files.
 
-    `policies` contains the documents of the right shape; use it only if `is_usable`.
+    `policies` contains the documents of the right shape; use it only if `is_usable`. `scenario_count` is the number of
+    scenarios of `tallygate test` beside them, which were skipped.
     """
 
     policies: PolicySet
     findings: tuple[LintFinding, ...]
+    scenario_count: int = 0
 
     @property
     def is_usable(self) -> bool:
@@ -82,6 +97,7 @@ class _ParseState:
     findings: set[LintFinding] = field(default_factory=set)
     locations_by_name: dict[tuple[str, str], SourceLocation] = field(default_factory=dict)
     documents: int = 0
+    scenario_count: int = 0
 
     def add_finding(
         self, location: SourceLocation, code: str, message: str, severity: Severity = Severity.ERROR
@@ -106,7 +122,23 @@ def parse(files: Sequence[tuple[str, bytes]], extra_documents: Sequence[tuple[st
         digest=_compute_digest(files),
         files=tuple(name for name, _ in files),
     )
-    return ParseResult(policies, tuple(_limit_per_file(sorted(state.findings))))
+    return ParseResult(policies, tuple(_limit_per_file(sorted(state.findings))), state.scenario_count)
+
+
+def is_scenario(document: Node) -> bool:
+    """Return whether a document is a scenario: it has steps, and is no object of an API."""
+    return (
+        isinstance(document, Mapping)
+        and document.get("steps") is not None
+        and document.get("kind") is None
+        and document.get("apiVersion") is None
+    )
+
+
+def is_policy(document: Node) -> bool:
+    """Return whether a document is a policy, correct or not, by its apiVersion."""
+    api_version = document.get("apiVersion") if isinstance(document, Mapping) else None
+    return isinstance(api_version, Scalar) and api_version.text.partition("/")[0] == POLICY_GROUP
 
 
 def _compute_digest(files: Sequence[tuple[str, bytes]]) -> str:
@@ -131,23 +163,33 @@ def _check_limits(files: Sequence[tuple[str, bytes]], state: _ParseState) -> boo
 
 
 def _parse_file(name: str, content: bytes, state: _ParseState) -> None:
-    documents, findings = read_policy_text(name, content)
+    text = _decode(name, content)
+    if isinstance(text, LintFinding):
+        state.findings.add(text)
+        return
+    documents, findings = _compose(name, text)
     state.findings.update(findings)
+    lines = _LINE_BREAK.split(text)
     for document in documents:
         state.documents += 1
         if state.documents > MAX_DOCUMENTS:
             message = f"more than {MAX_DOCUMENTS:,} documents in all files together"
             state.add_finding(SourceLocation(name, *document.position), TOO_LARGE, message)
             return
-        if not (isinstance(document, Scalar) and document.value is None):
+        if is_scenario(document):
+            state.scenario_count += 1
+        elif not (isinstance(document, Scalar) and document.value is None):
             _parse_document(name, document, state, {(finding.line, finding.column) for finding in findings})
+            state.findings.update(_check_cut_texts(name, document, lines))
 
 
 def read_policy_text(name: str, content: bytes) -> tuple[list[Node], list[LintFinding]]:
     """Return the documents of a file, and a finding for every error of its text; a byte order mark is ignored."""
     text = _decode(name, content)
-    if isinstance(text, LintFinding):
-        return [], [text]
+    return ([], [text]) if isinstance(text, LintFinding) else _compose(name, text)
+
+
+def _compose(name: str, text: str) -> tuple[list[Node], list[LintFinding]]:
     documents, errors = compose_policies(text, LIMITS)
     return documents, [_create_error(name, error.position, _CODES[error.kind], error.message) for error in errors]
 
@@ -187,6 +229,8 @@ def _parse_document(name: str, document: Node, state: _ParseState, reported: set
     _check_named_twice(name, document, state)
     if isinstance(document, Mapping) and not shape_findings:
         _add_policy(name, document, state)
+    elif isinstance(document, Mapping):
+        state.findings.update(lint_valid_parts(name, document, shape_findings))
 
 
 def _add_policy(name: str, document: Mapping, state: _ParseState) -> None:
@@ -225,6 +269,44 @@ def _find_ambiguous_numbers(node: Node) -> Iterator[Scalar]:
     else:
         for entry in node.entries:
             yield from _find_ambiguous_numbers(entry.value)
+
+
+def _check_cut_texts(name: str, document: Node, lines: Sequence[str]) -> Iterator[LintFinding]:
+    """Yield a warning for each annotation without quotes that a comment ends: an author often means one text."""
+    annotations = Fields(document).get_fields("metadata").get_node("annotations")
+    for entry in annotations.entries if isinstance(annotations, Mapping) else ():
+        value = entry.value
+        position = _find_comment(value, lines) if isinstance(value, Scalar) and value.plain and value.text else None
+        if position is not None:
+            comment = truncate_text(lines[position.line - 1][position.column - 1 :].rstrip())
+            field = join_path("metadata.annotations", entry.name)
+            message = (
+                f"{field}: the text ends before {quote_text(comment)}, which is a comment of YAML; put the whole text "
+                "in quotes, or the comment on a line of its own"
+            )
+            yield LintFinding.create(SourceLocation(name, *position), TEXT_CUT, Severity.WARNING, message)
+
+
+def _find_comment(scalar: Scalar, lines: Sequence[str]) -> Position | None:
+    """Return the position of the comment that ends a plain scalar on its last line, or None."""
+    row, column = scalar.position.line - 1, scalar.position.column - 1
+    anchor = _ANCHOR.match(lines[row], column)
+    column = anchor.end() if anchor else column
+    for word in scalar.text.split():
+        column = _skip_blanks(lines[row], column)
+        while column == len(lines[row]) and row + 1 < len(lines):
+            row, column = row + 1, _skip_blanks(lines[row + 1], 0)
+        if not lines[row].startswith(word, column):
+            return None
+        column += len(word)
+    after = _skip_blanks(lines[row], column)
+    return Position(row + 1, after + 1) if after > column and lines[row].startswith("#", after) else None
+
+
+def _skip_blanks(line: str, column: int) -> int:
+    while column < len(line) and line[column].isspace():
+        column += 1
+    return column
 
 
 def _check_named_twice(name: str, document: Node, state: _ParseState) -> None:

@@ -23,6 +23,7 @@ BAD_LENGTH = "TG315"
 DUPLICATE_POLICY = "TG316"
 BAD_COUNTED_NAME = "TG317"
 AMBIGUOUS_NUMBER = "TG318"
+TEXT_CUT = "TG319"
 MATCHES_NOTHING = "TG330"
 CHECK_WITHOUT_KIND = "TG331"
 SHADOWED = "TG332"
@@ -180,6 +181,14 @@ CODES: tuple[Code, ...] = (
         "A leading zero means eight to YAML 1.1 (`010` is 8) and nothing here (`010` is 10).",
         "hard: {pods: 010}",
         "hard: {pods: 10}",
+    ),
+    Code(
+        TEXT_CUT,
+        "policy-text-cut",
+        "A text without quotes ends at a comment.",
+        "In YAML a # after a space begins a comment, so users are shown half of a sentence.",
+        "annotations:\n  tallygate.dev/why: at most 4 GPUs; ask in #gpu for more",
+        'annotations:\n  tallygate.dev/why: "at most 4 GPUs; ask in #gpu for more"',
     ),
     Code(
         MATCHES_NOTHING,

@@ -103,8 +103,8 @@ class PolicyStore:
     `stop`. That thread calls `on_change` with every new set and every rejected one. A ConfigMap's folder changes by one
     rename of a symlink: the store watches the folder, not its files, and reads it completely once it is quiet.
 
-    `poll_seconds` bounds the delay of a change without an event, as in a network file system, or in a folder that was
-    deleted and created again.
+    `poll_seconds` bounds the delay of a change without an event, as in a nested folder, in a network file system, or in
+    a folder that was deleted and created again.
     """
 
     def __init__(

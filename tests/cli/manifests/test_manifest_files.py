@@ -13,8 +13,8 @@ EMPTY_STDIN = io.BytesIO()
 
 
 def test_folders_give_their_manifests_in_order(tmp_path: Path) -> None:
-    """Search at any depth, without hidden folders, other files, or circular links."""
-    for name in ("b/two.yml", "b/c/three.json", "a.yaml", ".git/x.yaml", "notes.txt", "z.yaml"):
+    """Search at any depth, without hidden files and folders, other files, or circular links."""
+    for name in ("b/two.yml", "b/c/three.json", "a.yaml", ".git/x.yaml", ".#a.yaml", "notes.txt", "z.yaml"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("{}")
@@ -26,6 +26,48 @@ def test_folders_give_their_manifests_in_order(tmp_path: Path) -> None:
 def test_named_files_are_read_with_any_name(tmp_path: Path) -> None:
     """Keep the order of the arguments, also of stdin."""
     assert find_files(("-", str(tmp_path / "x.txt"), "missing")) == ["-", str(tmp_path / "x.txt"), "missing"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "is_empty"),
+    [
+        ("named.yaml", "", True),
+        ("named.yaml", "# a comment\n---\n---\n", True),
+        ("named.yaml", "replicas: 1\n", False),
+        ("named.yaml", "kind: [\n", False),
+        ("folder/x.yaml", "replicas: 1\n", True),
+        ("folder/x.txt", "apiVersion: v1\nkind: Pod\n", True),
+        ("folder/x.yaml", "apiVersion: v1\nkind: Service\n", False),
+        ("folder/x.yaml", "apiVersion: v1\nkind: List\nitems: []\n", True),
+        ("-", "", True),
+        ("-", "Error: chart not found\n", True),
+        ("-", "apiVersion: v1\nkind: Service\n", False),
+    ],
+)
+def test_an_argument_without_anything_to_check_is_found(
+    tmp_path: Path, name: str, content: str, *, is_empty: bool
+) -> None:
+    """Require an object of stdin and folders; a file that is named may be another document, such as a values file."""
+    argument = name if name == "-" else str(tmp_path / name.partition("/")[0])
+    if name != "-":
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(content)
+    loaded = load_manifests((argument,), io.BytesIO(content.encode()), DEFAULT_LIMITS, lambda names: names)
+    assert loaded.empty_arguments == ([argument] if is_empty else [])
+
+
+def test_a_folder_that_cannot_be_read_is_no_empty_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Report the folder itself as a file that cannot be read."""
+    (tmp_path / "closed").mkdir()
+    list_folder = os.scandir
+
+    def refuse(path: str) -> object:
+        if path.endswith("closed"):
+            raise PermissionError(13, "Permission denied", path)
+        return list_folder(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert find_files((str(tmp_path),)) == [str(tmp_path / "closed")]
 
 
 def test_stdin_is_read() -> None:

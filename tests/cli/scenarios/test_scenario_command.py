@@ -36,6 +36,22 @@ def test_folders_are_searched_at_any_depth(tmp_path: Path) -> None:
     assert "2 scenarios in 2 files: 2 ok" in run_test(str(tmp_path)).stderr
 
 
+def test_policies_beside_scenarios_are_skipped(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "a.yaml").write_text(GOOD)
+    (tmp_path / "cap.yaml").write_text("apiVersion: tallygate.dev/v1alpha1\nkind: NamespaceCap\n")
+    result = run_test(str(tmp_path))
+    assert (result.exit_code, "1 scenario in 1 file: 1 ok" in result.stderr) == (0, True)
+
+
+def test_policies_alone_are_no_scenarios(tmp_path: Path) -> None:
+    """Report a missing scenario, since nothing was tested."""
+    (tmp_path / "cap.yaml").write_text("apiVersion: tallygate.dev/v1alpha1\nkind: NamespaceCap\n")
+    result = run_test(str(tmp_path))
+    assert result.exit_code == 2
+    assert "no scenario here" in result.stderr
+
+
 def test_one_broken_file_prevents_all_runs(tmp_path: Path) -> None:
     """Run nothing, since an unread scenario might fail."""
     (tmp_path / "a.yaml").write_text(BAD)

@@ -1,6 +1,7 @@
 """The evaluation of an object by the caps, on top of the pods of a snapshot and the earlier manifests.
 
-It uses the charging of the gate, with ledgers in memory whose used amounts are those of the snapshot's pods.
+It uses the charging of the gate, with ledgers in memory whose used amounts are those of the snapshot's pods. Without a
+snapshot nothing is used: each finding is then true at any time, and others may be missing.
 """
 
 import math
@@ -99,7 +100,9 @@ class CapChecker:
             used = sum((_compute_used(cap, pod) for pod in existing), _NO_AMOUNTS)
             key = get_ledger_key(cap, typed.subject.namespace)
             for forecast in forecast_cap(planned, cap, cap.compute_charge, used, partial(self._read_ledger, key)):
-                is_denied = forecast.permanent and cap.definition.workloads is ForecastEnforcement.DENY
+                is_denied = forecast.affects_all or (
+                    forecast.permanent and cap.definition.workloads is ForecastEnforcement.DENY
+                )
                 problems.append(
                     _create_cap_problem(
                         forecast.problem, FindingSeverity.ERROR if is_denied else FindingSeverity.WARNING

@@ -23,9 +23,17 @@ from tallygate.webhook.cli.check.merge import (
     ReportedProblem,
     merge_problems,
 )
+from tallygate.webhook.cli.manifests.known_fields import UnknownField, find_unknown_fields
 from tallygate.webhook.cli.manifests.manifest_files import create_document_finding
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest, ManifestError, find_duplicates
-from tallygate.webhook.cli.manifests.typed_objects import TypedObject, create_subject, parse_object, replace_body
+from tallygate.webhook.cli.manifests.typed_objects import (
+    TypedObject,
+    create_subject,
+    is_read,
+    parse_object,
+    replace_body,
+)
+from tallygate.webhook.cli.manifests.unread_kinds import find_unread_pods, find_wrong_kind
 from tallygate.webhook.cli.output.findings import Finding, FindingSeverity, FindingSubject
 from tallygate.webhook.cli.sources.snapshot_reader import SnapshotContents
 from tallygate.webhook.documents.scalars import format_float
@@ -157,27 +165,40 @@ class CheckContext:
     check_nodes: NodeCheck | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class CheckedObject:
+    """The findings about one object; `is_read` is False if its kind is not read, and then they say at most that."""
+
+    findings: tuple[Finding, ...] = ()
+    is_read: bool = True
+
+
 class ManifestChecker:
     """A checker of manifests in order: the charges of earlier ones are not free for later ones."""
 
     def __init__(self, context: CheckContext, manifests: Iterable[Manifest]) -> None:
         self._context = context
         self._rule_checker = RuleChecker(context.policies)
-        self._cap_checker = CapChecker(context.policies, context.snapshot) if context.snapshot else None
+        self._cap_checker = CapChecker(context.policies, context.snapshot or SnapshotContents())
         snapshot_labels = context.snapshot.labels_by_namespace if context.snapshot else {}
         self._labels_by_namespace: dict[str, Labels] = {**snapshot_labels, **_collect_labels(manifests)}
         self._reported_messages: set[str] = set()
 
-    def check(self, manifest: Manifest) -> list[Finding] | None:
-        """Return all findings of one object, in the order of its lines; None if its kind requests no resources."""
+    def check(self, manifest: Manifest) -> CheckedObject:
+        """Return all findings of one object, in the order of its lines."""
         subject = create_subject(manifest, self._context.namespace)
+        if not is_read(manifest):
+            return CheckedObject(tuple(_check_unread(manifest, subject)), is_read=False)
+        unknown_fields = [_create_field_finding(manifest, subject, each) for each in find_unknown_fields(manifest)]
         try:
             typed = parse_object(manifest, self._context.namespace, self._context.limits)
-            return None if typed is None else list(self._check_object(typed))
+            findings = [*self._check_object(typed, is_valid=not unknown_fields)] if typed else []
         except DocumentError as error:
-            return [create_document_finding(manifest.file, error, subject)]
+            findings = [create_document_finding(manifest.file, error, subject)]
+        return CheckedObject((*unknown_fields, *findings))
 
-    def _check_object(self, typed: TypedObject) -> Iterator[Finding]:
+    def _check_object(self, typed: TypedObject, *, is_valid: bool) -> Iterator[Finding]:
+        """Yield the findings of a decoded object; its pods are charged if it `is_valid` and no check finds an error."""
         manifest, subject = typed.manifest, typed.subject
         for error in (*find_duplicate_keys(manifest), *find_misread_numbers(typed)):
             yield create_document_finding(manifest.file, error, subject, FindingSeverity.WARNING)
@@ -187,7 +208,7 @@ class ManifestChecker:
         schedulability = self._check_schedulability(rule_result.typed, labels, problems)
         problems += schedulability.problems
         cap_result = CapCheckResult()
-        if self._cap_checker is not None and not any(each.severity is FindingSeverity.ERROR for each in problems):
+        if is_valid and not any(each.severity is FindingSeverity.ERROR for each in problems):
             cap_result = self._cap_checker.charge(rule_result.typed, labels)
         yield from create_findings(manifest, subject, [*problems, *cap_result.problems])
         for message in (*rule_result.not_evaluated, *schedulability.not_evaluated, *cap_result.not_evaluated):
@@ -197,11 +218,7 @@ class ManifestChecker:
         self, typed: TypedObject, labels: Labels | None, problems: Iterable[ReportedProblem]
     ) -> RuleResult:
         """Evaluate the node rules by the nodes of the snapshot, without its pods if the object has pods in it."""
-        if (
-            self._context.check_nodes is None
-            or self._cap_checker is None
-            or any(each.severity is FindingSeverity.ERROR for each in problems)
-        ):
+        if self._context.check_nodes is None or any(each.severity is FindingSeverity.ERROR for each in problems):
             return RuleResult(typed, (), ())
         has_pods = not self._cap_checker.has_existing_pods(typed)
         return self._rule_checker.check_nodes(typed, labels, self._context.check_nodes, has_pods=has_pods)
@@ -212,6 +229,27 @@ class ManifestChecker:
             self._reported_messages.add(message)
             error = ManifestError("TG408", typed.manifest.node.position, message)
             yield create_document_finding(typed.manifest.file, error, typed.subject, FindingSeverity.NOTE)
+
+
+def _check_unread(manifest: Manifest, subject: FindingSubject) -> Iterator[Finding]:
+    """Yield the finding of an object whose kind is not read, if it is a wrong kind or has pods."""
+    if error := find_wrong_kind(manifest):
+        yield replace(create_document_finding(manifest.file, error, subject), reporter=API_SERVER)
+    elif warning := find_unread_pods(manifest):
+        yield create_document_finding(manifest.file, warning, subject, FindingSeverity.WARNING)
+
+
+def _create_field_finding(manifest: Manifest, subject: FindingSubject, unknown: UnknownField) -> Finding:
+    return Finding(
+        manifest.file,
+        *unknown.position,
+        FindingSeverity.ERROR,
+        "TG409",
+        unknown.message,
+        API_SERVER,
+        unknown.field,
+        subject,
+    )
 
 
 def _validate(typed: TypedObject) -> Iterator[ReportedProblem]:

@@ -15,9 +15,15 @@ from tallygate.webhook.cli.framework import (
     output_option,
     strict_option,
 )
-from tallygate.webhook.cli.manifests.manifest_files import UNREADABLE_CODES, LoadedManifests, load_manifests
+from tallygate.webhook.cli.manifests.manifest_files import (
+    STDIN,
+    UNREADABLE_CODES,
+    LoadedManifests,
+    format_argument,
+    load_manifests,
+)
 from tallygate.webhook.cli.output import tables
-from tallygate.webhook.cli.output.findings import Finding, RunSummary, is_failure
+from tallygate.webhook.cli.output.findings import Finding, FindingSeverity, RunSummary, is_failure
 from tallygate.webhook.cli.progress import track, track_files
 from tallygate.webhook.cli.sources import snapshot_reader as snapshots
 from tallygate.webhook.cli.sources.kube_contexts import find_default_namespace
@@ -48,6 +54,11 @@ from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS
     "snapshot`, or of `kubectl get nodes,pods,namespaces -A` with -o json or -o yaml."
 )
 @namespace_option("For objects without a namespace. Default: that of the kubeconfig's context, else default.")
+@click.option(
+    "--allow-empty",
+    is_flag=True,
+    help="Accept stdin and folders without any object, and files without any document; else they are errors.",
+)
 @strict_option
 @output_option
 @click.pass_context
@@ -59,14 +70,18 @@ def check(  # noqa: PLR0913 -- one argument for each option
     policies: tuple[Path, ...],
     snapshot: Path | None,
     namespace: str | None,
+    allow_empty: bool,
     output: str,
     strict: bool,
 ) -> None:
     """Check manifests: YAML or JSON files, folders of them at any depth, or stdin (-).
 
-    The command reports resources that the API server would reject, or would accept although they are wrong, violations
-    of rules, and, with a snapshot, of caps, for the manifests in their order. Each finding has file, line and column.
-    Nothing is sent anywhere.
+    In folders, files and folders whose name begins with a dot are left out.
+
+    The command reports fields and resources that the API server would reject, or would accept although they are wrong,
+    and violations of rules and caps, for the manifests in their order. With a snapshot, caps count the existing pods.
+    Objects with containers whose kind is not read are warnings. Each finding has file, line and column. Nothing is sent
+    anywhere.
 
     Exit codes: 0 clean, 1 errors (with --strict warnings too), 2 a file cannot be read.
     """
@@ -84,13 +99,21 @@ def check(  # noqa: PLR0913 -- one argument for each option
     )
     loaded = load_manifests(files, sys.stdin.buffer, DEFAULT_LIMITS, track_files)
     run_summary = RunSummary("object", loaded.file_count, non_object_count=loaded.non_object_count)
+    if not allow_empty:
+        loaded.findings += map(_create_empty_finding, loaded.empty_arguments)
     findings = _check_manifests(loaded, check_context, run_summary)
     if check_context.policies.caps and snapshot is None:
-        run_summary.notes.append("caps were not evaluated: give the current state of the cluster with --snapshot")
+        run_summary.notes.append("no existing pods counted for caps: give the state of the cluster with --snapshot")
     tables.print_findings("CheckReport", findings, run_summary, output)
     if any(finding.code in UNREADABLE_CODES for finding in findings):
         ctx.exit(EXIT_USAGE_ERROR)
     ctx.exit(EXIT_FINDINGS if is_failure(findings, strict=strict) else 0)
+
+
+def _create_empty_finding(argument: str) -> Finding:
+    lacking = "no Kubernetes object in it" if argument == STDIN or Path(argument).is_dir() else "no document in it"
+    message = f"{lacking}, so nothing was checked; with --allow-empty that is no error"
+    return Finding(format_argument(argument), 1, 1, FindingSeverity.ERROR, "TG412", message)
 
 
 def _create_node_check(contents: snapshots.SnapshotContents | None) -> NodeCheck | None:
@@ -110,11 +133,13 @@ def _check_manifests(loaded: LoadedManifests, check_context: CheckContext, run_s
     checker = ManifestChecker(check_context, loaded.manifests)
     findings = list(loaded.findings)
     for manifest in track("checking objects", loaded.manifests):
-        object_findings = checker.check(manifest)
-        if object_findings is None:
-            run_summary.skipped_kinds[manifest.kind] += 1
-        else:
+        checked = checker.check(manifest)
+        findings += checked.findings
+        if checked.is_read:
             run_summary.item_count += 1
-            findings += object_findings
+        elif checked.findings:
+            run_summary.unread_kinds[manifest.kind] += 1
+        else:
+            run_summary.skipped_kinds[manifest.kind] += 1
     file_order = {name: index for index, name in enumerate(loaded.file_names)}
-    return sorted(findings, key=lambda finding: (file_order[finding.file], finding))
+    return sorted(findings, key=lambda finding: (file_order.get(finding.file, len(file_order)), finding))

@@ -10,17 +10,15 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest, ManifestError, NotAnObject, list_objects
-from tallygate.webhook.cli.output.findings import Finding, FindingSeverity, FindingSubject
+from tallygate.webhook.cli.output.findings import STDIN_NAME, Finding, FindingSeverity, FindingSubject
 from tallygate.webhook.documents.reader import read_documents
 from tallygate.webhook.documents.syntax_tree import START, DocumentError, ErrorKind, Limits, Position
+from tallygate.webhook.policy.load import walk_files
 
 UNREADABLE_CODES = frozenset({"TG401", "TG402", "TG406"})
 """Codes of files that could not be read: usage errors, not findings."""
 
 STDIN = "-"
-STDIN_NAME = "<stdin>"
-"""The name of stdin in findings."""
-_SUFFIXES = (".yaml", ".yml", ".json")
 _CODES = {ErrorKind.SYNTAX: "TG401", ErrorKind.TOO_LARGE: "TG402"}
 _NO_OBJECT = FindingSubject()
 
@@ -32,13 +30,15 @@ FileTracker = Callable[[Iterable[str]], Iterable[str]]
 class LoadedManifests:
     """The objects in the order written, the findings about files, and the number of documents that are not objects.
 
-    `file_names` are the names of the files in findings.
+    `file_names` are the names of the files in findings. `empty_arguments` are the arguments without anything to check:
+    stdin or a folder without an object, and a file without a document.
     """
 
     manifests: list[Manifest] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     file_names: list[str] = field(default_factory=list)
     non_object_count: int = 0
+    empty_arguments: list[str] = field(default_factory=list)
 
     @property
     def file_count(self) -> int:
@@ -49,19 +49,38 @@ class LoadedManifests:
 def load_manifests(arguments: tuple[str, ...], stdin: BinaryIO, limits: Limits, track: FileTracker) -> LoadedManifests:
     """Read every file that the arguments name; an invalid file does not hide the others."""
     loaded = LoadedManifests()
-    for name in track(find_files(arguments)):
-        shown_name = STDIN_NAME if name == STDIN else format_file_name(name)
-        loaded.file_names.append(shown_name)
-        try:
-            for document in read_documents(read_text(name, stdin, limits), limits):
-                for item in list_objects(shown_name, document):
-                    if isinstance(item, NotAnObject):
-                        loaded.non_object_count += 1
-                    else:
-                        loaded.manifests.append(item)
-        except DocumentError as error:
-            loaded.findings.append(create_document_finding(shown_name, error))
+    files = [(argument, name) for argument in arguments for name in _list_files(argument)]
+    filled_arguments: set[str] = set()
+    for (argument, _), name in zip(files, track([name for _, name in files]), strict=True):
+        if _read_file(name, stdin, limits, loaded, needs_object=argument != name or name == STDIN):
+            filled_arguments.add(argument)
+    loaded.empty_arguments = [each for each in dict.fromkeys(arguments) if each not in filled_arguments]
     return loaded
+
+
+def _read_file(name: str, stdin: BinaryIO, limits: Limits, loaded: LoadedManifests, *, needs_object: bool) -> bool:
+    """Read one file, and return whether it has an error, an object, or, unless it `needs_object`, a document."""
+    shown_name = format_argument(name)
+    loaded.file_names.append(shown_name)
+    has_content = False
+    try:
+        for document in read_documents(read_text(name, stdin, limits), limits):
+            for item in list_objects(shown_name, document):
+                if isinstance(item, NotAnObject):
+                    loaded.non_object_count += 1
+                    has_content |= not needs_object
+                else:
+                    loaded.manifests.append(item)
+                    has_content = True
+    except DocumentError as error:
+        loaded.findings.append(create_document_finding(shown_name, error))
+        has_content = True
+    return has_content
+
+
+def format_argument(argument: str) -> str:
+    """Return the name of stdin, of a file or of a folder in findings."""
+    return STDIN_NAME if argument == STDIN else format_file_name(argument)
 
 
 def get_code(error: DocumentError) -> str:
@@ -87,8 +106,7 @@ def format_file_name(name: str) -> str:
 def find_files(arguments: tuple[str, ...]) -> list[str]:
     """Return the files that arguments name, and the sorted `.yaml`, `.yml` and `.json` files of folders.
 
-    Folders are read at any depth. Folders whose name begins with a dot are left out, as are links to folders, which
-    could form a cycle.
+    `policy.load.walk_files` reads folders, those of policies too.
     """
     return [name for argument in arguments for name in _list_files(argument)]
 
@@ -97,9 +115,10 @@ def _list_files(argument: str) -> Iterator[str]:
     if argument == STDIN or not Path(argument).is_dir():
         yield argument
         return
-    for folder, folders, names in os.walk(argument):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        yield from (str(Path(folder, name)) for name in sorted(names) if name.endswith(_SUFFIXES))
+    try:
+        yield from walk_files(argument)
+    except OSError as error:
+        yield str(error.filename or argument)  # the finding is that it cannot be read
 
 
 def read_text(name: str, stdin: BinaryIO, limits: Limits) -> str:

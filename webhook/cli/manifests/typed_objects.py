@@ -8,6 +8,7 @@ import msgspec
 from tallygate.webhook.admission.kinds import REVIEW_TARGETS, DecodedObject, PodView
 from tallygate.webhook.admission.request import CREATE, AdmissionRequest
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest, ManifestError
+from tallygate.webhook.cli.manifests.unread_kinds import find_wrong_kind
 from tallygate.webhook.cli.output.findings import FindingSubject
 from tallygate.webhook.documents.syntax_tree import Limits, Node, Scalar, locate
 from tallygate.webhook.documents.to_json import to_json
@@ -48,6 +49,11 @@ def create_subject(manifest: Manifest, namespace: str) -> FindingSubject:
     """Create the subject of an object; `namespace` is the default if the object has none."""
     object_namespace = "" if manifest.kind in _CLUSTER_SCOPED else manifest.namespace or namespace
     return FindingSubject(manifest.document, manifest.kind, object_namespace, manifest.name, manifest.origin)
+
+
+def is_read(manifest: Manifest) -> bool:
+    """Return whether the kind of an object is one that is read, in the apiVersion that API servers have."""
+    return (manifest.group, manifest.kind) in REVIEW_TARGETS and find_wrong_kind(manifest) is None
 
 
 def parse_object(manifest: Manifest, namespace: str, limits: Limits) -> TypedObject | None:

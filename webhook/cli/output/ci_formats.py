@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from tallygate.webhook.accounting.problem import Code
 from tallygate.webhook.cli.output import code_catalog
-from tallygate.webhook.cli.output.findings import Finding, FindingSeverity
+from tallygate.webhook.cli.output.findings import STDIN_NAME, Finding, FindingSeverity
 
 _COMMANDS = {FindingSeverity.ERROR: "error", FindingSeverity.WARNING: "warning", FindingSeverity.NOTE: "notice"}
 _DATA_ESCAPES = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
@@ -25,14 +25,15 @@ def format_github(findings: Sequence[Finding]) -> list[str]:
 
 
 def _format_command(finding: Finding) -> str:
-    properties = {
-        "file": finding.file,
-        "line": str(finding.line),
-        "col": str(finding.column),
-        "title": f"{finding.code} {code_catalog.get_code(finding.code).slug}",
-    }
-    text = ",".join(f"{name}={value.translate(_PROPERTY_ESCAPES)}" for name, value in properties.items())
+    """Return the command of a finding; stdin is no file of the repository, so its template is named, if it has one."""
     message = f"{finding.field_message} ({finding.attribution})"
+    if finding.file != STDIN_NAME:
+        place = {"file": finding.file, "line": str(finding.line), "col": str(finding.column)}
+    else:
+        place = {"file": finding.template} if finding.template else {}
+        message = f"{finding.location}: {message}"
+    properties = {**place, "title": f"{finding.code} {code_catalog.get_code(finding.code).slug}"}
+    text = ",".join(f"{name}={value.translate(_PROPERTY_ESCAPES)}" for name, value in properties.items())
     return f"::{_COMMANDS[finding.severity]} {text}::{message.translate(_DATA_ESCAPES)}"
 
 
@@ -62,33 +63,41 @@ def _create_rule(code: Code) -> dict[str, Any]:
         "shortDescription": {"text": code.summary},
         "fullDescription": {"text": code.explanation},
         "help": {
-            "text": f"{code.explanation}\n\nThis fails:\n{code.invalid_example}\nThis passes:\n{code.valid_example}",
+            "text": f"{code.explanation}\n\nThis fails:\n{_end_line(code.invalid_example)}\n"
+            f"This passes:\n{_end_line(code.valid_example)}",
             "markdown": f"{code.explanation}\n\nThis fails:\n\n{_fence(code.invalid_example)}\nThis "
             f"passes:\n\n{_fence(code.valid_example)}",
         },
     }
 
 
+def _end_line(text: str) -> str:
+    return text if text.endswith("\n") else f"{text}\n"
+
+
 def _fence(text: str) -> str:
-    return f"```yaml\n{text}```\n"
+    return f"```yaml\n{_end_line(text)}```\n"
 
 
 def _create_result(finding: Finding, numbers: list[str]) -> dict[str, Any]:
+    rendered = f"{finding.location}: " if finding.template else ""
     return {
         "ruleId": finding.code,
         "ruleIndex": numbers.index(finding.code),
         "level": finding.severity.value,
-        "message": {"text": f"{finding.field_message} ({finding.attribution})"},
+        "message": {"text": f"{rendered}{finding.field_message} ({finding.attribution})"},
         "locations": [_create_location(finding)],
     }
 
 
 def _create_location(finding: Finding) -> dict[str, Any]:
+    """Return the location of a finding; a rendered template has no known line, and code scanners need one."""
     location: dict[str, Any] = {}
     if finding.line:
+        line, column = (1, 1) if finding.template else (finding.line, finding.column)
         location["physicalLocation"] = {
-            "artifactLocation": {"uri": quote(finding.file.replace("\\", "/"))},
-            "region": {"startLine": finding.line, "startColumn": finding.column},
+            "artifactLocation": {"uri": quote((finding.template or finding.file).replace("\\", "/"))},
+            "region": {"startLine": line, "startColumn": column},
         }
     if finding.subject.kind:
         name = f"{finding.subject}: {finding.field}" if finding.field else str(finding.subject)

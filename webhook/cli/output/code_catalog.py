@@ -79,6 +79,44 @@ NOT_EVALUATED = Code(
     "tallygate check pod.yaml\n",
     "kubectl get nodes,pods,namespaces -A -o json > now.json\ntallygate check --snapshot now.json pod.yaml\n",
 )
+UNKNOWN_FIELD = Code(
+    "TG409",
+    "unknown-field",
+    "A field that its kind does not have.",
+    "kubectl and client libraries ask the API server for strict decoding, and it then rejects the object. Without "
+    "strict decoding the field is dropped, and a pod whose `resource:` or `limit:` is dropped requests nothing. Known "
+    "are the fields of Kubernetes 1.34 to 1.37.",
+    "containers:\n- name: a\n  resource: {limits: {nvidia.com/gpu: 1}}\n",
+    "containers:\n- name: a\n  resources: {limits: {nvidia.com/gpu: 1}}\n",
+)
+NOT_READ = Code(
+    "TG410",
+    "not-read",
+    "An object has containers, and its kind is not read.",
+    "A controller makes pods from it, and the rules and caps apply to these pods in the cluster; here they are not "
+    "checked. `--strict` lets this fail. Check the workload that the controller makes, or a pod of it.",
+    "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nspec:\n  pytorchReplicaSpecs:\n    Master:\n      template:\n"
+    "        spec: {containers: [{name: pytorch}]}\n",
+    "apiVersion: batch/v1\nkind: Job\nspec:\n  template:\n    spec: {containers: [{name: pytorch}]}\n",
+)
+WRONG_KIND = Code(
+    "TG411",
+    "wrong-kind",
+    "An object has a kind or an apiVersion that no API server has, and nearly one that is read.",
+    "`kind: deployment` and `apiVersion: batch/v1beta1` are rejected, so nothing in the object is checked. Kinds are "
+    "case-sensitive, and old versions are removed from Kubernetes.",
+    "apiVersion: apps/v1\nkind: deployment\n",
+    "apiVersion: apps/v1\nkind: Deployment\n",
+)
+NOTHING_TO_CHECK = Code(
+    "TG412",
+    "nothing-to-check",
+    "Stdin or a folder has no Kubernetes object, or a named file no document.",
+    "A command that failed before the pipe, or a wrong folder, would otherwise pass for a clean check. "
+    "`--allow-empty` accepts it.",
+    "helm template missing-chart | tallygate check -\n",
+    "set -o pipefail\nhelm template charts/trainer | tallygate check -\n",
+)
 
 MANIFEST_CODES: tuple[Code, ...] = (
     NOT_YAML,
@@ -89,6 +127,10 @@ MANIFEST_CODES: tuple[Code, ...] = (
     UNREADABLE_FILE,
     NOT_AS_WRITTEN,
     NOT_EVALUATED,
+    UNKNOWN_FIELD,
+    NOT_READ,
+    WRONG_KIND,
+    NOTHING_TO_CHECK,
 )
 """Every code of manifests, for `tallygate explain` and the documentation."""
 
@@ -123,6 +165,7 @@ def find_codes(text: str) -> tuple[Code, ...]:
     if codes:
         return codes
     names = [*_CODES_BY_NUMBER, *(code.slug for code in ALL_CODES)]
-    close_matches = difflib.get_close_matches(text, names, n=2) or difflib.get_close_matches(text.upper(), names, n=2)
+    similar = difflib.get_close_matches(text, names, n=10) or difflib.get_close_matches(text.upper(), names, n=10)
+    close_matches = sorted(similar, key=lambda name: -sum(map(str.__eq__, name, text.upper())))[:2]
     hint = f"; did you mean {' or '.join(close_matches)}?" if close_matches else ";"
     raise UnknownCodeError(f"there is no code {text!r}{hint} `tallygate explain` lists them all")

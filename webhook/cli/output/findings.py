@@ -12,6 +12,9 @@ from typing import Any
 
 from tallygate.webhook.cli.output import code_catalog
 
+STDIN_NAME = "<stdin>"
+"""The file of findings about stdin."""
+
 
 class FindingSeverity(StrEnum):
     """The severity of a finding: an error fails the command, a warning under `--strict`, a note never."""
@@ -63,6 +66,11 @@ class Finding:
         return f"{self.file}:{self.line}:{self.column}"
 
     @property
+    def template(self) -> str:
+        """The template that stdin was rendered from, by its `# Source:` comment, or an empty text."""
+        return self.subject.origin if self.file == STDIN_NAME else ""
+
+    @property
     def field_message(self) -> str:
         """The message with the field before it."""
         return f"{self.field}: {self.message}" if self.field else self.message
@@ -75,12 +83,17 @@ class Finding:
 
 @dataclass(slots=True)
 class RunSummary:
-    """The numbers of a run. `item_count` counts the items named `noun`; `skipped_kinds` are kinds without checks."""
+    """The numbers of a run. `item_count` counts the items named `noun`.
+
+    `skipped_kinds` are the kinds without checks, `unread_kinds` those of objects that should have been checked, but are
+    not read.
+    """
 
     noun: str
     file_count: int = 0
     item_count: int = 0
     skipped_kinds: Counter[str] = field(default_factory=Counter)
+    unread_kinds: Counter[str] = field(default_factory=Counter)
     non_object_count: int = 0
     notes: list[str] = field(default_factory=list)
 
@@ -101,11 +114,13 @@ def format_summary(run_summary: RunSummary, findings: Sequence[Finding]) -> list
     items = _format_count(run_summary.item_count, run_summary.noun)
     files = _format_count(run_summary.file_count, "file")
     lines = [f"{items} in {files}: {counts_text or 'nothing found'}"]
-    if run_summary.skipped_kinds:
-        kinds = ", ".join(f"{kind} {number}" for kind, number in sorted(run_summary.skipped_kinds.items()))
-        lines.append(
-            f"{_format_count(run_summary.skipped_kinds.total(), 'object')} of kinds without requests skipped: {kinds}"
-        )
+    for kinds, text in (
+        (run_summary.unread_kinds, "not checked, since the kind is not read"),
+        (run_summary.skipped_kinds, "of other kinds skipped"),
+    ):
+        if kinds:
+            listed = ", ".join(f"{kind} {number}" for kind, number in sorted(kinds.items()))
+            lines.append(f"{_format_count(kinds.total(), 'object')} {text}: {listed}")
     if run_summary.non_object_count:
         lines.append(
             f"{_format_count(run_summary.non_object_count, 'document')} skipped that no API has: "
@@ -127,6 +142,7 @@ def summary_to_dict(run_summary: RunSummary, findings: Sequence[Finding]) -> dic
         "files": run_summary.file_count,
         f"{run_summary.noun}s" if not run_summary.noun.endswith("y") else "policies": run_summary.item_count,
         **{f"{severity.value}s": severity_counts[severity] for severity in FindingSeverity},
+        "notRead": dict(sorted(run_summary.unread_kinds.items())),
         "passedOver": dict(sorted(run_summary.skipped_kinds.items())),
         "notObjects": run_summary.non_object_count,
         "remarks": run_summary.notes,

@@ -37,7 +37,7 @@ from tallygate.webhook.cli.predict.cluster_input import (
     read_cluster_input,
     split_pod_names,
 )
-from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace, is_placed, read_pods_to_place
+from tallygate.webhook.cli.predict.pods_to_place import PodsInFiles, PodsToPlace, is_placed, read_pods_to_place
 from tallygate.webhook.cli.predict.prediction_details import PredictionDetails, predict_pods
 from tallygate.webhook.cli.progress import track
 from tallygate.webhook.cli.sources.cluster_source import ClusterSource
@@ -226,16 +226,18 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     reports on stderr what it may not list.
 
     Exit codes: 0 all fit now, 1 something does not fit or is unknown, 2 a usage error, or the cluster cannot be read.
+    Pods of a kind that is not read are unknown: the command reports them on stderr.
     """
     names, files = split_pod_names(paths)
     source = ClusterSource(kubeconfig, context, in_cluster, snapshot)
     _check_arguments(names, (*files, *filenames), replicas, all_namespaces=all_namespaces)
     parsed_scoring = parse_scoring(scoring, DEFAULT_LIMITS)
     chosen_namespace = None if all_namespaces else source.choose_namespace(namespace)
+    in_files = PodsInFiles()
     if names is None:
         manifests = combine_files(files, filenames, snapshot, *nodes)
-        all_pods = read_pods_to_place(manifests, chosen_namespace or "", replicas, selector)
-        all_pods = [each for each in all_pods if not is_placed(each)]
+        in_files = read_pods_to_place(manifests, chosen_namespace or "", replicas, selector)
+        all_pods = [each for each in in_files.pods if not is_placed(each)]
         cluster_input = read_cluster_input(source, nodes, added)
     else:
         cluster_input = read_cluster_input(source, nodes, added)
@@ -247,7 +249,8 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     with_node_lines = verbose or (output != "table" and len(all_pods) == 1)
     predictions = list(_predict_all(all_pods, cluster_input, parsed_scoring, with_node_lines=with_node_lines))
     _print_predictions(predictions, output, verbose=verbose)
-    ctx.exit(0 if all(each.prediction.feasibility is Feasibility.NOW for each in predictions) else EXIT_FINDINGS)
+    all_fit = all(each.prediction.feasibility is Feasibility.NOW for each in predictions)
+    ctx.exit(0 if all_fit and not in_files.unread_count else EXIT_FINDINGS)
 
 
 def _check_arguments(

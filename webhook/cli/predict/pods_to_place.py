@@ -9,13 +9,15 @@ import msgspec
 
 from tallygate.webhook.admission.kinds import ReplicaCount, count_replicas
 from tallygate.webhook.cli.framework import UsageError
+from tallygate.webhook.cli.manifests.known_fields import find_unknown_fields
 from tallygate.webhook.cli.manifests.manifest_files import load_manifests
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest
-from tallygate.webhook.cli.manifests.typed_objects import TypedObject, parse_object
+from tallygate.webhook.cli.manifests.typed_objects import TypedObject, create_subject, is_read, parse_object
+from tallygate.webhook.cli.manifests.unread_kinds import find_unread_pods, find_wrong_kind
 from tallygate.webhook.cli.output.findings import FindingSubject
 from tallygate.webhook.cli.progress import track_files
 from tallygate.webhook.documents import syntax_tree
-from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, Limits
+from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, Limits, Position
 from tallygate.webhook.documents.to_json import to_json
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.objects.scheduling import PriorityClass, SchedulingPod, SchedulingPodSpec
@@ -116,20 +118,59 @@ def read_manifests(filenames: Sequence[str]) -> list[Manifest]:
     return loaded.manifests
 
 
+@dataclass(frozen=True, slots=True)
+class PodsInFiles:
+    """The pods that files create, and the number of objects whose pods are unknown, since their kind is not read."""
+
+    pods: tuple[PodsToPlace, ...] = ()
+    unread_count: int = 0
+
+
 def read_pods_to_place(
     filenames: Sequence[str], namespace: str, count: int | None, selector: PolicyLabelSelector | None = None
-) -> list[PodsToPlace]:
+) -> PodsInFiles:
     """Return the pods that the files create, of the objects whose labels the selector matches.
 
+    Objects with pods whose kind is not read are reported on stderr.
+
     Raises:
-        UsageError: if a file cannot be read, or the files have no such pod and no such pod template.
+        UsageError: if a file cannot be read, an object is one that no API server accepts, or the files have no pod and
+            no pod template.
     """
     manifests = [each for each in read_manifests(filenames) if selector is None or _is_selected(each, selector)]
-    all_pods = list(_parse_manifests(manifests, namespace, count))
+    _check_manifests(manifests)
+    unread = [(each, found) for each in manifests if not is_read(each) and (found := find_unread_pods(each))]
+    for manifest, warning in unread:
+        subject = create_subject(manifest, namespace)
+        click.echo(f"tallygate: {_locate(manifest, warning.position)}: {subject}: {warning.message}", err=True)
+    all_pods = tuple(_parse_manifests(manifests, namespace, count))
     if not all_pods:
-        condition = " that the selector matches" if selector else ""
-        raise UsageError(f"{', '.join(filenames)}: it contains neither a pod nor a pod template{condition}")
-    return all_pods
+        condition = " and that the selector matches" if selector else ""
+        raise UsageError(
+            f"{', '.join(filenames)}: it contains neither a pod nor a pod template of a kind that is read{condition}"
+        )
+    return PodsInFiles(all_pods, len(unread))
+
+
+def _check_manifests(manifests: Sequence[Manifest]) -> None:
+    """Check that API servers have the kinds and fields of the objects.
+
+    Raises:
+        UsageError: if they do not; the text has every such kind and field.
+    """
+    errors: list[str] = []
+    for manifest in manifests:
+        if wrong_kind := find_wrong_kind(manifest):
+            errors.append(f"{_locate(manifest, wrong_kind.position)}: {wrong_kind.message}")
+        elif is_read(manifest):
+            fields = sorted(find_unknown_fields(manifest), key=lambda each: each.position)
+            errors += [f"{_locate(manifest, each.position)}: {each.field}: {each.message}" for each in fields]
+    if errors:
+        raise UsageError("\n".join(errors))
+
+
+def _locate(manifest: Manifest, position: Position) -> str:
+    return f"{manifest.file}:{position.line}:{position.column}"
 
 
 def _is_selected(manifest: Manifest, selector: PolicyLabelSelector) -> bool:
@@ -145,12 +186,11 @@ def _parse_manifests(manifests: Sequence[Manifest], namespace: str, count: int |
         try:
             yield from create_pods_to_place([manifest], namespace, count, DEFAULT_LIMITS)
         except DocumentError as error:
-            location = f"{manifest.file}:{error.position.line}:{error.position.column}"
-            raise UsageError(f"{location}: {error.message}") from error
+            raise UsageError(f"{_locate(manifest, error.position)}: {error.message}") from error
         except msgspec.ValidationError as error:
-            location = f"{manifest.file}:{manifest.node.position.line}:{manifest.node.position.column}"
             raise UsageError(
-                f"{location}: {manifest.kind} {manifest.name}: {error}; the API server could not decode this"
+                f"{_locate(manifest, manifest.node.position)}: {manifest.kind} {manifest.name}: {error}; the API "
+                "server could not decode this"
             ) from error
 
 

@@ -49,7 +49,8 @@ def test(ctx: click.Context, paths: tuple[str, ...], filenames: tuple[str, ...],
         - finish: {pod: one}
         - create: {pod: two, resources: {nvidia.com/gpu: 4, memory: 8Gi}}
 
-    The first step with an unexpected result ends its scenario; a step without `expect` must be allowed.
+    The first step with an unexpected result ends its scenario; a step without `expect` must be allowed. Folders are
+    read at any depth, without files and folders whose name begins with a dot; policies in them are skipped.
 
     Exit codes: 0 all results as expected, 1 an unexpected result, 2 a file cannot be read.
     """  # noqa: D301 -- \b keeps click from filling the example

@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from jsonschema import FormatChecker
 
-from tallygate.webhook.cli.manifests.manifest_files import STDIN, STDIN_NAME, find_files, format_file_name
+from tallygate.webhook.cli.manifests.manifest_files import STDIN, find_files, format_file_name
+from tallygate.webhook.cli.output.findings import STDIN_NAME
 from tallygate.webhook.cli.scenarios.scenario import MAX_PODS, Scenario
 from tallygate.webhook.cli.scenarios.scenario_builder import build_scenario
 from tallygate.webhook.documents.scalars import Number
@@ -23,7 +24,7 @@ from tallygate.webhook.documents.syntax_tree import Mapping, Node, Scalar
 from tallygate.webhook.policy.formats import FormatError, create_format_checker, quote_text
 from tallygate.webhook.policy.lint_findings import LintFinding, Severity
 from tallygate.webhook.policy.model import SourceLocation
-from tallygate.webhook.policy.parse import MAX_FILE_BYTES, check_ambiguous_numbers, read_policy_text
+from tallygate.webhook.policy.parse import MAX_FILE_BYTES, check_ambiguous_numbers, is_policy, read_policy_text
 from tallygate.webhook.policy.policy_codes import BAD_LENGTH, BAD_QUANTITY, TOO_LARGE, UNREADABLE
 from tallygate.webhook.policy.schema import DocumentSchema, check_shape
 from tallygate.webhook.server.settings.value_types import DurationError, parse_duration
@@ -101,18 +102,17 @@ class _LoadedScenarios:
 
 
 def load_scenarios(arguments: tuple[str, ...]) -> _LoadedScenarios:
-    """Read every file; a broken file does not hide the problems of the others."""
+    """Read every file; a broken file does not hide the problems of the others, and policies beside it are skipped."""
     loaded = _LoadedScenarios()
     for name in find_files(arguments):
         if len(loaded.scenarios) > MAX_SCENARIOS or len(loaded.findings) > MAX_FINDINGS:
             break
-        loaded.files += 1
         _read_file(name, loaded)
     if len(loaded.scenarios) > MAX_SCENARIOS:
         loaded.findings.append(
             _create_finding("", TOO_LARGE, f"more than {MAX_SCENARIOS:,} scenarios; test them in parts")
         )
-    for argument in arguments if not loaded.files else ():
+    for argument in arguments if not (loaded.scenarios or loaded.findings) else ():
         loaded.findings.append(
             _create_finding(argument, UNREADABLE, "no scenario here; put a file named *.yaml into it")
         )
@@ -137,7 +137,10 @@ def _read_file(name: str, loaded: _LoadedScenarios) -> None:
             _create_finding(printable_name, UNREADABLE, "no scenario in it; write one with name and steps")
         )
     reported = {(finding.line, finding.column) for finding in findings}
-    for document in nonempty:
+    scenarios = [document for document in nonempty if not is_policy(document)]
+    if scenarios or not nonempty:
+        loaded.files += 1
+    for document in scenarios:
         _add_document(printable_name, document, reported, loaded)
 
 

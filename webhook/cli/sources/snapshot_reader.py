@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, BinaryIO
 import msgspec
 
 from tallygate.webhook.accounting.quantity_parser import QuantityError
-from tallygate.webhook.cli.manifests.manifest_files import STDIN, STDIN_NAME
+from tallygate.webhook.cli.manifests.manifest_files import STDIN
+from tallygate.webhook.cli.output.findings import STDIN_NAME
 from tallygate.webhook.documents.reader import read_documents
 from tallygate.webhook.documents.syntax_tree import DocumentError, Limits
 from tallygate.webhook.documents.to_json import to_json

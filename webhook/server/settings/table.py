@@ -56,7 +56,8 @@ class Settings:
     policies: tuple[Path, ...] = _create_field(
         PATHS,
         "",
-        "Policy files, and folders of them, read again when they change. Without any, the shipped policies are active.",
+        "Policy files, and folders at any depth, read again when they change. Without any, the shipped policies are "
+        "active.",
         unset_value=(),
     )
     listen: Address = _create_field(ADDRESS, "0.0.0.0:8443", "Where the API server reaches the gate, by HTTPS.")

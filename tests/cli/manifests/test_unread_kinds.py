@@ -1,0 +1,124 @@
+"""Objects that are not read: wrong kinds, and kinds of others that have containers."""
+
+import pytest
+
+from tallygate.webhook.cli.manifests.manifest_objects import Manifest, list_objects
+from tallygate.webhook.cli.manifests.unread_kinds import find_unread_pods, find_wrong_kind
+from tallygate.webhook.documents.reader import read_documents
+from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS
+
+TEMPLATE = "{spec: {containers: [{name: a, resources: {limits: {nvidia.com/gpu: 8}}}]}}"
+
+
+def read_manifest(text: str) -> Manifest:
+    """Return the object of a text."""
+    (document,) = read_documents(text, DEFAULT_LIMITS)
+    (manifest,) = list_objects("f", document)
+    assert isinstance(manifest, Manifest)
+    return manifest
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "advice"),
+    [
+        ("apps/v1", "deployment", "2:7 no API server has the kind deployment in apps/v1: write kind: Deployment"),
+        ("v1", "POD", "2:7 no API server has the kind POD in v1: write kind: Pod"),
+        ("Apps/v1", "Deployment", "1:13 no API server has the kind Deployment in Apps/v1: write apiVersion: apps/v1"),
+        ("apps/V1", "Deployment", "1:13 no API server has the kind Deployment in apps/V1: write apiVersion: apps/v1"),
+        ("V1", "Pod", "1:13 no API server has the kind Pod in V1: write apiVersion: v1"),
+        ("v1", "Deployment", "1:13 no API server has the kind Deployment in v1: write apiVersion: apps/v1"),
+        (
+            "batch/v1beta1",
+            "cronjob",
+            "1:13 no API server has the kind cronjob in batch/v1beta1: write apiVersion: batch/v1 and kind: CronJob",
+        ),
+        (
+            "extensions/v1beta1",
+            "DaemonSet",
+            "1:13 no API server has the kind DaemonSet in extensions/v1beta1: write apiVersion: apps/v1",
+        ),
+        ("apps/v1", "Deployment", ""),
+        ("batch.volcano.sh/v1alpha1", "Job", ""),
+        ("v1", "service", ""),
+    ],
+)
+def test_a_kind_that_differs_by_case_or_version_is_an_error(api_version: str, kind: str, advice: str) -> None:
+    error = find_wrong_kind(read_manifest(f"apiVersion: {api_version}\nkind: {kind}\n"))
+    found = f"{error.position.line}:{error.position.column} {error.message}" if error else ""
+    assert (found, error is None or error.code == "TG411") == (advice, True)
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "spec", "path"),
+    [
+        pytest.param(
+            "kubeflow.org/v1",
+            "PyTorchJob",
+            f"pytorchReplicaSpecs: {{Master: {{template: {TEMPLATE}}}}}",
+            "spec.pytorchReplicaSpecs.Master.template.spec.containers",
+            id="a PyTorchJob",
+        ),
+        pytest.param(
+            "ray.io/v1",
+            "RayCluster",
+            f"workerGroupSpecs: [{{replicas: 2, template: {TEMPLATE}}}]",
+            "spec.workerGroupSpecs[0].template.spec.containers",
+            id="a RayCluster",
+        ),
+        pytest.param(
+            "jobset.x-k8s.io/v1alpha2",
+            "JobSet",
+            f"replicatedJobs: [{{template: {{spec: {{template: {TEMPLATE}}}}}}}]",
+            "spec.replicatedJobs[0].template.spec.template.spec.containers",
+            id="a JobSet",
+        ),
+        pytest.param(
+            "argoproj.io/v1alpha1",
+            "Rollout",
+            f"template: {TEMPLATE}",
+            "spec.template.spec.containers",
+            id="a Rollout",
+        ),
+        pytest.param(
+            "argoproj.io/v1alpha1",
+            "Workflow",
+            "templates: [{name: a, container: {image: a}}]",
+            "spec.templates[0].container",
+            id="a workflow with one container",
+        ),
+        pytest.param(
+            "monitoring.coreos.com/v1", "Prometheus", "containers: [{name: a}]", "spec.containers", id="no template"
+        ),
+        pytest.param("v1", "Service", "ports: [{port: 80}]", "", id="a kind without containers"),
+        pytest.param(
+            "apiextensions.k8s.io/v1",
+            "CustomResourceDefinition",
+            "versions: [{schema: {openAPIV3Schema: {properties: {containers: {type: array}}}}}]",
+            "",
+            id="the schema of a kind",
+        ),
+        pytest.param(
+            "kyverno.io/v1",
+            "ClusterPolicy",
+            'rules: [{validate: {pattern: {spec: {containers: [{name: "*"}]}}}}]',
+            "",
+            id="a pattern of pods",
+        ),
+        pytest.param("x.org/v1", "Shop", "containers: [ship, truck]", "", id="containers of another sort"),
+        pytest.param("x.org/v1", "Shop", "containers: []", "", id="no containers"),
+    ],
+)
+def test_an_object_with_containers_of_a_kind_that_is_not_read_is_found(
+    api_version: str, kind: str, spec: str, path: str
+) -> None:
+    warning = find_unread_pods(read_manifest(f"apiVersion: {api_version}\nkind: {kind}\nspec: {{{spec}}}\n"))
+    assert (warning.message if warning else "") == (
+        f"the kind {kind} of {api_version} is not read: its pods ({path}) are not checked" if path else ""
+    )
+    assert warning is None or (warning.code, *warning.position) == ("TG410", 2, 7)
+
+
+def test_aliases_of_aliases_are_searched_once() -> None:
+    levels = "".join(f"  l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]\n" for n in range(1, 10))
+    text = f"apiVersion: x.org/v1\nkind: Bomb\nspec:\n  l0: &l0 [{{name: a}}]\n{levels}  x: *l9\n"
+    assert find_unread_pods(read_manifest(text)) is None

@@ -1,0 +1,90 @@
+"""Objects that are not read: those whose kind is written wrongly, and those of other kinds that have containers."""
+
+from dataclasses import dataclass
+
+from tallygate.webhook.admission.kinds import REVIEW_TARGETS
+from tallygate.webhook.cli.manifests.manifest_objects import Manifest, ManifestError
+from tallygate.webhook.documents.syntax_tree import Mapping, Node, Position, Scalar, Sequence, join_path
+
+_VERSION = "v1"
+_READ_KINDS = {kind.lower(): (group, kind) for group, kind in REVIEW_TARGETS}
+_GROUPS_OF_KUBERNETES = frozenset(group for group, _ in REVIEW_TARGETS) | {"extensions"}
+"""The groups that have, or once had, the kinds that are read."""
+
+_POLICY_GROUPS = ("kyverno.io", "gatekeeper.sh")
+"""Groups whose objects have patterns of pods, not pods."""
+
+
+def find_wrong_kind(manifest: Manifest) -> ManifestError | None:
+    """Return the error of an object that no API server accepts: its kind or apiVersion differs from one that is read.
+
+    The difference may be letter case, a removed version, or the group.
+    """
+    group, kind = _READ_KINDS.get(manifest.kind.lower(), ("", ""))
+    if not kind or manifest.group.lower() not in _GROUPS_OF_KUBERNETES:
+        return None
+    expected = {"apiVersion": f"{group}/{_VERSION}" if group else _VERSION, "kind": kind}
+    written = {"apiVersion": manifest.api_version, "kind": manifest.kind}
+    wrong = [name for name in expected if written[name] != expected[name]]
+    if not wrong:
+        return None
+    advice = " and ".join(f"{name}: {expected[name]}" for name in wrong)
+    message = f"no API server has the kind {manifest.kind} in {manifest.api_version}: write {advice}"
+    return ManifestError("TG411", _find_position(manifest, wrong[0]), message)
+
+
+def _find_position(manifest: Manifest, name: str) -> Position:
+    node = manifest.node.get(name)
+    return node.position if node is not None else manifest.node.position
+
+
+def find_unread_pods(manifest: Manifest) -> ManifestError | None:
+    """Return the warning on an object with containers whose kind is not read, or None if it has none."""
+    if any(f".{manifest.group}".endswith(f".{group}") for group in _POLICY_GROUPS):
+        return None
+    path = _find_containers(manifest.node)
+    if not path:
+        return None
+    message = f"the kind {manifest.kind} of {manifest.api_version} is not read: its pods ({path}) are not checked"
+    return ManifestError("TG410", _find_position(manifest, "kind"), message)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    node: Node
+    path: str
+
+
+def _find_containers(root: Node) -> str:
+    """Return the path of the first containers in an object, at any depth, or an empty text."""
+    waiting, visited = [_Place(root, "")], {id(root)}
+    while waiting:
+        place = waiting.pop()
+        children = _list_children(place)
+        for child in children:
+            if _has_containers(child):
+                return child.path
+        new = [child for child in children if id(child.node) not in visited and not isinstance(child.node, Scalar)]
+        visited.update(id(child.node) for child in new)
+        waiting += reversed(new)
+    return ""
+
+
+def _list_children(place: _Place) -> list[_Place]:
+    if isinstance(place.node, Mapping):
+        return [_Place(entry.value, join_path(place.path, entry.name)) for entry in place.node.entries]
+    if isinstance(place.node, Sequence):
+        return [_Place(item, join_path(place.path, index)) for index, item in enumerate(place.node.items)]
+    return []
+
+
+def _has_containers(place: _Place) -> bool:
+    """Return whether a place is a list of containers, as in a pod, or one container, as in an Argo workflow."""
+    name = place.path.rpartition(".")[2]
+    if name == "container":
+        return isinstance(place.node, Mapping) and place.node.get("image") is not None
+    return (
+        name == "containers"
+        and isinstance(place.node, Sequence)
+        and any(isinstance(item, Mapping) and (item.get("name") or item.get("image")) for item in place.node.items)
+    )
