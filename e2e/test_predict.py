@@ -77,7 +77,7 @@ def _message(cluster: Cluster, namespace: str, name: str) -> str:
 
 
 def _prediction(result: Result) -> Object:
-    (found,) = json.loads(result.stdout)["predictions"]
+    (found,) = json.loads(result.stdout)["items"]
     return dict(found)
 
 
@@ -111,7 +111,7 @@ def test_a_snapshot_and_kubectl_say_the_same(
 ) -> None:
     """Compare scores and reasons, node by node, and those of the pod's own manifest."""
     ours, kubectls, asked = tmp_path / "ours.json", tmp_path / "kubectl.json", ("--namespace", waiting, "-o", "json")
-    taken = tallygate("snapshot", "-o", str(ours), *live)
+    taken = tallygate("snapshot", str(ours), *live)
     assert (taken.returncode, taken.stderr) == (0, "")
     listed = site.cluster.kubectl("get", _LISTED, "--all-namespaces", "-o", "json")
     assert listed.returncode == 0, listed.stderr
@@ -150,7 +150,7 @@ def test_as_many_more_are_placed_as_there_was_room_for(
     written = json.dumps(_new(site, "more", "1"))
 
     result = tallygate("headroom", "-f", "-", "--namespace", namespace, "-o", "json", *live, stdin=written)
-    (answer,) = json.loads(result.stdout)["headroom"]
+    (answer,) = json.loads(result.stdout)["items"]
     assert answer["copies"] == _DONGLES - 1
     for number in range(_DONGLES):
         _create(site, namespace, f"more-{number}", "1")

@@ -90,7 +90,7 @@ def _until_each_is_counted_once(site: Site, gate: GateProcess, namespace: str) -
     there = len(list_stored(site, namespace))
 
     def is_so() -> bool:
-        (line,) = json.loads(_usage(site, gate, namespace, "--output=json").stdout)["usage"]
+        (line,) = json.loads(_usage(site, gate, namespace, "--output=json").stdout)["items"]
         return (line["used"], line["reserved"]) == (there, 0)
 
     until(f"{there} pods are used, and nothing is reserved", is_so, WITHIN)

@@ -85,7 +85,7 @@ def _until_created(site: Site, namespace: str, name: str) -> None:
 def _line(tallygate: Run, namespace: str, *source: str) -> dict[str, Any]:
     result = tallygate("usage", "--namespace", namespace, "-o", "json", *source)
     assert result.returncode == 0, result.stderr
-    (line,) = json.loads(result.stdout)["usage"]
+    (line,) = json.loads(result.stdout)["items"]
     assert line["resource"] == DONGLE
     return dict(line)
 
@@ -123,8 +123,8 @@ def test_usage_shows_what_pods_use_and_verify_finds_no_drift(tallygate: Run, thr
 
 
 def test_explain_lists_the_pods_behind_a_number(tallygate: Run, three: str) -> None:
-    result = tallygate("usage", "--explain", "dongles", three, "-o", "json")
-    (found,) = json.loads(result.stdout)
+    result = tallygate("usage", "--explain", "dongles", "-n", three, "-o", "json")
+    (found,) = json.loads(result.stdout)["items"]
     assert (found["used"], found["ledgerUsed"]) == (3, 3)
     assert [(each["pod"], each["amount"], each["calculation"]) for each in found["pods"]] == [
         (f"pod-{number}", 1, "container 1 = 1") for number in range(3)
@@ -140,7 +140,7 @@ def test_a_ledger_that_was_changed_by_hand_is_found(
             _falsify(site.cluster, own, three, ledger_used)
             found = tallygate("usage", "--verify", "--namespace", three, "-o", "json")
         assert found.returncode == 1, found.stdout + found.stderr
-        (drift,) = json.loads(found.stdout)
+        (drift,) = json.loads(found.stdout)["items"]
         assert (drift["cap"], drift["resource"], drift["ledger"], drift["pods"]) == (
             "dongles",
             DONGLE,
@@ -215,10 +215,10 @@ def test_a_snapshot_says_the_same(
 ) -> None:
     until("reservations are settled", lambda: _line(tallygate, three)["reserved"] == 0, _WITHIN)
     path = tmp_path / "now.json"
-    taken = tallygate("snapshot", "-o", str(path))
+    taken = tallygate("snapshot", str(path))
     assert (taken.returncode, taken.stdout, taken.stderr) == (0, "", "")
     usage = ["usage", "--policies", str(ledger_gate.policies), "--snapshot", str(path)]
-    for more in (("--namespace", three), ("--namespace", three, "--verify"), ("--explain", "dongles", three)):
+    for more in (("--namespace", three), ("--namespace", three, "--verify"), ("--explain", "dongles", "-n", three)):
         stored = run_tallygate(site.cluster, *usage, *more)
         live = tallygate("usage", *more)
         assert (stored.returncode, stored.stdout, stored.stderr) == (0, live.stdout, live.stderr)

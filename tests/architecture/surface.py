@@ -36,7 +36,8 @@ def list_surface() -> dict[str, Any]:
 
 
 def _flags(command: click.Command, name: str) -> Iterator[tuple[str, list[str]]]:
-    yield name, [flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)]
+    shown = [each for each in command.params if not getattr(each, "hidden", False)]
+    yield name, [flag for parameter in shown for flag in (*parameter.opts, *parameter.secondary_opts)]
     if isinstance(command, click.Group):
         context = click.Context(command, info_name=name)
         for child_name in command.list_commands(context):

@@ -28,9 +28,46 @@ Every problem has a code. `tallygate explain CODE` prints the same text. This pa
 _ABOUT_COMMANDS = """\
 This page is generated from the commands' own help (`python -m tests.cli.docs`).
 
+`-n`, `-A`, `-l`, `-w`, `-f`, `-o`, `--context` and `--kubeconfig` mean what they mean in kubectl, in every command
+that has them. `-n` and the options of connections may also stand before the command. Without `-n`, a command that
+concerns one namespace uses that of the kubeconfig's context; `usage` and `audit` show all namespaces.
+
+`kubectl tallygate COMMAND` is the same program, as a kubectl plugin: `pip install` or `pipx install` places
+`kubectl-tallygate` and `kubectl_complete-tallygate` into a folder of `$PATH`. kubectl accepts no option before the
+name of a plugin, so `kubectl tallygate -n team-a usage` works and `kubectl -n team-a tallygate usage` does not. There
+is no krew package: krew installs one archive for each platform, and tallygate needs Python and compiled packages,
+which no zipapp can contain.
+
+`tallygate completion SHELL` prints a script that completes commands, options, codes, contexts, namespaces, pending
+pods and caps; `kubectl tallygate` gets the same from kubectl's own completion. A completion waits at most two seconds
+for a cluster, and prints no error.
+
 Exit codes: 0 clean, 1 findings, 2 misuse (arguments, unreadable files, broken policies), 70 a fault of tallygate
 itself, 130 interrupted, 141 the reader has closed the output. Colours are for terminals only, and NO_COLOR switches
 them off.
+
+A pipe gets every column on one line for each row. In a terminal no name is broken: `usage` leaves out UTILIZATION,
+and `predict -v` leaves out USED, BALANCE, FIT and COPIES, in this order, where they are too wide. Then the last
+column stands beneath its row, and then the first column above the others.
+
+## Output for programs
+
+`-o json` and `-o yaml` print one object with `apiVersion: tallygate.dev/v1` and a `kind`. A kind that ends in `List`
+has its content in `items`. Within `v1` no key is removed, and none changes its meaning or type; new keys may be
+added, so ignore those that you do not know. Exit codes and codes of findings are stable too. The texts of messages,
+tables and stderr are for people, and may change in every version.
+
+| command | kind |
+| --- | --- |
+| `check`, `lint`, `test` | `CheckReport`, `LintReport`, `TestReport` |
+| `audit`, `doctor` | `AuditReport`, `DoctorReport` |
+| `usage`, `usage --explain`, `usage --verify` | `UsageList`, `ConsumerList`, `DriftList` |
+| `predict`, `headroom` | `PredictionList`, `HeadroomList` |
+| `explain`, `explain pod` | `CodeList`, `PodRequestList` |
+| `certs show`, `certs status` | `CertificateReport`, `CertificateStatus` |
+
+`-o github`, `-o sarif` and `-o junit` follow the formats of other programs. `snapshot` writes a `List` of Kubernetes
+objects.
 """
 
 
@@ -99,7 +136,7 @@ def _paragraph(text: str) -> str:
 
 
 def _options(command: click.Command) -> str:
-    rows = [_row(option) for option in command.params if isinstance(option, click.Option)]
+    rows = [_row(option) for option in command.params if isinstance(option, click.Option) and not option.hidden]
     return "\n".join(["| option | meaning |", "| --- | --- |", *rows, ""]) if rows else ""
 
 

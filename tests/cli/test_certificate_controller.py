@@ -248,7 +248,7 @@ def test_a_read_only_folder_is_an_error(gate: GateSetup, tmp_path: Path, monkeyp
         ({"tls_secret": "tls"}, "tls_secret 'tls': write NAMESPACE/NAME, as in tallygate-system/tallygate-tls"),
         ({"tls_secret": "a/b/c"}, "write NAMESPACE/NAME"),
         ({"tls_secret": "A_b/c"}, "is neither a DNS name nor an IP address"),
-        ({"kubeconfig": Path("nowhere")}, "kubeconfig nowhere does not say where the API server is"),
+        ({"kubeconfig": Path("nowhere")}, "there is no kubeconfig: nowhere does not exist"),
         ({"kubeconfig": None}, "this is not a pod with a ServiceAccount token"),
     ],
 )

@@ -99,7 +99,7 @@ def test_several_policies_are_one_set(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ((), "Missing argument"),
+        ((), "name files or folders"),
         (("-o", "xml", "-"), "'xml' is not one of"),
         (("--polices", "x", "-"), "No such option"),
     ],

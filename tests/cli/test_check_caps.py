@@ -249,7 +249,11 @@ def test_a_workload_none_of_whose_pods_is_ever_accepted_is_an_error(
         pytest.param("[", ":2:1: this is not YAML", id="neither JSON nor YAML"),
         pytest.param('{"items": 3}', "no snapshot: Expected `array | null`", id="another shape"),
         pytest.param('{"kind": "List", "items": [{"kind": "Secret"}]}', "contains neither pods nor", id="other things"),
-        pytest.param('{"kind": "List", "items": [{"kind": "Pod", "spec": []}]}', "no snapshot: Expected", id="no pod"),
+        pytest.param(
+            '{"kind": "List", "items": [{"kind": "Pod", "spec": []}]}',
+            "items[0]: Pod without a name: Expected `object | null`",
+            id="no pod",
+        ),
         pytest.param("\udcff", "no snapshot: 'utf-8' codec", id="no text"),
         pytest.param('{"a":' * 100_000, "no snapshot", id="endless nesting"),
     ],

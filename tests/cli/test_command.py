@@ -86,14 +86,13 @@ def create_failing_command(error: BaseException) -> RootGroup:
     """Return the root command with a single command that raises this error."""
 
     @click.group(cls=FailingGroup, modules={}, examples=())
-    @click.option("--traceback", is_flag=True)
-    def tallygate(*, traceback: bool) -> None:
-        del traceback
+    def tallygate() -> None:
+        pass
 
     def fail() -> None:
         raise error
 
-    made = click.Command("fail", callback=fail)
+    made = Command("fail", callback=fail, examples=())
     tallygate.add_command(made)
     return tallygate
 
@@ -122,10 +121,40 @@ def test_a_crash_prints_the_traceback_on_request() -> None:
     assert result.stderr.endswith("not of your input: ValueError: surprise\n")
 
 
+def test_the_traceback_may_be_requested_after_the_command() -> None:
+    result = CliRunner().invoke(create_failing_command(ValueError("surprise")), ["fail", "--traceback"])
+    assert result.stderr.startswith("Traceback (most recent call last):\n")
+
+
 def test_an_unexpected_system_error_is_an_internal_error() -> None:
     """Expect that commands turn every system error that a user can cause into a usage error."""
-    result = CliRunner().invoke(create_failing_command(OSError(errno.ENOSPC, "No space left on device")), ["fail"])
+    result = CliRunner().invoke(create_failing_command(OSError(errno.EBADF, "Bad file descriptor")), ["fail"])
     assert result.exit_code == 70
+
+
+@pytest.mark.parametrize("arguments", [["explain"], ["explain", "-o", "json"], ["schema"]])
+def test_a_full_disk_is_no_fault_of_tallygate(arguments: list[str]) -> None:
+    """Print one sentence, and nothing of Python's own at the exit."""
+    with Path("/dev/full").open("wb") as full:
+        process = start_tallygate(*arguments, stdout=full)
+    _, error = process.communicate(timeout=30)
+    sentence = b"tallygate: the output cannot be written: No space left on device; free some space there\n"
+    assert (process.returncode, error) == (2, sentence)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["chek"], "No such command 'chek'. Did you mean 'check'?"),
+        (["certs", "isue"], "No such command 'isue'. Did you mean 'issue'?"),
+        (["zzz"], "No such command 'zzz'."),
+        (["check", "--polices", "x"], "No such option '--polices'. Did you mean '--policies'?"),
+        (["--contxt", "x", "usage"], "No such option '--contxt'. Did you mean '--context'?"),
+    ],
+)
+def test_a_mistyped_name_is_met_with_the_nearest(arguments: list[str], sentence: str) -> None:
+    result = CliRunner().invoke(root, arguments, prog_name="tallygate")
+    assert (result.exit_code, result.stderr.splitlines()[-1]) == (2, f"Error: {sentence}")
 
 
 def test_an_interrupt_is_not_a_crash() -> None:

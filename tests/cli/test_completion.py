@@ -2,12 +2,19 @@
 
 import os
 import shutil
+import socket
 import subprocess
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
+from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
+from tallygate.webhook.cli import completions
 from tallygate.webhook.cli.app import root
+from tests.kube.kubeconfig import write_kubeconfig
+from tests.state.kubernetes.scripted_api_server import Responder, respond_json, server
 from tests.warm import run
 
 
@@ -36,10 +43,10 @@ def complete(words: str, index: int) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("words", "index", "completions"),
+    ("words", "index", "expected"),
     [
         ("tallygate ch", 1, ["check"]),
-        ("tallygate s", 1, ["snapshot", "serve"]),
+        ("tallygate s", 1, ["snapshot", "schema", "serve"]),
         ("tallygate --tr", 1, ["--traceback"]),
         ("tallygate certs s", 2, ["show", "status"]),
         ("tallygate explain TG20", 2, ["TG201", "TG202", "TG203", "TG204", "TG205", "TG206", "TG207", "TG208"]),
@@ -51,5 +58,50 @@ def complete(words: str, index: int) -> list[str]:
         ("tallygate snapshot --in", 2, ["--in-cluster"]),
     ],
 )
-def test_commands_options_and_codes_are_completed(words: str, index: int, completions: list[str]) -> None:
-    assert complete(words, index) == completions
+def test_commands_options_and_codes_are_completed(words: str, index: int, expected: list[str]) -> None:
+    assert complete(words, index) == expected
+
+
+def complete_in_cluster(folder: Path, responders: Sequence[Responder], *words: str) -> tuple[list[str], list[str]]:
+    """Return the completions of the last word beside a cluster, and the paths that were requested there."""
+    with server(*responders) as played:
+        kubeconfig = str(write_kubeconfig(folder, played.server))
+        *complete_words, incomplete = words
+        completion = ShellComplete(root, {}, "tallygate", "_TALLYGATE_COMPLETE")
+        items = completion.get_completions(["--kubeconfig", kubeconfig, *complete_words], incomplete)
+    return [str(item.value) for item in items if item.type == "plain"], [each.path for each in played.requests]
+
+
+def create_list(*names: str) -> Responder:
+    """Return the response with the metadata of objects."""
+    return respond_json(200, kind="PartialObjectMetadataList", items=[{"metadata": {"name": name}} for name in names])
+
+
+def test_names_of_the_cluster_are_completed(tmp_path: Path) -> None:
+    """Ask for the metadata of one page, and for pending pods only."""
+    namespaces = create_list("team-b", "default", "team-a")
+    assert complete_in_cluster(tmp_path, [namespaces], "usage", "-n", "team") == (
+        ["team-a", "team-b"],
+        ["/api/v1/namespaces?limit=500"],
+    )
+    pods, (path,) = complete_in_cluster(tmp_path, [create_list("train-0", "x")], "-n", "team-a", "predict", "pod/tr")
+    assert (pods, path.partition("?")[0]) == (["pod/train-0"], "/api/v1/namespaces/team-a/pods")
+    assert "spec.nodeName%3D" in path
+    ledgers = respond_json(200, items=[{"spec": {"cap": f"gpus-{number}"}} for number in "ab"])
+    assert complete_in_cluster(tmp_path, [ledgers], "usage", "--explain", "")[0] == ["gpus"]
+
+
+def test_a_completion_is_silent_after_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    denied = respond_json(403, kind="Status", message="forbidden")
+    broken = respond_json(200, items=3)
+    for responder in (denied, broken):
+        assert complete_in_cluster(tmp_path, [responder], "usage", "-n", "")[0] == []
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_completion_does_not_wait_for_a_silent_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(completions, "_MAX_SECONDS", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        kubeconfig = str(write_kubeconfig(tmp_path, f"http://127.0.0.1:{silent.getsockname()[1]}"))
+        completion = ShellComplete(root, {}, "tallygate", "_TALLYGATE_COMPLETE")
+        assert completion.get_completions(["--kubeconfig", kubeconfig, "usage", "-n"], "") == []

@@ -40,7 +40,7 @@ def test_every_command_and_option_is_documented() -> None:
     )
     for name, command in COMMANDS:
         for option in command.params:
-            flags = option.opts if isinstance(option, click.Option) else []
+            flags = option.opts if isinstance(option, click.Option) and not option.hidden else []
             assert all(f"`{flag}`" in sections[name] for flag in flags), f"{name} {flags}"
 
 

@@ -56,8 +56,8 @@ def test_a_code_is_explained() -> None:
 @pytest.mark.parametrize("arguments", [(), ("TG101",), ("limit-missing",)], ids=str)
 def test_codes_are_printed_as_data(arguments: tuple[str, ...]) -> None:
     """Print the same fields for one code and for all."""
-    found: list[dict[str, str]] = json.loads(explain(*arguments, "-o", "json").stdout)
-    assert found == yaml.safe_load(explain(*arguments, "-o", "yaml").stdout)
+    found: list[dict[str, str]] = json.loads(explain(*arguments, "-o", "json").stdout)["items"]
+    assert found == yaml.safe_load(explain(*arguments, "-o", "yaml").stdout)["items"]
     assert all(set(each) == {"code", "name", "what", "why", "fails", "passes"} for each in found)
 
 
@@ -76,8 +76,8 @@ def test_a_sum_is_printed_with_its_terms() -> None:
 
 def test_a_sum_is_printed_as_data() -> None:
     """Print for every term whether it counts."""
-    found: list[dict[str, Any]] = json.loads(explain("pod", "-f", "-", "-o", "json", text=WORKLOAD).stdout)
-    assert found == yaml.safe_load(explain("pod", "-f", "-", "-o", "yaml", text=WORKLOAD).stdout)
+    found: list[dict[str, Any]] = json.loads(explain("pod", "-f", "-", "-o", "json", text=WORKLOAD).stdout)["items"]
+    assert found == yaml.safe_load(explain("pod", "-f", "-", "-o", "yaml", text=WORKLOAD).stdout)["items"]
     assert (found[0]["object"], found[0]["field"]) == ("Deployment team-a/trainer", "spec.template.spec")
     gpu = found[0]["requests"]["nvidia.com/gpu"]
     assert (gpu["quantity"], gpu["amount"], gpu["unit"]) == ("5", 5, "whole")
@@ -95,7 +95,7 @@ def test_every_pod_of_a_folder_is_explained(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(WORKLOAD)
     (tmp_path / "b.json").write_text(json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "b"}}))
     (tmp_path / "c.yaml").write_text("apiVersion: v1\nkind: Service\nmetadata: {name: s}\n")
-    found = json.loads(explain("pod", "-f", str(tmp_path), "-o", "json").stdout)
+    found = json.loads(explain("pod", "-f", str(tmp_path), "-o", "json").stdout)["items"]
     assert [each["object"] for each in found] == ["Deployment team-a/trainer", "Pod b"]
     assert found[1]["requests"] == {}
 

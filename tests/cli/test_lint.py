@@ -80,7 +80,7 @@ def test_a_broken_file_in_a_nested_folder_is_reported(tmp_path: Path) -> None:
 def test_a_path_is_required(tmp_path: Path) -> None:
     result = lint(tmp_path)
     assert result.exit_code == 2
-    assert "Missing argument" in result.stderr
+    assert "name files or folders" in result.stderr
 
 
 def test_the_shipped_policies_are_valid_and_equal_to_those_of_the_repository() -> None:

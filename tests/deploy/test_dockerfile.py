@@ -18,7 +18,7 @@ def test_it_runs_the_command_of_the_wheel() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     (entry,) = list_instructions("ENTRYPOINT")
     (command,) = list_instructions("CMD")
-    assert list(project["scripts"]) == json.loads(entry)
+    assert list(project["scripts"])[:1] == json.loads(entry)
     assert get_container()["args"][:1] == json.loads(command)
 
 

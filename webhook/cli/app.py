@@ -1,14 +1,23 @@
-"""The root command `tallygate` with its version and the list of its commands, and the command `completion`."""
+"""The root command `tallygate` with its version and the list of its commands, and the command `completion`.
+
+The program is also installed as the kubectl plugin `kubectl tallygate`, with the completion that kubectl asks for
+(pkg/cmd/plugin/plugin_completion.go in k8s.io/kubectl).
+"""
 
 import os
+import sys
+from pathlib import Path
 
 import click
-from click.shell_completion import get_completion_class
+from click.shell_completion import ShellComplete, get_completion_class
 
-from tallygate.webhook.cli.framework import Command, RootGroup, UsageError
+from tallygate.webhook.cli.framework import PLUGIN_PROGRAM, PROGRAM, Command, RootGroup, UsageError
 
 _SHELLS = ("bash", "zsh", "fish")
 _COMPLETE_VARIABLE = "_TALLYGATE_COMPLETE"
+_PLUGIN = "kubectl-tallygate"
+_COMPLETE_FILES, _COMPLETE_NO_FILES, _COMPLETE_FOLDERS = 0, 4, 16
+"""Cobra's ShellCompDirectiveDefault, ShellCompDirectiveNoFileComp and ShellCompDirectiveFilterDirs."""
 
 
 @click.command(
@@ -26,7 +35,7 @@ def completion(ctx: click.Context, shell: str) -> None:
     completion_class = get_completion_class(shell)
     if completion_class is None:
         raise UsageError(f"there is no completion for {shell}")
-    click.echo(completion_class(ctx.find_root().command, {}, "tallygate", _COMPLETE_VARIABLE).source())
+    click.echo(completion_class(ctx.find_root().command, {}, PROGRAM, _COMPLETE_VARIABLE).source())
 
 
 @click.group(
@@ -45,6 +54,7 @@ def completion(ctx: click.Context, shell: str) -> None:
             "tallygate.webhook.cli.doctor.command",
             "Check whether the gate works in a cluster, and show fixes.",
         ),
+        "schema": ("tallygate.webhook.cli.schema_files", "Print the JSON schema of policies, or of scenarios."),
         "serve": ("tallygate.webhook.cli.serve.command", "Answer a cluster's admission reviews."),
         "relay": ("tallygate.webhook.cli.relay", "Hold the API server's connections, and ask a gate that lives."),
         "certs": ("tallygate.webhook.cli.certs.command", "Make, look at, renew and publish serving certificates."),
@@ -61,8 +71,7 @@ def completion(ctx: click.Context, shell: str) -> None:
     ),
 )
 @click.version_option(package_name="tallygate", message="%(prog)s %(version)s")
-@click.option("--traceback", is_flag=True, help="Show the traceback of an internal error.")
-def root(*, traceback: bool) -> None:
+def root() -> None:
     """Gate the resources that Kubernetes counts but does not understand.
 
     The gate reads every request for GPUs, licences and other countable resources exactly, denies malformed requests,
@@ -76,4 +85,16 @@ def main() -> None:
     """Run the command that the arguments name, and exit with its code."""
     # OpenBLAS, which numpy loads, would start a thread for each core; no command multiplies matrices.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    root(prog_name="tallygate")
+    root(prog_name=PLUGIN_PROGRAM if Path(sys.argv[0]).stem == _PLUGIN else PROGRAM)
+
+
+def print_plugin_completions() -> None:
+    """Print the completions of the last argument, one on each line, then what the shell does besides."""
+    *words, incomplete = sys.argv[1:] or [""]
+    items = ShellComplete(root, {}, PLUGIN_PROGRAM, _COMPLETE_VARIABLE).get_completions(words, incomplete)
+    for item in items:
+        if item.type == "plain":
+            click.echo(f"{item.value}\t{item.help}" if item.help else str(item.value))
+    types = {item.type for item in items}
+    other = _COMPLETE_FOLDERS if "dir" in types else _COMPLETE_NO_FILES
+    click.echo(f":{_COMPLETE_FILES if 'file' in types else other}")

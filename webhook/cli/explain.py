@@ -129,18 +129,18 @@ def _term_to_dict(term: RequestTerm) -> dict[str, Any]:
     }
 
 
-def calculate_pods(filename: str, stdin: BinaryIO) -> list[PodCalculation]:
-    """Calculate every pod and template of a file, a folder or stdin.
+def calculate_pods(filenames: tuple[str, ...], stdin: BinaryIO) -> list[PodCalculation]:
+    """Calculate every pod and template of files, folders or stdin.
 
     Raises:
         UsageError: if a file cannot be read, or contains no pod.
     """
-    loaded = load_manifests((filename,), stdin, DEFAULT_LIMITS, lambda names: names)
+    loaded = load_manifests(filenames, stdin, DEFAULT_LIMITS, lambda names: names)
     if loaded.findings:
         raise UsageError("\n".join(f"{finding.location}: {finding.message}" for finding in loaded.findings))
     calculations = [calculation for manifest in loaded.manifests for calculation in _calculate_manifest(manifest)]
     if not calculations:
-        raise UsageError(f"{filename}: it contains neither a pod nor a pod template")
+        raise UsageError(f"{', '.join(filenames)}: it contains neither a pod nor a pod template")
     return calculations
 
 
@@ -175,12 +175,14 @@ def _complete_subject(_: click.Context, __: click.Parameter, incomplete: str) ->
 @click.option(
     "-f",
     "--filename",
+    "filenames",
     metavar="FILE",
+    multiple=True,
     type=click.Path(allow_dash=True),
-    help="With `pod`: the manifests to explain; - is stdin.",
+    help="With `pod`: the manifests to explain, a folder of them, or - for stdin; may be given several times.",
 )
 @click.option("-o", "--output", type=click.Choice(DATA_FORMATS), default="table", help="How to print it.")
-def explain(subject: str | None, filename: str | None, output: str) -> None:
+def explain(subject: str | None, filenames: tuple[str, ...], output: str) -> None:
     """Explain a code of tallygate, or the calculation of a pod's effective request.
 
     The effective request is the maximum over the life of the pod: containers and sidecars add up, an init step counts
@@ -188,9 +190,9 @@ def explain(subject: str | None, filename: str | None, output: str) -> None:
     ResourceQuota.
     """
     if subject == _POD:
-        _explain_pods(filename, output)
+        _explain_pods(filenames, output)
         return
-    if filename is not None:
+    if filenames:
         raise UsageError("-f belongs to `tallygate explain pod -f FILE`")
     if subject is None:
         _list_codes(output)
@@ -206,12 +208,12 @@ def _list_codes(output: str) -> None:
             )
         )
     else:
-        tables.print_data([_code_to_dict(code) for code in code_catalog.ALL_CODES], output)
+        tables.print_list("Code", [_code_to_dict(code) for code in code_catalog.ALL_CODES], output)
 
 
 def _explain_codes(codes: tuple[Code, ...], output: str) -> None:
     if output != "table":
-        tables.print_data([_code_to_dict(code) for code in codes], output)
+        tables.print_list("Code", [_code_to_dict(code) for code in codes], output)
         return
     for code in codes:
         tables.print_content(_render_code(code))
@@ -244,12 +246,12 @@ def _indent(text: str) -> str:
     return "".join(f"    {line}\n" for line in text.splitlines())
 
 
-def _explain_pods(filename: str | None, output: str) -> None:
-    if filename is None:
+def _explain_pods(filenames: tuple[str, ...], output: str) -> None:
+    if not filenames:
         raise UsageError("which pod? name a file: `tallygate explain pod -f FILE`, or -f - for stdin")
-    calculations = calculate_pods(filename, sys.stdin.buffer)
+    calculations = calculate_pods(filenames, sys.stdin.buffer)
     if output == "table":
         for calculation in calculations:
             tables.print_content(render_calculation(calculation))
     else:
-        tables.print_data([each.to_dict() for each in calculations], output)
+        tables.print_list("PodRequest", [each.to_dict() for each in calculations], output)

@@ -1,18 +1,26 @@
-"""The framework of all commands: help with examples, common options, and the conversion of errors to exit codes."""
+"""The framework of all commands: help with examples, common options, and the conversion of errors to exit codes.
+
+Help, examples and messages name the program as the user has called it: `tallygate`, or `kubectl tallygate`. The options
+of connections may stand before the command too, as in kubectl.
+"""
 
 import errno
 import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
+from tallygate.webhook.cli.completions import GIVEN_OPTIONS, complete_context, complete_namespace
 from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.policy.suggest import find_nearest
 
 EXIT_FINDINGS = 1
 EXIT_USAGE_ERROR = 2
@@ -21,11 +29,111 @@ EXIT_INTERNAL_ERROR = 70
 EXIT_INTERRUPTED = 130
 EXIT_PIPE = 141
 _INTERNAL_ERROR = "this is a fault of tallygate, not of your input"
+_DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""The errors of a disk that is full, for this user or for one file."""
+
+PROGRAM = "tallygate"
+PLUGIN_PROGRAM = f"kubectl {PROGRAM}"
+_IN_PROSE = re.compile(rf"(?<=`){PROGRAM}(?= )")
+_IN_EXAMPLES = re.compile(rf"(^|\(|\| |=\S+ ){PROGRAM}(?= )", re.MULTILINE)
 
 _EXTRA_REQUIREMENT = re.compile(r"""^([\w.-]+).*;\s*extra\s*==\s*['"]([\w-]+)['"]""")
 
 FINDING_FORMATS = ("table", "json", "yaml", "github", "sarif")
 DATA_FORMATS = ("table", "json", "yaml")
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+_TRACEBACK = "tallygate.webhook.cli.traceback"
+
+_CONNECTION_SETTINGS: dict[str, dict[str, Any]] = {
+    "--kubeconfig": {
+        "metavar": "FILE",
+        "type": click.Path(path_type=Path),
+        "help": "How to reach the cluster. Default: as kubectl does, by $KUBECONFIG or ~/.kube/config.",
+    },
+    "--context": {
+        "metavar": "NAME",
+        "help": "A context of the kubeconfig. Default: its current one.",
+        "shell_complete": complete_context,
+    },
+    "--in-cluster": {"is_flag": True, "help": "The cluster that this runs in, as the pod's service account."},
+    "--namespace": {"metavar": "NAME", "shell_complete": complete_namespace},
+}
+_NAMESPACE_HELP = "The namespace of the command; each command describes what it means there."
+
+
+def connection_option(flag: str) -> Callable[[F], F]:
+    """Return the decorator that adds an option of connections to a command."""
+    return click.option(flag, **_CONNECTION_SETTINGS[flag])
+
+
+def namespace_option(help_text: str, **settings: Any) -> Callable[[F], F]:
+    """Return the decorator that adds `-n/--namespace` with the help text of the command."""
+    return click.option("-n", "--namespace", help=help_text, **_CONNECTION_SETTINGS["--namespace"], **settings)
+
+
+def all_namespaces_option(help_text: str) -> Callable[[F], F]:
+    """Return the decorator that adds `-A/--all-namespaces` with the help text of the command."""
+    return click.option("-A", "--all-namespaces", is_flag=True, help=help_text)
+
+
+def create_group_options(*, hidden: bool) -> list[click.Parameter]:
+    """Return the options of a group of commands, which it passes on to the command."""
+    options: list[click.Parameter] = [
+        click.Option(
+            ["-n", flag] if flag == "--namespace" else [flag],
+            **{"help": _NAMESPACE_HELP, **settings},
+            hidden=hidden,
+            expose_value=False,
+            callback=_remember_option,
+        )
+        for flag, settings in _CONNECTION_SETTINGS.items()
+    ]
+    return [*options, create_traceback_option(hidden=hidden)]
+
+
+def create_traceback_option(*, hidden: bool) -> click.Option:
+    """Return the option `--traceback`, which any command accepts."""
+    return click.Option(
+        ["--traceback"],
+        is_flag=True,
+        hidden=hidden,
+        expose_value=False,
+        callback=_remember_traceback,
+        help="Show the traceback of an internal error.",
+    )
+
+
+def wants_traceback(ctx: click.Context) -> bool:
+    """Return whether the user has given `--traceback` anywhere in the line."""
+    return bool(ctx.meta.get(_TRACEBACK))
+
+
+def add_given_options(ctx: click.Context, command: click.Command, args: list[str]) -> list[str]:
+    """Return the arguments of a command after the options that stood before its name.
+
+    Raises:
+        click.UsageError: if the command does not have such an option.
+    """
+    given: Sequence[tuple[str, list[str]]] = ctx.meta.get(GIVEN_OPTIONS, ())
+    flags = {flag for parameter in command.params for flag in parameter.opts}
+    for flag, _ in given:
+        if flag not in flags and not (ctx.resilient_parsing or command.context_settings.get("ignore_unknown_options")):
+            raise click.UsageError(f"{ctx.command_path} {command.name} has no option {flag}", ctx)
+    return [*(word for flag, words in given if flag in flags for word in words), *args]
+
+
+def _remember_option(ctx: click.Context, parameter: click.Parameter, value: object) -> None:
+    flag = parameter.opts[-1]
+    if value:
+        words = [flag] if value is True else [flag, str(value)]
+        ctx.meta.setdefault(GIVEN_OPTIONS, []).append((flag, words))
+
+
+def _remember_traceback(ctx: click.Context, _: click.Parameter, value: object) -> None:
+    if value:
+        ctx.meta[_TRACEBACK] = True
 
 
 class UsageError(click.ClickException):
@@ -39,9 +147,52 @@ class UsageError(click.ClickException):
             click.echo(f"tallygate: {line}", file=file, err=file is None)
 
 
+def rename_program(text: str, program: str, pattern: re.Pattern[str] = _IN_PROSE) -> str:
+    """Return a text whose commands begin with the name by which the user has called the program."""
+    return text if program == PROGRAM else pattern.sub(lambda found: f"{(found.groups() or ('',))[0]}{program}", text)
+
+
+class _ProgramFormatter(click.HelpFormatter):
+    """A formatter of help that names the program as the user has called it."""
+
+    program = PROGRAM
+
+    def write_text(self, text: str) -> None:
+        """Write a paragraph."""
+        super().write_text(rename_program(text, self.program))
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], *args: Any, **kwargs: Any) -> None:
+        """Write a list of terms with their descriptions."""
+        super().write_dl([(term, rename_program(text, self.program)) for term, text in rows], *args, **kwargs)
+
+
+class _ProgramContext(click.Context):
+    """A context whose help names the program as the user has called it; `-h` is `--help`, as in kubectl."""
+
+    formatter_class = _ProgramFormatter
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs.setdefault("help_option_names", ["-h", "--help"])
+        super().__init__(*args, **kwargs)
+
+    def make_formatter(self) -> click.HelpFormatter:
+        """Return the formatter with the name of the program."""
+        formatter = super().make_formatter()
+        if isinstance(formatter, _ProgramFormatter):
+            formatter.program = get_program(self)
+        return formatter
+
+
+def get_program(ctx: click.Context) -> str:
+    """Return the name by which the user has called the program."""
+    name = ctx.find_root().info_name
+    return PLUGIN_PROGRAM if name == PLUGIN_PROGRAM else PROGRAM
+
+
 class _HelpWithExamples(click.Command):
     """A command whose help ends with examples; each is a line to copy and a description."""
 
+    context_class = _ProgramContext
     examples: Sequence[tuple[str, str]] = ()
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -49,8 +200,9 @@ class _HelpWithExamples(click.Command):
         super().format_epilog(ctx, formatter)
         with formatter.section("Examples"):
             for line, description in self.examples:
+                command = rename_program(line, get_program(ctx), _IN_EXAMPLES)
                 formatter.write(f"{'':{formatter.current_indent}}# {description}\n")
-                formatter.write(f"{'':{formatter.current_indent}}{line}\n")
+                formatter.write(f"{'':{formatter.current_indent}}{command}\n")
 
 
 class Command(_HelpWithExamples):
@@ -59,16 +211,37 @@ class Command(_HelpWithExamples):
     def __init__(self, *args: Any, examples: Sequence[tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.examples = examples
+        self.params.append(create_traceback_option(hidden=True))
 
 
 class Group(_HelpWithExamples, click.Group):
-    """A command with subcommands."""
+    """A command with subcommands; the options of connections may stand before the subcommand."""
 
     command_class = Command
+    hides_group_options = True
 
     def __init__(self, *args: Any, examples: Sequence[tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.examples = examples
+        self.params += create_group_options(hidden=self.hides_group_options)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the first argument names, and its arguments.
+
+        Raises:
+            click.UsageError: if there is no such command; the message has the nearest one.
+        """
+        name = args[0]
+        if self.get_command(ctx, name) is None and not ctx.resilient_parsing:
+            nearest = find_nearest(name, self.list_commands(ctx), cutoff=0.6)
+            hint = f" Did you mean '{nearest}'?" if nearest else ""
+            raise click.UsageError(f"No such command '{name}'.{hint}", ctx)
+        found_name, command, rest = super().resolve_command(ctx, args)
+        if command is None or isinstance(command, click.Group):
+            return found_name, command, rest
+        return found_name, command, add_given_options(ctx, command, rest)
 
 
 class LazyGroup(Group):
@@ -114,28 +287,29 @@ class LazyGroup(Group):
 class RootGroup(LazyGroup):
     """The root command, which converts exceptions to messages and exit codes."""
 
+    hides_group_options = False
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command. A `TallygateError` is a usage error; any other exception is reported as an internal error."""
         try:
             return super().invoke(ctx)
+        except UsageError as error:
+            raise UsageError(rename_program(error.message, get_program(ctx))) from error
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except TallygateError as error:
-            raise UsageError(str(error)) from error
+            raise UsageError(rename_program(str(error), get_program(ctx))) from error
         except ModuleNotFoundError as error:
-            message = _describe_missing_module(f"tallygate {ctx.invoked_subcommand}", error)
+            message = _describe_missing_module(f"{get_program(ctx)} {ctx.invoked_subcommand}", error)
             if message is None:
-                ctx.exit(_report_internal_error(error, with_traceback=bool(ctx.params.get("traceback"))))
+                ctx.exit(_report_internal_error(error, ctx))
             raise UsageError(message) from error
         except KeyboardInterrupt:
             ctx.exit(EXIT_INTERRUPTED)
         except OSError as error:
-            if error.errno != errno.EPIPE:
-                ctx.exit(_report_internal_error(error, with_traceback=bool(ctx.params.get("traceback"))))
-            _close_pipe()
-            ctx.exit(EXIT_PIPE)
+            ctx.exit(_report_system_error(error, ctx))
         except Exception as error:  # noqa: BLE001 -- the one place that turns a crash of ours into an answer
-            ctx.exit(_report_internal_error(error, with_traceback=bool(ctx.params.get("traceback"))))
+            ctx.exit(_report_internal_error(error, ctx))
 
 
 def _describe_missing_module(command: str, error: ModuleNotFoundError) -> str | None:
@@ -173,21 +347,32 @@ def _create_incomplete_command(name: str, help_line: str, error: ModuleNotFoundE
     )
 
 
-def _report_internal_error(error: Exception, *, with_traceback: bool) -> int:
+def _report_system_error(error: OSError, ctx: click.Context) -> int:
+    if error.errno == errno.EPIPE:
+        _discard_output()
+        return EXIT_PIPE
+    if error.errno in _DISK_ERRORS:
+        _discard_output()
+        target = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else "the output"
+        click.echo(f"{PROGRAM}: {target} cannot be written: {error.strerror}; free some space there", err=True)
+        return EXIT_USAGE_ERROR
+    return _report_internal_error(error, ctx)
+
+
+def _report_internal_error(error: Exception, ctx: click.Context) -> int:
+    with_traceback = wants_traceback(ctx)
     if with_traceback:
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
-    click.echo(f"tallygate: {_INTERNAL_ERROR}: {type(error).__name__}: {error}", err=True)
+    click.echo(f"{PROGRAM}: {_INTERNAL_ERROR}: {type(error).__name__}: {error}", err=True)
     if not with_traceback:
-        click.echo("tallygate: `tallygate --traceback …` shows where; please report it with that", err=True)
+        click.echo(f"{PROGRAM}: `{get_program(ctx)} --traceback …` shows where; please report it with that", err=True)
     return EXIT_INTERNAL_ERROR
 
 
-def _close_pipe() -> None:
-    """Replace stdout by the null device after its reader has closed it, so that the exit of Python reports no error."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-F = TypeVar("F", bound=Callable[..., Any])
+def _discard_output() -> None:
+    """Replace stdout by the null device after a write has failed, so that the exit of Python reports no error."""
+    with suppress(OSError):  # a stream without a descriptor
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def output_option(command: F) -> F:

@@ -6,45 +6,33 @@ from pathlib import Path
 
 import click
 from rich.console import Group
-from rich.padding import Padding
 from rich.text import Text
 
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.remaining_capacity import RemainingCapacity, compute_remaining_capacity
-from tallygate.webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
+from tallygate.webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError, namespace_option
 from tallygate.webhook.cli.output import tables
-from tallygate.webhook.cli.output.tables import align_rows, escape_control
+from tallygate.webhook.cli.output.tables import Paragraph, align_rows, escape_control
 from tallygate.webhook.cli.predict import prediction_json
 from tallygate.webhook.cli.predict.cluster_input import ClusterInput, read_cluster_input
 from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace, read_pods_to_place
 from tallygate.webhook.cli.progress import track
 from tallygate.webhook.cli.sources.cluster_source import ClusterSource
-from tallygate.webhook.cli.sources.options import connection_options, snapshot_option
+from tallygate.webhook.cli.sources.options import combine_files, connection_options, files_options, snapshot_option
 from tallygate.webhook.errors import TallygateError
 
 
 @click.command(
     cls=Command,
     examples=(
-        ("tallygate headroom -f train.yaml", "the number of further copies, their nodes, and what limits them"),
-        ("tallygate headroom -f shapes/ --snapshot now.json", "for each pod of a folder by itself, on a snapshot"),
-        ("tallygate headroom -f train.yaml -o json", "for a program"),
+        ("tallygate headroom train.yaml", "the number of further copies, their nodes, and what limits them"),
+        ("tallygate headroom shapes/ --snapshot now.json", "for each pod of a folder by itself, on a snapshot"),
+        ("tallygate headroom train.yaml -o json", "for a program"),
     ),
 )
-@click.option(
-    "-f",
-    "--filename",
-    "filenames",
-    metavar="FILE",
-    multiple=True,
-    required=True,
-    type=click.Path(allow_dash=True),
-    help="Manifests, a folder of them, or - for stdin; may be given several times. A workload counts as one pod.",
-)
-@click.option(
-    "--namespace", metavar="NAME", default="default", show_default=True, help="For objects without a namespace."
-)
+@files_options("[FILE|FOLDER|-]...", "Manifests, a folder of them, or - for stdin. A workload counts as one pod.")
+@namespace_option("For objects without a namespace. Default: that of the kubeconfig's context, else default.")
 @connection_options
 @snapshot_option(
     "A file of `tallygate snapshot`, or of `kubectl get nodes,pods,namespaces,pvc,pv,sc,priorityclasses,pdb -A` with "
@@ -54,9 +42,10 @@ from tallygate.webhook.errors import TallygateError
 @click.pass_context
 def headroom(  # noqa: PLR0913 -- one argument for each option
     ctx: click.Context,
+    paths: tuple[str, ...],
     *,
     filenames: tuple[str, ...],
-    namespace: str,
+    namespace: str | None,
     kubeconfig: Path | None,
     context: str | None,
     in_cluster: bool,
@@ -72,14 +61,16 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
     Exit codes: 0 shown, 1 an object with pods is of a kind that is not read, 2 a usage error, or the cluster cannot be
     read.
     """
-    in_files = read_pods_to_place(filenames, namespace, 1)
+    source = ClusterSource(kubeconfig, context, in_cluster, snapshot)
+    files = combine_files(paths, filenames, snapshot)
+    in_files = read_pods_to_place(files, source.choose_namespace(namespace), 1)
     all_pods = [pods.copy_unscheduled() for pods in in_files.pods]
-    cluster_input = read_cluster_input(ClusterSource(kubeconfig, context, in_cluster, snapshot))
+    cluster_input = read_cluster_input(source)
     capacities = list(_compute_capacities(all_pods, cluster_input))
     if output == "table":
         _print_capacities(capacities)
     else:
-        tables.print_data(prediction_json.capacities_to_dict(capacities), output)
+        tables.print_list("Headroom", prediction_json.convert_capacities(capacities), output)
     ctx.exit(EXIT_FINDINGS if in_files.unread_count else 0)
 
 
@@ -112,4 +103,4 @@ def _format_capacity(pods: PodsToPlace, capacity: RemainingCapacity) -> Group:
     )
     heading = Text.assemble((f"{escape_control(str(pods.subject))}: ", "bold"), text)
     lines = [capacity.message, *(f"not modelled: {question}" for question in capacity.unmodelled)]
-    return Group(heading, *(Padding(Text(escape_control(line)), (0, 0, 0, 4)) for line in lines))
+    return Group(Paragraph(heading), *(Paragraph(Text(escape_control(line)), 4) for line in lines))

@@ -1,15 +1,18 @@
 """The command `tallygate lint`: the validation of policy files."""
 
+import sys
 from pathlib import Path
 
 import click
 
 from tallygate.webhook.cli.framework import EXIT_FINDINGS, EXIT_USAGE_ERROR, Command, output_option, strict_option
-from tallygate.webhook.cli.manifests.manifest_files import format_file_name
+from tallygate.webhook.cli.manifests.manifest_files import STDIN, format_file_name
 from tallygate.webhook.cli.output import tables
-from tallygate.webhook.cli.output.findings import Finding, FindingSeverity, RunSummary, is_failure
+from tallygate.webhook.cli.output.findings import STDIN_NAME, Finding, FindingSeverity, RunSummary, is_failure
+from tallygate.webhook.cli.sources.options import combine_files, files_options
 from tallygate.webhook.policy.lint_findings import LintFinding as PolicyFinding
 from tallygate.webhook.policy.load import load_policies
+from tallygate.webhook.policy.parse import MAX_FILE_BYTES
 from tallygate.webhook.policy.policy_codes import UNREADABLE
 
 
@@ -18,14 +21,15 @@ from tallygate.webhook.policy.policy_codes import UNREADABLE
     examples=(
         ("tallygate lint policies/", "every mistake of every policy file in a folder"),
         ("tallygate lint --strict policies/gpus.yaml", "let warnings fail too, as CI should"),
+        ("kustomize build . | tallygate lint -", "policies that another tool renders"),
         ("tallygate lint policies/ -o github", "mistakes beside their lines in a pull request"),
     ),
 )
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@files_options("[FILE|FOLDER|-]...", "A policy file, a folder of them, or - for stdin.")
 @strict_option
 @output_option
 @click.pass_context
-def lint(ctx: click.Context, paths: tuple[Path, ...], output: str, *, strict: bool) -> None:
+def lint(ctx: click.Context, paths: tuple[str, ...], filenames: tuple[str, ...], output: str, *, strict: bool) -> None:
     """Check policy files: ResourceRules and NamespaceCaps.
 
     Errors are what cannot be read, and what no request could ever meet; a gate refuses to load such a set. Warnings are
@@ -36,7 +40,9 @@ def lint(ctx: click.Context, paths: tuple[Path, ...], output: str, *, strict: bo
 
     Exit codes: 0 clean, 1 errors (with --strict warnings too), 2 a path cannot be read.
     """
-    parsed = load_policies(paths)
+    files = combine_files(paths, filenames)
+    stdin = [(STDIN_NAME, sys.stdin.buffer.read(MAX_FILE_BYTES + 1))] if STDIN in files else []
+    parsed = load_policies([Path(name) for name in files if name != STDIN], extra_files=stdin)
     findings = [_convert_finding(finding) for finding in parsed.findings]
     run_summary = RunSummary(
         "policy", len(parsed.policies.files), len(parsed.policies.rules) + len(parsed.policies.caps)
@@ -45,7 +51,7 @@ def lint(ctx: click.Context, paths: tuple[Path, ...], output: str, *, strict: bo
         run_summary.notes.append(
             f"{parsed.scenario_count} scenario{'s' * (parsed.scenario_count != 1)} skipped: `tallygate test` runs them"
         )
-    tables.print_findings(findings, run_summary, output)
+    tables.print_findings("LintReport", findings, run_summary, output)
     if any(finding.code == UNREADABLE for finding in findings):
         ctx.exit(EXIT_USAGE_ERROR)
     ctx.exit(EXIT_FINDINGS if is_failure(findings, strict=strict) else 0)

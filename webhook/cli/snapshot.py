@@ -4,6 +4,7 @@ import os
 import stat
 import sys
 import tempfile
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -22,30 +23,26 @@ from tallygate.webhook.kube.client import ApiClient, ClientConfig
 from tallygate.webhook.kube.resource_codec import ResourceCodec
 
 _STDOUT = "-"
+_GZIP_SUFFIX = ".gz"
 _HEADER, _SEPARATOR = b'{"apiVersion":"v1","kind":"List","items":[\n', b",\n"
 
 
 @click.command(
     cls=Command,
     examples=(
-        ("tallygate snapshot -o now.json", "the cluster of your kubeconfig"),
-        ("tallygate snapshot --context prod | gzip > prod.json.gz", "another cluster, to share with others"),
+        ("tallygate snapshot now.json", "the cluster of your kubeconfig"),
+        ("tallygate snapshot --context prod prod.json.gz", "another cluster, compressed, to share with others"),
         ("tallygate check --policies policies/ --snapshot now.json deploy/", "... do these exceed a cap?"),
-        ("tallygate usage --policies policies/ --snapshot now.json", "... and what was used?"),
+        ("tallygate usage --policies policies/ --snapshot prod.json.gz", "... and what was used?"),
     ),
 )
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    default=_STDOUT,
-    show_default=True,
-    type=click.Path(allow_dash=True, dir_okay=False),
-    help="The file to write; - is stdout. It is written completely or not at all.",
-)
+@click.argument("file", metavar="[FILE|-]", default=_STDOUT, type=click.Path(allow_dash=True, dir_okay=False))
 @connection_options
-def snapshot(output: str, kubeconfig: Path | None, context: str | None, *, in_cluster: bool) -> None:
-    """Write the state of a cluster as one JSON document, which `check`, `usage`, `predict` and `headroom` read.
+def snapshot(file: str, kubeconfig: Path | None, context: str | None, *, in_cluster: bool) -> None:
+    """Write the state of a cluster as one JSON document, which the options `--snapshot` of other commands read.
+
+    FILE is written completely or not at all, and compressed by gzip if its name ends in .gz. Without it, or with -, the
+    document goes to stdout.
 
     The document has only the fields that tallygate reads: names, labels, requests, allocatable amounts, and the fields
     that decide where pods can run. It has no environment, commands, images or other annotations, so that it can be
@@ -56,7 +53,7 @@ def snapshot(output: str, kubeconfig: Path | None, context: str | None, *, in_cl
     Exit codes: 0 written, 2 failed.
     """
     items, revision = _list_objects(ClusterSource(kubeconfig, context, in_cluster).connect())
-    _write_output(output, [_HEADER, *_join(items), f'\n],"metadata":{{"resourceVersion":"{revision}"}}}}\n'.encode()])
+    _write_output(file, [_HEADER, *_join(items), f'\n],"metadata":{{"resourceVersion":"{revision}"}}}}\n'.encode()])
 
 
 def _list_objects(client_config: ClientConfig) -> tuple[list[SnapshotItem], int]:
@@ -128,16 +125,24 @@ def _join(items: Iterable[SnapshotItem]) -> Iterator[bytes]:
         yield item.content
 
 
-def _write_output(output: str, parts: Iterable[bytes]) -> None:
-    if output == _STDOUT:
+def _write_output(file: str, parts: Iterable[bytes]) -> None:
+    if file == _STDOUT:
         for part in parts:
             sys.stdout.buffer.write(part)
         sys.stdout.buffer.flush()
         return
     try:
-        _replace_file(Path(output), parts)
+        _replace_file(Path(file), _compress(parts) if file.endswith(_GZIP_SUFFIX) else parts)
     except OSError as error:
-        raise UsageError(f"{output}: cannot be written: {error.strerror}") from error
+        raise UsageError(f"{file}: cannot be written: {error.strerror}") from error
+
+
+def _compress(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the parts as gzip writes them, without a time: equal snapshots are equal files."""
+    compressor = zlib.compressobj(wbits=16 + zlib.MAX_WBITS)
+    for part in parts:
+        yield compressor.compress(part)
+    yield compressor.flush()
 
 
 def _replace_file(path: Path, parts: Iterable[bytes]) -> None:

@@ -7,6 +7,7 @@ that are newer than the classes.
 A separate thread reads the body of each watch. The reflector can do other work while the watch is silent.
 """
 
+import re
 import socket
 import ssl
 import time
@@ -39,6 +40,7 @@ _CHUNK_BYTES = 1024 * 1024
 _MAX_ERROR_BYTES = 64 * 1024
 _MIN_TIMEOUT_SECONDS = 0.001  # a socket with a timeout of 0 does not block at all
 _OK = 200
+_CONNECTION = re.compile(r"HTTPS?Connection(?:Pool)?\(host='[^']*', port=\d+\): |(?<=: )\[Errno -?\d+\] ")
 _BROKEN = (HTTPError, OSError, ValueError)  # ValueError: closed while reading
 _ENDED = (OSError, ValueError, RuntimeError)  # a shutdown of a response that has just ended
 
@@ -124,7 +126,7 @@ class ThreadedWatchStream:
                 self._put(chunk)
             self._put(b"")
         except _BROKEN as error:
-            self._put(ApiError(ApiErrorReason.RESET, f"a watch broke: {error}", detail=_describe(error)))
+            self._put(ApiError(ApiErrorReason.RESET, f"a watch broke: {_describe(error)}", detail=_describe(error)))
 
     def _put(self, chunk: bytes | ApiError) -> None:
         while not self._closed.is_set():
@@ -352,7 +354,9 @@ def _parse_retry_after(text: str | None) -> float | None:
 
 
 def _describe(error: Exception) -> str:
-    return f"{type(error).__name__} {error}" if isinstance(error, exceptions.SSLError) else str(error)
+    """Return the cause without urllib3's name for the connection: a caller names the server."""
+    text = _CONNECTION.sub("", str(error))
+    return f"{type(error).__name__} {text}" if isinstance(error, exceptions.SSLError) else text
 
 
 def create_connection_error(error: Exception) -> ApiError:
@@ -366,7 +370,7 @@ def create_connection_error(error: Exception) -> ApiError:
         may_be_applied = False
     elif isinstance(error, exceptions.TimeoutError | TimeoutError):
         reason, text = ApiErrorReason.TIMEOUT, "the API server does not answer"
-    return ApiError(reason, f"{text}: {error}", may_be_applied=may_be_applied, detail=_describe(error))
+    return ApiError(reason, f"{text}: {_describe(error)}", may_be_applied=may_be_applied, detail=_describe(error))
 
 
 def _is_certificate_error(error: Exception) -> bool:

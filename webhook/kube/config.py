@@ -10,6 +10,7 @@ a server on this machine, as in kubectl (Go's http.ProxyFromEnvironment).
 import math
 import os
 import time
+from difflib import get_close_matches
 from ipaddress import ip_address
 from pathlib import Path
 from threading import Lock
@@ -18,7 +19,12 @@ from urllib.request import getproxies
 
 from kubernetes.client import Configuration
 from kubernetes.client.rest import RESTClientObject
-from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
+from kubernetes.config import (
+    ConfigException,
+    list_kube_config_contexts,
+    load_incluster_config,
+    load_kube_config,
+)
 
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
@@ -48,6 +54,8 @@ def load_kubeconfig(kubeconfig: Path | None = None, context: str | None = None) 
     """
     configuration = Configuration()
     paths = str(kubeconfig or os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config")
+    _check_files(paths)
+    _check_context(paths, context)
     try:
         load_kube_config(paths, context, client_configuration=configuration, persist_config=False)
         server = urlsplit(configuration.host)
@@ -61,6 +69,37 @@ def load_kubeconfig(kubeconfig: Path | None = None, context: str | None = None) 
             f"kubeconfig {paths}{context_text} does not say where the API server is: {reason}; "
             "see `kubectl config get-contexts`, or name another by --kubeconfig and --context"
         ) from None
+
+
+def _check_files(paths: str) -> None:
+    """Check that one of the files exists.
+
+    Raises:
+        ClientConfigError: if none does.
+    """
+    if not any(Path(path).exists() for path in paths.split(os.pathsep) if path):
+        raise ClientConfigError(
+            f"there is no kubeconfig: {paths} does not exist; name one by --kubeconfig or $KUBECONFIG"
+        )
+
+
+def _check_context(paths: str, context: str | None) -> None:
+    """Check that the files have a context; files that cannot be read are another error.
+
+    Raises:
+        ClientConfigError: if they do not have it.
+    """
+    if context is None:
+        return
+    try:
+        contexts, _ = list_kube_config_contexts(paths)
+    except Exception:  # noqa: BLE001  a broken file makes the client raise any error
+        return
+    names = [each["name"] for each in contexts]
+    if context not in names:
+        nearest = get_close_matches(context, names, 1)
+        hint = f"did you mean {nearest[0]}?" if nearest else f"it has {', '.join(names) or 'no context'}"
+        raise ClientConfigError(f"kubeconfig {paths} has no context {context}; {hint}")
 
 
 def load_in_cluster_config() -> ClientConfig:

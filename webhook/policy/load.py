@@ -24,14 +24,20 @@ SHIPPED_POLICIES = Path(__file__).parent / "shipped"
 """The default set, active unless the configuration names another. It is part of the wheel."""
 
 
-def load_policies(paths: Sequence[Path], extra_documents: Sequence[tuple[str, Node]] = ()) -> ParseResult:
+def load_policies(
+    paths: Sequence[Path],
+    extra_documents: Sequence[tuple[str, Node]] = (),
+    *,
+    extra_files: Sequence[tuple[str, bytes]] = (),
+) -> ParseResult:
     """Read and lint all policy files at these paths: files, and folders of files at any depth.
 
-    `extra_documents` are further policies that the caller has read already, each with the name of its file.
+    `extra_documents` and `extra_files` are further policies that the caller has read already, each with the name of its
+    file.
 
     Each file is read once even if several links lead to it. An unreadable file is a finding.
     """
-    contents: list[tuple[str, bytes]] = []
+    contents = list(extra_files)
     findings: list[LintFinding] = []
     total = 0
     for path in find_policy_files(paths, findings):

@@ -222,7 +222,11 @@ def _describe_missing_limits(error: _SchemaError) -> Iterator[_ShapeProblem]:
 def _describe_wrong_type(error: _SchemaError) -> Iterator[_ShapeProblem]:
     types = error.expected if isinstance(error.expected, list) else [error.expected]
     text = f"must be {' or '.join(_TYPE_NAMES[type_name] for type_name in types)}, not {_describe_node(error.node)}"
-    yield error.node, WRONG_TYPE, _prefix_path(error.path, f"{text}{_suggest_value(error.node, types)}")
+    yield (
+        error.node,
+        WRONG_TYPE,
+        _prefix_path(error.path, f"{text}{_suggest_value(error.node, types, error.schema_part)}"),
+    )
 
 
 _TYPE_NAMES = {
@@ -245,7 +249,7 @@ def _describe_node(node: Node) -> str:
     return f"the text {quote_text(node.text)}" if isinstance(node.value, str) else node.text
 
 
-def _suggest_value(node: Node, types: list[str]) -> str:
+def _suggest_value(node: Node, types: list[str], schema_part: Any) -> str:
     """Return the advice for a value of a wrong type, or an empty text."""
     if not isinstance(node, Scalar):
         return ""
@@ -259,6 +263,8 @@ def _suggest_value(node: Node, types: list[str]) -> str:
         )
     if types == ["array"]:
         return f"; write [{_format_value(node.value)}]"
+    if types == ["string"] and schema_part.get("format") == "duration":
+        return f"; write a number and a unit, as in {node.text}s or {node.text}m"
     return f'; write "{node.text}" in quotes' if types == ["string"] else ""
 
 

@@ -96,7 +96,7 @@ STORED = [
 def test_quantities_have_the_value_that_kubectl_sends(written: str, stored: str) -> None:
     """Expect the values of real clients and a real API server 1.36."""
     result = CliRunner().invoke(root, ["explain", "pod", "-f", "-", "-o", "json"], input=POD % f"memory: {written}")
-    limits = json.loads(result.stdout)[0]["limits"]
+    limits = json.loads(result.stdout)["items"][0]["limits"]
     assert limits["memory"]["quantity"] == stored
 
 

@@ -115,8 +115,8 @@ def test_no_pod_and_no_snapshot_crashes_the_commands(tmp_path: Path, items: list
     snapshot, manifest = str(write_snapshot(tmp_path, items)), tmp_path / "pod.json"
     manifest.write_text(json.dumps(candidate))
     source = ("-f", str(manifest), "--snapshot", snapshot)
-    table = _run("predict", *source, "-v", "-n", "2")
-    data = _run("predict", *source, "-o", "json", "-n", "2")
+    table = _run("predict", *source, "-v", "--replicas", "2")
+    data = _run("predict", *source, "-o", "json", "--replicas", "2")
     assert table.exit_code == data.exit_code
     _run("headroom", *source)
 

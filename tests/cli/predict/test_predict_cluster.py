@@ -59,7 +59,7 @@ def test_everything_is_listed_once_and_pods_last(tmp_path: Path) -> None:
     assert result.stderr == ""
     resources = [path.split("?")[0].rpartition("/")[2] for path in paths]
     assert resources == ["namespaces", "nodes", *_RESOURCES, "pods"]
-    (found,) = _read_json(result)["predictions"]
+    (found,) = _read_json(result)["items"]
     assert [each["name"] for each in found["closestNodes"][0]["consumers"]] == ["running"]
 
 
@@ -71,10 +71,10 @@ def test_a_snapshot_has_the_same_prediction(tmp_path: Path) -> None:
     pods = [pending_pod, pod("running", {GPU: "6"})]
     found = {"persistentvolumeclaims": page([_CLAIM]), "priorityclasses": page([_GOLD])}
     live, _ = run(tmp_path, _create_plays(pods, **found), *_ARGUMENTS)
-    (prediction,) = _read_json(live)["predictions"]
+    (prediction,) = _read_json(live)["items"]
     assert prediction["message"] == '0/1 nodes are available: persistentvolume "missing" not found. not found'
     path = tmp_path / "now.json"
-    taken, _ = run(tmp_path, [NO_LEDGERS, *_create_plays(pods, **found)], "snapshot", "-o", str(path))
+    taken, _ = run(tmp_path, [NO_LEDGERS, *_create_plays(pods, **found)], "snapshot", str(path))
     assert (taken.exit_code, taken.stderr) == (0, "")
     stored = CliRunner().invoke(root, [*_ARGUMENTS, "--snapshot", str(path)])
     assert (stored.exit_code, stored.stdout) == (live.exit_code, live.stdout)
@@ -84,7 +84,7 @@ def test_a_forbidden_list_is_reported_and_not_guessed(tmp_path: Path) -> None:
     pending_pod = _create_pending_pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
     closed = {"persistentvolumes": _FORBIDDEN, "csinodes": _FORBIDDEN, "persistentvolumeclaims": page([_CLAIM])}
     result, _ = run(tmp_path, _create_plays([pending_pod], **closed), *_ARGUMENTS)
-    (found,) = _read_json(result)["predictions"]
+    (found,) = _read_json(result)["items"]
     assert found["verdict"] == "unknown"
     assert found["unknown"] == ["volumes: claims, volumes and storage classes of this cluster are not known"]
     assert result.stderr.count("may not be listed: the API server says 403: may not") == 2
@@ -101,11 +101,11 @@ def test_an_empty_list_of_claims_is_not_unknown(tmp_path: Path) -> None:
     pending_pod = _create_pending_pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
     empty = {"persistentvolumeclaims": page([]), "persistentvolumes": page([])}
     result, _ = run(tmp_path, _create_plays([pending_pod], **empty), *_ARGUMENTS)
-    (found,) = _read_json(result)["predictions"]
+    (found,) = _read_json(result)["items"]
     assert found["message"] == '0/1 nodes are available: persistentvolumeclaim "data" not found. not found'
     assert found["unknown"] == []
     path = tmp_path / "now.json"
-    run(tmp_path, [NO_LEDGERS, *_create_plays([pending_pod], **empty)], "snapshot", "-o", str(path))
+    run(tmp_path, [NO_LEDGERS, *_create_plays([pending_pod], **empty)], "snapshot", str(path))
     assert CliRunner().invoke(root, [*_ARGUMENTS, "--snapshot", str(path)]).stdout == result.stdout
 
 
@@ -146,7 +146,7 @@ def test_a_scheduled_pod_of_a_manifest_is_skipped(tmp_path: Path) -> None:
     manifest = tmp_path / "pods.json"
     manifest.write_text(json.dumps(both))
     result, _ = run(tmp_path, _create_plays([]), "predict", "-f", str(manifest), "-o", "json")
-    assert [each["object"]["name"] for each in _read_json(result)["predictions"]] == ["waits"]
+    assert [each["object"]["name"] for each in _read_json(result)["items"]] == ["waits"]
     assert result.stderr == "tallygate: Pod team-a/running is on node n1 already, and is skipped\n"
 
 
@@ -166,7 +166,7 @@ def test_headroom_counts_copies_of_a_running_pod(tmp_path: Path) -> None:
     result, _ = run(
         tmp_path, _create_plays([pod("running", {GPU: "1"})]), "headroom", "-f", str(manifest), "-o", "json"
     )
-    (found,) = _read_json(result)["headroom"]
+    (found,) = _read_json(result)["items"]
     assert found["copies"] == 7
 
 
@@ -176,5 +176,5 @@ def test_headroom_is_counted_in_a_cluster(tmp_path: Path) -> None:
     result, _ = run(
         tmp_path, _create_plays([pod("running", {GPU: "1"})]), "headroom", "-f", str(manifest), "-o", "json"
     )
-    (found,) = _read_json(result)["headroom"]
+    (found,) = _read_json(result)["items"]
     assert (found["copies"], found["message"]) == (2, f"0/1 nodes are available: 1 Insufficient {GPU}.")

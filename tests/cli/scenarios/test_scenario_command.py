@@ -72,7 +72,7 @@ def test_a_path_without_scenarios_is_a_usage_error(tmp_path: Path, path: str) ->
 def test_a_path_is_required() -> None:
     result = run_test()
     assert result.exit_code == 2
-    assert "Missing argument" in result.stderr
+    assert "name files or folders" in result.stderr
 
 
 def test_paths_in_a_scenario_are_relative_to_its_folder(tmp_path: Path) -> None:

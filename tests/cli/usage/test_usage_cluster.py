@@ -53,7 +53,7 @@ def usage(folder: Path, plays: Sequence[Responder], *arguments: str) -> tuple[Re
 def read_used(result: Result) -> dict[str, int]:
     """Return the used amount of each namespace."""
     assert result.exit_code == 0, result.stderr
-    return {line["namespace"]: line["used"] for line in json.loads(result.stdout)["usage"]}
+    return {line["namespace"]: line["used"] for line in json.loads(result.stdout)["items"]}
 
 
 TEAM = [page([namespace("team-a")])]
@@ -145,7 +145,7 @@ def test_check_and_usage_read_a_snapshot(tmp_path: Path) -> None:
         pod("deleted", {GPU: "1"}, meta={"deletionTimestamp": "2026-01-01T00:00:00Z"}),
     ]
     path = tmp_path / "now.json"
-    result, _ = run(tmp_path, create_snapshot_plays(pods), "snapshot", "-o", str(path))
+    result, _ = run(tmp_path, create_snapshot_plays(pods), "snapshot", str(path))
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
     listed = json.loads(path.read_bytes())
     assert [item["kind"] for item in listed["items"]] == [
@@ -159,7 +159,7 @@ def test_check_and_usage_read_a_snapshot(tmp_path: Path) -> None:
     arguments = ["--policies", str(tmp_path / "cap.yaml"), "--snapshot", str(path)]
     stored = CliRunner().invoke(root, ["usage", *arguments, "-o", "json"])
     live, _ = usage(tmp_path, [NO_LEDGERS, *TEAM, page(pods)], "-o", "json")
-    assert json.loads(stored.stdout)["usage"] == json.loads(live.stdout)["usage"]
+    assert json.loads(stored.stdout)["items"] == json.loads(live.stdout)["items"]
     manifest = tmp_path / "more.json"
     manifest.write_text(json.dumps(pod("more", {GPU: "2"})))
     found = CliRunner().invoke(root, ["check", *arguments, "-o", "json", str(manifest)])
@@ -198,7 +198,7 @@ def test_a_failed_snapshot_keeps_the_old_file(tmp_path: Path) -> None:
     """Leave no other file."""
     path = tmp_path / "now.json"
     path.write_text("old")
-    result, _ = run(tmp_path, [*create_snapshot_plays([])[:-1], respond_json(500)], "snapshot", "-o", str(path))
+    result, _ = run(tmp_path, [*create_snapshot_plays([])[:-1], respond_json(500)], "snapshot", str(path))
     assert result.exit_code == 2
     assert path.read_text() == "old"
     assert sorted(left.name for left in tmp_path.iterdir()) == ["cap.yaml", "kubeconfig", "now.json"]
@@ -206,7 +206,7 @@ def test_a_failed_snapshot_keeps_the_old_file(tmp_path: Path) -> None:
 
 def test_an_unwritable_snapshot_is_a_usage_error(tmp_path: Path) -> None:
     """Name the path."""
-    result, _ = run(tmp_path, create_snapshot_plays([]), "snapshot", "-o", str(tmp_path / "nowhere" / "now.json"))
+    result, _ = run(tmp_path, create_snapshot_plays([]), "snapshot", str(tmp_path / "nowhere" / "now.json"))
     assert result.exit_code == 2
     assert result.stderr.endswith("nowhere/now.json: cannot be written: No such file or directory\n")
 
@@ -215,7 +215,7 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    result, _ = run(tmp_path, create_snapshot_plays([]), "snapshot", "-o", str(pipe))
+    result, _ = run(tmp_path, create_snapshot_plays([]), "snapshot", str(pipe))
     snapshot: dict[str, Any] = json.loads(os.read(reading, 65536))
     os.close(reading)
     assert result.exit_code == 0

@@ -97,7 +97,7 @@ def test_every_amount_is_a_sum_over_pods(tmp_path: Path, pods: list[PodCase]) ->
     consumers = {
         (each.cap, each.namespace, each.name): each
         for one in LedgerChoice().list_ledgers(cluster, index)
-        for each in list_consumers(cluster, one)
+        for each in list_consumers(cluster, one, None)
     }
     for line in lines:
         assert line.used == add_up(line, pods)

@@ -38,8 +38,18 @@ def test_exceeded_limits_are_coloured() -> None:
 
 
 @pytest.mark.parametrize("columns", [40, 80])
-def test_a_narrow_terminal_folds_lines_without_loss(columns: int) -> None:
-    assert read_terminal(columns).split() == read_terminal(200).split()
+def test_a_narrow_terminal_shows_all_but_the_bars(columns: int) -> None:
+    """Break no name, and print no line that is wider than the terminal."""
+    text = read_terminal(columns)
+    assert text.split() == [word for word in read_terminal(200).split() if not re.match(r"[█▒░]|UTILIZATION", word)]
+    assert max(map(len, text.splitlines())) <= columns
+
+
+def test_a_note_is_wrapped_below_its_own_start() -> None:
+    """Continue the note of a row in the column where it starts, not at the left margin."""
+    lines = read_terminal(80).splitlines()
+    row = next(number for number, line in enumerate(lines) if "1 over hard; 1 of them" in line)
+    assert lines[row + 1] == " " * lines[row].index("1 over hard") + "terminating"
 
 
 def test_a_pipe_gets_no_bars() -> None:

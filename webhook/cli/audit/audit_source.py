@@ -21,7 +21,7 @@ from tallygate.webhook.audit.listing import (
 from tallygate.webhook.cli.framework import UsageError
 from tallygate.webhook.cli.sources.observed_cluster import ClusterStores
 from tallygate.webhook.cli.sources.resource_lists import list_resource
-from tallygate.webhook.cli.sources.snapshot_reader import SNAPSHOT_HINT, SnapshotError, read_items
+from tallygate.webhook.cli.sources.snapshot_reader import SNAPSHOT_HINT, SnapshotError, format_snapshot_name, read_items
 from tallygate.webhook.gate.schedulability import FixedSnapshot, SnapshotProvider
 from tallygate.webhook.kube.client import ApiClient, ClientConfig
 from tallygate.webhook.kube.pagination import PAGE_SIZE, WaitFunction
@@ -114,12 +114,14 @@ def read_snapshot(snapshot: Path, scope: AuditScope, *, check_nodes: bool) -> Au
     collected = _SnapshotCollector()
     read_items(snapshot, collected)
     if not collected.namespaces:
-        raise SnapshotError(f"{snapshot}: it contains no namespaces, which policies need; {SNAPSHOT_HINT}")
+        raise SnapshotError(
+            f"{format_snapshot_name(snapshot)}: it contains no namespaces, which policies need; {SNAPSHOT_HINT}"
+        )
     collected.stores.namespaces.apply(Replaced(collected.namespaces, collected.get_revision()))
     collected.stores.pods.apply(Replaced(collected.pods, collected.get_revision()))
     for name in sorted(scope.included_namespaces or ()):
         if collected.stores.namespaces.find(name) is None:
-            raise UsageError(f"namespace {name} does not exist in {snapshot}")
+            raise UsageError(f"namespace {name} does not exist in {format_snapshot_name(snapshot)}")
     cluster = Cluster()
     for kind in ("Node", DEVICE_CLASS) if check_nodes else ():
         ingest_objects(cluster, kind, (item for other, item in collected.other_objects if other == kind))

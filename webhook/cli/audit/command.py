@@ -13,7 +13,15 @@ from tallygate.webhook.audit.policy_report import ReportApi
 from tallygate.webhook.audit.report_writer import ReportCounts, ReportsError, ReportWriter, require_api
 from tallygate.webhook.cli.audit import audit_source, finding_table
 from tallygate.webhook.cli.audit.audit_source import AuditSource
-from tallygate.webhook.cli.framework import EXIT_FINDINGS, EXIT_USAGE_ERROR, Command, UsageError, strict_option
+from tallygate.webhook.cli.framework import (
+    EXIT_FINDINGS,
+    EXIT_USAGE_ERROR,
+    Command,
+    UsageError,
+    all_namespaces_option,
+    namespace_option,
+    strict_option,
+)
 from tallygate.webhook.cli.progress import display_progress
 from tallygate.webhook.cli.sources.cluster_source import ClusterSource
 from tallygate.webhook.cli.sources.options import connection_options, load_usable_policies, snapshot_option
@@ -28,7 +36,7 @@ _EXCLUDED_NAMESPACES = frozenset({"kube-system", DEFAULT_NAMESPACE})
     cls=Command,
     examples=(
         ("tallygate audit --policies policies/", "the stored objects that these policies would deny"),
-        ("tallygate audit --policies policies/ --namespace team-a -o json", "one namespace, for a program"),
+        ("tallygate audit --policies policies/ -n team-a -o json", "one namespace, for a program"),
         ("tallygate audit --policies policies/ --report", "... and write a policy report into each namespace"),
         ("tallygate audit --policies policies/ --snapshot now.json", "a file, before a policy is rolled out"),
     ),
@@ -40,9 +48,8 @@ _EXCLUDED_NAMESPACES = frozenset({"kube-system", DEFAULT_NAMESPACE})
     type=click.Path(path_type=Path),
     help="A policy file, or a folder of them; may be given several times. Without it the shipped policies apply.",
 )
-@click.option(
-    "-n", "--namespace", "namespaces", metavar="NAME", multiple=True, help="Only this one; may be given several times."
-)
+@namespace_option("Only this namespace; may be given several times. Default: all namespaces.", multiple=True)
+@all_namespaces_option("All namespaces, whatever -n names. This is the default.")
 @connection_options
 @snapshot_option(
     "Not a cluster, but what `tallygate snapshot` wrote of one, or `kubectl get pods,namespaces,… -A -o json`."
@@ -62,7 +69,8 @@ def audit(  # noqa: PLR0913 -- one argument for each option
     ctx: click.Context,
     *,
     policies: tuple[Path, ...],
-    namespaces: tuple[str, ...],
+    namespace: tuple[str, ...],
+    all_namespaces: bool,
     kubeconfig: Path | None,
     context: str | None,
     in_cluster: bool,
@@ -84,7 +92,7 @@ def audit(  # noqa: PLR0913 -- one argument for each option
     if report and snapshot:
         raise UsageError("--report needs a cluster: nothing is written into a snapshot")
     policy_set = load_usable_policies(policies)
-    scope = AuditScope(_EXCLUDED_NAMESPACES, frozenset(namespaces) or None)
+    scope = AuditScope(_EXCLUDED_NAMESPACES, None if all_namespaces else frozenset(namespace) or None)
     connection = None if snapshot else cluster_source.connect()
     reports = ReportWriter(connection, time.time, time.sleep) if report and connection is not None else None
     api = require_api(reports) if reports is not None else None

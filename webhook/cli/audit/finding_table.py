@@ -34,7 +34,7 @@ def print_findings(
             "findings": [_convert_to_json(each) for each in findings],
             "summary": _build_summary(result, remarks, report_counts),
         }
-        tables.print_data(content, output_format)
+        tables.print_object("AuditReport", content, output_format)
         return
     if output_format == "sarif":
         tables.print_data(ci_formats.create_sarif(findings, version("tallygate")), "json")

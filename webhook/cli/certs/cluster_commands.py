@@ -74,7 +74,7 @@ def status(  # noqa: PLR0913, PLR0917  # each is an option
     if output == "table":
         tables.print_content(_render_status(secret_status))
     else:
-        tables.print_data(_convert_status(secret_status), output)
+        tables.print_object("CertificateStatus", _convert_status(secret_status), output)
     ctx.exit(EXIT_FINDINGS if secret_status.problems else 0)
 
 

@@ -124,7 +124,7 @@ def show(ctx: click.Context, folder: Path, output: str) -> None:
     if output == "table":
         tables.print_content(_render_overview(overview))
     else:
-        tables.print_data(_convert_overview(overview), output)
+        tables.print_object("CertificateReport", _convert_overview(overview), output)
     ctx.exit(EXIT_FINDINGS if overview.problems else 0)
 
 

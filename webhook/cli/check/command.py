@@ -7,7 +7,14 @@ import click
 
 from tallygate.webhook.admission.rule_index import RuleIndex
 from tallygate.webhook.cli.check.checker import CheckContext, ManifestChecker, NodeCheck
-from tallygate.webhook.cli.framework import EXIT_FINDINGS, EXIT_USAGE_ERROR, Command, output_option, strict_option
+from tallygate.webhook.cli.framework import (
+    EXIT_FINDINGS,
+    EXIT_USAGE_ERROR,
+    Command,
+    namespace_option,
+    output_option,
+    strict_option,
+)
 from tallygate.webhook.cli.manifests.manifest_files import (
     STDIN,
     UNREADABLE_CODES,
@@ -19,7 +26,8 @@ from tallygate.webhook.cli.output import tables
 from tallygate.webhook.cli.output.findings import Finding, FindingSeverity, RunSummary, is_failure
 from tallygate.webhook.cli.progress import track, track_files
 from tallygate.webhook.cli.sources import snapshot_reader as snapshots
-from tallygate.webhook.cli.sources.options import load_usable_policies, snapshot_option
+from tallygate.webhook.cli.sources.kube_contexts import find_default_namespace
+from tallygate.webhook.cli.sources.options import combine_files, files_options, load_usable_policies, snapshot_option
 from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS
 
 
@@ -29,11 +37,11 @@ from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS
         ("tallygate check deploy/", "every manifest in a folder, by the shipped rules"),
         ("helm template . | tallygate check -", "what a chart renders to"),
         ("kustomize build . | tallygate check --policies policies/ -o github -", "by your own rules, in CI"),
-        ("tallygate snapshot -o now.json", "the current state of the cluster, for the caps ..."),
+        ("tallygate snapshot now.json", "the current state of the cluster, for the caps ..."),
         ("tallygate check --policies policies/ --snapshot now.json deploy/", "... do these exceed a cap?"),
     ),
 )
-@click.argument("sources", metavar="FILE|FOLDER|-...", nargs=-1, required=True, type=click.Path(allow_dash=True))
+@files_options("[FILE|FOLDER|-]...", "Manifests, a folder of them at any depth, or - for stdin.")
 @click.option(
     "--policies",
     metavar="PATH",
@@ -45,9 +53,7 @@ from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS
     "The current state of the cluster, for caps and for rules that select namespaces by label: a file of `tallygate "
     "snapshot`, or of `kubectl get nodes,pods,namespaces -A` with -o json or -o yaml."
 )
-@click.option(
-    "-n", "--namespace", metavar="NAME", default="default", show_default=True, help="For objects without a namespace."
-)
+@namespace_option("For objects without a namespace. Default: that of the kubeconfig's context, else default.")
 @click.option(
     "--allow-empty",
     is_flag=True,
@@ -58,11 +64,12 @@ from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS
 @click.pass_context
 def check(  # noqa: PLR0913 -- one argument for each option
     ctx: click.Context,
-    sources: tuple[str, ...],
+    paths: tuple[str, ...],
+    filenames: tuple[str, ...],
     *,
     policies: tuple[Path, ...],
     snapshot: Path | None,
-    namespace: str,
+    namespace: str | None,
     allow_empty: bool,
     output: str,
     strict: bool,
@@ -78,21 +85,26 @@ def check(  # noqa: PLR0913 -- one argument for each option
 
     Exit codes: 0 clean, 1 errors (with --strict warnings too), 2 a file cannot be read.
     """
+    files = combine_files(paths, filenames, snapshot)
     policy_set = load_usable_policies(policies)
     snapshot_contents = (
         snapshots.read_snapshot(snapshot, with_cluster=RuleIndex(policy_set).has_node_rules) if snapshot else None
     )
     check_context = CheckContext(
-        policy_set, snapshot_contents, namespace, DEFAULT_LIMITS, _create_node_check(snapshot_contents)
+        policy_set,
+        snapshot_contents,
+        namespace or find_default_namespace(in_cluster=False),
+        DEFAULT_LIMITS,
+        _create_node_check(snapshot_contents),
     )
-    loaded = load_manifests(sources, sys.stdin.buffer, DEFAULT_LIMITS, track_files)
+    loaded = load_manifests(files, sys.stdin.buffer, DEFAULT_LIMITS, track_files)
     run_summary = RunSummary("object", loaded.file_count, non_object_count=loaded.non_object_count)
     if not allow_empty:
         loaded.findings += map(_create_empty_finding, loaded.empty_arguments)
     findings = _check_manifests(loaded, check_context, run_summary)
     if check_context.policies.caps and snapshot is None:
         run_summary.notes.append("no existing pods counted for caps: give the state of the cluster with --snapshot")
-    tables.print_findings(findings, run_summary, output)
+    tables.print_findings("CheckReport", findings, run_summary, output)
     if any(finding.code in UNREADABLE_CODES for finding in findings):
         ctx.exit(EXIT_USAGE_ERROR)
     ctx.exit(EXIT_FINDINGS if is_failure(findings, strict=strict) else 0)

@@ -28,7 +28,7 @@ from tallygate.webhook.cli.doctor.checks import (
 )
 from tallygate.webhook.cli.doctor.facts import GateFacts
 from tallygate.webhook.cli.doctor.gather import DoctorRequest, gather_facts
-from tallygate.webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
+from tallygate.webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError, namespace_option
 from tallygate.webhook.cli.output import tables
 from tallygate.webhook.cli.output.tables import escape_control
 from tallygate.webhook.cli.sources.cluster_source import ClusterSource
@@ -125,11 +125,7 @@ def convert_reports(reports: Sequence[CheckReport]) -> dict[str, Any]:
 @click.option(
     "--name", metavar="NAME", default=CONFIGURATION_NAME, show_default=True, help="The webhook configurations' name."
 )
-@click.option(
-    "--namespace",
-    metavar="NAME",
-    help="Where the gate runs. Default: where the Service is by which it is called, else tallygate-system.",
-)
+@namespace_option("Where the gate runs. Default: where the Service is by which it is called, else tallygate-system.")
 @click.option(
     "--policies",
     metavar="PATH",
@@ -185,7 +181,7 @@ def doctor(  # noqa: PLR0913 -- one argument for each option
         print_reports(reports)
         click.echo(format_summary(reports), err=True)
     else:
-        tables.print_data(convert_reports(reports), output)
+        tables.print_object("DoctorReport", convert_reports(reports), output)
     statuses = {report.result.status for report in reports}
     ctx.exit(EXIT_FINDINGS if CheckStatus.FAIL in statuses or (strict and statuses != {CheckStatus.PASS}) else 0)
 

@@ -75,7 +75,8 @@ class DoctorClient:
         response = self.get("/version")
         if isinstance(response, Unavailable) or not response.is_ok:
             unavailable = response if isinstance(response, Unavailable) else response.create_unavailable()
-            raise UsageError(f"the API server at {self.server} does not answer: {unavailable.reason}")
+            reason = unavailable.reason.removeprefix(f"{urlsplit(self.server).netloc} does not answer: ")
+            raise UsageError(f"the API server at {self.server} does not answer: {reason}")
         return response
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> ApiResponse | Unavailable:

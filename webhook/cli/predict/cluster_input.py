@@ -1,10 +1,12 @@
 """The cluster of a prediction, in columns: read from an API server or a snapshot, with added and replaced nodes.
 
-Its pods without a node are read too, so that a prediction can name them.
+Its pods without a node are read too, so that arguments can name them as for `kubectl get`: `pod/NAME`, or `pods` with a
+label selector as in `app=train,tier!=test,team in (a, b),!debug`. The grammar of selectors is that of apimachinery,
+pkg/labels/selector.go, without the operators > and <.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -20,97 +22,42 @@ from tallygate.webhook.accounting.cluster.pod_info import PodInfo, create_pod_in
 from tallygate.webhook.accounting.cluster.storage_index import StorageIndex
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.cli.framework import UsageError
-from tallygate.webhook.cli.manifests.manifest_objects import Manifest
+from tallygate.webhook.cli.predict.added_nodes import add_nodes, put_nodes
 from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace, read_manifests
 from tallygate.webhook.cli.sources import snapshot_items
 from tallygate.webhook.cli.sources.cluster_source import ClusterSource
 from tallygate.webhook.cli.sources.observed_cluster import PODS_PATH
 from tallygate.webhook.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
 from tallygate.webhook.cli.sources.snapshot_items import SchedulingObject, SnapshotItem
-from tallygate.webhook.cli.sources.snapshot_reader import SnapshotError, read_items
-from tallygate.webhook.documents.reader import read_documents
-from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, Limits
-from tallygate.webhook.documents.to_json import to_json
+from tallygate.webhook.cli.sources.snapshot_reader import SnapshotError, format_snapshot_name, read_items
+from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.kube.api_errors import ApiErrorReason
 from tallygate.webhook.kube.client import ApiClient, ClientConfig
 from tallygate.webhook.kube.resource_codec import ResourceCodec, parse_revision
-from tallygate.webhook.objects.core import ResourceList
 from tallygate.webhook.objects.meta import ObjectMeta
-from tallygate.webhook.objects.scheduling import SchedulingNode, SchedulingNodeStatus, SchedulingPod
+from tallygate.webhook.objects.scheduling import SchedulingPod
+from tallygate.webhook.policy.matching import matches_labels
+from tallygate.webhook.policy.model import LabelRequirement, Operator, PolicyLabelSelector
+from tallygate.webhook.policy.suggest import format_suggestion
 from tallygate.webhook.state.kubernetes import cap_ledger
 
-_NODE_DECODER = msgspec.json.Decoder(SchedulingNode)
-_AMOUNTS_DECODER = msgspec.json.Decoder(ResourceList)
-_ADD_PATTERN = re.compile(r"\s*(\d{1,6})\s*x\s*(\{.*\})\s*", re.ASCII | re.DOTALL)
-_MAX_ADDED_NODES = 100_000
-_DEFAULT_MAX_PODS = msgspec.Raw(b'"110"')
-"""The kubelet's default limit of pods (maxPods in pkg/kubelet/apis/config/v1beta1/defaults.go)."""
-_HOSTNAME = "kubernetes.io/hostname"
-
-
-def put_nodes(cluster: Cluster, manifests: Iterable[Manifest], limits: Limits) -> None:
-    """Add the nodes of manifests, or replace the nodes of the same names.
-
-    Raises:
-        DocumentError: if the aliases of a manifest expand beyond the limits.
-        UsageError: if a manifest is not a node, or a quantity is invalid.
-    """
-    for manifest in manifests:
-        if (manifest.group, manifest.kind) != ("", "Node"):
-            raise UsageError(f"{manifest.file}: --what-if takes nodes, not a {manifest.kind}")
-        try:
-            node = _NODE_DECODER.decode(to_json(manifest.node, limits.expanded))
-        except msgspec.ValidationError as error:
-            location = f"{manifest.file}:{manifest.node.position.line}:{manifest.node.position.column}"
-            raise UsageError(f"{location}: {error}; the API server could not decode this") from error
-        _put_node(cluster, node, manifest.file)
-
-
-def add_nodes(cluster: Cluster, option_value: str, option_number: int, limits: Limits) -> None:
-    """Add the number of nodes that a text such as `4 x {cpu: 8, nvidia.com/gpu: 2}` describes.
-
-    Their names are `added-{option_number}-1` and so on.
-
-    Raises:
-        UsageError: if the text has another form, or a quantity is invalid.
-    """
-    match = _ADD_PATTERN.fullmatch(option_value)
-    count = int(match[1]) if match else 0
-    if not match or count > _MAX_ADDED_NODES:
-        raise UsageError(
-            f'--add {option_value}: write how many nodes and what each has, as in "4 x {{cpu: 8, memory: 32Gi}}"'
-        )
-    for index, amounts in enumerate(_parse_amounts(option_value, match[2], limits) * count):
-        name = f"added-{option_number}-{index + 1}"
-        meta = ObjectMeta(name=name, labels={_HOSTNAME: name})
-        _put_node(
-            cluster,
-            SchedulingNode(
-                metadata=meta, status=SchedulingNodeStatus(allocatable={"pods": _DEFAULT_MAX_PODS, **amounts})
-            ),
-            "--add",
-        )
-
-
-def _parse_amounts(option_value: str, text: str, limits: Limits) -> list[ResourceList]:
-    try:
-        return [
-            _AMOUNTS_DECODER.decode(to_json(document.root, limits.expanded))
-            for document in read_documents(text, limits)
-        ][:1]
-    except (DocumentError, msgspec.ValidationError) as error:
-        raise UsageError(f"--add {option_value}: {error}") from error
-
-
-def _put_node(cluster: Cluster, node: SchedulingNode, source: str) -> None:
-    name = (node.metadata.name if node.metadata else None) or ""
-    try:
-        cluster.put_node(node)
-    except QuantityError as error:
-        raise UsageError(f"{source}: node {name}: {error}") from error
-
-
+_POD_WORDS = frozenset({"pod", "pods", "po"})
+_MAX_NAMES = 10
+_SEPARATOR = re.compile(r",(?![^(]*\))")
+_KEY = r"(?P<key>[A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?)"
+_VALUE = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?"
+_FORMS = (
+    (
+        re.compile(rf"{_KEY}\s*(?P<operator>==?|!=)\s*(?P<value>(?:{_VALUE})?)"),
+        {"=": Operator.IN, "!=": Operator.NOT_IN},
+    ),
+    (
+        re.compile(rf"{_KEY}\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)"),
+        {"in": Operator.IN, "notin": Operator.NOT_IN},
+    ),
+    (re.compile(rf"(?P<operator>!?)\s*{_KEY}"), {"": Operator.EXISTS, "!": Operator.DOES_NOT_EXIST}),
+)
 _POD_DECODER = msgspec.json.Decoder(SchedulingPod)
 
 
@@ -165,7 +112,9 @@ def _read_snapshot(path: Path) -> ClusterInput:
     try:
         read_items(path, handle_item)
     except QuantityError as error:
-        raise SnapshotError(f"{path}: it has a quantity that no API server would have stored: {error}") from error
+        raise SnapshotError(
+            f"{format_snapshot_name(path)}: it has a quantity that no API server would have stored: {error}"
+        ) from error
     if not len(cluster_input.cluster.nodes):
         cluster_input.omissions.append("the snapshot has no nodes")
     return cluster_input
@@ -246,32 +195,6 @@ def _add_pod(cluster_input: ClusterInput, record: _PodRecord) -> None:
         cluster_input.pending_pods[record.namespace, record.name] = record.pending
 
 
-def find_pending_pod(reference: str, namespace: str, cluster_input: ClusterInput) -> PodsToPlace:
-    """Return a pod of the cluster that has no node yet, by `pod/NAME`.
-
-    Raises:
-        UsageError: if no pod of that name waits for a node.
-    """
-    kind, _, name = reference.rpartition("/")
-    if kind not in ("pod", "pods", "po") or not name:
-        raise UsageError(f"{reference}: name a pending pod as pod/NAME, or a file of manifests after -f")
-    pod = cluster_input.pending_pods.get((namespace, name))
-    if pod is None:
-        raise UsageError(f"{reference}: {_explain_missing_pod(name, namespace, cluster_input)}")
-    return PodsToPlace.from_pod(pod, namespace, name)
-
-
-def _explain_missing_pod(name: str, namespace: str, cluster_input: ClusterInput) -> str:
-    for pod_info in cluster_input.cluster.list_pods():
-        if (pod_info.namespace, pod_info.name) == (namespace, name) and pod_info.node:
-            return f"it is on node {pod_info.node} already"
-    waiting = sorted(
-        f"{pod_name} --namespace {pod_namespace}" for pod_namespace, pod_name in cluster_input.pending_pods
-    )
-    hint = f"; pending pods are {', '.join(waiting[:10])}" if waiting else "; no pod is pending"
-    return f"no pod of that name in namespace {namespace} is pending{hint}"
-
-
 def read_cluster_input(
     source: ClusterSource, nodes: Sequence[Path] = (), added_nodes: Sequence[str] = ()
 ) -> ClusterInput:
@@ -292,3 +215,123 @@ def read_cluster_input(
     for number, option_value in enumerate(added_nodes, 1):
         add_nodes(cluster_input.cluster, option_value, number, DEFAULT_LIMITS)
     return cluster_input
+
+
+@dataclass(frozen=True, slots=True)
+class PodQuery:
+    """The pending pods to predict: `names`, or all that the selector matches, in a namespace, or in all with None."""
+
+    names: tuple[str, ...]
+    namespace: str | None
+    selector: PolicyLabelSelector | None = None
+
+
+def split_pod_names(arguments: Sequence[str]) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+    """Return the names of pods in the arguments, and the other arguments, which are files.
+
+    The names are empty for the word `pods` without names, which means all pending pods, and None without any pod.
+    """
+    if arguments and arguments[0] in _POD_WORDS:
+        return tuple(arguments[1:]), ()
+    references = [each for each in arguments if each.partition("/")[0] in _POD_WORDS and each.partition("/")[2]]
+    files = tuple(each for each in arguments if each not in references)
+    return tuple(each.partition("/")[2] for each in references) or None, files
+
+
+def find_pending_pods(query: PodQuery, cluster_input: ClusterInput) -> list[PodsToPlace]:
+    """Return the pods of the cluster that a query names and that have no node yet, in the order of scheduling.
+
+    Raises:
+        UsageError: if the namespace does not exist, or a named pod does not wait for a node.
+    """
+    _check_namespace(query, cluster_input)
+    if query.names:
+        return [_find_pending_pod(name, query.namespace or "", cluster_input) for name in query.names]
+    chosen = [
+        (_create_queue_key(pod), namespace, name, pod)
+        for (namespace, name), pod in cluster_input.pending_pods.items()
+        if query.namespace in (None, namespace) and matches_labels(query.selector, _get_metadata(pod).labels)
+    ]
+    return [
+        PodsToPlace.from_pod(pod, namespace, name)
+        for _, namespace, name, pod in sorted(chosen, key=lambda each: each[:3])
+    ]
+
+
+def _check_namespace(query: PodQuery, cluster_input: ClusterInput) -> None:
+    """Check that the namespace exists, unless the source has no namespaces.
+
+    Raises:
+        UsageError: if it does not.
+    """
+    namespaces = cluster_input.cluster.namespaces
+    known = sorted({*namespaces, *(namespace for namespace, _ in cluster_input.pending_pods)})
+    if namespaces and query.namespace is not None and query.namespace not in known:
+        raise UsageError(
+            f"namespace {query.namespace} does not exist in the cluster{format_suggestion(query.namespace, known)}"
+        )
+
+
+def _create_queue_key(pod: SchedulingPod) -> tuple[int, str]:
+    """Return the key that sorts pods as PrioritySort does: by priority, then by time (pkg/scheduler/framework)."""
+    priority = (pod.spec.priority if pod.spec else None) or 0
+    return -priority, _get_metadata(pod).creation_timestamp or ""
+
+
+def _get_metadata(pod: SchedulingPod) -> ObjectMeta:
+    return pod.metadata or ObjectMeta()
+
+
+def _find_pending_pod(name: str, namespace: str, cluster_input: ClusterInput) -> PodsToPlace:
+    pod = cluster_input.pending_pods.get((namespace, name))
+    if pod is None:
+        raise UsageError(f"pod/{name}: {_explain_missing_pod(name, namespace, cluster_input)}")
+    return PodsToPlace.from_pod(pod, namespace, name)
+
+
+def _explain_missing_pod(name: str, namespace: str, cluster_input: ClusterInput) -> str:
+    for pod_info in cluster_input.cluster.list_pods():
+        if (pod_info.namespace, pod_info.name) == (namespace, name) and pod_info.node:
+            return f"it is on node {pod_info.node} already"
+    hint = ", ".join(_list_waiting_names(namespace, cluster_input))
+    return f"no pod of that name in namespace {namespace} is pending; " + (
+        f"pending pods are {hint}" if hint else "no pod is pending"
+    )
+
+
+def _list_waiting_names(namespace: str, cluster_input: ClusterInput) -> Iterator[str]:
+    """Yield the first pending pods, those of the namespace first, each as the arguments that name it."""
+    waiting = sorted(cluster_input.pending_pods, key=lambda each: (each[0] != namespace, each))
+    for pod_namespace, pod_name in waiting[:_MAX_NAMES]:
+        yield f"pod/{pod_name} -n {pod_namespace}"
+
+
+def parse_label_selector(_: click.Context, __: click.Parameter, text: str | None) -> PolicyLabelSelector | None:
+    """Parse the value of an option.
+
+    Raises:
+        click.BadParameter: if it is not a selector.
+    """
+    if text is None:
+        return None
+    requirements = [_parse_requirement(part.strip()) for part in _SEPARATOR.split(text)]
+    if None in requirements:
+        raise click.BadParameter(f"{text!r} is not a label selector; write one as in app=train,team in (a, b),!debug")
+    return PolicyLabelSelector(match_expressions=tuple(filter(None, requirements)))
+
+
+def _parse_requirement(text: str) -> LabelRequirement | None:
+    for pattern, operators in _FORMS:
+        if match := pattern.fullmatch(text):
+            values = frozenset(_iterate_values(match.groupdict()))
+            is_valid = all(not value or re.fullmatch(_VALUE, value) for value in values)
+            operator = operators[match["operator"].replace("==", "=")]
+            return LabelRequirement(match["key"], operator, values) if is_valid else None
+    return None
+
+
+def _iterate_values(groups: dict[str, str]) -> Iterator[str]:
+    if "value" in groups:
+        yield groups["value"]
+    elif "values" in groups:
+        yield from (value.strip() for value in groups["values"].split(","))

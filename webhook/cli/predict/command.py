@@ -3,6 +3,7 @@
 The option `--scoring` is parsed here: a scoring strategy as the configuration of a scheduler writes it.
 """
 
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,19 +17,37 @@ from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.accounting.scheduling.placement import open_placement_session
 from tallygate.webhook.accounting.scheduling.prediction import Feasibility
 from tallygate.webhook.accounting.scheduling.scoring import DEFAULT_SCORING, Scoring, ScoringStrategy
-from tallygate.webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
+from tallygate.webhook.cli.completions import complete_pod
+from tallygate.webhook.cli.framework import (
+    DATA_FORMATS,
+    EXIT_FINDINGS,
+    Command,
+    UsageError,
+    all_namespaces_option,
+    namespace_option,
+)
+from tallygate.webhook.cli.manifests.manifest_files import STDIN
 from tallygate.webhook.cli.output import tables
 from tallygate.webhook.cli.predict import prediction_json, prediction_text
-from tallygate.webhook.cli.predict.cluster_input import ClusterInput, find_pending_pod, read_cluster_input
+from tallygate.webhook.cli.predict.cluster_input import (
+    ClusterInput,
+    PodQuery,
+    find_pending_pods,
+    parse_label_selector,
+    read_cluster_input,
+    split_pod_names,
+)
 from tallygate.webhook.cli.predict.pods_to_place import PodsInFiles, PodsToPlace, is_placed, read_pods_to_place
 from tallygate.webhook.cli.predict.prediction_details import PredictionDetails, predict_pods
 from tallygate.webhook.cli.progress import track
 from tallygate.webhook.cli.sources.cluster_source import ClusterSource
-from tallygate.webhook.cli.sources.options import connection_options, snapshot_option
+from tallygate.webhook.cli.sources.options import combine_files, connection_options, files_options, snapshot_option
 from tallygate.webhook.documents.reader import read_documents
 from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, Limits
 from tallygate.webhook.documents.to_json import to_json
 from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.policy.model import PolicyLabelSelector
+from tallygate.webhook.policy.suggest import find_nearest
 
 _SYNTAX = (
     "write a strategy, as in MostAllocated, or what a scheduler's configuration says behind scoringStrategy, as in "
@@ -68,6 +87,8 @@ def parse_scoring(option_value: str | None, limits: Limits) -> Scoring:
         return DEFAULT_SCORING
     if option_value in set(ScoringStrategy) - {ScoringStrategy.REQUESTED_TO_CAPACITY_RATIO}:
         return Scoring(ScoringStrategy(option_value))
+    if re.fullmatch(r"\w*", option_value):
+        raise UsageError(f"--scoring {option_value}: {_explain_strategy(option_value)}; {_SYNTAX}")
     try:
         (document,) = read_documents(option_value, limits)
         config = msgspec.json.decode(to_json(document.root, limits.expanded), type=_ScoringConfig)
@@ -75,6 +96,15 @@ def parse_scoring(option_value: str | None, limits: Limits) -> Scoring:
         raise UsageError(f"--scoring {option_value}: {error}; {_SYNTAX}") from error
     weights = {resource.name: resource.weight for resource in config.resources}
     return Scoring(config.type, weights or DEFAULT_SCORING.weights, _parse_shape(option_value, config))
+
+
+def _explain_strategy(word: str) -> str:
+    if word == ScoringStrategy.REQUESTED_TO_CAPACITY_RATIO:
+        return "this strategy needs a shape"
+    names = [each.value for each in ScoringStrategy]
+    beginning = next((name for name in names if name.lower().startswith(word.lower())), None)
+    nearest = beginning or find_nearest(word, names, cutoff=0.6)
+    return f"there is no such strategy{f', did you mean {nearest}?' if word and nearest else ''}"
 
 
 def _parse_shape(option_value: str, config: _ScoringConfig) -> tuple[tuple[int, int], ...]:
@@ -96,40 +126,42 @@ def _parse_shape(option_value: str, config: _ScoringConfig) -> tuple[tuple[int, 
     cls=Command,
     examples=(
         (
-            "tallygate predict pod/train-0 --namespace team-a",
+            "tallygate predict pod/train-0 -n team-a",
             "why a pod is Pending, which pods use the resources, what would help",
         ),
-        ("tallygate predict -f deploy/ -v", "will all of these run, in this order? With a line for each node"),
-        ("tallygate predict -f train.yaml -n 12", "would twelve copies run?"),
-        ('tallygate predict -f train.yaml --add "4 x {cpu: 8, nvidia.com/gpu: 2}"', "... with four more nodes?"),
-        ("tallygate predict -f train.yaml --snapshot now.json -o json", "on a snapshot, for a program"),
-        ("tallygate predict -f train.yaml -v --scoring MostAllocated", "with a scheduler that fills nodes"),
+        (
+            "tallygate predict pods -l app=train -n team-a",
+            "every pending pod with this label, in the scheduler's order",
+        ),
+        ("tallygate predict deploy/ -v", "will all of these run, in this order? With a line for each node"),
+        ("tallygate predict train.yaml --replicas 12", "would twelve copies run?"),
+        ('tallygate predict train.yaml --add "4 x {cpu: 8, nvidia.com/gpu: 2}"', "... with four more nodes?"),
+        ("tallygate predict train.yaml --snapshot now.json -o json", "on a snapshot, for a program"),
+        ("tallygate predict train.yaml -v --scoring MostAllocated", "with a scheduler that fills nodes"),
     ),
 )
-@click.argument("named", metavar="[pod/NAME]", required=False)
+@files_options(
+    "[pod/NAME|pods|FILE|FOLDER|-]...",
+    "Manifests, a folder of them, or - for stdin. Pods and workloads are placed one after the other, each with the "
+    "earlier ones in place.",
+    complete_pod,
+)
+@namespace_option(
+    "For pods, and for objects without a namespace. Default: that of the kubeconfig's context, else default."
+)
+@all_namespaces_option("With `pods`: those of all namespaces.")
 @click.option(
-    "-f",
-    "--filename",
-    "filenames",
-    metavar="FILE",
-    multiple=True,
-    type=click.Path(allow_dash=True),
-    help="Manifests, a folder of them, or - for stdin; may be given several times. Pods and workloads are placed one "
-    "after the other, each with the earlier ones in place.",
+    "-l",
+    "--selector",
+    callback=parse_label_selector,
+    metavar="SELECTOR",
+    help="With `pods`: those with matching labels; with files: the objects with matching labels. As in kubectl.",
 )
 @click.option(
-    "-n",
     "--replicas",
     metavar="NUMBER",
     type=click.IntRange(0, 100_000),
     help="The number of copies of each, instead of the number in the manifests.",
-)
-@click.option(
-    "--namespace",
-    metavar="NAME",
-    default="default",
-    show_default=True,
-    help="For NAME, and for objects without a namespace.",
 )
 @connection_options
 @snapshot_option(
@@ -164,11 +196,13 @@ def _parse_shape(option_value: str, config: _ScoringConfig) -> tuple[tuple[int, 
 @click.pass_context
 def predict(  # noqa: PLR0913 -- one argument for each option
     ctx: click.Context,
-    named: str | None,
+    paths: tuple[str, ...],
     *,
     filenames: tuple[str, ...],
+    namespace: str | None,
+    all_namespaces: bool,
+    selector: PolicyLabelSelector | None,
     replicas: int | None,
-    namespace: str,
     kubeconfig: Path | None,
     context: str | None,
     in_cluster: bool,
@@ -182,10 +216,11 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     """Predict whether pods will find a node: `fits now`, `not now`, `never on these nodes`, or `unknown`.
 
     The command applies the filters of kube-scheduler 1.36, in the same order and with the same messages, and changes
-    nothing. A pending pod is named as pod/NAME. Pods that do not exist yet, and workloads, are read from files: the
-    replicas of a Deployment, the parallel pods of a Job, the pod of a DaemonSet on each eligible node. Where pods do
-    not fit, the output has the scheduler's message, the shortfalls of nodes, the pods that use the resources, and
-    changes that would help; each of them was tried. With -o json or yaml, nodes are listed with -v, and for one object.
+    nothing. A pending pod is named as pod/NAME, and `pods` means all pending pods of the namespace. Pods that do not
+    exist yet, and workloads, are read from files: the replicas of a Deployment, the parallel pods of a Job, the pod of
+    a DaemonSet on each eligible node. Where pods do not fit, the output has the scheduler's message, the shortfalls of
+    nodes, the pods that use the resources, and changes that would help; each of them was tried. With -o json or yaml,
+    nodes are listed with -v, and for one object.
 
     Needed rights: list on nodes, pods and namespaces. The command also reads what `tallygate snapshot` reads, and
     reports on stderr what it may not list.
@@ -193,19 +228,48 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     Exit codes: 0 all fit now, 1 something does not fit or is unknown, 2 a usage error, or the cluster cannot be read.
     Pods of a kind that is not read are unknown: the command reports them on stderr.
     """
-    if bool(named) is bool(filenames):
-        raise UsageError("name one of both: a pending pod as pod/NAME, or manifests with -f FILE")
+    names, files = split_pod_names(paths)
+    source = ClusterSource(kubeconfig, context, in_cluster, snapshot)
+    _check_arguments(names, (*files, *filenames), replicas, all_namespaces=all_namespaces)
     parsed_scoring = parse_scoring(scoring, DEFAULT_LIMITS)
-    in_files = read_pods_to_place(filenames, namespace, replicas) if filenames else PodsInFiles()
-    all_pods = [each for each in in_files.pods if not is_placed(each)]
-    cluster_input = read_cluster_input(ClusterSource(kubeconfig, context, in_cluster, snapshot), nodes, added)
-    if named:
-        all_pods = [find_pending_pod(named, namespace, cluster_input)]
+    chosen_namespace = None if all_namespaces else source.choose_namespace(namespace)
+    in_files = PodsInFiles()
+    if names is None:
+        manifests = combine_files(files, filenames, snapshot, *nodes)
+        in_files = read_pods_to_place(manifests, chosen_namespace or "", replicas, selector)
+        all_pods = [each for each in in_files.pods if not is_placed(each)]
+        cluster_input = read_cluster_input(source, nodes, added)
+    else:
+        cluster_input = read_cluster_input(source, nodes, added)
+        all_pods = find_pending_pods(PodQuery(names, chosen_namespace, selector), cluster_input)
+        if not all_pods:
+            click.echo(
+                f"no such pod is pending{f' in namespace {chosen_namespace}' if chosen_namespace else ''}", err=True
+            )
     with_node_lines = verbose or (output != "table" and len(all_pods) == 1)
     predictions = list(_predict_all(all_pods, cluster_input, parsed_scoring, with_node_lines=with_node_lines))
     _print_predictions(predictions, output, verbose=verbose)
     all_fit = all(each.prediction.feasibility is Feasibility.NOW for each in predictions)
     ctx.exit(0 if all_fit and not in_files.unread_count else EXIT_FINDINGS)
+
+
+def _check_arguments(
+    names: tuple[str, ...] | None, files: tuple[str, ...], replicas: int | None, *, all_namespaces: bool
+) -> None:
+    """Check the arguments.
+
+    Raises:
+        UsageError: if they name both pods and files or neither, or an option does not belong to them.
+    """
+    if (names is None) is not bool(files):
+        raise UsageError("name one of both: pending pods as pod/NAME or pods, or files of manifests")
+    missing = next((each for each in files if each != STDIN and not Path(each).exists()), None)
+    if missing is not None:
+        raise UsageError(f"{missing}: there is no such file; a pending pod is named as in pod/NAME")
+    if all_namespaces and names != ():
+        raise UsageError("-A belongs to `tallygate predict pods -A`")
+    if names is not None and replicas is not None:
+        raise UsageError("--replicas belongs to files of manifests: a pending pod is one pod")
 
 
 def _predict_all(
@@ -234,7 +298,7 @@ def _predict_all(
 
 def _print_predictions(predictions: Sequence[PredictionDetails], output: str, *, verbose: bool) -> None:
     if output != "table":
-        tables.print_data(prediction_json.predictions_to_dict(predictions), output)
+        tables.print_list("Prediction", prediction_json.convert_predictions(predictions), output)
         return
     is_terminal = tables.create_console(sys.stdout).is_terminal
     for details in predictions:

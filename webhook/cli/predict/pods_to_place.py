@@ -18,8 +18,11 @@ from tallygate.webhook.cli.output.findings import FindingSubject
 from tallygate.webhook.cli.progress import track_files
 from tallygate.webhook.documents import syntax_tree
 from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, Limits, Position
+from tallygate.webhook.documents.to_json import to_json
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.objects.scheduling import PriorityClass, SchedulingPod, SchedulingPodSpec
+from tallygate.webhook.policy.matching import matches_labels
+from tallygate.webhook.policy.model import PolicyLabelSelector
 
 _POD_DECODER = msgspec.json.Decoder(SchedulingPod)
 _FIELDS_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -123,14 +126,18 @@ class PodsInFiles:
     unread_count: int = 0
 
 
-def read_pods_to_place(filenames: Sequence[str], namespace: str, count: int | None) -> PodsInFiles:
-    """Return the pods that the files create; report objects with pods whose kind is not read on stderr.
+def read_pods_to_place(
+    filenames: Sequence[str], namespace: str, count: int | None, selector: PolicyLabelSelector | None = None
+) -> PodsInFiles:
+    """Return the pods that the files create, of the objects whose labels the selector matches.
+
+    Objects with pods whose kind is not read are reported on stderr.
 
     Raises:
         UsageError: if a file cannot be read, an object is one that no API server accepts, or the files have no pod and
             no pod template.
     """
-    manifests = read_manifests(filenames)
+    manifests = [each for each in read_manifests(filenames) if selector is None or _is_selected(each, selector)]
     _check_manifests(manifests)
     unread = [(each, found) for each in manifests if not is_read(each) and (found := find_unread_pods(each))]
     for manifest, warning in unread:
@@ -138,7 +145,10 @@ def read_pods_to_place(filenames: Sequence[str], namespace: str, count: int | No
         click.echo(f"tallygate: {_locate(manifest, warning.position)}: {subject}: {warning.message}", err=True)
     all_pods = tuple(_parse_manifests(manifests, namespace, count))
     if not all_pods:
-        raise UsageError(f"{', '.join(filenames)}: it contains neither a pod nor a pod template of a kind that is read")
+        condition = " and that the selector matches" if selector else ""
+        raise UsageError(
+            f"{', '.join(filenames)}: it contains neither a pod nor a pod template of a kind that is read{condition}"
+        )
     return PodsInFiles(all_pods, len(unread))
 
 
@@ -161,6 +171,14 @@ def _check_manifests(manifests: Sequence[Manifest]) -> None:
 
 def _locate(manifest: Manifest, position: Position) -> str:
     return f"{manifest.file}:{position.line}:{position.column}"
+
+
+def _is_selected(manifest: Manifest, selector: PolicyLabelSelector) -> bool:
+    metadata = manifest.node.get("metadata")
+    labels = metadata.get("labels") if isinstance(metadata, syntax_tree.Mapping) else None
+    content = to_json(labels, DEFAULT_LIMITS.expanded) if isinstance(labels, syntax_tree.Mapping) else b"{}"
+    texts = {key: value for key, value in msgspec.json.decode(content).items() if isinstance(value, str)}
+    return matches_labels(selector, texts)
 
 
 def _parse_manifests(manifests: Sequence[Manifest], namespace: str, count: int | None) -> Iterator[PodsToPlace]:

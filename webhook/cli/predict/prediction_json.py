@@ -14,14 +14,14 @@ from tallygate.webhook.cli.predict.prediction_details import NodeLine, Predictio
 from tallygate.webhook.cli.predict.prediction_text import get_node_feasibility
 
 
-def predictions_to_dict(predictions: Iterable[PredictionDetails]) -> dict[str, Any]:
-    """Return every prediction, in order. A change of the meaning of a key is a breaking change."""
-    return {"predictions": [_prediction_to_dict(each) for each in predictions]}
+def convert_predictions(predictions: Iterable[PredictionDetails]) -> list[dict[str, Any]]:
+    """Return every prediction, in order."""
+    return [_prediction_to_dict(each) for each in predictions]
 
 
-def capacities_to_dict(capacities: Iterable[tuple[PodsToPlace, RemainingCapacity]]) -> dict[str, Any]:
+def convert_capacities(capacities: Iterable[tuple[PodsToPlace, RemainingCapacity]]) -> list[dict[str, Any]]:
     """Return the remaining capacity for each object."""
-    return {"headroom": [_capacity_to_dict(pods, capacity) for pods, capacity in capacities]}
+    return [_capacity_to_dict(pods, capacity) for pods, capacity in capacities]
 
 
 def _capacity_to_dict(pods: PodsToPlace, capacity: RemainingCapacity) -> dict[str, Any]:

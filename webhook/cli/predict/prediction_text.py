@@ -7,14 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.console import Group, RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
 from tallygate.webhook.accounting.amounts import format_amount
 from tallygate.webhook.accounting.cluster.pod_info import PodInfo
 from tallygate.webhook.accounting.node_fit import Shortfall
 from tallygate.webhook.accounting.scheduling.prediction import MAX_CONSUMERS, Feasibility, NodeConsumer, NodeDiagnosis
-from tallygate.webhook.cli.output.tables import align_rows, create_table, escape_control
+from tallygate.webhook.cli.output.tables import Paragraph, align_rows, create_table, escape_control
 from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace
 from tallygate.webhook.cli.predict.prediction_details import NodeLine, PredictionDetails
 
@@ -36,7 +35,8 @@ def format_prediction(details: PredictionDetails) -> Group:
         (feasibility.value, _FEASIBILITY_STYLES[feasibility]),
     )
     heading.append(escape_control(format_counts(details)))
-    return Group(heading, *(Padding(Text(escape_control(line)), (0, 0, 0, 4)) for line in format_details(details)))
+    details_text = (Paragraph(Text(escape_control(line)), 4) for line in format_details(details))
+    return Group(Paragraph(heading), *details_text)
 
 
 def format_counts(details: PredictionDetails) -> str:
@@ -152,9 +152,8 @@ def format_rows(lines: Sequence[NodeLine]) -> list[str]:
 def create_node_table(lines: Sequence[NodeLine]) -> RenderableType:
     """Return the table of nodes with bars and colours, for terminals."""
     header = (*_HEADER[:-1], "USED", _HEADER[-1])
-    return create_table(
-        header, [(*_create_styled_row(line), format_bar(line.tightest), format_reason(line)) for line in lines]
-    )
+    rows = [(*_create_styled_row(line), format_bar(line.tightest), format_reason(line)) for line in lines]
+    return create_table(header, rows, ("USED", "BALANCE", "FIT", "COPIES"))
 
 
 def get_node_feasibility(line: NodeLine) -> str:

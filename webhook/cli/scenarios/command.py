@@ -8,6 +8,7 @@ from tallygate.webhook.cli.progress import track
 from tallygate.webhook.cli.scenarios import scenario_report
 from tallygate.webhook.cli.scenarios.run import run_scenario
 from tallygate.webhook.cli.scenarios.scenario_files import load_scenarios
+from tallygate.webhook.cli.sources.options import combine_files, files_options
 
 
 @click.command(
@@ -18,7 +19,7 @@ from tallygate.webhook.cli.scenarios.scenario_files import load_scenarios
         ("tallygate test -o json policies/tests/ > report.json", "everything for a program"),
     ),
 )
-@click.argument("sources", metavar="FILE|FOLDER...", nargs=-1, required=True, type=click.Path())
+@files_options("[FILE|FOLDER|-]...", "A file of scenarios, a folder of them at any depth, or - for stdin.")
 @click.option("-v", "--verbose", is_flag=True, help="Show every step, with its verdict and the ledgers after it.")
 @click.option(
     "-o",
@@ -29,7 +30,7 @@ from tallygate.webhook.cli.scenarios.scenario_files import load_scenarios
     help="How to print it: for people, programs, or as the XML that CI systems show.",
 )
 @click.pass_context
-def test(ctx: click.Context, sources: tuple[str, ...], output: str, *, verbose: bool) -> None:
+def test(ctx: click.Context, paths: tuple[str, ...], filenames: tuple[str, ...], output: str, *, verbose: bool) -> None:
     """Test policies with scenarios: requests in a given order, each with its expected result.
 
     A scenario is a YAML document: its name, the policies, the namespaces with their labels, and steps (create, update,
@@ -53,7 +54,7 @@ def test(ctx: click.Context, sources: tuple[str, ...], output: str, *, verbose: 
 
     Exit codes: 0 all results as expected, 1 an unexpected result, 2 a file cannot be read.
     """  # noqa: D301 -- \b keeps click from filling the example
-    loaded = load_scenarios(sources)
+    loaded = load_scenarios(combine_files(paths, filenames))
     if loaded.findings:
         raise UsageError("\n".join(map(str, loaded.findings)))
     results = [run_scenario(scenario) for scenario in track("running scenarios", loaded.scenarios)]
@@ -63,5 +64,5 @@ def test(ctx: click.Context, sources: tuple[str, ...], output: str, *, verbose: 
     elif output == "junit":
         click.echo(scenario_report.format_junit(results), nl=False)
     else:
-        tables.print_data(scenario_report.convert_report(results), output)
+        tables.print_object("TestReport", scenario_report.convert_report(results), output)
     ctx.exit(EXIT_FINDINGS if any(each.failed_step for each in results) else 0)

@@ -6,6 +6,7 @@ Of this package, only this module reads files; manifests and policies are read b
 import json
 import os
 import stat
+import sys
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
@@ -14,7 +15,8 @@ from typing import Any, Final
 
 from jsonschema import FormatChecker
 
-from tallygate.webhook.cli.manifests.manifest_files import find_files, format_file_name
+from tallygate.webhook.cli.manifests.manifest_files import STDIN, find_files, format_file_name
+from tallygate.webhook.cli.output.findings import STDIN_NAME
 from tallygate.webhook.cli.scenarios.scenario import MAX_PODS, Scenario
 from tallygate.webhook.cli.scenarios.scenario_builder import build_scenario
 from tallygate.webhook.documents.scalars import Number
@@ -118,7 +120,8 @@ def load_scenarios(arguments: tuple[str, ...]) -> _LoadedScenarios:
 
 
 def _read_file(name: str, loaded: _LoadedScenarios) -> None:
-    printable_name, content = format_file_name(name), _read_bytes(name)
+    printable_name = STDIN_NAME if name == STDIN else format_file_name(name)
+    content = _read_bytes(name)
     if isinstance(content, LintFinding):
         loaded.findings.append(content)
         return
@@ -130,7 +133,9 @@ def _read_file(name: str, loaded: _LoadedScenarios) -> None:
         if not (isinstance(document_node, Scalar) and document_node.value is None)
     ]
     if not nonempty and not findings:
-        loaded.findings.append(_create_finding(name, UNREADABLE, "no scenario in it; write one with name and steps"))
+        loaded.findings.append(
+            _create_finding(printable_name, UNREADABLE, "no scenario in it; write one with name and steps")
+        )
     reported = {(finding.line, finding.column) for finding in findings}
     scenarios = [document for document in nonempty if not is_policy(document)]
     if scenarios or not nonempty:
@@ -153,6 +158,8 @@ def _add_document(name: str, document: Node, reported: set[tuple[int, int]], loa
 
 
 def _read_bytes(name: str) -> bytes | LintFinding:
+    if name == STDIN:
+        return sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
     try:
         if not stat.S_ISREG(os.stat(name).st_mode):  # noqa: PTH116  # a name may be any bytes
             return _create_finding(name, UNREADABLE, "not a regular file; scenarios are files and folders of files")

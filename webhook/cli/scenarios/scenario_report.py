@@ -5,6 +5,7 @@ GitLab's unit test reports read.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 from xml.sax.saxutils import quoteattr
@@ -102,7 +103,7 @@ def convert_report(results: Sequence[ScenarioResult]) -> dict[str, Any]:
 def _render_scenario(result: ScenarioResult, *, verbose: bool) -> Iterator[RenderableType]:
     word = "ok" if result.failed_step is None else "FAILED"
     name, position = escape_control(result.scenario.name), escape_control(_format_source(result.scenario.source))
-    yield Text.assemble((f"{word:<8}", _STYLES[word]), name, "  ", (position, "dim"), overflow="fold")
+    yield Text.assemble((f"{word:<8}", _STYLES[word]), name, "  ", (position, "dim"))
     for step_result in result.steps if verbose else ():
         yield Padding(_render_step(step_result), (0, 0, 0, 2))
     if result.failed_step is not None:
@@ -137,9 +138,8 @@ def _render_failure(result: ScenarioResult, step_result: StepResult) -> Renderab
     rows += [("ledger", f"{which}: {amounts}") for which, amounts in format_ledgers(step_result.cap_usages)]
     remaining = len(result.scenario.steps) - step_result.number
     rows += [("then", f"{_format_count(remaining, 'step')} not run")] if remaining else []
-    failure_table = create_table(("", ""), rows)
-    failure_table.show_header = False
-    return Group(Text(escape_control(head), "bold", overflow="fold"), Padding(failure_table, (0, 0, 0, 2)))
+    failure_table = replace(create_table(("", ""), rows), indent=2)
+    return Group(Text(escape_control(head), "bold"), failure_table)
 
 
 def _list_difference_rows(difference: Difference) -> Iterator[tuple[str, str]]:

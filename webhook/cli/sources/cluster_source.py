@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from tallygate.webhook.cli.sources.kube_contexts import find_default_namespace
 from tallygate.webhook.cli.sources.observed_cluster import ObservedCluster, observe_api_server, observe_snapshot
 from tallygate.webhook.cli.sources.options import require_one_source
 from tallygate.webhook.kube.client import ClientConfig
@@ -34,6 +35,14 @@ class ClusterSource:
         from tallygate.webhook.kube.config import load_client_config  # noqa: PLC0415  its import is slow
 
         return load_client_config(self.kubeconfig, self.context, in_cluster=self.in_cluster)
+
+    def choose_namespace(self, namespace: str | None) -> str:
+        """Return the given namespace, or the default that kubectl would use.
+
+        Raises:
+            KubeconfigError: if the kubeconfig cannot be read.
+        """
+        return namespace or find_default_namespace(self.kubeconfig, self.context, in_cluster=self.in_cluster)
 
     def read(self) -> ObservedCluster:
         """Return the cluster at present, or at the time of the snapshot.

@@ -22,7 +22,7 @@ from tallygate.webhook.cli.sources.cap_ledger_list import (
     create_ledger_list,
 )
 from tallygate.webhook.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
-from tallygate.webhook.cli.sources.snapshot_reader import SNAPSHOT_HINT, SnapshotError, read_items
+from tallygate.webhook.cli.sources.snapshot_reader import SNAPSHOT_HINT, SnapshotError, format_snapshot_name, read_items
 from tallygate.webhook.gate.usage_lister import Membership, UsageLister, get_ledger_key
 from tallygate.webhook.kube.api_errors import ApiErrorReason
 from tallygate.webhook.kube.client import ApiClient, ClientConfig
@@ -213,11 +213,13 @@ def observe_snapshot(path: Path) -> ObservedCluster:
     handler = _SnapshotHandler()
     list_revision = read_items(path, handler)
     if not handler.namespaces:
-        raise SnapshotError(f"{path}: it contains no namespaces, which caps need; {SNAPSHOT_HINT}")
+        raise SnapshotError(
+            f"{format_snapshot_name(path)}: it contains no namespaces, which caps need; {SNAPSHOT_HINT}"
+        )
     try:
         revision = handler.get_revision(list_revision)
     except ValueError as error:
-        raise SnapshotError(f"{path}: no snapshot: {error}; {SNAPSHOT_HINT}") from None
+        raise SnapshotError(f"{format_snapshot_name(path)}: no snapshot: {error}; {SNAPSHOT_HINT}") from None
     handler.stores.namespaces.apply(Replaced(handler.namespaces, revision))
     handler.stores.pods.apply(Replaced(handler.pods, revision))
     cap_ledgers = create_ledger_list(handler.ledgers)

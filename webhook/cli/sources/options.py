@@ -1,37 +1,73 @@
-"""The options of all commands that read a cluster or policies: the cluster's source, and the policy files."""
+"""The options of commands that read files, a cluster or policies, and the checks that concern several of them."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
-from tallygate.webhook.cli.framework import UsageError
+from tallygate.webhook.cli.framework import UsageError, connection_option
+from tallygate.webhook.cli.manifests.manifest_files import STDIN
 from tallygate.webhook.policy.load import SHIPPED_POLICIES, load_policies
 from tallygate.webhook.policy.model import PolicySet
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_KUBECONFIG = click.option(
-    "--kubeconfig",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="How to reach the cluster. Default: as kubectl does, by $KUBECONFIG or ~/.kube/config.",
-)
-_CONTEXT = click.option("--context", metavar="NAME", help="A context of the kubeconfig. Default: its current one.")
-_IN_CLUSTER = click.option(
-    "--in-cluster", is_flag=True, help="The cluster that this runs in, as the pod's service account."
-)
-
 
 def connection_options(command: F) -> F:
     """Add `--kubeconfig`, `--context` and `--in-cluster` to a command."""
-    return _KUBECONFIG(_CONTEXT(_IN_CLUSTER(command)))
+    for flag in ("--in-cluster", "--context", "--kubeconfig"):
+        command = connection_option(flag)(command)
+    return command
 
 
 def snapshot_option(help_text: str) -> Callable[[F], F]:
     """Return the decorator that adds `--snapshot` with the help text of the command."""
-    return click.option("--snapshot", metavar="FILE", type=click.Path(path_type=Path), help=help_text)
+    return click.option(
+        "--snapshot",
+        metavar="FILE",
+        type=click.Path(path_type=Path, allow_dash=True),
+        help=f"{help_text} It may be compressed by gzip; - is stdin.",
+    )
+
+
+Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def files_options(metavar: str, help_text: str, complete: Completer | None = None) -> Callable[[F], F]:
+    """Return the decorator that adds the arguments `paths` and the option `-f`, with the help text of the command."""
+
+    def decorate(command: F) -> F:
+        argument = click.argument(
+            "paths", metavar=metavar, nargs=-1, type=click.Path(allow_dash=True), shell_complete=complete
+        )
+        option = click.option(
+            "-f",
+            "--filename",
+            "filenames",
+            metavar="FILE",
+            multiple=True,
+            type=click.Path(allow_dash=True),
+            help=f"{help_text} The same as an argument; may be given several times.",
+        )
+        return argument(option(command))
+
+    return decorate
+
+
+def combine_files(paths: Sequence[str], filenames: Sequence[str], *others: Path | None) -> tuple[str, ...]:
+    """Return the files that the arguments and `-f` name; `others` are the files of other options.
+
+    Raises:
+        UsageError: if there is no file, or stdin is named twice.
+    """
+    files = (*paths, *filenames)
+    if not files:
+        raise UsageError("name files or folders, as arguments or after -f, or - for stdin")
+    if [*files, *map(str, others)].count(STDIN) > 1:
+        raise UsageError("stdin (-) can be read once: name a file in the other place")
+    return files
 
 
 def require_one_source(

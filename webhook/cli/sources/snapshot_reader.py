@@ -1,16 +1,23 @@
 """The reader of snapshots: nodes, pods and namespaces of a cluster at one time, from a file.
 
+A snapshot may be compressed by gzip, and may come from stdin.
+
 Columns, and numpy with them, are imported only to place pods: the import takes as long as half a check.
 """
 
+import io
+import sys
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
 from tallygate.webhook.accounting.quantity_parser import QuantityError
+from tallygate.webhook.cli.manifests.manifest_files import STDIN
+from tallygate.webhook.cli.output.findings import STDIN_NAME
 from tallygate.webhook.documents.reader import read_documents
 from tallygate.webhook.documents.syntax_tree import DocumentError, Limits
 from tallygate.webhook.documents.to_json import to_json
@@ -24,6 +31,9 @@ if TYPE_CHECKING:
 SNAPSHOT_LIMITS = Limits(size=512 * 1024 * 1024, nodes=50_000_000, expanded=50_000_000)
 SNAPSHOT_HINT = "write it with `tallygate snapshot`, or `kubectl get nodes,pods,namespaces -A -o json`"
 _LIST = "List"
+_GZIP_MAGIC = b"\x1f\x8b"
+_GZIP_WINDOW = 16 + zlib.MAX_WBITS
+"""zlib's value for the header and the check sum of gzip."""
 
 
 class SnapshotError(TallygateError):
@@ -65,7 +75,9 @@ def read_snapshot(path: Path, *, with_cluster: bool = False) -> SnapshotContents
     try:
         read_items(path, lambda kind, item: _add_item(snapshot, item, kind))
     except QuantityError as error:
-        raise SnapshotError(f"{path}: it has a quantity that no API server would have stored: {error}") from error
+        raise SnapshotError(
+            f"{format_snapshot_name(path)}: it has a quantity that no API server would have stored: {error}"
+        ) from error
     return snapshot
 
 
@@ -75,18 +87,24 @@ def read_items(path: Path, handle: ItemHandler) -> str:
     Raises:
         SnapshotError: if the file cannot be read, has no object of a used kind, or `handle` raises this or ValueError.
     """
+    name = format_snapshot_name(path)
     try:
         return _handle_items(_read_bytes(path), handle)
     except SnapshotError as error:
-        raise SnapshotError(f"{path}: {error}; {SNAPSHOT_HINT}") from error
+        raise SnapshotError(f"{name}: {error}; {SNAPSHOT_HINT}") from error
     except OSError as error:
-        raise SnapshotError(f"{path}: cannot be read: {error.strerror}") from error
+        raise SnapshotError(f"{name}: cannot be read: {error.strerror}") from error
     except DocumentError as error:
         raise SnapshotError(
-            f"{path}:{error.position.line}:{error.position.column}: {error.message}; {SNAPSHOT_HINT}"
+            f"{name}:{error.position.line}:{error.position.column}: {error.message}; {SNAPSHOT_HINT}"
         ) from error
     except (ValueError, RecursionError) as error:  # msgspec's and unicode's errors are ValueErrors
-        raise SnapshotError(f"{path}: no snapshot: {error}; {SNAPSHOT_HINT}") from error
+        raise SnapshotError(f"{name}: no snapshot: {error}; {SNAPSHOT_HINT}") from error
+
+
+def format_snapshot_name(path: Path) -> str:
+    """Return the name of a snapshot in messages."""
+    return STDIN_NAME if str(path) == STDIN else str(path)
 
 
 def _create_cluster() -> "Cluster":
@@ -96,26 +114,68 @@ def _create_cluster() -> "Cluster":
 
 
 def _read_bytes(path: Path) -> bytes:
-    if path.stat().st_size > SNAPSHOT_LIMITS.size:
+    if str(path) == STDIN:
+        return _read_stream(sys.stdin.buffer)
+    with path.open("rb") as stream:
+        return _read_stream(stream)
+
+
+def _read_stream(stream: BinaryIO) -> bytes:
+    """Return the content of a file, decompressed if it begins as gzip does.
+
+    Raises:
+        SnapshotError: if it is larger than a snapshot may be, or is not valid gzip.
+    """
+    data = stream.read(SNAPSHOT_LIMITS.size + 1)
+    if data.startswith(_GZIP_MAGIC):
+        data = _decompress(data)
+    if len(data) > SNAPSHOT_LIMITS.size:
         raise SnapshotError(f"larger than {SNAPSHOT_LIMITS.size // 1024**2} MiB")
-    return path.read_bytes()
+    return data
+
+
+def _decompress(data: bytes) -> bytes:
+    """Return what gzip has compressed, at most one byte more than the limit; files of several members are valid."""
+    output, rest = io.BytesIO(), data
+    while rest and output.tell() <= SNAPSHOT_LIMITS.size:
+        decompressor = zlib.decompressobj(wbits=_GZIP_WINDOW)
+        try:
+            output.write(decompressor.decompress(rest, SNAPSHOT_LIMITS.size + 1 - output.tell()))
+        except zlib.error as error:
+            raise SnapshotError(f"it is compressed by gzip, and damaged: {error}") from error
+        if not decompressor.eof and output.tell() <= SNAPSHOT_LIMITS.size:
+            raise SnapshotError("it is compressed by gzip, and its end is missing: was it copied whole?")
+        rest = decompressor.unused_data.lstrip(b"\0")
+    return output.getvalue()
 
 
 def _handle_items(data: bytes, handle: ItemHandler) -> str:
     accepted_count, item_count, revision = 0, 0, ""
-    for document in _iterate_documents(data):
+    for number, document in enumerate(_iterate_documents(data), 1):
         parsed = msgspec.json.decode(document, type=_ListOrObject)
         if parsed.items is None:
             items, kind = [msgspec.Raw(document)], parsed.kind or ""
         else:
             items, kind = parsed.items, (parsed.kind or "").removesuffix(_LIST)
             revision = parsed.metadata.resource_version if parsed.metadata else revision
-        for item in items:
+        for index, item in enumerate(items):
             item_count += 1
-            accepted_count += handle(msgspec.json.decode(item, type=PartialObjectMetadata).kind or kind, item)
+            partial = msgspec.json.decode(item, type=PartialObjectMetadata)
+            try:
+                accepted_count += handle(partial.kind or kind, item)
+            except (ValueError, RecursionError) as error:
+                place = f"document {number}" if parsed.items is None else f"document {number}, items[{index}]"
+                raise SnapshotError(f"{place}: {_format_object(partial, kind)}: {error}") from error
     if item_count and not accepted_count:
         raise SnapshotError("it contains neither pods nor namespaces nor nodes")
     return revision
+
+
+def _format_object(partial: PartialObjectMetadata, kind: str) -> str:
+    kind, meta = partial.kind or kind or "object", partial.metadata
+    if meta is None or not meta.name:
+        return f"{kind} without a name{f' in namespace {meta.namespace}' if meta and meta.namespace else ''}"
+    return f"{kind} {'/'.join(filter(None, (meta.namespace, meta.name)))}"
 
 
 def _iterate_documents(data: bytes) -> Iterator[bytes]:

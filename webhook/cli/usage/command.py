@@ -11,12 +11,21 @@ import click
 
 from tallygate.webhook.admission.cap_index import CapIndex
 from tallygate.webhook.cli import progress
-from tallygate.webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
+from tallygate.webhook.cli.completions import complete_cap
+from tallygate.webhook.cli.framework import (
+    DATA_FORMATS,
+    EXIT_FINDINGS,
+    Command,
+    UsageError,
+    all_namespaces_option,
+    namespace_option,
+)
 from tallygate.webhook.cli.output import tables
 from tallygate.webhook.cli.output.tables import escape_control
 from tallygate.webhook.cli.sources.cluster_source import ClusterSource
 from tallygate.webhook.cli.sources.observed_cluster import ObservedCluster, watch_cluster
 from tallygate.webhook.cli.sources.options import connection_options, load_usable_policies, snapshot_option
+from tallygate.webhook.cli.sources.snapshot_reader import format_snapshot_name
 from tallygate.webhook.cli.usage import usage_table
 from tallygate.webhook.cli.usage.consumers import (
     ResourceConsumers,
@@ -28,6 +37,7 @@ from tallygate.webhook.cli.usage.consumers import (
 from tallygate.webhook.cli.usage.usage_report import ChosenLedger, LedgerChoice, UsageLine, UsageReport, compute_usage
 from tallygate.webhook.cli.usage.verify import Drift, convert_drift, find_comparable_ledger, find_drift, format_drift
 from tallygate.webhook.policy.model import PolicySet
+from tallygate.webhook.policy.suggest import format_suggestion
 
 T = TypeVar("T")
 _VERIFY_ATTEMPTS = 4
@@ -62,7 +72,7 @@ def _compute_usage(query: UsageQuery, cluster: ObservedCluster) -> UsageReport:
 
 def _print_usage(report: UsageReport, output: str) -> None:
     if output != "table":
-        tables.print_data(usage_table.convert_report(report), output)
+        tables.print_list("Usage", usage_table.convert_lines(report.lines), output, notes=list(report.notes))
         return
     if report.lines:
         _print_lines(report.lines)
@@ -79,12 +89,16 @@ def _print_lines(lines: Sequence[UsageLine]) -> None:
 
 
 def _compute_consumers(query: UsageQuery, cluster: ObservedCluster) -> list[ResourceConsumers]:
-    return [consumers for chosen in _choose_ledgers(query, cluster) for consumers in list_consumers(cluster, chosen)]
+    return [
+        consumers
+        for chosen in _choose_ledgers(query, cluster)
+        for consumers in list_consumers(cluster, chosen, query.choice.namespace)
+    ]
 
 
 def _print_consumers(consumers_by_resource: list[ResourceConsumers], output: str) -> None:
     if output != "table":
-        tables.print_data([convert_consumers(each) for each in consumers_by_resource], output)
+        tables.print_list("Consumer", [convert_consumers(each) for each in consumers_by_resource], output)
         return
     for consumers in consumers_by_resource:
         click.secho(format_title(consumers), bold=True)
@@ -103,7 +117,22 @@ def show_once(query: UsageQuery, view: _UsageView[T]) -> None:
     Raises:
         TallygateError: if the cluster cannot be read.
     """
-    view.render(view.compute(query, query.source.read()), query.output)
+    view.render(view.compute(query, _read_cluster(query)), query.output)
+
+
+def _read_cluster(query: UsageQuery) -> ObservedCluster:
+    """Return the cluster.
+
+    Raises:
+        UsageError: if the requested namespace does not exist.
+        TallygateError: if the cluster cannot be read.
+    """
+    cluster, name = query.source.read(), query.choice.namespace
+    if name is not None and cluster.stores.namespaces.find(name) is None:
+        known = [namespace.name for namespace in cluster.stores.namespaces.list_records()]
+        place = format_snapshot_name(query.source.snapshot) if query.source.snapshot else "the cluster"
+        raise UsageError(f"namespace {name} does not exist in {place}{format_suggestion(name, known)}")
+    return cluster
 
 
 def show_changes(query: UsageQuery, view: _UsageView[T]) -> None:
@@ -112,7 +141,7 @@ def show_changes(query: UsageQuery, view: _UsageView[T]) -> None:
     Raises:
         TallygateError: if the cluster cannot be read at the start.
     """
-    observed = query.source.read()
+    observed = _read_cluster(query)
     previous: tuple[T, tuple[str, ...]] = (view.compute(query, observed), ())
     _show_again(query, view, *previous)
     with watch_cluster(query.source.connect(), observed.ledgers.unavailable_reason) as cluster:
@@ -146,7 +175,7 @@ def print_drift(query: UsageQuery) -> bool:
     """
     drifts, ledgers = _find_lasting_drift(query)
     if query.output != "table":
-        tables.print_data([convert_drift(each) for each in drifts], query.output)
+        tables.print_list("Drift", [convert_drift(each) for each in drifts], query.output)
     elif drifts:
         click.echo("\n".join(format_drift(drifts)))
     result_text = {0: "no drift", 1: "1 number differs"}.get(len(drifts), f"{len(drifts)} numbers differ")
@@ -168,7 +197,7 @@ def _find_lasting_drift(query: UsageQuery) -> tuple[list[Drift], int]:
 
 
 def _find_drift_once(query: UsageQuery) -> tuple[list[Drift], int]:
-    cluster = query.source.read()
+    cluster = _read_cluster(query)
     if cluster.ledgers.missing_reason:
         raise UsageError(f"there are no ledgers to compare with the pods: {cluster.ledgers.missing_reason}")
     chosen = [each for each in _choose_ledgers(query, cluster) if find_comparable_ledger(cluster, each)]
@@ -189,16 +218,12 @@ def _choose_ledgers(query: UsageQuery, cluster: ObservedCluster) -> list[ChosenL
     cls=Command,
     examples=(
         ("tallygate usage --policies policies/", "every cap of these policies, in the cluster of your kubeconfig"),
-        (
-            "tallygate usage --policies policies/ --namespace team-a --watch",
-            "one namespace, and again after each change",
-        ),
-        ("tallygate usage --policies policies/ --explain gpus team-a", "the pods behind an amount"),
+        ("tallygate usage --policies policies/ -n team-a -w", "one namespace, and again after each change"),
+        ("tallygate usage --policies policies/ --explain gpus -n team-a", "the pods behind an amount"),
         ("tallygate usage --policies policies/ --verify", "do the ledgers agree with the pods?"),
         ("tallygate usage --policies policies/ --snapshot now.json -o json", "a snapshot, for a program"),
     ),
 )
-@click.argument("explained", metavar="[NAMESPACE]", required=False)
 @click.option(
     "--policies",
     metavar="PATH",
@@ -207,11 +232,17 @@ def _choose_ledgers(query: UsageQuery, cluster: ObservedCluster) -> list[ChosenL
     help="A policy file with caps, or a folder of them; may be given several times. Without it, the CapLedgers of "
     "the cluster are shown.",
 )
-@click.option("--cap", metavar="NAME", help="Only this cap.")
-@click.option("--namespace", metavar="NAME", help="Only the caps over this namespace.")
-@click.option("--explain", metavar="CAP", help="List the pods behind the amounts of this cap, in NAMESPACE or all.")
+@click.option("--cap", metavar="NAME", shell_complete=complete_cap, help="Only this cap.")
+@namespace_option("Only the caps over this namespace. Default: all namespaces.")
+@all_namespaces_option("All namespaces, whatever -n names. This is the default.")
+@click.option(
+    "--explain",
+    metavar="CAP",
+    shell_complete=complete_cap,
+    help="List the pods behind the amounts of this cap: all, or those of the namespace that -n names.",
+)
 @click.option("--verify", is_flag=True, help="Compare the ledgers with the pods; exit code 1 when they differ.")
-@click.option("--watch", is_flag=True, help="Print again when something changes, until Ctrl-C.")
+@click.option("-w", "--watch", is_flag=True, help="Print again when something changes, until Ctrl-C.")
 @connection_options
 @snapshot_option(
     "A file of `tallygate snapshot`, or of `kubectl get nodes,pods,namespaces -A -o json`, instead of a cluster."
@@ -220,11 +251,11 @@ def _choose_ledgers(query: UsageQuery, cluster: ObservedCluster) -> list[ChosenL
 @click.pass_context
 def usage(  # noqa: PLR0913 -- one argument for each option
     ctx: click.Context,
-    explained: str | None,
     *,
     policies: tuple[Path, ...],
     cap: str | None,
     namespace: str | None,
+    all_namespaces: bool,
     explain: str | None,
     verify: bool,
     watch: bool,
@@ -243,14 +274,12 @@ def usage(  # noqa: PLR0913 -- one argument for each option
 
     Exit codes: 0 shown, 1 --verify found wrong ledgers, 2 a usage error, or the cluster cannot be read.
     """
-    if explained and not explain:
-        raise UsageError(f"{explained}: name a namespace with --namespace {explained}, or after --explain CAP")
     modes = {"--explain": bool(explain), "--verify": verify, "--watch": watch}
     _check_options(modes, policies=bool(policies), cap=bool(cap), snapshot=bool(snapshot))
     query = UsageQuery(
         ClusterSource(kubeconfig, context, in_cluster, snapshot),
-        CapIndex(load_usable_policies(policies) if policies else PolicySet()),
-        LedgerChoice(explain or cap, explained or namespace),
+        _load_caps(policies),
+        LedgerChoice(explain or cap, None if all_namespaces else namespace),
         output,
     )
     if verify:
@@ -260,6 +289,21 @@ def usage(  # noqa: PLR0913 -- one argument for each option
         show(query, CONSUMERS_VIEW)
     else:
         show(query, USAGE_VIEW)
+
+
+def _load_caps(policies: tuple[Path, ...]) -> CapIndex:
+    """Return the caps of the policies, none without policies.
+
+    Raises:
+        UsageError: if the policies are not usable, or have no cap.
+    """
+    caps = CapIndex(load_usable_policies(policies) if policies else PolicySet())
+    if policies and not caps:
+        raise UsageError(
+            f"{', '.join(map(str, policies))}: there is no NamespaceCap; name files of caps with --policies, or "
+            "leave it out to see the CapLedgers of the cluster"
+        )
+    return caps
 
 
 def _check_options(modes: Mapping[str, bool], *, policies: bool, cap: bool, snapshot: bool) -> None:

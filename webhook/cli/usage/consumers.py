@@ -1,6 +1,6 @@
 """The pods behind a number: the amount of each, and its calculation."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -42,7 +42,10 @@ class _PodShare(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ResourceConsumers:
-    """The consumers of one resource of a ledger; `ledger_used` is the amount in the ledger, None without one."""
+    """The consumers of one resource of a ledger; `ledger_used` is the amount in the ledger, None without one.
+
+    `chosen_namespace` is the one member namespace of a shared ledger whose pods are shown, empty for all.
+    """
 
     cap: str
     namespace: str
@@ -50,18 +53,35 @@ class ResourceConsumers:
     name: str
     ledger_used: int | None
     consumers: tuple[_PodShare, ...]
+    chosen_namespace: str = ""
+
+    @property
+    def shown(self) -> tuple[_PodShare, ...]:
+        """The consumers to show."""
+        return tuple(each for each in self.consumers if self.chosen_namespace in ("", each.namespace))
+
+    @property
+    def used_in_namespace(self) -> int | None:
+        """The amount that the stored pods of the chosen namespace use, None for all namespaces."""
+        return _sum_used(self.shown) if self.chosen_namespace else None
 
     @property
     def used(self) -> int:
         """The amount that the stored pods use."""
-        return sum(consumer.amount for consumer in self.consumers if consumer.state != _RESERVED)
+        return _sum_used(self.consumers)
+
+
+def _sum_used(shares: Iterable[_PodShare]) -> int:
+    return sum(share.amount for share in shares if share.state != _RESERVED)
 
 
 _USED, _TERMINATING, _RESERVED = "counted", "terminating", "reserved"
 
 
-def list_consumers(cluster: ObservedCluster, chosen: ChosenLedger) -> Iterator[ResourceConsumers]:
-    """Yield the consumers of each resource of a ledger."""
+def list_consumers(
+    cluster: ObservedCluster, chosen: ChosenLedger, namespace: str | None
+) -> Iterator[ResourceConsumers]:
+    """Yield the consumers of each resource of a ledger, to show those of one namespace, or all."""
     active_cap, key, members = chosen
     ledger_record = cluster.ledgers.records.get(key)
     ledger = None if ledger_record is None else ledger_record.ledger
@@ -69,7 +89,9 @@ def list_consumers(cluster: ObservedCluster, chosen: ChosenLedger) -> Iterator[R
     for name in sorted(active_cap.resources):
         ledger_used = None if ledger is None else ledger.used.get(name, 0)
         consumers = tuple(share for each, share in shares if each == name)
-        yield ResourceConsumers(active_cap.definition.name, key.namespace, len(members), name, ledger_used, consumers)
+        identity = active_cap.definition.name, key.namespace, len(members), name
+        chosen_namespace = "" if key.namespace else namespace or ""
+        yield ResourceConsumers(*identity, ledger_used, consumers, chosen_namespace)
 
 
 def format_title(consumers: ResourceConsumers) -> str:
@@ -79,7 +101,13 @@ def format_title(consumers: ResourceConsumers) -> str:
         if consumers.ledger_used is None
         else (f", in the ledger {format_amount(consumers.name, consumers.ledger_used)}")
     )
-    used_text = f"used {format_amount(consumers.name, consumers.used)}{ledger_text}"
+    in_namespace = consumers.used_in_namespace
+    namespace_text = (
+        ""
+        if in_namespace is None
+        else f", in namespace {consumers.chosen_namespace} {format_amount(consumers.name, in_namespace)}"
+    )
+    used_text = f"used {format_amount(consumers.name, consumers.used)}{ledger_text}{namespace_text}"
     return escape_control(
         f"{consumers.cap}  {format_scope(consumers.namespace, consumers.members)}  {consumers.name}: {used_text}"
     )
@@ -95,7 +123,7 @@ def format_rows(consumers: ResourceConsumers) -> list[str]:
             format_amount(consumers.name, share.amount),
             share.calculation,
         )
-        for share in consumers.consumers
+        for share in consumers.shown
     ]
     return align_rows(("POD", "NODE", "STATE", "AMOUNT", "CALCULATION"), cells) if cells else ["no pod"]
 
@@ -109,7 +137,8 @@ def convert_consumers(consumers: ResourceConsumers) -> dict[str, Any]:
         "resource": consumers.name,
         "used": consumers.used,
         "ledgerUsed": consumers.ledger_used,
-        "pods": [share._asdict() for share in consumers.consumers],
+        "usedInNamespace": consumers.used_in_namespace,
+        "pods": [share._asdict() for share in consumers.shown],
     }
 
 

@@ -126,6 +126,8 @@ def compute_usage(cluster: ObservedCluster, caps: CapIndex, choice: LedgerChoice
     """
     notes = list(cluster.ledgers.problems)
     if not caps:
+        if choice.namespace is not None and any(not key.namespace for key in cluster.ledgers.records):
+            notes.append("shared caps are left out: --policies has their namespaces, a ledger does not")
         return UsageReport(tuple(_list_lines_without_caps(cluster, choice)), tuple(notes))
     if cluster.ledgers.missing_reason:
         notes.append(

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.text import Text
 
 from tallygate.webhook.accounting.amounts import format_amount, is_milli
-from tallygate.webhook.cli.output.tables import align_rows, escape_control
-from tallygate.webhook.cli.usage.usage_report import ExceededLimit, UsageLine, UsageReport
+from tallygate.webhook.cli.output.tables import FittedTable, align_rows, escape_control
+from tallygate.webhook.cli.usage.usage_report import ExceededLimit, UsageLine
 
 _UNKNOWN = "-"
 _HEAD = ("RESOURCE", "HARD", "SOFT", "USED", "RESERVED", "FREE", "UTILIZATION")
@@ -25,27 +25,21 @@ def format_rows(lines: Sequence[UsageLine]) -> list[str]:
 
 
 def render_lines(lines: Sequence[UsageLine]) -> RenderableType:
-    """Return one paragraph per ledger, with bars and colours, for terminals; only the note may exceed the width."""
-    cells = [(line.name, *_format_amounts(line), _format_bar(line)) for line in lines]
-    widths = [max(map(len, column)) for column in zip(_HEAD, *cells, strict=True)]
-    parts = [Text(_pad_cells(_HEAD, widths), "bold")]
+    """Return one paragraph per ledger, with bars and colours, for terminals; a narrow terminal shows no bars."""
+    rows, titles = [], {}
     previous: UsageLine | None = None
-    for line, line_cells in zip(lines, cells, strict=True):
+    for number, line in enumerate(lines):
         if previous is None or (previous.cap, previous.namespace) != (line.cap, line.namespace):
-            parts.append(_render_title(line))
-        parts.append(
-            Text(
-                f"{_pad_cells(line_cells, widths)}{escape_control('; '.join(_list_notes(line)))}",
-                _STYLES[line.exceeded_limit],
-            )
-        )
+            titles[number] = _render_title(line)
+        cells = (line.name, *_format_amounts(line), _format_bar(line), "; ".join(_list_notes(line)))
+        rows.append([Text(escape_control(cell), _STYLES[line.exceeded_limit]) for cell in cells])
         previous = line
-    return Group(*parts)
+    return FittedTable((*_HEAD, ""), rows, ("UTILIZATION",), titles, indent=2)
 
 
-def convert_report(report: UsageReport) -> dict[str, Any]:
-    """Return a report as plain data; amounts are milli-cpu for cpu and whole units otherwise."""
-    return {"usage": [_convert_line(line) for line in report.lines], "notes": list(report.notes)}
+def convert_lines(lines: Sequence[UsageLine]) -> list[dict[str, Any]]:
+    """Return the lines as plain data; amounts are milli-cpu for cpu and whole units otherwise."""
+    return [_convert_line(line) for line in lines]
 
 
 def format_scope(namespace: str, members: int | None) -> str:
@@ -76,10 +70,6 @@ def _render_title(line: UsageLine) -> Text:
     counted_text = f", counted {_format_time(line.counted_at)}" if line.counted_at else ""
     scope = escape_control(format_scope(line.namespace, line.members))
     return Text.assemble((f"{escape_control(line.cap)}  {scope}", "bold"), (counted_text, "dim"))
-
-
-def _pad_cells(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return "  " + "".join(f"{escape_control(cell):{width + 2}}" for cell, width in zip(cells, widths, strict=True))
 
 
 def _list_notes(line: UsageLine) -> list[str]:

@@ -1,0 +1,30 @@
+"""The command `tallygate schema`: the JSON schemas of policies and scenarios, for editors and other tools."""
+
+from importlib.resources import files
+
+import click
+
+from tallygate.webhook.cli.framework import Command
+from tallygate.webhook.policy.schema import SCHEMA_FILE_NAME
+
+_PACKAGES = {"policy": "tallygate.webhook.policy", "scenario": "tallygate.webhook.cli.scenarios"}
+
+
+@click.command(
+    cls=Command,
+    examples=(
+        ("tallygate schema > policies/schema.json", "for an editor that reads the policy files of this folder"),
+        ("tallygate schema scenario > policies/tests/schema.json", "for the files of `tallygate test`"),
+    ),
+)
+@click.argument("document", metavar="[policy|scenario]", type=click.Choice(tuple(_PACKAGES)), default="policy")
+def schema(document: str) -> None:
+    """Print the JSON schema of policies (the default), or of scenarios: that of this version.
+
+    Editors with YAML support complete and check a file that names its schema in the first line. `tallygate lint` and
+    `tallygate test` check by the same schema, and much that a schema cannot express. The first line is:
+
+    \b
+        # yaml-language-server: $schema=schema.json
+    """  # noqa: D301 -- \b keeps click from filling the example
+    click.echo(files(_PACKAGES[document]).joinpath(SCHEMA_FILE_NAME).read_text(encoding="utf-8"), nl=False)
