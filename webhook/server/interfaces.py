@@ -5,11 +5,14 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tallygate.webhook.admission.request import Phase
 from tallygate.webhook.gate.decisions import Decision
 from tallygate.webhook.server.settings.table import Settings
+
+if TYPE_CHECKING:  # a gate without a cluster does not load it
+    from tallygate.webhook.kube.client import ClientConfig
 
 Admit = Callable[[bytes, Phase, float], Decision]
 """`Gate.admit`: the bytes of a review, the phase, and a deadline in monotonic seconds; it raises the same errors."""
@@ -32,11 +35,24 @@ ReadinessCheck = Callable[[], ReadinessStatus]
 
 
 @dataclass(frozen=True, slots=True)
+class RegistrationAccess:
+    """The API server at which the gate registers itself, and the CAs that sign its certificate.
+
+    `read_bundle` returns their PEM, b"" if there are none, and `missing_bundle_remedy` is the remedy then.
+    """
+
+    client_config: "ClientConfig"
+    read_bundle: Callable[[], bytes]
+    missing_bundle_remedy: str
+
+
+@dataclass(frozen=True, slots=True)
 class ServerSetup:
-    """The settings and additional readiness checks of a server, from the code that runs beside it."""
+    """The settings, additional readiness checks and registration of a server, from the code that runs beside it."""
 
     settings: Settings
     checks: Sequence[ReadinessCheck] = ()
+    registration: RegistrationAccess | None = None
 
 
 class BackgroundPart(Protocol):
@@ -57,10 +73,12 @@ class BackgroundPart(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GateParts:
-    """The `admit` of a gate, and its background parts."""
+    """The `admit` of a gate, its background parts, whether it leads, and its own access for the registration."""
 
     admit: Admit
     background: Sequence[BackgroundPart] = ()
+    is_leader: Callable[[], bool] = lambda: True
+    registration: RegistrationAccess | None = None
 
     @contextmanager
     def run_background(self) -> Iterator[None]:

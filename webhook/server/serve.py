@@ -7,11 +7,15 @@ import gc
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from tallygate.webhook.admission.request import ALLOWED, AdmissionRequest, Verdict
 from tallygate.webhook.admission.rule_index import RuleSelection
+from tallygate.webhook.admission.webhook_configuration import CONFIGURATION_NAME
 from tallygate.webhook.gate.gate import Gate
+from tallygate.webhook.server.https.tls_files import find_trust_problem, read_certificates
 from tallygate.webhook.server.interfaces import GateParts, ServerSetup, create_nonce_source
 from tallygate.webhook.server.lifecycle import Lifecycle, ServeError
 from tallygate.webhook.server.policy_reloader import PolicyReloader
@@ -22,6 +26,9 @@ from tallygate.webhook.server.telemetry.metrics import Telemetry, start_telemetr
 from tallygate.webhook.server.web.flask_app import create_app
 from tallygate.webhook.state import in_memory
 from tallygate.webhook.state.in_memory import MemoryLedgers
+
+if TYPE_CHECKING:
+    from tallygate.webhook.server.controllers.registration_controller import RegistrationController
 
 
 class SkippedNodeRules:
@@ -85,8 +92,17 @@ def _run(setup: ServerSetup, telemetry: Telemetry) -> int:
     settings = setup.settings
     policy_reloader = PolicyReloader(settings.policies, telemetry)
     gate_parts = _create_gate_parts(settings, policy_reloader, telemetry)
+    registration = _create_registration(setup, gate_parts, telemetry, lambda: lifecycle)
+    if registration is not None:
+        gate_parts = replace(gate_parts, background=(*gate_parts.background, registration.worker))
     checks = [policy_reloader.check, *(part.check for part in gate_parts.background), *setup.checks]
-    lifecycle = Lifecycle(partial(create_app, gate_parts.admit), settings, telemetry, checks)
+    lifecycle = Lifecycle(
+        partial(create_app, gate_parts.admit),
+        settings,
+        telemetry,
+        checks,
+        at_sigterm=registration.withdraw if registration else lambda: None,
+    )
     forward_library_logs(telemetry.log)
     policy_reloader.store.start()
     gc.collect()
@@ -96,6 +112,34 @@ def _run(setup: ServerSetup, telemetry: Telemetry) -> int:
             return lifecycle.run()
     finally:
         policy_reloader.store.stop()
+
+
+def _create_registration(
+    setup: ServerSetup, gate_parts: GateParts, telemetry: Telemetry, get_lifecycle: Callable[[], Lifecycle]
+) -> "RegistrationController | None":
+    """Return the controller that registers the gate, or None without access to an API server."""
+    access, settings = setup.registration or gate_parts.registration, setup.settings
+    if access is None or settings.tls_cert is None or settings.tls_key is None:
+        return None
+    # The client of API servers: only a gate that calls one needs it.
+    from tallygate.webhook.server.controllers.registration_controller import (  # noqa: PLC0415
+        RegistrationController,
+        RegistrationParts,
+    )
+    from tallygate.webhook.state.kubernetes.registration_store import KubernetesRegistrationStore  # noqa: PLC0415
+
+    chain, key = settings.tls_cert, settings.tls_key
+    parts = RegistrationParts(
+        namespace=settings.namespace,
+        get_tokens=lambda: get_lifecycle().get_tokens(),
+        read_bundle=access.read_bundle,
+        find_trust_problem=lambda bundle, host: find_trust_problem(read_certificates(chain, key), bundle, host),
+        is_leader=gate_parts.is_leader,
+        list_statuses=lambda: get_lifecycle().list_statuses(),
+        missing_bundle_remedy=access.missing_bundle_remedy,
+    )
+    store = KubernetesRegistrationStore(access.client_config, settings.namespace, CONFIGURATION_NAME)
+    return RegistrationController(store, parts, telemetry.log)
 
 
 def _create_gate_parts(settings: Settings, policy_reloader: PolicyReloader, telemetry: Telemetry) -> GateParts:
