@@ -7,7 +7,7 @@ from typing import Final
 
 import yaml
 
-from tallygate.webhook.admission.registration import REGISTRATION_ANNOTATION
+from tallygate.webhook.admission.self_registration import REGISTRATION_ANNOTATION
 from tallygate.webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
 from tests.deploy.chart_description import describe_chart
 from tests.deploy.dashboard import render_dashboard

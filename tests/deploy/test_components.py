@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tallygate.webhook.admission.registration import RegistrationChoices, is_left_to_gate, parse_choices
+from tallygate.webhook.admission.self_registration import RegistrationChoices, is_left_to_gate, parse_choices
 from tallygate.webhook.admission.webhook_configuration import (
     DEFAULT_NAMESPACE,
     ServiceTarget,

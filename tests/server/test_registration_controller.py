@@ -13,19 +13,19 @@ from tallygate.certs.certificate_names import create_service_names
 from tallygate.certs.renewal import issue
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.server.controllers.registration_controller import (
+    CaSource,
     RegistrationController,
-    RegistrationParts,
     RegistrationState,
 )
 from tallygate.webhook.server.https.tls_files import find_trust_problem, read_certificates
-from tallygate.webhook.server.interfaces import ReadinessStatus
+from tallygate.webhook.server.interfaces import ReadinessStatus, RegistrationParts
 from tallygate.webhook.server.telemetry.json_log import create_logger
 from tallygate.webhook.state.kubernetes.registration_store import Configuration, Installation
-from tests.admission.test_registration import KINDS, configuration
+from tests.admission.test_self_registration import KINDS, configuration
 
 NOW = datetime.now(UTC)
 READY = Installation("deployment-1", "namespace-1", ready_replicas=1)
-GONE = Installation("", "namespace-1")
+REMOVED = Installation("", "namespace-1")
 
 
 class MemoryRegistrationStore:
@@ -80,13 +80,13 @@ class Gate:
         parts = RegistrationParts(
             namespace="here",
             get_tokens=tuple,
-            read_bundle=lambda: self.bundle,
             find_trust_problem=self._find_trust_problem,
             is_leader=lambda: self.is_leader,
             list_statuses=lambda: [ReadinessStatus(name, ready=False) for name in self.unready],
-            missing_bundle_remedy="add the CA",
         )
-        self.controller = RegistrationController(store, parts, create_logger("error"), lambda: self.seconds)
+        self.controller = RegistrationController(
+            store, parts, CaSource(lambda: self.bundle, "add the CA"), create_logger("error"), lambda: self.seconds
+        )
 
     def _find_trust_problem(self, bundle: bytes, host: str) -> str:
         certificates = read_certificates(self.folder / "tls.crt", self.folder / "tls.key")
@@ -187,7 +187,10 @@ def test_an_invalid_annotation_is_reported_and_changes_nothing(gate: Gate, store
     store.stored[KINDS[0]]["metadata"]["annotations"]["tallygate.dev/failure-policy"] = "Open"
     before = deepcopy(store.stored)
     detail = gate.run()
-    assert "failure-policy of the MutatingWebhookConfiguration is 'Open': write Fail or Ignore" in detail["failure"]
+    assert (
+        "failure-policy of the MutatingWebhookConfiguration has the value 'Open': write Fail or Ignore"
+        in detail["failure"]
+    )
     assert store.stored == before
 
 
@@ -227,7 +230,7 @@ def test_an_expired_certificate_is_not_registered(store: MemoryRegistrationStore
 def test_a_published_bundle_stays_while_the_certificate_is_valid_by_it(
     gate: Gate, store: MemoryRegistrationStore, tmp_path: Path
 ) -> None:
-    """Leave it to whoever publishes it: a new CA is published long before it signs."""
+    """Leave it to its publisher: a new CA is published long before it signs."""
     gate.register()
     issue(tmp_path / "next", create_service_names("tallygate", "here"), NOW)
     both = encode(gate.bundle + (tmp_path / "next" / "ca.crt").read_bytes())
@@ -254,7 +257,7 @@ def test_a_version_that_was_changed_since_is_read_again(gate: Gate, store: Memor
     "installation",
     [
         Installation("deployment-1", "namespace-1", ready_replicas=1, is_deleted=True),
-        GONE,
+        REMOVED,
         Installation(),
     ],
     ids=["being deleted", "Deployment deleted", "all deleted"],
@@ -277,7 +280,7 @@ def test_another_replica_does_not_restore_what_one_has_withdrawn(
     gate.register()
     other = Gate(tmp_path, store)
     other.run()
-    store.installation = GONE
+    store.installation = REMOVED
     gate.controller.withdraw()
     other.run(1)
     assert other.run(60)["reason"] == "the gate is being removed"
@@ -313,7 +316,7 @@ def test_a_configuration_of_an_administrator_is_not_emptied(gate: Gate, store: M
     gate.register()
     for each in store.stored.values():
         del each["metadata"]["annotations"]
-    store.installation = GONE
+    store.installation = REMOVED
     gate.controller.withdraw()
     assert [len(each) for each in store.list_names()] == [3, 5]
 
@@ -321,6 +324,6 @@ def test_a_configuration_of_an_administrator_is_not_emptied(gate: Gate, store: M
 def test_an_api_server_that_does_not_answer_ends_no_thread(gate: Gate, store: MemoryRegistrationStore) -> None:
     gate.register()
     store.failure = "connection refused"
-    store.installation = GONE
+    store.installation = REMOVED
     gate.controller.withdraw()
     gate.controller.worker.run_once()

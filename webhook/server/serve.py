@@ -9,14 +9,18 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from tallygate.webhook.admission.request import ALLOWED, AdmissionRequest, Verdict
 from tallygate.webhook.admission.rule_index import RuleSelection
-from tallygate.webhook.admission.webhook_configuration import CONFIGURATION_NAME
 from tallygate.webhook.gate.gate import Gate
 from tallygate.webhook.server.https.tls_files import find_trust_problem, read_certificates
-from tallygate.webhook.server.interfaces import GateParts, ServerSetup, create_nonce_source
+from tallygate.webhook.server.interfaces import (
+    GateParts,
+    Registration,
+    RegistrationParts,
+    ServerSetup,
+    create_nonce_source,
+)
 from tallygate.webhook.server.lifecycle import Lifecycle, ServeError
 from tallygate.webhook.server.policy_reloader import PolicyReloader
 from tallygate.webhook.server.settings.table import Settings
@@ -26,9 +30,6 @@ from tallygate.webhook.server.telemetry.metrics import Telemetry, start_telemetr
 from tallygate.webhook.server.web.flask_app import create_app
 from tallygate.webhook.state import in_memory
 from tallygate.webhook.state.in_memory import MemoryLedgers
-
-if TYPE_CHECKING:
-    from tallygate.webhook.server.controllers.registration_controller import RegistrationController
 
 
 class SkippedNodeRules:
@@ -116,30 +117,20 @@ def _run(setup: ServerSetup, telemetry: Telemetry) -> int:
 
 def _create_registration(
     setup: ServerSetup, gate_parts: GateParts, telemetry: Telemetry, get_lifecycle: Callable[[], Lifecycle]
-) -> "RegistrationController | None":
-    """Return the controller that registers the gate, or None without access to an API server."""
-    access, settings = setup.registration or gate_parts.registration, setup.settings
-    if access is None or settings.tls_cert is None or settings.tls_key is None:
+) -> Registration | None:
+    """Return the part that registers the gate, or None without access to an API server."""
+    create_registration = setup.create_registration or gate_parts.create_registration
+    chain, key = setup.settings.tls_cert, setup.settings.tls_key
+    if create_registration is None or chain is None or key is None:
         return None
-    # The client of API servers: only a gate that calls one needs it.
-    from tallygate.webhook.server.controllers.registration_controller import (  # noqa: PLC0415
-        RegistrationController,
-        RegistrationParts,
-    )
-    from tallygate.webhook.state.kubernetes.registration_store import KubernetesRegistrationStore  # noqa: PLC0415
-
-    chain, key = settings.tls_cert, settings.tls_key
     parts = RegistrationParts(
-        namespace=settings.namespace,
+        namespace=setup.settings.namespace,
         get_tokens=lambda: get_lifecycle().get_tokens(),
-        read_bundle=access.read_bundle,
         find_trust_problem=lambda bundle, host: find_trust_problem(read_certificates(chain, key), bundle, host),
         is_leader=gate_parts.is_leader,
         list_statuses=lambda: get_lifecycle().list_statuses(),
-        missing_bundle_remedy=access.missing_bundle_remedy,
     )
-    store = KubernetesRegistrationStore(access.client_config, settings.namespace, CONFIGURATION_NAME)
-    return RegistrationController(store, parts, telemetry.log)
+    return create_registration(parts, telemetry.log)
 
 
 def _create_gate_parts(settings: Settings, policy_reloader: PolicyReloader, telemetry: Telemetry) -> GateParts:

@@ -19,7 +19,7 @@ from tallygate.certs.certificate_names import read_names
 from tallygate.certs.certificate_status import ConfigurationTrust, SecretStatus, create_status
 from tallygate.certs.cluster_access import create_client, read_object
 from tallygate.certs.secret_store import KubernetesCertificateStore
-from tallygate.webhook.admission.registration import create_webhooks, is_left_to_gate, parse_choices
+from tallygate.webhook.admission.self_registration import create_webhooks, is_left_to_gate, parse_choices
 from tallygate.webhook.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
 from tallygate.webhook.cli.certs.command import FOLDER_ARGUMENT, convert_errors, convert_facts, format_facts
 from tallygate.webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError

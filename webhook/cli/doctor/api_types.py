@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from tallygate.webhook.admission.registration import BY_GATE, REGISTRATION_ANNOTATION
+from tallygate.webhook.admission.self_registration import BY_GATE, REGISTRATION_ANNOTATION
 from tallygate.webhook.objects.meta import LabelSelector, ObjectMeta, StringMap
 
 

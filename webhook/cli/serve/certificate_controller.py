@@ -30,7 +30,8 @@ from tallygate.webhook.admission.webhook_configuration import CONFIGURATION_NAME
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.kube.client import ClientConfig
 from tallygate.webhook.kube.config import ClientConfigError, load_in_cluster_config, load_kubeconfig
-from tallygate.webhook.server.interfaces import RegistrationAccess, ServerSetup
+from tallygate.webhook.server.controllers.registration_controller import CaSource, create_registration_factory
+from tallygate.webhook.server.interfaces import ServerSetup
 from tallygate.webhook.server.lifecycle import ServeError
 from tallygate.webhook.server.settings.table import Settings
 from tallygate.webhook.server.telemetry.json_log import FailureLog
@@ -101,7 +102,7 @@ def run_certificate_controller(settings: Settings, telemetry: Telemetry) -> Iter
             yield ServerSetup(
                 replace(settings, tls_cert=folder.chain, tls_key=folder.key),
                 [controller.worker.check],
-                controller.registration,
+                controller.create_registration,
             )
         finally:
             controller.worker.stop()
@@ -133,10 +134,9 @@ class _CertificateController:
         self._failure_log = FailureLog(self._log_failure, partial(self._log.info, "certificate-rotation-recovered"))
         self._request_errors = FailureLog(partial(self._log.warning, "certificate-request-rejected"))
         self._reconciler, self._watches, client_config = self._create_reconciler()
-        self.registration = RegistrationAccess(
-            client_config,
-            self._reconciler.encode_ca_bundle,
-            f"see `tallygate certs status`: the Secret {settings.tls_secret} has to sign for the Service",
+        remedy = f"see `tallygate certs status`: the CA in the Secret {settings.tls_secret} has to sign for the Service"
+        self.create_registration = create_registration_factory(
+            client_config, CaSource(self._reconciler.encode_ca_bundle, remedy)
         )
         task = WorkerTask(
             name="certificate-rotation",

@@ -1,10 +1,10 @@
 """The controller by which the gate registers itself with the API server, and ends its registration for good.
 
 An installation creates both webhook configurations without webhooks, and leaves them to the gate by an annotation
-(`admission.registration`): nothing is rejected before a gate is ready. The controller writes the exact webhooks of this
-version when this replica leads, all of its readiness checks pass, a replica is ready behind the Service, and clients
-verify the served certificate by a known CA. It restores what differs later. It never creates a configuration: the
-deletion of both is the way out in an emergency. A configuration without the annotation belongs to others.
+(`admission.self_registration`): nothing is rejected before a gate is ready. The controller writes the exact webhooks of
+this version when this replica leads, all of its readiness checks pass, a replica is ready behind the Service, and
+clients verify the served certificate by a known CA. It restores what differs later. It never creates a configuration:
+the deletion of both is the way out in an emergency. A configuration without the annotation belongs to others.
 
 Only the leader writes, so that two versions do not overwrite each other in a rolling upgrade: the newer one leads at
 the latest when the older one has ended. The same is true after a step back to an older version, for which a rule such
@@ -23,7 +23,7 @@ from functools import partial
 from threading import Event
 from typing import Any, Final, Protocol
 
-from tallygate.webhook.admission.registration import (
+from tallygate.webhook.admission.self_registration import (
     RegistrationChoices,
     RegistrationError,
     are_stored,
@@ -31,11 +31,17 @@ from tallygate.webhook.admission.registration import (
     is_left_to_gate,
     parse_choices,
 )
+from tallygate.webhook.admission.webhook_configuration import CONFIGURATION_NAME
 from tallygate.webhook.errors import TallygateError
-from tallygate.webhook.server.interfaces import ReadinessStatus
+from tallygate.webhook.kube.client import ClientConfig
+from tallygate.webhook.server.interfaces import RegistrationFactory, RegistrationParts
 from tallygate.webhook.server.telemetry.json_log import FailureLog, Logger
 from tallygate.webhook.server.worker import Worker, WorkerPace, WorkerTask
-from tallygate.webhook.state.kubernetes.registration_store import Configuration, Installation
+from tallygate.webhook.state.kubernetes.registration_store import (
+    Configuration,
+    Installation,
+    KubernetesRegistrationStore,
+)
 
 WITHDRAWAL_SECONDS: Final = 2.0
 """The most time that the withdrawal of the registration takes at SIGTERM."""
@@ -80,27 +86,22 @@ class RegistrationState(StrEnum):
     ABSENT = "absent"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegistrationParts:
-    """What the controller needs of the gate.
+@dataclass(frozen=True, slots=True)
+class CaSource:
+    """The CAs to publish: `read_bundle` returns their PEM, b"" if none is known; `remedy` helps if they do not suit."""
 
-    Args:
-        namespace: the gate's own namespace.
-        get_tokens: returns the tokens in paths of reviews, the first of which is registered; none without a token.
-        read_bundle: returns the PEM of the CAs to publish, b"" if none is known.
-        find_trust_problem: returns why a client that trusts a bundle refuses the served certificate for a host.
-        is_leader: returns whether this replica writes.
-        list_statuses: returns the results of all readiness checks.
-        missing_bundle_remedy: the remedy for an unknown or unsuitable CA.
-    """
-
-    namespace: str
-    get_tokens: Callable[[], tuple[bytes, ...]]
     read_bundle: Callable[[], bytes]
-    find_trust_problem: Callable[[bytes, str], str]
-    is_leader: Callable[[], bool]
-    list_statuses: Callable[[], Iterable[ReadinessStatus]]
-    missing_bundle_remedy: str
+    remedy: str
+
+
+def create_registration_factory(client_config: ClientConfig, ca_source: CaSource) -> RegistrationFactory:
+    """Return a function that creates the controller for the configurations of one API server."""
+
+    def create_registration(parts: RegistrationParts, log: Logger) -> RegistrationController:
+        store = KubernetesRegistrationStore(client_config, parts.namespace, CONFIGURATION_NAME)
+        return RegistrationController(store, parts, ca_source, log)
+
+    return create_registration
 
 
 class RegistrationController:
@@ -110,11 +111,13 @@ class RegistrationController:
         self,
         store: RegistrationStore,
         parts: RegistrationParts,
+        ca_source: CaSource,
         log: Logger,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._parts = parts
+        self._ca_source = ca_source
         self._log = log
         self._monotonic = monotonic
         self._state = RegistrationState.WAITING
@@ -225,7 +228,7 @@ class RegistrationController:
             choices,
             namespace=self._parts.namespace,
             token=tokens[0].decode("ascii") if tokens else "",
-            choose_bundle=_BundleChoice(self._parts, choices, known_bundles).choose,
+            choose_bundle=_BundleChoice(self._parts, self._ca_source, choices, known_bundles).choose,
         )
         if are_stored(webhooks, configuration):
             return True
@@ -240,8 +243,15 @@ class RegistrationController:
 class _BundleChoice:
     """The choice of the `caBundle` of each webhook of a configuration."""
 
-    def __init__(self, parts: RegistrationParts, choices: RegistrationChoices, known_bundles: list[str]) -> None:
+    def __init__(
+        self,
+        parts: RegistrationParts,
+        ca_source: CaSource,
+        choices: RegistrationChoices,
+        known_bundles: list[str],
+    ) -> None:
         self._parts = parts
+        self._ca_source = ca_source
         self._host = choices.get_host(parts.namespace)
         self._known_bundles = known_bundles
         self._problems: dict[str, str] = {}
@@ -249,18 +259,18 @@ class _BundleChoice:
     def choose(self, stored_bundle: str) -> str:
         """Return the first bundle that verifies the certificate: the stored one, the gate's, that of another webhook.
 
-        A stored bundle stays: whoever publishes it, the gate's rotation, an administrator or cert-manager's injector,
-        knows what comes next.
+        A stored bundle stays, since its publisher knows the next CA: the gate's rotation, an administrator, or
+        cert-manager's injector.
 
         Raises:
             RegistrationError: if the certificate verifies by none.
         """
-        own_bundle = base64.b64encode(self._parts.read_bundle()).decode("ascii")
+        own_bundle = base64.b64encode(self._ca_source.read_bundle()).decode("ascii")
         for bundle in (stored_bundle, own_bundle, *self._known_bundles):
             if bundle and not self._find_problem(bundle):
                 return bundle
         problem = self._find_problem(own_bundle) if own_bundle else "no CA is known for the served certificate"
-        raise RegistrationError(f"{problem}: {self._parts.missing_bundle_remedy}")
+        raise RegistrationError(f"{problem}: {self._ca_source.remedy}")
 
     def _find_problem(self, bundle: str) -> str:
         if bundle not in self._problems:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from tallygate.webhook.accounting.selectors import SelectorError, parse_selector
-from tallygate.webhook.admission.registration import FAILURE_POLICY_ANNOTATION
+from tallygate.webhook.admission.self_registration import FAILURE_POLICY_ANNOTATION
 from tallygate.webhook.cli.doctor.api_types import (
     GateDeployment,
     GateDisruptionBudget,

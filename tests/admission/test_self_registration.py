@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.admission.registration import (
+from tallygate.webhook.admission.self_registration import (
     EXEMPT_ANNOTATION,
     FAILURE_POLICY_ANNOTATION,
     REGISTRATION_ANNOTATION,
@@ -88,7 +88,9 @@ def test_a_token_is_in_the_path() -> None:
 def test_an_invalid_annotation_is_named(annotation: str, text: str) -> None:
     stored = configuration()
     stored["metadata"]["annotations"][annotation] = text
-    with pytest.raises(RegistrationError, match=f"{annotation} of the MutatingWebhookConfiguration is '{text}': write"):
+    with pytest.raises(
+        RegistrationError, match=f"{annotation} of the MutatingWebhookConfiguration has the value '{text}': write"
+    ):
         parse_choices(stored)
 
 

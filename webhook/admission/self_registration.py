@@ -147,4 +147,6 @@ def _get_annotations(configuration: Mapping[str, Any]) -> Mapping[str, str]:
 
 def _create_error(configuration: Mapping[str, Any], annotation: str, remedy: str) -> RegistrationError:
     text = _get_annotations(configuration)[annotation][:80]
-    return RegistrationError(f"the annotation {annotation} of the {configuration['kind']} is {text!r}: {remedy}")
+    return RegistrationError(
+        f"the annotation {annotation} of the {configuration['kind']} has the value {text!r}: {remedy}"
+    )
