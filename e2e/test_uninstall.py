@@ -1,4 +1,4 @@
-"""An installation that refuses nobody while it comes and goes, with ledgers, by Helm and by kustomize as typed.
+"""Installations and uninstallations during which no create fails, with ledgers, by Helm and by kustomize.
 
 The gate runs as a process with what its Deployment says, whose pods KWOK simulates. Clients create pods all the time,
 and each of them is charged to a cap, so that a ledger that cannot be written would refuse it.
@@ -49,8 +49,11 @@ def local(site: Site) -> Iterator[LocalCluster]:
 
 
 @contextmanager
-def _creating(site: Site, namespace: str) -> Iterator[list[Answer]]:
-    """Create pods without dongles for as long as the block runs, and check that each was stored."""
+def _keep_creating(site: Site, namespace: str) -> Iterator[list[Answer]]:
+    """Create pods without dongles for as long as the block runs, and check that each was stored.
+
+    Under a gate it begins when the cap's ledger reserves: a new one is counted first, and answers 429 until then.
+    """
     with Clients(site.cluster, namespace) as clients:
         prefix = uuid4().hex[:8]
         with clients.creating(lambda number: pod(site, f"p-{prefix}-{number}", "0"), _PAUSE) as answers:
@@ -77,7 +80,7 @@ def _is_registered(cluster: LocalCluster) -> bool:
 
 
 @contextmanager
-def _running(cluster: LocalCluster, folder: Path) -> Iterator[InstalledGate]:
+def _run_gate(cluster: LocalCluster, folder: Path) -> Iterator[InstalledGate]:
     """Run what is installed, until it registers itself; end it at the latest with the block."""
     gate = InstalledGate(cluster, _OWN, folder / uuid4().hex, _SETTINGS)
     gate.annotate_registration()
@@ -137,43 +140,43 @@ def _install_by_helm(cluster: LocalCluster, namespace: str, folder: Path) -> Non
     run_helm(cluster, "install", "tallygate", str(CHART), f"--namespace={_OWN}", "--create-namespace", *values)
 
 
-def test_by_kustomize_nobody_is_refused_from_apply_to_delete_and_after_another_install_the_cap_is_true(
+def test_by_kustomize_no_create_fails_from_apply_to_delete_and_the_cap_is_kept_after_another_install(
     site: Site, local: LocalCluster, namespace: str, tmp_path: Path
 ) -> None:
     mine = _write_overlay(tmp_path / "mine", namespace)
-    with _creating(site, namespace):
+    with _keep_creating(site, namespace):
         run_kubectl(local, "apply", "-k", str(mine))
         assert _read_registration(local) == {"MutatingWebhookConfiguration": 0, "ValidatingWebhookConfiguration": 0}
-    with _running(local, tmp_path) as gate, _creating(site, namespace):
+    with _run_gate(local, tmp_path) as gate:
         _fill(site, namespace, gate)
-        run_kubectl(local, "apply", "-k", str(mine))  # once more: what the gate has written stays
-        assert _is_registered(local)
-        with ThreadPoolExecutor(1) as kubelet:
+        with _keep_creating(site, namespace), ThreadPoolExecutor(1) as kubelet:
+            run_kubectl(local, "apply", "-k", str(mine))  # once more: what the gate has written stays
+            assert _is_registered(local)
             stopped = kubelet.submit(_stop_after_deployment, local, gate)
             run_kubectl(local, "delete", "-k", str(mine), "--ignore-not-found", "--timeout=60s")
             stopped.result()
     assert find_leftovers(local) == []
     run_kubectl(local, "apply", "-k", str(mine))
-    with _running(local, tmp_path) as gate:
+    with _run_gate(local, tmp_path) as gate:
         _check_cap_again(site, namespace, gate)
 
 
-def test_by_helm_nobody_is_refused_from_install_to_uninstall_and_after_another_install_the_cap_is_true(
+def test_by_helm_no_create_fails_from_install_to_uninstall_and_the_cap_is_kept_after_another_install(
     site: Site, local: LocalCluster, namespace: str, tmp_path: Path
 ) -> None:
-    with _creating(site, namespace):
+    with _keep_creating(site, namespace):
         _install_by_helm(local, namespace, tmp_path)
         assert _read_registration(local) == {"MutatingWebhookConfiguration": 0, "ValidatingWebhookConfiguration": 0}
-    with _running(local, tmp_path) as gate, _creating(site, namespace):
+    with _run_gate(local, tmp_path) as gate:
         _fill(site, namespace, gate)
-        with ThreadPoolExecutor(1) as kubelet:
+        with _keep_creating(site, namespace), ThreadPoolExecutor(1) as kubelet:
             stopped = kubelet.submit(_stop_after_deployment, local, gate)
             run_helm(local, "uninstall", "tallygate", f"--namespace={_OWN}", "--wait", "--timeout=60s")
             stopped.result()
     left = [each for each in find_leftovers(local) if not each.startswith(("Lease ", "Pod "))]
     assert left == [f"Namespace /{_OWN}", f"Secret {_OWN}/tallygate-tls"]
     _install_by_helm(local, namespace, tmp_path)
-    with _running(local, tmp_path) as gate:
+    with _run_gate(local, tmp_path) as gate:
         _check_cap_again(site, namespace, gate)
     run_helm(local, "uninstall", "tallygate", f"--namespace={_OWN}", "--wait", "--timeout=60s")
     run_kubectl(local, "delete", "namespace", _OWN, "--timeout=60s")
@@ -185,16 +188,18 @@ def test_a_gate_whose_deployment_is_deleted_ends_its_registration_and_one_that_i
 ) -> None:
     mine = _write_overlay(tmp_path / "mine", namespace)
     run_kubectl(local, "apply", "-k", str(mine))
-    with _running(local, tmp_path) as gate:
+    with _run_gate(local, tmp_path) as gate:
         run_kubectl(local, "scale", "deployment/tallygate", f"--namespace={_OWN}", "--replicas=0")
         gate.stop()
         assert _is_registered(local)
         assert "failed calling webhook" in _reject(site, namespace, "refused")
     run_kubectl(local, "scale", "deployment/tallygate", f"--namespace={_OWN}", "--replicas=2")
-    with _running(local, tmp_path) as gate, _creating(site, namespace):
-        run_kubectl(local, "delete", "deployment/tallygate", f"--namespace={_OWN}")
-        gate.stop()
-        assert set(_read_registration(local).values()) == {0}
+    with _run_gate(local, tmp_path) as gate:
+        _fill(site, namespace, gate)
+        with _keep_creating(site, namespace):
+            run_kubectl(local, "delete", "deployment/tallygate", f"--namespace={_OWN}")
+            gate.stop()
+            assert set(_read_registration(local).values()) == {0}
 
 
 def test_the_registration_of_a_killed_gate_is_deleted_after_its_namespace_whose_ledgers_keep_nothing(
@@ -202,7 +207,7 @@ def test_the_registration_of_a_killed_gate_is_deleted_after_its_namespace_whose_
 ) -> None:
     mine = _write_overlay(tmp_path / "mine", namespace)
     run_kubectl(local, "apply", "-k", str(mine))
-    with _running(local, tmp_path) as gate:
+    with _run_gate(local, tmp_path) as gate:
         _fill(site, namespace, gate)
         gate.kill()
     assert "failed calling webhook" in _reject(site, namespace, "refused")

@@ -103,7 +103,7 @@ def create_webhooks(
     """Return the exact webhooks of a configuration.
 
     `namespace` is the gate's own, and `choose_bundle` returns the `caBundle` (base64) of a webhook from the stored one
-    of the same name, "" if there is none.
+    of the same name, "" without one.
     """
     created = create_webhook_configurations(
         choices.get_target(namespace),

@@ -256,7 +256,7 @@ def _list_unlock_commands(
 def _check_excluded_namespaces(facts: GateFacts) -> CheckResult:
     if isinstance(facts.namespaces, Unavailable):
         return create_unknown(f"namespaces cannot be listed: {facts.namespaces.reason}")
-    if not isinstance(facts.validating, WebhookConfiguration):
+    if facts.registration_problem or not isinstance(facts.validating, WebhookConfiguration):
         return create_unknown(facts.registration_problem or "the gate's validating configuration cannot be seen")
     configuration = facts.validating
     pod_webhooks = [webhook for webhook in configuration.webhooks if is_called_for_pods(webhook)]

@@ -185,7 +185,7 @@ def _check_reinvocation(facts: GateFacts) -> CheckResult:
 
     The API server calls them in the order of their configurations' names (apiserver, mutating_webhook_manager.go).
     """
-    if not isinstance(facts.mutating, WebhookConfiguration):
+    if facts.registration_problem or not isinstance(facts.mutating, WebhookConfiguration):
         return create_unknown(facts.registration_problem or "the gate's own mutating configuration cannot be seen")
     if isinstance(facts.other_configurations, Unavailable):
         return create_unknown(f"other configurations cannot be read: {facts.other_configurations.reason}")
