@@ -5,7 +5,7 @@ An API server trusts the gate by the CAs in `caBundle`. Publishing writes the CA
 
 import base64
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import serialization
 
 from tallygate.certs.cert_files import CA_FILE, CHAIN_FILE, read_ca_certificates, read_chain
 from tallygate.certs.certificate_status import find_chain_problem
-from tallygate.certs.cluster_access import create_certs_error, patch_object, read_object
+from tallygate.certs.cluster_access import create_certs_error, patch_object, read_object, replace_object
 from tallygate.certs.errors import CertsError
 from tallygate.webhook.kube.api_errors import ApiError
 from tallygate.webhook.kube.client import ApiClient
@@ -80,6 +80,8 @@ class PublishOutcome(StrEnum):
 
     UPDATED = "updated"
     UNCHANGED = "unchanged"
+    REGISTERED = "registered"
+    EMPTY = "without webhooks"
     MISSING = "not there"
 
 
@@ -117,10 +119,16 @@ def read_ca_bundle(folder: Path, now: datetime) -> bytes:
     return encoded
 
 
-def publish_bundle(client: ApiClient, name: str, bundle: bytes) -> Iterator[PublishResult]:
+Webhooks = list[dict[str, Any]]
+
+
+def publish_bundle(
+    client: ApiClient, name: str, bundle: bytes, create_webhooks: Callable[[Any], Webhooks | None] = lambda _: None
+) -> Iterator[PublishResult]:
     """Write `bundle` into every webhook of both configurations of this name, and yield the result for each.
 
-    A configuration with this bundle is not written; only `caBundle` is changed. One of the two may be missing.
+    A configuration with this bundle is not written; only `caBundle` is changed. A configuration without webhooks gets
+    those that `create_webhooks` returns for it, unless it returns None. One of the two may be missing.
 
     Raises:
         CertsError: if the name is invalid, both configurations are missing, the API server cannot be reached or
@@ -133,7 +141,8 @@ def publish_bundle(client: ApiClient, name: str, bundle: bytes) -> Iterator[Publ
     outcomes = []
     for kind in CONFIGURATION_KINDS:
         try:
-            outcome = _publish_to_configuration(client, kind, name, base64.b64encode(bundle).decode("ascii"))
+            encoded_bundle = base64.b64encode(bundle).decode("ascii")
+            outcome = _publish_to_configuration(client, kind, name, encoded_bundle, create_webhooks)
         except ApiError as error:
             raise create_certs_error(client, error, f"read and patch the {kind} {name}") from None
         outcomes.append(outcome)
@@ -145,10 +154,19 @@ def publish_bundle(client: ApiClient, name: str, bundle: bytes) -> Iterator[Publ
         )
 
 
-def _publish_to_configuration(client: ApiClient, kind: str, name: str, encoded_bundle: str) -> PublishOutcome:
+def _publish_to_configuration(
+    client: ApiClient, kind: str, name: str, encoded_bundle: str, create_webhooks: Callable[[Any], Webhooks | None]
+) -> PublishOutcome:
     for _ in range(_MAX_ATTEMPTS):
         try:
-            if not patch_trust(client, name, read_configuration(client, kind, name), encoded_bundle):
+            configuration = read_configuration(client, kind, name)
+            if not configuration.get("webhooks"):
+                webhooks = create_webhooks(configuration)
+                if webhooks is None:
+                    return PublishOutcome.EMPTY
+                replace_object(client, _get_configuration_path(kind, name), {**configuration, "webhooks": webhooks})
+                return PublishOutcome.REGISTERED
+            if not patch_trust(client, name, configuration, encoded_bundle):
                 return PublishOutcome.UNCHANGED
         except ApiError as error:
             if error.status == HTTPStatus.NOT_FOUND:

@@ -112,6 +112,11 @@ class CertificateReconciler:
             return True
         return not state.serving.is_signed_by(state.ca.certificate)
 
+    def encode_ca_bundle(self) -> bytes:
+        """Return the PEM of all CAs in the Secret as it was last read; b"" without a Secret. Any thread may call it."""
+        secret = self._secret
+        return encode_pem(secret.state.ca_certificates) if secret else b""
+
     def reconcile(self) -> RotationStep | None:
         """Read the objects, serve a trusted certificate, and take the step that is due; return the step, or None.
 

@@ -37,6 +37,9 @@ _CONFLICT_STATUSES = (HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND)  # the object w
 _SECRET_TYPE = "kubernetes.io/tls"  # noqa: S105  # a type, no password
 _LABELS = {"app.kubernetes.io/name": "tallygate", "app.kubernetes.io/component": "gate"}
 _OUR_ANNOTATIONS = frozenset({RENEW_ANNOTATION, SINCE_ANNOTATION})
+URL_ANNOTATION: Final = "tallygate.dev/url"
+"""The annotation of a webhook configuration with the address at which the gate will register itself."""
+
 _CERT_MANAGER_PREFIX = "cert-manager.io/"  # prefix of the annotations of cert-manager, which manages Secrets, too
 
 
@@ -147,7 +150,10 @@ def _is_namespace_missing(error: ApiError) -> bool:
 def _parse_webhook_trust(kind: str, configuration: Mapping[str, Any]) -> WebhookTrust:
     clients = [webhook["clientConfig"] for webhook in configuration.get("webhooks") or ()]
     bundles = tuple(_decode_base64(client.get("caBundle") or "") for client in clients)
-    return WebhookTrust(kind, configuration["metadata"]["resourceVersion"], bundles, _parse_webhook_names(clients))
+    metadata = configuration["metadata"]
+    planned_url = (metadata.get("annotations") or {}).get(URL_ANNOTATION)
+    names = _parse_webhook_names([*clients, {"url": planned_url}] if planned_url else clients)
+    return WebhookTrust(kind, metadata["resourceVersion"], bundles, names)
 
 
 def _parse_webhook_names(clients: list[Mapping[str, Any]]) -> CertificateNames | None:

@@ -44,12 +44,10 @@ def list_ledgers(cluster: Cluster, namespace: str) -> list[Object]:
 
 
 def delete_ledgers(cluster: Cluster, namespace: str) -> None:
-    """Take the finalizer off every ledger of a gate's namespace, and delete it: the next gate would see it.
+    """Delete every ledger of a gate's namespace: the next gate would see it.
 
     Raises:
-        ClusterError: if one cannot be changed.
+        ClusterError: if one cannot be deleted.
     """
     for each in list_ledgers(cluster, namespace):
-        path = f"{get_ledgers_path(namespace)}/{each['metadata']['name']}"
-        api(cluster.kubeconfig).patch(path, {"metadata": {"finalizers": None}})
-        api(cluster.kubeconfig).delete(path)
+        api(cluster.kubeconfig).delete(f"{get_ledgers_path(namespace)}/{each['metadata']['name']}")

@@ -152,11 +152,11 @@ def test_the_api_server_accepts_the_values_for_pods_and_warns_of_the_network_of_
 @pytest.mark.parametrize(
     ("page", "heading", "consoles"),
     [
-        ("install.md", "3. Install", [4]),
-        ("install.md", "Certificates", [3, 2]),
-        ("install.md", "By Helm", [3]),
-        ("upgrade.md", "Upgrade", [3, 4, 1]),
-        ("upgrade.md", "Uninstall", [5, 2]),
+        ("install.md", "3. Install", [2]),
+        ("install.md", "Certificates", [4, 2]),
+        ("install.md", "By Helm", [2]),
+        ("upgrade.md", "Upgrade", [3, 3, 1]),
+        ("upgrade.md", "Uninstall", [1, 2]),
         ("operate.md", "By what is seen", [3]),
     ],
 )

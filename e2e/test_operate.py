@@ -5,10 +5,8 @@ import json
 import os
 import re
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from uuid import uuid4
@@ -19,7 +17,6 @@ from click.testing import CliRunner
 from e2e.api import api
 from e2e.command_output import run_kubectl
 from e2e.gates.process import GateProcess
-from e2e.ledgers import define_ledgers, get_ledgers_path
 from e2e.load import STORED, Clients, until_more
 from e2e.namespaces import gates_namespace
 from e2e.pods import Pod, create, list_stored, pod, submit
@@ -31,14 +28,7 @@ from tallygate.certs.secret_state import SecretState, compute_fingerprint, encod
 from tallygate.webhook.admission.webhook_configuration import create_webhook_configurations
 from tallygate.webhook.cli.lint import lint
 from tallygate.webhook.cli.sources.options import load_usable_policies
-from tallygate.webhook.kube.config import load_kubeconfig
 from tallygate.webhook.policy.load import SHIPPED_POLICIES
-from tallygate.webhook.state.batched_ledgers import BatchedLedgers
-from tallygate.webhook.state.kubernetes.cap_ledger import get_object_name
-from tallygate.webhook.state.kubernetes.ledger_store import KubernetesLedgerStore
-from tallygate.webhook.state.ports import LedgerKey
-from tests.state.contract import compute_deadline
-from tests.state.transitions import Put, free_ledger
 
 _DOCS = Path(__file__).parents[1] / "docs"
 _WITHIN = 120.0  # seconds
@@ -82,19 +72,6 @@ def test_pods_are_created_again_after_the_command_of_the_runbook(section: str, s
     pods = f"/api/v1/namespaces/{namespace}/pods"
     for name in list_stored(site, namespace):
         api(site.cluster.kubeconfig).patch(f"{pods}/{name}", {"metadata": {"labels": {"changed": "as-well"}}})
-
-
-def test_ledgers_release_their_namespace_by_the_command_of_the_runbook(site: Site) -> None:
-    cluster = site.cluster
-    define_ledgers(cluster)
-    home, key = gates_namespace(cluster), LedgerKey(f"runbook-{uuid4().hex[:8]}", "team-a")
-    store = KubernetesLedgerStore(load_kubeconfig(cluster.kubeconfig), home, lambda: datetime.now(UTC))
-    BatchedLedgers(store, time.monotonic).transact(key, Put(lambda _: free_ledger(1)), compute_deadline())
-    ours, ledger = api(cluster.kubeconfig), f"{get_ledgers_path(home)}/{get_object_name(key)}"
-    ours.delete(ledger)
-    assert ours.find(ledger) is not None
-    _run_page_command(cluster, "ledgers")
-    until("it is deleted", lambda: ours.find(ledger) is None, _WITHIN)
 
 
 def test_policies_are_read_from_the_cluster_and_checked_by_the_commands_of_the_runbook(

@@ -86,9 +86,8 @@ class KustomizeInstall(InstallMethod):
         shell.write(self.policies, policies)
         shell.write(f"{_MINE}/default.yaml", (shell.folder / _SHIPPED).read_text())
         shell.write(f"{_MINE}/kustomization.yaml", self._overlay(image))
-        namespace, *rest = read_commands(_INSTALL, "3. Install")[0]
         make, publish = self._certificate()
-        for command in (namespace, *make, *rest, *publish):
+        for command in (*make, *read_commands(_INSTALL, "3. Install")[0], *publish):
             shell.run(command)
 
     def upgrade(self, shell: AdminShell) -> None:
@@ -100,7 +99,7 @@ class KustomizeInstall(InstallMethod):
             shell.run(command)
 
     def uninstall(self, shell: AdminShell) -> None:
-        """Uninstall by the five commands."""
+        """Uninstall by the command of the page."""
         for command in read_commands(_UPGRADE, "Uninstall")[0]:
             shell.run(command)
 
@@ -112,7 +111,7 @@ class KustomizeInstall(InstallMethod):
         return shown.replace("overlays/ha", f"overlays/{self.name}").replace(usual, named)
 
     def _certificate(self) -> tuple[list[str], list[str]]:
-        """Return the commands that make the certificate, before the second one, and publish it, after the last."""
+        """Return the commands that make the certificate, before the others, and publish it, after them."""
         first = read_commands(_INSTALL, "Certificates")[0]
         return (first[:-1], first[-1:]) if self.size.by_hand else ([], [])
 
@@ -130,12 +129,11 @@ class HelmInstall(InstallMethod):
         shell.write(self.policies, policies)
         own = read_inline_command(_INSTALL, "By Helm", rf"--set-file 'policies.gpus\.yaml={POLICIES}'")
         shipped = rf"--set-file 'policies.default\.yaml={_SHIPPED}'"
-        namespace, install, register = read_commands(_INSTALL, "By Helm")[0]
+        namespace, install = read_commands(_INSTALL, "By Helm")[0]
         shell.run(namespace)
         values = _OVERLAY_VALUES.get(self.name)
         given = f"--set {read_inline_command(_INSTALL, 'By Helm', values)}" if values else ""
         shell.run(f"{_with_image(install, image)} {given} {own} {shipped}")
-        shell.run(register)
 
     def upgrade(self, shell: AdminShell) -> None:
         """Upgrade to the same image: there is one."""
@@ -143,11 +141,10 @@ class HelmInstall(InstallMethod):
         shell.run(command.replace("image.tag=VERSION", "'extraArgs={--log-level=debug}'"))
 
     def uninstall(self, shell: AdminShell) -> None:
-        """Uninstall with Helm's two commands in place of the last."""
-        instead = ("helm uninstall tallygate -n tallygate-system", "kubectl delete namespace tallygate-system")
-        steps = read_commands(_UPGRADE, "Uninstall")[0][:-1]
-        for command in (*steps, *(read_inline_command(_UPGRADE, "Uninstall", each) for each in instead)):
-            shell.run(command)
+        """Uninstall with Helm's two commands."""
+        commands = ("helm uninstall tallygate -n tallygate-system", "kubectl delete namespace tallygate-system")
+        for command in commands:
+            shell.run(read_inline_command(_UPGRADE, "Uninstall", command))
 
 
 def _with_image(command: str, image: str) -> str:

@@ -16,6 +16,7 @@ from e2e.local.ports import free_ports
 from e2e.policy_files import put
 from e2e.ports import Cluster
 from e2e.service_account import as_service_account
+from tallygate.webhook.admission.self_registration import URL_ANNOTATION
 
 _POLICIES, _TLS = "policies", "tls"
 """Volumes of the pod; a folder of this name stands for each."""
@@ -85,17 +86,31 @@ class InstalledGate(RunningGate):
         files = {name: base64.b64decode(text).decode() for name, text in data.items()}
         put(files, self._folder / _TLS)
 
+    @property
+    def url(self) -> str:
+        """The URL at which the API server calls it."""
+        return f"https://{HERE}:{self.port}"
+
     def redirect_webhooks(self, objects: Iterable[Object]) -> list[Object]:
-        """Return the webhook configurations of these objects, directed to this process instead of the Service.
+        """Return the webhook configurations of these objects, with the annotation of this process's own address.
 
         There is no network of Services on the local control plane; all else of them is as it was rendered.
         """
         changed = deepcopy([each for each in objects if is_registration(each)])
         for each in changed:
-            for webhook in each["webhooks"]:
-                path = webhook["clientConfig"].pop("service")["path"]
-                webhook["clientConfig"]["url"] = f"https://{HERE}:{self.port}{path}"
+            each["metadata"]["annotations"][URL_ANNOTATION] = self.url
         return changed
+
+    def annotate_registration(self) -> None:
+        """Write that annotation into the configurations that exist, as an administrator would.
+
+        Raises:
+            ClusterError: if it cannot be written; the text is kubectl's.
+        """
+        kinds = "mutatingwebhookconfiguration,validatingwebhookconfiguration"
+        done = self._cluster.kubectl("annotate", "--overwrite", kinds, "tallygate", f"{URL_ANNOTATION}={self.url}")
+        if done.returncode:
+            raise ClusterError(f"kubectl annotate: {done.stderr.strip()}")
 
     def _gate(self, container: Object, port: int) -> tuple[str, ...]:
         kubeconfig = as_service_account(self._cluster, self._namespace, "tallygate", self._folder / "kubeconfig")

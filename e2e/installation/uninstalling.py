@@ -29,7 +29,7 @@ def uninstall(cluster: Cluster) -> None:
 
 
 def _empty(cluster: Cluster) -> None:
-    """Stop all writers of ledgers, and delete the ledgers: their finalizers would keep the namespace."""
+    """Stop all writers of ledgers, and delete the ledgers: the namespace may be created again at once."""
     own = f"--namespace={DEFAULT_NAMESPACE}"
     if cluster.kubectl("get", "deployment", CONFIGURATION_NAME, own).returncode == 0:
         run_kubectl(cluster, "scale", "deployment", CONFIGURATION_NAME, own, "--replicas=0")

@@ -179,7 +179,7 @@ def relabel_pods(environment: StressEnvironment) -> Outcome:
 
 
 def delete_ledger(environment: StressEnvironment) -> Outcome:
-    """Delete the ledger by hand during the load, without its finalizer: nothing is reserved until it is recounted.
+    """Delete the ledger by hand during the load: nothing is reserved until it is recounted.
 
     The namespace is older than the gates, so they do not take its ledger for one without a past.
 

@@ -88,12 +88,11 @@ class StressEnvironment:
             self.kubectl("delete", "namespace", "--wait=false", *names)
 
     def delete_ledgers(self, part: str = "") -> None:
-        """Delete every ledger with this in its name, past its finalizer."""
+        """Delete every ledger with this in its name."""
         home = f"--namespace={_HOME}"
         for name in self.kubectl("get", "capledgers", home, "--output=name").split():
             if part in name:
                 self.kubectl("delete", name, home, "--wait=false")
-                self.kubectl("patch", name, home, "--type=merge", '--patch={"metadata":{"finalizers":null}}')
 
     def apply(self, objects: list[dict[str, Any]]) -> None:
         """Apply these objects."""

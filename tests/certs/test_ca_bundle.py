@@ -86,7 +86,7 @@ def test_a_current_bundle_is_not_written_again(api: CertificateApiServer, kubeco
 def test_a_configuration_without_webhooks_has_nothing_to_write(api: CertificateApiServer, kubeconfig: Path) -> None:
     for configuration in api.objects.values():
         configuration["webhooks"] = None
-    assert {outcome for _, outcome in publish(kubeconfig)} == {PublishOutcome.UNCHANGED}
+    assert {outcome for _, outcome in publish(kubeconfig)} == {PublishOutcome.EMPTY}
 
 
 def test_one_configuration_may_be_missing(api: CertificateApiServer, kubeconfig: Path) -> None:

@@ -3,12 +3,18 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
+from tallygate.certs.certificate_names import create_service_names
+from tallygate.certs.renewal import issue
+from tallygate.webhook.admission.self_registration import REGISTRATION_ANNOTATION
 from tallygate.webhook.cli.app import root
+from tests.admission.test_self_registration import KINDS
 from tests.certs.api_server import CertificateApiServer, run_api_server
 
 
@@ -51,6 +57,78 @@ def test_completed_writes_are_printed_before_a_failure(api: CertificateApiServer
     assert done.stderr.startswith(
         "tallygate: the ValidatingWebhookConfiguration tallygate was changed by another client"
     )
+
+
+_DEPLOYMENT = "/apis/apps/v1/namespaces/here/deployments/tallygate"
+
+
+@pytest.fixture
+def empty_registration(api: CertificateApiServer, tmp_path: Path) -> Path:
+    """Make both configurations empty and left to the gate, and return a folder with a certificate for its Service."""
+    for kind in KINDS:
+        api.add(kind, "tallygate", [])["metadata"]["annotations"] = {REGISTRATION_ANNOTATION: "gate"}
+    issue(tmp_path / "certs.d", create_service_names("tallygate", "here"), datetime.now(UTC))
+    return tmp_path / "certs.d"
+
+
+def set_ready_replicas(api: CertificateApiServer, count: int) -> None:
+    """Store the gate's Deployment with this number of ready replicas."""
+    metadata = {"name": "tallygate", "resourceVersion": "1"}
+    api.objects[_DEPLOYMENT] = {"kind": "Deployment", "metadata": metadata, "status": {"readyReplicas": count}}
+
+
+def register(kubeconfig: Path, folder: Path, *options: str) -> Result:
+    """Run the command for another folder than that of the kubeconfig."""
+    return CliRunner().invoke(root, ["certs", "publish", str(folder), "--kubeconfig", str(kubeconfig), *options])
+
+
+def list_webhooks(api: CertificateApiServer) -> list[Any]:
+    """Return the webhooks of both configurations."""
+    return [webhook for stored in api.objects.values() for webhook in stored.get("webhooks") or ()]
+
+
+def test_a_gate_without_permissions_is_registered_once_a_replica_is_ready(
+    api: CertificateApiServer, kubeconfig: Path, empty_registration: Path
+) -> None:
+    set_ready_replicas(api, 1)
+    token_file = empty_registration / "token"
+    token_file.write_text("0123456789abcdef\n")
+    done = register(kubeconfig, empty_registration, "--token-file", str(token_file))
+    assert [line.split(": ")[1] for line in done.stdout.splitlines()] == ["registered", "registered"]
+    assert {each["clientConfig"]["service"]["namespace"] for each in list_webhooks(api)} == {"here"}
+    assert all("/v1/admit/0123456789abcdef/" in each["clientConfig"]["service"]["path"] for each in list_webhooks(api))
+    assert all(each["clientConfig"]["caBundle"] for each in list_webhooks(api))
+    again = register(kubeconfig, empty_registration)
+    assert [line.split(": ")[1] for line in again.stdout.splitlines()] == ["unchanged", "unchanged"]
+
+
+def test_a_gate_of_which_no_replica_is_ready_is_not_registered(
+    api: CertificateApiServer, kubeconfig: Path, empty_registration: Path
+) -> None:
+    set_ready_replicas(api, 0)
+    done = register(kubeconfig, empty_registration)
+    assert done.exit_code == 2
+    assert "no replica of the gate is ready, so that pods would be refused: wait for `kubectl -n here" in done.stderr
+    assert list_webhooks(api) == []
+
+
+def test_a_certificate_for_no_service_registers_nothing(api: CertificateApiServer, kubeconfig: Path) -> None:
+    for kind in KINDS:
+        api.add(kind, "tallygate", [])["metadata"]["annotations"] = {REGISTRATION_ANNOTATION: "gate"}
+    done = publish(kubeconfig, "--kubeconfig", str(kubeconfig))
+    assert done.exit_code == 2
+    assert "tls.crt is not for the gate's Service: make another by `tallygate certs issue" in done.stderr
+    assert list_webhooks(api) == []
+
+
+def test_an_empty_configuration_of_an_administrator_stays_empty(
+    api: CertificateApiServer, kubeconfig: Path, empty_registration: Path
+) -> None:
+    for kind in KINDS:
+        api.add(kind, "tallygate", [])
+    done = register(kubeconfig, empty_registration)
+    assert [line.split(": ")[1] for line in done.stdout.splitlines()] == ["without webhooks", "without webhooks"]
+    assert list_webhooks(api) == []
 
 
 def test_a_missing_configuration_name_is_a_usage_error(kubeconfig: Path) -> None:

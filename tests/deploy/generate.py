@@ -7,6 +7,7 @@ from typing import Final
 
 import yaml
 
+from tallygate.webhook.admission.self_registration import REGISTRATION_ANNOTATION
 from tallygate.webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
 from tests.deploy.chart_description import describe_chart
 from tests.deploy.dashboard import render_dashboard
@@ -23,11 +24,12 @@ RULES: Final = ROOT / "deploy" / "prometheus" / "tallygate.yaml"
 _MADE = "# Made by `python -m tests.deploy.generate`; "
 _WEBHOOKS = f"""\
 {_MADE}webhook/admission/webhook_configuration.py says why it is so.
-# Without caBundle, which `tallygate certs publish` fills in.
+# Without caBundle, which the gate or `tallygate certs publish` fills in, and without the annotation for the gate.
 """
 _POLICIES = f"{_MADE}the original is policies/default.yaml."
 _ORIGINALS: Final = {
     "quota": BASE / "quota.yaml",
+    "webhooks": BASE / "webhooks.yaml",
     "service": BASE / "service.yaml",
     "crd": COMPONENTS / "cluster-access" / "crd.yaml",
     "cluster-access-rbac": COMPONENTS / "cluster-access" / "rbac.yaml",
@@ -50,8 +52,7 @@ def generate_files() -> dict[Path, str]:
 
 def _generate() -> Iterator[tuple[Path, str]]:
     files = CHART / "files"
-    for folder in (BASE, files):
-        yield folder / "webhooks.yaml", _webhooks()
+    yield COMPONENTS / "full-registration" / "webhooks.yaml", _webhooks()
     yield BASE / "policies" / "default.yaml", _policies()
     yield files / "policies.yaml", _policies()
     for path in (ROOT / "deploy" / "grafana", COMPONENTS / "dashboard"):
@@ -68,7 +69,10 @@ def _generate() -> Iterator[tuple[Path, str]]:
 
 
 def _webhooks() -> str:
-    return _WEBHOOKS + yaml.safe_dump_all(create_webhook_configurations(ServiceTarget()), sort_keys=False, width=120)
+    configurations = create_webhook_configurations(ServiceTarget())
+    for each in configurations:
+        each["metadata"]["annotations"] = {REGISTRATION_ANNOTATION: None}
+    return _WEBHOOKS + yaml.safe_dump_all(configurations, sort_keys=False, width=120)
 
 
 def _policies() -> str:

@@ -56,7 +56,7 @@ def render_overlay(fields: Mapping[str, Any]) -> Objects:
 
 def render_chart(values: Mapping[str, Any], namespace: str = DEFAULT_NAMESPACE) -> Objects:
     """Return the objects that the chart installs with these values."""
-    return _parse_objects(_run_helm(*create_helm_command(values, namespace), "--skip-tests"))
+    return _parse_objects(_run_helm(*create_helm_command(values, namespace), "--no-hooks"))
 
 
 def render_chart_test(values: Mapping[str, Any], namespace: str = DEFAULT_NAMESPACE) -> Objects:

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import subprocess
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.deploy.release_labels import remove_release_labels
 from tests.deploy.rendering import (
     Objects,
     compose_objects,
+    create_helm_command,
     render_chart,
     render_overlay,
     run_kustomize,
@@ -112,24 +114,7 @@ def test_an_audit_is_the_component_of_its_name_on_top_of_cluster_access() -> Non
     assert_equal_objects(values, compose_objects("cluster-access", "audit"))
 
 
-def test_a_token_is_in_the_paths_and_in_its_secret() -> None:
-    phases = {"MutatingWebhookConfiguration": "mutate", "ValidatingWebhookConfiguration": "validate"}
-    patches = [
-        {
-            "target": {"kind": kind},
-            "patch": yaml.safe_dump(
-                [
-                    {
-                        "op": "replace",
-                        "path": f"/webhooks/{index}/clientConfig/service/path",
-                        "value": f"/v1/admit/{TOKEN}/{phase}",
-                    }
-                    for index in range(len(compose_objects()[kind, "tallygate"]["webhooks"]))
-                ]
-            ),
-        }
-        for kind, phase in phases.items()
-    ]
+def test_a_token_is_in_its_secret_and_the_gate_registers_it() -> None:
     secret = {
         "name": "tallygate-token",
         "namespace": NAMESPACE[1],
@@ -139,7 +124,7 @@ def test_a_token_is_in_the_paths_and_in_its_secret() -> None:
             "labels": {"app.kubernetes.io/name": "tallygate", "app.kubernetes.io/component": "gate"},
         },
     }
-    overlay = render_overlay({"components": ["token"], "secretGenerator": [secret], "patches": patches})
+    overlay = render_overlay({"components": ["token"], "secretGenerator": [secret]})
     assert_equal_objects(SMALLEST | {"token": TOKEN}, overlay)
 
 
@@ -150,6 +135,24 @@ def test_in_another_namespace_no_object_names_the_usual_one() -> None:
         assert NAMESPACE[1] not in yaml.safe_dump([each for key, each in chart.items() if key[0] != "ConfigMap"])
         deployment = chart["Deployment", "tallygate"]
         assert deployment["metadata"]["namespace"] == "elsewhere"
+
+
+def test_before_anything_else_an_uninstall_replaces_both_configurations_by_ones_that_call_no_gate() -> None:
+    shown = _run_helm_with_hooks({"certificates": "cert-manager"})
+    of_both = [each for each in yaml.safe_load_all(shown) if each["kind"].endswith("WebhookConfiguration")]
+    hooks = [each for each in of_both if "helm.sh/hook" in each["metadata"]["annotations"]]
+    assert len(of_both) == 2 * len(hooks) == 4
+    for hook in hooks:
+        annotations = hook["metadata"]["annotations"]
+        assert annotations.pop("helm.sh/hook") == "pre-delete"
+        assert annotations.pop("helm.sh/hook-delete-policy") == "before-hook-creation,hook-succeeded"
+        assert hook in of_both  # all else is equal: `helm template` piped to kubectl applies it too
+        assert "webhooks" not in hook
+
+
+def _run_helm_with_hooks(values: Mapping[str, Any]) -> str:
+    command = [*create_helm_command(values), "--show-only=templates/webhooks.yaml"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout  # noqa: S603  built, no shell
 
 
 def test_the_selectors_have_no_label_that_changes_with_a_release() -> None:

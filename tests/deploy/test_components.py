@@ -6,7 +6,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tallygate.webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
+from tallygate.webhook.admission.self_registration import RegistrationChoices, is_left_to_gate, parse_choices
+from tallygate.webhook.admission.webhook_configuration import (
+    DEFAULT_NAMESPACE,
+    ServiceTarget,
+    create_webhook_configurations,
+)
 from tallygate.webhook.state.kubernetes import cap_ledger
 from tests.deploy.container_settings import get_container, get_pod, read_gate_settings
 from tests.deploy.generate import COMPONENTS, KUSTOMIZE
@@ -24,6 +29,7 @@ def test_every_file_is_applied(folder: Path) -> None:
     read = yaml.safe_load((folder / "kustomization.yaml").read_text(encoding="utf-8"))
     listed = {each for each in read.get("resources", ()) if each.endswith(".yaml")}
     listed |= {file for each in read.get("configMapGenerator", ()) for file in each["files"]}
+    listed |= {each["path"] for each in read.get("patches", ()) if "path" in each}
     assert {path.name for path in folder.iterdir()} == {*listed, "kustomization.yaml"}
     for other in (*read.get("components", ()), *(each for each in read.get("resources", ()) if each not in listed)):
         assert (folder / other / "kustomization.yaml").exists()
@@ -194,4 +200,26 @@ def test_cert_manager_issues_the_mounted_certificate_for_the_name_that_is_called
     assert ("Issuer", ca["issuerRef"]["name"]) in objects
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
         annotations = objects[kind, "tallygate"]["metadata"]["annotations"]
-        assert annotations == {"cert-manager.io/inject-ca-from": f"{DEFAULT_NAMESPACE}/tallygate"}
+        assert annotations["cert-manager.io/inject-ca-from"] == f"{DEFAULT_NAMESPACE}/tallygate"
+        assert is_left_to_gate(objects[kind, "tallygate"])
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_an_overlay_registers_nothing_leaves_that_to_the_gate_and_is_deleted_from_the_registration_on(
+    overlay: str,
+) -> None:
+    objects = run_kustomize(KUSTOMIZE / "overlays" / overlay)
+    assert [kind for kind, _ in objects][:2] == ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+        configuration = objects[kind, "tallygate"]
+        assert "webhooks" not in configuration
+        assert is_left_to_gate(configuration)
+        assert parse_choices(configuration) == RegistrationChoices()
+
+
+def test_the_component_of_the_full_registration_has_all_webhooks_and_leaves_none_to_the_gate() -> None:
+    objects = compose_objects("full-registration")
+    for expected in create_webhook_configurations(ServiceTarget()):
+        configuration = objects[expected["kind"], "tallygate"]
+        assert configuration["webhooks"] == expected["webhooks"]
+        assert not is_left_to_gate(configuration)

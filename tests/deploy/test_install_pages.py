@@ -10,21 +10,26 @@ import click
 import pytest
 import yaml
 
+from tallygate.webhook.admission.self_registration import (
+    EXEMPT_ANNOTATION,
+    FAILURE_POLICY_ANNOTATION,
+    URL_ANNOTATION,
+    parse_choices,
+)
+from tallygate.webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
 from tallygate.webhook.cli.app import root
 from tests.deploy.container_settings import get_pod
 from tests.deploy.generate import BASE, CHART, COMPONENTS, KUSTOMIZE, ROOT
-from tests.deploy.manifests import KUSTOMIZATION, get_container, get_manifest, get_pod_template, list_manifests
-from tests.deploy.rendering import Objects, compose_objects, create_helm_command, run_kustomize
+from tests.deploy.manifests import KUSTOMIZATION, get_container, get_pod_template, list_manifests
+from tests.deploy.rendering import Objects, compose_objects, create_helm_command, render_overlay, run_kustomize
 
 INSTALL, UPGRADE, DEPLOY, FRONT = PAGES = [
     ROOT / name for name in ("docs/install.md", "docs/upgrade.md", "deploy/README.md", "README.md")
 ]
 OPERATE = ROOT / "docs/operate.md"
 STEPS = """\
-kubectl apply -f deploy/kustomize/base/namespace.yaml
-kubectl apply -k deploy/kustomize/mine --selector app.kubernetes.io/component=gate
-kubectl -n tallygate-system rollout status deployment/tallygate
-kubectl apply -k deploy/kustomize/mine"""
+kubectl apply -k deploy/kustomize/mine
+kubectl -n tallygate-system rollout status deployment/tallygate"""
 
 
 def read_text(page: Path) -> str:
@@ -82,7 +87,7 @@ def test_the_secret_is_the_one_that_the_pod_mounts() -> None:
 
 def test_the_selectors_divide_all_objects_into_gate_and_registration() -> None:
     chosen = {found for page in PAGES for found in re.findall(r"apply -k \S+ --selector (\S+)", read_text(page))}
-    assert chosen == {"app.kubernetes.io/component=gate", "app.kubernetes.io/component=registration"}
+    assert chosen <= {"app.kubernetes.io/component=gate", "app.kubernetes.io/component=registration"}
     for each in list_manifests():
         component = each["metadata"]["labels"]["app.kubernetes.io/component"]
         assert component == ("registration" if each["kind"].endswith("WebhookConfiguration") else "gate")
@@ -125,42 +130,32 @@ def test_the_overlay_names_objects_of_the_base() -> None:
     assert (own["name"], own["namespace"]) == (generator["name"], generator["namespace"])
 
 
-def test_the_patches_change_the_webhooks_that_fail_closed() -> None:
-    """Compare by the index in the list, as kustomize does."""
-    (overlay,) = (each for each in list_yaml_blocks(INSTALL) if "patches" in each and "resources" not in each)
-    (patch,) = overlay["patches"]
-    operations = yaml.safe_load(patch["patch"])
-    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
-        found: Any = get_manifest(kind)
-        assert found["apiVersion"].startswith(f"{patch['target']['group']}/")
-        failing = [index for index, each in enumerate(found["webhooks"]) if each["failurePolicy"] == "Fail"]
-        assert {f"/webhooks/{index}/failurePolicy" for index in failing} == find_failure_policy_paths(
-            read_text(INSTALL)
-        )
+def test_the_patch_of_the_page_excludes_a_namespace() -> None:
+    (shown,) = (each for each in list_yaml_blocks(INSTALL) if "patches" in each and "resources" not in each)
+    for (kind, _), each in render_overlay(shown).items():
+        if kind.endswith("WebhookConfiguration"):
+            assert parse_choices(each).exempt_namespaces == ("calico-system",)
+
+
+def test_the_way_out_of_the_runbook_patches_the_webhooks_that_fail_closed() -> None:
+    for configuration in create_webhook_configurations(ServiceTarget()):
+        failing = [index for index, each in enumerate(configuration["webhooks"]) if each["failurePolicy"] == "Fail"]
         assert {f"/webhooks/{index}/failurePolicy" for index in failing} == find_failure_policy_paths(
             read_text(OPERATE)
         )
-        met = {
-            operation["path"].removesuffix("/-"): get_patched_list(found, operation["path"]) for operation in operations
-        }
-        assert met == {
-            f"/webhooks/{index}/namespaceSelector/matchExpressions/0/values": ["kube-system", "tallygate-system"]
-            for index in failing
-        }
+
+
+def test_the_pages_name_every_annotation_of_the_registration() -> None:
+    assert {each.strip("`") for each in read_first_column(INSTALL, "| annotation |")} == {
+        FAILURE_POLICY_ANNOTATION,
+        EXEMPT_ANNOTATION,
+        URL_ANNOTATION,
+    }
 
 
 def find_failure_policy_paths(page: str) -> set[str]:
     """Return the paths of failurePolicy that a page names."""
     return set(re.findall(r"/webhooks/\d+/failurePolicy", page))
-
-
-def get_patched_list(found: Any, path: str) -> Any:
-    """Return the list to which a JSON patch adds an item."""
-    *steps, last = path.strip("/").split("/")
-    assert last == "-"
-    for step in steps:
-        found = found[int(step)] if isinstance(found, list) else found[step]
-    return found
 
 
 def read_first_column(page: Path, head: str) -> list[str]:
@@ -199,6 +194,6 @@ def test_the_values_of_helm_commands_exist_in_the_chart() -> None:
         for found in re.findall(r"--set (\S+)", read_text(page))
         for assignment in found.strip("`").split(",")
     }
-    assert given == {"registration", "image"}
+    assert given == {"image"}
     assert given <= set(yaml.safe_load((CHART / "values.yaml").read_text()))
     assert create_helm_command({})

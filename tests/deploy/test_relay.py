@@ -9,7 +9,11 @@ import pytest
 from tallygate.certs.cert_files import CA_FILE, CHAIN_FILE, KEY_FILE
 from tallygate.certs.certificate_names import create_service_names
 from tallygate.certs.served_files import ServedFiles
-from tallygate.webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
+from tallygate.webhook.admission.webhook_configuration import (
+    DEFAULT_NAMESPACE,
+    ServiceTarget,
+    create_webhook_configurations,
+)
 from tests.deploy.container_settings import get_container, get_pod, read_gate_settings, read_relay_settings
 from tests.deploy.rendering import Objects, compose_objects, render_overlay
 
@@ -105,7 +109,8 @@ def test_the_gate_outlasts_the_drain_of_the_relay_and_both_end_within_the_grace_
     assert gate.drain_delay > relay.drain_delay + relay.drain_timeout
     grace = get_pod(objects)["terminationGracePeriodSeconds"]
     assert grace >= gate.drain_delay + gate.drain_timeout + END_SECONDS
-    longest = max(each["timeoutSeconds"] for each in objects["ValidatingWebhookConfiguration", "tallygate"]["webhooks"])
+    _, validating = create_webhook_configurations(ServiceTarget())
+    longest = max(each["timeoutSeconds"] for each in validating["webhooks"])
     assert relay.drain_timeout > longest  # the longest time that an API server waits for a review
 
 

@@ -99,21 +99,22 @@ WebhookTarget = ServiceTarget | UrlTarget
 """The address at which the API server reaches the gate."""
 
 
-def create_webhook_configurations(
+def create_webhook_configurations(  # noqa: PLR0913  # each is a choice
     target: WebhookTarget,
     *,
     ca_bundle: bytes | None = None,
     failure_policy: str = "Fail",
     own_namespace: str = DEFAULT_NAMESPACE,
+    exempt_namespaces: Iterable[str] = (),
     token: str = "",
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the mutating and the validating configuration, as plain objects.
 
     `ca_bundle` is the PEM of the trusted CAs, `failure_policy` `Fail` or `Ignore` for everything but nodes,
-    `own_namespace` the namespace of the gate, which its webhooks must not block, and `token` the secret segment of its
-    paths, or empty.
+    `own_namespace` the namespace of the gate, which its webhooks must not block, as little as `exempt_namespaces`, and
+    `token` the secret segment of its paths, or empty.
     """
-    excluded = ("kube-system", own_namespace)
+    excluded = tuple(dict.fromkeys(("kube-system", own_namespace, *exempt_namespaces)))
     create_conditions = {
         Phase.MUTATING: _create_match_conditions("may-be-mended", _MAY_BE_MUTATED),
         Phase.VALIDATING: {},

@@ -2,7 +2,7 @@
 
 import itertools
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from tallygate.webhook.admission.request import Phase
 from tallygate.webhook.gate.decisions import Decision
 from tallygate.webhook.server.settings.table import Settings
+from tallygate.webhook.server.telemetry.json_log import Logger
 
 Admit = Callable[[bytes, Phase, float], Decision]
 """`Gate.admit`: the bytes of a review, the phase, and a deadline in monotonic seconds; it raises the same errors."""
@@ -31,12 +32,23 @@ ReadinessCheck = Callable[[], ReadinessStatus]
 """A function that returns the current status of one part; it is fast and never raises."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerSetup:
-    """The settings and additional readiness checks of a server, from the code that runs beside it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistrationParts:
+    """What the registration needs of the gate.
 
-    settings: Settings
-    checks: Sequence[ReadinessCheck] = ()
+    Args:
+        namespace: the gate's own namespace.
+        get_tokens: returns the tokens in paths of reviews, the first of which is registered; none without a token.
+        find_trust_problem: returns why a client that trusts a CA bundle (PEM) refuses the certificate for a host.
+        is_leader: returns whether this replica writes.
+        list_statuses: returns the results of all readiness checks.
+    """
+
+    namespace: str
+    get_tokens: Callable[[], tuple[bytes, ...]]
+    find_trust_problem: Callable[[bytes, str], str]
+    is_leader: Callable[[], bool]
+    list_statuses: Callable[[], Iterable[ReadinessStatus]]
 
 
 class BackgroundPart(Protocol):
@@ -55,12 +67,40 @@ class BackgroundPart(Protocol):
         ...
 
 
+class Registration(Protocol):
+    """The part that registers the gate with an API server."""
+
+    @property
+    def worker(self) -> BackgroundPart:
+        """The background part."""
+        ...
+
+    def withdraw(self) -> None:
+        """End the registration if the gate is being removed; called in a thread at SIGTERM."""
+        ...
+
+
+RegistrationFactory = Callable[[RegistrationParts, Logger], Registration]
+"""A function that creates the registration with the API server and the CAs of a gate."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSetup:
+    """The settings, additional readiness checks and registration of a server, from the code that runs beside it."""
+
+    settings: Settings
+    checks: Sequence[ReadinessCheck] = ()
+    create_registration: RegistrationFactory | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class GateParts:
-    """The `admit` of a gate, and its background parts."""
+    """The `admit` of a gate, its background parts, whether it leads, and its registration."""
 
     admit: Admit
     background: Sequence[BackgroundPart] = ()
+    is_leader: Callable[[], bool] = lambda: True
+    create_registration: RegistrationFactory | None = None
 
     @contextmanager
     def run_background(self) -> Iterator[None]:

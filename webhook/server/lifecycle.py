@@ -36,6 +36,7 @@ from tallygate.webhook.server.worker import Worker, WorkerPace, WorkerTask
 _MONITOR_THREADS = 2
 _MONITOR_BACKLOG = 128
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_AT_SIGTERM_SECONDS = 2.0
 _DRAINED, _NOT_DRAINED = -1, -2  # no signal has these numbers
 
 
@@ -51,22 +52,29 @@ class Lifecycle:
         settings: the settings of the server; they must name a certificate and its key.
         telemetry: the log and the metrics.
         checks: the readiness checks of `/readyz` in addition to the server's own.
+        at_sigterm: called in a thread at SIGTERM; the drain does not wait for it, the end of the server does, for 2 s.
 
     Raises:
         TallygateError: if the server cannot start: a missing or invalid certificate, an address in use.
     """
 
     def __init__(
-        self, app_factory: AppFactory, settings: Settings, telemetry: Telemetry, checks: Sequence[ReadinessCheck] = ()
+        self,
+        app_factory: AppFactory,
+        settings: Settings,
+        telemetry: Telemetry,
+        checks: Sequence[ReadinessCheck] = (),
+        at_sigterm: Callable[[], object] = lambda: None,
     ) -> None:
         self._settings = settings
+        self._at_sigterm = at_sigterm
         self._log = telemetry.log
         self._is_draining = False
         read_files = _create_certificate_reader(settings)
         read_files()  # report invalid files before an address is bound
         self._token_reloader = TokenReloader(settings.token_file, telemetry.log)
         request_log = RequestLog(telemetry.log, telemetry.metrics)
-        all_checks: list[ReadinessCheck] = [self._check_serving, *checks]
+        self._checks = all_checks = [self._check_serving, *checks]
         limits = RequestLimits(max_body_bytes=settings.body_limit, timeout=settings.decision_timeout)
         app = app_factory(request_log, all_checks, limits, self._token_reloader.get_tokens)
         with _report_listen_error(settings.listen):
@@ -98,6 +106,14 @@ class Lifecycle:
         )
         all_checks.append(self._certificate_reloader.check)
         self._monitor = create_monitor_app(telemetry.metrics, request_log, all_checks)
+
+    def list_statuses(self) -> list[ReadinessStatus]:
+        """Return the results of all readiness checks."""
+        return [check() for check in self._checks]
+
+    def get_tokens(self) -> tuple[bytes, ...]:
+        """Return the tokens in paths of reviews that are valid now; none without a token."""
+        return self._token_reloader.get_tokens()
 
     def run(self) -> int:
         """Serve until SIGTERM or SIGINT, then drain; return the exit code: 0, or 1 if requests were aborted.
@@ -143,13 +159,18 @@ class Lifecycle:
         self._is_draining = True
         self._server.send_connection_close()
         self._log.info("draining", signal=signal.Signals(received).name)
+        at_sigterm = threading.Thread(target=self._at_sigterm, name="at-sigterm", daemon=True)
+        at_sigterm_deadline = time.monotonic() + _AT_SIGTERM_SECONDS
         if received == signal.SIGTERM:
+            at_sigterm.start()
             with suppress(queue.Empty):
                 signals.get(timeout=self._settings.drain_delay)
         self._slow_connections.drain()
         # The end of the drain comes by the same queue as another signal; the first of both counts.
         threading.Thread(target=self._drain_server, args=(signals,), name="drain", daemon=True).start()
         drained = signals.get() == _DRAINED
+        if at_sigterm.is_alive():
+            at_sigterm.join(max(0.0, at_sigterm_deadline - time.monotonic()))
         self._log.info("stopped", drained=drained)
         return 0 if drained else 1
 

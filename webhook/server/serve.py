@@ -7,12 +7,20 @@ import gc
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 
 from tallygate.webhook.admission.request import ALLOWED, AdmissionRequest, Verdict
 from tallygate.webhook.admission.rule_index import RuleSelection
 from tallygate.webhook.gate.gate import Gate
-from tallygate.webhook.server.interfaces import GateParts, ServerSetup, create_nonce_source
+from tallygate.webhook.server.https.tls_files import find_trust_problem, read_certificates
+from tallygate.webhook.server.interfaces import (
+    GateParts,
+    Registration,
+    RegistrationParts,
+    ServerSetup,
+    create_nonce_source,
+)
 from tallygate.webhook.server.lifecycle import Lifecycle, ServeError
 from tallygate.webhook.server.policy_reloader import PolicyReloader
 from tallygate.webhook.server.settings.table import Settings
@@ -85,8 +93,17 @@ def _run(setup: ServerSetup, telemetry: Telemetry) -> int:
     settings = setup.settings
     policy_reloader = PolicyReloader(settings.policies, telemetry)
     gate_parts = _create_gate_parts(settings, policy_reloader, telemetry)
+    registration = _create_registration(setup, gate_parts, telemetry, lambda: lifecycle)
+    if registration is not None:
+        gate_parts = replace(gate_parts, background=(*gate_parts.background, registration.worker))
     checks = [policy_reloader.check, *(part.check for part in gate_parts.background), *setup.checks]
-    lifecycle = Lifecycle(partial(create_app, gate_parts.admit), settings, telemetry, checks)
+    lifecycle = Lifecycle(
+        partial(create_app, gate_parts.admit),
+        settings,
+        telemetry,
+        checks,
+        at_sigterm=registration.withdraw if registration else lambda: None,
+    )
     forward_library_logs(telemetry.log)
     policy_reloader.store.start()
     gc.collect()
@@ -96,6 +113,24 @@ def _run(setup: ServerSetup, telemetry: Telemetry) -> int:
             return lifecycle.run()
     finally:
         policy_reloader.store.stop()
+
+
+def _create_registration(
+    setup: ServerSetup, gate_parts: GateParts, telemetry: Telemetry, get_lifecycle: Callable[[], Lifecycle]
+) -> Registration | None:
+    """Return the part that registers the gate, or None without access to an API server."""
+    create_registration = setup.create_registration or gate_parts.create_registration
+    chain, key = setup.settings.tls_cert, setup.settings.tls_key
+    if create_registration is None or chain is None or key is None:
+        return None
+    parts = RegistrationParts(
+        namespace=setup.settings.namespace,
+        get_tokens=lambda: get_lifecycle().get_tokens(),
+        find_trust_problem=lambda bundle, host: find_trust_problem(read_certificates(chain, key), bundle, host),
+        is_leader=gate_parts.is_leader,
+        list_statuses=lambda: get_lifecycle().list_statuses(),
+    )
+    return create_registration(parts, telemetry.log)
 
 
 def _create_gate_parts(settings: Settings, policy_reloader: PolicyReloader, telemetry: Telemetry) -> GateParts:

@@ -15,9 +15,10 @@ from tallygate.webhook.kube.client import ClientConfig
 from tallygate.webhook.server.controllers.audit_controller import AuditController, AuditSchedule
 from tallygate.webhook.server.controllers.informers import GateInformers, WaitingNamespaceLister, load_client_config
 from tallygate.webhook.server.controllers.ledger_controller import LeaseController, LedgerController
+from tallygate.webhook.server.controllers.registration_controller import CaSource, create_registration_factory
 from tallygate.webhook.server.events.event_recorder import EventRecorder, KubernetesEventWriter
 from tallygate.webhook.server.https.request_threads import release_turn
-from tallygate.webhook.server.interfaces import BackgroundPart, GateParts, create_nonce_source
+from tallygate.webhook.server.interfaces import BackgroundPart, GateParts, RegistrationFactory, create_nonce_source
 from tallygate.webhook.server.policy_reloader import PolicyReloader
 from tallygate.webhook.server.settings.table import Settings
 from tallygate.webhook.server.telemetry.controller_metrics import AuditMetrics, LedgerControllerMetrics
@@ -85,7 +86,21 @@ def create_cluster_gate(
     controllers = (ledger_controller, lease_controller, event_recorder, audit_controller)
     background: list[BackgroundPart] = [informers, *(each.worker for each in controllers if each is not None)]
     admit = gate.admit if event_recorder is None else event_recorder.wrap_admit(gate.admit)
-    return GateParts(admit, background)
+    return GateParts(admit, background, reconciler.is_leader, _create_registration_factory(settings, client_config))
+
+
+def _create_registration_factory(settings: Settings, client_config: ClientConfig) -> RegistrationFactory:
+    """Return the factory of a gate whose certificate is in a mounted Secret, with its CAs in `ca.crt` beside it."""
+    ca_path = settings.tls_cert.with_name("ca.crt") if settings.tls_cert else None
+
+    def read_bundle() -> bytes:
+        try:
+            return ca_path.read_bytes() if ca_path else b""
+        except OSError:
+            return b""
+
+    remedy = f"add the CA as ca.crt beside tls.crt ({ca_path}), or run `tallygate certs publish`"
+    return create_registration_factory(client_config, CaSource(read_bundle, remedy))
 
 
 def _create_event_recorder(

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.admission.self_registration import BY_GATE, REGISTRATION_ANNOTATION
 from tallygate.webhook.cli.doctor.api_types import WebhookConfiguration
 from tallygate.webhook.cli.doctor.check_result import CheckStatus
 from tallygate.webhook.cli.doctor.facts import CapLimits, PermissionResult, Unavailable
@@ -45,6 +46,12 @@ def create_other_configuration(name: str) -> WebhookConfiguration:
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["*/*"]}
     hook = {"name": "one.example.com", "rules": [rule]}
     return msgspec.convert({"metadata": {"name": name}, "webhooks": [hook]}, WebhookConfiguration)
+
+
+def create_unregistered() -> WebhookConfiguration:
+    """Return a configuration that is left to the gate, without webhooks."""
+    metadata = {"name": "tallygate", "annotations": {REGISTRATION_ANNOTATION: BY_GATE}}
+    return msgspec.convert({"metadata": metadata}, WebhookConfiguration)
 
 
 def quota(hard: dict[str, str], **spec: Any) -> ResourceQuota:

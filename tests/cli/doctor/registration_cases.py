@@ -14,6 +14,7 @@ from tests.cli.doctor.fact_changes import (
     Cases,
     change_webhook,
     create_other_configuration,
+    create_unregistered,
 )
 from tests.cli.doctor.healthy_gate import create_registration, webhook
 
@@ -37,6 +38,10 @@ CASES: Cases = {
     ),
     "both configurations are missing": (
         {"mutating": None, "validating": None},
+        {"registered": FAIL} | dict.fromkeys(_REGISTRATION_CHECKS, UNKNOWN),
+    ),
+    "the gate has not registered itself yet": (
+        {kind: create_unregistered() for kind in ("mutating", "validating")},
         {"registered": FAIL} | dict.fromkeys(_REGISTRATION_CHECKS, UNKNOWN),
     ),
     "the mutating configuration is missing": ({"mutating": None}, {"registered": FAIL, "reinvocation": UNKNOWN}),

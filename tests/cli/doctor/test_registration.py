@@ -2,8 +2,9 @@
 
 from tallygate.webhook.cli.doctor.check_result import CheckStatus
 from tallygate.webhook.cli.doctor.facts import DryRun, ServedCertificate
-from tests.cli.doctor.fact_changes import FAIL, UNKNOWN
+from tests.cli.doctor.fact_changes import FAIL, UNKNOWN, create_unregistered
 from tests.cli.doctor.healthy_gate import (
+    READY,
     Object,
     create_facts,
     create_registration,
@@ -11,7 +12,9 @@ from tests.cli.doctor.healthy_gate import (
     find_failures,
     get_ca,
     leaf,
+    replica,
     run_check,
+    with_check,
 )
 
 
@@ -25,6 +28,24 @@ def test_checks_of_missing_configurations_are_unknown() -> None:
     found = find_failures(create_facts(mutating=None, validating=None))
     assert found.pop("registered") is FAIL
     assert set(found.values()) == {UNKNOWN}
+
+
+def test_the_reason_why_a_gate_has_not_registered_itself_is_that_of_its_leader() -> None:
+    unregistered = {kind: create_unregistered() for kind in ("mutating", "validating")}
+    waiting = {"ready": True, "state": "waiting", "reason": "no CA is known for the served certificate: add the CA"}
+    standby = {"ready": True, "state": "standby", "reason": "the leader registers the gate"}
+    for details, reason in (
+        ((standby, waiting), "no CA is known for the served certificate: add the CA"),
+        ((standby,), "the leader registers the gate"),
+        ((None,), "it has no access to the API server"),
+    ):
+        replicas = tuple(replica(readiness=with_check("registration", **each) if each else READY) for each in details)
+        found = run_check("registered", create_facts(**unregistered, replicas=replicas))
+        assert found.status is FAIL
+        assert found.reason.startswith("the mutatingwebhookconfiguration tallygate has no webhooks yet")
+        assert reason in found.reason
+    found = run_check("registered", create_facts(**unregistered, replicas=()))
+    assert "no replica can be asked why" in found.reason
 
 
 def test_a_gate_with_a_url_is_checked_by_its_served_certificate() -> None:

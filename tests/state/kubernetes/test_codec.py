@@ -214,7 +214,7 @@ def test_an_object_that_this_version_would_not_write_is_left_unchanged(change: d
 )
 def test_a_ledger_in_the_old_form_is_rejected_with_the_remedy(status: dict[str, Any], message: str) -> None:
     object_ = encode(free_ledger(4)) | {"status": {"hard": {GPU: "4"}, **status}}
-    with pytest.raises(StoreUnavailableError, match="remove the object's finalizer and delete it") as caught:
+    with pytest.raises(StoreUnavailableError, match="if it is an old one, delete the object") as caught:
         decode(object_)
     assert message in str(caught.value)
     assert get_object_name(KEY) in str(caught.value)

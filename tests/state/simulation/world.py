@@ -340,7 +340,7 @@ class World:
         return f"etcd commits the first waiting transaction (revision {self.truth.revision})"
 
     def _delete_ledger(self, a: int, _b: int, _c: int) -> str:
-        """Delete a ledger: the process with a store in memory restarted, or a user removed the finalizer."""
+        """Delete a ledger: the process with a store in memory restarted, or a user deleted it."""
         key = self.truth.pick_key(a)
         if self.truth.ledgers[key].ledger is None or self.truth.waiting:
             return ""

@@ -3,6 +3,7 @@
 They have a module of their own because the import of the client is slow.
 """
 
+import base64
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,16 +14,21 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from tallygate.certs.ca_bundle import publish_bundle, read_ca_bundle
-from tallygate.certs.certificate_status import SecretStatus, create_status
-from tallygate.certs.cluster_access import create_client
+from tallygate.certs.cert_files import read_chain
+from tallygate.certs.certificate_names import read_names
+from tallygate.certs.certificate_status import ConfigurationTrust, SecretStatus, create_status
+from tallygate.certs.cluster_access import create_client, read_object
 from tallygate.certs.secret_store import KubernetesCertificateStore
+from tallygate.webhook.admission.self_registration import create_webhooks, is_left_to_gate, parse_choices
 from tallygate.webhook.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
 from tallygate.webhook.cli.certs.command import FOLDER_ARGUMENT, convert_errors, convert_facts, format_facts
 from tallygate.webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
 from tallygate.webhook.cli.output import tables
 from tallygate.webhook.cli.output.tables import create_table
 from tallygate.webhook.cli.sources.options import connection_options, require_one_source
+from tallygate.webhook.kube.client import ApiClient
 from tallygate.webhook.kube.config import load_client_config
+from tallygate.webhook.server.https.file_reload import read_tokens
 
 _DEFAULT_SECRET = f"{DEFAULT_NAMESPACE}/{CONFIGURATION_NAME}-tls"
 
@@ -81,10 +87,7 @@ def status(  # noqa: PLR0913, PLR0917  # each is an option
 def _render_status(secret_status: SecretStatus) -> RenderableType:
     rows = [format_facts("authority", facts) for facts in secret_status.ca_certificates]
     rows += [format_facts("serving", secret_status.serving)] if secret_status.serving else []
-    trust_lines = [
-        Text(f"{trust.kind}: {trust.webhooks} webhooks, {_format_trust(trust.is_exact)}")
-        for trust in secret_status.trust
-    ]
+    trust_lines = [Text(f"{trust.kind}: {_format_trust(trust)}") for trust in secret_status.trust]
     remarks = [Text(text, "yellow") for text in secret_status.activities] + [
         Text(text, "bold red") for text in secret_status.problems
     ]
@@ -99,8 +102,11 @@ def _render_status(secret_status: SecretStatus) -> RenderableType:
     )
 
 
-def _format_trust(is_right: bool) -> str:  # noqa: FBT001  # a word for it
-    return "caBundle is what ca.crt says" if is_right else "caBundle is not what ca.crt says"
+def _format_trust(trust: ConfigurationTrust) -> str:
+    if not trust.webhooks:
+        return "no webhooks: the gate has not registered itself yet (`tallygate doctor` shows the reason)"
+    word = "is" if trust.is_exact else "is not"
+    return f"{trust.webhooks} webhooks, caBundle {word} what ca.crt says"
 
 
 def _convert_status(secret_status: SecretStatus) -> dict[str, Any]:
@@ -127,13 +133,30 @@ def _convert_status(secret_status: SecretStatus) -> dict[str, Any]:
 @click.option(
     "--name", metavar="NAME", default=CONFIGURATION_NAME, show_default=True, help="The webhook configurations' name."
 )
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path),
+    help="The gate's token_file, to register a gate that has one.",
+)
 @connection_options
-def publish(folder: Path, name: str, kubeconfig: Path | None, context: str | None, *, in_cluster: bool) -> None:
+def publish(  # noqa: PLR0913  # each is an option
+    folder: Path,
+    name: str,
+    token_file: Path | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    *,
+    in_cluster: bool,
+) -> None:
     """Write the authorities in ca.crt of FOLDER into the gate's webhook configurations, as caBundle of every webhook.
 
     Both configurations, mutating and validating, are read, and written only where they differ; one of them may be
     missing. It refuses when tls.crt in FOLDER is not valid by these authorities. Do it after `issue`, and after a
-    `renew` that has made a new authority. Needed rights: get and patch on both kinds.
+    `renew` that has made a new authority.
+
+    A configuration without webhooks that is left to the gate is completed, if a replica of the gate is ready: for a
+    gate that may not do this itself. Needed rights: get and patch on both kinds, and to complete them update, and get
+    on the gate's Deployment.
 
     Exit codes: 0 published, or nothing to do; 2 it could not be done.
     """
@@ -141,5 +164,64 @@ def publish(folder: Path, name: str, kubeconfig: Path | None, context: str | Non
     with convert_errors():
         ca_bundle = read_ca_bundle(folder, datetime.now(UTC))
         client = create_client(load_client_config(kubeconfig, context, in_cluster=in_cluster))
-        for result in publish_bundle(client, name, ca_bundle):
+        registrar = _Registrar(client, folder, ca_bundle, _read_token(token_file))
+        for result in publish_bundle(client, name, ca_bundle, registrar.create_webhooks):
             click.echo(f"{result.kind} {result.name}: {result.outcome}")
+
+
+def _read_token(path: Path | None) -> str:
+    return read_tokens(path)[0].decode("ascii") if path else ""
+
+
+class _Registrar:
+    """The registration of a gate with the certificate in a folder, for the administrator in place of the gate."""
+
+    def __init__(self, client: ApiClient, folder: Path, ca_bundle: bytes, token: str) -> None:
+        self._client = client
+        self._folder = folder
+        self._encoded_bundle = base64.b64encode(ca_bundle).decode("ascii")
+        self._token = token
+
+    def create_webhooks(self, configuration: Any) -> list[dict[str, Any]] | None:
+        """Return the webhooks of a configuration, or None if it is not left to the gate.
+
+        Raises:
+            UsageError: if the certificate is not valid for the gate's Service, or no replica is ready.
+            ApiError: if the gate's Deployment cannot be read.
+        """
+        if not is_left_to_gate(configuration):
+            return None
+        choices = parse_choices(configuration)
+        namespace = self._find_namespace() or DEFAULT_NAMESPACE
+        if not choices.url:
+            self._require_ready_replica(namespace)
+        return create_webhooks(
+            configuration,
+            choices,
+            namespace=namespace,
+            token=self._token,
+            choose_bundle=lambda _: self._encoded_bundle,
+        )
+
+    def _find_namespace(self) -> str:
+        """Return the namespace of the gate's Service by the names of the certificate, "" if it is for no Service."""
+        chain = read_chain(self._folder)
+        for name in read_names(chain[0]).dns if chain else ():
+            match name.split("."):
+                case [service, namespace, "svc"] if service == CONFIGURATION_NAME:
+                    return namespace
+        return ""
+
+    def _require_ready_replica(self, namespace: str) -> None:
+        if not self._find_namespace():
+            raise UsageError(
+                f"{self._folder / 'tls.crt'} is not for the gate's Service: make another by `tallygate certs issue "
+                f"{self._folder} --service NAMESPACE/{CONFIGURATION_NAME}`, and put it into the gate's Secret"
+            )
+        path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{CONFIGURATION_NAME}"
+        deployment = read_object(self._client, path, "Deployment", CONFIGURATION_NAME)
+        if not deployment.get("status", {}).get("readyReplicas"):
+            raise UsageError(
+                f"no replica of the gate is ready, so that pods would be refused: wait for `kubectl -n {namespace} "
+                f"rollout status deployment/{CONFIGURATION_NAME}`"
+            )

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from tallygate.webhook.admission.self_registration import BY_GATE, REGISTRATION_ANNOTATION
 from tallygate.webhook.objects.meta import LabelSelector, ObjectMeta, StringMap
 
 
@@ -69,6 +70,11 @@ class WebhookConfiguration(msgspec.Struct, rename="camel", frozen=True):
     def name(self) -> str:
         """The name of the configuration."""
         return self.metadata.name or ""
+
+    @property
+    def is_left_to_gate(self) -> bool:
+        """Whether the gate writes the webhooks of the configuration."""
+        return (self.metadata.annotations or {}).get(REGISTRATION_ANNOTATION) == BY_GATE
 
 
 class _GateContainerPort(msgspec.Struct, rename="camel", frozen=True):

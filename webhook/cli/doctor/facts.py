@@ -173,8 +173,11 @@ class GateFacts:
 
     @property
     def registration_problem(self) -> str:
-        """The reason that no configuration of the gate is known; an empty string if one of the two exists."""
-        if any(self.list_configurations()):
+        """The reason that no webhook of the gate is known; an empty string if a configuration has webhooks."""
+        configurations = [configuration for _, configuration in self.list_configurations()]
+        if configurations and all(map(is_unregistered, configurations)):
+            return "the gate has not registered itself yet"
+        if configurations:
             return ""
         reason = next(
             (
@@ -194,6 +197,11 @@ class GateFacts:
             for _, configuration in self.list_configurations()
             for webhook in configuration.webhooks
         )
+
+
+def is_unregistered(configuration: WebhookConfiguration) -> bool:
+    """Return whether a configuration is left to the gate, which has written no webhooks yet."""
+    return not configuration.webhooks and configuration.is_left_to_gate
 
 
 def detect_features(facts: GateFacts) -> frozenset[Feature] | None:

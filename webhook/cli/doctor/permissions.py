@@ -13,6 +13,8 @@ from tallygate.webhook.state.kubernetes import cap_ledger
 DEFAULT_SECRET = "tallygate-tls"  # noqa: S105  its name
 """The name of the Secret with the gate's certificate."""
 
+_REGISTRATION_GROUP = "admissionregistration.k8s.io"
+_REGISTRATION_RESOURCES = "mutatingwebhookconfigurations validatingwebhookconfigurations"
 _REPORT_VERBS = "list get create update delete"
 LEADER_LEASE_NAME = LEADER_LEASE
 """The name of the Lease of the leader."""
@@ -86,12 +88,18 @@ PERMISSIONS: tuple[Permission, ...] = (
     *_create_namespaced_permissions("get update watch", "", "secrets", Feature.CERTIFICATES, name=DEFAULT_SECRET),
     *_create_namespaced_permissions("create", "", "secrets", Feature.CERTIFICATES),
     *_create_permissions(
-        "get patch watch",
-        "admissionregistration.k8s.io",
-        "mutatingwebhookconfigurations validatingwebhookconfigurations",
+        "get update", _REGISTRATION_GROUP, _REGISTRATION_RESOURCES, Feature.CLUSTER, name=CONFIGURATION_NAME
+    ),
+    *_create_namespaced_permissions("get", "", "namespaces", Feature.CLUSTER),
+    *_create_permissions(
+        "get patch update watch",
+        _REGISTRATION_GROUP,
+        _REGISTRATION_RESOURCES,
         Feature.CERTIFICATES,
         name=CONFIGURATION_NAME,
     ),
+    *_create_namespaced_permissions("get", "apps", "deployments", Feature.CERTIFICATES, name=CONFIGURATION_NAME),
+    *_create_namespaced_permissions("get", "", "namespaces", Feature.CERTIFICATES),
     *_create_permissions(
         "list", "", "nodes podtemplates replicationcontrollers resourcequotas limitranges", Feature.AUDIT
     ),

@@ -30,6 +30,7 @@ from tallygate.webhook.admission.webhook_configuration import CONFIGURATION_NAME
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.kube.client import ClientConfig
 from tallygate.webhook.kube.config import ClientConfigError, load_in_cluster_config, load_kubeconfig
+from tallygate.webhook.server.controllers.registration_controller import CaSource, create_registration_factory
 from tallygate.webhook.server.interfaces import ServerSetup
 from tallygate.webhook.server.lifecycle import ServeError
 from tallygate.webhook.server.settings.table import Settings
@@ -98,7 +99,11 @@ def run_certificate_controller(settings: Settings, telemetry: Telemetry) -> Iter
         controller = _CertificateController(settings, folder, telemetry)
         controller.start()
         try:
-            yield ServerSetup(replace(settings, tls_cert=folder.chain, tls_key=folder.key), [controller.worker.check])
+            yield ServerSetup(
+                replace(settings, tls_cert=folder.chain, tls_key=folder.key),
+                [controller.worker.check],
+                controller.create_registration,
+            )
         finally:
             controller.worker.stop()
 
@@ -128,7 +133,11 @@ class _CertificateController:
         self._metrics = CertificateMetrics(telemetry.metrics.registry)
         self._failure_log = FailureLog(self._log_failure, partial(self._log.info, "certificate-rotation-recovered"))
         self._request_errors = FailureLog(partial(self._log.warning, "certificate-request-rejected"))
-        self._reconciler, self._watches = self._create_reconciler()
+        self._reconciler, self._watches, client_config = self._create_reconciler()
+        remedy = f"see `tallygate certs status`: the CA in the Secret {settings.tls_secret} has to sign for the Service"
+        self.create_registration = create_registration_factory(
+            client_config, CaSource(self._reconciler.encode_ca_bundle, remedy)
+        )
         task = WorkerTask(
             name="certificate-rotation",
             run=self._reconcile,
@@ -166,14 +175,15 @@ class _CertificateController:
         }
         return {name: text for name, text in detail.items() if text}
 
-    def _create_reconciler(self) -> tuple[CertificateReconciler, CertificateWatch]:
+    def _create_reconciler(self) -> tuple[CertificateReconciler, CertificateWatch, ClientConfig]:
         namespace, slash, name = self._settings.tls_secret.partition("/")
         if not (namespace and slash and name) or "/" in name:
             raise ServeError(
                 f"tls_secret {self._settings.tls_secret!r}: write NAMESPACE/NAME, as in tallygate-system/tallygate-tls"
             )
         try:
-            client = create_client(_load_client_config(self._settings))
+            client_config = _load_client_config(self._settings)
+            client = create_client(client_config)
             names = create_service_names(CONFIGURATION_NAME, namespace)
         except (CertsError, ClientConfigError) as error:
             raise ServeError(str(error)) from None
@@ -186,7 +196,8 @@ class _CertificateController:
             timing,
             served,
         )
-        return reconciler, CertificateWatch(client, (namespace, name), CONFIGURATION_NAME, self._wake)
+        watch = CertificateWatch(client, (namespace, name), CONFIGURATION_NAME, self._wake)
+        return reconciler, watch, client_config
 
     def _install(self, serving_certificate: ServingCertificate) -> None:
         self._folder.write(serving_certificate)

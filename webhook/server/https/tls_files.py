@@ -4,7 +4,7 @@ import hashlib
 import os
 import ssl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -104,6 +104,44 @@ def _check_key_pair(certificates: ServingCertificates, chain: Path, key: Path) -
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(files.chain, files.key, password="")
         except (ssl.SSLError, OSError) as error:
             raise CertificateError(f"{key} is not the unencrypted key of {chain}: {error}") from None
+
+
+_MAX_FLIGHTS = 8  # of messages in one handshake; TLS 1.3 needs three
+
+
+def find_trust_problem(certificates: ServingCertificates, bundle: bytes, host: str) -> str:
+    """Return why a client that trusts these CAs (PEM) refuses the certificates for a host; empty if it accepts them.
+
+    A TLS handshake in memory decides, so that this agrees with clients about chains, names and validity.
+    """
+    client_context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client_context.hostname_checks_common_name = False  # as in Go
+    try:
+        client_context.load_verify_locations(cadata=bundle.decode("ascii"))
+        server_context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        with create_memory_files(certificates) as files:
+            server_context.load_cert_chain(files.chain, files.key, password="")
+        _shake_hands(client_context, server_context, host)
+    except ssl.SSLCertVerificationError as error:
+        return f"the served certificate is not valid for {host}: {error.verify_message}"
+    except (ssl.SSLError, OSError, ValueError) as error:
+        return f"the CA bundle or the served certificate cannot be used: {error}"
+    return ""
+
+
+def _shake_hands(client_context: ssl.SSLContext, server_context: ssl.SSLContext, host: str) -> None:
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = client_context.wrap_bio(to_client, to_server, server_hostname=host)
+    server = server_context.wrap_bio(to_server, to_client, server_side=True)
+    unfinished = [client, server]
+    for _ in range(_MAX_FLIGHTS):
+        for each in tuple(unfinished):
+            with suppress(ssl.SSLWantReadError):
+                each.do_handshake()
+                unfinished.remove(each)
+        if not unfinished:
+            return
+    raise ssl.SSLError("the handshake does not end")
 
 
 @dataclass(frozen=True, slots=True)

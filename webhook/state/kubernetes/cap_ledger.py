@@ -29,7 +29,6 @@ GROUP = "tallygate.dev"
 VERSION = "v1alpha1"
 KIND = "CapLedger"
 PLURAL = "capledgers"
-FINALIZER = "tallygate.dev/ledger"
 
 _MAX_PART_LENGTH = 80  # characters; a cap's key has 74 at most, a namespace 63
 _HASH_DIGITS = 20
@@ -110,7 +109,6 @@ class CapLedgerMetadata(msgspec.Struct, rename="camel", omit_defaults=True, froz
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
-    finalizers: list[str] = []
 
 
 class ReplacementMetadata(CapLedgerMetadata, rename="camel", omit_defaults=True, frozen=True):
@@ -167,18 +165,13 @@ class EncodedLedger(NamedTuple):
     counted_at: str
 
 
-def encode_ledger(  # noqa: PLR0913  # what an object is made of
-    key: LedgerKey,
-    ledger: Ledger,
-    namespace: str,
-    stored_version: StoredVersion | None,
-    now: datetime,
-    *,
-    has_finalizer: bool = True,
+def encode_ledger(
+    key: LedgerKey, ledger: Ledger, namespace: str, stored_version: StoredVersion | None, now: datetime
 ) -> EncodedLedger:
     """Return the object in `namespace` that replaces `stored_version` (None: no object), at the wall clock time `now`.
 
-    It has its finalizer if `has_finalizer`: only a caller that is about to delete the object removes the finalizer.
+    It has no finalizer: nothing would remove that when the gate is uninstalled, and a ledger that is deleted meanwhile
+    is recounted.
 
     Raises:
         LedgerFullError: if it is too large for etcd.
@@ -189,11 +182,11 @@ def encode_ledger(  # noqa: PLR0913  # what an object is made of
         if stored_version and stored_version.pods_revision == pods_revision
         else _format_count_time(ledger, now)
     )
-    name, finalizers = get_object_name(key), [FINALIZER] if has_finalizer else []
-    metadata = CapLedgerMetadata(name, namespace, finalizers=finalizers)
+    name = get_object_name(key)
+    metadata = CapLedgerMetadata(name, namespace)
     if stored_version:
         metadata = ReplacementMetadata(
-            name, namespace, stored_version.uid, stored_version.resource_version, finalizers, managed_fields=[{}]
+            name, namespace, stored_version.uid, stored_version.resource_version, managed_fields=[{}]
         )
     cap_ledger_object = CapLedger(
         f"{GROUP}/{VERSION}",
@@ -224,8 +217,7 @@ def decode_ledger(body: bytes, key: LedgerKey) -> VersionedLedger:
     except (ValueError, RecursionError) as error:
         raise StoreUnavailableError(
             f"capledger {name} cannot be read, and is left as it is: {error}. Another version of tallygate wrote it: "
-            "run that version; or, if it is an old one, remove the object's finalizer and delete it, and the gate "
-            "recounts it"
+            "run that version; or, if it is an old one, delete the object, and the gate recounts it"
         ) from None
     if LedgerKey(cap_ledger_object.spec.cap, cap_ledger_object.spec.namespace) != key:
         raise StoreUnavailableError(

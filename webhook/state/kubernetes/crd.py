@@ -58,8 +58,7 @@ def _create_schema() -> dict[str, Any]:
         "type": "object",
         "description": (
             "The amounts that the pods under one cap use, and the reservations of pods that are not counted yet. The "
-            "gate writes it; after a change by hand, or a removal of the finalizer, the gate may admit more than the "
-            "cap allows, or less."
+            "gate writes it; after a change by hand the gate may admit more than the cap allows, or less."
         ),
         "required": ["spec", "status"],
         "properties": {"spec": _create_spec_schema(), "status": _create_status_schema()},

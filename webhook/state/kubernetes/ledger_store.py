@@ -108,26 +108,14 @@ class KubernetesLedgerStore:
     def remove(self, key: LedgerKey, expected: VersionedLedger, timeout: float) -> bool:
         """Remove the ledger if it is unchanged, and return whether it is deleted, by this call or before.
 
-        The removal takes two writes. The first removes the finalizer. A write by another replica between the two
-        restores the finalizer, and so keeps the ledger.
-
         Raises:
             RetryLaterError, StoreUnavailableError: if it may still exist.
         """
-        deadline = time.monotonic() + timeout
         stored_version = StoredVersion.parse(expected.version)
-        unprotected = cap_ledger.encode_ledger(
-            key, expected.ledger, self._namespace, stored_version, self._now(), has_finalizer=False
-        )
-        path = self._get_path(key)
+        preconditions = {"uid": stored_version.uid, "resourceVersion": stored_version.resource_version}
+        body = msgspec.json.encode({"preconditions": preconditions})
         with _convert_errors():
-            response = self._client.replace(path, unprotected.body, _STRICT, accept=OBJECT_METADATA, timeout=timeout)
-        if response.status == HTTPStatus.OK:
-            preconditions = {"uid": stored_version.uid, "resourceVersion": _decode_metadata(response).resource_version}
-            body = msgspec.json.encode({"preconditions": preconditions})
-            remaining = deadline - time.monotonic()
-            with _convert_errors():
-                response = self._client.delete(path, body, accept=OBJECT_METADATA, timeout=remaining)
+            response = self._client.delete(self._get_path(key), body, accept=OBJECT_METADATA, timeout=timeout)
         if response.status in (HTTPStatus.OK, HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND):
             return response.status != HTTPStatus.CONFLICT
         raise self._create_error(response)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from tallygate.webhook.accounting.selectors import SelectorError, parse_selector
+from tallygate.webhook.admission.self_registration import FAILURE_POLICY_ANNOTATION
 from tallygate.webhook.cli.doctor.api_types import (
     GateDeployment,
     GateDisruptionBudget,
@@ -18,6 +19,7 @@ from tallygate.webhook.cli.doctor.check_result import (
     create_pass,
     create_unknown,
     create_warning,
+    format_kubectl,
     format_names,
     format_namespaced_kubectl,
     format_webhook_patch,
@@ -82,10 +84,21 @@ def _find_open_webhooks(facts: GateFacts) -> Iterator[CheckResult]:
         for webhook in configuration.webhooks:
             if is_called_for_pods(webhook) and webhook.failure_policy != _FAIL_POLICY:
                 reason = f"{webhook.name} has failurePolicy Ignore: while the gate is away, pods pass unjudged"
-                yield create_warning(
-                    reason,
-                    format_webhook_patch(facts.location, kind, configuration, webhook, "failurePolicy", _FAIL_POLICY),
-                )
+                yield create_warning(reason, _format_policy_fix(facts, kind, configuration, webhook))
+
+
+def _format_policy_fix(facts: GateFacts, kind: str, configuration: WebhookConfiguration, webhook: Webhook) -> str:
+    """Return a command that sets the failure policy, or asks the gate to, which would restore its own otherwise."""
+    if configuration.is_left_to_gate:
+        return format_kubectl(
+            facts.location,
+            "annotate",
+            kind,
+            configuration.name,
+            f"{FAILURE_POLICY_ANNOTATION}={_FAIL_POLICY}",
+            "--overwrite",
+        )
+    return format_webhook_patch(facts.location, kind, configuration, webhook, "failurePolicy", _FAIL_POLICY)
 
 
 def _check_availability(facts: GateFacts) -> Iterator[CheckResult]:
@@ -243,7 +256,7 @@ def _list_unlock_commands(
 def _check_excluded_namespaces(facts: GateFacts) -> CheckResult:
     if isinstance(facts.namespaces, Unavailable):
         return create_unknown(f"namespaces cannot be listed: {facts.namespaces.reason}")
-    if not isinstance(facts.validating, WebhookConfiguration):
+    if facts.registration_problem or not isinstance(facts.validating, WebhookConfiguration):
         return create_unknown(facts.registration_problem or "the gate's validating configuration cannot be seen")
     configuration = facts.validating
     pod_webhooks = [webhook for webhook in configuration.webhooks if is_called_for_pods(webhook)]

@@ -15,9 +15,18 @@ from tallygate.webhook.cli.doctor.check_result import (
     create_warning,
     format_kubectl,
     format_names,
+    format_namespaced_kubectl,
+    format_tallygate,
     format_webhook_patch,
 )
-from tallygate.webhook.cli.doctor.facts import MUTATING, VALIDATING, GateFacts, Unavailable, detect_features
+from tallygate.webhook.cli.doctor.facts import (
+    MUTATING,
+    VALIDATING,
+    GateFacts,
+    Unavailable,
+    detect_features,
+    is_unregistered,
+)
 from tallygate.webhook.cli.doctor.webhook_match import (
     CREATE_POD,
     ExpectedConfigurations,
@@ -27,6 +36,7 @@ from tallygate.webhook.cli.doctor.webhook_match import (
     is_restrictive,
     list_request_kinds,
 )
+from tallygate.webhook.server.controllers.registration_controller import RegistrationState
 
 MIN_TIMEOUT_SECONDS, MAX_TIMEOUT_SECONDS = 3, 10
 """The harmless range of a webhook's timeout in seconds. A write of a ledger in a busy cluster can take 2 s, and a
@@ -49,6 +59,8 @@ def _check_registered(facts: GateFacts) -> CheckResult:
             results.append(
                 create_failure(f"there is no {kind} {facts.location.name}: {consequence}", _format_register(facts))
             )
+        elif is_unregistered(configuration):
+            results.append(_report_unregistered(facts, kind))
         elif not has_webhook_for(configuration, CREATE_POD):
             results.append(
                 create_failure(
@@ -58,6 +70,26 @@ def _check_registered(facts: GateFacts) -> CheckResult:
             )
     return combine_results(
         results, create_pass(f"both are there: {', '.join(kind for kind, _ in facts.list_configurations())}")
+    )
+
+
+def _report_unregistered(facts: GateFacts, kind: str) -> CheckResult:
+    """Report the reason of the replica that would register the gate: its readiness check `registration`."""
+    replicas = () if isinstance(facts.replicas, Unavailable) else facts.replicas
+    details = [detail for replica in replicas if (detail := replica.find_check("registration"))]
+    active = [detail for detail in details if detail.get("state") == RegistrationState.WAITING]
+    reasons = [str(detail.get("reason") or "no reason is known") for detail in active or details]
+    reason = f"the {kind} {facts.location.name} has no webhooks yet: the gate has not registered itself"
+    if reasons:
+        return create_failure(f"{reason}: {reasons[0]}")
+    if isinstance(facts.replicas, Unavailable) or not facts.replicas:
+        remedy = format_namespaced_kubectl(
+            facts.location, "describe", "pods", "--selector=app.kubernetes.io/component=gate"
+        )
+        return create_failure(f"{reason}, and no replica can be asked why", remedy)
+    return create_failure(
+        f"{reason}: it has no access to the API server",
+        format_tallygate(facts.location, "certs", "publish", "certs.d/"),
     )
 
 
@@ -153,7 +185,7 @@ def _check_reinvocation(facts: GateFacts) -> CheckResult:
 
     The API server calls them in the order of their configurations' names (apiserver, mutating_webhook_manager.go).
     """
-    if not isinstance(facts.mutating, WebhookConfiguration):
+    if facts.registration_problem or not isinstance(facts.mutating, WebhookConfiguration):
         return create_unknown(facts.registration_problem or "the gate's own mutating configuration cannot be seen")
     if isinstance(facts.other_configurations, Unavailable):
         return create_unknown(f"other configurations cannot be read: {facts.other_configurations.reason}")
@@ -215,7 +247,7 @@ CHECKS = (
     Check(
         "registered",
         "Both webhook configurations are there",
-        "FAIL: one is missing, or does not select pods",
+        "FAIL: one is missing, has no webhooks yet, or does not select pods",
         _check_registered,
     ),
     Check(
