@@ -63,7 +63,7 @@ def test_the_runbook_lists_every_log_event_with_its_levels_and_no_other() -> Non
 
 def test_every_log_event_of_a_page_exists() -> None:
     way = re.compile(r"log lines? `([a-z-]+)`|`([a-z-]+)` in the log|the log\s+says (?:once )?\(?`([a-z-]+)`")
-    found = (each for page in _DOCS.glob("*.md") for each in way.findall(page.read_text()))
+    found = (each for page in _DOCS.rglob("*.md") for each in way.findall(page.read_text()))
     named = {event for events in found for event in events if event}
     assert len(named) > 5
     assert named <= set(list_logged_events())
