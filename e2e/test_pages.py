@@ -27,9 +27,7 @@ def needs_cluster(block: str) -> bool:
     return not is_offline(block)
 
 
-_PAGES = [
-    page for page in list_played_pages() if any(needs_cluster(block[2]) for block in page.list_blocks("console"))
-]
+_PAGES = [page for page in list_played_pages() if any(needs_cluster(block[2]) for block in page.list_blocks("console"))]
 
 
 @pytest.fixture(autouse=True)
