@@ -1,7 +1,7 @@
 """The console examples of pages: which are played where, and the text of a page with its current outputs.
 
-A block of `console` whose commands are all of `tallygate` is played without a cluster, in a folder with the files of the
-page. The other blocks, of `kubectl` and `tallygate`, are played on a control plane (`e2e/test_pages.py`).
+A block of `console` whose commands are all of `tallygate` is played without a cluster, in a folder with the files of
+the page. The other blocks, of `kubectl` and `tallygate`, are played on a control plane (`e2e/test_pages.py`).
 `python -m tests.pages.page_examples` records the outputs that need no cluster: review the difference.
 """
 
