@@ -128,8 +128,8 @@ class Mutant:
 class Program:
     """The command line of one simulation, `python -m <name>`.
 
-    The mutants' names stand between `marks` in docs/caps.md. If `cuts_down`, the table has the length of the schedule
-    that is left.
+    The mutants' names stand between `marks` in docs/caps.md. If `cuts_down`, the table has the length of the
+    schedule that is left.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""docs/operate.md and docs/security.md: their statements about code, metrics, alerts, events and tests."""
+"""docs/operate.md and docs/security.md: their statements about code, metrics, alerts and tests."""
 
 import ast
 import re

@@ -4,7 +4,8 @@ from pathlib import Path
 
 from tallygate.webhook.cli.doctor.command import CHECKS
 
-PAGE = Path(__file__).parents[3] / "docs" / "doctor.md"
+REPOSITORY = Path(__file__).parents[3]
+PAGE = REPOSITORY / "docs" / "doctor.md"
 BEGIN, END = "<!-- checks: begin -->\n", "<!-- checks: end -->\n"
 
 
