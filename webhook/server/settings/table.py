@@ -165,8 +165,8 @@ class Settings:
         DURATION,
         "",
         "Time between two audits, which evaluate the stored objects, and write policy reports where the cluster has "
-        "them (docs/audit.md). One of several replicas audits. Without it, or with 0, nothing is audited. It needs "
-        "a cluster.",
+        "them (docs/audit.md). One of several replicas audits. Without it, or with 0, nothing is audited. "
+        "It needs a cluster.",
     )
     drain_delay: float = _create_field(
         DURATION,
