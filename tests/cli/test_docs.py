@@ -64,7 +64,17 @@ def list_shell_lines(path: Path) -> Iterator[str]:
                 yield found[1].strip()
 
 
-PAGES = ("README.md", "docs/commands.md", "docs/check-in-ci.md", "policies/README.md")
+PAGES = (
+    "README.md",
+    "docs/commands.md",
+    "docs/check-in-ci.md",
+    "policies/README.md",
+    *(
+        path.relative_to(REPOSITORY).as_posix()
+        for name in ("start", "tasks")
+        for path in sorted((DOCS / name).glob("*.md"))
+    ),
+)
 
 
 @pytest.mark.parametrize(
