@@ -47,8 +47,8 @@ def away(site: Site, running_gate: Gate) -> Iterator[Gate]:
 
 def _run_page_command(cluster: Cluster, section: str, page: str = "operate.md", folder: Path | None = None) -> str:
     """Run the command of a section, and return what it prints."""
-    (path,) = _DOCS.rglob(page)
-    found = re.search(rf"<!-- {section}: begin -->\n```console\n\$ (.+)\n```", path.read_text())
+    (document,) = _DOCS.rglob(page)
+    found = re.search(rf"<!-- {section}: begin -->\n```console\n\$ (.+)\n```", document.read_text())
     assert found, f"docs/{page} has no section {section}"
     path = f"{cluster.kubectl_program.parent}:{os.environ['PATH']}"
     done = subprocess.run(  # noqa: S603  the page's own command
