@@ -1,4 +1,4 @@
-"""docs/operate.md and docs/security.md: their statements about code, metrics, alerts and tests."""
+"""docs/operate/runbook.md and docs/operate/security.md: their statements about code, metrics, alerts and tests."""
 
 import ast
 import re
@@ -12,8 +12,8 @@ from tests.server.all_metrics import list_metrics
 
 _ROOT = Path(__file__).parents[1]
 _DOCS = _ROOT / "docs"
-_OPERATE = (_DOCS / "operate.md").read_text()
-_SECURITY = (_DOCS / "security.md").read_text()
+_OPERATE = (_DOCS / "operate" / "runbook.md").read_text()
+_SECURITY = (_DOCS / "operate" / "security.md").read_text()
 _CASE = re.compile(r"`((?:tests|e2e)/[\w/]+\.py)(?:::(test_\w+))?`")
 
 

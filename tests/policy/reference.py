@@ -1,6 +1,6 @@
 """The reference of policy files, written from the schema.
 
-`python -m tests.policy.reference > docs/policies.md` writes the page.
+`python -m tests.policy.reference > docs/reference/policies.md` writes the page.
 """
 
 import json
@@ -15,8 +15,8 @@ _TYPES = {"object": "mapping", "array": "list", "string": "text", "number": "num
 
 _HEAD = """# Reference of policy files
 
-Every field of both kinds, as the [schema](../webhook/policy/schema.json) describes it; this page is generated from
-it. [policies/README.md](../policies/README.md) is the guide to policies.
+Every field of both kinds, as the [schema](../../webhook/policy/schema.json) describes it; this page is generated from
+it. [policies/README.md](../../policies/README.md) is the guide to policies.
 
 A file contains any number of documents, divided by `---`; a folder any number of files `*.yaml`, `*.yml` and
 `*.json`, at any depth. Files and folders whose name begins with a dot are left out, and scenarios of `tallygate test`

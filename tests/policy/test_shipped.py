@@ -98,8 +98,8 @@ def test_every_link_of_the_guide_leads_to_a_file() -> None:
 
 
 def test_the_reference_is_generated_from_the_schema() -> None:
-    """Compare with the schema; `python -m tests.policy.reference > docs/policies.md` writes the page."""
-    assert (ROOT / "docs" / "policies.md").read_text(encoding="utf-8") == render_reference()
+    """Compare with the schema; `python -m tests.policy.reference > docs/reference/policies.md` writes the page."""
+    assert (ROOT / "docs" / "reference" / "policies.md").read_text(encoding="utf-8") == render_reference()
 
 
 @pytest.mark.parametrize(("kind", "text"), FULL_EXAMPLES.items())

@@ -1,4 +1,4 @@
-"""docs/doctor.md agrees with the checks."""
+"""docs/operate/doctor.md agrees with the checks."""
 
 import re
 
