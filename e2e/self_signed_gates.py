@@ -68,7 +68,7 @@ def read_secret(cluster: Cluster) -> SecretState | None:
 
 
 def request_renewal(cluster: Cluster, what: str) -> None:
-    """Request a renewal by the annotation of docs/certificates.md."""
+    """Request a renewal by the annotation of docs/operate/certificates.md."""
     api(cluster.kubeconfig).patch(_PATH, {"metadata": {"annotations": {"tallygate.dev/renew": what}}})
 
 

@@ -1,6 +1,6 @@
 """Attempts of a tenant who has `edit` in his namespace and nothing else, and what prevents them.
 
-docs/security.md describes each case. Where the answer is not the gate's, the case shows whose it is.
+docs/operate/security.md describes each case. Where the answer is not the gate's, the case shows whose it is.
 """
 
 import json
@@ -235,7 +235,7 @@ def test_an_updated_template_must_keep_the_rules(site: Site, dev: Tenant) -> Non
 
 
 def test_a_pod_that_gets_the_label_of_a_cap_is_charged_then(site: Site, dev: Tenant) -> None:
-    """Show that a cap by the pods' own labels counts what it sees: that is no wall (docs/security.md)."""
+    """Show that a cap by the pods' own labels counts what it sees: that is no wall (docs/operate/security.md)."""
     labelled = {
         "metadata": {"labels": {"tier": "gpu"}},
         "spec": {"containers": [container_of("main", **asking(_WIDGET))]},

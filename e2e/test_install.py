@@ -157,7 +157,7 @@ def test_the_api_server_accepts_the_values_for_pods_and_warns_of_the_network_of_
         ("install.md", "By Helm", [2]),
         ("upgrade.md", "Upgrade", [3, 3, 1]),
         ("upgrade.md", "Uninstall", [1, 2]),
-        ("operate.md", "By what is seen", [3]),
+        ("runbook.md", "By what is seen", [3]),
     ],
 )
 def test_the_pages_show_the_commands_that_are_typed_where_nodes_run_the_gate(

@@ -88,7 +88,7 @@ def test_a_leader_that_is_killed_loses_requests_until_the_kubelet_has_noticed(si
 
 def test_the_runbook_shows_the_readiness_of_every_replica(site: Site, ha: Ha) -> None:
     until_replicas_ready(site.cluster)
-    (command,) = (each for each in read_commands("operate.md", "By what is seen")[0] if "readyz" in each)
+    (command,) = (each for each in read_commands("runbook.md", "By what is seen")[0] if "readyz" in each)
     readiness_by_pod = dict(re.findall(r"^pod/(\S+)\n(\{.*\})$", ha.shell.run(command), re.MULTILINE))
     assert sorted(readiness_by_pod) == list_gate_pods(site.cluster)
     checks = [json.loads(text)["checks"] for text in readiness_by_pod.values()]

@@ -118,7 +118,8 @@ def test_after_a_rejected_create_the_metrics_are_correct(
     for resource in ("pods", "namespaces", "nodes"):
         assert series.get("watch_age_seconds", resource=resource) < _STALE
         assert series.get("watch_objects", resource=resource) > 0
-    documented = set(re.findall(r"^\| `(tallygate_\w+)`", (_ROOT / "docs" / "metrics.md").read_text(), re.MULTILINE))
+    page = (_ROOT / "docs" / "operate" / "metrics.md").read_text()
+    documented = set(re.findall(r"^\| `(tallygate_\w+)`", page, re.MULTILINE))
     assert {re.sub(r"_(bucket|count|sum)$", "", name) for name in series.names - documented} <= documented
 
 

@@ -1,4 +1,4 @@
-"""Commands of docs/operate.md and docs/certificates.md for emergencies: run as they stand there."""
+"""Commands of docs/operate/runbook.md and docs/operate/certificates.md for emergencies: run as they stand there."""
 
 import base64
 import json
@@ -45,9 +45,10 @@ def away(site: Site, running_gate: Gate) -> Iterator[Gate]:
         running_gate.start()
 
 
-def _run_page_command(cluster: Cluster, section: str, page: str = "operate.md", folder: Path | None = None) -> str:
+def _run_page_command(cluster: Cluster, section: str, page: str = "runbook.md", folder: Path | None = None) -> str:
     """Run the command of a section, and return what it prints."""
-    found = re.search(rf"<!-- {section}: begin -->\n```console\n\$ (.+)\n```", (_DOCS / page).read_text())
+    (document,) = _DOCS.rglob(page)
+    found = re.search(rf"<!-- {section}: begin -->\n```console\n\$ (.+)\n```", document.read_text())
     assert found, f"docs/{page} has no section {section}"
     path = f"{cluster.kubectl_program.parent}:{os.environ['PATH']}"
     done = subprocess.run(  # noqa: S603  the page's own command

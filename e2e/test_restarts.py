@@ -104,7 +104,7 @@ def test_caps_hold_when_the_api_server_restarts(site: Site, namespace: str) -> N
 def test_a_gate_that_was_killed_knows_nothing_of_the_pods_that_are_there(
     site: Site, gate_with_cap: Gate, namespace: str
 ) -> None:
-    """Show what docs/caps.md says of ledgers in memory."""
+    """Show what docs/concepts/caps.md says of ledgers in memory."""
     if not isinstance(gate_with_cap, GateProcess):
         pytest.skip("this gate is no process that could be killed")
     for name in ("first", "second"):

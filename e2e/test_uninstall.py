@@ -116,7 +116,7 @@ def _check_cap_again(site: Site, namespace: str, gate: InstalledGate) -> None:
 
 
 def _write_overlay(folder: Path, namespace: str) -> Path:
-    """Write an overlay of one's own over `ha`, as docs/install.md shows it, with a cap."""
+    """Write an overlay of one's own over `ha`, as docs/operate/install.md shows it, with a cap."""
     folder = folder.resolve()
     folder.mkdir()
     (folder / "cap.yaml").write_text(format_cap(namespace))

@@ -112,7 +112,7 @@ class _Stage:
         register(self._site.cluster, gate)
 
     def _is_settled(self) -> bool:
-        """Return whether no ledger of the gate that watches the cluster has a reservation (docs/metrics.md)."""
+        """Return whether no ledger of the gate that watches the cluster has a reservation (docs/operate/metrics.md)."""
         if not isinstance(self._gate, GateProcess):
             raise ClusterError("only a gate that watches the cluster counts its reservations")
         amounts = re.findall(r"^tallygate_cap_reservations\{.*\} (.+)$", self._gate.metrics(), re.MULTILINE)

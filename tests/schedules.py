@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 
 Step = tuple[str, int, int, int]
 
-_CAPS_PAGE = Path(__file__).parents[1] / "docs" / "caps.md"
+_CAPS_PAGE = Path(__file__).parents[1] / "docs" / "design" / "caps.md"
 _MAX_SCHEDULES = 10_000
 _TITLES = ("mutant", "rule", "behaviour")
 _ENDS = (0, 1, 2, 3, 6, 0xFFF0, 0xFFFF)
@@ -99,7 +99,7 @@ class Simulation:
 
 @dataclass(frozen=True)
 class Mutant:
-    """A wrong implementation of a rule of docs/caps.md, and a seed whose schedule fails with it.
+    """A wrong implementation of a rule of docs/design/caps.md, and a seed whose schedule fails with it.
 
     `description` is its behaviour as a verb phrase; `product` plays the same schedules without it.
     """
@@ -128,8 +128,8 @@ class Mutant:
 class Program:
     """The command line of one simulation, `python -m <name>`.
 
-    The mutants' names stand between `marks` in docs/caps.md. If `cuts_down`, the table has the length of the schedule
-    that is left.
+    The mutants' names stand between `marks` in docs/design/caps.md. If `cuts_down`, the table has the length of the
+    schedule that is left.
     """
 
     name: str
@@ -220,7 +220,7 @@ class Program:
         return [self._start_row(name, mutant) for name, mutant in self.mutants.items()]
 
     def read_table_rows(self) -> list[list[str]]:
-        """Return the same cells of the table in docs/caps.md."""
+        """Return the same cells of the table in docs/design/caps.md."""
         lines = _CAPS_PAGE.read_text().splitlines()
         return [line[2:].split(" | ")[: len(_TITLES)] for line in lines if line.startswith(f"| {self.marks[0]}")]
 

@@ -7,8 +7,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 _LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
-_MENTION = re.compile(r"docs/[a-z-]+\.md")
-DOCUMENTS = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("policies/*.md"))]
+_MENTION = re.compile(r"docs/[a-z0-9/-]+\.md")
+DOCUMENTS = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("policies/*.md"))]
 SOURCES = sorted(path for folder in ("webhook", "certs", "tests") for path in (ROOT / folder).rglob("*.py"))
 
 

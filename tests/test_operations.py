@@ -1,4 +1,4 @@
-"""docs/operate.md and docs/security.md: their statements about code, metrics, alerts, events and tests."""
+"""docs/operate/runbook.md and docs/operate/security.md: their statements about code, metrics, alerts and tests."""
 
 import ast
 import re
@@ -12,8 +12,8 @@ from tests.server.all_metrics import list_metrics
 
 _ROOT = Path(__file__).parents[1]
 _DOCS = _ROOT / "docs"
-_OPERATE = (_DOCS / "operate.md").read_text()
-_SECURITY = (_DOCS / "security.md").read_text()
+_OPERATE = (_DOCS / "operate" / "runbook.md").read_text()
+_SECURITY = (_DOCS / "operate" / "security.md").read_text()
 _CASE = re.compile(r"`((?:tests|e2e)/[\w/]+\.py)(?:::(test_\w+))?`")
 
 
@@ -63,7 +63,7 @@ def test_the_runbook_lists_every_log_event_with_its_levels_and_no_other() -> Non
 
 def test_every_log_event_of_a_page_exists() -> None:
     way = re.compile(r"log lines? `([a-z-]+)`|`([a-z-]+)` in the log|the log\s+says (?:once )?\(?`([a-z-]+)`")
-    found = (each for page in _DOCS.glob("*.md") for each in way.findall(page.read_text()))
+    found = (each for page in _DOCS.rglob("*.md") for each in way.findall(page.read_text()))
     named = {event for events in found for event in events if event}
     assert len(named) > 5
     assert named <= set(list_logged_events())

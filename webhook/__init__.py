@@ -1,4 +1,4 @@
 """tallygate: an admission gate for the things Kubernetes counts but does not understand.
 
-docs/architecture.md shows the packages and the direction of their imports; import-linter checks it.
+docs/design/architecture.md shows the packages and the direction of their imports; import-linter checks it.
 """

@@ -19,7 +19,7 @@ _LINK = re.compile(r"\]\(([^)#:\s]+)(#[^)]*)?\)")
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add what is pointed to, and what that points to; of a folder all that it holds, and a list of it."""
-    waiting = [path.relative_to(_ROOT).as_posix() for path in Path(config.docs_dir).glob("*.md")]
+    waiting = [path.relative_to(_ROOT).as_posix() for path in Path(config.docs_dir).rglob("*.md")]
     seen = set(waiting)
     while waiting:
         for path in set(_pointed_to(waiting.pop())) - seen:

@@ -1,4 +1,4 @@
-"""Methods to install, upgrade and uninstall the gate, by the commands of docs/install.md and docs/upgrade.md."""
+"""Methods to install, upgrade and uninstall the gate, by the commands of the pages about these."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping

@@ -44,8 +44,9 @@ def _blocks(page: str, heading: str, language: str) -> list[str]:
 
 
 def _section(page: str, heading: str) -> str:
-    """Return everything from a heading to the next one of the second level."""
-    _, found, rest = (_DOCS / page).read_text().partition(f"{_ENDS}{heading}\n")
+    """Return everything from a heading to the next one of the second level, of the page with this file name."""
+    (path,) = _DOCS.rglob(page)
+    _, found, rest = path.read_text().partition(f"{_ENDS}{heading}\n")
     if not found:
         raise LookupError(f"docs/{page} has no section {heading!r}")
     return rest.partition(_ENDS)[0]

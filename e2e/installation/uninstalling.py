@@ -1,4 +1,4 @@
-"""The uninstallation of the gate as docs/upgrade.md describes it, whatever of it is installed."""
+"""The uninstallation of the gate as docs/operate/upgrade.md describes it, whatever of it is installed."""
 
 from typing import Final
 

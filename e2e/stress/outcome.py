@@ -8,7 +8,7 @@ from http import HTTPStatus
 from e2e.stress.clients import NO_ANSWER, Attempt
 from e2e.stress.pod_usage import PodUsage
 
-_REMEMBERED_SECONDS = 1.0  # a rejection may be as old as that (docs/caps.md, rule 9)
+_REMEMBERED_SECONDS = 1.0  # a rejection may be as old as that (docs/design/caps.md, rule 9)
 
 
 @dataclass(slots=True)

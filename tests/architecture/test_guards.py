@@ -67,7 +67,7 @@ def test_the_glossary_lists_the_words_that_are_not_used() -> None:
 
 def test_the_pages_use_the_words_of_the_glossary() -> None:
     """Fences and code spans quote; the glossary lists the words themselves."""
-    pages = [*(_ROOT / "docs").glob("*.md"), _ROOT / "README.md", *(_ROOT / "policies").glob("*.md")]
+    pages = [*(_ROOT / "docs").rglob("*.md"), _ROOT / "README.md", *(_ROOT / "policies").glob("*.md")]
     places = []
     for page in pages:
         prose = re.sub(r"^ *```.*?^ *```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)

@@ -1,4 +1,4 @@
-"""Guards of the words: names, docstrings, comments and messages in the words of docs/glossary.md."""
+"""Guards of the words: names, docstrings, comments and messages in the words of docs/concepts/glossary.md."""
 
 import ast
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.architecture.source_tree import Module
 
-_GLOSSARY = Path(__file__).parents[2] / "docs/glossary.md"
+_GLOSSARY = Path(__file__).parents[2] / "docs/concepts/glossary.md"
 _HEADING = "## Words that are not used"
 _NOT_VERBS = {
     *("a", "an", "all", "any", "anything", "as", "everything", "how", "it", "nobody", "one", "somebody", "something"),

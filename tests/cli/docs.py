@@ -73,7 +73,7 @@ objects.
 
 def create_pages() -> dict[Path, str]:
     """Return the text of every generated page by its path."""
-    return {DOCS / "codes.md": _codes(), DOCS / "commands.md": _commands()}
+    return {DOCS / "reference" / "codes.md": _codes(), DOCS / "reference" / "commands.md": _commands()}
 
 
 def _codes() -> str:

@@ -28,7 +28,7 @@ def test_generated_pages_are_up_to_date(path: Path, text: str) -> None:
 
 def test_every_code_is_documented() -> None:
     """Look for a heading with its name, in the page that `explain` names."""
-    page = (DOCS / "codes.md").read_text()
+    page = (DOCS / "reference" / "codes.md").read_text()
     missing = [code.number for code in code_catalog.ALL_CODES if f"\n### {code.number} {code.slug}\n" not in page]
     assert not missing
 
@@ -51,8 +51,8 @@ def test_every_setting_is_documented() -> None:
 
 
 def read_commands_page() -> str:
-    """Read docs/commands.md."""
-    return (DOCS / "commands.md").read_text()
+    """Read docs/reference/commands.md."""
+    return (DOCS / "reference" / "commands.md").read_text()
 
 
 def list_shell_lines(path: Path) -> Iterator[str]:
@@ -64,7 +64,17 @@ def list_shell_lines(path: Path) -> Iterator[str]:
                 yield found[1].strip()
 
 
-PAGES = ("README.md", "docs/commands.md", "docs/check-in-ci.md", "policies/README.md")
+PAGES = (
+    "README.md",
+    "docs/reference/commands.md",
+    "docs/tasks/check-in-ci.md",
+    "policies/README.md",
+    *(
+        path.relative_to(REPOSITORY).as_posix()
+        for name in ("start", "tasks")
+        for path in sorted((DOCS / name).glob("*.md"))
+    ),
+)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +118,7 @@ def test_hooks_run_as_pre_commit_runs_them(tmp_path: Path) -> None:
 
 def test_every_field_of_the_data_is_documented() -> None:
     """Look for the fields of a finding and of its object."""
-    page = (DOCS / "check-in-ci.md").read_text()
+    page = (DOCS / "tasks" / "check-in-ci.md").read_text()
     pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{resources: {limits: {x.org/y: 500m}}}]}"
     data = json.loads(CliRunner().invoke(root, ["check", "-o", "json", "-"], input=pod).stdout)
     fields = {*data, *data["findings"][0], *data["findings"][0]["object"]}

@@ -321,12 +321,12 @@ def test_stdin_is_not_both_the_snapshot_and_the_manifests() -> None:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_data_has_a_version_and_a_kind(arguments: tuple[str, ...], kind: str) -> None:
-    """Document each kind in docs/commands.md."""
+    """Document each kind in docs/reference/commands.md."""
     data: dict[str, Any] = json.loads(_run(*arguments, "-o", "json").stdout)
     assert (data["apiVersion"], data["kind"]) == ("tallygate.dev/v1", kind)
     assert yaml.safe_load(_run(*arguments, "-o", "yaml").stdout) == data
     assert not kind.endswith("List") or isinstance(data["items"], list)
-    assert f"`{kind}`" in (Path(__file__).parents[2] / "docs" / "commands.md").read_text()
+    assert f"`{kind}`" in (Path(__file__).parents[2] / "docs" / "reference" / "commands.md").read_text()
 
 
 def test_the_schemas_are_printed() -> None:

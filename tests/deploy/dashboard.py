@@ -25,7 +25,7 @@ def render_dashboard() -> str:
     content = {
         "uid": "tallygate",
         "title": "tallygate",
-        "description": "Made by `python -m tests.deploy.generate`; docs/metrics.md says what each metric means.",
+        "description": "Made by `python -m tests.deploy.generate`; docs/operate/metrics.md describes each metric.",
         "tags": ["tallygate"],
         "schemaVersion": 39,
         "editable": True,

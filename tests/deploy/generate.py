@@ -18,7 +18,7 @@ KUSTOMIZE: Final = ROOT / "deploy" / "kustomize"
 BASE: Final = KUSTOMIZE / "base"
 COMPONENTS: Final = KUSTOMIZE / "components"
 CHART: Final = ROOT / "deploy" / "helm" / "tallygate"
-INSTALL: Final = ROOT / "docs" / "install.md"
+INSTALL: Final = ROOT / "docs" / "operate" / "install.md"
 RULES: Final = ROOT / "deploy" / "prometheus" / "tallygate.yaml"
 
 _MADE = "# Made by `python -m tests.deploy.generate`; "

@@ -24,9 +24,9 @@ from tests.deploy.manifests import KUSTOMIZATION, get_container, get_pod_templat
 from tests.deploy.rendering import Objects, compose_objects, create_helm_command, render_overlay, run_kustomize
 
 INSTALL, UPGRADE, DEPLOY, FRONT = PAGES = [
-    ROOT / name for name in ("docs/install.md", "docs/upgrade.md", "deploy/README.md", "README.md")
+    ROOT / name for name in ("docs/operate/install.md", "docs/operate/upgrade.md", "deploy/README.md", "README.md")
 ]
-OPERATE = ROOT / "docs/operate.md"
+OPERATE = ROOT / "docs/operate/runbook.md"
 STEPS = """\
 kubectl apply -k deploy/kustomize/mine
 kubectl -n tallygate-system rollout status deployment/tallygate"""

@@ -61,7 +61,7 @@ def test_an_alert_has_a_severity_and_a_description_and_is_documented(rule: dict[
     assert set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
     assert rule["labels"]["severity"] in {"critical", "warning", "info"}
     assert set(rule["annotations"]) == {"summary", "description"}
-    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "operate" / "metrics.md").read_text(encoding="utf-8")
     assert f"| `{rule['alert']}` | {rule['labels']['severity']} |" in page
 
 

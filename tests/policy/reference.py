@@ -1,4 +1,7 @@
-"""The reference of policy files, written from the schema: `python -m tests.policy.reference > docs/policies.md`."""
+"""The reference of policy files, written from the schema.
+
+`python -m tests.policy.reference > docs/reference/policies.md` writes the page.
+"""
 
 import json
 import sys
@@ -12,8 +15,8 @@ _TYPES = {"object": "mapping", "array": "list", "string": "text", "number": "num
 
 _HEAD = """# Reference of policy files
 
-Every field of both kinds, as the [schema](../webhook/policy/schema.json) describes it; this page is generated from it.
-[policies/README.md](../policies/README.md) is the guide to policies.
+Every field of both kinds, as the [schema](../../webhook/policy/schema.json) describes it; this page is generated from
+it. [policies/README.md](../../policies/README.md) is the guide to policies.
 
 A file contains any number of documents, divided by `---`; a folder any number of files `*.yaml`, `*.yml` and
 `*.json`, at any depth. Files and folders whose name begins with a dot are left out, and scenarios of `tallygate test`
@@ -28,6 +31,60 @@ spec: {…}
 ```
 """
 
+FULL_EXAMPLES = {
+    "ResourceRule": """\
+apiVersion: tallygate.dev/v1alpha1
+kind: ResourceRule
+metadata:
+  name: gpus-by-board
+  annotations:
+    tallygate.dev/why: a board has 8 GPUs in pairs; ml-platform@example.com knows alternatives
+spec:
+  resources: ["nvidia.com/*", "!nvidia.com/gpu.shared"]
+  match:
+    namespaces:
+      include: ["team-*"]
+      exclude: [team-infra]
+      selector: {matchLabels: {gpus: "yes"}}
+    kinds: [Pod, Deployment, StatefulSet, Job, CronJob]
+    objectSelector: {matchExpressions: [{key: tier, operator: NotIn, values: [batch]}]}
+    exempt: {users: [ada@example.com], groups: [gpu-admins], serviceAccounts: [ci/deployer]}
+  enforcement: deny
+  checks:
+    wellFormedName: true
+    wholeQuantity: true
+    requestsEqualLimits: fill
+    perContainer: {oneOf: [1, 2, 4, 8]}
+    perPod: {min: 1, max: 8}
+    advertised: true
+    schedulable: never
+""",
+    "NamespaceCap": """\
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata:
+  name: batch-pool
+  annotations:
+    tallygate.dev/why: the batch pool has 4 boards; ml-platform@example.com has the plan
+spec:
+  namespaces:
+    include: ["batch-*"]
+    exclude: [batch-test]
+    selector: {matchLabels: {gpus: "yes"}}
+  shared: true
+  hard: {nvidia.com/gpu: 32, requests.cpu: 256, limits.memory: 2Ti, pods: 200}
+  soft: {nvidia.com/gpu: 28}
+  pods:
+    priorityClasses: [batch, batch-low]
+    nodeSelector: {gpu: a100}
+    objectSelector: {matchLabels: {queue: nightly}}
+  workloads: deny
+  showTopConsumers: false
+  exceed: {users: [ada@example.com], groups: [gpu-admins], serviceAccounts: [ci/deployer]}
+""",
+}
+"""A document of each kind with every field of its spec."""
+
 
 def render_reference() -> str:
     """Return the page."""
@@ -35,6 +92,7 @@ def render_reference() -> str:
     parts = [_HEAD]
     for kind in ("ResourceRule", "NamespaceCap"):
         parts.append(f"\n## {kind}\n\n{definitions[kind]['description']}\n")
+        parts.append(f"\nWith every field:\n\n```yaml\n{FULL_EXAMPLES[kind]}```\n")
         parts.extend(render_fields(definitions[kind], "", definitions))
     return "".join(parts) + _limits()
 

@@ -4,12 +4,13 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tallygate.webhook.policy.load import load_policies
 from tallygate.webhook.policy.model import Checks, Enforcement, Equality, Schedulable
 from tallygate.webhook.policy.parse import parse
 from tallygate.webhook.policy.schema import SCHEMA_FILE_NAME, read_schema_text
-from tests.policy.reference import render_reference
+from tests.policy.reference import FULL_EXAMPLES, render_reference
 
 ROOT = Path(__file__).parents[2]
 POLICIES = ROOT / "policies"
@@ -97,5 +98,20 @@ def test_every_link_of_the_guide_leads_to_a_file() -> None:
 
 
 def test_the_reference_is_generated_from_the_schema() -> None:
-    """Compare with the schema; `python -m tests.policy.reference > docs/policies.md` writes the page."""
-    assert (ROOT / "docs" / "policies.md").read_text(encoding="utf-8") == render_reference()
+    """Compare with the schema; `python -m tests.policy.reference > docs/reference/policies.md` writes the page."""
+    assert (ROOT / "docs" / "reference" / "policies.md").read_text(encoding="utf-8") == render_reference()
+
+
+@pytest.mark.parametrize(("kind", "text"), FULL_EXAMPLES.items())
+def test_the_full_example_of_a_kind_has_every_field_of_its_spec_and_no_findings(kind: str, text: str) -> None:
+    assert parse([(f"{kind}.yaml", text.encode())]).findings == ()
+    section = render_reference().split(f"\n## {kind}\n")[1].split("\n## ")[0]
+    headings = re.findall(r"^### `spec\.(\w+)(?:\.(\w+))?`$", section, re.MULTILINE)
+    spec = yaml.safe_load(text)["spec"]
+    assert headings
+    missing = [
+        (field, inner)
+        for field, inner in headings
+        if field not in spec or (inner and isinstance(spec[field], dict) and inner not in spec[field])
+    ]
+    assert missing == []

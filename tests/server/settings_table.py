@@ -1,10 +1,10 @@
-"""The table of settings in docs/settings.md: `python -m tests.server.settings_table` writes it there."""
+"""The table of settings in docs/reference/settings.md: `python -m tests.server.settings_table` writes it there."""
 
 from pathlib import Path
 
 from tallygate.webhook.server.settings.table import OPTIONS, Option
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "settings.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "settings.md"
 BEGIN, END = "<!-- settings: begin -->\n", "<!-- settings: end -->\n"
 
 

@@ -1,4 +1,4 @@
-"""docs/metrics.md documents every metric with its labels, and no other metric."""
+"""docs/operate/metrics.md documents every metric with its labels, and no other metric."""
 
 import re
 import subprocess
@@ -13,7 +13,7 @@ from tallygate.webhook.state.ports import WriteResult
 from tests.deploy.prometheus import find_promtool
 from tests.server.all_metrics import create_registry, list_metrics
 
-PAGE = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "operate" / "metrics.md").read_text(encoding="utf-8")
 _ROW = re.compile(r"^\| `(tallygate_\w+)` \|([^|]*)\|", re.MULTILINE)
 _REASON = re.compile(r"^\| `([a-z-]+)` \| ?\d* ?\|", re.MULTILINE)
 _PART = re.compile(r"_(bucket|count|sum)$")

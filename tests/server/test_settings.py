@@ -62,7 +62,7 @@ def test_every_mistake_is_reported_at_once_with_its_source(tmp_path: Path) -> No
 
 def test_an_error_about_an_unknown_setting_points_to_the_list() -> None:
     assert load_errors({"TALLYGATE_ZZZZZ": ""}) == (
-        "environment: there is no setting TALLYGATE_ZZZZZ; docs/settings.md lists them all",
+        "environment: there is no setting TALLYGATE_ZZZZZ; docs/reference/settings.md lists them all",
     )
 
 

@@ -31,8 +31,8 @@ _CLUSTER_SCOPED = frozenset({("", "Node")})
 _NAMESPACED = frozenset(REVIEW_TARGETS) - _CLUSTER_SCOPED
 
 # The API server converts the whole object to plain maps before it evaluates a condition: a quarter of the work that
-# the gate caused there for the creation of a pod (docs/performance.md). So creates and updates have two webhooks, and
-# the validating phase has no condition for creates. Nodes are created rarely and have one webhook.
+# the gate caused there for the creation of a pod (docs/design/performance.md). So creates and updates have two
+# webhooks, and the validating phase has no condition for creates. Nodes are created rarely and have one webhook.
 #
 # The gate always allows an update that leaves the evaluated fields unchanged
 # (tests/admission/test_match_conditions.py). Most updates do: heartbeats, finalizers, annotations of controllers.

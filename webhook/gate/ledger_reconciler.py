@@ -1,7 +1,7 @@
 """Background reconciliation of ledgers: reservations are counted or expire, and no request waits for it.
 
 Several replicas may reconcile at once, each from its own watches and reservation ages. No transition can undo a change
-that another replica bases on newer data (docs/caps.md).
+that another replica bases on newer data (docs/design/caps.md).
 """
 
 import math

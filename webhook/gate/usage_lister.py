@@ -1,7 +1,7 @@
 """Lister of the cluster for the gate: the member namespaces of a cap, and the amounts that their pods use under it.
 
 It reads the stores that watches update. A store may be behind the cluster. Therefore a ledger records the revisions
-from which it was counted, and no older snapshot replaces them (docs/caps.md, rule 4).
+from which it was counted, and no older snapshot replaces them (docs/design/caps.md, rule 4).
 """
 
 import hashlib
@@ -207,7 +207,7 @@ class UsageLister:
         """Request a fresh revision if no watch has reported for 20 s.
 
         Call it after a rejection: deletions that are not seen yet may have freed the requested amounts. A watch with a
-        broken connection is as silent as one without changes (docs/watches.md).
+        broken connection is as silent as one without changes (docs/design/watches.md).
         """
         synced_at = self.synced_at()
         if synced_at is None or self._monotonic() - synced_at > _SILENT_SECONDS:

@@ -1,8 +1,8 @@
 """Requests to the API server on direct connections that stay open (HTTP/1.1), with limits on every length and wait.
 
 The write of a ledger is the longest part of a create under a cap. urllib3's pool takes three times as much time for a
-request as this module, and a ledger's write then takes a quarter longer (docs/performance.md). Each request leaves in
-one piece, and http.client reads the response. The connections have the TLS configuration of the pool.
+request as this module, and a ledger's write then takes a quarter longer (docs/design/performance.md). Each request
+leaves in one piece, and http.client reads the response. The connections have the TLS configuration of the pool.
 """
 
 import select

@@ -19,7 +19,7 @@ R = TypeVar("R", bound=ResourceRecord)
 
 PAGE_SIZE: Final = 500
 _PAGE_SIZE_FACTORS: Final = (1, 4, 16)
-"""The factors of the page size: a list that expires between two pages is repeated with the next (docs/watches.md)."""
+"""Factors of the page size: a list that expires between two pages is read with the next (docs/design/watches.md)."""
 _OK: Final = 200
 _NOT_FOUND: Final = 404
 _EXPIRED: Final = 410

@@ -1,10 +1,11 @@
-"""The table of checks in docs/doctor.md. `python -m tests.cli.doctor.check_table` writes it."""
+"""The table of checks in docs/operate/doctor.md. `python -m tests.cli.doctor.check_table` writes it."""
 
 from pathlib import Path
 
 from tallygate.webhook.cli.doctor.command import CHECKS
 
-PAGE = Path(__file__).parents[3] / "docs" / "doctor.md"
+REPOSITORY = Path(__file__).parents[3]
+PAGE = REPOSITORY / "docs" / "operate" / "doctor.md"
 BEGIN, END = "<!-- checks: begin -->\n", "<!-- checks: end -->\n"
 
 

@@ -1,10 +1,10 @@
-"""docs/doctor.md agrees with the checks."""
+"""docs/operate/doctor.md agrees with the checks."""
 
 import re
 
 from tallygate.webhook.cli.doctor.command import CHECKS
 from tallygate.webhook.cli.doctor.permissions import Feature
-from tests.cli.doctor.check_table import PAGE, update_table
+from tests.cli.doctor.check_table import PAGE, REPOSITORY, update_table
 
 
 def test_the_table_of_checks_is_current() -> None:
@@ -24,4 +24,4 @@ def test_the_page_states_the_number_of_checks() -> None:
 
 def test_files_of_fix_commands_exist() -> None:
     for feature in Feature:
-        assert (PAGE.parents[1] / feature.manifest_path).is_file()
+        assert (REPOSITORY / feature.manifest_path).is_file()

@@ -8,15 +8,15 @@ import yaml
 
 from tallygate.webhook.cli.doctor.api_types import GateDeployment
 from tallygate.webhook.cli.doctor.permissions import PERMISSIONS, Feature, Permission, parse_features
-from tests.cli.doctor.check_table import PAGE
+from tests.cli.doctor.check_table import REPOSITORY
 
-_COMPONENTS = PAGE.parents[1] / "deploy" / "kustomize" / "components"
+_COMPONENTS = REPOSITORY / "deploy" / "kustomize" / "components"
 _GRANTING = {"ClusterRole", "Role"}
 
 
 def _read_permissions(file: str) -> set[tuple[str, str, str, bool, str]]:
     """Return every permission of a file: verb, group, resource, whether it is namespaced, and the resource name."""
-    documents: list[dict[str, Any]] = list(yaml.safe_load_all((PAGE.parents[1] / file).read_text()))
+    documents: list[dict[str, Any]] = list(yaml.safe_load_all((REPOSITORY / file).read_text()))
     return {
         (verb, group, resource, document["kind"] == "Role", name)
         for document in documents
@@ -44,7 +44,7 @@ def test_a_file_grants_exactly_the_permissions_of_its_features(file: str) -> Non
 
 
 def test_no_other_component_grants_the_gate_anything() -> None:
-    others = [path for path in _COMPONENTS.rglob("*.yaml") if str(path.relative_to(PAGE.parents[1])) not in FILES]
+    others = [path for path in _COMPONENTS.rglob("*.yaml") if str(path.relative_to(REPOSITORY)) not in FILES]
     found = [
         path
         for path in others

@@ -1,4 +1,4 @@
-"""The examples in docs/prediction.md are output of the commands."""
+"""The examples in docs/concepts/prediction.md are output of the commands."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.predict import CASES
 
-_TEXT = (Path(__file__).parents[3] / "docs" / "prediction.md").read_text()
+_TEXT = (Path(__file__).parents[3] / "docs" / "concepts" / "prediction.md").read_text()
 _EXAMPLES = re.findall(r"```console\n(.*?)```", _TEXT, re.DOTALL)
 _OUTPUTS = [case.read_text() for case in sorted(CASES.glob("*/expected"))]
 

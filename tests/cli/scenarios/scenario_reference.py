@@ -1,4 +1,4 @@
-"""The reference of scenarios: `python -m tests.cli.scenarios.scenario_reference > docs/scenarios.md`."""
+"""The reference of scenarios: `python -m tests.cli.scenarios.scenario_reference > docs/reference/scenarios.md`."""
 
 import sys
 from typing import Any
@@ -11,9 +11,9 @@ _HEAD = """# Reference of scenarios
 
 A scenario has requests in a given order, each with its expected result. `tallygate test` runs it against policies,
 without a cluster, with the code of the gate and of its ledger reconciler. This page is generated from the
-[schema](../webhook/cli/scenarios/schema.json); [policies/examples/tests](../policies/examples/tests) has scenarios to
-copy, and [check-in-ci.md](check-in-ci.md) shows how to run them in CI. Folders are read at any depth, without files
-and folders whose name begins with a dot; policies in them are skipped.
+[schema](../../webhook/cli/scenarios/schema.json); [policies/examples/tests](../../policies/examples/tests) has
+scenarios to copy, and [check-in-ci.md](../tasks/check-in-ci.md) shows how to run them in CI. Folders are read at any
+depth, without files and folders whose name begins with a dot; policies in them are skipped.
 
 ```yaml
 # yaml-language-server: $schema=webhook/cli/scenarios/schema.json

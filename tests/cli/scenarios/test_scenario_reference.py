@@ -1,4 +1,4 @@
-"""docs/scenarios.md agrees with the schema, and its example passes."""
+"""docs/reference/scenarios.md agrees with the schema, and its example passes."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ from tallygate.webhook.cli.app import root
 from tests.cli.scenarios.scenario_reference import create_reference
 
 ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs" / "scenarios.md"
+PAGE = ROOT / "docs" / "reference" / "scenarios.md"
 
 
 def test_the_page_is_up_to_date() -> None:

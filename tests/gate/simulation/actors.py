@@ -231,7 +231,7 @@ class Etcd:
         return "a late write arrives"
 
     def _delete_ledger(self, a: int, _b: int) -> str:
-        """Delete a ledger, unless its namespace may be new (docs/caps.md)."""
+        """Delete a ledger, unless its namespace may be new (docs/design/caps.md)."""
         return self._delete(a, [key for key in self._truth.ledgers if key.namespace in {"", *OLD_NAMESPACES}])
 
     def _delete_empty_ledger(self, a: int, _b: int) -> str:

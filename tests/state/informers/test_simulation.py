@@ -1,6 +1,6 @@
 """Hours with a faulty server and network: the pod store is never wrong, and never older than its age.
 
-After the faults it is current within the times of docs/watches.md.
+After the faults it is current within the times of docs/design/watches.md.
 """
 
 from random import Random

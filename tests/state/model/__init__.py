@@ -1,4 +1,4 @@
-"""The rules of docs/caps.md as a model so small that every order of its steps can be searched.
+"""The rules of docs/design/caps.md as a model so small that every order of its steps can be searched.
 
 The model uses whole numbers instead of amounts, none of the product's code, and no chance. `search` tries every order
 of steps, the shortest first. `rules` has the transitions, with their mutants; `world`, `entering`, `returning` and

@@ -1,6 +1,6 @@
 """The mutants of the rules: each replaces one rule by a wrong one that a developer may well write.
 
-`python -m tests.state.simulation mutants` prints how each one fails; docs/caps.md has the table.
+`python -m tests.state.simulation mutants` prints how each one fails; docs/design/caps.md has the table.
 """
 
 from collections.abc import Mapping

@@ -156,7 +156,7 @@ def _create_line(parts: Sequence[Text]) -> Text:
 
 
 API_VERSION = "tallygate.dev/v1"
-"""The version of all output as JSON and YAML (docs/commands.md)."""
+"""The version of all output as JSON and YAML (docs/reference/commands.md)."""
 
 _CONTROL_CHARACTERS = dict.fromkeys((*range(9), *range(11, 32), 127, *range(128, 160)), "\ufffd")
 _SEVERITY_STYLES = {FindingSeverity.ERROR: "bold red", FindingSeverity.WARNING: "yellow", FindingSeverity.NOTE: "cyan"}

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 # As the server's reconciler: soon after a change, then every second while a ledger has reservations.
 _FIRST_RECONCILE_SECONDS: Final = 0.2
 _RECONCILE_SECONDS: Final = 1.0
-_ACTIVATION_RECONCILES: Final = 3  # the in-flight bound, a write after it, a read after that (docs/caps.md, rule 7)
+_ACTIVATION_RECONCILES: Final = 3  # the in-flight bound, a write after it, a read after (docs/design/caps.md, rule 7)
 _DEFAULT_ALLOCATABLE: Final = {"cpu": "1M", "memory": "1Pi", "ephemeral-storage": "1Pi", "pods": "100k"}
 _NODE: Final = {"apiVersion": "v1", "kind": "Node"}
 _NAMESPACE: Final = {"apiVersion": "v1", "kind": "Namespace"}

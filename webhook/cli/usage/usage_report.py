@@ -179,7 +179,7 @@ def _list_lines(cluster: ObservedCluster, chosen: ChosenLedger) -> Iterator[Usag
 
 
 def _take_smaller_limits(policy_limits: Amounts, ledger_limits: Amounts) -> Amounts:
-    """Return the limits of the policy, or those of the ledger where they are smaller (docs/caps.md, rule 8)."""
+    """Return the limits of the policy, or those of the ledger where they are smaller (docs/design/caps.md, rule 8)."""
     return Amounts({name: min(limit, ledger_limits.get(name, limit)) for name, limit in policy_limits.items()})
 
 

@@ -10,7 +10,7 @@ from an unchanged one: so a difference is checked again until a gate has had the
 
 A reservation is in flight while its pod does not exist, or has changed after `pods_revision`. Otherwise the recount
 should have released the reservation of a creation, and the reservation of an update must be based on the charge of its
-pod (docs/caps.md, rule 4).
+pod (docs/design/caps.md, rule 4).
 """
 
 from collections import Counter

@@ -89,7 +89,7 @@ def _format_unknown(location: str, name: str, names: Iterable[str], prefix: str 
     """Return the message about an unknown setting; compare names without the common prefix, or all would be similar."""
     candidates = [name.removeprefix(prefix) for name in names]
     matches = difflib.get_close_matches(name.removeprefix(prefix), candidates, n=1)
-    hint = f"; did you mean {prefix}{matches[0]}?" if matches else "; docs/settings.md lists them all"
+    hint = f"; did you mean {prefix}{matches[0]}?" if matches else "; docs/reference/settings.md lists them all"
     return f"{location}: there is no setting {name}{hint}"
 
 

@@ -73,7 +73,7 @@ class Settings:
         "",
         "In place of both: a Secret, as NAMESPACE/NAME. The gate creates it if it is missing, serves its certificate, "
         "renews it in time, and publishes its CAs in caBundle, in the cluster that it watches or else runs in. Any "
-        "number of replicas may do so (docs/certificates.md).",
+        "number of replicas may do so (docs/operate/certificates.md).",
         unset_value="",
     )
     tls_dir: Path | None = _create_field(
@@ -165,8 +165,8 @@ class Settings:
         DURATION,
         "",
         "Time between two audits, which evaluate the stored objects, and write policy reports where the cluster has "
-        "them (docs/audit.md). One of several replicas audits. Without it, or with 0, nothing is audited. It needs a "
-        "cluster.",
+        "them (docs/operate/audit.md). One of several replicas audits. Without it, or with 0, nothing is audited. "
+        "It needs a cluster.",
     )
     drain_delay: float = _create_field(
         DURATION,

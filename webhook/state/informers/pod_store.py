@@ -2,8 +2,8 @@
 
 Tombstones are the deletions that the watch has seen, as opposed to pods that a list does not contain. The reservation
 of a pod with a tombstone can be released at once. The reservation of an absent pod cannot, because the API server may
-still store the pod (docs/caps.md, recount). The number of tombstones is bounded: a pod whose tombstone was dropped
-counts as absent, which only delays the release.
+still store the pod (docs/design/caps.md, recount). The number of tombstones is bounded: a pod whose tombstone was
+dropped counts as absent, which only delays the release.
 
 The charge of a pod under a cap is computed once for each cap and charge group.
 """

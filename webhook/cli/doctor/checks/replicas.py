@@ -22,7 +22,7 @@ from tallygate.webhook.cli.doctor.checks.ledgers import parse_time
 from tallygate.webhook.cli.doctor.facts import GateFacts, Replica, Unavailable
 
 STALE_SECONDS = 120.0
-"""The seconds after which the data of a watch is stale (docs/metrics.md)."""
+"""The seconds after which the data of a watch is stale (docs/operate/metrics.md)."""
 _MAX_MESSAGE_CHARACTERS = 200
 _NO_REPLICA = "no replica runs"
 _DIGEST_LENGTH = 12
@@ -163,7 +163,7 @@ def _check_watches(facts: GateFacts) -> CheckResult:
     watching = [replica for replica in facts.replicas if replica.find_check("watches") is not None]
     if not watching and any(tuple(each.list_checks()) for each in facts.replicas):
         return create_pass(
-            "the gate follows no cluster: caps are charged and never given back while it runs (docs/caps.md)"
+            "the gate follows no cluster: caps are charged and never given back while it runs (docs/concepts/caps.md)"
         )
     results = [each for replica in facts.replicas for each in _check_watch_ages(facts, replica)]
     return combine_results(results, create_pass(f"what is seen by {_format_count(len(facts.replicas))} is current"))
