@@ -14,6 +14,7 @@ from typing import TypeVar
 from tallygate.webhook.accounting.cluster.node_columns import NodeColumns, PriorityUsage
 from tallygate.webhook.accounting.cluster.pod_indexes import AntiAffinityIndex, LabelIndex, SelectorCounts
 from tallygate.webhook.accounting.cluster.pod_info import HostPort, PodInfo, SchedulingGroupInterner
+from tallygate.webhook.accounting.cluster.scheduler_version import NEWEST_VERSION, SchedulerVersion
 from tallygate.webhook.accounting.cluster.storage_index import StorageIndex
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.objects.scheduling import DeviceClass, PodDisruptionBudget, PriorityClass, SchedulingNode
@@ -73,10 +74,12 @@ class Cluster:
     `label_index` has the scheduling groups of pods on nodes, `anti_affinity_index` the terms by which these pods repel
     others. `selector_counts` counts the pods that a selector matches, `priority_usage` the amounts that pods use, by
     priority. `storage` stays None while no object about volumes is known. `fork_changes` has the pods that a fork
-    removed (-1), restored (0) or assumed (1), by UID, the latest change last (see `fork`).
+    removed (-1), restored (0) or assumed (1), by UID, the latest change last (see `fork`). `scheduler_version` is the
+    version of the scheduler whose rules apply.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, scheduler_version: SchedulerVersion = NEWEST_VERSION) -> None:
+        self.scheduler_version = scheduler_version
         self.nodes = NodeColumns()
         self.groups = SchedulingGroupInterner()
         self.namespaces: dict[str, Mapping[str, str]] = {}
