@@ -88,7 +88,7 @@ class Cluster:
         self.scheduler_version = scheduler_version
         self.git_version: str | None = None
         self.nodes = NodeColumns()
-        self.groups = SchedulingGroupInterner()
+        self.groups = SchedulingGroupInterner(scheduler_version)
         self.namespaces: dict[str, Mapping[str, str]] = {}
         self.priority_classes: dict[str, PriorityClass] = {}
         self.budgets: list[PodDisruptionBudget] = []
@@ -115,6 +115,7 @@ class Cluster:
         """Set the version that the cluster reports, and select the rules of its scheduler; put pods in afterwards."""
         self.git_version = git_version
         self.scheduler_version = select_version(parse_minor(git_version))
+        self.groups = SchedulingGroupInterner(self.scheduler_version)
 
     def put_node(self, node: SchedulingNode) -> None:
         """Add a node, or replace its previous version.

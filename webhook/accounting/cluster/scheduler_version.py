@@ -17,7 +17,8 @@ class SchedulerVersion:
     `reports_preemption`: the message of a pod names the node on which the pod preempts others (Preempt in
     framework/preemption/preemption.go). `requires_installed_driver`: a node needs the CSI drivers of a pod's volumes
     (VolumeLimitScaling). `counts_one_violated_budget`: a victim counts under no further budget after one that it
-    violates. `fixes_start_times`: a victim that has not started has one start time during an attempt.
+    violates. `fixes_start_times`: a victim that has not started has one start time during an attempt. `sums_resizes`:
+    a pod that is being resized counts as in `resized_requests`.
     """
 
     minor: int
@@ -25,6 +26,7 @@ class SchedulerVersion:
     requires_installed_driver: bool = False
     counts_one_violated_budget: bool = False
     fixes_start_times: bool = False
+    sums_resizes: bool = False
 
     def __str__(self) -> str:
         """Return the version as users write it."""
@@ -39,6 +41,7 @@ MODELLED_VERSIONS = (
         requires_installed_driver=True,
         counts_one_violated_budget=True,
         fixes_start_times=True,
+        sums_resizes=True,
     ),
 )
 """The modelled versions in ascending order."""
