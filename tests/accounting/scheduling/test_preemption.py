@@ -137,7 +137,7 @@ def test_each_node_reports_why_preemption_does_not_help() -> None:
     pods = [_pod("a", "n0", 100), _pod("b", "n2", 100, cpu="2"), _pod("c", "n2")]
     assert _schedule(nodes, pods).message == (
         "0/3 nodes are available: 3 Insufficient cpu. "
-        "no new claims to deallocate, preemption: 0/3 nodes are available: 1 Insufficient cpu, "
+        "preemption: 0/3 nodes are available: 1 Insufficient cpu, "
         "1 No preemption victims found for incoming pod, 1 Preemption is not helpful for scheduling."
     )
 
@@ -145,9 +145,7 @@ def test_each_node_reports_why_preemption_does_not_help() -> None:
 def test_a_pod_that_never_preempts_keeps_its_nomination() -> None:
     status = {"nominatedNodeName": "n0"}
     result = _schedule([node("n0", cpu="2")], [_pod("a", "n0")], preemptionPolicy="Never", status=status)
-    assert result.message.endswith(
-        "no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never."
-    )
+    assert result.message.endswith("preemption: not eligible due to preemptionPolicy=Never.")
     assert result.nominated_nodes == ("n0",)
 
 
@@ -222,7 +220,7 @@ def test_a_pod_must_fit_beside_nominated_pods() -> None:
     assert _schedule([node("n0", cpu="2")], [nominated], cpu="1").nodes
     result = _schedule([node("n0", cpu="2")], [nominated])
     assert result.message == (
-        "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
+        "0/1 nodes are available: 1 Insufficient cpu. "
         "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
     )
 

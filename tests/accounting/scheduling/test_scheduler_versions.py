@@ -82,6 +82,13 @@ def test_the_message_names_the_node_on_which_a_pod_preempts_from_1_37_on(
     assert result.message == f"0/1 nodes are available: 1 Insufficient cpu.{preemption}"
 
 
+@pytest.mark.parametrize(("version", "claims"), [(V1_36, "no new claims to deallocate, "), (V1_37, "")], ids=str)
+def test_the_message_has_no_note_on_claims_from_1_37_on(version: SchedulerVersion, claims: str) -> None:
+    answer = decide([node("n0", cpu="0")], [], [], pod("new", requests={"cpu": "1"}), version)
+    preemption = "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+    assert answer.message == f"0/1 nodes are available: 1 Insufficient cpu. {claims}{preemption}"
+
+
 @pytest.mark.parametrize(("version", "victim"), [(V1_36, "first"), (V1_37, "second")], ids=str)
 def test_of_pods_that_have_not_started_the_first_counts_as_older_from_1_37_on(
     version: SchedulerVersion, victim: str

@@ -10,9 +10,7 @@ from tests.accounting.scheduling.product_scheduler import create_full_cluster, d
 from tests.accounting.scheduling.storage_objects import Json, claim, csi_node, pod_with_claims, storage_class, volume
 
 ZONE = "topology.kubernetes.io/zone"
-NOT_HELPFUL = (
-    "no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
-)
+NOT_HELPFUL = "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
 NODE = node("n0")
 
 

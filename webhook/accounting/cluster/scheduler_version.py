@@ -14,14 +14,16 @@ _GIT_VERSION = re.compile(r"v?1\.(\d+)(?:[.+-].*)?", re.ASCII)
 class SchedulerVersion:
     """A minor version, as 37 for 1.37, and its rules.
 
-    `reports_preemption`: the message of a pod names the node on which the pod preempts others (Preempt in
-    framework/preemption/preemption.go). `requires_installed_driver`: a node needs the CSI drivers of a pod's volumes
-    (VolumeLimitScaling). `counts_one_violated_budget`: a victim counts under no further budget after one that it
-    violates. `fixes_start_times`: a victim that has not started has one start time during an attempt. `sums_resizes`:
-    a pod that is being resized counts as in `resized_requests`.
+    `reports_claims`: the message of a pod that cannot run reports that the pod has no resource claims to deallocate
+    (PostFilter in plugins/dynamicresources). `reports_preemption`: the message of a pod names the node on which the pod
+    preempts others (Preempt in framework/preemption/preemption.go). `requires_installed_driver`: a node needs the CSI
+    drivers of a pod's volumes (VolumeLimitScaling). `counts_one_violated_budget`: a victim counts under no further
+    budget after one that it violates. `fixes_start_times`: a victim that has not started has one start time during an
+    attempt. `sums_resizes`: a pod that is being resized counts as in `resized_requests`.
     """
 
     minor: int
+    reports_claims: bool = False
     reports_preemption: bool = False
     requires_installed_driver: bool = False
     counts_one_violated_budget: bool = False
@@ -34,7 +36,7 @@ class SchedulerVersion:
 
 
 MODELLED_VERSIONS = (
-    SchedulerVersion(36),
+    SchedulerVersion(36, reports_claims=True),
     SchedulerVersion(
         37,
         reports_preemption=True,

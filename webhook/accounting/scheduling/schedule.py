@@ -141,7 +141,8 @@ def _format_post_filter_message(preemption: PreemptionResult, cluster: Cluster) 
     if not preemption.message:
         return ""
     message = f"preemption: {preemption.message}"
-    return message if preemption.is_error else f"{_NO_CLAIMS}, {message}"
+    has_claims = cluster.scheduler_version.reports_claims and not preemption.is_error
+    return f"{_NO_CLAIMS}, {message}" if has_claims else message
 
 
 def _preempt(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis, max_dry_runs: int | None) -> PreemptionResult:
