@@ -27,7 +27,6 @@ from tallygate.webhook.cli.predict.added_nodes import add_nodes, put_nodes
 from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace, read_manifests
 from tallygate.webhook.cli.sources import snapshot_items
 from tallygate.webhook.cli.sources.cluster_source import ClusterSource
-from tallygate.webhook.cli.sources.cluster_version import read_git_version
 from tallygate.webhook.cli.sources.observed_cluster import PODS_PATH
 from tallygate.webhook.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
 from tallygate.webhook.cli.sources.snapshot_items import SchedulingObject, SnapshotItem
@@ -37,6 +36,8 @@ from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.kube.api_errors import ApiErrorReason
 from tallygate.webhook.kube.client import ApiClient, ClientConfig
 from tallygate.webhook.kube.resource_codec import ResourceCodec, parse_revision
+from tallygate.webhook.kube.server_version import read_git_version
+from tallygate.webhook.objects.core import ResourceList
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.objects.scheduling import SchedulingPod
 from tallygate.webhook.policy.matching import matches_labels
