@@ -27,7 +27,8 @@ from tests.accounting.scheduling.storage_objects import (
 
 V1_36, V1_37 = select_version(36), select_version(37)
 NODE = node("n0", cpu="2")
-DRIVER = {"kind": "CSIDriver", "metadata": {"name": "csi.io"}}
+PREVENT = {"preventPodSchedulingIfMissing": True}
+DRIVER = {"kind": "CSIDriver", "metadata": {"name": "csi.io"}, "spec": PREVENT}
 NOT_INSTALLED = "0/1 nodes are available: 1 csi.io CSI driver is not installed on the node."
 
 
@@ -55,7 +56,7 @@ def test_the_nearest_modelled_version_applies(minor: int | None, expected: Sched
     assert select_version(minor) == expected
 
 
-def _bound(name: str, **status: Any) -> Json:
+def _create_pod(name: str, **status: Any) -> Json:
     return pod(name, on="n0", requests={"cpu": "1"}, labels={"app": name}) | {"status": status}
 
 
@@ -78,7 +79,7 @@ def _preempt(
 def test_the_message_names_the_node_on_which_a_pod_preempts_from_1_37_on(
     version: SchedulerVersion, preemption: str
 ) -> None:
-    _, result = _preempt([_bound("a"), _bound("b")], [], version)
+    _, result = _preempt([_create_pod("a"), _create_pod("b")], [], version)
     assert result.message == f"0/1 nodes are available: 1 Insufficient cpu.{preemption}"
 
 
@@ -93,7 +94,7 @@ def test_the_message_has_no_note_on_claims_from_1_37_on(version: SchedulerVersio
 def test_of_pods_that_have_not_started_the_first_counts_as_older_from_1_37_on(
     version: SchedulerVersion, victim: str
 ) -> None:
-    selected, _ = _preempt([_bound("first"), _bound("second")], [], version)
+    selected, _ = _preempt([_create_pod("first"), _create_pod("second")], [], version)
     assert [each.name for each in selected.victims] == [victim]
 
 
@@ -112,7 +113,10 @@ def test_a_pod_that_violates_a_budget_counts_under_no_further_one_from_1_37_on(
     version: SchedulerVersion, violation_count: int
 ) -> None:
     """In 1.36 the older pod, which violates the first budget, also uses up the second one."""
-    pods = [_bound("old", startTime="2026-01-01T10:00:00Z"), _bound("young", startTime="2026-01-01T11:00:00Z")]
+    pods = [
+        _create_pod("old", startTime="2026-01-01T10:00:00Z"),
+        _create_pod("young", startTime="2026-01-01T11:00:00Z"),
+    ]
     budgets = [_budget("first", ["old"], 0), _budget("second", ["old", "young"], 1)]
     selected = _preempt(pods, budgets, version)[0]
     assert ([each.name for each in selected.victims], selected.violation_count) == (["young"], violation_count)
@@ -124,6 +128,7 @@ def test_a_pod_that_violates_a_budget_counts_under_no_further_one_from_1_37_on(
         pytest.param([DRIVER], NOT_INSTALLED, id="no CSINode"),
         pytest.param([DRIVER, csi_node(5)], "", id="an installed driver"),
         pytest.param([], "", id="a name without a CSIDriver"),
+        pytest.param([DRIVER | {"spec": {}}], "", id="a CSIDriver that permits it"),
     ],
 )
 @pytest.mark.parametrize("version", MODELLED_VERSIONS, ids=str)
@@ -136,7 +141,7 @@ def test_a_node_needs_the_driver_of_a_volume_from_1_37_on(
 
 
 IN_TREE = [claim(bound="pv"), volume(awsElasticBlockStore={"volumeID": "v"})]
-EBS = {"kind": "CSIDriver", "metadata": {"name": "ebs.csi.aws.com"}}
+EBS = {"kind": "CSIDriver", "metadata": {"name": "ebs.csi.aws.com"}, "spec": PREVENT}
 
 
 @pytest.mark.parametrize(
@@ -156,3 +161,25 @@ def test_an_in_tree_volume_needs_its_driver_on_nodes_that_have_migrated(
 ) -> None:
     answer = decide([NODE], [], [*volumes, EBS, *others], pod_with_claims("data"), V1_37)
     assert bool(answer.nodes) is fits, answer.message
+
+
+@pytest.mark.parametrize(
+    ("selector", "nodes"),
+    [
+        pytest.param({"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}, {"n0", "n1"}, id="negative"),
+        pytest.param({"matchLabels": {"team": "b"}}, {"n1"}, id="positive"),
+        pytest.param({}, {"n1"}, id="empty"),
+    ],
+)
+@pytest.mark.parametrize("version", MODELLED_VERSIONS, ids=str)
+def test_a_negative_namespace_selector_matches_by_the_labels_of_namespaces_from_1_37_on(
+    version: SchedulerVersion, selector: Json, nodes: set[str]
+) -> None:
+    """Avoid nodes with pods of other namespaces: in 1.36 a negative selector matches every namespace."""
+    term = {"labelSelector": {}, "topologyKey": "host", "namespaceSelector": selector}
+    anti_affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    old = pod("old", on="n0")
+    old = old | {"metadata": old["metadata"] | {"namespace": "blue"}}
+    blue = {"kind": "Namespace", "metadata": {"name": "blue", "labels": {"team": "b"}}}
+    answer = decide([node("n0"), node("n1")], [old], [blue], pod("new", affinity=anti_affinity), version)
+    assert answer.nodes == (nodes if version is V1_37 else {"n1"})

@@ -17,15 +17,18 @@ class SchedulerVersion:
     `reports_claims`: the message of a pod that cannot run reports that the pod has no resource claims to deallocate
     (PostFilter in plugins/dynamicresources). `reports_preemption`: the message of a pod names the node on which the pod
     preempts others (Preempt in framework/preemption/preemption.go). `requires_installed_driver`: a node needs the CSI
-    drivers of a pod's volumes (VolumeLimitScaling). `counts_one_violated_budget`: a victim counts under no further
-    budget after one that it violates. `fixes_start_times`: a victim that has not started has one start time during an
-    attempt. `sums_resizes`: a pod that is being resized counts as in `resized_requests`.
+    drivers of a pod's volumes that are marked so (VolumeLimitScaling). `drops_namespace_selectors`: a namespace
+    selector of the incoming pod stands for the namespaces that it matches, and for nothing else.
+    `counts_one_violated_budget`: a victim counts under no further budget after one that it violates.
+    `fixes_start_times`: a victim that has not started has one start time during an attempt. `sums_resizes`: a pod that
+    is being resized counts as in `resized_requests`.
     """
 
     minor: int
     reports_claims: bool = False
     reports_preemption: bool = False
     requires_installed_driver: bool = False
+    drops_namespace_selectors: bool = False
     counts_one_violated_budget: bool = False
     fixes_start_times: bool = False
     sums_resizes: bool = False
@@ -41,6 +44,7 @@ MODELLED_VERSIONS = (
         37,
         reports_preemption=True,
         requires_installed_driver=True,
+        drops_namespace_selectors=True,
         counts_one_violated_budget=True,
         fixes_start_times=True,
         sums_resizes=True,

@@ -64,9 +64,13 @@ def _check_limits(
 
 
 def _list_missing_drivers(cluster: Cluster, new: dict[str, str], csi_node: Json | None) -> list[str]:
-    """Implement `checkCSIDriverOnNode` for each driver; a driver without a CSIDriver is never missing."""
+    """Implement `checkCSIDriverOnNode` for each driver; a driver is missing only if its CSIDriver prevents that."""
     installed = {each["name"] for each in get_spec(csi_node or {}).get("drivers") or []}
-    return sorted(each for each in set(new.values()) - installed if cluster.find("CSIDriver", each) is not None)
+    return sorted(
+        each
+        for each in set(new.values()) - installed
+        if get_spec(cluster.find("CSIDriver", each) or {}).get("preventPodSchedulingIfMissing")
+    )
 
 
 def _read_limits(csi_node: Json | None) -> dict[str, int]:

@@ -1,8 +1,9 @@
 """The plugin NodeVolumeLimits: the number of volumes of a CSI driver that a node attaches.
 
 Source: plugins/nodevolumelimits/csi.go, v1.36. In-tree volumes count for the CSI driver that serves them now, each as a
-volume of its own. From 1.37 on (VolumeLimitScaling), a node needs the drivers of a pod's volumes for which the cluster
-has a CSIDriver. If a node lacks several, the scheduler reports any of them; here it is the first by name.
+volume of its own. From 1.37 on (VolumeLimitScaling), a node needs the drivers of a pod's volumes whose CSIDriver has
+`preventPodSchedulingIfMissing`. If a node lacks several, the scheduler reports any of them; here it is the first by
+name.
 
 Source of the migration of in-tree volumes: k8s.io/csi-translation-lib plugins, isCSIMigrationOn in
 plugins/nodevolumelimits/utils.go, v1.36. The translation of such a volume's node affinity on nodes that have migrated
@@ -29,7 +30,7 @@ from tallygate.webhook.accounting.scheduling.plugins.pod_claims import (
     list_existing_claims,
 )
 from tallygate.webhook.objects.scheduling import DiskReference, Volume
-from tallygate.webhook.objects.storage import PersistentVolumeClaim, VolumeAttachmentSpec, VolumeSpec
+from tallygate.webhook.objects.storage import CsiDriver, PersistentVolumeClaim, VolumeAttachmentSpec, VolumeSpec
 
 _AMAZON = "ebs.csi.aws.com"
 _AZURE = "disk.csi.azure.com"
@@ -94,8 +95,8 @@ def _find_missing_drivers(
         _find_volume_handles(pod.spec.volumes or (), pod.name, pod.namespace, storage, is_migrated=is_migrated)
         for is_migrated in (True, False)
     )
-    required = storage.drivers.keys() & all_handles.values()
-    required_without_csi_node = storage.drivers.keys() & csi_handles.values()
+    required = {name for name in all_handles.values() if _is_required(storage.drivers.get(name))}
+    required_without_csi_node = required & set(csi_handles.values())
     missing: dict[int, str] = {}
     for node_index in nodes.tolist() if required else ():
         installed = storage.installed_drivers.get(cluster.nodes.get_name(node_index))
@@ -103,6 +104,10 @@ def _find_missing_drivers(
         if lacking:
             missing[node_index] = min(lacking)
     return missing
+
+
+def _is_required(driver: CsiDriver | None) -> bool:
+    return driver is not None and driver.spec is not None and driver.spec.prevent_pod_scheduling_if_missing is True
 
 
 def _find_volume_handles(
