@@ -120,9 +120,7 @@ def test_a_snapshot_has_the_same_prediction(tmp_path: Path) -> None:
     (prediction,) = _read_json(live)["items"]
     assert prediction["message"] == '0/1 nodes are available: persistentvolume "missing" not found. not found'
     path = tmp_path / "now.json"
-    taken, _ = run(
-        tmp_path, [VERSION, NO_LEDGERS, *_create_plays_after_version(pods, **found)], "snapshot", str(path)
-    )
+    taken, _ = run(tmp_path, [VERSION, NO_LEDGERS, *_create_plays_after_version(pods, **found)], "snapshot", str(path))
     assert (taken.exit_code, taken.stderr) == (0, "")
     stored = CliRunner().invoke(root, [*_ARGUMENTS, "--snapshot", str(path)])
     assert (stored.exit_code, stored.stdout) == (live.exit_code, live.stdout)

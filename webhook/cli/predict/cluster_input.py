@@ -37,7 +37,6 @@ from tallygate.webhook.kube.api_errors import ApiErrorReason
 from tallygate.webhook.kube.client import ApiClient, ClientConfig
 from tallygate.webhook.kube.resource_codec import ResourceCodec, parse_revision
 from tallygate.webhook.kube.server_version import read_git_version
-from tallygate.webhook.objects.core import ResourceList
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.objects.scheduling import SchedulingPod
 from tallygate.webhook.policy.matching import matches_labels
