@@ -2,13 +2,15 @@
 
 They are kept in `$XDG_CACHE_HOME/tallygate/<digest>` (`~/.cache` when that is not set): a quarter of an hour on a cold
 machine with two cores, nothing afterwards.
+
+The environment variable `KUBERNETES` selects the release, as `1.37.2` or `1.37`; without it, that of
+`e2e/controlplane/go.mod` is built. `e2e.local.releases` has the releases.
 """
 
 import fcntl
 import hashlib
 import json
 import os
-import re
 import shutil
 import signal
 import sys
@@ -20,12 +22,12 @@ from pathlib import Path
 import click
 
 from e2e.errors import BuildError
+from e2e.local.releases import SOURCE, Release, select_release
 from e2e.progress import run_command
 
-_SOURCE = Path(__file__).parent.parent / "controlplane"
-_KWOK_SOURCE = _SOURCE / "kwok"
-_FILES = ("go.mod", "go.sum", "main.go", "kubectl/main.go", "kwok/go.mod", "kwok/go.sum")
-_CONTENT = tuple(_SOURCE / name for name in _FILES)
+_KWOK_SOURCE = SOURCE / "kwok"
+_FILES = ("main.go", "kubectl/main.go", "kwok/go.mod", "kwok/go.sum")
+_CONTENT = tuple(SOURCE / name for name in _FILES)
 _KWOK_MODULE = "sigs.k8s.io/kwok"
 _STAGES = ("node/fast", "node/heartbeat-with-lease", "pod/fast")
 _MISUSE = 2  # the exit code
@@ -47,27 +49,29 @@ def programs() -> Programs:
     """Return the programs; build them if they are missing, with progress on stderr.
 
     Raises:
-        BuildError: if there is no Go here, or a build fails.
+        BuildError: if there is no Go here, no release of that version, or a build fails.
     """
+    release = select_release(os.environ)
     go = shutil.which("go")
     if go is None:
         raise BuildError(
             "the local control plane is built from Kubernetes' Go modules, and there is no `go` on PATH; "
             "install Go 1.26 or newer (https://go.dev/doc/install) and run this again"
         )
-    folder = _cache() / _digest()
+    folder = _cache() / _digest(release)
     if not folder.exists():
         with _only_builder(folder.parent):
-            _build(go, folder)
+            _build(go, release, folder)
     return Programs(folder / "controlplane", folder / "kubectl", folder / "kwok", _stages(go))
 
 
 def kubernetes_version() -> str:
-    """Return the version of Kubernetes that is built, as `v1.36.3`: what `go.mod` requires."""
-    found = re.search(r"^\s*k8s\.io/kubernetes (v\d+\.\d+\.\d+)$", (_SOURCE / "go.mod").read_text(), re.MULTILINE)
-    if found is None:
-        raise BuildError(f"{_SOURCE / 'go.mod'}: it requires no release of k8s.io/kubernetes")
-    return found[1]
+    """Return the version of Kubernetes that is built, as `v1.36.3`.
+
+    Raises:
+        BuildError: if the environment names a version without a release here.
+    """
+    return select_release(os.environ).version
 
 
 def _cache() -> Path:
@@ -76,18 +80,17 @@ def _cache() -> Path:
     return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "tallygate"
 
 
-def _digest() -> str:
-    digest = hashlib.sha256(_linker_flags().encode())
-    for file in _CONTENT:
+def _digest(release: Release) -> str:
+    digest = hashlib.sha256(_linker_flags(release).encode())
+    for file in (release.requirements, release.checksums, *_CONTENT):
         digest.update(hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()[:16]
 
 
-def _linker_flags() -> str:
+def _linker_flags(release: Release) -> str:
     """Return the flags with the version; without it `kubectl version` fails (Kubernetes' hack/lib/version.sh)."""
-    version = kubernetes_version()
-    major, minor, _ = version.removeprefix("v").split(".")
-    values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
+    major, minor = release.minor.split(".")
+    values = {"gitVersion": release.version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
     packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
     return " ".join(
         ["-s -w", *(f"-X {package}.{name}={each}" for package in packages for name, each in values.items())]
@@ -114,16 +117,17 @@ def _only_builder(cache: Path) -> Iterator[None]:
         yield
 
 
-def _build(go: str, folder: Path) -> None:
+def _build(go: str, release: Release, folder: Path) -> None:
     """Build beside and rename, so that a folder of that name is always whole."""
     if folder.exists():  # the other process has built it
         return
     beside = folder.parent / "building"
     shutil.rmtree(beside, ignore_errors=True)  # of a build that was killed
     beside.mkdir()
-    build = (go, "build", "-buildvcs=false", "-ldflags", _linker_flags(), "-o")
+    build = (go, "build", "-buildvcs=false", "-ldflags", _linker_flags(release), "-o")
+    requirements = f"-modfile={release.requirements}"
     try:
-        _run("Kubernetes' control plane", (*build, f"{beside}/", ".", "./kubectl"), _SOURCE, beside)
+        _run("Kubernetes' control plane", (*build, f"{beside}/", requirements, ".", "./kubectl"), SOURCE, beside)
         _run("KWOK", (*build, str(beside / "kwok"), f"{_KWOK_MODULE}/cmd/kwok"), _KWOK_SOURCE, beside)
         beside.rename(folder)
     finally:

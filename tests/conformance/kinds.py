@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from tests.conformance import fit, name, node, pod, quantity, resourcequota, schedule, workload
+from tests.conformance import fit, name, node, pod, quantity, resize, resourcequota, schedule, workload
 from tests.conformance.case import Case, Outcome
 
 Compare = Callable[[Case], Outcome]
@@ -15,6 +15,7 @@ KINDS: Mapping[str, Compare] = {
     "quantity": quantity.compare,
     "quantity sum": quantity.compare_sum,
     "quantity token": quantity.compare_token,
+    "resize": resize.compare,
     "resourcequota": resourcequota.compare,
     "schedule": schedule.compare,
     "workload": workload.compare,
@@ -30,6 +31,7 @@ _KEYS: tuple[tuple[str, frozenset[str]], ...] = (
     ("quantity sum", frozenset({"left", "right", "answer"})),
     ("quantity token", frozenset({"token", "answer"})),
     ("name", frozenset({"name", "answer"})),
+    ("resize", frozenset({"kubernetes", "pod", "answer"})),
     ("pod", frozenset({"pod", "answer"})),
     ("node", frozenset({"node", "answer"})),
     ("resourcequota", frozenset({"quota", "answer"})),

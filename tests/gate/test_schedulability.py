@@ -67,7 +67,7 @@ def test_a_pod_that_waits_for_others_can_run_later() -> None:
     assert get_message(create_fixture(full), pod("u", 1)) == ""
     assert get_message(create_fixture(full, NOT_NOW), pod("u", 1)) == (
         f'Pod "p": spec: no node is feasible for this pod now: 0/1 nodes are available: 1 Insufficient {GPU}. '
-        "no new claims to deallocate, preemption: 0/1 nodes are available: "
+        "preemption: 0/1 nodes are available: "
         "1 No preemption victims found for incoming pod (TG114, rule placed)"
     )
 
@@ -88,11 +88,11 @@ def test_a_preemption_is_warned_about_and_not_denied() -> None:
 def test_a_warning_names_only_victims_of_the_own_namespace() -> None:
     full = cluster(5)
     for number in range(5):
-        place_pod(full, "a", 1, priority=0, namespace="team-a" if number else "elsewhere", name=f"old-{number}")
+        place_pod(full, "a", 1, priority=0, namespace="team-a" if number < 4 else "elsewhere", name=f"old-{number}")
     (warning,) = list_warnings(create_fixture(full, NOT_NOW, "warn"), pod("u", 5, priority=10), **POD)
-    assert "lower priority: old-1, old-2, old-3 and 2 more on node a, for example (TG115" in warning
+    assert "lower priority: old-0, old-1, old-2 and 2 more on node a, for example (TG115" in warning
     found = response(create_fixture(full, NOT_NOW, "audit").admit(pod("u", 2, priority=10)))
-    assert "old-1 and 1 more on node a, for example (TG115" in found["auditAnnotations"]["audit"]
+    assert "old-3 and 1 more on node a, for example (TG115" in found["auditAnnotations"]["audit"]
 
 
 def set_priority(body: dict[str, Any]) -> dict[str, Any]:
@@ -154,7 +154,7 @@ def test_a_workload_is_warned_how_many_replicas_fit() -> None:
     assert list_warnings(create_fixture(cluster(4, 2), NOT_NOW, "warn"), workload(2, replicas=5)) == [
         (
             f"spec.template.spec: only 3 of 5 replicas fit now: 0/2 nodes are available: 2 Insufficient {GPU}. "
-            "no new claims to deallocate, preemption: 0/2 nodes are available: "
+            "preemption: 0/2 nodes are available: "
             "2 No preemption victims found for incoming pod (TG114, rule placed)"
         )
     ]

@@ -1,6 +1,6 @@
 """Random and adversarial inputs for the oracles, one JSON line each.
 
-`python -m tests.oracle.questions texts 200000 --seed 7 | go run ./quantity`, likewise `tokens`, `sums` and `names`.
+`python -m tests.oracle.questions texts 200000 --seed 7 | go run ./quantity`, likewise the other kinds.
 """
 
 import argparse
@@ -8,7 +8,8 @@ import json
 import random
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 _SUFFIXES = ("", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _NO_SUFFIXES = (
@@ -49,7 +50,7 @@ _IN_NAMES = "abzAZ019-_./ !\xe4\u0663\n"
 _LARGEST_EXPONENT = 1050
 _EXPONENT = re.compile(r"[eE][+-]?([0-9]+)\W*$")
 
-Ask = Callable[[random.Random], dict[str, str]]
+Ask = Callable[[random.Random], Mapping[str, Any]]
 
 
 def _digits(rng: random.Random, max_length: int) -> str:
@@ -115,7 +116,65 @@ def _names(rng: random.Random) -> dict[str, str]:
     return {"name": _mutate(rng, rng.choice([rng.choice(_NAMES), generated]), _IN_NAMES)}
 
 
-_KINDS: dict[str, Ask] = {"texts": _texts, "tokens": _tokens, "sums": _sums, "names": _names}
+_AMOUNTS = {
+    "cpu": ("250m", "1", "1500m", "2"),
+    "memory": ("64Mi", "1Gi", "1500M"),
+    "hugepages-2Mi": ("2Mi", "4Mi"),
+    "nvidia.com/gpu": ("1", "2"),
+}
+
+
+def _amounts(rng: random.Random, names: tuple[str, ...] = tuple(_AMOUNTS)) -> dict[str, str]:
+    return {name: rng.choice(_AMOUNTS[name]) for name in names if rng.random() < 0.6}
+
+
+def _container_status(rng: random.Random, name: str) -> dict[str, Any]:
+    """Return what a kubelet reports of a container, in parts."""
+    status: dict[str, Any] = {"name": name}
+    if rng.random() < 0.7:
+        status["resources"] = {"requests": _amounts(rng)} if rng.random() < 0.8 else {}
+    if rng.random() < 0.7:
+        status["allocatedResources"] = _amounts(rng)
+    return status
+
+
+def _resizes(rng: random.Random) -> dict[str, Any]:
+    """Return a pod that is being resized, with sidecars, init steps and requests at pod level in some cases."""
+    names = [f"c{number}" for number in range(rng.randint(1, 3))]
+    init_names = [f"i{number}" for number in range(rng.choice([0, 0, 1, 2]))]
+    spec: dict[str, Any] = {
+        "containers": [{"name": name, "resources": {"requests": _amounts(rng)}} for name in names],
+        "initContainers": [
+            {"name": name, "resources": {"requests": _amounts(rng)}}
+            | ({"restartPolicy": "Always"} if rng.random() < 0.5 else {})
+            for name in init_names
+        ],
+    }
+    if rng.random() < 0.4:
+        spec["resources"] = {"requests": _amounts(rng, ("cpu", "memory"))}
+    if rng.random() < 0.2:
+        spec["overhead"] = {"cpu": "100m"}
+    status: dict[str, Any] = {
+        "containerStatuses": [_container_status(rng, name) for name in names if rng.random() < 0.8],
+        "initContainerStatuses": [_container_status(rng, name) for name in init_names if rng.random() < 0.8],
+    }
+    if rng.random() < 0.4:
+        status["resources"] = {"requests": _amounts(rng)} if rng.random() < 0.8 else {}
+    if rng.random() < 0.4:
+        status["allocatedResources"] = _amounts(rng)
+    if rng.random() < 0.5:
+        reason = rng.choice(["Infeasible", "Deferred"])
+        status["conditions"] = [{"type": "PodResizePending", "status": "True", "reason": reason}]
+    return {"pod": {"metadata": {"name": "p"}, "spec": spec, "status": status}}
+
+
+_KINDS: dict[str, Ask] = {
+    "texts": _texts,
+    "tokens": _tokens,
+    "sums": _sums,
+    "names": _names,
+    "resizes": _resizes,
+}
 
 
 def main() -> None:

@@ -71,12 +71,12 @@ def find_shortfalls(pod: Pod, node: Node, pods: Collection[Pod]) -> tuple[Shortf
 
 def compute_scheduler_requests(pod: Pod) -> Amounts:
     """Return the amounts that the scheduler counts for a pod that is not on a node yet."""
-    return _select_scheduler_resources(compute_pod_requests(pod.spec or PodSpec()).amounts)
+    return select_scheduler_resources(compute_pod_requests(pod.spec or PodSpec()).amounts)
 
 
 def compute_scheduler_requests_on_node(pod: Pod) -> Amounts:
     """Return the amounts that the scheduler counts for a pod on a node; during a resize the largest possible."""
-    return _select_scheduler_resources(compute_pod_requests(pod.spec or PodSpec(), pod.status).amounts)
+    return select_scheduler_resources(compute_pod_requests(pod.spec or PodSpec(), pod.status).amounts)
 
 
 def sum_used(pods: Collection[Pod]) -> Amounts:
@@ -97,7 +97,8 @@ def parse_allocatable(node: Node) -> Amounts:
     )
 
 
-def _select_scheduler_resources(amounts: Amounts) -> Amounts:
+def select_scheduler_resources(amounts: Amounts) -> Amounts:
+    """Return the amounts of the resources that the scheduler counts."""
     return Amounts(
         {name: amount for name, amount in amounts.items() if name in _COMPUTE_RESOURCES or is_scheduler_scalar(name)}
     )

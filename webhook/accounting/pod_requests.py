@@ -44,9 +44,9 @@ class ResizeView(StrEnum):
     """The way in which a reader counts a pod that is being resized.
 
     SPEC counts the requested amounts. QUOTA counts the largest of the requested, allocated and actual amounts of each
-    container. SCHEDULER does the same for the pod level too. Both leave out the requested amounts if the node reports
-    the resize as infeasible. CHARGED is the charge of a cap: the largest of all three, infeasible or not, since another
-    node may still grant the spec.
+    container. SCHEDULER does the same for the pod level too, up to 1.36 (`resized_requests` is that of 1.37). Both
+    leave out the requested amounts if the node reports the resize as infeasible. CHARGED is the charge of a cap: the
+    largest of all three, infeasible or not, since another node may still grant the spec.
     """
 
     SPEC = "spec"
@@ -69,21 +69,21 @@ def apply_status(resources: PodResources, status: PodStatus | None, view: Resize
     }
     if not any(each.resources for each in statuses.values()) and status.resources is None:
         return resources
-    is_infeasible = view is not ResizeView.CHARGED and _is_infeasible(status)
+    without_spec = view is not ResizeView.CHARGED and is_infeasible(status)
     resized = resources._replace(
         containers=tuple(
-            [_apply_container_status(each, statuses, is_infeasible=is_infeasible) for each in resources.containers]
+            [_apply_container_status(each, statuses, is_infeasible=without_spec) for each in resources.containers]
         ),
-        init=tuple([_apply_container_status(each, statuses, is_infeasible=is_infeasible) for each in resources.init]),
+        init=tuple([_apply_container_status(each, statuses, is_infeasible=without_spec) for each in resources.init]),
     )
-    return resized if view is ResizeView.QUOTA else _apply_pod_status(resized, status, is_infeasible=is_infeasible)
+    return resized if view is ResizeView.QUOTA else _apply_pod_status(resized, status, is_infeasible=without_spec)
 
 
 def _list_statuses(statuses: list[ContainerStatus] | None) -> Iterable[ContainerStatus]:
     return statuses or ()
 
 
-def _is_infeasible(status: PodStatus) -> bool:
+def is_infeasible(status: PodStatus) -> bool:
     """Return whether the node can never grant the resize.
 
     Source: IsPodResizeInfeasible; the first condition of the type decides.
@@ -272,12 +272,16 @@ def compute_non_zero_requests(pod: Pod) -> Amounts:
         QuantityError: if a quantity of the pod is invalid.
     """
     resources = apply_status(parse_pod_resources(pod.spec or PodSpec()), pod.status, ResizeView.SCHEDULER)
-    defaults = _DEFAULT_REQUESTS
-    if resources.requests:  # a request of the pod level, or of a container under it, gets no default
-        requested = compute_requests(resources).quantities
-        defaults = {name: default for name, default in _DEFAULT_REQUESTS.items() if name not in requested}
+    defaults = select_default_requests(resources, compute_requests(resources).quantities)
     amounts = compute_requests(_fill_in_pod_defaults(resources, defaults)).amounts
     return Amounts({name: amounts.get(name, 0) for name in _DEFAULT_REQUESTS})
+
+
+def select_default_requests(resources: PodResources, requested: Quantities) -> Quantities:
+    """Return the non-zero requests that containers get: with a request at pod level, none that the pod requests."""
+    if not resources.requests:
+        return _DEFAULT_REQUESTS
+    return {name: default for name, default in _DEFAULT_REQUESTS.items() if name not in requested}
 
 
 def compute_incoming_non_zero_requests(pod: Pod) -> Amounts:

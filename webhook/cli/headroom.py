@@ -54,9 +54,9 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
 ) -> None:
     """Show the number of further copies of a pod that fit, for each node and in total, and the reason of the limit.
 
-    The command places copies as kube-scheduler 1.36 would, until no further copy fits; each of several pods is placed
+    The command places copies as kube-scheduler would, until no further copy fits; each of several pods is placed
     by itself, and nothing is preempted. The message is the beginning of the scheduler's message for the next copy. The
-    needed rights are those of `tallygate predict`.
+    needed rights and the versions of Kubernetes are those of `tallygate predict`.
 
     Exit codes: 0 shown, 1 an object with pods is of a kind that is not read, 2 a usage error, or the cluster cannot be
     read.
@@ -70,7 +70,7 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
     if output == "table":
         _print_capacities(capacities)
     else:
-        tables.print_list("Headroom", prediction_json.convert_capacities(capacities), output)
+        tables.print_list("Headroom", prediction_json.convert_capacities(capacities, cluster_input.cluster), output)
     ctx.exit(EXIT_FINDINGS if in_files.unread_count else 0)
 
 

@@ -21,6 +21,7 @@ from tallygate.webhook.cli.sources.snapshot_items import SchedulingObject, Snaps
 from tallygate.webhook.kube.api_errors import ApiErrorReason
 from tallygate.webhook.kube.client import ApiClient, ClientConfig
 from tallygate.webhook.kube.resource_codec import ResourceCodec
+from tallygate.webhook.kube.server_version import read_git_version
 
 _STDOUT = "-"
 _GZIP_SUFFIX = ".gz"
@@ -44,11 +45,11 @@ def snapshot(file: str, kubeconfig: Path | None, context: str | None, *, in_clus
     FILE is written completely or not at all, and compressed by gzip if its name ends in .gz. Without it, or with -, the
     document goes to stdout.
 
-    The document has only the fields that tallygate reads: names, labels, requests, allocatable amounts, and the fields
-    that decide where pods can run. It has no environment, commands, images or other annotations, so that it can be
-    shared. Needed rights: list on nodes, pods and namespaces. If they may be listed, it also contains CapLedgers,
-    persistent volumes and their claims, storage classes, CSI nodes, drivers, capacities and attachments, priority
-    classes and disruption budgets.
+    The document has only the fields that tallygate reads: names, labels, requests, allocatable amounts, the fields
+    that decide where pods can run, and the version of Kubernetes. It has no environment, commands, images or other
+    annotations, so that it can be shared. Needed rights: list on nodes, pods and namespaces. If they may be listed, it
+    also contains CapLedgers, persistent volumes and their claims, storage classes, CSI nodes, drivers, capacities and
+    attachments, priority classes and disruption budgets.
 
     Exit codes: 0 written, 2 failed.
     """
@@ -63,7 +64,9 @@ def _list_objects(client_config: ClientConfig) -> tuple[list[SnapshotItem], int]
     """
     client = ApiClient(client_config)
     try:
-        items = [item for item in _list_cap_ledgers(client) if item.content]
+        git_version = read_git_version(client)
+        items = [] if git_version is None else [snapshot_items.create_version_item(git_version)]
+        items += [item for item in _list_cap_ledgers(client) if item.content]
         items += list_resource(client, snapshot_items.NAMESPACE_CODEC).items
         items += list_resource(client, snapshot_items.NODE_CODEC).items
         items += _list_volume_objects(client)

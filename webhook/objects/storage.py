@@ -151,6 +151,7 @@ class CsiDriverSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=T
     """`spec` of a CSIDriver."""
 
     storage_capacity: bool | None = None
+    prevent_pod_scheduling_if_missing: bool | None = None
 
 
 class CsiDriver(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tallygate.webhook.accounting.cluster.pod_indexes import AntiAffinityIndex, LabelIndex
 from tallygate.webhook.accounting.cluster.pod_info import AffinityTerm, SchedulingGroup
+from tallygate.webhook.accounting.cluster.scheduler_version import NEWEST_VERSION
 from tallygate.webhook.accounting.selectors import MATCH_NOTHING, LabelCondition, Selector
 from tests.accounting.scheduling.clusters import decode_pod, pod
 
@@ -29,7 +30,9 @@ _MANY = frozenset(f"x{number}" for number in range(20))
 _NAMED = st.builds(lambda named, more: named | more, st.frozensets(_NAMESPACES), st.sampled_from([frozenset(), _MANY]))
 _TERMS = st.builds(AffinityTerm, st.sampled_from(["zone", "host"]), _SELECTORS, _NAMED, _SELECTORS)
 _GROUPS = st.builds(
-    lambda namespace, labels: SchedulingGroup(decode_pod({"metadata": {"namespace": namespace, "labels": labels}})),
+    lambda namespace, labels: SchedulingGroup(
+        decode_pod({"metadata": {"namespace": namespace, "labels": labels}}), NEWEST_VERSION
+    ),
     _NAMESPACES,
     _LABELS,
 )
@@ -99,4 +102,4 @@ def test_a_term_with_many_values_needs_little_memory() -> None:
 def test_a_group_without_a_namespace_is_in_the_default_namespace() -> None:
     written = pod("p")
     del written["metadata"]["namespace"]
-    assert SchedulingGroup(decode_pod(written)).namespace == "default"
+    assert SchedulingGroup(decode_pod(written), NEWEST_VERSION).namespace == "default"

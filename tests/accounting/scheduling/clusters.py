@@ -7,6 +7,7 @@ import msgspec
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.pod_info import create_pod_info
+from tallygate.webhook.accounting.cluster.scheduler_version import NEWEST_VERSION, SchedulerVersion
 from tallygate.webhook.objects.scheduling import SchedulingNode, SchedulingPod
 
 
@@ -20,9 +21,13 @@ def decode_pod(written: Mapping[str, Any]) -> SchedulingPod:
     return msgspec.json.decode(msgspec.json.encode(written), type=SchedulingPod)
 
 
-def create_cluster(nodes: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]] = ()) -> Cluster:
+def create_cluster(
+    nodes: Iterable[Mapping[str, Any]],
+    pods: Iterable[Mapping[str, Any]] = (),
+    version: SchedulerVersion = NEWEST_VERSION,
+) -> Cluster:
     """Create a cluster of the nodes, and of the pods that are bound to a node or have a nominated node."""
-    cluster = Cluster()
+    cluster = Cluster(version)
     for node in nodes:
         cluster.put_node(decode_node(node))
     for pod in pods:

@@ -1,5 +1,6 @@
 """The product's scheduling functions, called with objects as the API server stores them."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,6 +9,7 @@ import msgspec
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.ingest import ingest
+from tallygate.webhook.accounting.cluster.scheduler_version import NEWEST_VERSION, SchedulerVersion
 from tallygate.webhook.accounting.cluster.storage_index import StorageIndex
 from tallygate.webhook.accounting.scheduling.filters import run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
@@ -18,6 +20,7 @@ from tallygate.webhook.objects.scheduling import SchedulingPod
 from tests.accounting.scheduling.clusters import create_cluster, decode_pod
 
 Json = Mapping[str, Any]
+_PLACEMENT = re.compile(r"(found a potential placement for pod on node )[^,]+,")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +33,25 @@ class ProductAnswer:
     unknown: tuple[str, ...] = field(default=(), compare=False)
 
 
-def decide(nodes: Iterable[Json], pods: Iterable[Json], others: Iterable[Json], pod: Json) -> ProductAnswer:
+def mask_placement(message: str) -> str:
+    """Return a message without the name of the node on which a pod preempts: the scheduler takes any of equal nodes."""
+    return _PLACEMENT.sub(r"\1…,", message)
+
+
+def decide(
+    nodes: Iterable[Json],
+    pods: Iterable[Json],
+    others: Iterable[Json],
+    pod: Json,
+    version: SchedulerVersion = NEWEST_VERSION,
+) -> ProductAnswer:
     """Return the product's answer for a new pod, given the nodes, the other pods and all other objects.
 
     A namespace that is not among the other objects has no labels.
     """
     pods, others = list(pods), list(others)
-    cluster, new = create_full_cluster(nodes, pods, [*others, *_bare_namespaces([*pods, pod], others)]), decode_pod(pod)
+    objects = [*others, *_bare_namespaces([*pods, pod], others)]
+    cluster, new = create_full_cluster(nodes, pods, objects, version), decode_pod(pod)
     result = attempt(new, cluster)
     return ProductAnswer(
         frozenset(result.nodes), frozenset(result.nominated_nodes), result.message, list_unmodelled(new, cluster)
@@ -73,9 +88,11 @@ def _bare_namespaces(pods: Iterable[Json], others: Iterable[Json]) -> list[Json]
     return [{"kind": "Namespace", "metadata": {"name": name}} for name in sorted(used - described)]
 
 
-def create_full_cluster(nodes: Iterable[Json], pods: Iterable[Json], others: Iterable[Json]) -> Cluster:
+def create_full_cluster(
+    nodes: Iterable[Json], pods: Iterable[Json], others: Iterable[Json], version: SchedulerVersion = NEWEST_VERSION
+) -> Cluster:
     """Create a cluster with a complete storage index and all other objects."""
-    cluster = create_cluster(nodes, pods)
+    cluster = create_cluster(nodes, pods, version)
     cluster.storage = StorageIndex()
     for each in others:
         ingest(cluster, each.get("kind", ""), msgspec.json.encode(each))

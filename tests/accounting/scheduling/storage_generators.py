@@ -40,7 +40,8 @@ def storage_objects(draw: st.DrawFn) -> list[Json]:
     found += [draw(_volumes(name)) for name in draw(st.lists(st.sampled_from(_VOLUMES), unique=True))]
     found += draw(st.lists(_capacities(), max_size=2, unique_by=_name))
     found += draw(st.lists(_attachments(), max_size=2, unique_by=_name))
-    found += [{"kind": "CSIDriver", "metadata": {"name": "measured.io"}, "spec": {"storageCapacity": True}}]
+    measured = {"storageCapacity": True, "preventPodSchedulingIfMissing": draw(st.booleans())}
+    found += [{"kind": "CSIDriver", "metadata": {"name": "measured.io"}, "spec": measured}]
     return found
 
 

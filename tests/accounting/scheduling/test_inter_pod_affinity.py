@@ -147,9 +147,9 @@ _NODES = [_node("a1", zone="a"), _node("a2", zone="a"), _node("b1", zone="b"), _
         ),
         pytest.param(
             _affinity(_term(namespaceSelector=_NOT_B)),
-            [_pod("db", "a1", "bees"), _pod("db", "b1", "unknown")],
-            "a1 a2 b1",
-            id="a selector that matches no labels matches every namespace, by the scheduler's mistake",
+            [_pod("db", "a1", "other"), _pod("db", "b1", "bees"), _pod("db", "c1", "unknown")],
+            "a1 a2",
+            id="a negative selector matches the namespaces that are known",
         ),
         pytest.param(_anti_affinity(_term()), [_pod("db", "a1")], "b1 c1", id="anti-affinity excludes the domain"),
         pytest.param(

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster, fork
 from tallygate.webhook.accounting.cluster.pod_info import PodInfo, create_pod_info
+from tallygate.webhook.accounting.cluster.scheduler_version import NEWEST_VERSION
 from tallygate.webhook.accounting.scheduling.filters import Filter
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.plugins import inter_pod_constraints
@@ -63,7 +64,10 @@ class _ReferencePlugin:
 
     def __init__(self, plugin: Plugin, pod: Json, drawn: _Drawn) -> None:
         others = draws.namespace_objects(drawn.namespaces)
-        self._plugin, self._cycle = plugin, Cycle(create_reference_cluster(drawn.nodes, drawn.pods, others))
+        self._plugin, self._cycle = (
+            plugin,
+            Cycle(create_reference_cluster(drawn.nodes, drawn.pods, others), minor=NEWEST_VERSION.minor),
+        )
         self._pod = ReferencePodInfo(apply_admission(pod, others), on_node=False)
         _, status = plugin.pre_filter(self._cycle, self._pod)
         self._is_skipped = status.code is Code.SKIP

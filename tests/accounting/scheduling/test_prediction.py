@@ -53,7 +53,7 @@ def test_the_message_is_about_the_first_copy_that_does_not_fit() -> None:
     prediction = _predict(create_cluster([node("a", **{_BANANAS: "5"})]), pod(requests={_BANANAS: "2"}), 4)
     assert (prediction.feasibility, prediction.placed_count, prediction.count) == (Feasibility.NOT_NOW, 2, 4)
     assert prediction.message == (
-        "0/1 nodes are available: 1 Insufficient example.com/banana. no new claims to deallocate, preemption: "
+        "0/1 nodes are available: 1 Insufficient example.com/banana. preemption: "
         "0/1 nodes are available: 1 No preemption victims found for incoming pod."
     )
 

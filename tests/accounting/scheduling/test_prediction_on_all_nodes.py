@@ -56,7 +56,7 @@ def test_a_full_node_is_reported_for_the_pod_that_is_bound_to_it() -> None:
     assert (prediction.feasibility, prediction.count, prediction.nodes) == (Feasibility.NOT_NOW, 2, ("a",))
     assert prediction.message == (
         "0/2 nodes are available: 1 Insufficient example.com/banana, 1 node(s) didn't satisfy plugin(s) "
-        "[NodeAffinity]. no new claims to deallocate, preemption: 0/2 nodes are available: 1 No preemption victims "
+        "[NodeAffinity]. preemption: 0/2 nodes are available: 1 No preemption victims "
         "found for incoming pod, 1 Preemption is not helpful for scheduling."
     )
 

@@ -14,9 +14,7 @@ from tests.conformance.schedule import compare
 Json = dict[str, Any]
 
 CASES = sorted((Path(__file__).parents[2] / "conformance" / "cases").glob("*schedule*.jsonl*"))
-NOT_HELPFUL = (
-    "no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
-)
+NOT_HELPFUL = "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
 FULL = node("n0", cpu="1")
 
 

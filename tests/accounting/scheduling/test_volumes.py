@@ -10,9 +10,7 @@ from tests.accounting.scheduling.product_scheduler import create_full_cluster, d
 from tests.accounting.scheduling.storage_objects import Json, claim, csi_node, pod_with_claims, storage_class, volume
 
 ZONE = "topology.kubernetes.io/zone"
-NOT_HELPFUL = (
-    "no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
-)
+NOT_HELPFUL = "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
 NODE = node("n0")
 
 
@@ -78,7 +76,7 @@ NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
 NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
 NO_SPACE = "node(s) did not have enough free storage"
 ZONED = [{"matchLabelExpressions": [{"key": "host", "values": ["n1"]}]}]
-TRACKED = {"kind": "CSIDriver", "metadata": {"name": "csi.io"}, "spec": {"storageCapacity": True}}
+TRACKED = [{"kind": "CSIDriver", "metadata": {"name": "csi.io"}, "spec": {"storageCapacity": True}}, csi_node(9)]
 
 
 def _create_capacity(size: str, topology: Json | None, **more: str) -> Json:
@@ -156,22 +154,22 @@ def _create_capacity(size: str, topology: Json | None, **more: str) -> Json:
             NO_VOLUME,
             id="a volume is being provisioned for another node",
         ),
-        pytest.param([claim(), storage_class(), TRACKED], NO_SPACE, id="no storage capacity"),
+        pytest.param([claim(), storage_class(), *TRACKED], NO_SPACE, id="no storage capacity"),
         pytest.param(
-            [claim(), storage_class(), TRACKED, _create_capacity("1Gi", {})], "", id="just enough storage capacity"
+            [claim(), storage_class(), *TRACKED, _create_capacity("1Gi", {})], "", id="just enough storage capacity"
         ),
         pytest.param(
-            [claim(), storage_class(), TRACKED, _create_capacity("1Gi", None)],
+            [claim(), storage_class(), *TRACKED, _create_capacity("1Gi", None)],
             NO_SPACE,
             id="capacity without a topology",
         ),
         pytest.param(
-            [claim(), storage_class(), TRACKED, _create_capacity("1Gi", {"matchLabels": {"host": "n1"}})],
+            [claim(), storage_class(), *TRACKED, _create_capacity("1Gi", {"matchLabels": {"host": "n1"}})],
             NO_SPACE,
             id="capacity that other nodes can access",
         ),
         pytest.param(
-            [claim(), storage_class(), TRACKED, _create_capacity("9Gi", {}, maximumVolumeSize="1Mi")],
+            [claim(), storage_class(), *TRACKED, _create_capacity("9Gi", {}, maximumVolumeSize="1Mi")],
             NO_SPACE,
             id="capacity for small volumes only",
         ),
@@ -212,7 +210,7 @@ def test_an_invalid_topology_of_a_capacity_matches_no_node() -> None:
     assert (
         NO_SPACE
         in decide(
-            [NODE], [], [claim(), storage_class(), TRACKED, _create_capacity("9Gi", topology)], pod_with_claims("data")
+            [NODE], [], [claim(), storage_class(), *TRACKED, _create_capacity("9Gi", topology)], pod_with_claims("data")
         ).message
     )
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from tallygate.webhook.cli.app import root
 from tallygate.webhook.cli.sources import snapshot_items
 from tests.cli.usage.clusters import GPU, Object, namespace, pod
-from tests.cli.usage.test_usage_cluster import NO_LEDGERS, NODE, page, run
+from tests.cli.usage.test_usage_cluster import NO_LEDGERS, NODE, VERSION, page, run
 from tests.state.kubernetes.scripted_api_server import Responder, respond_json
 
 _RESOURCES = [codec.name for codec in (*snapshot_items.VOLUME_CODECS, *snapshot_items.SCHEDULING_CODECS)]
@@ -36,6 +36,10 @@ def _create_list_plays(**found: Responder) -> list[Responder]:
 
 
 def _create_plays(pods: Sequence[Object], **found: Responder) -> list[Responder]:
+    return [VERSION, *_create_plays_after_version(pods, **found)]
+
+
+def _create_plays_after_version(pods: Sequence[Object], **found: Responder) -> list[Responder]:
     return [page([namespace("team-a")]), page([_NODE]), *_create_list_plays(**found), page(pods, revision=200)]
 
 
@@ -58,9 +62,51 @@ def test_everything_is_listed_once_and_pods_last(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert result.stderr == ""
     resources = [path.split("?")[0].rpartition("/")[2] for path in paths]
-    assert resources == ["namespaces", "nodes", *_RESOURCES, "pods"]
+    assert resources == ["version", "namespaces", "nodes", *_RESOURCES, "pods"]
     (found,) = _read_json(result)["items"]
     assert [each["name"] for each in found["closestNodes"][0]["consumers"]] == ["running"]
+
+
+@pytest.mark.parametrize(
+    ("version", "scheduler", "stderr"),
+    [
+        pytest.param(VERSION, {"rules": "1.37", "cluster": "v1.37.2"}, "", id="modelled"),
+        pytest.param(
+            respond_json(200, gitVersion="v1.36.9-eks-1"), {"rules": "1.36", "cluster": "v1.36.9-eks-1"}, "", id="older"
+        ),
+        pytest.param(
+            respond_json(200, gitVersion="v1.41.0"),
+            {"rules": "1.37", "cluster": "v1.41.0"},
+            "tallygate: the cluster runs Kubernetes v1.41.0, and the rules of kube-scheduler 1.37 apply here: verdicts "
+            "and messages of that version may differ\n",
+            id="too new",
+        ),
+        pytest.param(_FORBIDDEN, {"rules": "1.37", "cluster": None}, "does not report its version", id="forbidden"),
+        pytest.param(respond_json(200, major="1"), {"rules": "1.37", "cluster": None}, "does not report", id="no text"),
+    ],
+)
+def test_the_rules_are_those_of_the_version_of_the_cluster(
+    tmp_path: Path, version: Responder, scheduler: Object, stderr: str
+) -> None:
+    plays = _create_plays_after_version([_create_pending_pod()])
+    for command in (_ARGUMENTS, ("headroom", "-f", "-", "-o", "json")):
+        stdin = "" if command is _ARGUMENTS else json.dumps(_create_pending_pod() | {"kind": "Pod", "apiVersion": "v1"})
+        result, _ = run(tmp_path, [version, *plays], *command, stdin=stdin)
+        assert result.stderr == stderr if stderr.endswith("\n") else stderr in result.stderr
+        assert [each["scheduler"] for each in _read_json(result)["items"]] == [scheduler]
+
+
+def test_a_snapshot_has_the_version_of_its_cluster(tmp_path: Path) -> None:
+    path = tmp_path / "now.json"
+    plays = [respond_json(200, gitVersion="v1.36.3"), NO_LEDGERS, *_create_plays_after_version([_create_pending_pod()])]
+    run(tmp_path, plays, "snapshot", str(path))
+    stored = CliRunner().invoke(root, [*_ARGUMENTS, "--snapshot", str(path)])
+    assert json.loads(stored.stdout)["items"][0]["scheduler"] == {"rules": "1.36", "cluster": "v1.36.3"}
+    without = json.loads(path.read_text())
+    without["items"] = [each for each in without["items"] if each["kind"] != "ClusterVersion"]
+    path.write_text(json.dumps(without))
+    stored = CliRunner().invoke(root, [*_ARGUMENTS, "--snapshot", str(path)])
+    assert json.loads(stored.stdout)["items"][0]["scheduler"] == {"rules": "1.37", "cluster": None}
 
 
 def test_a_snapshot_has_the_same_prediction(tmp_path: Path) -> None:
@@ -74,7 +120,7 @@ def test_a_snapshot_has_the_same_prediction(tmp_path: Path) -> None:
     (prediction,) = _read_json(live)["items"]
     assert prediction["message"] == '0/1 nodes are available: persistentvolume "missing" not found. not found'
     path = tmp_path / "now.json"
-    taken, _ = run(tmp_path, [NO_LEDGERS, *_create_plays(pods, **found)], "snapshot", str(path))
+    taken, _ = run(tmp_path, [VERSION, NO_LEDGERS, *_create_plays_after_version(pods, **found)], "snapshot", str(path))
     assert (taken.exit_code, taken.stderr) == (0, "")
     stored = CliRunner().invoke(root, [*_ARGUMENTS, "--snapshot", str(path)])
     assert (stored.exit_code, stored.stdout) == (live.exit_code, live.stdout)
@@ -88,7 +134,7 @@ def test_a_forbidden_list_is_reported_and_not_guessed(tmp_path: Path) -> None:
     assert found["verdict"] == "unknown"
     assert found["unknown"] == ["volumes: claims, volumes and storage classes of this cluster are not known"]
     assert result.stderr.count("may not be listed: the API server says 403: may not") == 2
-    taken, _ = run(tmp_path, [NO_LEDGERS, *_create_plays([pending_pod], **closed)], "snapshot")
+    taken, _ = run(tmp_path, [VERSION, NO_LEDGERS, *_create_plays_after_version([pending_pod], **closed)], "snapshot")
     assert taken.stderr.count("are left out: the API server says 403: may not") == 2
     assert "so is all else about volumes" in taken.stderr
     path = tmp_path / "now.json"
@@ -105,7 +151,12 @@ def test_an_empty_list_of_claims_is_not_unknown(tmp_path: Path) -> None:
     assert found["message"] == '0/1 nodes are available: persistentvolumeclaim "data" not found. not found'
     assert found["unknown"] == []
     path = tmp_path / "now.json"
-    run(tmp_path, [NO_LEDGERS, *_create_plays([pending_pod], **empty)], "snapshot", str(path))
+    run(
+        tmp_path,
+        [VERSION, NO_LEDGERS, *_create_plays_after_version([pending_pod], **empty)],
+        "snapshot",
+        str(path),
+    )
     assert CliRunner().invoke(root, [*_ARGUMENTS, "--snapshot", str(path)]).stdout == result.stdout
 
 
@@ -128,14 +179,14 @@ def test_an_unreadable_list_is_one_sentence(
 
 def test_a_failed_list_of_volumes_is_one_sentence(tmp_path: Path) -> None:
     """Distinguish the failure from a cluster without volumes."""
-    plays = [page([namespace("team-a")]), page([_NODE]), respond_json(500)]
+    plays = [VERSION, page([namespace("team-a")]), page([_NODE]), respond_json(500)]
     result, _ = run(tmp_path, plays, *_ARGUMENTS)
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith("tallygate: persistentvolumeclaims cannot be listed at http://127.0.0.1")
 
 
 def test_a_prediction_needs_the_permission_for_nodes(tmp_path: Path) -> None:
-    result, _ = run(tmp_path, [page([namespace("team-a")]), _FORBIDDEN], *_ARGUMENTS)
+    result, _ = run(tmp_path, [VERSION, page([namespace("team-a")]), _FORBIDDEN], *_ARGUMENTS)
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith("tallygate: nodes cannot be listed at http://127.0.0.1")
 

@@ -25,6 +25,7 @@ NODE: Object = {
     "metadata": {"name": "n1", "uid": "n", "resourceVersion": "7", "annotations": {"a": "hunter2"}},
     "status": {"capacity": {GPU: "8"}, "allocatable": {GPU: "8"}, "images": [{"names": ["hunter2"]}]},
 }
+VERSION = respond_json(200, gitVersion="v1.37.2")
 NO_LEDGERS = respond_json(404, kind="Status", message="the server could not find the requested resource", code=404)
 
 
@@ -36,12 +37,12 @@ def page(items: Sequence[Object], continue_token: str = "", revision: int = 100)
     )
 
 
-def run(folder: Path, plays: Sequence[Responder], *arguments: str) -> tuple[Result, list[str]]:
+def run(folder: Path, plays: Sequence[Responder], *arguments: str, stdin: str = "") -> tuple[Result, list[str]]:
     """Run a command against a server with these responses; return the result and the requested paths."""
     (folder / "cap.yaml").write_text(CAP)
     with server(*plays) as played:
         options = ["--kubeconfig", str(write_kubeconfig(folder, played.server))]
-        result = CliRunner().invoke(root, [*arguments, *options])
+        result = CliRunner().invoke(root, [*arguments, *options], input=stdin)
     return result, [paths.path for paths in played.requests]
 
 
@@ -116,8 +117,8 @@ def test_pods_are_counted_without_the_permission_for_ledgers(tmp_path: Path) -> 
 )
 def test_an_unreadable_list_is_one_sentence(tmp_path: Path, plays: list[Responder], sentence: str) -> None:
     """Exit with code 2."""
-    for command in (("usage", "--policies", str(tmp_path / "cap.yaml")), ("snapshot",)):
-        result, _ = run(tmp_path, plays, *command)
+    for command, first in ((("usage", "--policies", str(tmp_path / "cap.yaml")), []), (("snapshot",), [VERSION])):
+        result, _ = run(tmp_path, [*first, *plays], *command)
         assert (result.exit_code, result.stdout) == (2, "")
         assert sentence in result.stderr
         assert len(result.stderr.splitlines()) == 1
@@ -134,7 +135,7 @@ def test_an_unreachable_server_is_one_sentence(tmp_path: Path) -> None:
 def create_snapshot_plays(pods: Sequence[Object], ledgers: Responder = NO_LEDGERS) -> list[Responder]:
     """Return the responses to `tallygate snapshot`, in their order."""
     others = [NO_LEDGERS for _ in (*snapshot_items.VOLUME_CODECS, *snapshot_items.SCHEDULING_CODECS)]
-    return [ledgers, page([namespace("team-a", gpu="yes")]), page([NODE]), *others, page(pods, revision=200)]
+    return [VERSION, ledgers, page([namespace("team-a", gpu="yes")]), page([NODE]), *others, page(pods, revision=200)]
 
 
 def test_check_and_usage_read_a_snapshot(tmp_path: Path) -> None:
@@ -149,6 +150,7 @@ def test_check_and_usage_read_a_snapshot(tmp_path: Path) -> None:
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
     listed = json.loads(path.read_bytes())
     assert [item["kind"] for item in listed["items"]] == [
+        "ClusterVersion",
         "Namespace",
         "Node",
         "PersistentVolumeClaimList",

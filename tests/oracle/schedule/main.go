@@ -1,4 +1,4 @@
-// Command schedule runs the scheduler of Kubernetes 1.36: each line on standard input is a case of tests/conformance
+// Command schedule runs the scheduler of Kubernetes 1.36, or with the tag kubernetes_1_37 that of 1.37: each line on standard input is a case of tests/conformance
 // (nodes, pods, objects, pod), and is written again with the answer of kube-scheduler under `result`, and under `choices`
 // all nodes among which it chooses. Its code runs here over a fake client: no API server, nothing is bound or evicted.
 package main
@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"runtime"
 	"sync"
 	"time"
@@ -35,7 +36,6 @@ import (
 	"k8s.io/kubernetes/pkg/registry/core/pod"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
 var versions = map[string]string{
@@ -49,6 +49,9 @@ var versions = map[string]string{
 // attempts is the number of attempts for a pod that gets a nomination. The scheduler walks through a map of its candidates and
 // takes the first of equals: one of nine is missed by all attempts once in a hundred thousand times.
 const attempts = 100
+
+// placement is the part of a message that names the node on which a pod preempts, any of equal ones.
+var placement = regexp.MustCompile(`found a potential placement for pod on node [^,]+,`)
 
 type question struct {
 	Nodes, Pods, Objects []map[string]any
@@ -207,7 +210,7 @@ func attempt(objs []kruntime.Object, p *corev1.Pod) (result, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	client := fake.NewSimpleClientset(objs...)
-	factory := scheduler.NewInformerFactory(client, 0)
+	factory := newInformerFactory(client)
 	recorder := func(string) events.EventRecorderLogger { return &events.FakeRecorder{} }
 	sched, err := scheduler.New(ctx, client, factory, nil, recorder)
 	if err != nil {
@@ -235,23 +238,6 @@ func isQueued(sched *scheduler.Scheduler, p *corev1.Pod) bool {
 		}
 	}
 	return false
-}
-
-// onlyPod requeues all pods that precede the given pod: they wait, and keep their nominations.
-func onlyPod(sched *scheduler.Scheduler, p *corev1.Pod) {
-	next := sched.NextPod
-	sched.NextPod = func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
-		for {
-			queued, err := next(logger)
-			if err != nil || queued.Pod.UID == p.UID {
-				return queued, err
-			}
-			queued.UnschedulablePlugins = sets.New(names.NodeResourcesFit)
-			if err := sched.SchedulingQueue.AddUnschedulableIfNotPresent(logger, queued, sched.SchedulingQueue.SchedulingCycle()); err != nil {
-				return nil, err
-			}
-		}
-	}
 }
 
 func listen(sched *scheduler.Scheduler, said *result) {
@@ -293,7 +279,7 @@ func choose(line []byte) (result, choices, error) {
 			if err != nil {
 				return said, choices{}, err
 			}
-			if again.Message != said.Message || again.Nominated == "" {
+			if placement.ReplaceAllString(again.Message, "") != placement.ReplaceAllString(said.Message, "") || again.Nominated == "" {
 				return said, choices{}, fmt.Errorf("two attempts differ: %+v, %+v", said, again)
 			}
 			nominated.Insert(again.Nominated)
@@ -314,7 +300,7 @@ func answered(line []byte) ([]byte, error) {
 	if err := read(line, &whole); err != nil {
 		return nil, err
 	}
-	whole["result"], whole["choices"] = said, found
+	whole["kubernetes"], whole["result"], whole["choices"] = minor, said, found
 	return json.Marshal(whole)
 }
 

@@ -14,6 +14,12 @@ from typing import TypeVar
 from tallygate.webhook.accounting.cluster.node_columns import NodeColumns, PriorityUsage
 from tallygate.webhook.accounting.cluster.pod_indexes import AntiAffinityIndex, LabelIndex, SelectorCounts
 from tallygate.webhook.accounting.cluster.pod_info import HostPort, PodInfo, SchedulingGroupInterner
+from tallygate.webhook.accounting.cluster.scheduler_version import (
+    NEWEST_VERSION,
+    SchedulerVersion,
+    parse_minor,
+    select_version,
+)
 from tallygate.webhook.accounting.cluster.storage_index import StorageIndex
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.objects.scheduling import DeviceClass, PodDisruptionBudget, PriorityClass, SchedulingNode
@@ -73,12 +79,16 @@ class Cluster:
     `label_index` has the scheduling groups of pods on nodes, `anti_affinity_index` the terms by which these pods repel
     others. `selector_counts` counts the pods that a selector matches, `priority_usage` the amounts that pods use, by
     priority. `storage` stays None while no object about volumes is known. `fork_changes` has the pods that a fork
-    removed (-1), restored (0) or assumed (1), by UID, the latest change last (see `fork`).
+    removed (-1), restored (0) or assumed (1), by UID, the latest change last (see `fork`). `scheduler_version` is the
+    version of the scheduler whose rules apply, `git_version` the version that the cluster reports, as `v1.37.2`, or
+    None.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, scheduler_version: SchedulerVersion = NEWEST_VERSION) -> None:
+        self.scheduler_version = scheduler_version
+        self.git_version: str | None = None
         self.nodes = NodeColumns()
-        self.groups = SchedulingGroupInterner()
+        self.groups = SchedulingGroupInterner(scheduler_version)
         self.namespaces: dict[str, Mapping[str, str]] = {}
         self.priority_classes: dict[str, PriorityClass] = {}
         self.budgets: list[PodDisruptionBudget] = []
@@ -100,6 +110,12 @@ class Cluster:
     def __len__(self) -> int:
         """Return the number of pods."""
         return len(self._pods)
+
+    def set_version(self, git_version: str) -> None:
+        """Set the version that the cluster reports, and select the rules of its scheduler; put pods in afterwards."""
+        self.git_version = git_version
+        self.scheduler_version = select_version(parse_minor(git_version))
+        self.groups = SchedulingGroupInterner(self.scheduler_version)
 
     def put_node(self, node: SchedulingNode) -> None:
         """Add a node, or replace its previous version.

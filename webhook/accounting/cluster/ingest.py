@@ -26,6 +26,9 @@ from tallygate.webhook.objects.storage import (
     VolumeAttachment,
 )
 
+VERSION_KIND = "ClusterVersion"
+"""The kind of an item with the version of a cluster under `gitVersion`; only tallygate writes it."""
+
 ObjectJson = bytes | msgspec.Raw
 """The JSON of one object."""
 
@@ -88,6 +91,13 @@ def _put_namespace(cluster: Cluster, content: ObjectJson) -> None:
     cluster.namespaces[meta.name or ""] = meta.labels or {}
 
 
+class _ClusterVersion(msgspec.Struct, rename="camel"):
+    git_version: str
+
+
+_VERSION_DECODER = msgspec.json.Decoder(_ClusterVersion)
+
+
 def _put_priority_class(cluster: Cluster, content: ObjectJson) -> None:
     priority_class = _PRIORITY_CLASS_DECODER.decode(content)
     cluster.priority_classes[(priority_class.metadata.name if priority_class.metadata else None) or ""] = priority_class
@@ -98,6 +108,7 @@ _HANDLERS: Mapping[str, Callable[[Cluster, ObjectJson], None]] = {
     "Pod": _put_pod,
     "Namespace": _put_namespace,
     "PriorityClass": _put_priority_class,
+    VERSION_KIND: lambda cluster, content: cluster.set_version(_VERSION_DECODER.decode(content).git_version),
     "DeviceClass": lambda cluster, content: cluster.device_classes.put(_DEVICE_CLASS_DECODER.decode(content)),
     "PodDisruptionBudget": lambda cluster, content: cluster.budgets.append(_BUDGET_DECODER.decode(content)),
     **{kind: _create_storage_handler(decoded) for kind, decoded in STORAGE_TYPES.items()},

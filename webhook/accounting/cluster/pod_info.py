@@ -18,8 +18,10 @@ import msgspec
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import has_ended
+from tallygate.webhook.accounting.cluster.scheduler_version import SchedulerVersion
 from tallygate.webhook.accounting.node_fit import compute_scheduler_requests_on_node
 from tallygate.webhook.accounting.pod_requests import compute_non_zero_requests
+from tallygate.webhook.accounting.resized_requests import compute_resized_amounts
 from tallygate.webhook.accounting.selectors import Selector, SelectorError, parse_selector
 from tallygate.webhook.objects.meta import LabelSelector, ObjectMeta, SelectorRequirement
 from tallygate.webhook.objects.scheduling import (
@@ -149,14 +151,17 @@ class SchedulingGroup:
         "terminating_counts",
     )
 
-    def __init__(self, pod: SchedulingPod) -> None:
+    def __init__(self, pod: SchedulingPod, version: SchedulerVersion) -> None:
         meta, spec = pod.metadata or ObjectMeta(), pod.spec or SchedulingPodSpec()
+        requests, non_zero_requests = (
+            compute_resized_amounts(pod)
+            if version.sums_resizes and pod.status is not None
+            else (compute_scheduler_requests_on_node(pod), compute_non_zero_requests(pod))
+        )
         self.namespace = meta.namespace or "default"
         self.labels = meta.labels or _NO_LABELS
-        self.requests = Amounts(
-            {name: amount for name, amount in compute_scheduler_requests_on_node(pod).items() if amount > 0}
-        )
-        self.non_zero_requests = compute_non_zero_requests(pod)
+        self.requests = Amounts({name: amount for name, amount in requests.items() if amount > 0})
+        self.non_zero_requests = non_zero_requests
         self.ports = list_host_ports(spec)
         self.priority = spec.priority or 0
         self.anti_affinity = _parse_anti_affinity(spec, self.namespace)
@@ -165,9 +170,13 @@ class SchedulingGroup:
 
 
 class SchedulingGroupInterner:
-    """The one group of equal pods, as long as a caller refers to it."""
+    """The one group of equal pods, as long as a caller refers to it.
 
-    def __init__(self) -> None:
+    The version decides the requests of a pod that is being resized.
+    """
+
+    def __init__(self, version: SchedulerVersion) -> None:
+        self._version = version
         self._groups: WeakValueDictionary[bytes, SchedulingGroup] = WeakValueDictionary()
 
     def intern(self, pod: SchedulingPod) -> SchedulingGroup:
@@ -180,7 +189,7 @@ class SchedulingGroupInterner:
         key = _ENCODER.encode(essential_pod)
         group = self._groups.get(key)
         if group is None:
-            group = self._groups[key] = SchedulingGroup(essential_pod)
+            group = self._groups[key] = SchedulingGroup(essential_pod, self._version)
         return group
 
     def __len__(self) -> int:

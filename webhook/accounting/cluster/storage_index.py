@@ -1,12 +1,13 @@
 """Claims, volumes, storage classes and CSI objects of a cluster, indexed for lookup."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.objects.storage import (
     CsiDriver,
     CsiNode,
+    CsiNodeDriver,
     CsiStorageCapacity,
     PersistentVolume,
     PersistentVolumeClaim,
@@ -36,7 +37,7 @@ class StorageIndex:
     """All claims, volumes, storage classes and CSI objects of one cluster, changed by one object at a time.
 
     `attach_limits` has every node with a CSINode, and for each driver with a limit the number of volumes that it
-    attaches there.
+    attaches there. `installed_drivers` has the names of all drivers of these nodes.
     """
 
     def __init__(self) -> None:
@@ -44,6 +45,7 @@ class StorageIndex:
         self.volumes: dict[str, PersistentVolume] = {}
         self.classes: dict[str, StorageClass] = {}
         self.attach_limits: dict[str, Mapping[str, int]] = {}
+        self.installed_drivers: dict[str, frozenset[str]] = {}
         self.drivers: dict[str, CsiDriver] = {}
         self._capacities: dict[tuple[str, str], CsiStorageCapacity] = {}
         self._attachments: dict[str, VolumeAttachment] = {}
@@ -65,6 +67,7 @@ class StorageIndex:
                 self.classes[name] = storage_object
             case CsiNode():
                 self.attach_limits[name] = _parse_attach_limits(storage_object)
+                self.installed_drivers[name] = frozenset(each.name for each in _list_drivers(storage_object))
             case CsiDriver():
                 self.drivers[name] = storage_object
             case CsiStorageCapacity():
@@ -86,6 +89,7 @@ class StorageIndex:
                 self.classes.pop(name, None)
             case CsiNode():
                 self.attach_limits.pop(name, None)
+                self.installed_drivers.pop(name, None)
             case CsiDriver():
                 self.drivers.pop(name, None)
             case CsiStorageCapacity():
@@ -133,9 +137,12 @@ def get_volume_class(volume: PersistentVolume) -> str:
 
 def _parse_attach_limits(node: CsiNode) -> Mapping[str, int]:
     """Return the volume limit of each driver on a node (GetVolumeLimits in plugins/nodevolumelimits/csi.go, v1.36)."""
-    drivers = (node.spec.drivers if node.spec else None) or ()
-    counts = {each.name: each.allocatable.count for each in drivers if each.allocatable}
+    counts = {each.name: each.allocatable.count for each in _list_drivers(node) if each.allocatable}
     return {name: count for name, count in counts.items() if count is not None}
+
+
+def _list_drivers(node: CsiNode) -> Sequence[CsiNodeDriver]:
+    return (node.spec.drivers if node.spec else None) or ()
 
 
 def _get_node_name(attachment: VolumeAttachment) -> str:

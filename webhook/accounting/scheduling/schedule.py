@@ -120,7 +120,7 @@ def schedule_one(
     return ScheduleResult(
         diagnosis,
         (),
-        format_fit_error(diagnosis, _format_post_filter_message(preemption)),
+        format_fit_error(diagnosis, _format_post_filter_message(preemption, cluster)),
         preemption,
         nominated or (current_nomination if preemption.keeps_nomination else ()),
     )
@@ -132,12 +132,17 @@ def _select_nodes(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis) -> I
     return iter([pod.nominated_node] if pod.nominated_node in node_names else node_names)
 
 
-def _format_post_filter_message(preemption: PreemptionResult) -> str:
-    """Return the text that preemption adds to the fit error; empty if preemption has victims."""
+def _format_post_filter_message(preemption: PreemptionResult, cluster: Cluster) -> str:
+    """Return the text that preemption adds to the fit error; before 1.37 it is empty if preemption has victims."""
+    if preemption.selected is not None and cluster.scheduler_version.reports_preemption:
+        node = cluster.nodes.get_name(preemption.selected.node_index)
+        victim_count = len(preemption.selected.victims)
+        return f"preemption: found a potential placement for pod on node {node}, preempting {victim_count} victims"
     if not preemption.message:
         return ""
     message = f"preemption: {preemption.message}"
-    return message if preemption.is_error else f"{_NO_CLAIMS}, {message}"
+    has_claims = cluster.scheduler_version.reports_claims and not preemption.is_error
+    return f"{_NO_CLAIMS}, {message}" if has_claims else message
 
 
 def _preempt(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis, max_dry_runs: int | None) -> PreemptionResult:

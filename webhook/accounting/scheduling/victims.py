@@ -5,7 +5,9 @@ plugins/defaultpreemption/default_preemption.go, v1.36.
 
 Source of the order of importance: MoreImportantPod and GetEarliestPodStartTime in pkg/scheduler/util/utils.go, v1.36.
 There the start time of a pod that has not started is the current time of each call, so that of several such pods the
-first in a list counts as younger.
+first in a list counts as younger. From 1.37 on it is the time at which the pods of a node are listed (NewVictim in
+framework/preemption/types.go, MoreImportantVictim in framework/preemption/util.go), so that the first in a list counts
+as older.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,6 +17,7 @@ import numpy as np
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster, ClusterFork, fork
 from tallygate.webhook.accounting.cluster.pod_info import PodInfo, list_scheduling_volumes
+from tallygate.webhook.accounting.cluster.scheduler_version import SchedulerVersion
 from tallygate.webhook.accounting.scheduling.filters import run_filters_with_nominated_pods
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.plugins.node_resources_fit import find_shortfalls
@@ -88,14 +91,16 @@ def select_victims_on_node(pod: IncomingPod, cluster: Cluster, node_index: int) 
                 if diagnosis.error
                 else NoCandidate(diagnosis.reasons(node_index))
             )
-        return _reprieve_pods(pod, cluster, node_index, forked, sort_by_importance(lower_priority_pods))
+        sorted_pods = sort_by_importance(lower_priority_pods, cluster.scheduler_version)
+        return _reprieve_pods(pod, cluster, node_index, forked, sorted_pods)
 
 
 def _reprieve_pods(
     pod: IncomingPod, cluster: Cluster, node_index: int, forked: ClusterFork, lower_priority_pods: Sequence[PodInfo]
 ) -> PreemptionCandidate | NoCandidate:
     """Restore every pod that can stay: first pods whose eviction violates a budget, each group by importance."""
-    violating, non_violating = split_by_budget(lower_priority_pods, cluster.budgets)
+    version = cluster.scheduler_version
+    violating, non_violating = split_by_budget(lower_priority_pods, cluster.budgets, version)
     victims = [each for each in violating if not _reprieve_pod(each, pod, cluster, node_index, forked)]
     violation_count = len(victims)
     victims += [each for each in non_violating if not _reprieve_pod(each, pod, cluster, node_index, forked)]
@@ -103,17 +108,24 @@ def _reprieve_pods(
         return NoCandidate(
             (f'expected at least one victim pod on node "{cluster.nodes.get_name(node_index)}"',), is_error=True
         )
-    sorted_victims = sort_by_importance(victims) if violating and non_violating else victims
+    sorted_victims = sort_by_importance(victims, version) if violating and non_violating else victims
     return PreemptionCandidate(node_index, tuple(sorted_victims), violation_count)
 
 
 def split_by_budget(
-    pods: Sequence[PodInfo], budgets: Iterable[PodDisruptionBudget]
+    pods: Sequence[PodInfo], budgets: Iterable[PodDisruptionBudget], version: SchedulerVersion
 ) -> tuple[list[PodInfo], list[PodInfo]]:
-    """Split pods into those whose eviction, one after the other, violates a budget, and the others, in order."""
+    """Split pods into those whose eviction, one after the other, violates a budget, and the others, in order.
+
+    Before 1.37 a pod counts under every budget that covers it, also after one of them is violated. From then on it
+    counts under no further one (FilterVictimsWithPDBViolation in framework/preemption/util.go); the scheduler's order
+    of budgets is random.
+    """
     states = [_BudgetState(each) for each in budgets]
-    # A pod counts under every budget that covers it, also after one of them is violated.
-    violating = [sum([budget.record_disruption(pod) for budget in states]) > 0 for pod in pods]
+    if version.counts_one_violated_budget:
+        violating = [any(budget.record_disruption(pod) for budget in states) for pod in pods]
+    else:
+        violating = [sum([budget.record_disruption(pod) for budget in states]) > 0 for pod in pods]
     return (
         [pod for pod, is_violating in zip(pods, violating, strict=True) if is_violating],
         [pod for pod, is_violating in zip(pods, violating, strict=True) if not is_violating],
@@ -141,8 +153,10 @@ def _uses_resources_only(candidate: PodInfo, pod: IncomingPod, cluster: Cluster,
     return needs_resources_only and not candidate.group.anti_affinity and node_index not in cluster.get_nominated_pods()
 
 
-def sort_by_importance(pods: Iterable[PodInfo]) -> list[PodInfo]:
+def sort_by_importance(pods: Iterable[PodInfo], version: SchedulerVersion) -> list[PodInfo]:
     """Sort pods by priority, highest first; pods of one priority by start time, earliest first."""
+    if version.fixes_start_times:
+        return sorted(pods, key=lambda pod: (-pod.group.priority, _get_start_time(pod)))
     return [pod for _, pod in sorted(enumerate(pods), key=_rank_pod)]
 
 

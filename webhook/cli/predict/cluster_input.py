@@ -19,6 +19,7 @@ from tallygate.webhook.accounting.charge import has_ended
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.ingest import ingest
 from tallygate.webhook.accounting.cluster.pod_info import PodInfo, create_pod_info, merge_label_keys
+from tallygate.webhook.accounting.cluster.scheduler_version import NEWEST_VERSION, parse_minor
 from tallygate.webhook.accounting.cluster.storage_index import StorageIndex
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.cli.framework import UsageError
@@ -35,6 +36,7 @@ from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.kube.api_errors import ApiErrorReason
 from tallygate.webhook.kube.client import ApiClient, ClientConfig
 from tallygate.webhook.kube.resource_codec import ResourceCodec, parse_revision
+from tallygate.webhook.kube.server_version import read_git_version
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.objects.scheduling import SchedulingPod
 from tallygate.webhook.policy.matching import matches_labels
@@ -67,7 +69,10 @@ class ClusterInputError(TallygateError):
 
 @dataclass(slots=True)
 class ClusterInput:
-    """A cluster, and its pods without a node by namespace and name; `omissions` are messages on unread resources."""
+    """A cluster, and its pods without a node by namespace and name.
+
+    `omissions` are messages on unread resources, and on a version of Kubernetes that is not modelled.
+    """
 
     cluster: Cluster = field(default_factory=Cluster)
     pending_pods: dict[tuple[str, str], SchedulingPod] = field(default_factory=dict)
@@ -124,6 +129,7 @@ def _list_cluster(client_config: ClientConfig) -> ClusterInput:
     cluster_input, client = ClusterInput(), ApiClient(client_config)
     pods = ResourceCodec("pods", PODS_PATH, SchedulingPod, lambda pod: _create_record(cluster_input.cluster, pod))
     try:
+        _ask_version(cluster_input, client)
         _ingest_all(cluster_input, list_resource(client, snapshot_items.NAMESPACE_CODEC).items)
         _ingest_all(cluster_input, list_resource(client, snapshot_items.NODE_CODEC).items)
         volumes = [_list_if_allowed(cluster_input, client, codec) for codec in snapshot_items.VOLUME_CODECS]
@@ -139,6 +145,27 @@ def _list_cluster(client_config: ClientConfig) -> ClusterInput:
     finally:
         client.close()
     return cluster_input
+
+
+def _ask_version(cluster_input: ClusterInput, client: ApiClient) -> None:
+    git_version = read_git_version(client)
+    if git_version is None:
+        cluster_input.omissions.append(
+            f"{client.server} does not report its version: the rules of kube-scheduler {NEWEST_VERSION} apply"
+        )
+    else:
+        cluster_input.cluster.set_version(git_version)
+
+
+def _describe_difference(cluster: Cluster) -> str | None:
+    """Return a message if the version of the cluster is known and not modelled."""
+    version = cluster.scheduler_version
+    if cluster.git_version is None or parse_minor(cluster.git_version) == version.minor:
+        return None
+    return (
+        f"the cluster runs Kubernetes {cluster.git_version}, and the rules of kube-scheduler {version} apply here: "
+        "verdicts and messages of that version may differ"
+    )
 
 
 def _list_if_allowed(
@@ -205,7 +232,8 @@ def read_cluster_input(
         TallygateError: if the cluster cannot be read.
     """
     cluster_input = read_cluster(source)
-    for omission in cluster_input.omissions:
+    difference = _describe_difference(cluster_input.cluster)
+    for omission in (*cluster_input.omissions, *([difference] if difference else ())):
         click.echo(f"tallygate: {omission}", err=True)
     for path in nodes:
         try:

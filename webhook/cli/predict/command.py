@@ -13,6 +13,7 @@ import click
 import msgspec
 from msgspec import Meta
 
+from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.accounting.scheduling.placement import open_placement_session
 from tallygate.webhook.accounting.scheduling.prediction import Feasibility
@@ -215,8 +216,10 @@ def predict(  # noqa: PLR0913 -- one argument for each option
 ) -> None:
     """Predict whether pods will find a node: `fits now`, `not now`, `never on these nodes`, or `unknown`.
 
-    The command applies the filters of kube-scheduler 1.36, in the same order and with the same messages, and changes
-    nothing. A pending pod is named as pod/NAME, and `pods` means all pending pods of the namespace. Pods that do not
+    The command applies the filters of kube-scheduler, in the same order and with the same messages, and changes
+    nothing. It knows the versions 1.36 and 1.37, uses the one of the cluster, and reports on stderr if the cluster has
+    another one; for a snapshot without a version it uses 1.37. A pending pod is named as pod/NAME, and
+    `pods` means all pending pods of the namespace. Pods that do not
     exist yet, and workloads, are read from files: the replicas of a Deployment, the parallel pods of a Job, the pod of
     a DaemonSet on each eligible node. Where pods do not fit, the output has the scheduler's message, the shortfalls of
     nodes, the pods that use the resources, and changes that would help; each of them was tried. With -o json or yaml,
@@ -248,7 +251,7 @@ def predict(  # noqa: PLR0913 -- one argument for each option
             )
     with_node_lines = verbose or (output != "table" and len(all_pods) == 1)
     predictions = list(_predict_all(all_pods, cluster_input, parsed_scoring, with_node_lines=with_node_lines))
-    _print_predictions(predictions, output, verbose=verbose)
+    _print_predictions(predictions, cluster_input.cluster, output, verbose=verbose)
     all_fit = all(each.prediction.feasibility is Feasibility.NOW for each in predictions)
     ctx.exit(0 if all_fit and not in_files.unread_count else EXIT_FINDINGS)
 
@@ -296,9 +299,11 @@ def _predict_all(
                 raise UsageError(f"{pods.subject}: {error}") from error
 
 
-def _print_predictions(predictions: Sequence[PredictionDetails], output: str, *, verbose: bool) -> None:
+def _print_predictions(
+    predictions: Sequence[PredictionDetails], cluster: Cluster, output: str, *, verbose: bool
+) -> None:
     if output != "table":
-        tables.print_list("Prediction", prediction_json.convert_predictions(predictions), output)
+        tables.print_list("Prediction", prediction_json.convert_predictions(predictions, cluster), output)
         return
     is_terminal = tables.create_console(sys.stdout).is_terminal
     for details in predictions:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tallygate.webhook.accounting.amounts import is_milli
+from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.pod_info import PodInfo
 from tallygate.webhook.accounting.node_fit import Shortfall
 from tallygate.webhook.accounting.scheduling.prediction import NodeConsumer, NodeDiagnosis
@@ -14,14 +15,21 @@ from tallygate.webhook.cli.predict.prediction_details import NodeLine, Predictio
 from tallygate.webhook.cli.predict.prediction_text import get_node_feasibility
 
 
-def convert_predictions(predictions: Iterable[PredictionDetails]) -> list[dict[str, Any]]:
+def convert_predictions(predictions: Iterable[PredictionDetails], cluster: Cluster) -> list[dict[str, Any]]:
     """Return every prediction, in order."""
-    return [_prediction_to_dict(each) for each in predictions]
+    return [_prediction_to_dict(each) | _version_to_dict(cluster) for each in predictions]
 
 
-def convert_capacities(capacities: Iterable[tuple[PodsToPlace, RemainingCapacity]]) -> list[dict[str, Any]]:
+def convert_capacities(
+    capacities: Iterable[tuple[PodsToPlace, RemainingCapacity]], cluster: Cluster
+) -> list[dict[str, Any]]:
     """Return the remaining capacity for each object."""
-    return [_capacity_to_dict(pods, capacity) for pods, capacity in capacities]
+    return [_capacity_to_dict(pods, capacity) | _version_to_dict(cluster) for pods, capacity in capacities]
+
+
+def _version_to_dict(cluster: Cluster) -> dict[str, Any]:
+    """Return the version whose rules apply, and the version that the cluster reports."""
+    return {"scheduler": {"rules": str(cluster.scheduler_version), "cluster": cluster.git_version}}
 
 
 def _capacity_to_dict(pods: PodsToPlace, capacity: RemainingCapacity) -> dict[str, Any]:

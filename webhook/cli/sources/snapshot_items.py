@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tallygate.webhook.accounting.cluster.ingest import STORAGE_TYPES
+from tallygate.webhook.accounting.cluster.ingest import STORAGE_TYPES, VERSION_KIND
 from tallygate.webhook.accounting.cluster.storage_index import StorageObject
 from tallygate.webhook.cli.sources.cap_ledger_list import LEDGERS_PATH
 from tallygate.webhook.cli.sources.observed_cluster import PODS_PATH
@@ -86,6 +86,12 @@ def _create_item(kind: str, meta: ObjectMeta | None, version: str = "v1", **cont
     body |= {name: value for name, value in content.items() if value}
     revision = parse_revision(meta.resource_version or "")
     return SnapshotItem(meta.uid, meta.namespace or "", meta.name, revision, _ENCODER.encode(body), kind)
+
+
+def create_version_item(git_version: str) -> SnapshotItem:
+    """Return the item with the version of a cluster. It is the first one: the version decides how pods are counted."""
+    body = {"apiVersion": f"{cap_ledger.GROUP}/{cap_ledger.VERSION}", "kind": VERSION_KIND, "gitVersion": git_version}
+    return SnapshotItem("", "", "", 0, _ENCODER.encode(body), VERSION_KIND)
 
 
 def _create_ledger_item(item: msgspec.Raw) -> SnapshotItem:

@@ -17,6 +17,7 @@ from tallygate.webhook.gate.usage_lister import UsageLister
 from tallygate.webhook.kube.client import ApiClient, ClientConfig
 from tallygate.webhook.kube.config import load_in_cluster_config, load_kubeconfig
 from tallygate.webhook.kube.informer import Informer, InformerStatus
+from tallygate.webhook.kube.server_version import read_git_version
 from tallygate.webhook.objects.core import ResourceQuota
 from tallygate.webhook.server.interfaces import ReadinessStatus
 from tallygate.webhook.server.settings.table import Settings
@@ -138,6 +139,7 @@ def _find_staleness(statuses: Sequence[InformerStatus], *, pods: bool) -> tuple[
 
 
 _CAP_RESOURCES = ("namespaces", "pods")
+_VERSION_TIMEOUT_SECONDS = 2.0
 
 
 def load_client_config(settings: Settings) -> ClientConfig:
@@ -173,7 +175,10 @@ class GateInformers:
         )
 
     def start(self) -> None:
-        """Start all watches."""
+        """Start all watches. The version that the API server reports decides the scheduler's rules and messages."""
+        git_version = read_git_version(self._client, _VERSION_TIMEOUT_SECONDS)
+        if git_version is not None:
+            self._informers.scheduler_cache.set_version(git_version)
         self._informers.start()
         self.quotas.start()
         self._device_informer.start()

@@ -53,6 +53,10 @@ class SchedulerCache:
         namespace_store.add_listener(self._update_namespaces)
         self.device_class_store.add_listener(self._update_device_classes)
 
+    def set_version(self, git_version: str) -> None:
+        """Select the rules of the scheduler of this version. Call it before any pod is put in."""
+        self._cluster.set_version(git_version)
+
     def create_pod_codec(self, pod_store: PodStore) -> ResourceCodec[SchedulingPod, PodRecord]:
         """Create the codec of pods, with the record of `pod_store` and the pod info for nodes."""
         return ResourceCodec(

@@ -1,4 +1,7 @@
-"""Disruption budgets (filterPodsWithPDBViolation in framework/plugins/defaultpreemption/default_preemption.go)."""
+"""Disruption budgets (filterPodsWithPDBViolation in framework/plugins/defaultpreemption/default_preemption.go, v1.36).
+
+v1.37: FilterVictimsWithPDBViolation in framework/preemption/util.go.
+"""
 
 from tests.accounting.scheduling.reference.cluster import PodInfo
 from tests.accounting.scheduling.reference.objects import (
@@ -12,7 +15,7 @@ from tests.accounting.scheduling.reference.objects import (
 from tests.accounting.scheduling.reference.selectors import SelectorError, parse_label_selector
 
 
-def split_by_budgets(pods: list[PodInfo], budgets: list[Json]) -> tuple[list[PodInfo], list[PodInfo]]:
+def split_by_budgets(pods: list[PodInfo], budgets: list[Json], minor: int) -> tuple[list[PodInfo], list[PodInfo]]:
     """Return the pods whose eviction would break a budget, after the pods before them, and the other pods."""
     allowed = [get_status(each).get("disruptionsAllowed") or 0 for each in budgets]
     violating: list[PodInfo] = []
@@ -21,6 +24,8 @@ def split_by_budgets(pods: list[PodInfo], budgets: list[Json]) -> tuple[list[Pod
         matching = [index for index, each in enumerate(budgets) if _is_covered(each, pod.pod)]
         for index in matching:
             allowed[index] -= 1
+            if minor >= 37 and allowed[index] < 0:
+                break
         (violating if any(allowed[index] < 0 for index in matching) else others).append(pod)
     return violating, others
 

@@ -97,12 +97,12 @@ class DynamicResources(Plugin):
         if state is None:
             return error_status("not found")
         if state.is_empty:
-            return unschedulable("no new claims to deallocate")
+            return unschedulable(*(("no new claims to deallocate",) if cycle.minor < 37 else ()))
         if any(_is_reserved_only_for(each, pod.pod) for each in state.unavailable):
             return unschedulable("deallocation of ResourceClaim completed")
         if state.special is not None:
             return unschedulable("deletion of ResourceClaim completed")
-        return unschedulable("still not schedulable")
+        return unschedulable(*(("still not schedulable",) if cycle.minor < 37 else ()))
 
 
 def list_claims(cluster: Cluster, pod: Json) -> list[Json]:

@@ -7,12 +7,16 @@ from tests.accounting.scheduling.reference.cluster import PodInfo
 from tests.accounting.scheduling.reference.objects import Json, get_priority, get_status
 
 
-def sort_by_importance(pods: list[PodInfo]) -> list[PodInfo]:
+def sort_by_importance(pods: list[PodInfo], minor: int) -> list[PodInfo]:
     """Return the pods sorted as by sort.Slice with MoreImportantPod for up to 12 pods: by insertion.
 
     The algorithm matters since the comparison is not an order: of two pods that have not started, each precedes the
     other, because the clock is read for each. The order of more than 12 such pods differs from Go's.
+
+    In v1.37 (MoreImportantVictim, NewVictim) the clock is read once for each pod, in their order.
     """
+    if minor >= 37:
+        return sorted(pods, key=lambda each: (-get_priority(each.pod), _get_start(each.pod)))
     ordered: list[PodInfo] = []
     for pod in pods:
         index = len(ordered)

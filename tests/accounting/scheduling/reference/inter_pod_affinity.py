@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from tests.accounting.scheduling.reference.cluster import Cluster, NodeInfo, PodInfo
 from tests.accounting.scheduling.reference.objects import Json, Labels, get_labels, get_name, get_namespace
 from tests.accounting.scheduling.reference.plugin import Cycle, Plugin
+from tests.accounting.scheduling.reference.selectors import NOTHING
 from tests.accounting.scheduling.reference.status import SKIP, SUCCESS, Status, unresolvable, unschedulable
 from tests.accounting.scheduling.reference.terms import AffinityTerm
 
@@ -55,8 +56,8 @@ class InterPodAffinity(Plugin):
     def pre_filter(self, cycle: Cycle, pod: PodInfo) -> tuple[set[str] | None, Status]:
         """Implement PreFilter, getExistingAntiAffinityCounts, getIncomingAffinityAntiAffinityCounts."""
         state = _State(
-            [_merge_namespaces(cycle.cluster, each) for each in pod.affinity],
-            [_merge_namespaces(cycle.cluster, each) for each in pod.anti_affinity],
+            [_merge_namespaces(cycle, each) for each in pod.affinity],
+            [_merge_namespaces(cycle, each) for each in pod.anti_affinity],
             _get_namespace_labels(cycle.cluster, pod.pod),
             Counter(),
             Counter(),
@@ -116,19 +117,19 @@ def _update(counts: Counts, terms: list[AffinityTerm], node: NodeInfo, by: int) 
             del counts[pair]
 
 
-def _merge_namespaces(cluster: Cluster, term: AffinityTerm) -> AffinityTerm:
+def _merge_namespaces(cycle: Cycle, term: AffinityTerm) -> AffinityTerm:
     """Return the term with the namespaces that its selector matches (mergeAffinityTermNamespacesIfNotEmpty).
 
     The Go function replaces the selector of a copy by Nothing(). So the selector stays, and is matched against pods
-    without the labels of their namespaces: a selector with negative requirements only matches every namespace.
+    without the labels of their namespaces: a selector with negative requirements only matches every namespace. In v1.37
+    it replaces the selector itself.
     """
     selector = term.namespace_selector
-    found = (
-        []
-        if selector.is_empty
-        else [each for each in cluster.list_objects("Namespace") if selector.matches(get_labels(each))]
-    )
-    return replace(term, namespaces=term.namespaces | {get_name(each) for each in found})
+    if selector.is_empty:
+        return term
+    found = [each for each in cycle.cluster.list_objects("Namespace") if selector.matches(get_labels(each))]
+    merged = replace(term, namespaces=term.namespaces | {get_name(each) for each in found})
+    return replace(merged, namespace_selector=NOTHING) if cycle.minor >= 37 else merged
 
 
 def _get_namespace_labels(cluster: Cluster, pod: Json) -> Labels:

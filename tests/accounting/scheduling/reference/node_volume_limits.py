@@ -32,11 +32,16 @@ class NodeVolumeLimits(Plugin):
         return None, SUCCESS if is_counted else SKIP
 
     def filter(self, cycle: Cycle, pod: PodInfo, node: NodeInfo) -> Status:
-        """Implement CSILimits.Filter; the check for a missing driver is behind a feature gate that is off in 1.36."""
+        """Implement CSILimits.Filter; the check for a missing driver is behind a feature gate that is off in 1.36.
+
+        If several drivers are missing, the scheduler names any of them.
+        """
         csi_node = cycle.cluster.find("CSINode", node.name)
         try:
             new = _list_attachable(cycle.cluster, pod.pod, csi_node)
             limits = _read_limits(csi_node)
+            if cycle.minor >= 37 and (missing := _list_missing_drivers(cycle.cluster, new, csi_node)):
+                return unschedulable(f"{missing[0]} CSI driver is not installed on the node")
             if not new or not limits:
                 return SUCCESS
             attached: dict[str, str] = {}
@@ -56,6 +61,16 @@ def _check_limits(
         if driver in limits and current[driver] + count > limits[driver]:
             return unschedulable("node(s) exceed max volume count")
     return SUCCESS
+
+
+def _list_missing_drivers(cluster: Cluster, new: dict[str, str], csi_node: Json | None) -> list[str]:
+    """Implement `checkCSIDriverOnNode` for each driver; a driver is missing only if its CSIDriver prevents that."""
+    installed = {each["name"] for each in get_spec(csi_node or {}).get("drivers") or []}
+    return sorted(
+        each
+        for each in set(new.values()) - installed
+        if get_spec(cluster.find("CSIDriver", each) or {}).get("preventPodSchedulingIfMissing")
+    )
 
 
 def _read_limits(csi_node: Json | None) -> dict[str, int]:

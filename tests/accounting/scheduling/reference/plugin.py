@@ -11,16 +11,17 @@ from tests.accounting.scheduling.reference.status import SUCCESS, Status
 
 @dataclass(slots=True)
 class Cycle:
-    """CycleState, with the snapshot of its cycle."""
+    """CycleState, with the snapshot of its cycle, and the minor version of Kubernetes."""
 
     cluster: Cluster
     states: dict[str, Any] = field(default_factory=dict)
     skipped: set[str] = field(default_factory=set)
+    minor: int = 36
 
     def clone(self) -> Cycle:
         """Implement CycleState.Clone: copy the plugins' counts and share the rest."""
         copies = {name: state.clone() if hasattr(state, "clone") else state for name, state in self.states.items()}
-        return Cycle(self.cluster, copies, self.skipped)
+        return Cycle(self.cluster, copies, self.skipped, self.minor)
 
 
 class Plugin:

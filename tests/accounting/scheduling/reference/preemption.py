@@ -66,7 +66,10 @@ def _preempt(cycle: Cycle, pod: PodInfo, statuses: NodeToStatus) -> PostFilterRe
         if status.code is Code.ERROR:
             errors.add(status.message)
     if candidates:
-        return PostFilterResult(SUCCESS, pick_nodes(candidates))
+        nominated = pick_nodes(candidates)
+        victims = next(each.victims for each in candidates if each.node in nominated)
+        placement = f"found a potential placement for pod on node {min(nominated)}, preempting {len(victims)} victims"
+        return PostFilterResult(Status(Code.SUCCESS, (placement,) if cycle.minor >= 37 else ()), nominated)
     if errors:
         return PostFilterResult(error_status(_join_errors(sorted(errors))), None)
     return PostFilterResult(unschedulable(format_fit_error(len(cycle.cluster.nodes), tried)), frozenset())
@@ -115,12 +118,12 @@ def _select_victims(cycle: Cycle, pod: PodInfo, node: NodeInfo) -> tuple[Candida
     if not status.is_success:
         return Candidate(node.name, [], 0), status
     violating, others = split_by_budgets(
-        sort_by_importance(potential), cycle.cluster.list_objects("PodDisruptionBudget")
+        sort_by_importance(potential, cycle.minor), cycle.cluster.list_objects("PodDisruptionBudget"), cycle.minor
     )
     broken = [each for each in violating if not _is_reprieved(cycle, pod, each, node)]
     victims = broken + [each for each in others if not _is_reprieved(cycle, pod, each, node)]
     if violating and others:
-        victims = sort_by_importance(victims)
+        victims = sort_by_importance(victims, cycle.minor)
     return Candidate(node.name, victims, len(broken)), SUCCESS
 
 

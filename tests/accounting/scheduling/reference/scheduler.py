@@ -40,7 +40,7 @@ class _AttemptError(Exception):
     """A plugin failed; its error is the whole message."""
 
 
-def schedule(nodes: Iterable[Json], pods: Iterable[Json], others: Iterable[Json], pod: Json) -> Answer:
+def schedule(nodes: Iterable[Json], pods: Iterable[Json], others: Iterable[Json], pod: Json, minor: int = 36) -> Answer:
     """Return the scheduler's answer for a new pod, given the nodes, the other pods and all other objects.
 
     Raises:
@@ -58,7 +58,7 @@ def schedule(nodes: Iterable[Json], pods: Iterable[Json], others: Iterable[Json]
     if not cluster.nodes:
         return Answer(message="no nodes available to schedule pods")
     try:
-        return _schedule(Cycle(cluster), new)
+        return _schedule(Cycle(cluster, minor=minor), new)
     except _AttemptError as error:
         return Answer(message=str(error))
 

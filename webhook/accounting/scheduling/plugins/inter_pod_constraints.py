@@ -73,12 +73,13 @@ def _combine_terms(terms: Iterable[AffinityTerm], cluster: Cluster) -> tuple[Sel
 def resolve_namespaces(term: AffinityTerm, cluster: Cluster) -> frozenset[str] | None:
     """Return the namespaces of a term of the pod; None for all.
 
-    A selector matches the known namespaces with its labels. A selector that matches empty labels too, such as a NotIn,
-    matches every namespace: mergeAffinityTermNamespacesIfNotEmpty empties only a copy of it and leaves the term's own
-    in place, and AffinityTerm.Matches then gets nil for the namespace labels.
+    A selector matches the known namespaces with its labels. Before 1.37 a selector that matches empty labels too, such
+    as a NotIn, matches every namespace: mergeAffinityTermNamespacesIfNotEmpty empties only a copy of it and leaves the
+    term's own in place, and AffinityTerm.Matches then gets nil for the namespace labels.
     """
     selector = term.namespace_selector
-    if selector.matches(_NO_LABELS):
+    is_dropped = cluster.scheduler_version.drops_namespace_selectors
+    if selector.is_empty if is_dropped else selector.matches(_NO_LABELS):
         return None
     if selector == MATCH_NOTHING:
         return term.namespaces

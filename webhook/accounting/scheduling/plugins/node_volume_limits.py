@@ -1,7 +1,9 @@
 """The plugin NodeVolumeLimits: the number of volumes of a CSI driver that a node attaches.
 
-Source: plugins/nodevolumelimits/csi.go, v1.36 (with VolumeLimitScaling off, as by default). In-tree volumes count for
-the CSI driver that serves them now, each as a volume of its own.
+Source: plugins/nodevolumelimits/csi.go, v1.36. In-tree volumes count for the CSI driver that serves them now, each as a
+volume of its own. From 1.37 on (VolumeLimitScaling), a node needs the drivers of a pod's volumes whose CSIDriver has
+`preventPodSchedulingIfMissing`. If a node lacks several, the scheduler reports any of them; here it is the first by
+name.
 
 Source of the migration of in-tree volumes: k8s.io/csi-translation-lib plugins, isCSIMigrationOn in
 plugins/nodevolumelimits/utils.go, v1.36. The translation of such a volume's node affinity on nodes that have migrated
@@ -28,7 +30,7 @@ from tallygate.webhook.accounting.scheduling.plugins.pod_claims import (
     list_existing_claims,
 )
 from tallygate.webhook.objects.scheduling import DiskReference, Volume
-from tallygate.webhook.objects.storage import PersistentVolumeClaim, VolumeAttachmentSpec, VolumeSpec
+from tallygate.webhook.objects.storage import CsiDriver, PersistentVolumeClaim, VolumeAttachmentSpec, VolumeSpec
 
 _AMAZON = "ebs.csi.aws.com"
 _AZURE = "disk.csi.azure.com"
@@ -53,16 +55,20 @@ _DriverByHandle = dict[str, str]
 
 
 def filter_node_volume_limits(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
-    """Reject nodes on which the pod's volumes would exceed a driver's limit."""
+    """Reject nodes without a driver of the pod's volumes, and nodes where the volumes would exceed its limit."""
     storage, volumes = cluster.storage, pod.spec.volumes or ()
     if storage is None or not volumes:
         return
     handles = _find_volume_handles(volumes, pod.name, pod.namespace, storage)
     node_name = cluster.nodes.get_name
+    missing_drivers = _find_missing_drivers(pod, cluster, storage, nodes)
+    for driver in sorted(set(missing_drivers.values())):
+        rejected = np.isin(nodes, [node_index for node_index, name in missing_drivers.items() if name == driver])
+        yield mark_unschedulable(f"{driver} CSI driver is not installed on the node", rejected)
     limits = {
         node_index: limit
         for node_index in nodes.tolist()
-        if handles and (limit := storage.attach_limits.get(node_name(node_index)))
+        if handles and node_index not in missing_drivers and (limit := storage.attach_limits.get(node_name(node_index)))
     }
     errors = {node_index: error for node_index in limits if (error := _find_node_error(cluster, storage, node_index))}
     is_over = [
@@ -76,20 +82,57 @@ def filter_node_volume_limits(pod: IncomingPod, cluster: Cluster, nodes: NodeInd
     yield mark_unschedulable("node(s) exceed max volume count", np.array(is_over, dtype=np.bool_) & ~has_error)
 
 
-def _find_volume_handles(volumes: Sequence[Volume], pod: str, namespace: str, storage: StorageIndex) -> _DriverByHandle:
-    """Return the drivers of a pod's volumes by handle, without missing claims (filterAttachableVolumes)."""
+def _find_missing_drivers(
+    pod: IncomingPod, cluster: Cluster, storage: StorageIndex, nodes: NodeIndices
+) -> dict[int, str]:
+    """Return the first missing driver of each node that lacks one (checkCSIDriverOnNode).
+
+    A node without a CSINode has not migrated in-tree volumes to a driver, so that these need none there.
+    """
+    if not cluster.scheduler_version.requires_installed_driver:
+        return {}
+    all_handles, csi_handles = (
+        _find_volume_handles(pod.spec.volumes or (), pod.name, pod.namespace, storage, is_migrated=is_migrated)
+        for is_migrated in (True, False)
+    )
+    required = {name for name in all_handles.values() if _is_required(storage.drivers.get(name))}
+    required_without_csi_node = required & set(csi_handles.values())
+    missing: dict[int, str] = {}
+    for node_index in nodes.tolist() if required else ():
+        installed = storage.installed_drivers.get(cluster.nodes.get_name(node_index))
+        lacking = required_without_csi_node if installed is None else required - installed
+        if lacking:
+            missing[node_index] = min(lacking)
+    return missing
+
+
+def _is_required(driver: CsiDriver | None) -> bool:
+    return driver is not None and driver.spec is not None and driver.spec.prevent_pod_scheduling_if_missing is True
+
+
+def _find_volume_handles(
+    volumes: Sequence[Volume], pod: str, namespace: str, storage: StorageIndex, *, is_migrated: bool = True
+) -> _DriverByHandle:
+    """Return the drivers of a pod's volumes by handle, without missing claims (filterAttachableVolumes).
+
+    `is_migrated` includes the in-tree volumes that a driver serves.
+    """
     handles: _DriverByHandle = {}
     for volume in volumes:
         ref = get_claim_ref(volume, pod)
-        handle = _get_inline_handle(volume) if ref is None else _get_claim_handle(ref, namespace, storage)
+        handle = (
+            _get_inline_handle(volume, is_migrated=is_migrated)
+            if ref is None
+            else _get_claim_handle(ref, namespace, storage, is_migrated=is_migrated)
+        )
         if handle is not None:
             driver, name = handle
             handles[f"{driver}/{name}"] = driver
     return handles
 
 
-def _get_inline_handle(volume: Volume) -> tuple[str, str] | None:
-    driver = find_migrated_driver(volume)
+def _get_inline_handle(volume: Volume, *, is_migrated: bool) -> tuple[str, str] | None:
+    driver = find_migrated_driver(volume) if is_migrated else None
     return None if driver is None else (driver, get_disk_handle(volume))
 
 
@@ -115,7 +158,9 @@ def get_disk_handle(volume: Volume) -> str:
     return disk.disk_uri or disk.volume_id
 
 
-def _get_claim_handle(ref: ClaimRef, namespace: str, storage: StorageIndex) -> tuple[str, str] | None:
+def _get_claim_handle(
+    ref: ClaimRef, namespace: str, storage: StorageIndex, *, is_migrated: bool
+) -> tuple[str, str] | None:
     """Return driver and handle of a claim's volume, existing or still to be provisioned (getCSIDriverInfo)."""
     claim = storage.claims.get((namespace, ref.name))
     if claim is None:
@@ -123,19 +168,21 @@ def _get_claim_handle(ref: ClaimRef, namespace: str, storage: StorageIndex) -> t
     name = get_claim_spec(claim).volume_name or ""
     volume = storage.volumes.get(name)
     if volume is None:
-        return _create_unprovisioned_handle(claim, namespace, ref.name, storage)
+        return _create_unprovisioned_handle(claim, namespace, ref.name, storage, is_migrated=is_migrated)
     spec = volume.spec or VolumeSpec()
     if spec.csi is not None:
         return (spec.csi.driver, spec.csi.volume_handle) if spec.csi.driver and spec.csi.volume_handle else None
-    driver = find_migrated_driver(spec)
+    driver = find_migrated_driver(spec) if is_migrated else None
     return None if driver is None else (driver, f"volume {name}")
 
 
 def _create_unprovisioned_handle(
-    claim: PersistentVolumeClaim, namespace: str, name: str, storage: StorageIndex
+    claim: PersistentVolumeClaim, namespace: str, name: str, storage: StorageIndex, *, is_migrated: bool
 ) -> tuple[str, str] | None:
     storage_class = storage.classes.get(get_claim_class(claim))
     if storage_class is None or not storage_class.provisioner or storage_class.provisioner in UNCOUNTED_PROVISIONERS:
+        return None
+    if storage_class.provisioner in MIGRATED_DRIVERS and not is_migrated:
         return None
     return MIGRATED_DRIVERS.get(storage_class.provisioner, storage_class.provisioner), f"to be made {namespace}/{name}"
 
