@@ -19,9 +19,8 @@ from tallygate.webhook.cli.sources.options import connection_options
 from tallygate.webhook.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
 from tallygate.webhook.cli.sources.snapshot_items import SchedulingObject, SnapshotItem
 from tallygate.webhook.kube.api_errors import ApiErrorReason
-from tallygate.webhook.kube.client import ApiClient, ClientConfig
+from tallygate.webhook.kube.client import ApiClient, ClientConfig, read_git_version
 from tallygate.webhook.kube.resource_codec import ResourceCodec
-from tallygate.webhook.kube.server_version import read_git_version
 
 _STDOUT = "-"
 _GZIP_SUFFIX = ".gz"

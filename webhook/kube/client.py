@@ -13,11 +13,13 @@ import ssl
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from http import HTTPStatus
 from queue import Empty, Full, Queue
 from threading import Event, Lock, Thread
 from typing import Final, NamedTuple
 from urllib.parse import urlencode
 
+import msgspec
 import urllib3
 from urllib3 import exceptions
 from urllib3.exceptions import HTTPError
@@ -376,3 +378,20 @@ def create_connection_error(error: Exception) -> ApiError:
 def _is_certificate_error(error: Exception) -> bool:
     """Return whether the handshake failed, so that no request was sent."""
     return any(isinstance(each, ssl.SSLCertVerificationError) for each in (*error.args, error.__cause__))
+
+
+class _Version(msgspec.Struct, rename="camel"):
+    """Info of apimachinery pkg/version/types.go."""
+
+    git_version: str
+
+
+def read_git_version(client: ApiClient, timeout: float | None = None) -> str | None:
+    """Return the version of the API server, as `v1.37.2`; None if it does not report one within `timeout` seconds."""
+    try:
+        response = client.get("/version", timeout=timeout)
+        return (
+            msgspec.json.decode(response.body, type=_Version).git_version if response.status == HTTPStatus.OK else None
+        )
+    except (ApiError, ValueError):
+        return None

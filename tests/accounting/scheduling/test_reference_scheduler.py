@@ -1,4 +1,7 @@
-"""The reference scheduler agrees with the recorded answers of a real scheduler, case by case."""
+"""The reference scheduler agrees with the recorded answers of a real scheduler of 1.36, case by case.
+
+It transcribes 1.36. The cases that 1.37 decides differently are compared with the product (tests/conformance).
+"""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +12,11 @@ from tests.accounting.scheduling import reference
 from tests.conformance.case import read_cases
 from tests.conformance.schedule import create_comparison
 
-CASES = sorted((Path(__file__).parents[2] / "conformance" / "cases").glob("*schedule*.jsonl*"))
+CASES = [
+    path
+    for path in sorted((Path(__file__).parents[2] / "conformance" / "cases").glob("*schedule*.jsonl*"))
+    if path.name != "schedule-1.37.jsonl.gz"
+]
 
 
 def test_there_are_cases() -> None:

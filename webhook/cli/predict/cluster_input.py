@@ -34,9 +34,8 @@ from tallygate.webhook.cli.sources.snapshot_reader import SnapshotError, format_
 from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.kube.api_errors import ApiErrorReason
-from tallygate.webhook.kube.client import ApiClient, ClientConfig
+from tallygate.webhook.kube.client import ApiClient, ClientConfig, read_git_version
 from tallygate.webhook.kube.resource_codec import ResourceCodec, parse_revision
-from tallygate.webhook.kube.server_version import read_git_version
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.objects.scheduling import SchedulingPod
 from tallygate.webhook.policy.matching import matches_labels

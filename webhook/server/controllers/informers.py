@@ -14,10 +14,9 @@ from typing import Final
 
 from tallygate.webhook.gate.schedulability import ClusterSnapshot
 from tallygate.webhook.gate.usage_lister import UsageLister
-from tallygate.webhook.kube.client import ApiClient, ClientConfig
+from tallygate.webhook.kube.client import ApiClient, ClientConfig, read_git_version
 from tallygate.webhook.kube.config import load_in_cluster_config, load_kubeconfig
 from tallygate.webhook.kube.informer import Informer, InformerStatus
-from tallygate.webhook.kube.server_version import read_git_version
 from tallygate.webhook.objects.core import ResourceQuota
 from tallygate.webhook.server.interfaces import ReadinessStatus
 from tallygate.webhook.server.settings.table import Settings
