@@ -109,7 +109,10 @@ def test_a_pod_that_waits_is_explained_in_the_schedulers_own_words(
 def test_a_snapshot_and_kubectl_say_the_same(
     site: Site, tallygate: Run, live: tuple[str, str], waiting: str, tmp_path: Path
 ) -> None:
-    """Compare scores and reasons, node by node, and those of the pod's own manifest."""
+    """Compare scores and reasons, node by node, and those of the pod's own manifest.
+
+    kubectl's list has no version of the cluster, so that the rules of the newest release apply to it.
+    """
     ours, kubectls, asked = tmp_path / "ours.json", tmp_path / "kubectl.json", ("--namespace", waiting, "-o", "json")
     taken = tallygate("snapshot", str(ours), *live)
     assert (taken.returncode, taken.stderr) == (0, "")
@@ -123,8 +126,16 @@ def test_a_snapshot_and_kubectl_say_the_same(
     manifest = site.cluster.kubectl("get", "pod", "waits", f"--namespace={waiting}", "-o", "yaml").stdout
     result.append(tallygate("predict", "-f", "-", *asked, *live, stdin=manifest))
     assert [each.stderr for each in result] == [""] * 4
-    assert len({each.stdout for each in result}) == 1
+    assert len({_drop_release(each.stdout) for each in result}) == 1
     assert '"NodeResourcesFit"' in result[0].stdout
+
+
+def _drop_release(printed: str) -> str:
+    """Return a prediction without the release, and without the words that only one release has in its messages."""
+    prediction = json.loads(printed)
+    for each in prediction["items"]:
+        del each["scheduler"]
+    return json.dumps(prediction).replace("no new claims to deallocate, ", "")
 
 
 def test_what_would_help_does(site: Site, tallygate: Run, live: tuple[str, str], waiting: str) -> None:

@@ -4,8 +4,11 @@ from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import Protocol
 
+from e2e.local.build import kubernetes_version
 from e2e.scheduling.api import Object
 from e2e.scheduling.recorded_case import RecordedCase
+from tallygate.webhook.accounting.cluster.scheduler_version import parse_minor, select_version
+from tests.accounting.scheduling.product_scheduler import ProductAnswer, decide
 
 
 class Answer(Protocol):
@@ -29,6 +32,11 @@ class Answer(Protocol):
 
 Implementation = Callable[[list[Object], list[Object], list[Object], Object], Answer]
 """Nodes, pods, all other objects and the pod, to a result."""
+
+
+def decide_by_release(nodes: list[Object], pods: list[Object], objects: list[Object], pod: Object) -> ProductAnswer:
+    """Return the product's result, by the rules of the release that the local control plane has."""
+    return decide(nodes, pods, objects, pod, select_version(parse_minor(kubernetes_version())))
 
 
 def _list_messages(answer: Answer) -> list[str]:
