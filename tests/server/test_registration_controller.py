@@ -25,7 +25,7 @@ from tests.admission.test_self_registration import KINDS, configuration
 
 NOW = datetime.now(UTC)
 READY = Installation("deployment-1", "namespace-1", ready_replicas=1)
-REMOVED = Installation("", "namespace-1")
+REMOVED = Installation("", "namespace-1", is_deployment_absent=True)
 
 
 class MemoryRegistrationStore:
@@ -258,7 +258,7 @@ def test_a_version_that_was_changed_since_is_read_again(gate: Gate, store: Memor
     [
         Installation("deployment-1", "namespace-1", ready_replicas=1, is_deleted=True),
         REMOVED,
-        Installation(),
+        Installation(is_deployment_absent=True),
     ],
     ids=["being deleted", "Deployment deleted", "all deleted"],
 )
@@ -289,8 +289,8 @@ def test_another_replica_does_not_restore_what_one_has_withdrawn(
 
 @pytest.mark.parametrize(
     "installation",
-    [READY, Installation("deployment-1", "namespace-1"), Installation("deployment-2", "namespace-1")],
-    ids=["a restart", "scaled to 0", "replaced by another Deployment"],
+    [READY, Installation("deployment-1", "namespace-1"), Installation("deployment-2", "namespace-1"), Installation()],
+    ids=["a restart", "scaled to 0", "replaced by another Deployment", "may not be read any more"],
 )
 def test_a_restart_and_a_scale_to_0_keep_the_registration(
     gate: Gate, store: MemoryRegistrationStore, installation: Installation
@@ -306,7 +306,7 @@ def test_a_gate_that_never_saw_its_deployment_keeps_the_registration(
 ) -> None:
     for each in store.stored.values():
         each["metadata"]["annotations"]["tallygate.dev/url"] = "https://tallygate.here.svc:8443"
-    store.installation = Installation()
+    store.installation = Installation(is_deployment_absent=True)
     assert gate.run() == {"state": "complete"}
     gate.controller.withdraw()
     assert [len(each) for each in store.list_names()] == [3, 5]

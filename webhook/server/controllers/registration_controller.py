@@ -151,8 +151,7 @@ class RegistrationController:
             self._log.warning("registration-not-withdrawn", message=str(error))
 
     def _is_removed(self, installation: Installation) -> bool:
-        is_missing = bool(self._deployment_uid) and not installation.deployment_uid
-        return installation.is_deleted or is_missing
+        return installation.is_deleted or (bool(self._deployment_uid) and installation.is_deployment_absent)
 
     def _empty_configurations(self, deadline: float) -> None:
         for _ in range(_MAX_ATTEMPTS):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
 
+from tallygate.webhook.kube.api_errors import ApiError
 from tallygate.webhook.kube.client import OBJECT_LIMITS, ApiClient, ClientConfig
 from tallygate.webhook.kube.resource_codec import create_response_error
 from tallygate.webhook.kube.transport import Response
@@ -18,7 +19,6 @@ from tallygate.webhook.state.ports import StoreUnavailableError
 CONFIGURATION_KINDS: Final = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
 _QUERY: Final = {"fieldManager": "tallygate-registration"}
-_HIDDEN_STATUSES: Final = (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 
 Configuration = Mapping[str, Any]
 """A webhook configuration as the API server sent it."""
@@ -29,13 +29,15 @@ class Installation:
     """The state of the gate's Deployment and namespace.
 
     `deployment_uid` and `namespace_uid` are empty if the object does not exist, or may not be read. `is_deleted` is
-    true if one of both is being deleted.
+    true if one of both is being deleted, and `is_deployment_absent` if the Deployment does not exist: a refused read
+    (403) shows nothing, since an API server that has just started may refuse what it will allow.
     """
 
     deployment_uid: str = ""
     namespace_uid: str = ""
     ready_replicas: int = 0
     is_deleted: bool = False
+    is_deployment_absent: bool = False
 
 
 class KubernetesRegistrationStore:
@@ -58,14 +60,15 @@ class KubernetesRegistrationStore:
         return [stored for path in paths if (stored := self._find(path, timeout)) is not None]
 
     def read_installation(self, timeout: float) -> Installation:
-        """Return the state of the installation; an object that may not be read counts as one that does not exist."""
-        deployment = self._find(self._deployment_path, timeout, _HIDDEN_STATUSES) or {}
-        namespace = self._find(self._namespace_path, timeout, _HIDDEN_STATUSES) or {}
+        """Return the state of the installation."""
+        found_deployment = self._find_readable(self._deployment_path, timeout)
+        deployment, namespace = found_deployment or {}, self._find_readable(self._namespace_path, timeout) or {}
         return Installation(
             deployment_uid=deployment.get("metadata", {}).get("uid", ""),
             namespace_uid=namespace.get("metadata", {}).get("uid", ""),
             ready_replicas=deployment.get("status", {}).get("readyReplicas") or 0,
             is_deleted=any("deletionTimestamp" in each.get("metadata", {}) for each in (deployment, namespace)),
+            is_deployment_absent=found_deployment is None,
         )
 
     def replace_webhooks(
@@ -99,12 +102,10 @@ class KubernetesRegistrationStore:
     def _get_path(self, kind: str) -> str:
         return f"/apis/admissionregistration.k8s.io/v1/{kind.lower()}s/{self._name}"
 
-    def _find(
-        self, path: str, timeout: float, absent: tuple[HTTPStatus, ...] = (HTTPStatus.NOT_FOUND,)
-    ) -> Configuration | None:
-        """Return the object at a path, or None for these statuses."""
+    def _find(self, path: str, timeout: float) -> Configuration | None:
+        """Return the object at a path, or None if it does not exist."""
         response = self._client.get(path, timeout=timeout)
-        if response.status in absent:
+        if response.status == HTTPStatus.NOT_FOUND:
             return None
         _check(response)
         try:
@@ -114,6 +115,15 @@ class KubernetesRegistrationStore:
         if not isinstance(decoded, dict) or not isinstance(decoded.get("metadata"), dict):
             raise StoreUnavailableError(f"what answered for {path} is no API server")
         return decoded
+
+    def _find_readable(self, path: str, timeout: float) -> Configuration | None:
+        """Return the object at a path, an empty one if it may not be read, or None if it does not exist."""
+        try:
+            return self._find(path, timeout)
+        except ApiError as error:
+            if error.status != HTTPStatus.FORBIDDEN:
+                raise
+            return {}
 
 
 def _check(response: Response) -> None:
