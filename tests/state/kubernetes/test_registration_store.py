@@ -1,4 +1,4 @@
-"""The installation of the gate, read from a server: what is gone, and what only may not be read."""
+"""The installation of the gate, read from a server: an object is absent, or it only may not be read."""
 
 from pathlib import Path
 
