@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
+from e2e.extra_gates import require_gate_process
 from e2e.gates.process import GateProcess
 from e2e.gates.running import HERE, LOOPBACK
 from e2e.load import STORED, Clients, until_more
@@ -102,8 +103,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def failing_server(cluster: Cluster, tmp_path: Path) -> Iterator[_FailingServer]:
-    """Run such a gate, registered."""
+def failing_server(site: Site, cluster: Cluster, tmp_path: Path) -> Iterator[_FailingServer]:
+    """Run such a gate, registered; a cluster in containers would not reach it."""
+    require_gate_process(site)
     with _FailingServer(tmp_path) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
