@@ -34,7 +34,7 @@ ReadinessCheck = Callable[[], ReadinessStatus]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrationParts:
-    """What the registration needs of the gate.
+    """The parts of the gate that the registration needs.
 
     Args:
         namespace: the gate's own namespace.
