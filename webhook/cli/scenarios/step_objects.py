@@ -5,15 +5,19 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
+from tallygate.webhook.cli.manifests.known_fields import find_unknown_fields
 from tallygate.webhook.cli.manifests.manifest_files import get_code, load_manifests
+from tallygate.webhook.cli.manifests.manifest_objects import Manifest
+from tallygate.webhook.cli.manifests.typed_objects import is_read
+from tallygate.webhook.cli.manifests.unread_kinds import find_wrong_kind
 from tallygate.webhook.cli.scenarios.scenario import JsonObject
-from tallygate.webhook.documents.syntax_tree import DocumentError, Limits, Node, Scalar
+from tallygate.webhook.documents.syntax_tree import DocumentError, Limits, Mapping, Node, Scalar
 from tallygate.webhook.documents.to_json import to_json, to_plain
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.policy.lint_findings import LintFinding, Severity
 from tallygate.webhook.policy.model import SourceLocation
 from tallygate.webhook.policy.policy_builder import Fields
-from tallygate.webhook.policy.policy_codes import MISSING_FIELD, UNKNOWN_FIELD, UNREADABLE, WRONG_TYPE
+from tallygate.webhook.policy.policy_codes import MISSING_FIELD, UNKNOWN_FIELD, UNKNOWN_VALUE, UNREADABLE, WRONG_TYPE
 
 WORKLOAD_KINDS: Final = {"deployment": ("apps/v1", "Deployment"), "statefulset": ("apps/v1", "StatefulSet")}
 SHORT_FORMS: Final = {"pod": ("v1", "Pod"), **WORKLOAD_KINDS, "job": ("batch/v1", "Job")}
@@ -74,7 +78,12 @@ def build_object(fields: Fields, source: SourceLocation) -> JsonObject:
             source, "replicas: a pod is one; name a deployment, statefulset or job instead", UNKNOWN_FIELD
         )
     if form == "manifest":
-        return get_mapping(fields, "manifest")
+        written = get_mapping(fields, "manifest")
+        node = fields.get_node("manifest")
+        if isinstance(node, Mapping):
+            identity = (str(written["apiVersion"]), str(written["kind"]), "", "")
+            _check_fields(Manifest(source.file, 0, "", *identity, node))
+        return written
     return _read_object(fields.get_text("file"), source) if form == "file" else _build_short_form(form, fields)
 
 
@@ -123,6 +132,7 @@ def _read_object(path: str, source: SourceLocation) -> JsonObject:
             source, f"{full_path} contains {len(intake.manifests)} objects; a step sends one", UNREADABLE
         )
     (manifest,) = intake.manifests
+    _check_fields(manifest)
     try:
         body: Any = json.loads(
             to_json(manifest.node, _INPUT_LIMITS.expanded), parse_float=str, parse_int=_parse_integer
@@ -136,6 +146,21 @@ def _read_object(path: str, source: SourceLocation) -> JsonObject:
         position = SourceLocation(full_path, *manifest.node.position)
         raise _create_error(position, "metadata: must be a mapping", WRONG_TYPE)
     return typed_body
+
+
+def _check_fields(manifest: Manifest) -> None:
+    """Check that API servers have the kind and the fields of an object.
+
+    Raises:
+        StepObjectError: if they do not; the finding has the first mistake.
+    """
+    if wrong_kind := find_wrong_kind(manifest):
+        position = SourceLocation(manifest.file, *wrong_kind.position)
+        raise _create_error(position, wrong_kind.message, UNKNOWN_VALUE)
+    unknown_fields = find_unknown_fields(manifest) if is_read(manifest) else ()
+    for unknown in sorted(unknown_fields, key=lambda each: each.position):
+        position = SourceLocation(manifest.file, *unknown.position)
+        raise _create_error(position, f"{unknown.field}: {unknown.message}", UNKNOWN_FIELD)
 
 
 def _parse_integer(text: str) -> int | str:
