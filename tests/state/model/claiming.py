@@ -1,8 +1,8 @@
 """Claims for devices under one cap: their amount changes when they are allocated, and again when they no longer are.
 
-A claim may name alternatives. Until it is allocated it counts as the largest of them; then it counts as the devices that it
-got. Nobody asks before an allocation ends, so the amount of a claim may grow without a decision. The API server asks
-before a claim is stored (a creation) and before an allocation is stored (an update of its status).
+A claim may name alternatives. Until it is allocated it counts as the largest of them; then it counts as the devices
+that it got. Nobody asks before an allocation ends, so the amount of a claim may grow without a decision. The API server
+asks before a claim is stored (a creation) and before an allocation is stored (an update of its status).
 
 Writes of a ledger are atomic here, and a replica may decide with any revision of the claims that it may have: `world`
 and `returning` cover writes that are late and replicas that are behind.
@@ -93,8 +93,8 @@ class Claiming:
     def find_violation(self, state: State) -> str:
         """Return the invariant that does not hold.
 
-        No more devices are allocated than the cap allows. A claim whose creation was admitted gets its devices, as long as no
-        allocation has ended before. A ledger never counts more than the largest alternatives of the claims.
+        No more devices are allocated than the cap allows. A claim whose creation was admitted gets its devices, as long
+        as no allocation has ended before. A ledger never counts more than the largest alternatives of the claims.
         """
         allocated = sum(list_devices(state.history).values())
         if allocated > _HARD:

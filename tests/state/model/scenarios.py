@@ -2,9 +2,12 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+from tests.state.model.claiming import Claiming
 from tests.state.model.entering import Entering
+from tests.state.model.owning import Owning
 from tests.state.model.returning import Returning
 from tests.state.model.rules import Mutants
 from tests.state.model.search import SearchResult, search
@@ -132,6 +135,24 @@ SCENARIOS: Mapping[str, Scenario] = {
         "a namespace returns to a shared cap with a pod that no cap counted",
         Returning,
         ("no_pods_guard",),
+        is_small=True,
+    ),
+    "claiming": Scenario(
+        "claims are allocated, and allocations end",
+        Claiming,
+        ("first_alternative", "free_until_allocated", "settles_when_allowed", "no_recount", "allocation_unchecked"),
+        is_small=True,
+    ),
+    "owning": Scenario(
+        "a tenant replaces the claim that the scheduler made for a pod by a copy",
+        Owning,
+        ("trusts_owner", "trusts_name", "charges_both"),
+        is_small=True,
+    ),
+    "ending": Scenario(
+        "a pod ends whose claim this replica has not seen",
+        partial(Owning, hard=1),
+        ("ended_counts_nothing",),
         is_small=True,
     ),
     "stalling": Scenario("etcd stalls for longer than the bound", Stalling, ("read_then_drop",), is_small=True),
