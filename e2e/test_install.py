@@ -24,10 +24,15 @@ from e2e.ports import Cluster, NotHereError, Site
 
 _OWN = "tallygate-system"
 _EXTRAS = ("serviceMonitor", "prometheusRule", "dashboard", "relay")
+_DIGEST = f"sha256:{'1' * 64}"
 _POD_VALUES = {
     "hostNetwork": True,
     "ports": {"https": 10443, "monitor": 10090},
-    "relay": {"enabled": True, "ports": {"upstream": 10444, "monitor": 10091}},
+    "relay": {
+        "enabled": True,
+        "image": {"digest": _DIGEST, "pullPolicy": "Always"},
+        "ports": {"upstream": 10444, "monitor": 10091},
+    },
     "image": {"digest": f"sha256:{'0' * 64}", "pullPolicy": "Always"},
     "imagePullSecrets": [{"name": "pull"}],
     "nodeSelector": {"pool": "system"},
@@ -102,7 +107,21 @@ def test_the_api_server_hands_its_token_to_the_gate_and_not_to_the_relay(install
     mounts = {each["name"]: {mount["name"] for mount in each["volumeMounts"]} for each in admitted["containers"]}
     assert len(secret) == 1
     assert secret <= mounts["tallygate"]
-    assert mounts["relay"] == {"tls", "authority", "scratch", "no-token"}
+    assert mounts["relay"] == {"relay-configuration", "relay", "no-token"}
+
+
+def test_an_overlay_names_the_images_of_the_gate_and_of_the_relay(install_cluster: Cluster) -> None:
+    images = [
+        {"name": "tallygate", "newName": "registry.example.com/tallygate", "newTag": "0.1.0"},
+        {"name": "haproxy", "newName": "registry.example.com/haproxy", "digest": _DIGEST},
+    ]
+    objects = render_own_overlay(install_cluster, KUSTOMIZE / "overlays" / "ha", {"images": images}, ["relay"])
+    (deployment,) = (each for each in objects if each["kind"] == "Deployment")
+    containers = deployment["spec"]["template"]["spec"]["containers"]
+    assert {each["name"]: each["image"] for each in containers} == {
+        "tallygate": "registry.example.com/tallygate:0.1.0",
+        "relay": f"registry.example.com/haproxy@{_DIGEST}",
+    }
 
 
 def test_the_api_server_accepts_all_components_together(install_cluster: Cluster) -> None:

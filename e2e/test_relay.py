@@ -8,13 +8,16 @@ from functools import partial
 from http import HTTPStatus
 from subprocess import CompletedProcess
 
+import httpx
 import pytest
 
 from e2e.command_output import run_tallygate
 from e2e.gates.process import GateProcess
+from e2e.gates.relay import RelayedGate
+from e2e.gates.running import LOOPBACK
 from e2e.load import STORED, Answer, Clients, until_more
 from e2e.namespaces import new_namespace
-from e2e.pods import create, list_stored, pod
+from e2e.pods import Pod, create, list_stored, pod
 from e2e.ports import Cluster, Site
 from e2e.registering import set_timeout
 from e2e.rolling import (
@@ -33,6 +36,7 @@ from e2e.rolling import (
 )
 from e2e.service import KUBELETS_PAUSE, Service
 from e2e.stress.replicas import Replicas
+from e2e.trust import Trust
 from e2e.waiting import until
 
 _TIMES = 3
@@ -40,12 +44,24 @@ _PAUSE = 0.02  # seconds that a client rests: so short that a request is under w
 _USUAL_TIMEOUT = 5  # seconds, as registered
 _TIMEOUT = 15  # seconds for an answer, of which a peer has five: a busy machine takes more than 1.5
 _LONGER = 18.0  # seconds: than the API server waits
+_LARGE = 200 * 1024  # bytes: HAProxy has buffers of 128 KiB
+_SOON = 3.0  # seconds: an API server has time for another attempt
 # The Service leads nowhere then; a connection that the API server has kept leads to a relay all the same.
 _NO_ANSWER = (
     r'Error from server \(InternalError\): error when creating "STDIN": Internal error occurred: '
     r'failed calling webhook "validate\.tallygate\.dev": failed to call webhook: '
-    r'(Post "https://[^"]+": (EOF|context deadline exceeded|.*connection reset by peer)|no gate answered: .+)\n'
+    r'Post "https://[^"]+": (EOF|context deadline exceeded|.*connection reset by peer)\n'
 )
+
+_STATUS = {
+    "kind": "Status",
+    "apiVersion": "v1",
+    "metadata": {},
+    "status": "Failure",
+    "message": "no gate answered",
+    "reason": "ServiceUnavailable",
+    "code": 503,
+}
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +131,35 @@ def _kill_the_leader(site: Site, own: str, replicas: Replicas, meanwhile: Callab
     meanwhile()
 
 
+def _create_large_pods(site: Site) -> Callable[[int], Pod]:
+    """Return a function that makes pods with reviews that HAProxy cannot buffer whole, and so cannot send again."""
+
+    def create_large(number: int) -> Pod:
+        one = pod(site, f"large-{number}")
+        one["metadata"]["annotations"] = {"example.com/note": "x" * _LARGE}
+        return one
+
+    return create_large
+
+
+def _kill_during_reviews(site: Site, own: str, gate: RelayedGate) -> None:
+    """Kill a gate that has a review to answer, or that others answer for already, and start it again."""
+    relay = gate.relay
+    before = relay.count_answers("peer")
+    with gate.freeze():
+        until("a review is under way", lambda: relay.count_open() > 0 or relay.count_answers("peer") > before, WITHIN)
+        gate.kill()
+    delete_leases(site.cluster, own)
+    gate.start()
+
+
+def _review_by_relay(gate: RelayedGate) -> httpx.Response:
+    """Return a relay's answer to a review, as an API server sends it."""
+    url = f"https://{LOOPBACK}:{gate.port}/validate?timeout={_USUAL_TIMEOUT}s"
+    trust = Trust((gate.certificates / "ca.crt").read_text())
+    return httpx.post(url, json={"kind": "AdmissionReview"}, verify=trust, timeout=_TIMEOUT, trust_env=False)
+
+
 def test_while_the_leader_is_killed_again_and_again_no_create_fails_and_each_is_counted_once(
     site: Site, own: str, namespace: str, relay_gates: Replicas, cap_clients: Clients
 ) -> None:
@@ -124,6 +169,18 @@ def test_while_the_leader_is_killed_again_and_again_no_create_fails_and_each_is_
             _kill_the_leader(site, own, relay_gates, lambda: until_more(answers, MEANWHILE))
     assert find_failed(answers) == []
     assert _count_peer_answers(relay_gates) > before
+    _until_each_is_counted_once(site, relay_gates.each[0], namespace)
+
+
+def test_while_the_leader_is_killed_no_create_fails_whose_review_is_larger_than_the_relays_buffer(
+    site: Site, own: str, namespace: str, relay_gates: Replicas, cap_clients: Clients
+) -> None:
+    with cap_clients.creating(_create_large_pods(site)) as answers:
+        for gate in relay_gates.relayed:
+            until_more(answers, MEANWHILE)
+            _kill_during_reviews(site, own, gate)
+        until_more(answers, MEANWHILE)
+    assert find_failed(answers) == []
     _until_each_is_counted_once(site, relay_gates.each[0], namespace)
 
 
@@ -177,6 +234,17 @@ def test_while_gates_and_relays_are_rolled_and_renewed_no_create_fails(
             step(relay_gates, lambda: until_more(answers, MEANWHILE))
             lost[step.__name__] = find_failed(answers[begun:])
     assert lost == {step.__name__: [] for step in steps}
+
+
+def test_while_no_gate_lives_a_relay_answers_soon_that_another_attempt_may_pass(relay_gates: Replicas) -> None:
+    for gate in relay_gates.each:
+        gate.kill()
+    relay, *_ = relay_gates.relayed
+    for _ in range(_TIMES):  # also once HAProxy has seen that its gate is down
+        answer = _review_by_relay(relay)
+        assert answer.elapsed.total_seconds() < _SOON
+        assert (answer.status_code, answer.headers["Retry-After"]) == (HTTPStatus.SERVICE_UNAVAILABLE, "1")
+        assert answer.json() == _STATUS
 
 
 def test_while_no_gate_lives_kubectl_says_so_and_once_one_is_back_creates_go_on(

@@ -143,8 +143,10 @@ def test_no_warning_names_the_resource_of_a_device_class_until_it_is_deleted(sit
     asking, warning = _asking(site, "licensed", {resource: "1"}), f"no node advertises {resource}"
     _until_warned(cluster, namespace, asking, warning)
     classes = api(cluster.kubeconfig).collection(made, namespace)
-    api(cluster.kubeconfig).create(classes, made)
+    stored = api(cluster.kubeconfig).create(classes, made)
     try:
+        if "extendedResourceName" not in stored["spec"]:
+            pytest.skip("this release drops the name, since DRAExtendedResource is off by default")
         _until_not_warned(cluster, namespace, asking)
         by_class = _asking(site, "by-class", {"deviceclass.resource.kubernetes.io/tallygate-licence": "1"})
         _until_warned(cluster, namespace, by_class, "DeviceClass tallygate-licence does not exist, so no node can run")

@@ -46,7 +46,6 @@ _WITH_EXTRAS: Final = (
     (0, ("certs", "--help")),
     (0, ("doctor", "--help")),
     (0, ("serve", "--help")),
-    (0, ("relay", "--help")),
 )
 """Exit codes, and the arguments that lead to them."""
 

@@ -29,10 +29,7 @@ _IMPORTED = (
         f"tallygate.webhook.cli.{name}.command"
         for name in ("check", "scenarios", "predict", "usage", "audit", "doctor", "certs")
     ),
-    *(
-        f"tallygate.webhook.cli.{name}"
-        for name in ("app", "lint", "explain", "headroom", "snapshot", "relay", "schema_files")
-    ),
+    *(f"tallygate.webhook.cli.{name}" for name in ("app", "lint", "explain", "headroom", "snapshot", "schema_files")),
     "tallygate.webhook.cli.certs.cluster_commands",
     "tallygate.webhook.cli.demo.demonstration",
     "tallygate.webhook.cli.serve.certificate_controller",

@@ -5,7 +5,6 @@ of installed Deployments and terminals are for.
 """
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -64,10 +63,6 @@ class ForkedProcess:
     def send_signal(self, number: int, /) -> None:
         """Send a signal, unless it has ended."""
         self._program.send_signal(number)
-
-    def terminate(self) -> None:
-        """Ask it to end."""
-        self._program.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
         """End it by force."""

@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import shutil
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from e2e.errors import ClusterError
 from e2e.gates.forked import TALLYGATE
+from e2e.gates.relay import RelayProcess
 from e2e.gates.running import HERE, LOOPBACK, RunningGate
 from e2e.installation.rendered import Object, is_registration
 from e2e.local.ports import free_ports
@@ -25,8 +27,8 @@ _POLICIES, _TLS = "policies", "tls"
 class InstalledGate(RunningGate):
     """The Deployment's containers as processes: policies from the ConfigMap, calls by the ServiceAccount's token.
 
-    Where there is a relay, it is a process too, and receives the calls. `more` are arguments of the gate beside the
-    Deployment's own.
+    Where there is a relay, it is HAProxy with the ConfigMap's configuration, and receives the calls. `more` are
+    arguments of the gate beside the Deployment's own.
     """
 
     def __init__(self, cluster: Cluster, namespace: str, folder: Path, more: Iterable[str] = ()) -> None:
@@ -35,14 +37,14 @@ class InstalledGate(RunningGate):
         Raises:
             ClusterError: if it is not installed; the text is kubectl's.
         """
-        self.port, self._behind, monitor, relays = free_ports(4)
+        self.port, self._behind, monitor, relays, self._unused = free_ports(5)
         super().__init__(folder, monitor)
         self._cluster = cluster
         self._namespace = namespace
         self._more = tuple(more)
-        for name in (_POLICIES, _TLS, "relay"):
+        for name in (_POLICIES, _TLS):
             (folder / name).mkdir(parents=True)
-        self._relay = RunningGate(folder / "relay", relays)
+        self._relay = RelayProcess(folder / "relay-log", relays)
 
     def start(self) -> None:
         """Run it as the Deployment says now, and wait until it is ready.
@@ -54,18 +56,21 @@ class InstalledGate(RunningGate):
         listed = self._read("deployment", "tallygate")["spec"]["template"]["spec"]["containers"]
         containers = {each["name"]: each for each in listed}
         relay = containers.get("relay")
+        self._relay.directory.mkdir(exist_ok=True)
         variables = {"TALLYGATE_NAMESPACE": self._namespace}
         self.run(self._gate(containers["tallygate"], self._behind if relay else self.port), variables)
         if relay:
-            own = (f"--upstream={LOOPBACK}:{self._behind}", *self._addresses(self.port, self._relay))
-            self._relay.run((*TALLYGATE, *self._arguments(relay), *own), variables)
+            self._bring_configuration(relay)
+            pre_stop = relay["lifecycle"]["preStop"]["exec"]["command"]
+            self._relay.start(self._expand(relay, relay["command"]), self._create_environment(relay), pre_stop)
 
     def stop(self) -> None:
-        """End all of it by SIGTERM, sent at the same time as by a kubelet, and wait until it has ended."""
+        """End all of it at the same time, as a kubelet does, and wait until it has ended."""
         with ThreadPoolExecutor(1) as beside:
             ended = beside.submit(self._relay.stop)
             super().stop()
             ended.result()
+        shutil.rmtree(self._relay.directory, ignore_errors=True)
 
     def bring_policies(self) -> None:
         """Copy its policy files from the ConfigMap, as a kubelet does.
@@ -115,18 +120,37 @@ class InstalledGate(RunningGate):
     def _gate(self, container: Object, port: int) -> tuple[str, ...]:
         kubeconfig = as_service_account(self._cluster, self._namespace, "tallygate", self._folder / "kubeconfig")
         known = {"--cluster=in-cluster": ("--cluster=kubeconfig", f"--kubeconfig={kubeconfig}")}
-        arguments = [each for given in self._arguments(container) for each in known.get(given, (given,))]
-        return (*TALLYGATE, *arguments, *self._addresses(port, self), *self._more)
+        given = self._expand(container, container["args"])
+        arguments = [each for argument in given for each in known.get(argument, (argument,))]
+        own = (f"--listen={LOOPBACK}:{port}", f"--monitor={LOOPBACK}:{self._monitor}")
+        return (*TALLYGATE, *arguments, *own, *self._more)
 
-    def _addresses(self, port: int, process: RunningGate) -> tuple[str, str]:
-        return f"--listen={LOOPBACK}:{port}", f"--monitor={process.monitor.removeprefix('http://')}"
+    def _bring_configuration(self, relay: Object) -> None:
+        """Copy the relay's configuration from the ConfigMap, as a kubelet does."""
+        (folder,) = {self._folder / each["name"] for each in relay["volumeMounts"] if each["mountPath"] == "/etc/relay"}
+        folder.mkdir(exist_ok=True)
+        put(self._read("configmap", "tallygate-relay")["data"], folder)
 
-    def _arguments(self, container: Object) -> list[str]:
-        """Return a container's arguments as the kubelet expands them, with folders in place of its volumes."""
+    def _create_environment(self, relay: Object) -> dict[str, str]:
+        """Return the variables of the relay's container, with addresses of this machine in place of a pod's."""
+        own = {
+            "RELAY_LISTEN": f"{LOOPBACK}:{self.port}",
+            "RELAY_FOLDER": str(self._relay.directory),
+            "RELAY_GATE": f"{LOOPBACK}:{self._behind}",
+            "RELAY_GATE_MONITOR": str(self._monitor),
+            "RELAY_MONITOR": self._relay.monitor,
+            "RELAY_PEERS": f"{LOOPBACK}:{self._unused}",
+        }
+        given = {each["name"]: each["value"] for each in relay["env"] if "value" in each}
+        return dict(zip(given, self._expand(relay, given.values()), strict=True)) | own
+
+    def _expand(self, container: Object, texts: Iterable[str]) -> list[str]:
+        """Return arguments as the kubelet expands them, with folders in place of the container's volumes."""
         volumes = {each["mountPath"]: self._folder / each["name"] for each in container["volumeMounts"]}
-        paths = re.compile(rf"=({'|'.join(map(re.escape, volumes))})(?=/|$)")
-        expanded = [each.replace("$(TALLYGATE_NAMESPACE)", self._namespace) for each in container["args"]]
-        return [paths.sub(lambda found: f"={volumes[found[1]]}", each) for each in expanded]
+        volumes["/run/relay"] = self._relay.directory
+        paths = re.compile(rf"(?<![\w/])({'|'.join(map(re.escape, volumes))})(?=[/\s]|$)")
+        expanded = (each.replace("$(TALLYGATE_NAMESPACE)", self._namespace) for each in texts)
+        return [paths.sub(lambda found: str(volumes[found[1]]), each) for each in expanded]
 
     def _read(self, kind: str, name: str) -> Object:
         done = self._cluster.kubectl("get", kind, name, f"--namespace={self._namespace}", "--output=json")

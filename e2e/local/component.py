@@ -46,10 +46,6 @@ class Process(Protocol):
         """Send it a signal."""
         ...
 
-    def terminate(self) -> None:
-        """Ask it to end."""
-        ...
-
     def kill(self) -> None:
         """End it by force."""
         ...
@@ -114,9 +110,9 @@ class Component:
         """Return the last lines of its log."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-_SHOWN_LOG:])
 
-    def stop(self) -> None:
-        """End it, by force if it does not react; nothing happens when it has ended."""
-        self._process.terminate()
+    def stop(self, by: signal.Signals = signal.SIGTERM) -> None:
+        """End it by a signal, and by force if it does not react; nothing happens when it has ended."""
+        self._process.send_signal(by)
         try:
             self._process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:

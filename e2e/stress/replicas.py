@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from e2e.gates.process import GateProcess
-from e2e.gates.relay import RelayedGate
+from e2e.gates.relay import PEERS_NAME, RelayedGate
 from e2e.gates.running import HERE, LOOPBACK
 from e2e.tcp_proxy import TcpProxy
 from tallygate.certs.certificate_names import parse_names
@@ -38,7 +38,7 @@ class Replicas:
         proxy in front of all.
         """
         self.certificates = folder / "certs"
-        issue(self.certificates, parse_names([HERE, LOOPBACK]), datetime.now(UTC))
+        issue(self.certificates, parse_names([HERE, LOOPBACK, PEERS_NAME]), datetime.now(UTC))
         made: type[GateProcess] = RelayedGate if relayed else GateProcess
         self.each = [
             made(folder / f"gate-{at}", arguments=(*arguments, *own), certificates=self.certificates)

@@ -1,5 +1,6 @@
 """The generated files of deploy/. `python -m tests.deploy.generate` writes them; `test_generated` fails when old."""
 
+import hashlib
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ COMPONENTS: Final = KUSTOMIZE / "components"
 CHART: Final = ROOT / "deploy" / "helm" / "tallygate"
 INSTALL: Final = ROOT / "docs" / "operate" / "install.md"
 RULES: Final = ROOT / "deploy" / "prometheus" / "tallygate.yaml"
+HAPROXY: Final = COMPONENTS / "relay" / "haproxy.cfg"
 
 _MADE = "# Made by `python -m tests.deploy.generate`; "
 _WEBHOOKS = f"""\
@@ -60,6 +62,8 @@ def _generate() -> Iterator[tuple[Path, str]]:
     yield files / "dashboard.json", render_dashboard()
     for folder in (COMPONENTS / "monitoring", files):
         yield folder / "prometheusrule.yaml", _rules()
+    yield COMPONENTS / "relay" / "checksum.yaml", _checksum()
+    yield files / HAPROXY.name, HAPROXY.read_text(encoding="utf-8")
     for name, original in _ORIGINALS.items():
         yield files / f"{name}.yaml", _copy(original)
     yield CHART / "Chart.yaml", _chart()
@@ -83,6 +87,18 @@ def _policies() -> str:
 
 def _copy(original: Path) -> str:
     return f"{_MADE}the original is {original.relative_to(ROOT)}.\n{original.read_text(encoding='utf-8')}"
+
+
+def _checksum() -> str:
+    """Return a patch of the pod template: HAProxy reads its configuration only when it starts."""
+    annotations = {"checksum/relay": hashlib.sha256(HAPROXY.read_bytes()).hexdigest()}
+    patch = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "tallygate", "namespace": ServiceTarget().namespace},
+        "spec": {"template": {"metadata": {"annotations": annotations}}},
+    }
+    return f"{_MADE}with another haproxy.cfg new pods start.\n" + yaml.safe_dump(patch, sort_keys=False, width=120)
 
 
 def _rules() -> str:

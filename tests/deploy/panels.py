@@ -172,6 +172,31 @@ ROWS: Final = (
         ),
     ),
     Row(
+        "Relays (with the component of that name)",
+        (
+            Panel(
+                "Answers to API servers, by status",
+                "5xx: no gate answered, or the gate could not decide.",
+                {
+                    "{{code}}": "sum by (code) "
+                    '(rate(haproxy_backend_http_responses_total{proxy="to_any_gate",code=~"2xx|4xx|5xx"}[5m]))'
+                },
+                "reqps",
+            ),
+            Panel(
+                "Answers of gates",
+                "own: the gate in the same pod. peer: another replica, since the own one is down.",
+                {"{{server}}": 'sum by (server) (rate(haproxy_server_http_responses_total{proxy="any_gate"}[5m]))'},
+                "reqps",
+            ),
+            Panel(
+                "Gates that are ready, as their relays see them",
+                "0 for longer than a restart: see the container tallygate of the pod.",
+                {"{{instance}}": 'haproxy_server_status{proxy="any_gate",server="own",state="UP"}'},
+            ),
+        ),
+    ),
+    Row(
         "Watches, and the process",
         (
             Panel(

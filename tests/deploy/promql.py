@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-_SERIES = re.compile(r"\b((?:[a-z_]+:)*tallygate_[a-z0-9_]+(?::[a-z0-9_]+)?)(?:\{([^}]*)\})?")
+_SERIES = re.compile(r"\b((?:[a-z_]+:)*(?:tallygate|haproxy)_[a-z0-9_]+(?::[a-z0-9_]+)?)(?:\{([^}]*)\})?")
 _MATCHER = re.compile(r"(\w+)\s*(?:=~|!~|!=|=)\s*\"")
 
 
@@ -16,6 +16,6 @@ class Series(NamedTuple):
 
 
 def find_series(expression: str) -> Iterator[Series]:
-    """Yield the series of tallygate that an expression names."""
+    """Yield the series of gates and relays that an expression names."""
     for name, matchers in _SERIES.findall(expression):
         yield Series(name, frozenset(_MATCHER.findall(matchers)))

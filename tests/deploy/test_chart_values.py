@@ -1,5 +1,6 @@
 """deploy/helm: each value changes what it is for, and an invalid or contradictory one is rejected with its reason."""
 
+import hashlib
 import subprocess
 from typing import Any
 
@@ -58,13 +59,30 @@ def test_the_image_is_of_the_digest_else_of_the_tag_else_of_the_charts_version(
     image: dict[str, str], expected: str
 ) -> None:
     chart = render_chart({f"image.{name}": each for name, each in image.items()} | {"relay.enabled": True})
-    assert {each["image"] for each in get_pod(chart)["containers"]} == {expected}
+    assert get_container(chart)["image"] == expected
+    assert get_container(chart, "relay")["image"] == "haproxy:2.8"
 
 
-def test_both_containers_have_the_pull_policy_and_the_security_context() -> None:
-    chart = render_chart({"image.pullPolicy": "Always", "securityContext.runAsUser": 7, "relay.enabled": True})
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        ({"tag": "2.8.21"}, "haproxy:2.8.21"),
+        ({"repository": "registry.example.com/haproxy"}, "registry.example.com/haproxy:2.8"),
+        ({"tag": "2.8.21", "digest": DIGEST}, f"haproxy@{DIGEST}"),
+    ],
+)
+def test_the_image_of_the_relay_is_of_its_own_digest_else_of_its_tag(image: dict[str, str], expected: str) -> None:
+    chart = render_chart({f"relay.image.{name}": each for name, each in image.items()} | {"relay.enabled": True})
+    assert get_container(chart, "relay")["image"] == expected
+    assert get_container(chart)["image"] == get_container(render_chart({}))["image"]
+
+
+def test_each_container_has_its_own_pull_policy_and_both_have_the_security_context() -> None:
+    own = {"image.pullPolicy": "Always", "relay.image.pullPolicy": "Never"}
+    chart = render_chart({**own, "securityContext.runAsUser": 7, "relay.enabled": True})
+    policies = [get_container(chart, name)["imagePullPolicy"] for name in ("tallygate", "relay")]
+    assert policies == ["Always", "Never"]
     for each in get_pod(chart)["containers"]:
-        assert each["imagePullPolicy"] == "Always"
         assert each["securityContext"]["runAsUser"] == 7
         assert each["securityContext"]["capabilities"] == {"drop": ["ALL"]}
 
@@ -81,7 +99,7 @@ def test_each_container_has_its_own_resources_and_arguments() -> None:
     gate, relay = get_container(chart), get_container(chart, "relay")
     assert (gate["resources"]["requests"]["cpu"], relay["resources"]["requests"]["cpu"]) == ("1", "2")
     assert gate["args"][-1] == "--log-level=debug"
-    assert "--log-level=debug" not in relay["args"]
+    assert "--log-level=debug" not in [*relay["command"], *relay.get("args", ())]
 
 
 def test_extras_of_a_user_come_beside_those_of_the_chart() -> None:
@@ -103,6 +121,16 @@ def test_extras_of_a_user_come_beside_those_of_the_chart() -> None:
     assert new_meta == {
         "labels": {**old_meta["labels"], "team": "platform"},
         "annotations": {"example.com/scanned": "yes"},
+    }
+
+
+def test_an_annotation_of_a_user_comes_beside_the_checksum_of_the_relays_configuration() -> None:
+    """Let new pods start when the configuration changes: HAProxy reads it only when it starts."""
+    chart = render_chart({"podAnnotations": {"example.com/scanned": "yes"}, "relay.enabled": True})
+    text = chart["ConfigMap", "tallygate-relay"]["data"]["haproxy.cfg"]
+    assert chart["Deployment", "tallygate"]["spec"]["template"]["metadata"]["annotations"] == {
+        "checksum/relay": hashlib.sha256(text.encode()).hexdigest(),
+        "example.com/scanned": "yes",
     }
 
 
@@ -156,8 +184,8 @@ def test_with_a_relay_all_four_ports_are_those_of_the_values() -> None:
     chart = render_chart({**PORTS, "relay.enabled": True})
     gate, relay = read_gate_settings(chart), read_relay_settings(chart)
     assert (gate.listen.port, gate.monitor.port) == (10444, 10090)
-    assert relay.upstream == gate.listen
-    assert (relay.settings.listen.port, relay.settings.monitor.port) == (10443, 10091)
+    assert (relay.gate, relay.gate_monitor) == (gate.listen, gate.monitor.port)
+    assert (relay.listen.port, relay.monitor.port) == (10443, 10091)
     named = {each["name"]: each["containerPort"] for each in get_container(chart, "relay")["ports"]}
     assert named == {"https": 10443, "relay": 10091}
     assert chart["NetworkPolicy", "tallygate"]["spec"]["egress"][1]["ports"] == [{"port": 10443, "protocol": "TCP"}]
@@ -230,6 +258,8 @@ def test_without_registration_there_is_no_webhook_configuration() -> None:
         ({"audit.interval": "hourly"}, "at '/audit/interval': 'hourly' does not match"),
         ({"token": "short"}, "at '/token'"),
         ({"relay": True}, "at '/relay': got boolean, want object"),
+        ({"relay.image.tag": ""}, "at '/relay/image/tag': '' does not match"),
+        ({"relay.image.name": "b"}, "at '/relay/image': additional properties 'name' not allowed"),
         ({"networkPolicy": False}, "at '/networkPolicy': got boolean, want object"),
         ({"networkPolicy.metricsFrom": []}, "at '/networkPolicy/metricsFrom': minItems"),  # that would mean: from all
         ({"exempt": ["Not_A_Name"]}, "at '/exempt/0'"),
@@ -249,11 +279,24 @@ def test_without_registration_there_is_no_webhook_configuration() -> None:
         ({"serviceAccount.create": False}, "serviceAccount.name: with serviceAccount.create=false"),
         ({"ports.https": 9090}, "ports: 9090, 9090 are not all different"),
         ({"ports.https": 8444, "relay.enabled": True}, "ports: 8444, 9090, 8444, 9091 are not all different"),
+        (
+            {"relay.enabled": True, "relay.image": None},
+            "relay.image: these values, which are those of an older release, have no image of HAProxy; set it, or run",
+        ),
+        ({"podAnnotations": {"checksum/relay": "a"}}, "podAnnotations: checksum/relay is an annotation of the chart"),
         ({"podLabels": {"app.kubernetes.io/name": "a"}}, "podLabels: app.kubernetes.io/name is a label of the chart"),
-        ({"extraVolumes": [{"name": "tls"}]}, "extraVolumes: tls is a volume of the chart"),
         ({"extraEnv": [{"name": "TALLYGATE_NAMESPACE"}]}, "extraEnv: TALLYGATE_NAMESPACE is set by the chart"),
     ],
     ids=str,
 )
 def test_an_invalid_value_is_rejected_by_its_name(values: dict[str, Any], message: str) -> None:
     assert message in read_errors(values)
+
+
+def test_a_volume_of_the_chart_is_rejected_by_its_name() -> None:
+    own = [
+        each["name"] for each in get_pod(render_chart({"token": "0123456789abcdef", "relay.enabled": True}))["volumes"]
+    ]
+    assert len(own) == 7
+    for name in own:
+        assert f"extraVolumes: {name} is a volume of the chart" in read_errors({"extraVolumes": [{"name": name}]})

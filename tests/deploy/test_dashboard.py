@@ -13,6 +13,7 @@ from tests.deploy import grafana
 from tests.deploy.dashboard import render_dashboard
 from tests.deploy.prometheus import find_promtool
 from tests.deploy.promql import find_series
+from tests.deploy.relay_metrics import find_empty_selectors, list_relay_metrics
 from tests.deploy.test_rules import ALL_RULES, RECORDING_NAMES, find_unknown_series
 from tests.server.all_metrics import list_metrics
 
@@ -25,6 +26,7 @@ def test_a_panel_shows_existing_metrics(panel: dict[str, Any]) -> None:
     for target in panel["targets"]:
         assert list(find_series(target["expr"])), target["expr"]
         assert find_unknown_series(target["expr"]) == []
+        assert find_empty_selectors(target["expr"]) == []
 
 
 @pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel["title"])
@@ -33,7 +35,10 @@ def test_a_legend_names_labels_that_the_series_have(panel: dict[str, Any]) -> No
     for target in panel["targets"]:
         named = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
         first = next(iter(find_series(target["expr"]))).name
-        labels = set(first.split(":")[0].split("_")) if first in RECORDING_NAMES else set(list_metrics()[first])
+        if first in RECORDING_NAMES:
+            labels = set(first.split(":")[0].split("_"))
+        else:
+            labels = set((list_relay_metrics() if first.startswith("haproxy_") else list_metrics())[first])
         assert named <= labels | scrape_labels
 
 

@@ -1,26 +1,36 @@
-"""The component `relay`: it combines with every other component, and its two processes fit each other."""
+"""The component `relay`: it combines with every other component, and the gate and HAProxy fit each other."""
 
+import hashlib
+import re
 from copy import deepcopy
 from itertools import product
 from pathlib import Path
 
 import pytest
 
-from tallygate.certs.cert_files import CA_FILE, CHAIN_FILE, KEY_FILE
 from tallygate.certs.certificate_names import create_service_names
-from tallygate.certs.served_files import ServedFiles
 from tallygate.webhook.admission.webhook_configuration import (
     DEFAULT_NAMESPACE,
     ServiceTarget,
     create_webhook_configurations,
 )
-from tests.deploy.container_settings import get_container, get_pod, read_gate_settings, read_relay_settings
+from tests.deploy.container_settings import (
+    get_container,
+    get_pod,
+    read_environment,
+    read_gate_settings,
+    read_relay_configuration,
+    read_relay_end,
+    read_relay_settings,
+)
+from tests.deploy.generate import CHART, HAPROXY
 from tests.deploy.rendering import Objects, compose_objects, render_overlay
 
 SIZES = ("", "cluster-access", "ha")
 CERTIFICATES = ("", "self-signed", "cert-manager")
 EXTRAS = ("audit", "token", "network", "flow-control", "monitoring", "dashboard")
 END_SECONDS = 5  # of the grace period that are left after the drains
+CONFIGURATION = ("ConfigMap", "tallygate-relay")
 TARGETS_OF_RELAY = {("NetworkPolicy", "tallygate"), ("Service", "tallygate-metrics"), ("ServiceMonitor", "tallygate")}
 
 
@@ -45,25 +55,57 @@ def objects(request: pytest.FixtureRequest) -> Objects:
     return compose_relay(*request.param)
 
 
-def test_with_every_size_and_certificate_the_gate_of_the_pod_is_the_upstream(objects: Objects) -> None:
+def test_with_every_size_and_certificate_the_relay_calls_and_checks_the_gate_of_its_pod(objects: Objects) -> None:
     gate, relay = read_gate_settings(objects), read_relay_settings(objects)
-    assert relay.upstream == gate.listen
+    assert relay.gate == gate.listen
     assert gate.listen.host == "127.0.0.1"
-    ports = {gate.listen.port, gate.monitor.port, relay.settings.listen.port, relay.settings.monitor.port}
+    assert relay.gate_monitor == gate.monitor.port
+    assert {gate.monitor.host, relay.listen.host, relay.monitor.host} == {"0.0.0.0"}  # noqa: S104  and so loopback too
+    ports = {gate.listen.port, gate.monitor.port, relay.listen.port, relay.monitor.port}
     assert len(ports) == 4  # they share one network
 
 
-def test_the_relay_mounts_the_gates_certificate_read_only(objects: Objects) -> None:
-    gate, relay = read_gate_settings(objects), read_relay_settings(objects).settings
-    written = ServedFiles(gate.tls_dir) if gate.tls_dir else None
-    for own, name, theirs in (
-        (relay.tls_cert, CHAIN_FILE, written.chain if written else gate.tls_cert),
-        (relay.tls_key, KEY_FILE, written.key if written else gate.tls_key),
-    ):
-        assert find_volume(objects, "relay", own) == find_volume(objects, "tallygate", theirs)
-        assert find_volume(objects, "relay", own)[1] == name
+def test_gate_and_relay_share_a_directory_in_memory_that_both_write(objects: Objects) -> None:
+    directory = read_gate_settings(objects).relay_dir
+    assert directory == read_relay_settings(objects).folder
+    shared, rest = find_volume(objects, "relay", directory)
+    assert (shared, rest) == find_volume(objects, "tallygate", directory)
+    assert (shared, rest) == ({"name": "relay", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}, ".")
+    for name in ("tallygate", "relay"):
+        (mount,) = (each for each in get_container(objects, name)["volumeMounts"] if each["name"] == "relay")
+        assert mount == {"name": "relay", "mountPath": str(directory)}
+
+
+def test_the_relay_mounts_no_volume_of_the_gate_but_that_directory(objects: Objects) -> None:
     mounts = {each["name"]: each.get("readOnly", False) for each in get_container(objects, "relay")["volumeMounts"]}
-    assert mounts == {"tls": True, "authority": True, "scratch": False, "no-token": True}
+    assert mounts == {"relay-configuration": True, "relay": False, "no-token": True}
+    assert mounts.keys() & {each["name"] for each in get_container(objects)["volumeMounts"]} == {"relay"}
+    volumes = [each["name"] for each in get_pod(objects)["volumes"]]
+    assert len(volumes) == len(set(volumes))
+    assert set(volumes) == mounts.keys() | {each["name"] for each in get_container(objects)["volumeMounts"]}
+
+
+def test_haproxy_reads_the_file_of_the_config_map(objects: Objects) -> None:
+    path = re.search(r"exec haproxy -db -f (\S+)$", get_container(objects, "relay")["command"][-1])
+    assert path
+    volume, file = find_volume(objects, "relay", path[1])
+    assert volume == {"name": "relay-configuration", "configMap": {"name": CONFIGURATION[1]}}
+    assert objects[CONFIGURATION]["data"] == {file: HAPROXY.read_text(encoding="utf-8")}
+
+
+def test_every_variable_of_the_configuration_is_set_and_every_other_is_not() -> None:
+    objects = compose_relay()
+    used = set(re.findall(r"\$\{?(\w+)", read_relay_configuration(objects)))
+    assert used == read_environment(get_container(objects, "relay")).keys() - {"TALLYGATE_NAMESPACE"}
+
+
+def test_another_configuration_starts_new_pods() -> None:
+    annotations = compose_relay()["Deployment", "tallygate"]["spec"]["template"]["metadata"]["annotations"]
+    assert annotations == {"checksum/relay": hashlib.sha256(HAPROXY.read_bytes()).hexdigest()}
+
+
+def test_the_configuration_of_the_chart_is_the_same_file() -> None:
+    assert (CHART / "files" / HAPROXY.name).read_bytes() == HAPROXY.read_bytes()
 
 
 def test_the_relay_has_no_token_of_the_api_server() -> None:
@@ -74,67 +116,58 @@ def test_the_relay_has_no_token_of_the_api_server() -> None:
     assert get_pod(objects)["automountServiceAccountToken"] is True  # for the gate
 
 
-def test_peers_are_called_by_the_name_in_their_certificate_and_their_ca_may_come_later(
-    objects: Objects,
-) -> None:
+def test_peers_are_called_by_the_name_in_their_certificate(objects: Objects) -> None:
     relay = read_relay_settings(objects)
-    assert relay.peers.host in create_service_names("tallygate", DEFAULT_NAMESPACE).dns
+    assert relay.peers_name in create_service_names("tallygate", DEFAULT_NAMESPACE).dns
     (offered,) = objects["Service", "tallygate"]["spec"]["ports"]
-    assert relay.peers.port == offered["port"]
-    found, rest = find_volume(objects, "relay", relay.peers_ca_file)
-    assert rest == CA_FILE
-    assert found == {
-        "name": "authority",
-        "secret": {
-            "secretName": "tallygate-tls",
-            "items": [{"key": CA_FILE, "path": CA_FILE}],  # the key is not handed over twice
-            "optional": True,
-            "defaultMode": 0o440,
-        },
-    }
+    assert relay.peers == f"{relay.peers_name}:{offered['port']}"
 
 
 def test_the_service_targets_the_relay_and_no_port_of_the_pod_targets_the_gate() -> None:
     objects = compose_relay()
     (offered,) = objects["Service", "tallygate"]["spec"]["ports"]
     named = {each["name"]: each["containerPort"] for each in get_container(objects, "relay")["ports"]}
-    read = read_relay_settings(objects).settings
+    read = read_relay_settings(objects)
     assert named == {offered["targetPort"]: read.listen.port, "relay": read.monitor.port}
     assert [each["name"] for each in get_container(objects)["ports"]] == ["monitor"]
 
 
-def test_the_gate_outlasts_the_drain_of_the_relay_and_both_end_within_the_grace_period() -> None:
+def test_the_gate_outlasts_the_relay_and_both_end_within_the_grace_period() -> None:
     objects = compose_relay()
-    gate, relay = read_gate_settings(objects), read_relay_settings(objects).settings
-    assert gate.drain_delay > relay.drain_delay + relay.drain_timeout
+    gate, relay = read_gate_settings(objects), read_relay_end(objects)
+    assert gate.drain_delay > relay.pre_stop + relay.hard_stop_after
     grace = get_pod(objects)["terminationGracePeriodSeconds"]
     assert grace >= gate.drain_delay + gate.drain_timeout + END_SECONDS
     _, validating = create_webhook_configurations(ServiceTarget())
     longest = max(each["timeoutSeconds"] for each in validating["webhooks"])
-    assert relay.drain_timeout > longest  # the longest time that an API server waits for a review
+    assert relay.hard_stop_after > longest  # the longest time that an API server waits for a review
 
 
 def test_a_relay_stops_being_called_before_it_stops_listening() -> None:
     objects = compose_relay()
     probe = get_container(objects, "relay")["readinessProbe"]
-    assert read_relay_settings(objects).settings.drain_delay > probe["periodSeconds"] * probe["failureThreshold"]
+    assert read_relay_end(objects).pre_stop > probe["periodSeconds"] * probe["failureThreshold"]
 
 
-def test_the_relay_has_the_image_the_probes_and_the_restrictions_of_the_gate() -> None:
-    overlay = render_overlay(
-        {"components": ["relay"], "images": [{"name": "tallygate", "newName": "mine", "newTag": "7"}]}
-    )
+def test_the_relay_has_an_image_of_its_own_and_the_restrictions_and_the_probes_of_the_gate() -> None:
+    images = [{"name": "tallygate", "newName": "mine", "newTag": "7"}, {"name": "haproxy", "newName": "mirror/haproxy"}]
+    overlay = render_overlay({"components": ["relay"], "images": images})
     gate, relay = get_container(overlay), get_container(overlay, "relay")
-    assert (relay["image"], relay["image"]) == (gate["image"], "mine:7")
-    for same in ("imagePullPolicy", "securityContext", "env"):
+    assert (gate["image"], relay["image"]) == ("mine:7", "mirror/haproxy:2.8")
+    assert get_container(compose_relay(), "relay")["image"] == "haproxy:2.8"
+    for same in ("imagePullPolicy", "securityContext"):
         assert relay[same] == gate[same]
+    assert relay["env"][0] == gate["env"][0]  # the namespace, which other variables name
     for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
-        assert relay[probe]["httpGet"] == {**gate[probe]["httpGet"], "port": "relay"}
+        assert relay[probe]["httpGet"] == {"path": "/healthz", "port": "relay"}
+        for same in ("periodSeconds", "timeoutSeconds"):
+            assert relay[probe][same] == gate[probe][same]
 
 
-def test_its_startup_probe_outlasts_the_wait_for_its_certificate() -> None:
-    probe = get_container(compose_relay(), "relay")["startupProbe"]
-    assert probe["periodSeconds"] * probe["failureThreshold"] > 60  # webhook/server/relay/serve_relay.py
+def test_its_startup_probe_outlasts_that_of_the_gate_which_makes_its_certificate() -> None:
+    gate, relay = (get_container(compose_relay(), name)["startupProbe"] for name in ("tallygate", "relay"))
+    seconds = [each["periodSeconds"] * each["failureThreshold"] for each in (gate, relay)]
+    assert seconds[1] >= 2 * seconds[0]
 
 
 def test_with_a_network_policy_it_reaches_dns_and_peers_and_its_metrics_are_scraped() -> None:
@@ -149,16 +182,22 @@ def test_with_a_network_policy_it_reaches_dns_and_peers_and_its_metrics_are_scra
     existing, replicas, names = policy["egress"]
     assert [existing] == before["egress"]
     assert replicas == {
-        "ports": [{"port": read_relay_settings(objects).settings.listen.port, "protocol": "TCP"}],
+        "ports": [{"port": read_relay_settings(objects).listen.port, "protocol": "TCP"}],
         "to": [{"podSelector": policy["podSelector"]}],
     }
     assert names == {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]}
-    assert read_relay_settings(objects).peers.port in [each["port"] for each in existing["ports"]]
+    _, port = read_relay_settings(objects).peers.split(":")
+    assert int(port) in [each["port"] for each in existing["ports"]]
 
 
-def test_it_adds_no_object_of_a_component_that_is_not_chosen() -> None:
-    assert set(compose_relay()) == set(compose_objects())
-    assert {key for key in compose_relay("monitoring") if key not in compose_objects("monitoring")} == set()
+def test_it_adds_its_configuration_and_no_object_of_a_component_that_is_not_chosen() -> None:
+    for components in ((), ("network",), ("monitoring",)):
+        before, after = compose_objects(*components), compose_relay(*components)
+        assert after.keys() - before.keys() == {CONFIGURATION}
+        assert before.keys() <= after.keys()
+    metadata = compose_relay()[CONFIGURATION]["metadata"]
+    assert metadata["labels"] == compose_relay()["Service", "tallygate"]["metadata"]["labels"]
+    assert metadata["namespace"] == DEFAULT_NAMESPACE
 
 
 def test_its_metrics_are_scraped_together_with_the_gates() -> None:
@@ -167,15 +206,15 @@ def test_its_metrics_are_scraped_together_with_the_gates() -> None:
     offered = {each["name"]: (each["port"], each["targetPort"]) for each in service["spec"]["ports"]}
     assert offered == {
         "monitor": (9090, "monitor"),
-        "relay": (read_relay_settings(objects).settings.monitor.port, "relay"),
+        "relay": (read_relay_settings(objects).monitor.port, "relay"),
     }
     assert [each["port"] for each in monitor["endpoints"]] == list(offered)
 
 
 def test_it_changes_only_the_pod_and_the_objects_that_target_it() -> None:
     before, after = compose_objects("ha", "self-signed", *EXTRAS), compose_relay("ha", "self-signed", *EXTRAS)
-    assert set(before) == set(after)
-    changed = {key for key, each in after.items() if each != before[key]}
+    assert set(before) | {CONFIGURATION} == set(after)
+    changed = {key for key, each in after.items() if key in before and each != before[key]}
     assert changed == {("Deployment", "tallygate"), *TARGETS_OF_RELAY}
 
 
@@ -189,5 +228,6 @@ def test_listed_first_it_misses_only_network_and_monitoring(certificates: str) -
     for each in deployments:
         template = each["spec"]["template"]["spec"]
         template["containers"][0]["args"].sort()  # the order in which components have added theirs
+        template["containers"][0]["volumeMounts"].sort(key=lambda mount: mount["name"])
         template["volumes"].sort(key=lambda volume: volume["name"])
     assert deployments[0] == deployments[1]

@@ -10,10 +10,9 @@ from tallygate.webhook.cli.serve.certificate_controller import CertificateMetric
 from tallygate.webhook.kube.api_errors import ApiErrorReason
 from tallygate.webhook.kube.informer import InformerStatus
 from tallygate.webhook.server.events.event_recorder import EventRecorder
-from tallygate.webhook.server.relay.failover import Relay, RelayRequest, RelayResponse, UpstreamTimeout
 from tallygate.webhook.server.telemetry.controller_metrics import AuditMetrics, LedgerControllerMetrics
 from tallygate.webhook.server.telemetry.ledger_metrics import CapMetrics
-from tallygate.webhook.server.telemetry.metrics import ServerMetrics, Telemetry
+from tallygate.webhook.server.telemetry.metrics import ServerMetrics
 from tallygate.webhook.state.ports import LedgerKey, LedgerWrite, WriteResult
 from tests.admission.case import parse_policies
 from tests.gate.gate_fixture import CAP
@@ -33,7 +32,7 @@ def list_metrics() -> Mapping[str, frozenset[str]]:
 
 
 def create_registry() -> CollectorRegistry:
-    """Return the registry of a gate and a relay, with a series of each metric."""
+    """Return the registry of a gate, with a series of each metric."""
     metrics = ServerMetrics("1.2.3")
     log, caps = Log().logger, CapIndex(parse_policies(CAP))
     cap_metrics = CapMetrics(metrics.registry, log)
@@ -45,15 +44,9 @@ def create_registry() -> CollectorRegistry:
     EventRecorder(lambda _: True, "one", metrics.registry, log)
     AuditMetrics(metrics.registry, lambda: True, 3600.0).last_audit = create_last_audit()
     CertificateMetrics(metrics.registry)
-    Relay(_fail, None, Telemetry(log, metrics), "one")
     _count_events(metrics, controller_metrics)
     _write_ledger(cap_metrics, LedgerKey(caps.list_caps()[0].key, "team-a"))
     return metrics.registry
-
-
-def _fail(request: RelayRequest, _: UpstreamTimeout) -> RelayResponse:
-    """Fail: this upstream is never called."""
-    raise AssertionError(request)
 
 
 def _count_events(metrics: ServerMetrics, controller_metrics: LedgerControllerMetrics) -> None:

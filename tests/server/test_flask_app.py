@@ -32,6 +32,13 @@ def test_readyz_is_not_ready_when_one_check_is_not_and_has_all_checks() -> None:
     }
 
 
+def test_readyz_leaves_out_the_checks_that_a_client_excludes_and_ignores_other_names() -> None:
+    client = AppHarness(checks=[lambda: GOOD, lambda: BAD]).client
+    answer = client.get("/readyz?exclude=ledger&exclude=other")
+    assert (answer.status_code, list(answer.get_json()["checks"])) == (200, ["policies"])
+    assert client.get("/readyz?exclude=policies").status_code == 503
+
+
 @pytest.mark.parametrize(
     ("method", "path", "code"), [("GET", "/x", 404), ("POST", "/healthz", 405), ("GET", "/metrics", 404)]
 )

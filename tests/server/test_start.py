@@ -56,6 +56,13 @@ def test_broken_policies_are_an_error_with_their_findings(tmp_path: Path) -> Non
         serve(Settings(listen=ANYWHERE, policies=(tmp_path,)))
 
 
+def test_a_relay_and_client_certificates_exclude_each_other(tmp_path: Path) -> None:
+    chain, key, client_ca = (tmp_path / name for name in ("tls.crt", "tls.key", "ca.crt"))
+    settings = Settings(listen=ANYWHERE, tls_cert=chain, tls_key=key, client_ca_file=client_ca, relay_dir=tmp_path)
+    with pytest.raises(ServeError, match="relay_dir and client_ca_file exclude each other"):
+        serve(settings)
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "::"])
 def test_listens_on_both_families(host: str) -> None:
     listener = open_listener(Address(host, 0), 16)

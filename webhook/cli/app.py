@@ -56,7 +56,6 @@ def completion(ctx: click.Context, shell: str) -> None:
         ),
         "schema": ("tallygate.webhook.cli.schema_files", "Print the JSON schema of policies, or of scenarios."),
         "serve": ("tallygate.webhook.cli.serve.command", "Answer a cluster's admission reviews."),
-        "relay": ("tallygate.webhook.cli.relay", "Hold the API server's connections, and ask a gate that lives."),
         "certs": ("tallygate.webhook.cli.certs.command", "Make, look at, renew and publish serving certificates."),
         "completion": ("tallygate.webhook.cli.app", "Print a script that completes in your shell."),
     },

@@ -86,11 +86,16 @@ RegistrationFactory = Callable[[RegistrationParts, Logger], Registration]
 
 @dataclass(frozen=True, slots=True)
 class ServerSetup:
-    """The settings, additional readiness checks and registration of a server, from the code that runs beside it."""
+    """The settings, additional readiness checks and registration of a server, from the code that runs beside it.
+
+    `read_ca_bundle` returns the CAs of the serving certificate in PEM, b"" while none is known; without it they are in
+    `ca.crt` beside the certificate.
+    """
 
     settings: Settings
     checks: Sequence[ReadinessCheck] = ()
     create_registration: RegistrationFactory | None = None
+    read_ca_bundle: Callable[[], bytes] | None = None
 
 
 @dataclass(frozen=True, slots=True)

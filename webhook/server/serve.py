@@ -13,7 +13,8 @@ from functools import partial
 from tallygate.webhook.admission.request import ALLOWED, AdmissionRequest, Verdict
 from tallygate.webhook.admission.rule_index import RuleSelection
 from tallygate.webhook.gate.gate import Gate
-from tallygate.webhook.server.https.tls_files import find_trust_problem, read_certificates
+from tallygate.webhook.server.controllers.relay_controller import RelayController
+from tallygate.webhook.server.https.tls_files import find_trust_problem, read_ca_bundle, read_certificates
 from tallygate.webhook.server.interfaces import (
     GateParts,
     Registration,
@@ -96,6 +97,9 @@ def _run(setup: ServerSetup, telemetry: Telemetry) -> int:
     registration = _create_registration(setup, gate_parts, telemetry, lambda: lifecycle)
     if registration is not None:
         gate_parts = replace(gate_parts, background=(*gate_parts.background, registration.worker))
+    relay_controller = _create_relay_controller(setup, telemetry)
+    if relay_controller is not None:
+        gate_parts = replace(gate_parts, background=(*gate_parts.background, relay_controller.worker))
     checks = [policy_reloader.check, *(part.check for part in gate_parts.background), *setup.checks]
     lifecycle = Lifecycle(
         partial(create_app, gate_parts.admit),
@@ -131,6 +135,29 @@ def _create_registration(
         list_statuses=lambda: get_lifecycle().list_statuses(),
     )
     return create_registration(parts, telemetry.log)
+
+
+def _create_relay_controller(setup: ServerSetup, telemetry: Telemetry) -> RelayController | None:
+    """Return the controller of the relay's certificates, or None without a relay."""
+    chain, key, directory = setup.settings.tls_cert, setup.settings.tls_key, setup.settings.relay_dir
+    if directory is None or chain is None or key is None:
+        return None
+    if setup.settings.client_ca_file:
+        raise ServeError(
+            "relay_dir and client_ca_file exclude each other: a relay has no certificate of a client. Let the relay "
+            "verify clients: ca-file and verify required in its first bind line"
+        )
+
+    def read_certificate() -> tuple[bytes, bytes]:
+        certificates = read_certificates(chain, key)
+        return certificates.chain, certificates.key
+
+    return RelayController(
+        directory,
+        read_certificate,
+        setup.read_ca_bundle or partial(read_ca_bundle, chain),
+        telemetry.log,
+    )
 
 
 def _create_gate_parts(settings: Settings, policy_reloader: PolicyReloader, telemetry: Telemetry) -> GateParts:

@@ -18,6 +18,7 @@ from tallygate.webhook.server.controllers.ledger_controller import LeaseControll
 from tallygate.webhook.server.controllers.registration_controller import CaSource, create_registration_factory
 from tallygate.webhook.server.events.event_recorder import EventRecorder, KubernetesEventWriter
 from tallygate.webhook.server.https.request_threads import release_turn
+from tallygate.webhook.server.https.tls_files import read_ca_bundle
 from tallygate.webhook.server.interfaces import BackgroundPart, GateParts, RegistrationFactory, create_nonce_source
 from tallygate.webhook.server.policy_reloader import PolicyReloader
 from tallygate.webhook.server.settings.table import Settings
@@ -91,16 +92,9 @@ def create_cluster_gate(
 
 def _create_registration_factory(settings: Settings, client_config: ClientConfig) -> RegistrationFactory:
     """Return the factory of a gate whose certificate is in a mounted Secret, with its CAs in `ca.crt` beside it."""
-    ca_path = settings.tls_cert.with_name("ca.crt") if settings.tls_cert else None
-
-    def read_bundle() -> bytes:
-        try:
-            return ca_path.read_bytes() if ca_path else b""
-        except OSError:
-            return b""
-
-    remedy = f"add the CA as ca.crt beside tls.crt ({ca_path}), or run `tallygate certs publish`"
-    return create_registration_factory(client_config, CaSource(read_bundle, remedy))
+    chain = settings.tls_cert
+    remedy = f"add the CA as ca.crt beside tls.crt ({chain}), or run `tallygate certs publish`"
+    return create_registration_factory(client_config, CaSource(lambda: read_ca_bundle(chain) if chain else b"", remedy))
 
 
 def _create_event_recorder(

@@ -1,8 +1,8 @@
 """Claims for devices under one cap: their amount changes when they are allocated, and again when they no longer are.
 
 A claim may name alternatives. Until it is allocated it counts as the largest of them; then it counts as the devices
-that it got. Nobody asks before an allocation ends, so the amount of a claim may grow without a decision. The API server
-asks before a claim is stored (a creation) and before an allocation is stored (an update of its status).
+that it got. No one is asked before an allocation ends, so the amount of a claim may grow without a decision. The API
+server asks before a claim is stored (a creation) and before an allocation is stored (an update of its status).
 
 Writes of a ledger are atomic here, and a replica may decide with any revision of the claims that it may have: `world`
 and `returning` cover writes that are late and replicas that are behind.
@@ -110,7 +110,7 @@ class Claiming:
         if len(state.history) < _MAX_EVENTS:
             yield from _list_events(state)
         for attempt in state.allowed:
-            yield f"{_describe(attempt)} is dropped", state._replace(allowed=_without(state.allowed, attempt))
+            yield f"{_describe(attempt)} is dropped", state._replace(allowed=_remove_attempt(state.allowed, attempt))
         devices = list_devices(state.history)
         for claim, alternatives in enumerate(_ALTERNATIVES):
             if not _find_revision(state.history, claim):
@@ -170,7 +170,7 @@ def _list_events(state: State) -> Iterator[Step]:
     for attempt in state.allowed:
         if attempt.base == _find_revision(state.history, attempt.claim):
             stored = _store(state, (attempt.claim, attempt.amount))
-            yield f"{_describe(attempt)} is stored", stored._replace(allowed=_without(state.allowed, attempt))
+            yield f"{_describe(attempt)} is stored", stored._replace(allowed=_remove_attempt(state.allowed, attempt))
     for claim, amount in list_devices(state.history).items():
         if amount > 0:
             yield f"the allocation of claim {claim} ends", _store(state, (claim, _UNALLOCATED))
@@ -219,5 +219,5 @@ def _store(state: State, event: Event) -> State:
     return state._replace(history=(*state.history, event))
 
 
-def _without(attempts: tuple[Attempt, ...], attempt: Attempt) -> tuple[Attempt, ...]:
+def _remove_attempt(attempts: tuple[Attempt, ...], attempt: Attempt) -> tuple[Attempt, ...]:
     return tuple(each for each in attempts if each != attempt)

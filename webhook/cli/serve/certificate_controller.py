@@ -103,6 +103,7 @@ def run_certificate_controller(settings: Settings, telemetry: Telemetry) -> Iter
                 replace(settings, tls_cert=folder.chain, tls_key=folder.key),
                 [controller.worker.check],
                 controller.create_registration,
+                controller.encode_ca_bundle,
             )
         finally:
             controller.worker.stop()
@@ -135,9 +136,8 @@ class _CertificateController:
         self._request_errors = FailureLog(partial(self._log.warning, "certificate-request-rejected"))
         self._reconciler, self._watches, client_config = self._create_reconciler()
         remedy = f"see `tallygate certs status`: the CA in the Secret {settings.tls_secret} has to sign for the Service"
-        self.create_registration = create_registration_factory(
-            client_config, CaSource(self._reconciler.encode_ca_bundle, remedy)
-        )
+        self.encode_ca_bundle = self._reconciler.encode_ca_bundle
+        self.create_registration = create_registration_factory(client_config, CaSource(self.encode_ca_bundle, remedy))
         task = WorkerTask(
             name="certificate-rotation",
             run=self._reconcile,

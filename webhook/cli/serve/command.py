@@ -1,16 +1,40 @@
 """The command `tallygate serve`: the gate as a server. Its options are the server's table of settings."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
 from tallygate.webhook.cli.framework import Command
-from tallygate.webhook.cli.server_options import server_options
 from tallygate.webhook.server.lifecycle import exit_process
 from tallygate.webhook.server.serve import serve as serve_gate
 from tallygate.webhook.server.settings.sources import load_settings
+from tallygate.webhook.server.settings.table import CONFIG_VARIABLE, OPTIONS, Option
+
+
+def _add_settings(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--config` and an option for each setting. The values stay strings; the settings parse them."""
+    for option in reversed(OPTIONS):
+        command = click.option(
+            option.flag,
+            option.name,
+            metavar=option.value_type.metavar,
+            multiple=option.value_type.is_list,
+            help=_format_help(option),
+        )(command)
+    return click.option(
+        "--config",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help=f"Settings as YAML, JSON or TOML, by the names of the options with _ for -. [{CONFIG_VARIABLE}]",
+    )(command)
+
+
+def _format_help(option: Option) -> str:
+    default = f" Default: {option.default}." if option.default else ""
+    return f"{option.description}{default} [{option.variable}]"
 
 
 @click.command(
@@ -26,7 +50,7 @@ from tallygate.webhook.server.settings.sources import load_settings
         ("curl --cacert tls/ca.crt https://localhost:8443/readyz", "is it ready, and which policies are active?"),
     ),
 )
-@server_options()
+@_add_settings
 def serve(config: Path | None, **flags: Any) -> None:
     """Serve the gate over TLS until it is stopped (SIGTERM, or Ctrl-C).
 

@@ -67,6 +67,14 @@ def read_certificates(chain: Path, key: Path, client_ca: Path | None = None) -> 
     return certificates
 
 
+def read_ca_bundle(chain: Path) -> bytes:
+    """Return the CAs in `ca.crt` beside a certificate, as in a Secret of cert-manager; b"" if there is no such file."""
+    try:
+        return chain.with_name("ca.crt").read_bytes()
+    except OSError:
+        return b""
+
+
 def _parse_chain(path: Path, content: bytes) -> x509.Certificate:
     """Return the first certificate of a PEM file."""
     try:

@@ -82,6 +82,12 @@ class Settings:
         "The directory for the certificate and key of tls_secret: a volume in memory that outlives the container, so "
         "that the server can start while the API server is away. Without it, a directory that is deleted at exit.",
     )
+    relay_dir: Path | None = _create_field(
+        PATH,
+        "",
+        "The directory that the gate shares with a relay in its pod (docs/operate/install.md): the gate writes its "
+        "certificate and its CAs there, and sends the relay each new one.",
+    )
     ca_propagation_delay: float = _create_field(
         DURATION,
         "1h",

@@ -8,7 +8,6 @@ import hmac
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from wsgiref.types import StartResponse, WSGIApplication
 
 from tallygate.webhook.admission.request import Phase, ReviewError
@@ -21,10 +20,10 @@ from tallygate.webhook.server.web.request_body import BodyError, BodyReader, Env
 from tallygate.webhook.server.web.request_log import RequestLog
 
 _PATHS = {f"{ADMIT_PATH_PREFIX}{phase}": phase for phase in Phase}
-JSON_HEADER = ("Content-Type", "application/json")
+_JSON_HEADER = ("Content-Type", "application/json")
 _OK_LINE = STATUS_LINES[200]
-CRASH_ERROR = HttpError(500, "crash", "no decision could be made: the gate failed, and its log has the cause")
-METHOD_ERROR = HttpError(405, "method", "send an AdmissionReview by POST", {"Allow": "POST"})
+_CRASH_ERROR = HttpError(500, "crash", "no decision could be made: the gate failed, and its log has the cause")
+_METHOD_ERROR = HttpError(405, "method", "send an AdmissionReview by POST", {"Allow": "POST"})
 
 TokenSource = Callable[[], tuple[bytes, ...]]
 """A function that returns the secret path segments that are valid now; without any, the paths are open."""
@@ -61,7 +60,6 @@ class AdmissionMiddleware:
         self._application = application
         self._admit = admit
         self._request_log = request_log
-        self._send_error = partial(send_error, request_log)
         self._monotonic = limits.monotonic
         self.body_reader = BodyReader(limits.max_body_bytes, limits.timeout)
         self._timeout = limits.timeout
@@ -74,7 +72,7 @@ class AdmissionMiddleware:
         if phase is None:
             return self._application(environ, start_response)
         if environ["REQUEST_METHOD"] != "POST":
-            return self._send_error(METHOD_ERROR, start_response)
+            return self._send_error(_METHOD_ERROR, start_response)
         started_at = self._monotonic()
         try:
             decision = self._decide(environ, phase, started_at)
@@ -89,9 +87,9 @@ class AdmissionMiddleware:
             remaining_seconds = self._compute_remaining(environ, self._first_attempts.record(error.uid, started_at))
             return self._send_error(http_error, start_response, error, remaining_seconds)
         except Exception as error:  # noqa: BLE001 - the one place that turns a crash into an answer
-            return self._send_error(CRASH_ERROR, start_response, error)
+            return self._send_error(_CRASH_ERROR, start_response, error)
         seconds = self._monotonic() - started_at
-        start_response(_OK_LINE, [JSON_HEADER])
+        start_response(_OK_LINE, [_JSON_HEADER])
         return _LoggedBody(decision.body, lambda: self._request_log.log_decision(decision.record, seconds))
 
     def _decide(self, environ: Environ, phase: Phase, started_at: float) -> Decision:
@@ -104,6 +102,18 @@ class AdmissionMiddleware:
         timeout = parse_timeout(environ.get("QUERY_STRING", "")) or self._timeout
         return first_at + timeout - self._monotonic()
 
+    def _send_error(
+        self,
+        http_error: HttpError,
+        start_response: StartResponse,
+        error: BaseException | None = None,
+        remaining_seconds: float = 0.0,
+    ) -> Iterable[bytes]:
+        """Log an HTTP error, and return its response to a client that waits for `remaining_seconds` more."""
+        self._request_log.log_error(http_error, error)
+        start_response(STATUS_LINES[http_error.code], [_JSON_HEADER, *http_error.create_headers(remaining_seconds)])
+        return [http_error.body]
+
     def _find_phase(self, path: str) -> Phase | None:
         tokens = self._tokens()
         if not tokens:
@@ -111,19 +121,6 @@ class AdmissionMiddleware:
         token, _, rest = path.removeprefix(ADMIT_PATH_PREFIX).partition("/")
         phase = _PATHS.get(ADMIT_PATH_PREFIX + rest) if path.startswith(ADMIT_PATH_PREFIX) else None
         return phase if phase and _is_valid_token(token, tokens) else None
-
-
-def send_error(
-    request_log: RequestLog,
-    http_error: HttpError,
-    start_response: StartResponse,
-    error: BaseException | None = None,
-    remaining_seconds: float = 0.0,
-) -> Iterable[bytes]:
-    """Log an HTTP error, and return its response to a client that waits for `remaining_seconds` more."""
-    request_log.log_error(http_error, error)
-    start_response(STATUS_LINES[http_error.code], [JSON_HEADER, *http_error.create_headers(remaining_seconds)])
-    return [http_error.body]
 
 
 class _LoggedBody:

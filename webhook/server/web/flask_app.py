@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 import msgspec
-from flask import Flask, Response
+from flask import Flask, Response, request
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from werkzeug.exceptions import HTTPException
 
@@ -46,7 +46,7 @@ def create_app(
         limits: the limits of one request.
         tokens: returns the valid secret path segments; without any, the endpoints are open.
     """
-    app = create_base_app("webhook", checks, request_log)
+    app = _create_base_app("webhook", checks, request_log)
     middleware = AdmissionMiddleware(app.wsgi_app, admit, request_log, limits, tokens)
     app.extensions["body_reader"] = middleware.body_reader
     app.wsgi_app = middleware  # type: ignore[method-assign]  # Flask's own way of adding middleware
@@ -55,7 +55,7 @@ def create_app(
 
 def create_monitor_app(metrics: ServerMetrics, request_log: RequestLog, checks: Sequence[ReadinessCheck] = ()) -> Flask:
     """Return the application of the monitor port: `/metrics`, `/healthz`, `/readyz`."""
-    app = create_base_app("monitor", checks, request_log)
+    app = _create_base_app("monitor", checks, request_log)
 
     @app.get("/metrics")
     def show_metrics() -> Response:
@@ -64,8 +64,11 @@ def create_monitor_app(metrics: ServerMetrics, request_log: RequestLog, checks: 
     return app
 
 
-def create_base_app(name: str, checks: Sequence[ReadinessCheck], request_log: RequestLog) -> Flask:
-    """Return an application: JSON for every error, `/healthz` (always 200), `/readyz` (503 unless all is ready)."""
+def _create_base_app(name: str, checks: Sequence[ReadinessCheck], request_log: RequestLog) -> Flask:
+    """Return an application: JSON for every error, `/healthz` (always 200), `/readyz` (503 unless all is ready).
+
+    `/readyz?exclude=NAME` leaves a check out, as in an API server (k8s.io/apiserver, pkg/server/healthz, v1.36).
+    """
     app = Flask(name, static_folder=None)
 
     @app.get("/healthz")
@@ -74,7 +77,8 @@ def create_base_app(name: str, checks: Sequence[ReadinessCheck], request_log: Re
 
     @app.get("/readyz")
     def readyz() -> Response:
-        statuses = [check() for check in checks]
+        excluded = set(request.args.getlist("exclude"))
+        statuses = [status for check in checks if (status := check()).name not in excluded]
         is_ready = all(status.ready for status in statuses)
         body = {
             "status": "ready" if is_ready else "not ready",

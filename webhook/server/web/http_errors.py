@@ -69,13 +69,8 @@ class HttpError:
         """
         headers = list(self.headers.items())
         if self.is_transient and remaining_seconds >= _RETRY_AFTER_SECONDS + _ANSWER_SECONDS:
-            headers += create_retry_headers(str(_RETRY_AFTER_SECONDS))
+            headers += [("Retry-After", str(_RETRY_AFTER_SECONDS)), ("Connection", "close")]
         return headers
-
-
-def create_retry_headers(retry_after: str) -> list[tuple[str, str]]:
-    """Return the headers of a response that asks for a retry over a new connection, after this number of seconds."""
-    return [("Retry-After", retry_after), ("Connection", "close")]
 
 
 def status_body(code: int, message: str) -> bytes:

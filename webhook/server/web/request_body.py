@@ -5,8 +5,6 @@ that the API server sends in the query string.
 """
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qs
@@ -52,45 +50,23 @@ class BodyReader:
             BodyError: if the body is too large (413), compressed (415) or shorter than its Content-Length (400), if the
                 Content-Length is not a number (400), or if no slot is free (503).
         """
-        body, has_slot = self._read_tracked(environ, now)
-        if has_slot:
-            self._large_slots.release()
-        return body
-
-    @contextmanager
-    def open_body(self, environ: Environ, now: float) -> Iterator[bytes]:
-        """Yield the body of a request like `read`; a large body occupies its slot until the block ends.
-
-        Raises:
-            BodyError: as `read`.
-        """
-        body, has_slot = self._read_tracked(environ, now)
-        try:
-            yield body
-        finally:
-            if has_slot:
-                self._large_slots.release()
-
-    def find_oldest_read(self) -> float | None:
-        """Return the monotonic time at which the oldest current read began, or None without a current read."""
-        return min(list(self._started_at.values()), default=None)
-
-    def _read_tracked(self, environ: Environ, now: float) -> tuple[bytes, bool]:
-        """Return a body, and whether it occupies a slot that the caller must release."""
         key = object()
         self._started_at[key] = now
         try:
             length = self._parse_content_length(environ)
             if length is not None and length <= _MAX_SMALL_BYTES:
-                return self._read(environ, length), False
+                return self._read(environ, length)
             self._acquire_slot(parse_timeout(environ.get("QUERY_STRING", "")))
             try:
-                return self._read(environ, length), True
-            except BaseException:
+                return self._read(environ, length)
+            finally:
                 self._large_slots.release()
-                raise
         finally:
             del self._started_at[key]
+
+    def find_oldest_read(self) -> float | None:
+        """Return the monotonic time at which the oldest current read began, or None without a current read."""
+        return min(list(self._started_at.values()), default=None)
 
     def _parse_content_length(self, environ: Environ) -> int | None:
         """Return the Content-Length, or None for a chunked body without one."""

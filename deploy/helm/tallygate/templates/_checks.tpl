@@ -11,8 +11,15 @@
 {{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) }}
 {{- fail "serviceAccount.name: with serviceAccount.create=false the chart makes no ServiceAccount; set the name of one that exists" }}
 {{- end }}
+{{- include "tallygate.checkRelay" . }}
 {{- include "tallygate.checkPorts" . }}
 {{- include "tallygate.checkNames" . }}
+{{- end }}
+
+{{- define "tallygate.checkRelay" -}}
+{{- if and (.Values.relay).enabled (not (.Values.relay).image) }}
+{{- fail "relay.image: these values, which are those of an older release, have no image of HAProxy; set it, or run helm upgrade with --reset-then-reuse-values" }}
+{{- end }}
 {{- end }}
 
 {{- define "tallygate.checkPorts" -}}
@@ -31,9 +38,12 @@
 {{- end }}
 {{- end }}
 {{- range .Values.extraVolumes }}
-{{- if has .name (list "policies" "tls" "scratch" "token" "authority" "no-token") }}
+{{- if has .name (list "policies" "tls" "scratch" "token" "relay" "relay-configuration" "no-token") }}
 {{- fail (printf "extraVolumes: %s is a volume of the chart; give yours another name" .name) }}
 {{- end }}
+{{- end }}
+{{- if hasKey (.Values.podAnnotations | default dict) "checksum/relay" }}
+{{- fail "podAnnotations: checksum/relay is an annotation of the chart; set annotations with other names" }}
 {{- end }}
 {{- range .Values.extraEnv }}
 {{- if eq .name "TALLYGATE_NAMESPACE" }}

@@ -39,7 +39,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
 {{- define "tallygate.image" -}}
-{{- with .Values.image }}{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}{{ end }}
+{{- include "tallygate.imageName" (merge (dict "tag" (.Values.image.tag | default .Chart.AppVersion)) .Values.image) }}
+{{- end }}
+
+{{/* The name of an image: `repository`, `digest`, and `tag` without a digest. */}}
+{{- define "tallygate.imageName" -}}
+{{- .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag }}{{ end }}
 {{- end }}
 
 {{/* Whether the gate calls the API server, and so has a token and rights. */}}

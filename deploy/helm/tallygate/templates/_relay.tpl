@@ -1,34 +1,36 @@
-{{/* The relay, as in the component of that name: a container of the gate's pod, and the ways to it. */}}
+{{/* The relay, as in the component of that name: HAProxy in a container of the gate's pod, and the ways to it. */}}
 {{- define "tallygate.relay.container" -}}
 - name: relay
-  image: {{ include "tallygate.image" . }}
-  imagePullPolicy: {{ .Values.image.pullPolicy }}
-  args:
-  - relay
-  - --tls-cert=/etc/tallygate/tls/tls.crt
-  - --tls-key=/etc/tallygate/tls/tls.key
-  - --upstream=127.0.0.1:{{ .Values.relay.ports.upstream }}
-  - --peers=tallygate.$(TALLYGATE_NAMESPACE).svc:443
-  - --peers-ca-file=/etc/tallygate/authority/ca.crt
-  - --monitor=0.0.0.0:{{ .Values.relay.ports.monitor }}
-  - --drain-delay=5s # longer than the readiness probe takes to fail, so that no connection comes at the very end
-  - --drain-timeout=10s # an API server waits for 5 s (timeoutSeconds)
-  {{- if ne (int .Values.ports.https) 8443 }}
-  - --listen=0.0.0.0:{{ .Values.ports.https }}
-  {{- end }}
+  image: {{ include "tallygate.imageName" .Values.relay.image }}
+  imagePullPolicy: {{ .Values.relay.image.pullPolicy }}
+  # HAProxy reads its certificates when it starts. The gate writes them, ca.pem last.
+  command:
+  - sh
+  - -c
+  - trap "exit 0" TERM USR1; until [ -s /run/relay/ca.pem ]; do sleep 0.1; done; exec haproxy -db -f /etc/relay/haproxy.cfg
   env:
   - name: TALLYGATE_NAMESPACE # wherever it is installed
     valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+  - {name: RELAY_LISTEN, value: 0.0.0.0:{{ .Values.ports.https }}}
+  - {name: RELAY_MONITOR, value: 0.0.0.0:{{ .Values.relay.ports.monitor }}}
+  - {name: RELAY_FOLDER, value: /run/relay}
+  - {name: RELAY_GATE, value: 127.0.0.1:{{ .Values.relay.ports.upstream }}}
+  - {name: RELAY_GATE_MONITOR, value: {{ .Values.ports.monitor | quote }}}
+  - {name: RELAY_PEERS, value: tallygate.$(TALLYGATE_NAMESPACE).svc:443}
+  - {name: RELAY_PEERS_NAME, value: tallygate.$(TALLYGATE_NAMESPACE).svc}
   ports:
   - {name: https, containerPort: {{ .Values.ports.https }}}
   - {name: relay, containerPort: {{ .Values.relay.ports.monitor }}}
+  lifecycle:
+    # Longer than it takes until no API server is sent here any more, so that no connection comes at the very end.
+    preStop: {exec: {command: [sleep, "5"]}}
   startupProbe:
     httpGet: {path: /healthz, port: relay}
     periodSeconds: 1
     timeoutSeconds: 5
     failureThreshold: 120 # it waits for a certificate, which the gate may have to make first
   readinessProbe:
-    httpGet: {path: /readyz, port: relay}
+    httpGet: {path: /healthz, port: relay}
     periodSeconds: 2
     timeoutSeconds: 5
     failureThreshold: 2
@@ -40,9 +42,8 @@
   resources: {{- toYaml .Values.relay.resources | nindent 4 }}
   securityContext: {{- toYaml .Values.securityContext | nindent 4 }}
   volumeMounts:
-  - {name: tls, mountPath: /etc/tallygate/tls, readOnly: true}
-  - {name: authority, mountPath: /etc/tallygate/authority, readOnly: true}
-  - {name: scratch, mountPath: /tmp}
+  - {name: relay-configuration, mountPath: /etc/relay, readOnly: true}
+  - {name: relay, mountPath: /run/relay}
   # An empty folder in place of the gate's token: the relay calls no API server.
   - {name: no-token, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}
 {{- end }}

@@ -1,0 +1,185 @@
+"""The controller that gives the gate's certificate to the relay: HAProxy in a container of the same pod.
+
+Gate and relay share a directory in memory. The gate writes the certificate with its key (`tls.pem`) and the CAs of its
+peers (`ca.pem`), which the relay reads when it starts. A relay that runs reads no file again; the gate compares its
+certificates with the files, and replaces them over the relay's socket (`admin.sock`; HAProxy, management.txt, 9.3
+"Unix Socket commands"). The comparison comes at short intervals, so that no order of starts leaves an old certificate.
+
+HAProxy resolves the name of its peers only when it starts. The gate resolves it again now and then, for a relay that
+started before the cluster's DNS, and for a Service that was created again.
+"""
+
+import os
+import re
+import socket
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+
+from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.server.telemetry.json_log import FailureLog, Logger
+from tallygate.webhook.server.worker import Worker, WorkerPace, WorkerTask
+
+_CERTIFICATE_FILE: Final = "tls.pem"
+_CA_FILE: Final = "ca.pem"
+_SOCKET: Final = "admin.sock"
+_INTERVAL_SECONDS: Final = 2.0
+_PEER_INTERVAL_SECONDS: Final = 30.0
+_TIMEOUT_SECONDS: Final = 5.0
+_RECEIVE_BYTES: Final = 64 * 1024
+_MAX_ANSWER_BYTES: Final = 1 << 20
+_PEER_BACKEND: Final = "any_gate"
+_PEER: Final = "peer"
+_FINGERPRINT: Final = re.compile(r"^SHA1 FingerPrint: ([0-9A-F]{40})$", re.MULTILINE)
+
+
+class RelayError(TallygateError):
+    """The relay cannot be given a certificate."""
+
+
+class RelayController:
+    """The worker that writes the files of a relay, and replaces the certificates of one that runs.
+
+    Args:
+        directory: the directory that both containers mount.
+        read_certificate: returns the gate's own certificate with its chain, and the key, both in PEM and checked.
+        read_ca_bundle: returns the CAs of all replicas in PEM, b"" while none is known; the relay trusts no peer then.
+        log: the log of replaced certificates, and of failures.
+        monotonic: the monotonic clock in seconds.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        read_certificate: Callable[[], tuple[bytes, bytes]],
+        read_ca_bundle: Callable[[], bytes],
+        log: Logger,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._directory = directory
+        self._read_certificate = read_certificate
+        self._read_ca_bundle = read_ca_bundle
+        self._log = log
+        self._monotonic = monotonic
+        self._next_resolution = monotonic()
+        task = WorkerTask(
+            name="relay",
+            run=self.reconcile,
+            failure_log=FailureLog(
+                partial(log.warning, "relay-certificate-failed"), partial(log.info, "relay-certificate-recovered")
+            ),
+        )
+        self.worker = Worker(task, WorkerPace(interval=lambda: _INTERVAL_SECONDS))
+        self.worker.wake()
+
+    def reconcile(self) -> bool:
+        """Write the files if they differ, then update a relay whose certificates or peers differ; return True.
+
+        A relay that does not run is no failure: it reads the files when it starts.
+
+        Raises:
+            TallygateError: if the gate's own files cannot be used.
+            RelayError: if a file cannot be written, or the relay does not accept a certificate.
+        """
+        chain, key = map(_remove_empty_lines, self._read_certificate())
+        # Without a CA the relay trusts none: no certificate of another replica is its issuer.
+        bundle = _remove_empty_lines(self._read_ca_bundle()) or chain
+        self._write(_CERTIFICATE_FILE, chain + key)
+        self._write(_CA_FILE, bundle)  # the last one: the relay waits for it
+        leaf, *_ = _compute_fingerprints(chain)
+        authorities = set(_compute_fingerprints(bundle))
+        try:
+            self._replace_if_different("cert", _CERTIFICATE_FILE, lambda shown: shown[:1] == [leaf])
+            self._replace_if_different("ca-file", _CA_FILE, lambda shown: set(shown) == authorities)
+            if self._monotonic() >= self._next_resolution:
+                self._resolve_peer()
+                self._next_resolution = self._monotonic() + _PEER_INTERVAL_SECONDS
+        except (FileNotFoundError, ConnectionRefusedError):
+            pass  # it does not run
+        except OSError as error:
+            raise RelayError(f"the relay does not answer on {self._directory / _SOCKET}: {error}") from None
+        return True
+
+    def _write(self, name: str, content: bytes) -> None:
+        """Replace a file in one step, unless it has this content."""
+        path = self._directory / name
+        new = path.with_name(f".{name}")
+        try:
+            if path.exists() and path.read_bytes() == content:
+                return
+            new.unlink(missing_ok=True)
+            with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(content)
+            new.replace(path)
+        except OSError as error:
+            raise RelayError(
+                f"relay_dir: {path} cannot be written: {error.strerror}; mount a volume in memory there"
+            ) from None
+
+    def _replace_if_different(self, kind: str, name: str, is_current: Callable[[list[str]], bool]) -> None:
+        """Replace a certificate of the relay with the file's content, unless the relay has it."""
+        path = self._directory / name
+        if is_current(_FINGERPRINT.findall(self._send(f"show ssl {kind} {path}"))):
+            return
+        answers = [
+            self._send(f"set ssl {kind} {path} <<\n{path.read_text('ascii')}"),
+            self._send(f"commit ssl {kind} {path}"),
+        ]
+        if "Success!" not in answers[-1]:
+            reason = " ".join(" ".join(answers).split())
+            raise RelayError(f"the relay keeps its old {name}: {reason}")
+        self._log.info("relay-certificate-replaced", file=name)
+
+    def _resolve_peer(self) -> None:
+        """Give the relay the current address of its peers' name; leave it as it is while the name is unknown."""
+        peer = _find_server(self._send(f"show servers state {_PEER_BACKEND}"), _PEER)
+        try:
+            found = socket.getaddrinfo(peer["srv_fqdn"], None, type=socket.SOCK_STREAM)
+        except (KeyError, socket.gaierror):
+            return
+        addresses = [str(address[0]) for *_, address in found]
+        if peer["srv_addr"] not in addresses:
+            answer = self._send(f"set server {_PEER_BACKEND}/{_PEER} addr {addresses[0]}")
+            self._log.info("relay-peer-changed", message=" ".join(answer.split()))
+
+    def _send(self, command: str) -> str:
+        """Return the answer to one command."""
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(_TIMEOUT_SECONDS)
+            connection.connect(str(self._directory / _SOCKET))
+            connection.sendall(f"{command}\n".encode("ascii"))
+            connection.shutdown(socket.SHUT_WR)
+            return b"".join(_receive(connection)).decode("ascii", "replace")
+
+
+def _receive(connection: socket.socket) -> Iterator[bytes]:
+    """Yield the bytes of an answer until its end."""
+    received = 0
+    while part := connection.recv(_RECEIVE_BYTES):
+        received += len(part)
+        if received > _MAX_ANSWER_BYTES:
+            raise RelayError("the relay answers more than 1 MiB")
+        yield part
+
+
+def _find_server(state: str, name: str) -> dict[str, str]:
+    """Return the columns of a server in an answer to `show servers state`; empty without such a server."""
+    rows = [line.removeprefix("# ").split() for line in state.splitlines()[1:] if line]
+    servers = [dict(zip(rows[0], row, strict=False)) for row in rows[1:]]
+    return next((server for server in servers if server.get("srv_name") == name), {})
+
+
+def _remove_empty_lines(pem: bytes) -> bytes:
+    """Return PEM without empty lines: one would end the command that contains it."""
+    return b"".join(line + b"\n" for line in map(bytes.strip, pem.splitlines()) if line)
+
+
+def _compute_fingerprints(pem: bytes) -> list[str]:
+    """Return the SHA-1 of each certificate, by which HAProxy names them."""
+    digest = hashes.SHA1()  # noqa: S303  a name, which protects nothing
+    return [each.fingerprint(digest).hex().upper() for each in x509.load_pem_x509_certificates(pem)]
