@@ -84,7 +84,7 @@ simulate: install ## the rules of ledgers and their callers under new schedules:
 stress: install ## caps under loads of pods and faults, on a real control plane (needs Go; minutes)
 	@$(BIN)/python -m e2e.stress
 
-e2e: install ## the tests against a real control plane, built once (needs Go); KUBERNETES=1.36.3, PROVIDER=kind (docs/design/e2e.md)
+e2e: install ## the tests against a real control plane, built once (needs Go); KUBERNETES=1.36.3 or PROVIDER=kind (docs/design/e2e.md)
 	@$(if $(filter-out local,$(PROVIDER)),:,$(BIN)/python -m e2e.local.build)
 	@$(BIN)/python -m pytest e2e $(if $(PROVIDER),--provider=$(PROVIDER)) $(if $(filter existing,$(PROVIDER)),$(ON_EXISTING)) \
 	  $(if $(filter-out local,$(PROVIDER)),,--numprocesses 4 --dist loadfile --no-loadscope-reorder)

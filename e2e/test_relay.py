@@ -44,6 +44,9 @@ _PAUSE = 0.02  # seconds that a client rests: so short that a request is under w
 _USUAL_TIMEOUT = 5  # seconds, as registered
 _TIMEOUT = 15  # seconds for an answer, of which a peer has five: a busy machine takes more than 1.5
 _LONGER = 18.0  # seconds: than the API server waits
+_FROZEN = 5.0  # seconds
+_FEW_LARGE = 16  # pods
+_LARGE_PAUSE = 0.3  # seconds that a client rests: a store of some hundred large pods slows down the whole control plane
 _LARGE = 200 * 1024  # bytes: HAProxy has buffers of 128 KiB
 _SOON = 3.0  # seconds: an API server has time for another attempt
 # The Service leads nowhere then; a connection that the API server has kept leads to a relay all the same.
@@ -142,15 +145,24 @@ def _create_large_pods(site: Site) -> Callable[[int], Pod]:
     return create_large
 
 
-def _kill_during_reviews(site: Site, own: str, gate: RelayedGate) -> None:
-    """Kill a gate that has a review to answer, or that others answer for already, and start it again."""
+def _kill_during_reviews(site: Site, own: str, gate: RelayedGate) -> bool:
+    """Freeze a gate for some seconds at most, kill it, and start it again; return whether it had a review to answer.
+
+    All connections of the API server may lead to the other gate.
+    """
     relay = gate.relay
-    before = relay.count_answers("peer")
+    before, begun = relay.count_answers("peer"), time.monotonic()
+
+    def is_asked() -> bool:
+        return relay.count_open() > 0 or relay.count_answers("peer") > before
+
     with gate.freeze():
-        until("a review is under way", lambda: relay.count_open() > 0 or relay.count_answers("peer") > before, WITHIN)
+        until("it is asked, or time is up", lambda: is_asked() or time.monotonic() - begun > _FROZEN, WITHIN)
+        has_review = is_asked()
         gate.kill()
     delete_leases(site.cluster, own)
     gate.start()
+    return has_review
 
 
 def _review_by_relay(gate: RelayedGate) -> httpx.Response:
@@ -175,11 +187,15 @@ def test_while_the_leader_is_killed_again_and_again_no_create_fails_and_each_is_
 def test_while_the_leader_is_killed_no_create_fails_whose_review_is_larger_than_the_relays_buffer(
     site: Site, own: str, namespace: str, relay_gates: Replicas, cap_clients: Clients
 ) -> None:
-    with cap_clients.creating(_create_large_pods(site)) as answers:
-        for gate in relay_gates.relayed:
-            until_more(answers, MEANWHILE)
-            _kill_during_reviews(site, own, gate)
-        until_more(answers, MEANWHILE)
+    kills = 0
+    with cap_clients.creating(_create_large_pods(site), _LARGE_PAUSE) as answers:
+        for gate in relay_gates.relayed * _TIMES:
+            until_more(answers, _FEW_LARGE)
+            kills += _kill_during_reviews(site, own, gate)
+            if kills > 1:
+                break
+        until_more(answers, _FEW_LARGE)
+    assert kills
     assert find_failed(answers) == []
     _until_each_is_counted_once(site, relay_gates.each[0], namespace)
 

@@ -22,6 +22,8 @@ def runner(pytestconfig: pytest.Config) -> Iterator[CaseRunner]:
     """Run the real scheduler, on a control plane of its own, where nothing else changes."""
     if pytestconfig.getoption("--provider") != "local":
         pytest.skip("clusters are made and emptied here: that wants a control plane of its own")
+    if kubernetes_version().startswith("v1.34."):
+        pytest.skip("a scheduler of 1.34 leaves some drawn pods without a condition, and its rules are not modelled")
     with plane() as made, create_case_runner(made) as asks:
         yield asks
 
