@@ -3,6 +3,7 @@
 import io
 import itertools
 import time
+from contextlib import AbstractContextManager
 
 import pytest
 from hypothesis import given, settings
@@ -227,13 +228,15 @@ def test_a_large_body_waits_for_half_of_its_clients_time_and_leaves_the_rest_for
         """A large body; while it is read, another arrives."""
 
         def read(self, size: int | None = -1, /) -> bytes:
-            with pytest.raises(BodyError) as caught:
-                reader.read({**ANNOUNCED, "QUERY_STRING": "timeout=20ms", "wsgi.input": Untouchable()}, 0.0)
+            environ = {**ANNOUNCED, "QUERY_STRING": "timeout=20ms", "wsgi.input": Untouchable()}
+            with pytest.raises(BodyError) as caught, reader.open_body(environ, 0.0):
+                pass
             errors.append(caught.value)
             return super().read(size)
 
     started_at = time.monotonic()
-    reader.read({**ANNOUNCED, "wsgi.input": Nested(b" " * LARGE)}, 0.0)
+    with reader.open_body({**ANNOUNCED, "wsgi.input": Nested(b" " * LARGE)}, 0.0):
+        pass
     assert time.monotonic() - started_at < 5.0
     assert [(error.http_error.code, error.http_error.is_transient) for error in errors] == [(503, True)]
 
@@ -278,10 +281,39 @@ def test_large_bodies_whose_read_fails_leave_every_place_free(case: str) -> None
 def test_a_read_that_ends_by_more_than_an_error_leaves_every_place_free() -> None:
     """Use a `BaseException`: a panic in the server's library is no `Exception`."""
     reader = BodyReader(LARGE, 0.01, max_large=1)
-    with pytest.raises(KeyboardInterrupt):
-        reader.read({**CHUNKED, "wsgi.input": Body(LARGE, KeyboardInterrupt())}, 0.0)
-    assert len(reader.read({**CHUNKED, "wsgi.input": Body(LARGE)}, 0.0)) == LARGE
-    assert reader.find_oldest_read() is None
+    with pytest.raises(KeyboardInterrupt), open_large_body(reader, KeyboardInterrupt()):
+        pass
+    with open_large_body(reader) as body:
+        assert len(body) == LARGE
+        assert reader.find_oldest_read() is None
+
+
+def open_large_body(reader: BodyReader, error: BaseException | None = None) -> AbstractContextManager[bytes]:
+    """Open a body for its decision; its client waits for 20 ms."""
+    environ = {**CHUNKED, "QUERY_STRING": "timeout=20ms", "wsgi.input": Body(LARGE, error)}
+    return reader.open_body(environ, 0.0)
+
+
+def test_large_bodies_that_are_decided_at_a_time_have_the_bytes_of_one_body_of_the_largest_size_together() -> None:
+    reader = BodyReader(2 * LARGE, 10.0)
+    with open_large_body(reader):
+        with open_large_body(reader):
+            with pytest.raises(BodyError, match="too many large bodies"), open_large_body(reader):
+                pass
+            small = {"CONTENT_LENGTH": "2", "wsgi.input": io.BytesIO(b"{}")}
+            with reader.open_body(small, 0.0) as body:
+                assert body == b"{}"
+        with open_large_body(reader) as again:
+            assert len(again) == LARGE
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_decision_that_fails_leaves_its_room_free(error: type[BaseException]) -> None:
+    reader = BodyReader(LARGE, 10.0, max_large=1)
+    with pytest.raises(error), open_large_body(reader):
+        raise error
+    with open_large_body(reader) as body:
+        assert len(body) == LARGE
 
 
 DEADLINES = {

@@ -2,16 +2,18 @@
 
 import gzip
 import http.client
+import json
 import os
 import socket
 import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
-from tests.server.app_harness import MUTATE, create_review
+from tests.server.app_harness import MUTATE, VALIDATE, create_review
 from tests.server.process import ServerProcess, eventually, run_threads
 
 MIB = 1 << 20
@@ -164,3 +166,44 @@ def test_a_client_whose_body_is_rejected_unread_never_waits(tiny: ServerProcess)
 
     with run_threads(12, send):
         pass
+
+
+def create_large_review(number_of_containers: int) -> bytes:
+    """Return a review of a pod with many small containers: decoded, it takes thirty times its bytes."""
+    containers = [
+        {"name": f"c{number}", "resources": {"limits": {"cpu": "1"}}} for number in range(number_of_containers)
+    ]
+    request = {
+        "uid": "u-1",
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "operation": "CREATE",
+        "namespace": "ns",
+        "name": "large",
+        "userInfo": {"username": "someone"},
+        "object": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "large"},
+            "spec": {"containers": containers},
+        },
+    }
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    return json.dumps(review).encode()
+
+
+def test_many_large_reviews_at_a_time_take_the_memory_of_one_of_the_largest_size(tmp_path: Path) -> None:
+    body = create_large_review(20_000)
+
+    def send(_: int, __: threading.Event) -> None:
+        with server.client() as client:
+            statuses.append(client.post(f"{VALIDATE}?timeout=30s", content=body).status_code)
+
+    statuses: list[int] = []
+    with ServerProcess(tmp_path, "tests.server.gate_server", body_limit="2Mi") as server:
+        before = server.status("VmHWM")
+        with run_threads(8, send):
+            pass
+        assert statuses == [200] * 8
+        assert len(body) > MIB
+        assert server.status("VmHWM") - before < 100 * 1024  # KiB; eight decoded at a time take 200 MiB

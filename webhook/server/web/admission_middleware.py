@@ -95,7 +95,8 @@ class AdmissionMiddleware:
     def _decide(self, environ: Environ, phase: Phase, started_at: float) -> Decision:
         timeout = parse_timeout(environ.get("QUERY_STRING", ""))
         deadline = started_at + (self._timeout if timeout is None else min(timeout, self._timeout))
-        return self._admit(self.body_reader.read(environ, started_at), phase, deadline)
+        with self.body_reader.open_body(environ, started_at) as body:
+            return self._admit(body, phase, deadline)
 
     def _compute_remaining(self, environ: Environ, first_at: float) -> float:
         """Return the seconds for which the client still waits, whose first attempt was received at `first_at`."""
