@@ -73,6 +73,17 @@ def test_a_command_of_the_cluster_names_its_extra(command: str) -> None:
     assert (done.returncode, done.stdout) == (2, "")
 
 
+_CLUSTER_COMMANDS = ("predict", "headroom", "usage", "audit", "snapshot", "doctor", "certs publish", "certs status")
+
+
+@pytest.mark.parametrize("command", _CLUSTER_COMMANDS)
+def test_a_command_of_the_cluster_works_without_the_gates_extra(command: str) -> None:
+    """Give an option that does not exist: the command is imported before it is found."""
+    done = run_without(list_modules("server"), *command.split(), "--whatever")
+    assert "No such option" in done.stderr
+    assert done.returncode == 2
+
+
 def test_the_gate_names_its_extra() -> None:
     done = run_without(list_modules("server"), "serve")
     needed = r"tallygate: `tallygate serve` needs \w+ here, and it is not installed: "

@@ -97,7 +97,7 @@ def test_the_commands_of_the_notes_can_be_typed_as_they_are(values: dict[str, An
         if program == "tallygate":
             parse_command(words)
         elif program == "kubectl":
-            assert "elsewhere" in words
+            assert "elsewhere" in words or "validatingwebhookconfiguration/tallygate" in words  # which has no namespace
 
 
 def parse_command(words: list[str]) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tallygate.certs.certificate_names import parse_names
 from tallygate.certs.renewal import issue
-from tallygate.webhook.server.https.file_reload import CertificateReloader, TokenError, TokenReloader, read_tokens
+from tallygate.webhook.server.https.file_reload import CertificateReloader, TokenReloader
 from tallygate.webhook.server.https.https_server import HttpsStartError
 from tallygate.webhook.server.https.tls_files import (
     CertificateError,
@@ -17,6 +17,7 @@ from tallygate.webhook.server.https.tls_files import (
     create_memory_files,
     read_certificates,
 )
+from tallygate.webhook.server.settings.token_file import TokenError, read_tokens
 from tallygate.webhook.server.telemetry.json_log import forward_library_logs
 from tallygate.webhook.server.telemetry.metrics import ServerMetrics
 from tests.server.app_harness import Log

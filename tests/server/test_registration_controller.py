@@ -11,11 +11,11 @@ import pytest
 
 from tallygate.certs.certificate_names import create_service_names
 from tallygate.certs.renewal import issue
+from tallygate.webhook.admission.self_registration import RegistrationState
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.server.controllers.registration_controller import (
     CaSource,
     RegistrationController,
-    RegistrationState,
 )
 from tallygate.webhook.server.https.tls_files import find_trust_problem, read_certificates
 from tallygate.webhook.server.interfaces import ReadinessStatus, RegistrationParts

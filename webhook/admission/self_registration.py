@@ -8,6 +8,7 @@ a stored configuration they return the one to store.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Final
 
 from tallygate.webhook.admission.webhook_configuration import (
@@ -42,6 +43,16 @@ v1/defaults.go, v1.36); the gate's webhooks have all others. Fields that this ve
 
 class RegistrationError(TallygateError):
     """The configuration cannot be completed: an annotation is invalid, or no CA is known for a webhook."""
+
+
+class RegistrationState(StrEnum):
+    """The state of the registration, as the readiness check `registration` shows it."""
+
+    COMPLETE = "complete"
+    WAITING = "waiting"
+    STANDBY = "standby"
+    NOT_OURS = "not ours"
+    ABSENT = "absent"
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from tallygate.webhook.cli.output.tables import create_table
 from tallygate.webhook.cli.sources.options import connection_options, require_one_source
 from tallygate.webhook.kube.client import ApiClient
 from tallygate.webhook.kube.config import load_client_config
-from tallygate.webhook.server.https.file_reload import read_tokens
+from tallygate.webhook.server.settings.token_file import read_tokens
 
 _DEFAULT_SECRET = f"{DEFAULT_NAMESPACE}/{CONFIGURATION_NAME}-tls"
 

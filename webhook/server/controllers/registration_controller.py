@@ -18,7 +18,6 @@ import binascii
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import partial
 from threading import Event
 from typing import Any, Final, Protocol
@@ -26,6 +25,7 @@ from typing import Any, Final, Protocol
 from tallygate.webhook.admission.self_registration import (
     RegistrationChoices,
     RegistrationError,
+    RegistrationState,
     are_stored,
     create_webhooks,
     is_left_to_gate,
@@ -74,16 +74,6 @@ class RegistrationStore(Protocol):
     def close(self) -> None:
         """Break a request in progress."""
         ...
-
-
-class RegistrationState(StrEnum):
-    """The state of the registration, as the readiness check `registration` shows it."""
-
-    COMPLETE = "complete"
-    WAITING = "waiting"
-    STANDBY = "standby"
-    NOT_OURS = "not ours"
-    ABSENT = "absent"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 A file that cannot be used leaves the last valid content active. Tokens are secret path segments.
 """
 
-import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -12,42 +11,12 @@ from pathlib import Path
 
 from watchfiles import watch
 
-from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.server.https.https_server import HttpsStartError
 from tallygate.webhook.server.https.tls_files import CertificateError, ServingCertificates
 from tallygate.webhook.server.interfaces import ReadinessStatus
+from tallygate.webhook.server.settings.token_file import TokenError, read_tokens
 from tallygate.webhook.server.telemetry.json_log import FailureLog, Logger
 from tallygate.webhook.server.telemetry.metrics import ServerMetrics
-
-_TOKEN_PATTERN = re.compile(rb"[A-Za-z0-9._~-]{16,256}")
-_MAX_TOKEN_FILE_BYTES = 1 << 16
-
-
-class TokenError(TallygateError):
-    """The token file cannot be used."""
-
-
-def read_tokens(path: Path) -> tuple[bytes, ...]:
-    """Return the tokens in a file, one a line; ignore empty lines and lines that begin with `#`.
-
-    Raises:
-        TokenError: if the file cannot be read or has no token, or if a token is too short to be a secret, too long, or
-            has a character that is not allowed in a path.
-    """
-    try:
-        with path.open("rb") as file:
-            content = file.read(_MAX_TOKEN_FILE_BYTES)
-    except OSError as error:
-        raise TokenError(f"{path}: {error.strerror}") from None
-    lines = [line.strip() for line in content.splitlines()]
-    tokens = tuple(line for line in lines if line and not line.startswith(b"#"))
-    if not tokens:
-        raise TokenError(f"{path}: no token in it; write one a line, such as `openssl rand -hex 32` makes")
-    for number, line in enumerate(lines, 1):
-        if line in tokens and not _TOKEN_PATTERN.fullmatch(line):
-            raise TokenError(f"{path}:{number}: a token is 16 to 256 letters, digits and . _ ~ -")
-    return tokens
-
 
 _POLL_SECONDS = 60
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from tallygate.webhook.admission.request import Phase
+from tallygate.webhook.admission.self_registration import RegistrationState
 from tallygate.webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
 from tallygate.webhook.cli.doctor.api_types import MatchCondition, Webhook, WebhookConfiguration
 from tallygate.webhook.cli.doctor.check_result import (
@@ -36,7 +37,6 @@ from tallygate.webhook.cli.doctor.webhook_match import (
     is_restrictive,
     list_request_kinds,
 )
-from tallygate.webhook.server.controllers.registration_controller import RegistrationState
 
 MIN_TIMEOUT_SECONDS, MAX_TIMEOUT_SECONDS = 3, 10
 """The harmless range of a webhook's timeout in seconds. A write of a ledger in a busy cluster can take 2 s, and a
