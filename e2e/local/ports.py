@@ -1,5 +1,6 @@
 """Ports of loopback for servers, which no other process takes."""
 
+import atexit
 import socket
 import sys
 
@@ -21,6 +22,13 @@ def free_ports(count: int) -> list[int]:
         for each in sockets:
             each.close()
     return ports
+
+
+@atexit.register
+def _close_sockets() -> None:
+    """Close the sockets at the end of the process; Python would warn of open ones."""
+    for bound_socket in _BOUND_SOCKETS:
+        bound_socket.close()
 
 
 def _bind() -> socket.socket:
