@@ -41,6 +41,12 @@ OPAQUE_PREFIX = "pod.alpha.kubernetes.io/opaque-int-resource-"
 
 HUGEPAGES_PREFIX = "hugepages-"
 ATTACHABLE_VOLUMES_PREFIX = "attachable-volumes-"
+DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
+"""Every class of devices has a resource of its own (ResourceDeviceClassPrefix in k8s.io/api resource/v1)."""
+
+DEVICES_SUFFIX = ".deviceclass.resource.k8s.io/devices"
+"""The devices of a class, as a key of a quota (ResourceClaimsPerClass in k8s.io/api core/v1)."""
+
 REQUESTS_PREFIX = "requests."
 LIMITS_PREFIX = "limits."
 

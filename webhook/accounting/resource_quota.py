@@ -7,7 +7,7 @@ pkg/quota/v1/evaluator/core/pods.go, Matches in apiserver pkg/quota/v1/generic/e
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from tallygate.webhook.accounting.names import is_extended, is_hugepage
+from tallygate.webhook.accounting.names import DEVICE_CLASS_PREFIX, is_extended, is_hugepage
 from tallygate.webhook.accounting.pod_requests import ResizeView, apply_status, compute_limits, compute_requests
 from tallygate.webhook.accounting.pod_resources import Quantities, parse_pod_resources
 from tallygate.webhook.accounting.quantity import Quantity
@@ -15,7 +15,6 @@ from tallygate.webhook.objects.core import Pod, PodSpec, ResourceQuotaSpec, Scop
 
 _ONE_POD = Quantity.from_int(1)
 _COMPUTE_RESOURCES = ("cpu", "memory", "ephemeral-storage")
-_DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 _ENDED_PHASES = ("Succeeded", "Failed")
 
 
@@ -52,7 +51,7 @@ def compute_quota_usage(requests: Quantities, limits: Quantities) -> dict[str, Q
     for name, quantity in requests.items():
         if is_hugepage(name):
             usage[name] = usage[f"requests.{name}"] = quantity
-        if is_extended(name) or name.startswith(_DEVICE_CLASS_PREFIX):
+        if is_extended(name) or name.startswith(DEVICE_CLASS_PREFIX):
             usage[f"requests.{name}"] = quantity
     return usage
 
@@ -64,7 +63,7 @@ def is_counted_key(key: str) -> bool:
         return True
     if key.startswith("limits."):
         return key.removeprefix("limits.") in _COMPUTE_RESOURCES
-    return key != resource and (is_extended(resource) or resource.startswith(_DEVICE_CLASS_PREFIX))
+    return key != resource and (is_extended(resource) or resource.startswith(DEVICE_CLASS_PREFIX))
 
 
 def is_charged_by_quota(pod: Pod, now: datetime | None) -> bool:

@@ -17,7 +17,8 @@ from typing import Protocol
 import msgspec
 
 from tallygate.webhook.accounting.amounts import format_amount
-from tallygate.webhook.accounting.cluster.cluster import DEVICE_CLASS_PREFIX, Cluster
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.names import DEVICE_CLASS_PREFIX
 from tallygate.webhook.accounting.problem import Code, Problem, Reason
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.accounting.scheduling.complexity import count_scanned_groups, estimate_complexity

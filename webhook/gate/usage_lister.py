@@ -173,7 +173,7 @@ class UsageLister:
             namespaces_revision=membership.choose_revision(ledger.namespaces_revision),
             namespaces_hash=membership.hash,
             resources=cap.resources,
-            used_by_pod=_exclude_namespaces(count.used_by_pod, ledger, missing) if missing else count.used_by_pod,
+            used_by_consumer=_exclude_namespaces(count.used_by_pod, ledger, missing) if missing else count.used_by_pod,
             used=count.used,
             deleted=count.deleted,
         )

@@ -248,16 +248,3 @@ class PodDisruptionBudget(msgspec.Struct, rename="camel", frozen=True, omit_defa
     metadata: ObjectMeta | None = None
     spec: PodDisruptionBudgetSpec | None = None
     status: PodDisruptionBudgetStatus | None = None
-
-
-class DeviceClassSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """`spec` of a DeviceClass, with the extended resource of its devices."""
-
-    extended_resource_name: str | None = None
-
-
-class DeviceClass(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """A DeviceClass (resource.k8s.io/v1)."""
-
-    metadata: ObjectMeta | None = None
-    spec: DeviceClassSpec | None = None

@@ -20,13 +20,13 @@ from tallygate.webhook.state.kubernetes.cap_ledger import (
     get_object_name,
 )
 from tallygate.webhook.state.kubernetes.crd import create_crd
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
+from tallygate.webhook.state.ledger.ledger import ConsumerKind, Ledger, Operation, Reservation
 from tallygate.webhook.state.ports import LedgerFullError, LedgerKey, StoreUnavailableError
 from tests.state.transitions import GPU, free_ledger
 
 KEY = LedgerKey("gpus-0123456789", "team-a")
 _OLD_STATUS: dict[str, Any] = json.loads((Path(__file__).parent / "old_status.json").read_text())
-_RESERVATION_FIELDS = ("namespace", "name", "counted", "requested", "attempt", "single_attempt", "operation")
+_RESERVATION_FIELDS = ("namespace", "name", "counted", "requested", "attempt", "single_attempt", "operation", "kind")
 NOW = datetime(2026, 11, 21, 12, 0, 0, 999, tzinfo=UTC)
 VERSION = StoredVersion("uid-1", "7", "0", "")
 
@@ -42,6 +42,7 @@ reservations = st.builds(
     attempt=texts,
     single_attempt=st.booleans(),
     operation=st.sampled_from(Operation),
+    kind=st.sampled_from(ConsumerKind),
 )
 ledgers = st.builds(
     lambda reservations, **fields: Ledger(**fields).with_reservations(reservations.items()),
@@ -53,6 +54,8 @@ ledgers = st.builds(
     namespaces_revision=revisions,
     namespaces_hash=texts,
     initializer=texts,
+    claims_revision=revisions,
+    unconfirmed=amounts,
 )
 keys = st.builds(LedgerKey, texts, texts | st.just("team-a"))
 
@@ -76,7 +79,7 @@ def test_a_decoded_ledger_equals_the_encoded_one(key: LedgerKey, ledger: Ledger)
 def test_the_encoding_has_every_field_of_a_ledger_and_a_reservation() -> None:
     summed = {"reserved", "reserved_by_namespace"}  # computed from the reservations
     stored = {"hard", "used", "resources", "pods_revision", "namespaces_revision", "namespaces_hash", "initializer"}
-    stored |= {"reservations"}
+    stored |= {"reservations", "claims_revision", "unconfirmed"}
     assert {field.name for field in dataclasses.fields(Ledger)} == stored | summed
     assert {field.name for field in dataclasses.fields(Reservation)} == {*_RESERVATION_FIELDS}
 
@@ -146,9 +149,7 @@ def test_a_ledger_too_large_for_etcd_is_rejected_before_it_is_sent() -> None:
     fits = free_ledger(4).with_reservations((f"u{each}", reservation) for each in range(200))
     assert len(encode_ledger(KEY, fits, "here", VERSION, NOW).body) < MAX_OBJECT_BYTES
     full = free_ledger(4).with_reservations((f"u{each}", reservation) for each in range(400))
-    with pytest.raises(
-        LedgerFullError, match=r"may have 1500000: it has reservations of 400 pods, of which some must be"
-    ):
+    with pytest.raises(LedgerFullError, match=r"may have 1500000: it has 400 reservations, of which some must be"):
         encode_ledger(KEY, full, "here", VERSION, NOW)
 
 
@@ -180,7 +181,10 @@ def test_the_maximum_number_of_reservations_fits() -> None:
             "Invalid enum value 'move'",
         ),
         ({"reservations": '{"uid":"u"}\n'}, "missing required field `name`"),
-        ({"reservations": '{"uid":"u","name":"p","requested":{},"attempt":"n"}\n' * 2}, "two reservations of one pod"),
+        (
+            {"reservations": '{"uid":"u","name":"p","requested":{},"attempt":"n"}\n' * 2},
+            "two reservations of one consumer",
+        ),
         ({"reservations": "{" * 1000}, "malformed"),
         ({"reservations": "[" * 100_000}, "cannot be read"),
         ({"reservations": 5}, "Expected `str`"),

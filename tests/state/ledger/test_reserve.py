@@ -163,7 +163,7 @@ def test_a_writer_with_other_and_older_namespaces_catches_up_first() -> None:
 
 def test_a_ledger_that_was_counted_before_its_cap_became_active_is_counted_first() -> None:
     ledger = empty_ledger(pods_revision=6)
-    assert expect_deferred(ledger, create_request(min_pods_revision=7)) is Prerequisite.COUNT_PODS
+    assert expect_deferred(ledger, create_request(min_pods_revision=7)) is Prerequisite.COUNT_CONSUMERS
     assert expect_exceeded(
         expect_recount(ledger, create_snapshot(7, {"w": 4})), create_request(min_pods_revision=7)
     ) == gpus(1)

@@ -132,22 +132,37 @@ class Claiming:
             yield f"claim {claim} is allowed", _allow(state, ledger, attempt)
 
     def _allocate(self, state: State, claim: int, amount: int) -> Iterator[Step]:
-        """Decide on an allocation (rule 10): by a ledger that counts the claim as it is stored, without devices."""
+        """Decide on an allocation (rule 10): by a ledger that counts the claim as it is stored, without devices.
+
+        The allocated devices must be within the amount that all other claims leave free. A claim with one alternative
+        counts the same before and after, so nothing is decided.
+        """
         stored_at = _find_revision(state.history, claim)
         attempt = Attempt(claim, amount, stored_at)
         if attempt in state.allowed:
+            return
+        if len(_ALTERNATIVES[claim]) == 1:
+            yield f"{_describe(attempt)} is allowed", _allow(state, state.ledger, attempt)
             return
         ledgers = [state.ledger]
         if "no_recount" not in self.mutants and state.ledger.revision < stored_at:
             ledgers = [self._recount(state, revision) for revision in range(stored_at, len(state.history) + 1)]
         for ledger in ledgers:
-            if "allocation_unchecked" in self.mutants or ledger.charged <= _HARD:
+            if "allocation_unchecked" in self.mutants or self._count_others(ledger, claim) + amount <= _HARD:
                 settled = ledger
                 if "settles_when_allowed" in self.mutants:
                     settled = ledger._replace(used=ledger.used - max(_ALTERNATIVES[claim]) + amount)
                 yield f"{_describe(attempt)} is allowed", _allow(state, settled, attempt)
             elif not _has_ended(state.history):
                 yield f"{_describe(attempt)} is rejected", state._replace(refused=(*state.refused, claim))
+
+    def _count_others(self, ledger: Ledger, claim: int) -> int:
+        """Return the charged amount without that of the claim, which counts as its largest alternative."""
+        is_created = any(each.claim == claim for each in ledger.reservations)
+        own = self._count(claim, _UNALLOCATED, is_created=is_created)
+        if "skips_reservations" in self.mutants:
+            return ledger.used - own
+        return ledger.charged - own
 
     def _recount(self, state: State, revision: int) -> Ledger:
         """Return the ledger as counted from the claims of a revision: stored claims replace their creations."""

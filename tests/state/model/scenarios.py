@@ -140,7 +140,14 @@ SCENARIOS: Mapping[str, Scenario] = {
     "claiming": Scenario(
         "claims are allocated, and allocations end",
         Claiming,
-        ("first_alternative", "free_until_allocated", "settles_when_allowed", "no_recount", "allocation_unchecked"),
+        (
+            "first_alternative",
+            "free_until_allocated",
+            "settles_when_allowed",
+            "no_recount",
+            "allocation_unchecked",
+            "skips_reservations",
+        ),
         is_small=True,
     ),
     "owning": Scenario(

@@ -128,8 +128,8 @@ def replace_remaining(select: Callable[[Reservation, Amounts], Reservation | Non
         if isinstance(after, StaleSnapshot):
             return after
         for uid, reservation in ledger.reservations.items():
-            if uid in after.reservations and uid in snapshot.used_by_pod:
-                after = after.with_reservation(uid, select(reservation, snapshot.used_by_pod[uid]))
+            if uid in after.reservations and uid in snapshot.used_by_consumer:
+                after = after.with_reservation(uid, select(reservation, snapshot.used_by_consumer[uid]))
         return after
 
     return replace(PRODUCT, recount=wrong)
@@ -142,15 +142,15 @@ def settle_by_size(reservation: Reservation, used: Amounts) -> Reservation | Non
 def settle_one(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
     """Turn the reservation of one stored pod into used amounts, and count nothing."""
     for uid, reservation in ledger.reservations.items():
-        if uid in snapshot.used_by_pod:
-            used = ledger.used + snapshot.used_by_pod[uid] - reservation.counted
+        if uid in snapshot.used_by_consumer:
+            used = ledger.used + snapshot.used_by_consumer[uid] - reservation.counted
             return replace(ledger.with_reservation(uid, None), used=used)
     return ledger
 
 
 def split_settled(before: UsedByPod, after: Ledger, snapshot: UsageSnapshot) -> UsedByPod:
     missing = after.used - sum(before.values(), Amounts())
-    used_by_pod = snapshot.used_by_pod.items()
+    used_by_pod = snapshot.used_by_consumer.items()
     changed = {uid: used for uid, used in used_by_pod if used == before.get(uid, Amounts()) + missing}
     return {**before, **dict(list(changed.items())[:1])}
 
@@ -177,7 +177,7 @@ def recount_fewer_names(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | Sta
 
 
 def split_fewer_names(_before: UsedByPod, _ledger: Ledger, snapshot: UsageSnapshot) -> UsedByPod:
-    return {uid: _drop_y(used) for uid, used in snapshot.used_by_pod.items()}
+    return {uid: _drop_y(used) for uid, used in snapshot.used_by_consumer.items()}
 
 
 # Rule 5: membership

@@ -30,7 +30,7 @@ def _initialize(hard: Amounts, initializer: str) -> Ledger:
 
 def _split_used(_before: UsedByPod, _ledger: Ledger, snapshot: UsageSnapshot) -> UsedByPod:
     """Return the part of each pod in the used amounts after a recount: that of the snapshot."""
-    return {uid: amounts for uid, amounts in snapshot.used_by_pod.items() if amounts}
+    return {uid: amounts for uid, amounts in snapshot.used_by_consumer.items() if amounts}
 
 
 def _select_deleted(deleted: AbstractSet[str], _other_pods: AbstractSet[str]) -> AbstractSet[str]:

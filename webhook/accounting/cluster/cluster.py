@@ -21,11 +21,10 @@ from tallygate.webhook.accounting.cluster.scheduler_version import (
     select_version,
 )
 from tallygate.webhook.accounting.cluster.storage_index import StorageIndex
+from tallygate.webhook.accounting.names import DEVICE_CLASS_PREFIX
+from tallygate.webhook.objects.devices import DeviceClass
 from tallygate.webhook.objects.meta import ObjectMeta
-from tallygate.webhook.objects.scheduling import DeviceClass, PodDisruptionBudget, PriorityClass, SchedulingNode
-
-DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
-"""Every class has a resource of its own (ResourceDeviceClassPrefix in k8s.io/api resource/v1)."""
+from tallygate.webhook.objects.scheduling import PodDisruptionBudget, PriorityClass, SchedulingNode
 
 
 class DeviceClasses:

@@ -8,9 +8,9 @@ from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.pod_info import create_pod_info
 from tallygate.webhook.accounting.cluster.storage_index import StorageIndex, StorageObject
 from tallygate.webhook.objects.core import Namespace
+from tallygate.webhook.objects.devices import DeviceClass
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.objects.scheduling import (
-    DeviceClass,
     PodDisruptionBudget,
     PriorityClass,
     SchedulingNode,

@@ -15,9 +15,9 @@ from tallygate.webhook.cli.sources.cap_ledger_list import LEDGERS_PATH
 from tallygate.webhook.cli.sources.observed_cluster import PODS_PATH
 from tallygate.webhook.kube.resource_codec import ResourceCodec, parse_revision
 from tallygate.webhook.objects.core import Namespace
+from tallygate.webhook.objects.devices import DeviceClass
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.objects.scheduling import (
-    DeviceClass,
     PodDisruptionBudget,
     PriorityClass,
     SchedulingNode,

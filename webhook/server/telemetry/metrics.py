@@ -71,7 +71,9 @@ _REASON_BY_PREREQUISITE: Final[Mapping[Prerequisite, str]] = {
     Prerequisite.CATCH_UP: "stale-namespaces",
     Prerequisite.COUNT_RESOURCES: "uncounted-resources",
     Prerequisite.COUNT_NAMESPACES: "uncounted-namespaces",
-    Prerequisite.COUNT_PODS: "uncounted-pods",
+    Prerequisite.COUNT_CONSUMERS: "uncounted-pods",
+    Prerequisite.COUNT_CLAIM: "uncounted-claim",
+    Prerequisite.CONFIRM_CLAIMS: "unconfirmed-claims",
     Prerequisite.SETTLE_NAMESPACE: "namespace-share",
     Prerequisite.SETTLE_RESERVATIONS: "too-many-reservations",
 }

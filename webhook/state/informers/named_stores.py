@@ -26,10 +26,9 @@ from tallygate.webhook.kube.resource_codec import (
     parse_revision,
 )
 from tallygate.webhook.objects.core import Namespace, ResourceQuota
+from tallygate.webhook.objects.devices import DeviceClass, DeviceClassSpec
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.objects.scheduling import (
-    DeviceClass,
-    DeviceClassSpec,
     NodeSpec,
     SchedulingNode,
     SchedulingNodeStatus,

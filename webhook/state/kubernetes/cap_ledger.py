@@ -22,7 +22,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 
 from tallygate.webhook.accounting.amounts import Amounts, format_amount
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
+from tallygate.webhook.state.ledger.ledger import ConsumerKind, Ledger, Operation, Reservation
 from tallygate.webhook.state.ports import LedgerFullError, LedgerKey, StoreUnavailableError, VersionedLedger
 
 GROUP = "tallygate.dev"
@@ -65,6 +65,7 @@ class ReservationRecord(msgspec.Struct, rename="camel", omit_defaults=True, forb
     counted: dict[str, Digits] = {}
     single_attempt: bool = True
     operation: Operation = Operation.CREATE
+    kind: ConsumerKind = ConsumerKind.POD
 
 
 class CapLedgerSummary(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
@@ -87,8 +88,10 @@ class CapLedgerStatus(msgspec.Struct, rename="camel", omit_defaults=True, forbid
     summary: CapLedgerSummary
     hard: dict[str, Digits] = {}
     used: dict[str, Digits] = {}
+    unconfirmed: dict[str, Digits] = {}
     resources: list[str] = []
     pods_resource_version: Revision = "0"
+    claims_resource_version: Revision = "0"
     namespaces_resource_version: Revision = "0"
     namespaces_hash: str = ""
     initializing: str = ""
@@ -198,8 +201,8 @@ def encode_ledger(
     body = _ENCODER.encode(cap_ledger_object)
     if len(body) > MAX_OBJECT_BYTES:
         raise LedgerFullError(
-            f"ledger {name} would have {len(body)} bytes and may have {MAX_OBJECT_BYTES}: it has reservations of "
-            f"{len(ledger.reservations)} pods, of which some must be counted first"
+            f"ledger {name} would have {len(body)} bytes and may have {MAX_OBJECT_BYTES}: it has "
+            f"{len(ledger.reservations)} reservations, of which some must be counted first"
         )
     return EncodedLedger(body, pods_revision, counted_at)
 
@@ -239,8 +242,10 @@ def _encode_status(key: LedgerKey, ledger: Ledger, counted_at: str) -> CapLedger
     return CapLedgerStatus(
         hard=_encode_amounts(ledger.hard),
         used=_encode_amounts(ledger.used),
+        unconfirmed=_encode_amounts(ledger.unconfirmed),
         resources=sorted(ledger.resources),
         pods_resource_version=f"{ledger.pods_revision}",
+        claims_resource_version=f"{ledger.claims_revision}",
         namespaces_resource_version=f"{ledger.namespaces_revision}",
         namespaces_hash=ledger.namespaces_hash,
         initializing=ledger.initializer,
@@ -268,6 +273,7 @@ def _encode_reservation(key: LedgerKey, uid: str, reservation: Reservation) -> R
         _encode_amounts(reservation.counted),
         reservation.single_attempt,
         reservation.operation,
+        reservation.kind,
     )
 
 
@@ -281,6 +287,8 @@ def _decode_status(status: CapLedgerStatus) -> Ledger:
         namespaces_revision=int(status.namespaces_resource_version),
         namespaces_hash=status.namespaces_hash,
         initializer=status.initializing,
+        claims_revision=int(status.claims_resource_version),
+        unconfirmed=_decode_amounts(status.unconfirmed),
     )
 
 
@@ -288,12 +296,12 @@ def _decode_reservations(key: LedgerKey, lines: str) -> dict[str, Reservation]:
     """Return the reservations by UID.
 
     Raises:
-        ValueError: if a line is invalid, or a pod has two.
+        ValueError: if a line is invalid, or a consumer has two.
     """
     records = _RESERVATION_DECODER.decode_lines(lines)
     reservations = {record.uid: _decode_reservation(key, record) for record in records}
     if len(reservations) != len(records):
-        raise ValueError("two reservations of one pod")
+        raise ValueError("two reservations of one consumer")
     return reservations
 
 
@@ -301,7 +309,14 @@ def _decode_reservation(key: LedgerKey, record: ReservationRecord) -> Reservatio
     namespace = key.namespace if record.namespace is None else record.namespace
     counted, requested = _decode_amounts(record.counted), _decode_amounts(record.requested)
     return Reservation(
-        namespace, record.name, counted, requested, record.attempt, record.single_attempt, record.operation
+        namespace,
+        record.name,
+        counted,
+        requested,
+        record.attempt,
+        record.single_attempt,
+        record.operation,
+        record.kind,
     )
 
 

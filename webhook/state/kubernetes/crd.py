@@ -57,7 +57,7 @@ def _create_schema() -> dict[str, Any]:
     return {
         "type": "object",
         "description": (
-            "The amounts that the pods under one cap use, and the reservations of pods that are not counted yet. The "
+            "The amounts that pods and claims under one cap use, and the reservations of what is not counted yet. The "
             "gate writes it; after a change by hand the gate may admit more than the cap allows, or less."
         ),
         "required": ["spec", "status"],
@@ -84,16 +84,20 @@ def _create_status_schema() -> dict[str, Any]:
         "description": "The ledger. Amounts are in thousandths for cpu, in bytes for memory, otherwise in whole units.",
         "properties": {
             "hard": _create_amounts_schema("The hard limits of the cap, from the policies of the leader."),
-            "used": _create_amounts_schema("The amounts of the pods that are counted."),
-            "resources": names | {"description": "The names of the resources that are counted."},
+            "used": _create_amounts_schema("The amounts of the pods and claims that are counted."),
+            "unconfirmed": _create_amounts_schema("The part of `used` that may be counted twice for a moment."),
+            "resources": names
+            | {"description": "The names of the resources that are counted, and the ways to a device under a name."},
             "podsResourceVersion": _REVISION | {"description": "The resourceVersion of the pods that were counted."},
+            "claimsResourceVersion": _REVISION
+            | {"description": "The resourceVersion of the claims for devices that were counted."},
             "namespacesResourceVersion": _REVISION
             | {"description": "The resourceVersion of the namespaces that were counted."},
             "namespacesHash": _TEXT | {"description": "A hash of the member namespaces at that resourceVersion."},
             "initializing": _TEXT
             | {"description": "The nonce of the creator, while the ledger reserves nothing; empty once active."},
             "reservations": _TEXT
-            | {"description": "The reservations of pods that are not counted yet: a JSON object on each line."},
+            | {"description": "The reservations of what is not counted yet: a JSON object on each line."},
             "summary": _create_summary_schema(),
         },
     }

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.state.ledger.ledger import ConsumerKind, Ledger
 from tallygate.webhook.state.ledger.recount import StaleSnapshot, UsageSnapshot, recount
 
 INITIALIZER = ""
@@ -85,7 +85,7 @@ class ReservationAges:
         return next((each.confirmed_at for (uid, _), each in self.by_attempt.items() if uid == INITIALIZER), None)
 
     def list_confirmed(self) -> list[str]:
-        """Return the UIDs of the pods that need a quorum read."""
+        """Return the UIDs of the consumers that need a quorum read."""
         return [
             uid for (uid, _), each in self.by_attempt.items() if uid != INITIALIZER and each.confirmed_at is not None
         ]
@@ -100,10 +100,10 @@ def _list_attempts(ledger: Ledger) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class LiveRead:
-    """The result of a quorum read of a reservation's namespace and name.
+    """The result of a quorum read of a reservation's kind, namespace and name.
 
-    The read began at `started_at` by the observer's monotonic clock. `revision` is the resourceVersion of the pod with
-    this UID; None if no pod has that name, or the pod of that name has another UID.
+    The read began at `started_at` by the observer's monotonic clock. `revision` is the resourceVersion of the consumer
+    with this UID; None if no object of its kind has that name, or the object of that name has another UID.
     """
 
     uid: str
@@ -114,19 +114,20 @@ class LiveRead:
 def expire(ledger: Ledger, ages: ReservationAges, live_read: LiveRead) -> Ledger:
     """Return the ledger without the reservation, if the result of its attempts is final and counted (rule 6).
 
-    No attempt can store a pod any more, and `used` counts the pod if one was stored.
+    No attempt can store the consumer any more, and `used` counts the consumer if it was stored.
     """
     reservation = ledger.reservations.get(live_read.uid)
     if reservation is None or not ages.is_conclusive(live_read.uid, reservation.attempt, live_read.started_at):
         return ledger
-    if live_read.revision is not None and live_read.revision > ledger.pods_revision:
+    counted_at = ledger.claims_revision if reservation.kind is ConsumerKind.CLAIM else ledger.pods_revision
+    if live_read.revision is not None and live_read.revision > counted_at:
         return ledger
     return ledger.with_reservation(live_read.uid, None)
 
 
 @dataclass(frozen=True, slots=True)
 class NotDue:
-    """The list is too early: pods with earlier reservations may still be stored, or the list began before the bound."""
+    """The list is too early: it began before the bound, or consumers with earlier reservations may still be stored."""
 
 
 def activate(

@@ -14,17 +14,24 @@ _NO_AMOUNTS = Amounts()
 
 
 class Operation(StrEnum):
-    """The operation that a reservation is for: the creation of a pod, or an update of one."""
+    """The operation that a reservation is for: the creation of a consumer, or an update of one."""
 
     CREATE = "create"
     UPDATE = "update"
 
 
+class ConsumerKind(StrEnum):
+    """The kinds of objects that a ledger charges: pods, and ResourceClaims for devices."""
+
+    POD = "pod"
+    CLAIM = "claim"
+
+
 @dataclass(slots=True, unsafe_hash=True)  # never changed, like a ledger; creating a frozen one takes five times as long
 class Reservation:
-    """The reserved amounts of one pod that `used` does not count yet.
+    """The reserved amounts of one consumer, a pod or a claim, that `used` does not count yet.
 
-    The pod is counted with `counted` and may use `requested`. `attempt` is the nonce of the attempt that wrote the
+    The consumer is counted with `counted` and may use `requested`. `attempt` is the nonce of the attempt that wrote the
     reservation last; `single_attempt` is True if no other attempt wrote it.
     """
 
@@ -35,6 +42,7 @@ class Reservation:
     attempt: str
     single_attempt: bool
     operation: Operation
+    kind: ConsumerKind = ConsumerKind.POD
 
     def compute_reserved(self) -> Amounts:
         """Return the amounts that it adds to `used`: max(0, requested - counted)."""
@@ -45,11 +53,13 @@ class Reservation:
 class Ledger:
     """The used amounts and the reservations of one cap.
 
-    `resources` are the names that `used` counts. `pods_revision` and `namespaces_revision` are the revisions at which
-    it was counted, `namespaces_hash` is a hash of the member namespaces at that time. `initializer` is the nonce of the
-    creator of a ledger whose past is unknown (rule 7), and empty once it may reserve. `reservations` are by pod UID.
+    `resources` are the names that `used` counts, and the ways to a device that count under a name (rule 8).
+    `pods_revision`, `claims_revision` and `namespaces_revision` are the revisions at which it was counted,
+    `namespaces_hash` is a hash of the member namespaces at that time. `initializer` is the nonce of the creator of a
+    ledger whose past is unknown (rule 7), and empty once it may reserve. `reservations` are by the UID of the consumer.
     `reserved` is the sum of all that they add to `used`, `reserved_by_namespace` the same by namespace: both are
-    updated by difference, and never summed at a write.
+    updated by difference, and never summed at a write. `unconfirmed` is the part of `used` that may be counted twice:
+    claims that seem to be the scheduler's for pods, before the pods' statuses name them.
     """
 
     hard: Amounts
@@ -62,13 +72,15 @@ class Ledger:
     namespaces_revision: int = 0
     namespaces_hash: str = ""
     initializer: str = ""
+    claims_revision: int = 0
+    unconfirmed: Amounts = field(default_factory=Amounts)
 
     def compute_charged(self) -> Amounts:
         """Return the amounts that count against the cap: used + Σ max(0, requested - counted)."""
         return self.used + self.reserved
 
     def with_reservation(self, uid: str, reservation: Reservation | None) -> "Ledger":
-        """Return the ledger with this reservation for the pod in place of an earlier one, or without any for None."""
+        """Return the ledger with this reservation of a consumer in place of an earlier one, or without it for None."""
         before = self.reservations.get(uid)
         if reservation is None and before is None:
             return self
@@ -104,6 +116,8 @@ class Ledger:
             self.namespaces_revision,
             self.namespaces_hash,
             self.initializer,
+            self.claims_revision,
+            self.unconfirmed,
         )
 
     def with_reservations(self, reservations: Iterable[tuple[str, Reservation]]) -> "Ledger":

@@ -16,28 +16,34 @@ _NO_AMOUNTS = Amounts()
 
 
 class UsageSnapshot(msgspec.Struct, frozen=True):
-    """The used amounts of the pods under one cap by one observer's watches: one consistent state, of one moment.
+    """The used amounts of the consumers under one cap by one observer's watches: pods of one moment, claims of another.
 
-    `pods_revision` and `namespaces_revision` are those of pods and namespaces, `namespaces_hash` is the hash of the
-    member namespaces of the cap in it. `used_by_pod` are the amounts of `resources` that each pod under the cap uses,
-    by UID, nothing for ended pods, and `used` is the sum of them. `deleted` are UIDs whose deletion this very watch has
-    shown; a snapshot that lacks some is valid, and its recounts keep reservations longer. A list that was continued
-    inconsistently after a 410 is not a snapshot.
+    `pods_revision`, `claims_revision` and `namespaces_revision` are those of pods, claims and namespaces,
+    `namespaces_hash` is the hash of the member namespaces of the cap in it. `used_by_consumer` are the amounts of
+    `resources` that each pod and claim under the cap uses, by UID, nothing for ended pods, and `used` is the sum of
+    them. `deleted` are UIDs whose deletion this very watch has shown; a snapshot that lacks some is valid, and its
+    recounts keep reservations longer. A list that was continued inconsistently after a 410 is not a snapshot.
+    `unconfirmed` is the part of `used` for claims that may belong to pods in it.
+
+    The claims must be as new as the end of every pod to whose device such a claim belongs: the pod counts until then.
     """
 
     pods_revision: int
     namespaces_revision: int
     namespaces_hash: str
     resources: frozenset[str]
-    used_by_pod: Mapping[str, Amounts]
+    used_by_consumer: Mapping[str, Amounts]
     used: Amounts
     deleted: Collection[str] = frozenset()
+    claims_revision: int = 0
+    unconfirmed: Amounts = _NO_AMOUNTS
 
 
 class StaleReason(StrEnum):
     """The reasons why a snapshot cannot replace the counted state of a ledger."""
 
     PODS = "the ledger was counted from newer pods"
+    CLAIMS = "the ledger was counted from newer claims"
     NAMESPACES = "the ledger was counted from other and newer namespaces"
     RESOURCES = "the ledger counts names that this view does not"
 
@@ -52,15 +58,17 @@ class StaleSnapshot:
 def recount(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
     """Recount a ledger from one snapshot, and remove the reservations that are counted in it (rule 4).
 
-    The reservation of a deleted pod is removed. So is that of a creation whose pod is stored: the creation has no
-    further claim. The reservation of a change stays, with the amounts that the pod is counted with now, since the
-    change may still be stored; so does that of a pod that is not stored (yet).
+    The reservation of a deleted consumer is removed. So is that of a creation whose consumer is stored: the creation
+    may not add anything more. The reservation of a change stays, with the amounts that the consumer is counted with
+    now, since the change may still be stored; so does that of a consumer that is not stored (yet).
 
     Older namespaces with the same members count the same: a watch of rarely changed objects is often behind by a
     minute.
     """
     if snapshot.pods_revision < ledger.pods_revision:
         return StaleSnapshot(StaleReason.PODS)
+    if snapshot.claims_revision < ledger.claims_revision:
+        return StaleSnapshot(StaleReason.CLAIMS)
     if snapshot.namespaces_revision < ledger.namespaces_revision and snapshot.namespaces_hash != ledger.namespaces_hash:
         return StaleSnapshot(StaleReason.NAMESPACES)
     if not snapshot.resources >= ledger.resources:
@@ -72,6 +80,8 @@ def recount(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
         pods_revision=snapshot.pods_revision,
         namespaces_revision=max(snapshot.namespaces_revision, ledger.namespaces_revision),
         namespaces_hash=snapshot.namespaces_hash,
+        claims_revision=snapshot.claims_revision,
+        unconfirmed=snapshot.unconfirmed,
     )
     return recounted.with_reservations(_select_remaining(ledger.reservations, snapshot))
 
@@ -82,7 +92,7 @@ def _select_remaining(
     for uid, reservation in reservations.items():
         if uid in snapshot.deleted:
             continue
-        counted = snapshot.used_by_pod.get(uid)
+        counted = snapshot.used_by_consumer.get(uid)
         if counted is None:
             yield uid, replace(reservation, counted=_NO_AMOUNTS) if reservation.counted else reservation
         elif reservation.operation is Operation.UPDATE:
@@ -97,5 +107,8 @@ def apply_limits(ledger: Ledger, hard: Amounts, resources: frozenset[str]) -> Le
     finds them.
     """
     remaining = ledger.resources & resources
-    used = Amounts({name: amount for name, amount in ledger.used.items() if name in remaining})
-    return replace(ledger, hard=hard, resources=remaining, used=used)
+    used, unconfirmed = (
+        Amounts({name: amount for name, amount in amounts.items() if name in remaining})
+        for amounts in (ledger.used, ledger.unconfirmed)
+    )
+    return replace(ledger, hard=hard, resources=remaining, used=used, unconfirmed=unconfirmed)

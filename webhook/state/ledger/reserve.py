@@ -1,4 +1,4 @@
-"""Rule 2, reserve, with the guards of rules 5, 7 and 8: reserve amounts for a pod, or return a prerequisite.
+"""Rule 2, reserve, with the guards of rules 5, 7 and 8: reserve amounts for a pod or claim, or return a prerequisite.
 
 Rule 3, release: an attempt releases its own reservation.
 """
@@ -10,7 +10,7 @@ from enum import StrEnum
 import msgspec
 
 from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
+from tallygate.webhook.state.ledger.ledger import ConsumerKind, Ledger, Operation, Reservation
 
 MAX_RESERVATIONS = 3000
 """Maximum number of reservations in one ledger.
@@ -31,7 +31,9 @@ class Prerequisite(StrEnum):
     CATCH_UP = "the ledger was counted with other and newer namespaces than this writer has seen"
     COUNT_RESOURCES = "the ledger does not count all requested resources yet"
     COUNT_NAMESPACES = "the ledger was counted with other namespaces"
-    COUNT_PODS = "the ledger was counted before its cap became active here"
+    COUNT_CONSUMERS = "the ledger was counted before its cap became active here"
+    COUNT_CLAIM = "the ledger was counted before the claim was stored as it is"
+    CONFIRM_CLAIMS = "claims of the scheduler may be counted twice until the statuses of their pods name them"
     SETTLE_NAMESPACE = "too much is reserved for pods of this namespace that are not counted yet"
     SETTLE_RESERVATIONS = "too many pods have a reservation and are not counted yet"
 
@@ -40,13 +42,15 @@ class Prerequisite(StrEnum):
 class ReservationRequest:
     """The reservation that one attempt requests.
 
-    `current` and `requested` are the amounts of the stored and of the new pod under this cap; `attempt` is the
+    `current` and `requested` are the amounts of the stored and of the new pod or claim under this cap; `attempt` is the
     attempt's nonce; `hard` are the limits of the requesting replica's own policy; `may_exceed` is True if this user may
     exceed them. `namespaces_revision` and `namespaces_hash` identify the namespaces that the writer knows. `is_shared`
     is True if several namespaces are members of this ledger, so that the reservations of one are limited.
-    `min_pods_revision` is the lowest revision of pods at which the ledger may be counted: pods that were stored before
-    were not charged under this cap (rule 8). `max_reservations` limits the number of all reservations; None if no
-    recount removes them.
+    `min_pods_revision` and `min_claims_revision` are the lowest revisions at which the ledger may be counted: what was
+    stored before was not charged under this cap (rule 8). `sources` are the ways to a device that the ledger must
+    count, for the names of both amounts. `max_reservations` limits the number of all reservations; None if no recount
+    removes them. `allocates_at` is the revision of the stored claim whose devices the attempt allocates (rule 10); 0
+    for any other attempt.
     """
 
     uid: str
@@ -62,6 +66,10 @@ class ReservationRequest:
     namespaces_hash: str = ""
     is_shared: bool = False
     min_pods_revision: int = 0
+    min_claims_revision: int = 0
+    sources: frozenset[str] = frozenset()
+    kind: ConsumerKind = ConsumerKind.POD
+    allocates_at: int = 0
     max_reservations: int | None = MAX_RESERVATIONS
 
 
@@ -87,7 +95,7 @@ class Deferred(msgspec.Struct, frozen=True):
 
 
 def reserve(ledger: Ledger, request: ReservationRequest) -> Reserved | Exceeded | Deferred:
-    """Reserve amounts for a pod (rule 2).
+    """Reserve amounts for a pod or claim (rule 2), or check the allocation of a claim (rule 10).
 
     The guard checks only names of which the pod requests more than it has. A pod that requests none of an exceeded name
     passes. So does a change that uses less, though a ledger that is behind makes its charge look larger for a moment.
@@ -96,14 +104,19 @@ def reserve(ledger: Ledger, request: ReservationRequest) -> Reserved | Exceeded 
     """
     reservation = ledger.reservations.get(request.uid)
     increase = request.requested.find_shortfall(request.current)
-    if reservation is None and not increase:
+    if reservation is None and not increase and not request.allocates_at:
         return Reserved(ledger, needs_no_write=True)
     if (prerequisite := _find_prerequisite(ledger, request)) is not None:
         return Deferred(ledger, prerequisite)
+    if request.allocates_at and not request.may_exceed:
+        if excess := _compute_allocation_excess(ledger, reservation, request):
+            return _create_exceeded(ledger, excess)
+        if reservation is None and not increase:
+            return Reserved(ledger, needs_no_write=True)
     after = ledger.with_reservation(request.uid, _create_reservation(reservation, request))
     if increase and not request.may_exceed:
         if excess := _compute_excess(after, increase, request.hard):
-            return Exceeded(ledger, excess)
+            return _create_exceeded(ledger, excess)
         if request.is_shared and _is_over_share(ledger, after, increase, request):
             return Deferred(ledger, Prerequisite.SETTLE_NAMESPACE)
     if (
@@ -126,9 +139,37 @@ def _find_prerequisite(ledger: Ledger, request: ReservationRequest) -> Prerequis
         )
     if not (ledger.resources >= request.requested.keys() and ledger.resources >= request.current.keys()):
         return Prerequisite.COUNT_RESOURCES
-    if ledger.pods_revision < request.min_pods_revision:
-        return Prerequisite.COUNT_PODS
+    if not ledger.resources >= request.sources:
+        return Prerequisite.COUNT_RESOURCES
+    if ledger.pods_revision < request.min_pods_revision or ledger.claims_revision < request.min_claims_revision:
+        return Prerequisite.COUNT_CONSUMERS
+    if ledger.claims_revision < request.allocates_at:
+        return Prerequisite.COUNT_CLAIM
     return None
+
+
+def _create_exceeded(ledger: Ledger, excess: Amounts) -> Exceeded | Deferred:
+    """Return the rejection; deferred as long as claims that may be counted twice make up the excess."""
+    if excess.find_shortfall(ledger.unconfirmed):
+        return Exceeded(ledger, excess)
+    return Deferred(ledger, Prerequisite.CONFIRM_CLAIMS)
+
+
+def _compute_allocation_excess(ledger: Ledger, reservation: Reservation | None, request: ReservationRequest) -> Amounts:
+    """Return the excess of the allocated devices over what all other consumers leave free (rule 10).
+
+    The claim itself counts as its largest alternative in the ledger. It keeps that amount until a recount shows the
+    devices, since the allocation may not be stored.
+    """
+    own = request.current if reservation is None else reservation.requested.merge_max(reservation.counted)
+    excess: dict[str, int] = {}
+    for name, amount in request.requested.items():
+        others = ledger.used.get(name, 0) + ledger.reserved.get(name, 0) - own.get(name, 0)
+        charged = others + amount
+        limit = min(request.hard.get(name, charged), ledger.hard.get(name, charged))
+        if charged > limit:
+            excess[name] = charged - limit
+    return Amounts(excess)
 
 
 def _create_reservation(reservation: Reservation | None, request: ReservationRequest) -> Reservation:
@@ -141,6 +182,7 @@ def _create_reservation(reservation: Reservation | None, request: ReservationReq
             request.attempt,
             single_attempt=True,
             operation=request.operation,
+            kind=request.kind,
         )
     is_create = reservation.operation is Operation.CREATE and request.operation is Operation.CREATE
     return Reservation(
@@ -151,6 +193,7 @@ def _create_reservation(reservation: Reservation | None, request: ReservationReq
         attempt=request.attempt,
         single_attempt=False,
         operation=Operation.CREATE if is_create else Operation.UPDATE,
+        kind=reservation.kind,
     )
 
 

@@ -1,0 +1,132 @@
+"""The charge of a claim for devices under a cap, and the ways to a device that count under one name.
+
+A device is requested by an extended resource, by the resource of its class, or by a claim; a cap counts it once, by
+whatever way. The extended resource of a class is `spec.extendedResourceName` of the DeviceClass, and the resource of
+the class itself is `deviceclass.resource.kubernetes.io/CLASS` (KEP-5004). Several classes may have one extended
+resource: the newest serves it, but all of them count.
+
+Before its allocation a claim counts the most that it may get: `All` and any sum count at most 32, the largest number
+of devices of a claim (AllocationResultsMaxSize in k8s.io/api resource/v1, v1.37). Of several alternatives the largest
+counts, by name. After its allocation it counts its devices. Admin access counts nothing.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+
+import msgspec
+
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.names import DEVICE_CLASS_PREFIX, DEVICES_SUFFIX
+from tallygate.webhook.objects.devices import (
+    DeviceClaim,
+    DeviceRequest,
+    DeviceResult,
+    DeviceSubRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceClaimSpec,
+)
+
+MAX_DEVICES = 32
+"""The largest number of devices of a claim."""
+
+_ALL = "All"
+_NO_AMOUNTS = Amounts()
+
+
+class DeviceSources(msgspec.Struct, frozen=True):
+    """The ways to a device that count under one name: `resources` of containers, and `classes` of claims."""
+
+    resources: frozenset[str]
+    classes: frozenset[str]
+
+    def list_texts(self, name: str) -> frozenset[str]:
+        """Return each way as a text, without the name itself, for a ledger to record which of them it counts."""
+        classes = (f"{name}={each}{DEVICES_SUFFIX}" for each in self.classes)
+        return frozenset({*classes, *(f"{name}={each}" for each in self.resources if each != name)})
+
+
+def find_device_sources(
+    names: Collection[str], resources_by_class: Mapping[str, str], mapped_classes: Mapping[str, Collection[str]]
+) -> dict[str, DeviceSources]:
+    """Return the sources of each counted name that stands for devices; other names are absent.
+
+    `resources_by_class` has the extended resource of each DeviceClass, empty if it has none. `mapped_classes` are
+    further classes of a name, by the policy.
+    """
+    sources = {}
+    for name in names:
+        classes = {*mapped_classes.get(name, ()), *_list_own_classes(name, resources_by_class)}
+        if classes:
+            resources = {DEVICE_CLASS_PREFIX + each for each in classes}
+            resources |= {resource for each in classes if (resource := resources_by_class.get(each))}
+            resources |= set() if name.endswith(DEVICES_SUFFIX) else {name}
+            sources[name] = DeviceSources(frozenset(resources), frozenset(classes))
+    return sources
+
+
+def _list_own_classes(name: str, resources_by_class: Mapping[str, str]) -> Iterator[str]:
+    """Yield the classes that a name stands for by itself."""
+    if name.endswith(DEVICES_SUFFIX):
+        yield name.removesuffix(DEVICES_SUFFIX)
+    elif name.startswith(DEVICE_CLASS_PREFIX):
+        yield name.removeprefix(DEVICE_CLASS_PREFIX)
+    else:
+        yield from (each for each, resource in resources_by_class.items() if resource == name)
+
+
+def compute_claim_charge(claim: ResourceClaim, sources: Mapping[str, DeviceSources]) -> Amounts:
+    """Return the charge of a claim in devices, by counted name; names of which it has none are absent."""
+    spec, status = claim.spec or ResourceClaimSpec(), claim.status
+    requests = (spec.devices or DeviceClaim()).requests or []
+    allocation = status.allocation if status else None
+    if allocation is None:
+        return compute_requested_devices(requests, sources)
+    results = (allocation.devices.results if allocation.devices else None) or []
+    return _count_results(requests, results, sources)
+
+
+def compute_requested_devices(requests: Collection[DeviceRequest], sources: Mapping[str, DeviceSources]) -> Amounts:
+    """Return the most devices that a claim with these requests may get, by counted name."""
+    amounts = {}
+    for name, each in sources.items():
+        total = sum(_count_requested(request, each.classes) for request in requests)
+        if total:
+            amounts[name] = min(total, MAX_DEVICES)
+    return Amounts(amounts) if amounts else _NO_AMOUNTS
+
+
+def _count_requested(request: DeviceRequest, classes: Collection[str]) -> int:
+    """Return the most devices of these classes that a request may get."""
+    if request.exactly is not None:
+        return 0 if request.exactly.admin_access else _count_alternative(request.exactly, classes)
+    return max((_count_alternative(each, classes) for each in request.first_available or ()), default=0)
+
+
+def _count_alternative(request: ExactDeviceRequest | DeviceSubRequest, classes: Collection[str]) -> int:
+    if request.device_class_name not in classes:
+        return 0
+    if request.allocation_mode == _ALL:
+        return MAX_DEVICES
+    return 1 if request.count is None else max(request.count, 0)
+
+
+def _count_results(
+    requests: Collection[DeviceRequest], results: Collection[DeviceResult], sources: Mapping[str, DeviceSources]
+) -> Amounts:
+    """Return the number of allocated devices by counted name."""
+    classes = {path: class_name for request in requests for path, class_name in _list_classes(request)}
+    amounts: dict[str, int] = {}
+    for result in results:
+        if not result.admin_access:
+            for name, each in sources.items():
+                if classes.get(result.request) in each.classes:
+                    amounts[name] = amounts.get(name, 0) + 1
+    return Amounts(amounts) if amounts else _NO_AMOUNTS
+
+
+def _list_classes(request: DeviceRequest) -> Iterator[tuple[str, str]]:
+    """Yield the names by which results refer to a request and to its alternatives, with their classes."""
+    if request.exactly is not None:
+        yield request.name, request.exactly.device_class_name
+    for each in request.first_available or ():
+        yield f"{request.name}/{each.name}", each.device_class_name
