@@ -19,7 +19,7 @@ from e2e.tcp_proxy import TcpProxy, fail_once, fail_randomly
 from e2e.waiting import until
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.admission.cap_index import CapIndex
-from tallygate.webhook.gate.charging import CapCharge, ChargedPod, ChargeResult, charge_pod
+from tallygate.webhook.gate.charging import CapCharge, ChargedConsumer, ChargeResult, charge_consumer
 from tallygate.webhook.kube.client import ApiClient, ClientConfig
 from tallygate.webhook.kube.config import load_kubeconfig
 from tallygate.webhook.policy.parse import parse
@@ -143,9 +143,9 @@ class _Creates:
         return reserved, rejected, undecided
 
     def _create(self, each: int) -> ChargeResult:
-        who = ChargedPod(f"u{each}", "team-a", f"pod-{each}", f"n{each}", Operation.CREATE)
+        who = ChargedConsumer(f"u{each}", "team-a", f"pod-{each}", f"n{each}", Operation.CREATE)
         asked = CapCharge(self._counted, Amounts(), Amounts({GPU: 1}), may_exceed=False)
-        return charge_pod(self._replicas[each % len(self._replicas)], who, [asked], time.monotonic() + 30.0)
+        return charge_consumer(self._replicas[each % len(self._replicas)], who, [asked], time.monotonic() + 30.0)
 
 
 def test_three_replicas_together_reserve_exactly_the_cap(replica: Callable[..., BatchedLedgers]) -> None:

@@ -127,8 +127,8 @@ def test_a_pod_that_has_ended_is_seen_to_have(cluster: Cluster, namespace: str, 
     spec = {"containers": [{"name": "once", "image": _IMAGE}], "restartPolicy": "Never"}
     job = {"metadata": {"name": "once"}, "spec": {"template": {"spec": spec}}}
     api(cluster.kubeconfig).create(f"/apis/batch/v1/namespaces/{namespace}/jobs", job)
-    until("the job's pod ended", lambda: [pod.has_ended for pod in watch.pods.list_pods(namespace)] == [True], _WITHIN)
-    (place,) = watch.pods.list_pods(namespace)
+    until("the job's pod ended", lambda: [pod.has_ended for pod in watch.pods.list_all(namespace)] == [True], _WITHIN)
+    (place,) = watch.pods.list_all(namespace)
     assert place.node
 
 
@@ -294,7 +294,7 @@ def test_a_list_with_an_expired_continuation_begins_again(
     assert (first.status, deleted.status, create_response_error(deleted).reason) == (200, 410, ApiErrorReason.EXPIRED)
     assert json.loads(deleted.body)["metadata"]["continue"], "the server offers to go on inconsistently"
     assert reflector.get_status().restarts == {ApiErrorReason.EXPIRED: 1}
-    assert {place.uid for place in view.list_pods(namespace)} == uids
+    assert {place.uid for place in view.list_all(namespace)} == uids
 
 
 def _forget_history(cluster: Cluster) -> None:

@@ -66,10 +66,13 @@ def test_exactly_the_evaluated_requests_are_sent() -> None:
         for part in found.subresources
         for operation in (("UPDATE",) if part else ("CREATE", "UPDATE"))
     }
-    for configuration in create_webhook_configurations(SERVICE):
-        assert list_sent_requests(select_evaluating(configuration["webhooks"])) == expected
-    assert ("", "pods/resize", "UPDATE", "Namespaced") in expected
-    assert len(expected) == 2 * len(REVIEW_TARGETS) + 3
+    mutating, validating = create_webhook_configurations(SERVICE)
+    assert list_sent_requests(select_evaluating(validating["webhooks"])) == expected
+    without_claims = {each for each in expected if each[0] != "resource.k8s.io"}
+    assert list_sent_requests(select_evaluating(mutating["webhooks"])) == without_claims
+    assert {("", "pods/resize", "UPDATE", "Namespaced")} < expected
+    assert ("resource.k8s.io", "resourceclaims/status", "UPDATE", "Namespaced") in expected
+    assert len(expected) == 2 * len(REVIEW_TARGETS) + 4
 
 
 def test_no_request_is_sent_twice() -> None:

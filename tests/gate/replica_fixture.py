@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.admission.cap_index import CapIndex
 from tallygate.webhook.gate.gate import Gate
 from tallygate.webhook.gate.ledger_reconciler import LedgerReconciler
@@ -30,7 +31,7 @@ class _LiveReader:
     def __init__(self, stored_pods: dict[str, dict[str, Any]]) -> None:
         self._stored_pods = stored_pods
 
-    def read_pod_revision(self, namespace: str, name: str, uid: str) -> int | None:
+    def read_revision(self, kind: ConsumerKind, namespace: str, name: str, uid: str) -> int | None:  # noqa: ARG002  # pods only
         """Return the revision of a stored pod, or None if it is missing."""
         found = self._stored_pods.get(uid)
         if found is None:

@@ -61,30 +61,30 @@ def test_a_request_during_the_removal_of_a_cap_requires_a_count_since_its_activa
     (cap,) = replica.caps.list_caps()
     replica.usage_lister.set_active_caps([])
     replica.usage_lister.set_active_caps([cap.key])
-    required = replica.usage_lister.get_required_revision(cap.key)
+    required = replica.usage_lister.get_required_revisions(cap).pods
     assert required == replica.revision
     replica.usage_lister.set_active_caps([])
-    assert replica.usage_lister.get_required_revision(cap.key) == required
+    assert replica.usage_lister.get_required_revisions(cap).pods == required
     replica.usage_lister.set_active_caps([])
-    assert replica.usage_lister.get_required_revision(cap.key) > 2**60
+    assert replica.usage_lister.get_required_revisions(cap).pods > 2**60
 
 
 def test_a_cap_that_stays_active_during_a_policy_change_needs_no_newer_count() -> None:
     replica = create_active_replica()
     (cap,) = replica.caps.list_caps()
     replica.usage_lister.set_active_caps([cap.key])
-    required = replica.usage_lister.get_required_revision(cap.key)
+    required = replica.usage_lister.get_required_revisions(cap).pods
     replica.now += 1
     replica.store_pod("u1")
     replica.observe("u1")
     replica.usage_lister.set_active_caps([cap.key, "another"])
-    assert replica.usage_lister.get_required_revision(cap.key) == required < replica.revision
+    assert replica.usage_lister.get_required_revisions(cap).pods == required < replica.revision
 
 
 def test_a_cluster_that_was_restored_from_a_backup_requires_only_its_own_revision() -> None:
     replica = create_active_replica()
     (cap,) = replica.caps.list_caps()
     replica.usage_lister.set_active_caps([cap.key])
-    assert replica.usage_lister.get_required_revision(cap.key) == replica.revision
+    assert replica.usage_lister.get_required_revisions(cap).pods == replica.revision
     replica.pods.apply(page(5))
-    assert replica.usage_lister.get_required_revision(cap.key) == 5
+    assert replica.usage_lister.get_required_revisions(cap).pods == 5

@@ -9,7 +9,7 @@ from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.admission.cap_index import CapIndex
 from tallygate.webhook.gate.charging import (
     CapCharge,
-    ChargedPod,
+    ChargedConsumer,
     ChargeMode,
     ReleaseTransition,
     ReserveTransition,
@@ -46,7 +46,7 @@ def create_transition(mode: ChargeMode, old: int, new: int) -> ReserveTransition
     """Return the charge of a pod that has `old` and requests `new` GPUs, under a cap of 4."""
     (cap,) = CapIndex(parse_policies(CAP)).list_caps()
     before, after = (Amounts({GPU: gpus} if gpus else {}) for gpus in (old, new))
-    pod = ChargedPod("u1", "team-a", "p", "n1", Operation.UPDATE)
+    pod = ChargedConsumer("u1", "team-a", "p", "n1", Operation.UPDATE)
     return ReserveTransition(pod, CapCharge(cap, before, after, may_exceed=False), mode, is_standalone=False)
 
 

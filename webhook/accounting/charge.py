@@ -7,8 +7,11 @@ charged the largest of its requested, allocated and actual amounts.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
 
 from tallygate.webhook.accounting.amounts import Amounts, round_down_to_unit
+from tallygate.webhook.accounting.claim_charge import DeviceSources
 from tallygate.webhook.accounting.names import LIMITS_PREFIX
 from tallygate.webhook.accounting.pod_requests import ResizeView, apply_status, compute_limits, compute_requests
 from tallygate.webhook.accounting.pod_resources import ContainerRole, PodResources, parse_pod_resources
@@ -16,6 +19,16 @@ from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.objects.core import Pod, PodSpec
 
 PODS = "pods"
+
+
+class ConsumerKind(StrEnum):
+    """The kinds of objects that are charged: pods, and ResourceClaims for devices."""
+
+    POD = "pod"
+    CLAIM = "claim"
+
+
+_NO_SOURCES: Mapping[str, DeviceSources] = MappingProxyType({})
 _ENDED_PHASES = frozenset({"Succeeded", "Failed"})
 
 
@@ -27,8 +40,10 @@ class Charge:
     unlimited: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def compute_charge(pod: Pod, names: Collection[str]) -> Charge:
+def compute_charge(pod: Pod, names: Collection[str], sources: Mapping[str, DeviceSources] = _NO_SOURCES) -> Charge:
     """Return the charge of a pod under the counted names; names of which the pod has nothing are absent.
+
+    `sources` are the names that stand for devices: the requests for all their resources count.
 
     Raises:
         QuantityError: if a quantity of the pod is invalid.
@@ -38,6 +53,10 @@ def compute_charge(pod: Pod, names: Collection[str]) -> Charge:
     resources = apply_status(parse_pod_resources(pod.spec or PodSpec()), pod.status, ResizeView.CHARGED)
     requests = compute_requests(resources).amounts
     amounts = {name: requests[name] for name in names if requests.get(name, 0) > 0}
+    for name, each in sources.items():
+        total = sum(requests.get(resource, 0) for resource in each.resources)
+        if total > 0:
+            amounts[name] = total
     if PODS in names:
         amounts[PODS] = 1
     limit_names = [name for name in names if name.startswith(LIMITS_PREFIX)]

@@ -1,25 +1,31 @@
-"""The caps that count a pod, and its charge under each.
+"""The caps that count a pod or a claim for devices, and its charge under each.
 
 The functions are pure. Ledgers are in `webhook.state`; the gate combines both.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from types import MappingProxyType
 
 import msgspec
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import Charge, compute_charge, compute_hard_limits, is_as_requested
+from tallygate.webhook.accounting.claim_charge import DeviceSources, compute_claim_charge, find_device_sources
 from tallygate.webhook.accounting.result_cache import Fingerprint, FingerprintCache
 from tallygate.webhook.objects.core import Pod
+from tallygate.webhook.objects.devices import ResourceClaim
 from tallygate.webhook.policy.matching import matches_labels, matches_namespace
 from tallygate.webhook.policy.model import NamespaceCap, PodFilter, PolicySet
 
 _MAX_CACHED_NAMESPACES = 4096
 _NO_CHARGE = Charge()
+_NO_AMOUNTS = Amounts()
+_NO_SOURCES: frozenset[str] = frozenset()
 _EVERY_POD_FILTER = PodFilter()
+NO_CLASSES: Mapping[str, str] = MappingProxyType({})
 
 Labels = Mapping[str, str]
 
@@ -29,21 +35,51 @@ class ActiveCap:
     """A cap of the active policy set: `key` is its name and a hash of its counting rules.
 
     `hard` and `soft` are in amounts. Two caps of one name with different counting rules have different keys, and so
-    different ledgers.
+    different ledgers. `device_sources` are the ways to a device under each name that stands for devices.
     """
 
     definition: NamespaceCap
     key: str
     hard: Amounts
     soft: Amounts
+    device_sources: Mapping[str, DeviceSources] = field(default_factory=dict, compare=False)
     resources: frozenset[str] = field(init=False)
     """The resources that the cap counts, with a hard or only a soft limit."""
-    _is_selective: bool = field(init=False, repr=False, compare=False)
+    counted: frozenset[str] = field(init=False)
+    """The resources, and the ways to a device under them: what a ledger of the cap must count."""
+    active_key: str = field(init=False, compare=False)
+    """The key with all that the cap counts: it changes with the classes of devices, as by a change of policies."""
+    is_selective: bool = field(init=False, repr=False, compare=False)
+    """Whether the cap counts only some of the pods in its namespaces."""
     _charges: FingerprintCache[Charge] = field(init=False, default_factory=FingerprintCache, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "resources", frozenset(self.hard.keys() | self.soft.keys()))
-        object.__setattr__(self, "_is_selective", self.definition.pods != _EVERY_POD_FILTER)
+        resources = frozenset(self.hard.keys() | self.soft.keys())
+        sources = (each.list_texts(name) for name, each in self.device_sources.items())
+        object.__setattr__(self, "resources", resources)
+        object.__setattr__(self, "counted", resources.union(*sources))
+        object.__setattr__(self, "active_key", " ".join((self.key, *sorted(self.counted - resources))))
+        object.__setattr__(self, "is_selective", self.definition.pods != _EVERY_POD_FILTER)
+
+    def list_sources(self, names: Collection[str]) -> frozenset[str]:
+        """Return the ways to a device under these names, as a ledger records them."""
+        sources = self.device_sources
+        return (
+            frozenset().union(*(sources[name].list_texts(name) for name in names if name in sources))
+            if sources
+            else _NO_SOURCES
+        )
+
+    def compute_claim_charge(self, claim: ResourceClaim | None) -> Amounts:
+        """Return the charge of a claim under this cap: empty without a claim, or if the cap does not count the claim.
+
+        A cap that selects pods by their priority class or node selector counts no claim: a claim has neither.
+        """
+        if claim is None or not self.device_sources:
+            return _NO_AMOUNTS
+        if self.is_selective and not _is_claim_counted(self.definition.pods, claim):
+            return _NO_AMOUNTS
+        return compute_claim_charge(claim, self.device_sources)
 
     def compute_charge(self, pod: Pod | None, fingerprint: Fingerprint | None = None) -> Charge:
         """Return the charge of a pod under this cap: empty without a pod, or if the cap does not count the pod.
@@ -53,13 +89,13 @@ class ActiveCap:
         Raises:
             QuantityError: if a quantity of the pod is invalid.
         """
-        if pod is None or (self._is_selective and not _is_counted(self.definition.pods, pod)):
+        if pod is None or (self.is_selective and not _is_counted(self.definition.pods, pod)):
             return _NO_CHARGE
         if fingerprint is None or not is_as_requested(pod):
-            return compute_charge(pod, self.resources)
+            return compute_charge(pod, self.resources, self.device_sources)
         result = self._charges.get(fingerprint)
         if result is None:
-            result = compute_charge(pod, self.resources)
+            result = compute_charge(pod, self.resources, self.device_sources)
             self._charges.put(fingerprint, result)
         return result
 
@@ -73,11 +109,17 @@ class MatchingCaps:
 
 
 class CapIndex:
-    """An index of all caps of a policy set."""
+    """An index of all caps of a policy set.
 
-    def __init__(self, policies: PolicySet) -> None:
+    `resources_by_class` has the extended resource of each DeviceClass of the cluster, empty if it has none.
+    """
+
+    def __init__(self, policies: PolicySet, resources_by_class: Mapping[str, str] = NO_CLASSES) -> None:
         self._caps = tuple(
-            sorted((_create_active_cap(cap) for cap in policies.caps), key=lambda active_cap: active_cap.key)
+            sorted(
+                (_create_active_cap(cap, resources_by_class) for cap in policies.caps),
+                key=lambda active_cap: active_cap.key,
+            )
         )
         self.needs_labels = any(cap.namespaces.selector for cap in policies.caps)
         self._find_matching_cached = lru_cache(maxsize=_MAX_CACHED_NAMESPACES)(self._match_namespace)
@@ -112,12 +154,15 @@ def get_cap_name(key: str) -> str:
     return key.rpartition("-")[0]
 
 
-def _create_active_cap(definition: NamespaceCap) -> ActiveCap:
+def _create_active_cap(definition: NamespaceCap, resources_by_class: Mapping[str, str]) -> ActiveCap:
+    hard, soft = compute_hard_limits(definition.hard), compute_hard_limits(definition.soft)
+    mapped_classes = {name: each.classes for name, each in definition.devices.items()}
     return ActiveCap(
         definition,
         f"{definition.name}-{_hash_counting_rules(definition)}",
-        compute_hard_limits(definition.hard),
-        compute_hard_limits(definition.soft),
+        hard,
+        soft,
+        find_device_sources(hard.keys() | soft.keys(), resources_by_class, mapped_classes),
     )
 
 
@@ -127,6 +172,12 @@ def _hash_counting_rules(definition: NamespaceCap) -> str:
         (definition.namespaces, definition.shared, definition.pods), order="sorted", enc_hook=dict
     )
     return hashlib.sha256(encoded).hexdigest()[:10]
+
+
+def _is_claim_counted(pod_filter: PodFilter, claim: ResourceClaim) -> bool:
+    if pod_filter.priority_classes or pod_filter.node_selector:
+        return False
+    return matches_labels(pod_filter.objects, claim.metadata.labels if claim.metadata else None)
 
 
 def _is_counted(pod_filter: PodFilter, pod: Pod) -> bool:

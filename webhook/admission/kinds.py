@@ -25,8 +25,11 @@ from tallygate.webhook.objects.apps import (
     WorkloadSpec,
 )
 from tallygate.webhook.objects.core import LimitRange, Node, Pod, ResourceQuota
+from tallygate.webhook.objects.devices import ResourceClaim, ResourceClaimTemplate
 
-DecodedObject = Pod | Workload | CronJob | PodTemplate | Node | ResourceQuota | LimitRange
+DecodedObject = (
+    Pod | Workload | CronJob | PodTemplate | Node | ResourceQuota | LimitRange | ResourceClaim | ResourceClaimTemplate
+)
 """Any object that rules apply to."""
 
 
@@ -103,6 +106,12 @@ REVIEW_TARGETS: dict[tuple[str, str], ReviewTarget] = {
     ),
     ("", "LimitRange"): ReviewTarget(
         "limitranges", msgspec.json.Decoder(LimitRange).decode, _find_no_pod, _OBJECT_ONLY
+    ),
+    ("resource.k8s.io", "ResourceClaim"): ReviewTarget(
+        "resourceclaims", msgspec.json.Decoder(ResourceClaim).decode, _find_no_pod, frozenset({"", "status"})
+    ),
+    ("resource.k8s.io", "ResourceClaimTemplate"): ReviewTarget(
+        "resourceclaimtemplates", msgspec.json.Decoder(ResourceClaimTemplate).decode, _find_no_pod, _OBJECT_ONLY
     ),
 }
 """API group and kind to the review target."""

@@ -29,6 +29,10 @@ _DOMAIN = "tallygate.dev"
 _TIMEOUT_SECONDS = 5  # within the API server's 30, and long enough for a decision that waits in the queue
 _CLUSTER_SCOPED = frozenset({("", "Node")})
 _NAMESPACED = frozenset(REVIEW_TARGETS) - _CLUSTER_SCOPED
+_CLAIMS = frozenset(
+    key for key in REVIEW_TARGETS if key[0] == "resource.k8s.io"
+)  # no rule fills in anything of a claim
+_NAMESPACED_BY_PHASE = {Phase.MUTATING: _NAMESPACED - _CLAIMS, Phase.VALIDATING: _NAMESPACED}
 
 # The API server converts the whole object to plain maps before it evaluates a condition: a quarter of the work that
 # the gate caused there for the creation of a pod (docs/design/performance.md). So creates and updates have two
@@ -41,6 +45,7 @@ _OBJECT_CHANGES = (
     " || object.?template != oldObject.?template"  # of a PodTemplate, which has no spec
     " || object.metadata.?labels != oldObject.metadata.?labels"
 )
+_ALLOCATION_CHANGES = " || object.?status.?allocation != oldObject.?status.?allocation"  # of a claim
 _NODE_CHANGES = (  # `||` ignores the error on CREATE, where the old object is missing
     "request.operation != 'UPDATE'"
     " || object.?status.?capacity != oldObject.?status.?capacity"
@@ -129,8 +134,8 @@ def create_webhook_configurations(  # noqa: PLR0913  # each is a choice
     ) -> list[dict[str, Any]]:
         path = f"{ADMIT_PATH_PREFIX}{token}/{phase}" if token else f"{ADMIT_PATH_PREFIX}{phase}"
         fields_by_name = {
-            f"{phase}.{_DOMAIN}": _create_creation_webhook(failure_policy, excluded) | create_conditions[phase],
-            f"updates.{phase}.{_DOMAIN}": _create_update_webhook(failure_policy, excluded),
+            f"{phase}.{_DOMAIN}": _create_creation_webhook(phase, failure_policy, excluded) | create_conditions[phase],
+            f"updates.{phase}.{_DOMAIN}": _create_update_webhook(phase, failure_policy, excluded),
             f"nodes.{phase}.{_DOMAIN}": _create_node_webhook(),
             **extra_webhooks,
         }
@@ -168,20 +173,21 @@ def _create_client_config(target: WebhookTarget, path: str, ca_bundle: bytes | N
     return {"service": service} | ca_fields
 
 
-def _create_creation_webhook(failure_policy: str, excluded: tuple[str, ...]) -> dict[str, Any]:
+def _create_creation_webhook(phase: Phase, failure_policy: str, excluded: tuple[str, ...]) -> dict[str, Any]:
     return {
         "failurePolicy": failure_policy,
         "namespaceSelector": _exclude_namespaces(excluded),
-        "rules": _list_creation_rules(_NAMESPACED, "Namespaced"),
+        "rules": _list_creation_rules(_NAMESPACED_BY_PHASE[phase], "Namespaced"),
     }
 
 
-def _create_update_webhook(failure_policy: str, excluded: tuple[str, ...]) -> dict[str, Any]:
+def _create_update_webhook(phase: Phase, failure_policy: str, excluded: tuple[str, ...]) -> dict[str, Any]:
+    extra_condition = _ALLOCATION_CHANGES if phase is Phase.VALIDATING else ""
     return {
         "failurePolicy": failure_policy,
         "namespaceSelector": _exclude_namespaces(excluded),
-        **_create_match_conditions("changes-what-is-judged", _OBJECT_CHANGES),
-        "rules": _list_update_rules(_NAMESPACED, "Namespaced"),
+        **_create_match_conditions("changes-what-is-judged", _OBJECT_CHANGES + extra_condition),
+        "rules": _list_update_rules(_NAMESPACED_BY_PHASE[phase], "Namespaced"),
     }
 
 

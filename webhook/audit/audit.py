@@ -12,8 +12,8 @@ from tallygate.webhook.audit.listing import KINDS_IN_ORDER, NODE, PageReader, cr
 from tallygate.webhook.gate.schedulability import SnapshotProvider
 from tallygate.webhook.gate.usage_lister import UsageLister
 from tallygate.webhook.policy.model import PolicySet
+from tallygate.webhook.state.informers.consumer_columns import StoredConsumer
 from tallygate.webhook.state.informers.named_stores import NamespaceStore
-from tallygate.webhook.state.informers.pod_columns import StoredPod
 from tallygate.webhook.state.informers.pod_store import PodStore
 
 ListedObject = tuple[str, str, msgspec.Raw]
@@ -82,7 +82,7 @@ class Audit:
         names = sorted(self._list_namespaces())
         for name in names:
             # Sorted, so that successive audits name the same pod of an owner.
-            pods = sorted(self._input.pods.list_pods(name), key=_get_name)
+            pods = sorted(self._input.pods.list_all(name), key=_get_name)
             self._evaluator.evaluate_pods(name, pods, self._throttle)
             self._throttle(len(pods) % POD_BATCH_SIZE)
         self._audit_caps(frozenset(names))
@@ -106,7 +106,7 @@ class Audit:
             )
 
 
-def _get_name(pod: StoredPod) -> str:
+def _get_name(pod: StoredConsumer) -> str:
     return pod.name
 
 

@@ -31,7 +31,7 @@ from tallygate.webhook.gate.schedulability import SnapshotProvider, check_schedu
 from tallygate.webhook.gate.workload_forecast import WORKLOAD_KINDS, create_workload, forecast_cap
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.policy.model import Enforcement, ForecastEnforcement, PolicySet
-from tallygate.webhook.state.informers.pod_columns import StoredPod
+from tallygate.webhook.state.informers.consumer_columns import StoredConsumer
 from tallygate.webhook.state.informers.pod_records import ChargeGroup
 
 _NO_AMOUNTS = Amounts()
@@ -166,7 +166,9 @@ class AuditEvaluator:
         except (ReviewError, ValueError, RecursionError) as error:
             self._count_unreadable(f"a {kind} cannot be read: {error}")
 
-    def evaluate_pods(self, namespace: str, pod_records: Sequence[StoredPod], throttle: Callable[[int], None]) -> None:
+    def evaluate_pods(
+        self, namespace: str, pod_records: Sequence[StoredConsumer], throttle: Callable[[int], None]
+    ) -> None:
         """Evaluate the pods of a namespace, each group once; call `throttle` after each `POD_BATCH_SIZE` pods."""
         if namespace in self._excluded_namespaces:
             self.coverage.excluded[namespace] += len(pod_records)
@@ -205,7 +207,7 @@ class AuditEvaluator:
             if key not in owner_problems:
                 self.findings.add(self._create_finding(object_ref, enforcement, problem))
 
-    def _evaluate_group(self, namespace: str, pod_record: StoredPod) -> "_GroupProblems":
+    def _evaluate_group(self, namespace: str, pod_record: StoredConsumer) -> "_GroupProblems":
         """Return the problems of all pods of a group that were not reported for their owner."""
         pod = pod_record.group.to_pod()
         owner = get_controller(pod.metadata or ObjectMeta())
@@ -224,7 +226,7 @@ class AuditEvaluator:
 
     def _add_pod_findings(
         self,
-        pod_record: StoredPod,
+        pod_record: StoredConsumer,
         group_problems: "_GroupProblems",
         findings_by_owner: dict[tuple[str, ProblemKey], AuditFinding],
     ) -> None:

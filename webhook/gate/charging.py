@@ -1,8 +1,8 @@
-"""Charging of one pod under all its caps, all or nothing, and the ledger transitions that do it.
+"""Charging of one pod or claim under all its caps, all or nothing, and the ledger transitions that do it.
 
 Check all caps first: otherwise a full cap would starve the other caps with reservations. Then write in the order of the
-ledger keys, so that no replica waits in a cycle. If a later cap rejects the pod, release the reservations that were
-written before.
+ledger keys, so that no replica waits in a cycle. If a later cap rejects the consumer, release the reservations that
+were written before.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,8 +14,9 @@ from functools import partial
 import msgspec
 
 from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.admission.cap_index import ActiveCap
-from tallygate.webhook.gate.usage_lister import Membership, UsageLister, get_ledger_key
+from tallygate.webhook.gate.usage_lister import CountedRevisions, Membership, UsageLister, get_ledger_key
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation
 from tallygate.webhook.state.ledger.recount import recount
 from tallygate.webhook.state.ledger.reserve import (
@@ -32,11 +33,15 @@ from tallygate.webhook.state.ports import LedgerKey, Ledgers, RetryLaterError, S
 
 _NO_EXCESS = Amounts()
 _MANY_RESERVATIONS = 8
+_NO_REQUIREMENT = CountedRevisions(0, 0)
 _GRACE_SECONDS = 1.0  # after the deadline, to release a reservation that would otherwise block others until it expires
 
 
-class ChargedPod(msgspec.Struct, frozen=True):
-    """The pod to charge, and the nonce of this attempt; a dry run charges nothing."""
+class ChargedConsumer(msgspec.Struct, frozen=True):
+    """The pod or claim to charge, and the nonce of this attempt; a dry run charges nothing.
+
+    `allocates_at` is the revision of the stored claim if its devices are allocated, else 0 (rule 10).
+    """
 
     uid: str
     namespace: str
@@ -44,10 +49,12 @@ class ChargedPod(msgspec.Struct, frozen=True):
     attempt: str
     operation: Operation
     is_dry_run: bool = False
+    kind: ConsumerKind = ConsumerKind.POD
+    allocates_at: int = 0
 
 
 class CapCharge(msgspec.Struct, frozen=True):
-    """The amounts of one pod under one cap: `current` of the stored pod, `requested` of the new one.
+    """The amounts of one consumer under one cap: `current` of the stored object, `requested` of the new one.
 
     `may_exceed` is True if this user may exceed the cap.
     """
@@ -61,7 +68,7 @@ class CapCharge(msgspec.Struct, frozen=True):
 class CapChargeResult(msgspec.Struct, frozen=True):
     """The result under one cap: the stored ledger (`before`), the ledger after the charge, and the amounts in excess.
 
-    If the cap rejects the pod, `ledger` is the ledger without the charge.
+    If the cap rejects the consumer, `ledger` is the ledger without the charge.
     """
 
     charge: CapCharge
@@ -81,12 +88,12 @@ class ChargeMode(Enum):
 class ReserveTransition(msgspec.Struct):
     """A transition that charges one ledger.
 
-    `is_standalone` is the flag of the `Ledgers` that apply the transition. Without a watch of pods, there is no
+    `is_standalone` is the flag of the `Ledgers` that apply the transition. Without a watch of the cluster, there is no
     `usage_lister`. `may_be_stored` becomes True once the transition has returned a ledger to write: from then on a
     release may be necessary, whatever a later application returns.
     """
 
-    pod: ChargedPod
+    consumer: ChargedConsumer
     charge: CapCharge
     mode: ChargeMode
     is_standalone: bool
@@ -127,32 +134,36 @@ class ReserveTransition(msgspec.Struct):
                 )
             case Exceeded(excess=excess):
                 increase = self.charge.requested.find_shortfall(self.charge.current)
-                rejected_amounts = Amounts({name: increase[name] for name in excess})
+                rejected_amounts = Amounts({name: increase[name] for name in excess if name in increase})
                 return TransitionResult(
-                    CapChargeResult(self.charge, ledger, outcome.ledger, excess), rejected_amounts=rejected_amounts
+                    CapChargeResult(self.charge, ledger, outcome.ledger, excess),
+                    # an allocation is rejected for the amounts of all others, which says nothing of other requests
+                    rejected_amounts=None if self.consumer.allocates_at else rejected_amounts,
                 )
             case Reserved(needs_no_write=needs_no_write):
                 result = CapChargeResult(self.charge, ledger, outcome.ledger, _NO_EXCESS)
-                if self.mode is ChargeMode.RESERVE and not needs_no_write:
+                # store the recount that decides an allocation: no older count may decide a later creation
+                needs_write = not needs_no_write or (bool(self.consumer.allocates_at) and ledger is not stored)
+                if self.mode is ChargeMode.RESERVE and needs_write:
                     return TransitionResult(result, outcome.ledger)
                 return TransitionResult(result, accepts_cached=self.mode is ChargeMode.CHECK)
 
     @property
     def key(self) -> LedgerKey:
-        """The key of the ledger that counts the pod."""
-        return get_ledger_key(self.charge.cap, self.pod.namespace)
+        """The key of the ledger that counts the consumer."""
+        return get_ledger_key(self.charge.cap, self.consumer.namespace)
 
     def is_stored_in(self, ledger: Ledger) -> bool:
-        """Return whether this attempt was the last to write the pod's reservation."""
-        reservation = ledger.reservations.get(self.pod.uid)
-        return reservation is not None and reservation.attempt == self.pod.attempt
+        """Return whether this attempt was the last to write the reservation."""
+        reservation = ledger.reservations.get(self.consumer.uid)
+        return reservation is not None and reservation.attempt == self.consumer.attempt
 
     def _prepare_standalone(self, stored: Ledger | None) -> Ledger:
         """Return the ledger under this policy, for a replica that alone writes it and watches no pods.
 
         The hard limits of the policy apply, and a resource that is new to the ledger counts from now on.
         """
-        hard, resources = self.charge.cap.hard, self.charge.cap.resources
+        hard, resources = self.charge.cap.hard, self.charge.cap.counted
         if stored is None:
             return Ledger(hard, resources=resources)
         if stored.hard is hard and stored.resources >= resources:
@@ -168,7 +179,7 @@ class ReserveTransition(msgspec.Struct):
         if stored is not None:
             return stored
         is_new = self.usage_lister is not None and self.usage_lister.is_new_ledger(self.key)
-        return Ledger(self.charge.cap.hard, initializer="" if is_new else self.pod.attempt)
+        return Ledger(self.charge.cap.hard, initializer="" if is_new else self.consumer.attempt)
 
     def _recount_if_large(self, ledger: Ledger) -> Ledger:
         """Return the ledger without the reservations that the watch shows to be stored, if there are many.
@@ -202,15 +213,20 @@ class ReserveTransition(msgspec.Struct):
         return recounted if isinstance(recounted, Ledger) else None
 
     def _create_request(self, membership: Membership | None) -> ReservationRequest:
-        pod, charge = self.pod, self.charge
+        consumer, charge = self.consumer, self.charge
+        required = (
+            self.usage_lister.get_required_revisions(charge.cap)
+            if self.usage_lister and not self.is_standalone
+            else _NO_REQUIREMENT
+        )
         return ReservationRequest(
-            pod.uid,
-            pod.namespace,
-            pod.name,
+            consumer.uid,
+            consumer.namespace,
+            consumer.name,
             current=charge.current,
             requested=charge.requested,
-            attempt=pod.attempt,
-            operation=pod.operation,
+            attempt=consumer.attempt,
+            operation=consumer.operation,
             hard=charge.cap.hard,
             may_exceed=charge.may_exceed,
             is_shared=charge.cap.definition.shared and not self.is_standalone,
@@ -219,22 +235,24 @@ class ReserveTransition(msgspec.Struct):
             else MAX_RESERVATIONS,  # a standalone replica never recounts, so it cannot limit the number of reservations
             namespaces_revision=membership.revision if membership else 0,
             namespaces_hash=membership.hash if membership else "",
-            min_pods_revision=self.usage_lister.get_required_revision(charge.cap.key)
-            if self.usage_lister and not self.is_standalone
-            else 0,
+            min_pods_revision=required.pods,
+            min_claims_revision=required.claims,
+            sources=charge.cap.list_sources({*charge.current, *charge.requested}),
+            kind=consumer.kind,
+            allocates_at=0 if self.is_standalone else consumer.allocates_at,
         )
 
 
 class ReleaseTransition(msgspec.Struct, frozen=True):
     """A transition that releases the reservation of an attempt, if only that attempt wrote it (rule 3)."""
 
-    pod: ChargedPod
+    consumer: ChargedConsumer
 
     def __call__(self, stored: Ledger | None) -> TransitionResult[None]:
         """Return the ledger without the reservation."""
         if stored is None:
             return TransitionResult(None)
-        ledger = release(stored, self.pod.uid, self.pod.attempt)
+        ledger = release(stored, self.consumer.uid, self.consumer.attempt)
         return TransitionResult(None, None if ledger is stored else ledger)
 
     def is_stored_in(self, _: Ledger) -> bool:
@@ -264,7 +282,7 @@ class CapObstacle(msgspec.Struct, frozen=True):
 class ChargeResult(msgspec.Struct, frozen=True):
     """The results under all caps: `reserved` under every cap, or nothing is reserved.
 
-    One cap in `exceeded` rejects the pod. Otherwise one of `obstacles` leaves the pod undecided.
+    One cap in `exceeded` rejects the consumer. Otherwise one of `obstacles` leaves it undecided.
     """
 
     reserved: tuple[CapChargeResult, ...] = ()
@@ -273,28 +291,28 @@ class ChargeResult(msgspec.Struct, frozen=True):
 
     @property
     def is_final(self) -> bool:
-        """True if a cap rejects the pod or leaves it undecided."""
+        """True if a cap rejects the consumer or leaves it undecided."""
         return bool(self.exceeded or self.obstacles)
 
 
-def charge_pod(
+def charge_consumer(
     ledgers: Ledgers,
-    pod: ChargedPod,
+    consumer: ChargedConsumer,
     charges: Sequence[CapCharge],
     deadline: float,
     usage_lister: UsageLister | None = None,
 ) -> ChargeResult:
-    """Charge one pod under all its caps before `deadline` (seconds of the monotonic clock), in one attempt.
+    """Charge one consumer under all its caps before `deadline` (seconds of the monotonic clock), in one attempt.
 
     Check several caps first, then reserve under each in turn. A dry run only checks. `usage_lister` shows the stored
-    pods, where they are watched.
+    pods and claims, where they are watched.
     """
     transact = partial(_transact, ledgers, deadline, usage_lister)
-    create = partial(ReserveTransition, pod, is_standalone=ledgers.is_standalone, usage_lister=usage_lister)
-    if pod.is_dry_run or len(charges) > 1:
-        mode = ChargeMode.DRY_RUN if pod.is_dry_run else ChargeMode.CHECK
+    create = partial(ReserveTransition, consumer, is_standalone=ledgers.is_standalone, usage_lister=usage_lister)
+    if consumer.is_dry_run or len(charges) > 1:
+        mode = ChargeMode.DRY_RUN if consumer.is_dry_run else ChargeMode.CHECK
         checked = _combine(transact, [create(charge, mode) for charge in charges], ends_early=False)
-        if pod.is_dry_run or checked.is_final:
+        if consumer.is_dry_run or checked.is_final:
             return checked
     transitions = [create(charge, ChargeMode.RESERVE) for charge in charges]
     result = _combine(transact, transitions, ends_early=True)
@@ -303,7 +321,7 @@ def charge_pod(
             if transition.may_be_stored:
                 # An unavailable ledger keeps its reservation until it expires; the other ledgers are still released.
                 with suppress(StoreUnavailableError, RetryLaterError):
-                    ledgers.transact(transition.key, ReleaseTransition(pod), deadline + _GRACE_SECONDS)
+                    ledgers.transact(transition.key, ReleaseTransition(consumer), deadline + _GRACE_SECONDS)
     return result
 
 
@@ -320,7 +338,7 @@ def _transact(
     except (RetryLaterError, StoreUnavailableError) as error:
         return CapObstacle(cap, error)
     if isinstance(outcome, Deferred):
-        if usage_lister is not None and outcome.prerequisite is Prerequisite.CATCH_UP:
+        if usage_lister is not None and outcome.prerequisite in {Prerequisite.CATCH_UP, Prerequisite.COUNT_CLAIM}:
             usage_lister.request_progress()
         return CapObstacle(cap, outcome.prerequisite)
     if usage_lister is not None and outcome.excess:

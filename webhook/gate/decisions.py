@@ -167,12 +167,13 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 class ActivePolicySet:
-    """One policy set with its indexes."""
+    """One policy set with its indexes, for the extended resources of these device classes."""
 
-    def __init__(self, policies: PolicySet) -> None:
+    def __init__(self, policies: PolicySet, resources_by_class: Mapping[str, str]) -> None:
         self.policies = policies
+        self.resources_by_class = resources_by_class
         self.rules = RuleIndex(policies)
-        self.caps = CapIndex(policies)
+        self.caps = CapIndex(policies, resources_by_class)
         self.needs_labels = self.rules.needs_labels or self.caps.needs_labels
         self.reasons: Mapping[str, str] = {rule.name: rule.reason for rule in policies.rules} | {
             cap.name: cap.reason for cap in policies.caps

@@ -6,23 +6,25 @@ from functools import partial
 from msgspec.structs import replace
 
 from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.accounting.charge import Charge, has_ended
 from tallygate.webhook.accounting.problem import Problem
-from tallygate.webhook.accounting.quantity_parser import QuantityError
-from tallygate.webhook.accounting.result_cache import Fingerprint
-from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
+from tallygate.webhook.admission.cap_index import NO_CLASSES, CapIndex
 from tallygate.webhook.admission.evaluate import NodeRuleEvaluator, evaluate_decoded_request
-from tallygate.webhook.admission.kinds import DecodedRequest, decode_object, find_review_target
-from tallygate.webhook.admission.request import ALLOWED, AdmissionRequest, Phase, ReviewError, decode_review
+from tallygate.webhook.admission.kinds import DecodedRequest, find_review_target
+from tallygate.webhook.admission.request import ALLOWED, Phase, decode_review
 from tallygate.webhook.errors import TallygateError
-from tallygate.webhook.gate.charging import CapCharge, CapObstacle, ChargedPod, ReadTransition, charge_pod
+from tallygate.webhook.gate.charged_requests import (
+    RequestCharges,
+    compute_pod_charge,
+    compute_request_charges,
+    is_charged,
+)
+from tallygate.webhook.gate.charging import CapObstacle, ReadTransition, charge_consumer
 from tallygate.webhook.gate.decisions import (
     ActivePolicySet,
     Decision,
     ReviewContext,
     allow_under_caps,
     create_excess_problems,
-    create_missing_limit_problem,
     decide_by_rules,
     decide_with_warnings,
     deny_by_caps,
@@ -39,10 +41,8 @@ from tallygate.webhook.gate.workload_forecast import (
     forecast_cap,
     forecast_quotas,
 )
-from tallygate.webhook.objects.core import Pod
-from tallygate.webhook.policy.matching import matches_subjects
 from tallygate.webhook.policy.model import ForecastEnforcement, PolicySet
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation
+from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ledger.reserve import Prerequisite
 from tallygate.webhook.state.ports import (
     LedgerKey,
@@ -52,8 +52,6 @@ from tallygate.webhook.state.ports import (
     StoreUnavailableError,
     StoreUnreachableError,
 )
-
-_CHARGED_SUBRESOURCES = frozenset({"", "resize"})
 
 
 class UndecidedError(TallygateError):
@@ -79,6 +77,7 @@ class Gate:
     seconds. `usage_lister` shows the stored pods, where they are watched. `top_consumers` finds the details of
     rejections. `quotas` lists the ResourceQuotas of namespaces, where they are watched. `evaluate_node_rules` evaluates
     the rules that compare pods with nodes. `workload_reader` reads the workload of a scale request.
+    `resources_by_class` returns the extended resource of each DeviceClass, the same object until one changes.
     """
 
     def __init__(  # noqa: PLR0913  # ports, each by its name
@@ -94,6 +93,7 @@ class Gate:
         quotas: QuotaLister | None = None,
         evaluate_node_rules: NodeRuleEvaluator | None = None,
         workload_reader: WorkloadReader | None = None,
+        resources_by_class: Callable[[], Mapping[str, str]] = lambda: NO_CLASSES,
     ) -> None:
         self._policies = policies
         self._namespaces = namespaces
@@ -105,7 +105,8 @@ class Gate:
         self._top_consumers = top_consumers or TopConsumers(monotonic, usage_lister)
         self._monotonic = monotonic
         self._nonce = nonce
-        self._policy_set = self._index_policies(policies())
+        self._resources_by_class = resources_by_class
+        self._policy_set = self._index_policies(policies(), resources_by_class())
 
     def admit(self, body: bytes, phase: Phase, deadline: float) -> Decision:
         """Decide a review before `deadline` (seconds of the monotonic clock).
@@ -128,13 +129,8 @@ class Gate:
             verdict = ALLOWED if selection is None else self._evaluate_node_rules(request, selection)
             if verdict is not ALLOWED:
                 context = replace(context, verdict=context.verdict.merge(verdict))
-        if (
-            phase is Phase.VALIDATING
-            and context.verdict.is_allowed
-            and policy_set.caps
-            and _is_charged(decoded_request)
-        ):
-            return self._charge_pod(context, decoded_request, labels, deadline)
+        if phase is Phase.VALIDATING and context.verdict.is_allowed and policy_set.caps and is_charged(decoded_request):
+            return self._charge(context, decoded_request, labels, deadline)
         if phase is Phase.VALIDATING and context.verdict.is_allowed and request.kind in WORKLOAD_KINDS:
             return self._forecast_workload(context, labels, deadline)
         if phase is Phase.VALIDATING and is_scale_request(request):
@@ -158,19 +154,19 @@ class Gate:
         return self._get_policy_set().caps
 
     def _get_policy_set(self) -> ActivePolicySet:
-        policies = self._policies()
+        policies, resources_by_class = self._policies(), self._resources_by_class()
         policy_set = self._policy_set
-        if policy_set.policies is not policies:
-            policy_set = self._policy_set = self._index_policies(policies)
+        if policy_set.policies is not policies or policy_set.resources_by_class is not resources_by_class:
+            policy_set = self._policy_set = self._index_policies(policies, resources_by_class)
         return policy_set
 
-    def _index_policies(self, policies: PolicySet) -> ActivePolicySet:
-        policy_set = ActivePolicySet(policies)
+    def _index_policies(self, policies: PolicySet, resources_by_class: Mapping[str, str]) -> ActivePolicySet:
+        policy_set = ActivePolicySet(policies, resources_by_class)
         if self._usage_lister is not None:
-            self._usage_lister.set_active_caps([cap.key for cap in policy_set.caps.list_caps()])
+            self._usage_lister.set_active_caps([cap.active_key for cap in policy_set.caps.list_caps()])
         return policy_set
 
-    def _charge_pod(
+    def _charge(
         self, context: ReviewContext, decoded_request: DecodedRequest, labels: Mapping[str, str] | None, deadline: float
     ) -> Decision:
         request = context.request
@@ -188,22 +184,12 @@ class Gate:
         if self._usage_lister is not None and labels is None and self._namespaces.labels(request.namespace) is None:
             # Its new ledger would count as a lost one (rule 7), and reserve nothing for a while.
             return retry_later(context, f"namespace {request.namespace} is not known to this replica yet")
-        new, old = _decode_pods(decoded_request)
-        if old is not None and has_ended(old):
-            # An ended pod uses nothing, and never will. Its earlier reservation counts until the next recount.
+        request_charges = compute_request_charges(decoded_request, matching.caps, self._nonce())
+        if request_charges is None:
             return decide_by_rules(context)
-        charges: list[CapCharge] = []
-        missing_limits: list[Problem] = []
-        for cap in matching.caps:
-            before, after = _compute_charge(cap, old), _compute_charge(cap, new, decoded_request.get_fingerprint(new))
-            may_exceed = matches_subjects(cap.definition.exceed, request.user.name, request.user.groups)
-            charge = CapCharge(cap, before.amounts, after.amounts, may_exceed)
-            if after.unlimited and not may_exceed:
-                missing_limits += _find_missing_limits(charge, before, after)
-            charges.append(charge)
-        if missing_limits:
-            return deny_by_caps(context, missing_limits)
-        return self._reserve(context, charges, _identify_pod(request, new, self._nonce()), deadline)
+        if request_charges.missing_limits:
+            return deny_by_caps(context, list(request_charges.missing_limits))
+        return self._reserve(context, request_charges, deadline)
 
     def _forecast_workload(self, context: ReviewContext, labels: Mapping[str, str] | None, deadline: float) -> Decision:
         """Return the decision on a workload, with the forecasts of caps and quotas on its pods.
@@ -222,7 +208,7 @@ class Gate:
                 continue
             key = get_ledger_key(cap, context.request.namespace)
             read_ledger = partial(self._read_ledger, key, deadline)
-            compute_charge = partial(_compute_charge, cap)
+            compute_charge = partial(compute_pod_charge, cap)
             before = old_workload.sum_charges(compute_charge) if old_workload else Amounts()
             for forecast in forecast_cap(workload, cap, compute_charge, before, read_ledger):
                 denies = forecast.permanent and cap.definition.workloads is ForecastEnforcement.DENY
@@ -253,10 +239,11 @@ class Gate:
             return None
         return ledger or Ledger(Amounts())
 
-    def _reserve(self, context: ReviewContext, charges: list[CapCharge], pod: ChargedPod, deadline: float) -> Decision:
+    def _reserve(self, context: ReviewContext, request_charges: RequestCharges, deadline: float) -> Decision:
         if self._monotonic() >= deadline:
             return retry_later(context, "the time for a decision was over before a cap could be asked")
-        result = charge_pod(self._ledgers, pod, charges, deadline, self._usage_lister)
+        consumer, charges = request_charges.consumer, request_charges.charges
+        result = charge_consumer(self._ledgers, consumer, charges, deadline, self._usage_lister)
         if result.obstacles and not result.exceeded:
             return _decide_without_result(context, result.obstacles)
         if result.exceeded:
@@ -290,49 +277,3 @@ def _decide_without_result(context: ReviewContext, obstacles: tuple[CapObstacle,
     is_prerequisite = isinstance(obstacle.cause, Prerequisite)
     reason = f"cap {obstacle.cap}: {obstacle.cause}" if is_prerequisite else str(obstacle.cause)
     return retry_later(context, reason, obstacles)
-
-
-def _find_missing_limits(charge: CapCharge, before: Charge, after: Charge) -> list[Problem]:
-    """Return a problem for each limit that the pod lacks and did not lack before."""
-    old_unlimited = {name: set(containers) for name, containers in before.unlimited.items()}
-    new_unlimited = {
-        name: tuple(container for container in containers if container not in old_unlimited.get(name, ()))
-        for name, containers in after.unlimited.items()
-    }
-    return [
-        create_missing_limit_problem(charge.cap.definition.name, name, containers)
-        for name, containers in new_unlimited.items()
-        if containers
-    ]
-
-
-def _is_charged(decoded_request: DecodedRequest) -> bool:
-    request = decoded_request.request
-    return decoded_request.target is not None and (
-        request.kind == "Pod" and not request.group and request.subresource in _CHARGED_SUBRESOURCES
-    )
-
-
-def _decode_pods(decoded_request: DecodedRequest) -> tuple[Pod, Pod | None]:
-    request, pod_target = decoded_request.request, decoded_request.target
-    assert pod_target is not None  # noqa: S101  # `_is_charged` has asked
-    new = decoded_request.get_object(pod_target)
-    old = decode_object(pod_target, request, request.old_object) if request.old_object is not None else None
-    assert isinstance(new, Pod)  # noqa: S101  # the target of kind Pod decodes pods
-    return new, old if isinstance(old, Pod) else None
-
-
-def _compute_charge(cap: ActiveCap, pod: Pod | None, fingerprint: Fingerprint | None = None) -> Charge:
-    try:
-        return cap.compute_charge(pod, fingerprint)
-    except QuantityError as error:
-        # The API server rejects such a pod before it calls a validating webhook.
-        raise ReviewError(f"the pod has an invalid quantity: {error}") from None
-
-
-def _identify_pod(request: AdmissionRequest, pod: Pod, nonce: str) -> ChargedPod:
-    uid = pod.metadata.uid if pod.metadata else None
-    if not uid:
-        raise ReviewError("object.metadata.uid is empty: caps are charged in the validating webhook, where it is set")
-    operation = Operation.CREATE if request.old_object is None else Operation.UPDATE
-    return ChargedPod(uid, request.namespace, request.name, nonce, operation, request.dry_run)

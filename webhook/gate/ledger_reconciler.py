@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
 from tallygate.webhook.gate.charging import ReadTransition
 from tallygate.webhook.gate.leader_election import Leadership, Standalone
@@ -30,14 +31,14 @@ _REMOVAL_RETRY_SECONDS = 60.0  # until the next try to remove a ledger
 _TOO_MANY_RESERVATIONS = 1500  # from this number on, any replica recounts; at twice as many a ledger reserves nothing
 
 
-class PodReader(Protocol):
-    """A reader of one pod from the quorum, not from a cache."""
+class ConsumerReader(Protocol):
+    """A reader of one pod or claim from the quorum, not from a cache."""
 
-    def read_pod_revision(self, namespace: str, name: str, uid: str) -> int | None:
-        """Return the pod's resourceVersion; None if no pod has that name, or the pod of that name has another UID.
+    def read_revision(self, kind: ConsumerKind, namespace: str, name: str, uid: str) -> int | None:
+        """Return the object's resourceVersion; None if none has that name, or the one of that name has another UID.
 
         Raises:
-            TallygateError: if the pod cannot be read.
+            TallygateError: if the object cannot be read.
         """
         ...
 
@@ -102,9 +103,9 @@ class _ReconcileTransition:
         return Ledger(self.cap.hard, initializer="" if is_new else self.initializer)
 
     def _apply_limits(self, ledger: Ledger) -> Ledger:
-        if ledger.hard == self.cap.hard and ledger.resources <= self.cap.resources:
+        if ledger.hard == self.cap.hard and ledger.resources <= self.cap.counted:
             return ledger
-        return apply_limits(ledger, self.cap.hard, self.cap.resources)
+        return apply_limits(ledger, self.cap.hard, self.cap.counted)
 
     def _recount(self, ledger: Ledger) -> Ledger:
         listed_at = (
@@ -146,7 +147,7 @@ class LedgerReconciler:
         caps: Callable[[], CapIndex],
         usage_lister: UsageLister,
         ledgers: Ledgers,
-        reader: PodReader,
+        reader: ConsumerReader,
         monotonic: Callable[[], float],
         nonce: Callable[[], str],
         in_flight_bound: float = IN_FLIGHT_BOUND_SECONDS,
@@ -208,7 +209,7 @@ class LedgerReconciler:
 
         Raises:
             RetryLaterError: if other writers were in the way.
-            TallygateError: if the ledger, or a pod, is unavailable.
+            TallygateError: if the ledger, or a pod or claim, is unavailable.
         """
         membership, is_deleted = (
             self._usage_lister.find_membership(cap, key),
@@ -242,7 +243,7 @@ class LedgerReconciler:
 
     def _reconcile(self, key: LedgerKey, cap: ActiveCap) -> ReconcileResult:
         ages = self._ages.get(key) or ReservationAges(self._in_flight_bound)
-        live_reads = list(self._read_pods(key, ages))
+        live_reads = list(self._read_consumers(key, ages))
         started_at = self._monotonic()
         recounted_at = self._recounted_at.get(key, -math.inf)
         skippable = self._pending.get(key) if started_at < recounted_at + _MAX_UNCOUNTED_SECONDS else None
@@ -284,14 +285,14 @@ class LedgerReconciler:
         if synced_at is None or synced_at < moment:
             self._usage_lister.request_progress()
 
-    def _read_pods(self, key: LedgerKey, ages: ReservationAges) -> Iterator[LiveRead]:
+    def _read_consumers(self, key: LedgerKey, ages: ReservationAges) -> Iterator[LiveRead]:
         """Yield the results of quorum reads for the reservations that are old enough."""
         ledger = self._pending.get(key)
         for uid in ages.list_confirmed()[:_MAX_LIVE_READS] if ledger else ():
             reservation = ledger.reservations.get(uid) if ledger else None
             if reservation is not None:
                 started_at = self._monotonic()
-                revision = self._reader.read_pod_revision(reservation.namespace, reservation.name, uid)
+                revision = self._reader.read_revision(reservation.kind, reservation.namespace, reservation.name, uid)
                 if revision is None or self._usage_lister.has_namespace(
                     reservation.namespace
                 ):  # otherwise no ledger counts the pod yet
@@ -316,6 +317,7 @@ def _is_equivalent(before: Ledger, after: Ledger) -> bool:
     return (
         before.reservations == after.reservations
         and before.used == after.used
+        and before.unconfirmed == after.unconfirmed
         and before.hard == after.hard
         and before.resources == after.resources
         and before.namespaces_hash == after.namespaces_hash

@@ -20,8 +20,8 @@ from tallygate.webhook.gate.charging import CapChargeResult
 from tallygate.webhook.gate.ledger_reconciler import IN_FLIGHT_BOUND_SECONDS
 from tallygate.webhook.gate.usage_lister import UsageLister, get_ledger_key
 from tallygate.webhook.objects.core import Pod
+from tallygate.webhook.state.informers.consumer_store import GroupUsage, NotSyncedError
 from tallygate.webhook.state.informers.pod_records import ChargeGroup
-from tallygate.webhook.state.informers.pod_store import GroupUsage, NotSyncedError
 from tallygate.webhook.state.ledger.expire import ReservationAges
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey

@@ -1,4 +1,6 @@
-"""Lister of the cluster for the gate: the member namespaces of a cap, and the amounts that their pods use under it.
+"""Lister of the cluster for the gate: the member namespaces of a cap, and the amounts that are used in them under it.
+
+Pods and claims for devices use amounts. A claim that kube-scheduler made for a pod is not counted beside the pod.
 
 It reads the stores that watches update. A store may be behind the cluster. Therefore a ledger records the revisions
 from which it was counted, and no older snapshot replaces them (docs/design/caps.md, rule 4).
@@ -8,14 +10,17 @@ import hashlib
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.policy.matching import matches_namespace
+from tallygate.webhook.state.informers.claim_store import ClaimStore
+from tallygate.webhook.state.informers.consumer_store import GroupUsage, NotSyncedError
 from tallygate.webhook.state.informers.named_stores import Labels, NamespaceStore
-from tallygate.webhook.state.informers.pod_store import GroupUsage, NotSyncedError, PodStore
+from tallygate.webhook.state.informers.pod_store import PodStore
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ledger.recount import UsageSnapshot
 from tallygate.webhook.state.ports import LedgerKey
@@ -23,8 +28,8 @@ from tallygate.webhook.state.ports import LedgerKey
 _NEW_NAMESPACE_SECONDS = 60.0
 _PROGRESS_INTERVAL_SECONDS = 5.0
 _SILENT_SECONDS = 20.0  # where pods are created and deleted, a store is confirmed as current every fifteen seconds
-_UNKNOWN_REVISION = 2**63
-"""Above every revision, which etcd counts in an int64."""
+_NO_AMOUNTS = Amounts()
+_NO_LEDGER = Ledger(_NO_AMOUNTS)
 
 
 def get_ledger_key(cap: ActiveCap, namespace: str) -> LedgerKey:
@@ -54,22 +59,46 @@ class Membership(msgspec.Struct, frozen=True):
         return max(self.unchanged_since, self.last_change, min(preferred, self.revision))
 
 
+class CountedRevisions(NamedTuple):
+    """Revisions at which pods and claims are counted, or must be counted at least."""
+
+    pods: int
+    claims: int
+
+
+_UNKNOWN_REVISIONS = CountedRevisions(2**63, 2**63)
+"""Above every revision, which etcd counts in an int64."""
+
+
+class _ClaimsUsage(NamedTuple):
+    """The claims under a ledger: their used amounts, and the part of these that may be counted twice."""
+
+    revision: int
+    used: Amounts
+    unconfirmed: Amounts
+    by_uid: Mapping[str, Amounts]
+    deleted: frozenset[str]
+
+
 class UsageLister:
     """A lister of usage by cap and ledger, for any thread.
 
-    `monotonic` is in seconds. `synced_at` returns the time of that clock since which pods and namespaces are known to
-    be as the stores show them, None before they were listed. `request_progress` requests a confirmation soon.
+    `monotonic` is in seconds. `synced_at` returns the time of that clock since which pods, claims and namespaces are
+    known to be as the stores show them, None before they were listed. `request_progress` requests a confirmation soon.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # stores and ports
         self,
         pods: PodStore,
         namespaces: NamespaceStore,
         monotonic: Callable[[], float],
         synced_at: Callable[[], float | None],
         request_progress: Callable[[], None] = lambda: None,
+        *,
+        claims: ClaimStore | None = None,
     ) -> None:
         self._pods = pods
+        self._claims = claims
         self._namespaces = namespaces
         self._monotonic = monotonic
         self.synced_at = synced_at
@@ -79,7 +108,7 @@ class UsageLister:
         self._removed_since: dict[
             str, float
         ] = {}  # like `_active_since`, for the caps that the last policy change removed
-        self._required_revisions: dict[str, tuple[float, int]] = {}
+        self._required_revisions: dict[str, tuple[float, CountedRevisions]] = {}
         self._namespace_uids: dict[str, str] | None = None
         self._created_at: dict[str, float] = {}
         self._deleted_at: dict[str, float] = {}  # namespaces whose deletion was seen, and no new creation since
@@ -87,32 +116,42 @@ class UsageLister:
         namespaces.add_listener(self._update_namespaces)
 
     def set_active_caps(self, caps: Collection[str]) -> None:
-        """Set the keys of the caps that are active from now on, before any pod is charged under them."""
+        """Set the active keys of the caps from now on, before anything is charged under them."""
         now, before = self._monotonic(), self._active_since
         self._removed_since = {cap: at for cap, at in before.items() if cap not in caps}
         self._active_since = {cap: before.get(cap, now) for cap in caps}
 
-    def get_required_revision(self, cap: str) -> int:
-        """Return the lowest pods revision at which a ledger may be counted for this process to charge a cap with it.
+    def get_required_revisions(self, active_cap: ActiveCap) -> CountedRevisions:
+        """Return the lowest revisions at which a ledger may be counted for this process to charge a cap with it.
 
-        At this revision all pods are stored that existed before the cap became active here: they were accepted
+        At these revisions everything is stored that existed before the cap became active here: it was accepted
         uncounted. A ledger may be older than the cap, if the cap was removed from the policies and put back.
         """
+        cap = active_cap.active_key
         active_since = self._active_since.get(
             cap, self._removed_since.get(cap)
         )  # a request that is in progress while its cap is removed still charges it
         if active_since is None:
-            return _UNKNOWN_REVISION
+            return _UNKNOWN_REVISIONS
         known_active_since, required = self._required_revisions.get(cap, (active_since, None))
         if required is not None and known_active_since == active_since:
-            return min(required, self._pods.revision or 0)  # a cluster restored from a backup goes back
+            # a cluster restored from a backup goes back
+            return CountedRevisions(
+                min(required.pods, self._pods.revision or 0),
+                min(required.claims, self._get_claims_revision()) if required.claims else 0,
+            )
         synced_at = self.synced_at()
         revision = self._pods.revision
         if revision is None or synced_at is None or synced_at < active_since:
             self.request_progress()
-            return _UNKNOWN_REVISION
-        self._required_revisions[cap] = active_since, revision
-        return revision
+            return _UNKNOWN_REVISIONS
+        revisions = CountedRevisions(revision, self._get_claims_revision() if active_cap.device_sources else 0)
+        self._required_revisions[cap] = active_since, revisions
+        return revisions
+
+    def _get_claims_revision(self) -> int:
+        """Return the lowest revision at which the claims were as they are now; 0 if there are none."""
+        return 0 if self._claims is None else self._claims.choose_revision(0)
 
     def find_membership(self, cap: ActiveCap, key: LedgerKey) -> Membership | None:
         """Return the member namespaces of a ledger; None before namespaces are listed."""
@@ -153,13 +192,19 @@ class UsageLister:
         return self._namespaces.find(namespace) is not None
 
     def take_snapshot(self, cap: ActiveCap, key: LedgerKey, ledger: Ledger) -> UsageSnapshot | None:
-        """Return the usage under a ledger, for each reservation also by pod; None before the cluster was listed."""
+        """Return the usage under a ledger, for each reservation also by consumer; None before the cluster was listed.
+
+        None also as long as claims are known as of a moment before the pods were listed.
+        """
         membership = self.find_membership(cap, key)
         if membership is None:
             return None
         try:
             count = self._pods.compute_usage(cap, membership.names, ledger.reservations)
+            claims = self._count_claims(cap, membership.names, ledger)
         except NotSyncedError:
+            return None
+        if claims is None:
             return None
         if self._is_inconsistent(cap, key):
             return None
@@ -168,15 +213,47 @@ class UsageLister:
             for reservation in ledger.reservations.values()
             if not self.has_namespace(reservation.namespace)
         }
+        used_by_consumer = {**count.used_by_consumer, **claims.by_uid} if claims.by_uid else count.used_by_consumer
         return UsageSnapshot(
             pods_revision=count.revision,
             namespaces_revision=membership.choose_revision(ledger.namespaces_revision),
             namespaces_hash=membership.hash,
-            resources=cap.resources,
-            used_by_consumer=_exclude_namespaces(count.used_by_pod, ledger, missing) if missing else count.used_by_pod,
-            used=count.used,
-            deleted=count.deleted,
+            resources=cap.counted,
+            used_by_consumer=_exclude_namespaces(used_by_consumer, ledger, missing) if missing else used_by_consumer,
+            used=count.used + claims.used,
+            deleted=count.deleted | claims.deleted,
+            claims_revision=claims.revision,
+            unconfirmed=claims.unconfirmed,
         )
+
+    def _count_claims(self, cap: ActiveCap, namespaces: frozenset[str], ledger: Ledger) -> _ClaimsUsage | None:
+        """Return the usage of claims; None if a pod may have ended whose claim is not known yet.
+
+        Call it after the pods were counted: a pod that ends in between is then counted beside its claim, not neither.
+        A cap without devices counts no claims, and keeps the revision of its ledger.
+        """
+        if self._claims is None or not cap.device_sources:
+            return _ClaimsUsage(ledger.claims_revision, _NO_AMOUNTS, _NO_AMOUNTS, {}, frozenset())
+        usage = self._claims.compute_usage(cap, namespaces, ledger.reservations)
+        owned = self._claims.list_owned(cap, namespaces)
+        if self._claims.is_served and usage.revision < max(ledger.claims_revision, self._pods.listed_at):
+            self.request_progress()
+            return None
+        confirmed = self._pods.find_owned_claims(
+            cap, {uid: each.owner for uid, each in owned.items() if each.is_reserved}
+        )
+        used, unconfirmed, by_uid = usage.used, _NO_AMOUNTS, dict(usage.used_by_consumer)
+        for uid, each in owned.items():
+            if uid in confirmed:
+                # the classes of a resource may have changed since the scheduler made the claim
+                rest = _NO_AMOUNTS if cap.is_selective else each.amounts.find_shortfall(confirmed[uid])
+                used = used - each.amounts + rest
+                if uid in by_uid:
+                    by_uid[uid] = rest
+            elif each.is_young:
+                unconfirmed += each.amounts
+        revision = self._claims.choose_revision(ledger.claims_revision)
+        return _ClaimsUsage(revision, used, unconfirmed, by_uid, usage.deleted)
 
     def _is_inconsistent(self, cap: ActiveCap, key: LedgerKey) -> bool:
         """Return whether a namespace was just deleted and has pods.
@@ -187,7 +264,13 @@ class UsageLister:
         deleted = [
             name for name, at in self._deleted_at.copy().items() if at > earliest and key.namespace in {"", name}
         ]
-        return bool(deleted and self._pods.compute_usage(cap, deleted).used)
+        return bool(deleted and self._sum_used(cap, deleted))
+
+    def _sum_used(self, cap: ActiveCap, namespaces: Collection[str]) -> Amounts:
+        """Return the amounts of all pods and claims of the namespaces under a cap."""
+        used = self._pods.compute_usage(cap, namespaces).used
+        claims = self._count_claims(cap, frozenset(namespaces), _NO_LEDGER)
+        return used if claims is None else used + claims.used
 
     def is_newer_than(self, ledger: Ledger) -> bool:
         """Return whether the pods have changed since the ledger was counted.
@@ -214,9 +297,9 @@ class UsageLister:
             self.request_progress()
 
     def sum_usage(self, cap: ActiveCap, namespace: str) -> Amounts:
-        """Return the amounts that the pods of one namespace would use under a cap, member namespace or not."""
+        """Return the amounts that one namespace would use under a cap, member namespace or not."""
         try:
-            return self._pods.compute_usage(cap, (namespace,)).used
+            return self._sum_used(cap, (namespace,))
         except NotSyncedError:
             return Amounts()
 
@@ -272,10 +355,10 @@ class UsageLister:
 
 
 def _exclude_namespaces(
-    used_by_pod: Mapping[str, Amounts], ledger: Ledger, namespaces: Collection[str]
+    used_by_consumer: Mapping[str, Amounts], ledger: Ledger, namespaces: Collection[str]
 ) -> Mapping[str, Amounts]:
-    """Return the used amounts by pod without the pods in the given namespaces, which are not counted."""
-    return {uid: used for uid, used in used_by_pod.items() if ledger.reservations[uid].namespace not in namespaces}
+    """Return the used amounts by consumer without those in the given namespaces, which are not counted."""
+    return {uid: used for uid, used in used_by_consumer.items() if ledger.reservations[uid].namespace not in namespaces}
 
 
 def _create_selector(cap: ActiveCap) -> Callable[[str, Labels], bool]:

@@ -49,7 +49,15 @@ from tallygate.webhook.objects.core import (
 )
 from tallygate.webhook.state.ledger.ledger import Ledger
 
-WORKLOAD_KINDS = KIND_NAMES - {"Pod", "PodTemplate", "Node", "ResourceQuota", "LimitRange"}
+WORKLOAD_KINDS = KIND_NAMES - {
+    "LimitRange",
+    "Node",
+    "Pod",
+    "PodTemplate",
+    "ResourceClaim",
+    "ResourceClaimTemplate",
+    "ResourceQuota",
+}
 """The kinds that create pods."""
 
 _NO_AMOUNTS = Amounts()

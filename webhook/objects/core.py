@@ -41,9 +41,14 @@ class PodOS(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
 
 
 class PodResourceClaim(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """One entry of `spec.resourceClaims`: containers refer to it by name."""
+    """One entry of `spec.resourceClaims`: containers refer to it by name.
+
+    It names a claim, or a template of claims.
+    """
 
     name: str | None = None
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
 
 
 class PodSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
@@ -81,6 +86,12 @@ class PodCondition(msgspec.Struct, rename="camel", frozen=True, omit_defaults=Tr
     reason: str | None = None
 
 
+class ExtendedResourceClaimStatus(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """`status.extendedResourceClaimStatus`: the claim that kube-scheduler made for the pod's extended resources."""
+
+    resource_claim_name: str | None = None
+
+
 class PodStatus(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """`status` of a pod: the fields that change its charge."""
 
@@ -90,6 +101,7 @@ class PodStatus(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True)
     init_container_statuses: list[ContainerStatus] | None = None
     resources: ResourceRequirements | None = None
     allocated_resources: ResourceList | None = None
+    extended_resource_claim_status: ExtendedResourceClaimStatus | None = None
 
 
 class Pod(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):

@@ -10,10 +10,11 @@ StringMap = dict[str, str]
 
 
 class OwnerReference(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """One entry of `metadata.ownerReferences`: the owner's kind and name, and whether it is the controller."""
+    """One entry of `metadata.ownerReferences`: the owner's kind, name and UID, and whether it is the controller."""
 
     kind: str | None = None
     name: str | None = None
+    uid: str | None = None
     controller: bool | None = None
 
 

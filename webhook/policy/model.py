@@ -26,6 +26,10 @@ def _create_empty_locations() -> Mapping[str, "SourceLocation"]:
     return MappingProxyType({})
 
 
+def _create_no_devices() -> Mapping[str, "DeviceDefinition"]:
+    return MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
     """A position in a file: `line` and `column` count from 1."""
@@ -182,12 +186,20 @@ class PodFilter:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceDefinition:
+    """The devices that count under a name of a cap: those of these device classes, beside the name's own."""
+
+    classes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class NamespaceCap:
-    """A cap: limits for the pods of a set of namespaces.
+    """A cap: limits for the pods and the claims for devices of a set of namespaces.
 
     `hard` and `soft` map a counted name (`nvidia.com/gpu`, `limits.memory`, `pods`; the prefix `requests.` is removed)
     to its limit. A `shared` cap has one ledger for all its namespaces. `workloads` is the consequence for a workload
     whose pods exceed the free amount. `shows_top_consumers` adds the top consumers to the message of a denial.
+    `devices` maps counted names to the definitions of their devices.
     """
 
     name: str
@@ -200,6 +212,7 @@ class NamespaceCap:
     location: SourceLocation
     workloads: ForecastEnforcement = ForecastEnforcement.WARN
     shows_top_consumers: bool = True
+    devices: Mapping[str, DeviceDefinition] = field(default_factory=_create_no_devices)
     reason: str = ""
     locations: Mapping[str, SourceLocation] = field(default_factory=_create_empty_locations, compare=False, repr=False)
 

@@ -14,6 +14,7 @@ from tallygate.webhook.documents.syntax_tree import Mapping, Node, Scalar, Seque
 from tallygate.webhook.policy.model import (
     AmountBounds,
     Checks,
+    DeviceDefinition,
     Enforcement,
     Equality,
     ForecastEnforcement,
@@ -84,6 +85,10 @@ class Fields:
             MappingProxyType(dict(_list_node_locations(file, "", self._node))) if self._node else MappingProxyType({})
         )
 
+    def list_names(self) -> tuple[str, ...]:
+        """Return the keys of a mapping."""
+        return tuple(each.name for each in self._node.entries) if self._node else ()
+
     def get_pairs(self) -> AnyMapping[str, str]:
         """Return the keys and texts of a mapping."""
         entries = self._node.entries if self._node else ()
@@ -131,6 +136,7 @@ def build_cap(document: Fields, location: SourceLocation) -> NamespaceCap:
         location=location,
         workloads=ForecastEnforcement(spec.get_text("workloads", ForecastEnforcement.WARN)),
         shows_top_consumers=spec.get_flag("showTopConsumers", default=True),
+        devices=_build_devices(spec.get_fields("devices")),
         reason=metadata.get_fields("annotations").get_text(REASON_ANNOTATION),
         locations=document.list_locations(location.file),
     )
@@ -211,6 +217,17 @@ def _build_pod_filter(fields: Fields) -> PodFilter:
         priority_classes=fields.get_texts("priorityClasses"),
         node_selector=fields.get_fields("nodeSelector").get_pairs(),
         objects=_build_label_selector(fields.get_fields("objectSelector")),
+    )
+
+
+def _build_devices(fields: Fields) -> AnyMapping[str, DeviceDefinition]:
+    """Return the definitions of devices by counted name; `requests.X` becomes `X`."""
+    names = fields.list_names()
+    return MappingProxyType(
+        {
+            name.removeprefix(REQUESTS_PREFIX): DeviceDefinition(fields.get_fields(name).get_texts("classes"))
+            for name in names
+        }
     )
 
 

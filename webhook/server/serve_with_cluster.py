@@ -23,6 +23,7 @@ from tallygate.webhook.server.interfaces import BackgroundPart, GateParts, Regis
 from tallygate.webhook.server.policy_reloader import PolicyReloader
 from tallygate.webhook.server.settings.table import Settings
 from tallygate.webhook.server.telemetry.controller_metrics import AuditMetrics, LedgerControllerMetrics
+from tallygate.webhook.server.telemetry.json_log import Logger
 from tallygate.webhook.server.telemetry.ledger_metrics import CapMetrics
 from tallygate.webhook.server.telemetry.metrics import Telemetry
 from tallygate.webhook.state.batched_ledgers import BatchedLedgers
@@ -46,8 +47,7 @@ def create_cluster_gate(
     client_config = load_client_config(settings)
     informers = GateInformers(client_config, telemetry.log)
     bound = settings.in_flight_bound
-    if bound < _MIN_IN_FLIGHT_BOUND_SECONDS:
-        telemetry.log.warning("in-flight-bound-too-short", seconds=bound, least=_MIN_IN_FLIGHT_BOUND_SECONDS)
+    _check_in_flight_bound(bound, telemetry.log)
     nonce_source, ledgers = create_nonce_source(), _create_ledgers(client_config, settings, cap_metrics)
     top_consumers = TopConsumers(time.monotonic, informers.usage_lister, bound)
     gate = Gate(
@@ -61,6 +61,7 @@ def create_cluster_gate(
         quotas=informers.quotas,
         evaluate_node_rules=partial(check_schedulability, snapshots=informers.snapshot_provider),
         workload_reader=informers.live_reader,
+        resources_by_class=informers.device_class_store.get_resources_by_class,
     )
     elector = _create_elector(client_config, settings, gate)
     reconciler = LedgerReconciler(
@@ -88,6 +89,12 @@ def create_cluster_gate(
     background: list[BackgroundPart] = [informers, *(each.worker for each in controllers if each is not None)]
     admit = gate.admit if event_recorder is None else event_recorder.wrap_admit(gate.admit)
     return GateParts(admit, background, reconciler.is_leader, _create_registration_factory(settings, client_config))
+
+
+def _check_in_flight_bound(bound: float, log: Logger) -> None:
+    """Log a warning if the in-flight bound, in seconds, is shorter than a request of the API server."""
+    if bound < _MIN_IN_FLIGHT_BOUND_SECONDS:
+        log.warning("in-flight-bound-too-short", seconds=bound, least=_MIN_IN_FLIGHT_BOUND_SECONDS)
 
 
 def _create_registration_factory(settings: Settings, client_config: ClientConfig) -> RegistrationFactory:

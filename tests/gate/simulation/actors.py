@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tallygate.webhook.gate.charging import ChargedPod
+from tallygate.webhook.gate.charging import ChargedConsumer
 from tallygate.webhook.state.ledger.ledger import Operation
 from tallygate.webhook.state.ports import LedgerKey, RetryLaterError, StoreUnavailableError
 from tests.gate.simulation.environment import OLD_NAMESPACES, Environment, Request, RequestState, StepFunction
@@ -141,7 +141,7 @@ class ApiServer:
         return True
 
     def _attempt(self, task: Task, request: Request, replica: Replica) -> None:
-        pod = ChargedPod(
+        pod = ChargedConsumer(
             request.uid, request.namespace, f"pod-{request.uid}", replica.create_nonce(), request.operation
         )
         reserved: frozenset[LedgerKey] = frozenset()

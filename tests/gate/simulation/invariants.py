@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from tallygate.webhook.admission.cap_index import CapIndex, get_cap_name
-from tallygate.webhook.gate.charging import ChargedPod
+from tallygate.webhook.gate.charging import ChargedConsumer
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
 from tests.gate.simulation.ground_truth import GroundTruth, Pod, hash_members
@@ -76,7 +76,7 @@ class Invariants:
                 if get_cap_name(key.cap) == cap and pod.namespace == namespace:
                     self._excuse(key, pod)
 
-    def check_reservation(self, key: LedgerKey, pod: ChargedPod, loaded_at: int, seen: SeenRevisions) -> None:
+    def check_reservation(self, key: LedgerKey, pod: ChargedConsumer, loaded_at: int, seen: SeenRevisions) -> None:
         """Check that the count behind a reservation was made after the cap was active in the replica.
 
         The count must include the pods of returned namespaces if the replica had seen both before the attempt. It may

@@ -15,7 +15,7 @@ from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.gate import charging, ledger_reconciler
 from tallygate.webhook.gate.charging import ReserveTransition
 from tallygate.webhook.gate.ledger_reconciler import LedgerReconciler, ReconcileResult
-from tallygate.webhook.gate.usage_lister import Membership, UsageLister
+from tallygate.webhook.gate.usage_lister import CountedRevisions, Membership, UsageLister
 from tallygate.webhook.state.batched_ledgers import BatchedLedgers, CachedLedger
 from tallygate.webhook.state.ledger.expire import ReservationAges
 from tallygate.webhook.state.ledger.ledger import Ledger
@@ -29,7 +29,7 @@ _cache_result = LedgerReconciler._cache_result
 
 
 def _is_stored_for_uid(transition: ReserveTransition, ledger: Ledger) -> bool:
-    return transition.pod.uid in ledger.reservations
+    return transition.consumer.uid in ledger.reservations
 
 
 def _accept_unanswered(
@@ -157,7 +157,7 @@ MUTANTS: Mapping[str, Mutant] = {
     "puts_back": _mutant(
         8,
         "charges a restored cap by the earlier count of its ledger",
-        patch.object(UsageLister, "get_required_revision", lambda _lister, _cap: 0),
+        patch.object(UsageLister, "get_required_revisions", lambda _lister, _cap: CountedRevisions(0, 0)),
         seed=1,
     ),
 }

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
-from tallygate.webhook.gate.charging import CapCharge, ChargedPod, charge_pod
+from tallygate.webhook.gate.charging import CapCharge, ChargedConsumer, charge_consumer
 from tallygate.webhook.gate.ledger_reconciler import LedgerReconciler
 from tallygate.webhook.gate.usage_lister import UsageLister, get_ledger_key
 from tallygate.webhook.kube.reflector import Freshness
@@ -97,7 +97,7 @@ class Replica:
         """Return whether it has seen a namespace; it rejects pods of others at once."""
         return self.namespaces.find(namespace) is not None
 
-    def charge(self, pod: ChargedPod, old_size: int, size: int) -> tuple[bool, Sequence[LedgerKey]]:
+    def charge(self, pod: ChargedConsumer, old_size: int, size: int) -> tuple[bool, Sequence[LedgerKey]]:
         """Charge a pod with the product's own code; return whether no cap is exceeded, and the ledgers.
 
         Raises:
@@ -111,7 +111,7 @@ class Replica:
             CapCharge(cap, current=_to_amounts(cap, old_size), requested=_to_amounts(cap, size), may_exceed=False)
             for cap in self.caps.find_matching(pod.namespace, labels).caps
         ]
-        result = charge_pod(self._ledgers, pod, charges, self.clock() + _CHARGE_SECONDS, self._usage_lister)
+        result = charge_consumer(self._ledgers, pod, charges, self.clock() + _CHARGE_SECONDS, self._usage_lister)
         if result.obstacles and not result.exceeded:
             raise RetryLaterError(f"{result.obstacles}")
         return not result.exceeded, [get_ledger_key(each.cap, pod.namespace) for each in charges]

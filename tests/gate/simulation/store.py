@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey, StoreUnavailableError, UnknownOutcomeError, VersionedLedger
 from tests.gate.simulation.ground_truth import GroundTruth
@@ -83,7 +84,7 @@ class Store:
                 break
         raise UnknownOutcomeError("no answer")
 
-    def read_pod_revision(self, namespace: str, name: str, uid: str) -> int | None:
+    def read_revision(self, kind: ConsumerKind, namespace: str, name: str, uid: str) -> int | None:  # noqa: ARG002  # pods only
         """Return the revision of a pod by a quorum read, or None if it is not stored.
 
         Raises:

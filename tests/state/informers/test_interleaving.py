@@ -109,7 +109,7 @@ class Interleaving(RuleBasedStateMachine):
             return
         assert self.store.revision == self.delivered
         found = {
-            pod_record.uid: pod_record for namespace in NAMESPACES for pod_record in self.store.list_pods(namespace)
+            pod_record.uid: pod_record for namespace in NAMESPACES for pod_record in self.store.list_all(namespace)
         }
         assert len(self.store) == len(found)
         assert {
@@ -145,7 +145,7 @@ class Interleaving(RuleBasedStateMachine):
                     if item["metadata"]["namespace"] in namespaces
                 }
                 charges = {uid: amounts for uid, amounts in charges.items() if amounts}
-                assert self.store.compute_used_by_pod(cap, namespaces) == charges
+                assert self.store.compute_used_by_consumer(cap, namespaces) == charges
                 total = Amounts()
                 for amounts in charges.values():
                     total = total + amounts

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
 from tallygate.webhook.kube.transport import Response, WatchStream
 from tallygate.webhook.state.informers.cluster_informers import LiveReader
@@ -30,7 +31,7 @@ class Server:
 
 def read(server: Server, uid: str = "u1") -> int | None:
     """Return the revision of the pod that a live read returns."""
-    return LiveReader(server).read_pod_revision("team-a", "p", uid)
+    return LiveReader(server).read_revision(ConsumerKind.POD, "team-a", "p", uid)
 
 
 def test_a_stored_pod_is_read_with_its_revision() -> None:
@@ -62,7 +63,7 @@ def test_an_unreadable_pod_raises_the_reason(server: Server, reason: ApiErrorRea
 
 def test_a_name_stays_one_segment_of_the_path() -> None:
     server = Server(404)
-    LiveReader(server).read_pod_revision("a/b", "../c", "u")
+    LiveReader(server).read_revision(ConsumerKind.POD, "a/b", "../c", "u")
     assert server.requests[0][0] == "/api/v1/namespaces/a%2Fb/pods/..%2Fc"
 
 

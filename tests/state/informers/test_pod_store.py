@@ -13,10 +13,12 @@ from tallygate.webhook.accounting.charge import Charge
 from tallygate.webhook.kube.api_errors import ApiError
 from tallygate.webhook.kube.resource_codec import Bookmark, Changed, Deleted, Replaced, WatchEvent
 from tallygate.webhook.objects.core import Pod, PodCondition
+from tallygate.webhook.objects.devices import ResourceClaim
 from tallygate.webhook.objects.meta import OwnerReference
-from tallygate.webhook.state.informers.pod_columns import PodColumns
+from tallygate.webhook.state.informers.consumer_columns import ConsumerColumns
+from tallygate.webhook.state.informers.consumer_store import NotSyncedError, Tombstones
 from tallygate.webhook.state.informers.pod_records import PodRecord
-from tallygate.webhook.state.informers.pod_store import NotSyncedError, PodStore, Tombstones
+from tallygate.webhook.state.informers.pod_store import PodStore
 from tests.state.informers.pods import BATCH, GPU, GPUS, cap, line, page, pod
 
 
@@ -31,7 +33,7 @@ def create_store(*events: WatchEvent[PodRecord]) -> PodStore:
 def test_a_store_is_not_synced_before_the_first_list() -> None:
     store = create_store(line("ADDED", pod("u1", 5)), Bookmark(9))
     assert (store.revision, len(store), store.find("u1")) == (None, 0, None)
-    for ask in (store.compute_used_by_pod, store.compute_usage):
+    for ask in (store.compute_used_by_consumer, store.compute_usage):
         with pytest.raises(NotSyncedError):
             ask(GPUS, ["team-a"])
 
@@ -39,7 +41,7 @@ def test_a_store_is_not_synced_before_the_first_list() -> None:
 def test_usage_is_computed_for_each_pod_and_in_total() -> None:
     other = pod("u3", 7, namespace="team-b")
     store = create_store(page(7, pod("u1", 5, "2"), pod("u2", 6), other))
-    assert store.compute_used_by_pod(GPUS, ["team-a"]) == {
+    assert store.compute_used_by_consumer(GPUS, ["team-a"]) == {
         "u1": Amounts({GPU: 2, "pods": 1}),
         "u2": Amounts({GPU: 1, "pods": 1}),
     }
@@ -51,7 +53,7 @@ def test_usage_is_computed_for_each_pod_and_in_total() -> None:
 def test_ended_pods_are_not_charged_and_terminating_ones_are() -> None:
     dying = pod("u2", 6, metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
     store = create_store(page(7, pod("u1", 5, status={"phase": "Succeeded"}), dying))
-    assert store.compute_used_by_pod(GPUS, ["team-a"]) == {"u2": Amounts({GPU: 1, "pods": 1})}
+    assert store.compute_used_by_consumer(GPUS, ["team-a"]) == {"u2": Amounts({GPU: 1, "pods": 1})}
     place = store.find("u2")
     assert place is not None
     assert (place.is_terminating, place.has_ended) == (True, False)
@@ -59,7 +61,7 @@ def test_ended_pods_are_not_charged_and_terminating_ones_are() -> None:
 
 def test_a_pod_that_the_cap_does_not_count_uses_nothing() -> None:
     store = create_store(page(7, pod("u1", 5), pod("u2", 6, metadata={"labels": {"tier": "batch"}})))
-    assert store.compute_used_by_pod(BATCH, ["team-a"]) == {"u2": Amounts({GPU: 1})}
+    assert store.compute_used_by_consumer(BATCH, ["team-a"]) == {"u2": Amounts({GPU: 1})}
 
 
 def test_a_resize_is_charged_with_its_largest_amount() -> None:
@@ -77,7 +79,7 @@ def test_a_count_distinguishes_stored_deleted_and_unknown_pods() -> None:
     )
     count = store.compute_usage(GPUS, ["team-a"], ["u1", "u2", "u3", "u4", "u5", "never-seen"])
     assert count.revision == 10
-    assert count.used_by_pod == {"u1": Amounts({GPU: 2, "pods": 1}), "u3": Amounts()}
+    assert count.used_by_consumer == {"u1": Amounts({GPU: 2, "pods": 1}), "u3": Amounts()}
     assert count.deleted == {"u2", "never-seen"}
     assert store.list_deleted_since(9) == (frozenset({"never-seen"}), True)
     assert store.list_deleted_since(8) == (frozenset({"never-seen"}), False)
@@ -87,7 +89,7 @@ def test_a_pod_with_an_invalid_quantity_is_named_and_harms_no_other() -> None:
     store = create_store(page(7, pod("u1", 5, "1"), pod("u2", 6, "many")))
     count = store.compute_usage(GPUS, ["team-a"], ["u2"])
     assert (count.used, count.invalid) == (Amounts({GPU: 1, "pods": 1}), ("u2",))
-    assert count.used_by_pod == {"u2": Amounts()}
+    assert count.used_by_consumer == {"u2": Amounts()}
 
 
 def test_a_new_policy_is_recounted() -> None:
@@ -123,7 +125,7 @@ def test_a_charge_group_does_not_depend_on_the_order_of_container_statuses() -> 
 
 
 def test_charges_of_unused_caps_are_dropped_from_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tallygate.webhook.state.informers.pod_store._MAX_CAPS", 2)
+    monkeypatch.setattr("tallygate.webhook.state.informers.consumer_store._MAX_CAPS", 2)
     store = create_store(page(7, pod("u1", 5, "2")))
     references: list[weakref.ref[_CollectableCap]] = []
     for _ in range(3):
@@ -140,6 +142,10 @@ class _CollectableCap:
     def compute_charge(self, pod: Pod | None) -> Charge:
         """Return the charge of the GPU cap."""
         return GPUS.compute_charge(pod)
+
+    def compute_claim_charge(self, claim: ResourceClaim | None) -> Amounts:
+        """Return the charge of the GPU cap."""
+        return GPUS.compute_claim_charge(claim)
 
 
 def test_a_charge_group_has_the_fields_that_caps_need() -> None:
@@ -166,7 +172,7 @@ def test_a_charge_group_has_the_fields_that_caps_need() -> None:
     st.lists(st.tuples(st.integers(0, 4), st.sampled_from(("put", "end", "remove")), st.integers(0, 2)), max_size=30)
 )
 def test_the_pod_count_of_each_charge_group_is_correct(steps: list[tuple[int, str, int]]) -> None:
-    columns = PodColumns()
+    columns = ConsumerColumns()
     store = PodStore()
     for number, what, gpus in steps:
         uid, namespace = f"u{number}", f"team-{number % 2}"
@@ -182,7 +188,7 @@ def test_the_pod_count_of_each_charge_group_is_correct(steps: list[tuple[int, st
 
 
 def test_the_slots_of_removed_pods_are_reused() -> None:
-    columns = PodColumns()
+    columns = ConsumerColumns()
     for number in range(100):
         columns.put(page(7, pod(f"u{number}", 5)).items[0])
         columns.remove(f"u{number}")

@@ -77,7 +77,7 @@ class _ClusterClock:
 
 def _check_content(store: PodStore, cluster: Cluster, deleted: dict[str, int]) -> None:
     assert store.revision is not None
-    found = {pod.uid: str(pod.revision) for pod in store.list_pods("team-a")}
+    found = {pod.uid: str(pod.revision) for pod in store.list_all("team-a")}
     assert found == cluster.read_state(store.revision)
     deleted_uids = {write.item["metadata"]["uid"] for write in cluster.history if write.kind == "DELETED"}
     assert deleted.keys() <= deleted_uids

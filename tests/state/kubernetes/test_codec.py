@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.state.kubernetes.cap_ledger import (
     MAX_OBJECT_BYTES,
     StoredVersion,
@@ -20,7 +21,7 @@ from tallygate.webhook.state.kubernetes.cap_ledger import (
     get_object_name,
 )
 from tallygate.webhook.state.kubernetes.crd import create_crd
-from tallygate.webhook.state.ledger.ledger import ConsumerKind, Ledger, Operation, Reservation
+from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
 from tallygate.webhook.state.ports import LedgerFullError, LedgerKey, StoreUnavailableError
 from tests.state.transitions import GPU, free_ledger
 

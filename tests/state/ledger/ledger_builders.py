@@ -66,13 +66,13 @@ def create_snapshot(
     revision: int, counted: Mapping[str, int], deleted: Collection[str] = (), names: frozenset[str] = NAMES, **more: Any
 ) -> UsageSnapshot:
     """Return the usage of pods with the given GPUs each, at a revision."""
-    used_by_pod = {uid: gpus(count) for uid, count in counted.items()}
+    used_by_consumer = {uid: gpus(count) for uid, count in counted.items()}
     return UsageSnapshot(
         revision,
         more.get("ns_revision", 0),
         more.get("members", ""),
         names,
-        used_by_pod,
+        used_by_consumer,
         gpus(sum(counted.values())),
         frozenset(deleted),
     )

@@ -18,7 +18,7 @@ from tallygate.webhook.cli.check.merge import ReportedProblem
 from tallygate.webhook.cli.manifests.typed_objects import TypedObject
 from tallygate.webhook.cli.output.findings import FindingSeverity
 from tallygate.webhook.cli.sources.snapshot_reader import SnapshotContents, SnapshotError
-from tallygate.webhook.gate.charging import CapCharge, ChargedPod, ReadTransition, charge_pod
+from tallygate.webhook.gate.charging import CapCharge, ChargedConsumer, ReadTransition, charge_consumer
 from tallygate.webhook.gate.decisions import (
     create_excess_problems,
     create_missing_limit_problem,
@@ -131,10 +131,10 @@ class CapChecker:
         if missing_limits:
             return tuple(_create_cap_problem(problem, FindingSeverity.ERROR) for problem in missing_limits)
         self._attempts += 1
-        charged_pod = ChargedPod(
+        charged_pod = ChargedConsumer(
             f"{self._attempts}", typed.subject.namespace, typed.subject.name, f"{self._attempts}", Operation.CREATE
         )
-        result = charge_pod(self._ledgers, charged_pod, charges, math.inf)
+        result = charge_consumer(self._ledgers, charged_pod, charges, math.inf)
         errors = [
             _create_cap_problem(problem, FindingSeverity.ERROR)
             for exceeded in result.exceeded

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.admission.evaluate import NodeRuleEvaluator
 from tallygate.webhook.admission.rule_index import RuleIndex
@@ -118,14 +119,11 @@ class SimulatedCluster:
         with self._scheduler_cache.acquire(_FIRST_RECONCILE_SECONDS) as cluster:
             yield ClusterSnapshot(cluster, has_pods=pods) if cluster is not None else None
 
-    def read_pod_revision(self, namespace: str, name: str, uid: str) -> int | None:
-        """Return the revision of a stored pod for the reconciler; None if it is missing or has another uid."""
-        stored_pod = self.store.find(ObjectKey("Pod", namespace, name))
-        return (
-            int(stored_pod["metadata"]["resourceVersion"])
-            if stored_pod and stored_pod["metadata"]["uid"] == uid
-            else None
-        )
+    def read_revision(self, kind: ConsumerKind, namespace: str, name: str, uid: str) -> int | None:
+        """Return the revision of a stored pod or claim for the reconciler; None if it is missing or has another uid."""
+        kind_name = "ResourceClaim" if kind is ConsumerKind.CLAIM else "Pod"
+        stored = self.store.find(ObjectKey(kind_name, namespace, name))
+        return int(stored["metadata"]["resourceVersion"]) if stored and stored["metadata"]["uid"] == uid else None
 
     def wait(self, seconds: float) -> ControllerResult:
         """Advance the clock. Controllers retry rejected creates after 1, 2, 4, 8 … seconds."""

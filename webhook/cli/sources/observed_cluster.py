@@ -29,13 +29,13 @@ from tallygate.webhook.kube.client import ApiClient, ClientConfig
 from tallygate.webhook.kube.informer import Informer
 from tallygate.webhook.kube.resource_codec import Changed, Deleted, Replaced, ResourceCodec, WatchEvent, parse_revision
 from tallygate.webhook.objects.core import Namespace, Pod
+from tallygate.webhook.state.informers.consumer_columns import StoredConsumer
 from tallygate.webhook.state.informers.named_stores import (
     NAMESPACE_CODEC,
     NamespaceRecord,
     NamespaceStore,
     create_namespace_record,
 )
-from tallygate.webhook.state.informers.pod_columns import StoredPod
 from tallygate.webhook.state.informers.pod_records import ChargeGroupInterner, PodRecord, create_pod_record
 from tallygate.webhook.state.informers.pod_store import PodStore
 from tallygate.webhook.state.kubernetes import cap_ledger
@@ -119,7 +119,7 @@ class ObservedCluster:
     def _terminating_by_namespace(self) -> Mapping[str, list[str]]:
         uids_by_namespace: dict[str, list[str]] = defaultdict(list)
         for namespace in self.stores.namespaces.list_records():
-            for pod in self.pods.list_pods(namespace.name):
+            for pod in self.pods.list_all(namespace.name):
                 if _is_terminating(pod):
                     uids_by_namespace[namespace.name].append(pod.uid)
         return uids_by_namespace
@@ -163,7 +163,7 @@ def _create_unavailable(reason: str) -> CapLedgerList:
     return CapLedgerList(missing_reason=reason, unavailable_reason=reason)
 
 
-def _is_terminating(pod: StoredPod) -> bool:
+def _is_terminating(pod: StoredConsumer) -> bool:
     return pod.is_terminating and not pod.has_ended
 
 

@@ -156,7 +156,7 @@ def _list_pod_shares(
     """Yield the shares of the pods with their resource, the pods in the order of their names."""
     usage_by_group: dict[ChargeGroup, list[_ResourceUsage]] = {}
     for namespace in sorted(members):
-        for pod in sorted(cluster.pods.list_pods(namespace), key=lambda pod: pod.name):
+        for pod in sorted(cluster.pods.list_all(namespace), key=lambda pod: pod.name):
             if pod.has_ended:
                 continue
             if pod.group not in usage_by_group:

@@ -14,7 +14,7 @@ from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
 from tallygate.webhook.cli.framework import UsageError
 from tallygate.webhook.cli.sources.cap_ledger_list import CapLedgerRecord
 from tallygate.webhook.cli.sources.observed_cluster import ObservedCluster
-from tallygate.webhook.state.informers.pod_store import PodUsage
+from tallygate.webhook.state.informers.consumer_store import ConsumerUsage
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
 
@@ -157,7 +157,9 @@ def _list_lines(cluster: ObservedCluster, chosen: ChosenLedger) -> Iterator[Usag
     ledger = None if ledger_record is None else ledger_record.ledger
     terminating_uids = cluster.list_terminating(members)
     count = cluster.pods.compute_usage(active_cap, members, terminating_uids)
-    terminating = sum((count.used_by_pod[uid] for uid in terminating_uids if uid in count.used_by_pod), _NO_AMOUNTS)
+    terminating = sum(
+        (count.used_by_consumer[uid] for uid in terminating_uids if uid in count.used_by_consumer), _NO_AMOUNTS
+    )
     counted_resources = frozenset() if ledger is None or ledger.initializer else ledger.resources
     ledger_used = _NO_AMOUNTS if ledger is None else ledger.used
     limits = active_cap.hard if ledger is None else _take_smaller_limits(active_cap.hard, ledger.hard)
@@ -184,7 +186,7 @@ def _take_smaller_limits(policy_limits: Amounts, ledger_limits: Amounts) -> Amou
 
 
 def _list_remarks(
-    cluster: ObservedCluster, chosen: ChosenLedger, ledger: Ledger | None, count: PodUsage, name: str
+    cluster: ObservedCluster, chosen: ChosenLedger, ledger: Ledger | None, count: ConsumerUsage, name: str
 ) -> Iterator[str]:
     """Yield the remarks on a line."""
     if ledger is None:

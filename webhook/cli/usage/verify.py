@@ -26,7 +26,7 @@ from tallygate.webhook.cli.sources.cap_ledger_list import CapLedgerRecord
 from tallygate.webhook.cli.sources.observed_cluster import ObservedCluster
 from tallygate.webhook.cli.usage.usage_report import ChosenLedger
 from tallygate.webhook.cli.usage.usage_table import format_scope
-from tallygate.webhook.state.informers.pod_columns import StoredPod
+from tallygate.webhook.state.informers.consumer_columns import StoredConsumer
 from tallygate.webhook.state.informers.pod_records import ChargeGroup
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation
 
@@ -166,7 +166,7 @@ def _sum_pods(cluster: ObservedCluster, chosen: ChosenLedger, ledger_record: Cap
         _get_creation_limit(cluster, ledger_record),
     )
     for namespace in chosen.members:
-        for pod in cluster.pods.list_pods(namespace):
+        for pod in cluster.pods.list_all(namespace):
             if pod.group not in charges:
                 charges[pod.group] = _compute_charge(chosen.active_cap, pod)
             charge = charges[pod.group]
@@ -186,7 +186,7 @@ def _get_creation_limit(cluster: ObservedCluster, ledger_record: CapLedgerRecord
     return max(counted_before, cluster.read_at - _MAX_COUNT_DELAY_SECONDS if cluster.read_at else 0.0)
 
 
-def _compute_charge(active_cap: ActiveCap, pod: StoredPod) -> Amounts:
+def _compute_charge(active_cap: ActiveCap, pod: StoredConsumer) -> Amounts:
     """Return the charge of a pod of this group, unless it has ended; a pod with an invalid quantity charges nothing."""
     try:
         return active_cap.compute_charge(pod.group.to_pod()).amounts

@@ -137,7 +137,7 @@ def _find_staleness(statuses: Sequence[InformerStatus], *, pods: bool) -> tuple[
     return "; ".join(each.stale for each in needed_statuses if each.stale), age
 
 
-_CAP_RESOURCES = ("namespaces", "pods")
+_CAP_RESOURCES = ("deviceclasses", "namespaces", "pods", "resourceclaims")
 _VERSION_TIMEOUT_SECONDS = 2.0
 
 
@@ -158,19 +158,22 @@ class GateInformers:
     def __init__(self, client_config: ClientConfig, log: Logger) -> None:
         self._informers = ClusterInformers(client_config)
         self.quotas = InformerQuotaLister(client_config, log)
-        device_store = self._informers.scheduler_cache.device_class_store
-        self._device_informer = Informer(DEVICE_CLASS_CODEC, client_config, device_store.apply, device_store.__len__)
         self.snapshot_provider = InformerSnapshotProvider(
-            self._informers.scheduler_cache,
-            lambda: (*self._informers.list_statuses(), self._device_informer.get_status()),
-            log,
+            self._informers.scheduler_cache, self._informers.list_statuses, log
         )
         self._client = ApiClient(client_config)
         self.namespace_store = self._informers.namespaces
         self.pod_store = self._informers.pods
+        self.claim_store = self._informers.claims
+        self.device_class_store = self._informers.scheduler_cache.device_class_store
         self.live_reader = LiveReader(self._client)
         self.usage_lister = UsageLister(
-            self.pod_store, self.namespace_store, time.monotonic, self._get_synced_at, self._informers.request_progress
+            self.pod_store,
+            self.namespace_store,
+            time.monotonic,
+            self._get_synced_at,
+            self._informers.request_progress,
+            claims=self.claim_store,
         )
 
     def start(self) -> None:
@@ -180,21 +183,19 @@ class GateInformers:
             self._informers.scheduler_cache.set_version(git_version)
         self._informers.start()
         self.quotas.start()
-        self._device_informer.start()
 
     def stop(self) -> None:
         """Stop all watches, within about a second."""
         self._client.close()
         self._informers.stop()
         self.quotas.stop()
-        self._device_informer.stop()
 
     def list_statuses(self) -> tuple[InformerStatus, ...]:
         """Return the status of the watch of each resource."""
-        return (*self._informers.list_statuses(), self.quotas.get_status(), self._device_informer.get_status())
+        return (*self._informers.list_statuses(), self.quotas.get_status())
 
     def check(self) -> ReadinessStatus:
-        """Return a status that is ready once pods and namespaces were listed.
+        """Return a status that is ready once all that caps count was listed.
 
         Stale stores stay ready, and the detail reports them: a gate with stale stores is better than no gate.
         """
@@ -203,9 +204,9 @@ class GateInformers:
         return ReadinessStatus("watches", is_ready, {each.name: _format_status(each) for each in statuses})
 
     def _get_synced_at(self) -> float | None:
-        """Return the monotonic time at which pods and namespaces were both last known to be current.
+        """Return the monotonic time at which all that caps count was last known to be current.
 
-        Return None while the age of either is unknown. Ages go on while the machine sleeps, this clock may not: then
+        Return None while the age of a part is unknown. Ages go on while the machine sleeps, this clock may not: then
         the returned time is too early, which is safe.
         """
         ages = [each.age for each in self.list_statuses() if each.name in _CAP_RESOURCES]

@@ -1,7 +1,7 @@
 """The controllers that reconcile ledgers and renew leases, each with a worker.
 
-`LedgerController` reconciles a ledger soon after pods or namespaces under it change, and repeatedly while it has
-reservations or is initializing. `ReconcileSchedule` spreads a full pass over all ledgers evenly over its period.
+`LedgerController` reconciles a ledger soon after pods, claims or namespaces under it change, and repeatedly while it
+has reservations or is initializing. `ReconcileSchedule` spreads a full pass over all ledgers evenly over its period.
 `LeaseController` renews this replica's leases, and logs when this replica becomes a leader and when it stops being one.
 """
 
@@ -78,10 +78,11 @@ class LedgerController:
             describe=lambda: {"unsettled": len(reconciler.list_pending())},
         )
         self.worker = Worker(task, WorkerPace(interval=lambda: _RETRY_SECONDS, rest=_BATCH_SECONDS))
-        informers.pod_store.add_listener(self._mark_pods_changed)
+        informers.pod_store.add_listener(self._mark_consumers_changed)
+        informers.claim_store.add_listener(self._mark_consumers_changed)
         informers.namespace_store.add_listener(self._mark_namespaces_changed)
 
-    def _mark_pods_changed(self, namespace: str | None) -> None:
+    def _mark_consumers_changed(self, namespace: str | None) -> None:
         with self._lock:
             if namespace is None:
                 self._all_changed = True
@@ -105,7 +106,7 @@ class LedgerController:
                 result = self._reconciler.reconcile(key, active_cap)
             except TallygateError as error:
                 failure = f"cap {active_cap.definition.name} {key.namespace}".rstrip() + f": {error}"
-                self._mark_pods_changed(key.namespace or None)
+                self._mark_consumers_changed(key.namespace or None)
                 self._metrics.count_reconcile("failed")
             else:
                 self._metrics.count_reconcile("written" if result.is_written else "unchanged")

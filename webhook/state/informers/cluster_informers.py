@@ -1,16 +1,19 @@
-"""Informers of one cluster for pods, namespaces and nodes, and quorum reads of single objects.
+"""Informers of one cluster for pods, claims, namespaces and nodes, and quorum reads of single objects.
 
 This module is separate from `webhook.kube.informer`, because it imports the columns of a cluster and with them numpy.
 
-A quorum read of a pod decides whether a reservation became a stored pod; a quorum read of a workload returns its JSON.
+A quorum read of a pod or claim decides whether a reservation became a stored object; a quorum read of a workload
+returns its JSON.
 """
 
+import time
 from threading import Thread
 from typing import Final
 from urllib.parse import quote
 
 import msgspec
 
+from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
 from tallygate.webhook.kube.client import ClientConfig
 from tallygate.webhook.kube.informer import Informer, InformerStatus
@@ -18,20 +21,28 @@ from tallygate.webhook.kube.reflector import WatchTimeouts
 from tallygate.webhook.kube.resource_codec import WatchEvent, parse_revision
 from tallygate.webhook.kube.transport import Transport
 from tallygate.webhook.objects.meta import PartialObjectMetadata
-from tallygate.webhook.state.informers.named_stores import NAMESPACE_CODEC, NODE_CODEC, NamespaceStore, NodeStore
+from tallygate.webhook.state.informers.claim_store import ClaimStore
+from tallygate.webhook.state.informers.named_stores import (
+    DEVICE_CLASS_CODEC,
+    NAMESPACE_CODEC,
+    NODE_CODEC,
+    NamespaceStore,
+    NodeStore,
+)
 from tallygate.webhook.state.informers.pod_records import PodRecord
 from tallygate.webhook.state.informers.pod_store import PodStore
 from tallygate.webhook.state.informers.scheduler_cache import SchedulerCache
 
 
 class ClusterInformers:
-    """The informers and stores of pods, namespaces and nodes of one cluster; one thread each. `start` works once.
+    """The informers and stores of one cluster, each with a thread. `start` works once.
 
     `scheduler_cache` is the same cluster in the representation of a scheduler.
     """
 
     def __init__(self, client_config: ClientConfig, timeouts: WatchTimeouts | None = None) -> None:
         self.pods = PodStore()
+        self.claims = ClaimStore(time.monotonic)
         self.namespaces = NamespaceStore()
         self.nodes = NodeStore()
         self.scheduler_cache = SchedulerCache(self.nodes, self.namespaces)
@@ -45,11 +56,23 @@ class ClusterInformers:
                 timeouts,
             ),
             Informer(NODE_CODEC, client_config, self.nodes.apply, self.nodes.__len__, timeouts),
+            Informer(self.claims.codec, client_config, self._apply_claim_event, self.claims.__len__, timeouts),
+            Informer(
+                DEVICE_CLASS_CODEC,
+                client_config,
+                self.scheduler_cache.device_class_store.apply,
+                self.scheduler_cache.device_class_store.__len__,
+                timeouts,
+            ),
         )
 
     def _apply_pod_event(self, event: WatchEvent[PodRecord]) -> None:
         self.pods.apply(event)
         self.scheduler_cache.apply(event)
+
+    def _apply_claim_event(self, event: WatchEvent[PodRecord]) -> None:
+        self.claims.apply(event)
+        self.pods.drop_ended(self.claims.revision or 0)
 
     def start(self) -> None:
         """Start all informers."""
@@ -76,6 +99,10 @@ class ClusterInformers:
 
 _OK: Final = 200
 _NOT_FOUND: Final = 404
+_PATHS: Final = {
+    ConsumerKind.POD: ("/api/v1", "pods"),
+    ConsumerKind.CLAIM: ("/apis/resource.k8s.io/v1", "resourceclaims"),
+}
 _METADATA_DECODER: Final = msgspec.json.Decoder(PartialObjectMetadata)
 
 
@@ -85,23 +112,24 @@ class LiveReader:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    def read_pod_revision(self, namespace: str, name: str, uid: str) -> int | None:
-        """Read the resourceVersion of a pod; None if no pod has this name and UID.
+    def read_revision(self, kind: ConsumerKind, namespace: str, name: str, uid: str) -> int | None:
+        """Read the resourceVersion of a pod or claim; None if none has this name and UID.
 
         Raises:
-            ApiError: if the pod cannot be read.
+            ApiError: if the object cannot be read.
         """
-        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
+        base, plural = _PATHS[kind]
+        path = f"{base}/namespaces/{quote(namespace, safe='')}/{plural}/{quote(name, safe='')}"
         response = self._transport.get(path, {})
         if response.status == _NOT_FOUND:
             return None
         if response.status != _OK:
-            raise ApiError(ApiErrorReason.REFUSED, f"pod {namespace}/{name} cannot be read: HTTP {response.status}")
+            raise ApiError(ApiErrorReason.REFUSED, f"{kind} {namespace}/{name} cannot be read: HTTP {response.status}")
         try:
             meta = _METADATA_DECODER.decode(response.body).metadata
             return None if meta is None or meta.uid != uid else parse_revision(meta.resource_version or "")
         except ValueError as error:
-            raise ApiError(ApiErrorReason.UNREADABLE, f"pod {namespace}/{name} cannot be read: {error}") from None
+            raise ApiError(ApiErrorReason.UNREADABLE, f"{kind} {namespace}/{name} cannot be read: {error}") from None
 
     def read_workload(self, resource: tuple[str, str], namespace: str, name: str) -> bytes | None:
         """Read the JSON of an object of this group and plural, version v1; None if it does not exist.

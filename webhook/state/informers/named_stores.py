@@ -280,6 +280,18 @@ class DeviceClassRecord(msgspec.Struct, frozen=True):
 class DeviceClassStore(ObjectStore[DeviceClassRecord]):
     """All device classes as of its revision."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._resources: tuple[int, Mapping[str, str]] = (0, MappingProxyType({}))
+
+    def get_resources_by_class(self) -> Mapping[str, str]:
+        """Return the extended resource of each class, empty if it has none; the same object until one changes."""
+        if self._resources[0] != self._generation:
+            with self._lock:
+                resources = {record.name: record.resource for record in self._records.values()}
+                self._resources = self._generation, MappingProxyType(resources)
+        return self._resources[1]
+
 
 def create_device_class_record(device_class: DeviceClass) -> DeviceClassRecord:
     """Create the record of a stored device class.

@@ -37,14 +37,15 @@ class ChargeGroup:
 class ChargeGroupInterner:
     """A pool of charge groups, with one instance for equal contents."""
 
-    def __init__(self) -> None:
+    def __init__(self, group_type: type[ChargeGroup] = ChargeGroup) -> None:
+        self._group_type = group_type
         self._groups: WeakValueDictionary[bytes, ChargeGroup] = WeakValueDictionary()
 
     def intern(self, content: bytes) -> ChargeGroup:
         """Return the charge group of this content."""
         group = self._groups.get(content)
         if group is None:
-            group = self._groups[content] = ChargeGroup(content)
+            group = self._groups[content] = self._group_type(content)
         return group
 
     def __len__(self) -> int:
@@ -58,7 +59,8 @@ _ENCODER = msgspec.json.Encoder(order="deterministic")
 class PodRecord(msgspec.Struct, frozen=True, gc=False):
     """One pod: `group` is its charge group; `is_terminating` is true while the pod is being deleted.
 
-    A pod that `has_ended` has no charge; a terminating pod still has one.
+    A pod that `has_ended` has no charge; a terminating pod still has one. `claim_name` is the name of the claim that
+    kube-scheduler made for the pod's extended resources, or empty.
     """
 
     uid: str
@@ -69,6 +71,7 @@ class PodRecord(msgspec.Struct, frozen=True, gc=False):
     has_ended: bool
     is_terminating: bool
     group: ChargeGroup
+    claim_name: str = ""
 
 
 def create_pod_codec(interner: ChargeGroupInterner) -> ResourceCodec[Pod, PodRecord]:
@@ -94,7 +97,13 @@ def create_pod_record(pod: Pod, interner: ChargeGroupInterner) -> PodRecord:
         has_ended(pod),
         meta.deletion_timestamp is not None,
         interner.intern(_ENCODER.encode(_create_group_pod(meta, spec, pod.status))),
+        _get_claim_name(pod.status),
     )
+
+
+def _get_claim_name(status: PodStatus | None) -> str:
+    claim_status = status.extended_resource_claim_status if status is not None else None
+    return (claim_status.resource_claim_name if claim_status is not None else None) or ""
 
 
 def _create_group_pod(meta: ObjectMeta, spec: PodSpec, status: PodStatus | None) -> Pod:
@@ -116,7 +125,8 @@ def _create_group_pod(meta: ObjectMeta, spec: PodSpec, status: PodStatus | None)
 
 def _find_controllers(meta: ObjectMeta) -> list[OwnerReference] | None:
     """Return the controllers of a pod. Pods of one group have them in common, because controllers label their pods."""
-    return [owner for owner in meta.owner_references or () if owner.controller] or None
+    owners = [owner for owner in meta.owner_references or () if owner.controller]
+    return [OwnerReference(owner.kind, owner.name, controller=True) for owner in owners] or None
 
 
 def _create_resize_status(status: PodStatus) -> PodStatus | None:

@@ -1,27 +1,19 @@
-"""A store of the pods of a cluster as of one revision, with their charges under caps; any thread may use it.
+"""A store of the pods of a cluster, with the devices that the scheduler's claims have for them.
 
-Tombstones are the deletions that the watch has seen, as opposed to pods that a list does not contain. The reservation
-of a pod with a tombstone can be released at once. The reservation of an absent pod cannot, because the API server may
-still store the pod (docs/design/caps.md, recount). The number of tombstones is bounded: a pod whose tombstone was
-dropped counts as absent, which only delays the release.
-
-The charge of a pod under a cap is computed once for each cap and charge group.
+kube-scheduler serves the extended resources of a pod by a claim of its own where a DeviceClass provides them. The
+status of the pod names that claim. While the pod counts, its claim does not. The claim has its devices for a while
+longer than the pod runs. So a pod that has ended or was deleted counts until the claims are known as of its end: from
+then on its claim counts by itself (docs/design/caps.md, rule 10).
 """
 
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from threading import Lock
-from typing import NamedTuple, Protocol
-from weakref import WeakKeyDictionary
-
-import msgspec
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.accounting.charge import Charge
-from tallygate.webhook.accounting.quantity_parser import QuantityError
-from tallygate.webhook.kube.resource_codec import Bookmark, Changed, Deleted, Replaced, WatchEvent
 from tallygate.webhook.objects.core import Pod
-from tallygate.webhook.state.informers.pod_columns import PodColumns, StoredPod
+from tallygate.webhook.state.informers.consumer_columns import StoredConsumer
+from tallygate.webhook.state.informers.consumer_store import NO_AMOUNTS, ChargeableCap, ConsumerStore
 from tallygate.webhook.state.informers.pod_records import (
     ChargeGroup,
     ChargeGroupInterner,
@@ -30,156 +22,32 @@ from tallygate.webhook.state.informers.pod_records import (
     create_pod_record,
 )
 
-_MAX_TOMBSTONES = 65_536
 
-
-class DeletedPods(NamedTuple):
-    """The UIDs of deletions after a revision; `is_complete` unless some may have been dropped or missed."""
-
-    uids: frozenset[str]
-    is_complete: bool
-
-
-class Tombstones:
-    """The latest deletions, by UID. UIDs are never reused."""
-
-    def __init__(self, max_size: int = _MAX_TOMBSTONES) -> None:
-        self._max_size = max_size
-        self._revisions: OrderedDict[str, int] = OrderedDict()
-        self._complete_since = 0
-
-    def add(self, uid: str, revision: int) -> None:
-        """Add a deletion; revisions must increase."""
-        self._revisions[uid] = revision
-        if len(self._revisions) > self._max_size:
-            self._complete_since = self._revisions.popitem(last=False)[1]
-
-    def mark_incomplete_until(self, revision: int) -> None:
-        """Record that a list replaced the watch up to `revision`, so deletions may be missing."""
-        self._complete_since = max(self._complete_since, revision)
-
-    def get_revision(self, uid: str) -> int | None:
-        """Return the revision of a pod's deletion, or None if there is no tombstone."""
-        return self._revisions.get(uid)
-
-    def list_since(self, revision: int) -> DeletedPods:
-        """Return the deletions after a revision."""
-        uids: list[str] = []
-        for uid in reversed(self._revisions):
-            if self._revisions[uid] <= revision:
-                break
-            uids.append(uid)
-        return DeletedPods(frozenset(uids), is_complete=revision >= self._complete_since)
-
-    def clear(self) -> None:
-        """Remove all tombstones, because the cluster is at an earlier revision and the old ones are invalid."""
-        self._revisions.clear()
-        self._complete_since = 0
-
-
-_MAX_CAPS = 4096
-NO_AMOUNTS = Amounts()
-
-
-class ChargeableCap(Protocol):
-    """A cap that computes the charge of a pod; the charge is empty if the cap does not count the pod."""
-
-    def compute_charge(self, pod: Pod | None) -> Charge:
-        """Compute the charge of a pod.
-
-        Raises:
-            QuantityError: if a quantity of the pod is invalid.
-        """
-        ...
-
-
-class GroupCharges:
-    """The charges of all groups under one cap; None for a group with an invalid quantity."""
-
-    def __init__(self, cap: ChargeableCap) -> None:
-        self.cap = cap
-        self._amounts_by_group: WeakKeyDictionary[ChargeGroup, Amounts | None] = WeakKeyDictionary()
-
-    def get_amounts(self, group: ChargeGroup) -> Amounts | None:
-        """Return the charge of a pod of this group that has not ended."""
-        try:
-            return self._amounts_by_group[group]
-        except KeyError:
-            amounts = self._amounts_by_group[group] = self._compute_amounts(group)
-            return amounts
-
-    def _compute_amounts(self, group: ChargeGroup) -> Amounts | None:
-        try:
-            return self.cap.compute_charge(group.to_pod()).amounts
-        except QuantityError:
-            return None
-
-
-class CapChargesCache:
-    """The charges of the caps in use. New caps evict the caps of an earlier policy."""
-
-    def __init__(self) -> None:
-        self._charges_by_cap_id: OrderedDict[int, GroupCharges] = OrderedDict()
-
-    def get_charges(self, cap: ChargeableCap) -> GroupCharges:
-        """Return the charges under this cap. The key is its identity: an equal cap may count other names.
-
-        `GroupCharges` refers to its cap, so no other cap can have the same `id` while the entry exists.
-        """
-        charges = self._charges_by_cap_id.get(id(cap))
-        if charges is None:
-            charges = self._charges_by_cap_id[id(cap)] = GroupCharges(cap)
-        self._charges_by_cap_id.move_to_end(id(cap))
-        if len(self._charges_by_cap_id) > _MAX_CAPS:
-            self._charges_by_cap_id.popitem(last=False)
-        return charges
-
-
-NamespaceListener = Callable[[str | None], None]
-"""A callback for the namespace whose usage may have changed; None for all. It must return soon and not raise."""
-
-
-class NotSyncedError(LookupError):
-    """The failure of a read before the first complete list."""
-
-
-class PodUsage(msgspec.Struct, frozen=True):
-    """The used amounts of one ledger, all as of `revision`.
-
-    `used_by_pod`: the counted amounts, possibly empty, of each requested pod that is stored. `deleted`: the requested
-    pods with a tombstone. A requested pod in neither is absent: the API server may still store it. `invalid`: the pods
-    with an invalid quantity; their counted amounts are empty.
-    """
-
-    revision: int
-    used: Amounts
-    used_by_pod: Mapping[str, Amounts]
-    deleted: frozenset[str]
-    invalid: tuple[str, ...] = ()
-
-
-class GroupUsage(NamedTuple):
-    """The pods of one namespace and charge group: their number, and the used amounts of each under a cap."""
+class _EndedPod(NamedTuple):
+    """A pod with a claim of the scheduler that ended at `revision`."""
 
     namespace: str
     group: ChargeGroup
-    is_terminating: bool
-    pod_count: int
-    used_per_pod: Amounts
+    revision: int
 
 
-class PodStore:
+class ClaimPod(NamedTuple):
+    """The pod that a claim seems to belong to, and the claim's namespace and name."""
+
+    pod_uid: str
+    namespace: str
+    claim_name: str
+
+
+class PodStore(ConsumerStore):
     """Pods, updated by the events of a reflector that decodes them with `codec`."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
-        self._interner = ChargeGroupInterner()
+        super().__init__(ChargeGroupInterner())
         self.codec = create_pod_codec(self._interner)
-        self._columns = PodColumns()
-        self._tombstones = Tombstones()
-        self._charges_cache = CapChargesCache()
-        self._revision: int | None = None
-        self._listeners: list[NamespaceListener] = []
+        self._claim_names: dict[str, str] = {}  # by UID: the scheduler's claim of each pod that has not ended
+        self._ended_pods: dict[str, _EndedPod] = {}
+        self._listed_at = 0
 
     def create_record(self, pod: Pod) -> PodRecord:
         """Create the record of a stored pod, for a codec that decodes more fields than `codec`.
@@ -189,167 +57,49 @@ class PodStore:
         """
         return create_pod_record(pod, self._interner)
 
-    def apply(self, event: WatchEvent[PodRecord]) -> None:
-        """Apply an event; ignore an event that is not newer than `revision`."""
-        if isinstance(event, Replaced):
-            self._replace(event)
-            self._notify(None)
+    @property
+    def listed_at(self) -> int:
+        """Revision of the last list. Claims as of an earlier revision may lack those of pods that ended before it."""
+        return self._listed_at
+
+    def find_owned_claims(self, cap: ChargeableCap, owners: Mapping[str, ClaimPod]) -> dict[str, Amounts]:
+        """Return the claims, by UID, whose pods have not ended and name them in their status.
+
+        The amounts are those of the pods under the cap.
+        """
+        with self._lock:
+            charges = self._charges_cache.get_charges(cap)
+            pods = {uid: pod for uid, owner in owners.items() if (pod := self._find_owner(owner)) is not None}
+        return {uid: charges.get_amounts(pod.group) or NO_AMOUNTS for uid, pod in pods.items()}
+
+    def drop_ended(self, claims_revision: int) -> None:
+        """Drop the ended pods whose claims are known as of their end."""
+        with self._lock:
+            self._ended_pods = {uid: pod for uid, pod in self._ended_pods.items() if pod.revision > claims_revision}
+
+    def _find_owner(self, owner: ClaimPod) -> StoredConsumer | None:
+        if self._claim_names.get(owner.pod_uid) != owner.claim_name:
+            return None
+        pod = self._columns.find(owner.pod_uid)
+        return pod if pod is not None and pod.namespace == owner.namespace else None
+
+    def _count_groups(self, namespaces: frozenset[str]) -> Counter[ChargeGroup]:
+        """Count the pods that have not ended, and those whose claims are not known as of their end."""
+        counts = super()._count_groups(namespaces)
+        counts.update(pod.group for pod in self._ended_pods.values() if pod.namespace in namespaces)
+        return counts
+
+    def _track(self, record: PodRecord, revision: int, *, is_deleted: bool) -> None:
+        if not is_deleted and not record.has_ended:
+            if record.claim_name:
+                self._claim_names[record.uid] = record.claim_name
             return
-        with self._lock:
-            is_usage_changed = self._apply_change(event)
-        if is_usage_changed and not isinstance(event, Bookmark):
-            self._notify(event.item.namespace)
+        before = self._columns.find(record.uid)
+        is_end = before is None or not before.has_ended
+        if self._claim_names.pop(record.uid, record.claim_name) and is_end:
+            group = record.group if before is None else before.group
+            self._ended_pods[record.uid] = _EndedPod(record.namespace, group, revision)
 
-    def add_listener(self, listener: NamespaceListener) -> None:
-        """Add a listener. The thread that applies an event calls it."""
-        self._listeners.append(listener)
-
-    @property
-    def revision(self) -> int | None:
-        """Revision up to which the store is complete; None before the first list."""
-        return self._revision
-
-    def __len__(self) -> int:
-        return len(self._columns)
-
-    @property
-    def group_count(self) -> int:
-        """Number of different charge groups of the pods."""
-        return len(self._interner)
-
-    def find(self, uid: str) -> StoredPod | None:
-        """Return one pod, or None if it is not stored."""
-        with self._lock:
-            return self._columns.find(uid)
-
-    def list_pods(self, namespace: str) -> tuple[StoredPod, ...]:
-        """Return the pods of a namespace."""
-        with self._lock:
-            return tuple(self._columns.list_pods(namespace))
-
-    def get_deletion_revision(self, uid: str) -> int | None:
-        """Return the revision of a pod's deletion, or None if there is no tombstone."""
-        with self._lock:
-            return self._tombstones.get_revision(uid)
-
-    def list_deleted_since(self, revision: int) -> DeletedPods:
-        """Return the deletions after a revision, and whether they are complete."""
-        with self._lock:
-            return self._tombstones.list_since(revision)
-
-    def compute_used_by_pod(self, cap: ChargeableCap, namespaces: Iterable[str]) -> dict[str, Amounts]:
-        """Compute the used amounts of each pod of these namespaces under a cap, by UID, without empty ones.
-
-        Raises:
-            NotSyncedError: if there was no complete list yet.
-        """
-        with self._lock:
-            self._require_revision()
-            charges = self._charges_cache.get_charges(cap)
-            pods = list(self._columns.list_groups_by_uid(namespaces))
-        return {uid: amounts for uid, group in pods if (amounts := charges.get_amounts(group))}
-
-    def compute_usage(self, cap: ChargeableCap, namespaces: Iterable[str], uids: Iterable[str] = ()) -> PodUsage:
-        """Compute the used amounts of these namespaces under a cap, and the state of the pods in `uids`.
-
-        Raises:
-            NotSyncedError: if there was no complete list yet.
-        """
-        members = frozenset(namespaces)
-        with self._lock:
-            revision = self._require_revision()
-            charges = self._charges_cache.get_charges(cap)
-            group_counts = self._columns.count_groups(members)
-            pods = {uid: self._columns.find(uid) for uid in uids}
-            deleted = frozenset(uid for uid in pods if self._tombstones.get_revision(uid) is not None)
-        # The sums run without the lock, because the first usage of a cap decodes every group.
-        used, is_complete = _sum_charges(charges, group_counts)
-        used_by_pod = {uid: _get_counted_amounts(pod, charges, members) for uid, pod in pods.items() if pod is not None}
-        return PodUsage(
-            revision, used, used_by_pod, deleted, () if is_complete else self._list_invalid(charges, members)
-        )
-
-    def list_groups(self, cap: ChargeableCap, namespaces: Iterable[str]) -> Iterator[GroupUsage]:
-        """Yield the pods of these namespaces with used amounts under a cap, counted by group and state.
-
-        Each namespace is read at its own time, so other threads wait for one namespace at most.
-
-        Raises:
-            NotSyncedError: if there was no complete list yet.
-        """
-        with self._lock:
-            self._require_revision()
-            charges = self._charges_cache.get_charges(cap)
-        amounts_by_group: dict[ChargeGroup, Amounts | None] = {}
-        for namespace in namespaces:
-            with self._lock:
-                counts = list(self._columns.count_groups_by_state(namespace))
-            for group, is_terminating, pod_count in counts:
-                if group not in amounts_by_group:
-                    amounts_by_group[group] = charges.get_amounts(group)
-                if used_per_pod := amounts_by_group[group]:
-                    yield GroupUsage(namespace, group, is_terminating, pod_count, used_per_pod)
-
-    def list_pod_names(self, group: GroupUsage, max_names: int) -> list[str]:
-        """Return the first `max_names` names, in order, of the pods of a group that are still stored."""
-        with self._lock:
-            return self._columns.list_pod_names(
-                group.namespace, group.group, max_names, is_terminating=group.is_terminating
-            )
-
-    def _apply_change(self, event: Changed[PodRecord] | Deleted[PodRecord] | Bookmark) -> bool:
-        """Apply one event; return whether used amounts may have changed."""
-        if self._revision is None or event.revision <= self._revision:
-            return False
-        self._revision = event.revision
-        if isinstance(event, Changed):
-            return self._columns.put(event.item)
-        if isinstance(event, Deleted):
-            self._tombstones.add(event.item.uid, event.revision)
-            self._columns.remove(event.item.uid)
-            return True
-        return False
-
-    def _notify(self, namespace: str | None) -> None:
-        for listener in self._listeners:
-            listener(namespace)
-
-    def _list_invalid(self, charges: GroupCharges, members: frozenset[str]) -> tuple[str, ...]:
-        with self._lock:
-            pods = list(self._columns.list_groups_by_uid(members))
-        return tuple(uid for uid, group in pods if charges.get_amounts(group) is None)
-
-    def _require_revision(self) -> int:
-        if self._revision is None:
-            raise NotSyncedError("pods have not been listed yet")
-        return self._revision
-
-    def _replace(self, event: Replaced[PodRecord]) -> None:
-        """Replace the columns. The new ones are built without the lock, so other threads wait for the exchange only."""
-        columns = PodColumns()
-        for record in event.items:
-            columns.put(record)
-        with self._lock:
-            if self._revision is not None and event.revision < self._revision:
-                self._tombstones.clear()
-            self._tombstones.mark_incomplete_until(event.revision)
-            self._columns, self._revision = columns, event.revision
-
-
-def _sum_charges(charges: GroupCharges, group_counts: Mapping[ChargeGroup, int]) -> tuple[Amounts, bool]:
-    """Sum the charges of `group_counts`, and return whether all groups are valid."""
-    total: Counter[str] = Counter()
-    is_complete = True
-    for group, pod_count in group_counts.items():
-        amounts = charges.get_amounts(group)
-        is_complete = is_complete and amounts is not None
-        for name, amount in (amounts or NO_AMOUNTS).items():
-            total[name] += amount * pod_count
-    return Amounts(total), is_complete
-
-
-def _get_counted_amounts(pod: StoredPod, charges: GroupCharges, namespaces: Collection[str]) -> Amounts:
-    """Return the counted amounts of one pod: empty if it has ended or is in a namespace of another ledger."""
-    if pod.has_ended or pod.namespace not in namespaces:
-        return NO_AMOUNTS
-    return charges.get_amounts(pod.group) or NO_AMOUNTS
+    def _track_list(self, records: Iterable[PodRecord], revision: int) -> None:
+        self._claim_names = {each.uid: each.claim_name for each in records if each.claim_name and not each.has_ended}
+        self._ended_pods, self._listed_at = {}, revision

@@ -109,6 +109,7 @@ class SchedulerCache:
             record.has_ended,
             record.is_terminating,
             record.group,
+            record.claim_name,
             self._create_pod_info(pod),
         )
 

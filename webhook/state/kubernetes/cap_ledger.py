@@ -22,7 +22,8 @@ from typing import Annotated, NamedTuple
 import msgspec
 
 from tallygate.webhook.accounting.amounts import Amounts, format_amount
-from tallygate.webhook.state.ledger.ledger import ConsumerKind, Ledger, Operation, Reservation
+from tallygate.webhook.accounting.charge import ConsumerKind
+from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
 from tallygate.webhook.state.ports import LedgerFullError, LedgerKey, StoreUnavailableError, VersionedLedger
 
 GROUP = "tallygate.dev"

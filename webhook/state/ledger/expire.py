@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from tallygate.webhook.state.ledger.ledger import ConsumerKind, Ledger
+from tallygate.webhook.accounting.charge import ConsumerKind
+from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ledger.recount import StaleSnapshot, UsageSnapshot, recount
 
 INITIALIZER = ""

@@ -9,6 +9,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.charge import ConsumerKind
 
 _NO_AMOUNTS = Amounts()
 
@@ -18,13 +19,6 @@ class Operation(StrEnum):
 
     CREATE = "create"
     UPDATE = "update"
-
-
-class ConsumerKind(StrEnum):
-    """The kinds of objects that a ledger charges: pods, and ResourceClaims for devices."""
-
-    POD = "pod"
-    CLAIM = "claim"
 
 
 @dataclass(slots=True, unsafe_hash=True)  # never changed, like a ledger; creating a frozen one takes five times as long

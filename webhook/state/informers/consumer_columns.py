@@ -1,6 +1,6 @@
-"""Columns of all pods of a cluster: one list per field, one index per pod, lookups by UID and by namespace.
+"""Columns of all pods or claims of a cluster: one list per field, one index per pod, lookups by UID and by namespace.
 
-100,000 pods as objects would take a gigabyte. The columns are not thread-safe; `PodStore` locks them.
+100,000 pods as objects would take a gigabyte. The columns are not thread-safe; `ConsumerStore` locks them.
 """
 
 from array import array
@@ -18,7 +18,7 @@ _NO_GROUP = ChargeGroup(b"{}")
 _NO_COUNTS: Mapping[ChargeGroup, int] = MappingProxyType({})
 
 
-class StoredPod(NamedTuple):
+class StoredConsumer(NamedTuple):
     """One pod of the columns."""
 
     uid: str
@@ -31,7 +31,7 @@ class StoredPod(NamedTuple):
     group: ChargeGroup
 
 
-class PodColumns:
+class ConsumerColumns:
     """Pods by UID."""
 
     def __init__(self) -> None:
@@ -86,12 +86,12 @@ class PodColumns:
         self._free_indexes.append(index)
         return True
 
-    def find(self, uid: str) -> StoredPod | None:
+    def find(self, uid: str) -> StoredConsumer | None:
         """Return one pod, or None if it is not stored."""
         index = self._index_by_uid.get(uid)
         return None if index is None else self._read(index)
 
-    def list_pods(self, namespace: str) -> Iterator[StoredPod]:
+    def list_all(self, namespace: str) -> Iterator[StoredConsumer]:
         """Return the pods of a namespace, in no order."""
         return map(self._read, self._indexes_by_namespace.get(namespace, ()))
 
@@ -163,9 +163,9 @@ class PodColumns:
         self._indexes_by_namespace.setdefault(namespace, set()).add(index)
         return index
 
-    def _read(self, index: int) -> StoredPod:
+    def _read(self, index: int) -> StoredConsumer:
         flags = self._flags[index]
-        return StoredPod(
+        return StoredConsumer(
             self._uid[index],
             self._namespace[index],
             self._name[index],

@@ -1,0 +1,161 @@
+"""The pods and claims for devices that a request writes, and their charges under caps.
+
+A claim is charged when it is created. Its allocation is decided again, as far as it changes what the claim counts: a
+claim counts the most that it may get until then (docs/design/caps.md, rule 10). The end of an allocation is never
+rejected. A claim that kube-scheduler creates for the extended resources of a pod is not charged: its pod is.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from tallygate.webhook.accounting.charge import Charge, ConsumerKind, has_ended
+from tallygate.webhook.accounting.problem import Problem
+from tallygate.webhook.accounting.quantity_parser import QuantityError
+from tallygate.webhook.accounting.result_cache import Fingerprint
+from tallygate.webhook.admission.cap_index import ActiveCap
+from tallygate.webhook.admission.kinds import DecodedObject, DecodedRequest, decode_object
+from tallygate.webhook.admission.request import CREATE, AdmissionRequest, ReviewError
+from tallygate.webhook.gate.charging import CapCharge, ChargedConsumer
+from tallygate.webhook.gate.decisions import create_missing_limit_problem
+from tallygate.webhook.kube.resource_codec import parse_revision
+from tallygate.webhook.objects.core import Pod
+from tallygate.webhook.objects.devices import EXTENDED_RESOURCE_CLAIM_ANNOTATION, ResourceClaim
+from tallygate.webhook.objects.meta import ObjectMeta
+from tallygate.webhook.policy.matching import matches_subjects
+from tallygate.webhook.state.ledger.ledger import Operation
+
+_POD_SUBRESOURCES = frozenset({"", "resize"})
+_STATUS = "status"
+_SCHEDULER = "system:kube-scheduler"
+_MISSING_UID = "object.metadata.uid is empty: caps are charged in the validating webhook, where it is set"
+
+
+class RequestCharges(msgspec.Struct, frozen=True):
+    """The consumer that a request writes, its charges, and a problem for each limit that a cap requires."""
+
+    consumer: ChargedConsumer
+    charges: Sequence[CapCharge]
+    missing_limits: Sequence[Problem] = ()
+
+
+def is_charged(decoded_request: DecodedRequest) -> bool:
+    """Return whether the request writes a pod or a claim in a way that caps decide on."""
+    request = decoded_request.request
+    if decoded_request.target is None:
+        return False
+    if request.kind == "Pod" and not request.group:
+        return request.subresource in _POD_SUBRESOURCES
+    return request.kind == "ResourceClaim"
+
+
+def compute_request_charges(
+    decoded_request: DecodedRequest, caps: Sequence[ActiveCap], nonce: str
+) -> RequestCharges | None:
+    """Return the charges of a request under these caps; None if it changes nothing that a cap counts.
+
+    Raises:
+        ReviewError: if an object is not of its kind, has no UID, or has an invalid quantity.
+    """
+    target = decoded_request.target
+    assert target is not None  # noqa: S101  # `is_charged` has asked
+    request, new = decoded_request.request, decoded_request.get_object(target)
+    old = decode_object(target, request, request.old_object) if request.old_object is not None else None
+    if isinstance(new, ResourceClaim):
+        return _charge_claim(request, new, old if isinstance(old, ResourceClaim) else None, caps, nonce)
+    assert isinstance(new, Pod)  # noqa: S101  # `is_charged` has asked
+    return _charge_pod(decoded_request, new, old if isinstance(old, Pod) else None, caps, nonce)
+
+
+def _charge_pod(
+    decoded_request: DecodedRequest, new: Pod, old: Pod | None, caps: Sequence[ActiveCap], nonce: str
+) -> RequestCharges | None:
+    if old is not None and has_ended(old):
+        # An ended pod uses nothing, and never will. Its earlier reservation counts until the next recount.
+        return None
+    request, charges, missing_limits = decoded_request.request, list[CapCharge](), list[Problem]()
+    for cap in caps:
+        before = compute_pod_charge(cap, old)
+        after = compute_pod_charge(cap, new, decoded_request.get_fingerprint(new))
+        charge = CapCharge(cap, before.amounts, after.amounts, _may_exceed(cap, request))
+        if after.unlimited and not charge.may_exceed:
+            missing_limits += _find_missing_limits(charge, before, after)
+        charges.append(charge)
+    return RequestCharges(_identify(request, new, ConsumerKind.POD, nonce), charges, missing_limits)
+
+
+def _charge_claim(
+    request: AdmissionRequest, new: ResourceClaim, old: ResourceClaim | None, caps: Sequence[ActiveCap], nonce: str
+) -> RequestCharges | None:
+    if old is None and _is_scheduler_claim(request, new):
+        return None
+    is_allocation = request.subresource == _STATUS
+    if is_allocation and not (new.status and new.status.allocation):
+        return None
+    charges = [
+        CapCharge(cap, cap.compute_claim_charge(old), cap.compute_claim_charge(new), _may_exceed(cap, request))
+        for cap in caps
+    ]
+    charges = [each for each in charges if each.current != each.requested]
+    if not charges:
+        return None
+    consumer = _identify(request, new, ConsumerKind.CLAIM, nonce)
+    if is_allocation and old is not None:
+        consumer = msgspec.structs.replace(consumer, allocates_at=_get_revision(old))
+    return RequestCharges(consumer, charges)
+
+
+def _is_scheduler_claim(request: AdmissionRequest, claim: ResourceClaim) -> bool:
+    """Return whether kube-scheduler creates this claim for the extended resources of a pod."""
+    annotations = (claim.metadata or ObjectMeta()).annotations or {}
+    return (
+        request.operation == CREATE
+        and request.user.name == _SCHEDULER
+        and annotations.get(EXTENDED_RESOURCE_CLAIM_ANNOTATION) == "true"
+    )
+
+
+def _may_exceed(cap: ActiveCap, request: AdmissionRequest) -> bool:
+    return matches_subjects(cap.definition.exceed, request.user.name, request.user.groups)
+
+
+def _get_revision(claim: ResourceClaim) -> int:
+    try:
+        return parse_revision((claim.metadata or ObjectMeta()).resource_version or "")
+    except ValueError as error:
+        raise ReviewError(f"oldObject.metadata.resourceVersion: {error}") from None
+
+
+def compute_pod_charge(cap: ActiveCap, pod: Pod | None, fingerprint: Fingerprint | None = None) -> Charge:
+    """Return the charge of a pod under a cap; empty without a pod.
+
+    Raises:
+        ReviewError: if the pod has an invalid quantity.
+    """
+    try:
+        return cap.compute_charge(pod, fingerprint)
+    except QuantityError as error:
+        # The API server rejects such a pod before it calls a validating webhook.
+        raise ReviewError(f"the pod has an invalid quantity: {error}") from None
+
+
+def _identify(request: AdmissionRequest, new: DecodedObject, kind: ConsumerKind, nonce: str) -> ChargedConsumer:
+    uid = new.metadata.uid if new.metadata else None
+    if not uid:
+        raise ReviewError(_MISSING_UID)
+    operation = Operation.CREATE if request.old_object is None else Operation.UPDATE
+    return ChargedConsumer(uid, request.namespace, request.name, nonce, operation, request.dry_run, kind)
+
+
+def _find_missing_limits(charge: CapCharge, before: Charge, after: Charge) -> list[Problem]:
+    """Return a problem for each limit that the pod lacks and did not lack before."""
+    old_unlimited = {name: set(containers) for name, containers in before.unlimited.items()}
+    new_unlimited = {
+        name: tuple(container for container in containers if container not in old_unlimited.get(name, ()))
+        for name, containers in after.unlimited.items()
+    }
+    return [
+        create_missing_limit_problem(charge.cap.definition.name, name, containers)
+        for name, containers in new_unlimited.items()
+        if containers
+    ]
