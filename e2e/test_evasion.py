@@ -307,15 +307,6 @@ def test_break_glass_needs_membership_in_a_group_that_the_cluster_controls(site:
     assert "cannot impersonate" in done.stderr
 
 
-def test_a_cap_does_not_count_resource_claims(site: Site, full: Tenant) -> None:
-    """Show that devices by ResourceClaim have no name that a cap could count; a ResourceQuota counts claims."""
-    spec = {
-        "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}],
-        "containers": [container_of("main", resources={"claims": [{"name": "gpu"}]})],
-    }
-    assert full.create(merge(pod(site, "claims"), {"spec": spec}), dry=True).is_done
-
-
 def test_a_forged_review_reserves_for_a_moment_and_never_frees_anything(
     site: Site, dev: Tenant, ledger_gate: GateProcess
 ) -> None:

@@ -95,6 +95,27 @@ def compute_requested_devices(requests: Collection[DeviceRequest], sources: Mapp
     return Amounts(amounts) if amounts else _NO_AMOUNTS
 
 
+def compute_least_devices(claim: ResourceClaim, sources: Mapping[str, DeviceSources]) -> Amounts:
+    """Return the least devices that a claim gets if it is allocated, by counted name; names without any are absent.
+
+    It counts the same before and after its allocation where this is the charge of the claim without an allocation.
+    """
+    requests = ((claim.spec or ResourceClaimSpec()).devices or DeviceClaim()).requests or []
+    least = {name: sum(_count_least(request, each.classes) for request in requests) for name, each in sources.items()}
+    return Amounts({name: min(amount, MAX_DEVICES) for name, amount in least.items() if amount})
+
+
+def _count_least(request: DeviceRequest, classes: Collection[str]) -> int:
+    """Return the least devices of these classes that a request gets; mode `All` needs one at least."""
+    if request.exactly is not None:
+        if request.exactly.admin_access:
+            return 0
+        alternatives: Collection[ExactDeviceRequest | DeviceSubRequest] = (request.exactly,)
+    else:
+        alternatives = request.first_available or ()
+    return min((_count_alternative(each, classes, all_count=1) for each in alternatives), default=0)
+
+
 def _count_requested(request: DeviceRequest, classes: Collection[str]) -> int:
     """Return the most devices of these classes that a request may get."""
     if request.exactly is not None:
@@ -102,11 +123,13 @@ def _count_requested(request: DeviceRequest, classes: Collection[str]) -> int:
     return max((_count_alternative(each, classes) for each in request.first_available or ()), default=0)
 
 
-def _count_alternative(request: ExactDeviceRequest | DeviceSubRequest, classes: Collection[str]) -> int:
+def _count_alternative(
+    request: ExactDeviceRequest | DeviceSubRequest, classes: Collection[str], all_count: int = MAX_DEVICES
+) -> int:
     if request.device_class_name not in classes:
         return 0
     if request.allocation_mode == _ALL:
-        return MAX_DEVICES
+        return all_count
     return 1 if request.count is None else max(request.count, 0)
 
 

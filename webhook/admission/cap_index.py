@@ -13,7 +13,12 @@ import msgspec
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import Charge, compute_charge, compute_hard_limits, is_as_requested
-from tallygate.webhook.accounting.claim_charge import DeviceSources, compute_claim_charge, find_device_sources
+from tallygate.webhook.accounting.claim_charge import (
+    DeviceSources,
+    compute_claim_charge,
+    compute_least_devices,
+    find_device_sources,
+)
 from tallygate.webhook.accounting.result_cache import Fingerprint, FingerprintCache
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.objects.devices import ResourceClaim
@@ -75,11 +80,18 @@ class ActiveCap:
 
         A cap that selects pods by their priority class or node selector counts no claim: a claim has neither.
         """
-        if claim is None or not self.device_sources:
-            return _NO_AMOUNTS
-        if self.is_selective and not _is_claim_counted(self.definition.pods, claim):
+        if claim is None or not self._counts_claim(claim):
             return _NO_AMOUNTS
         return compute_claim_charge(claim, self.device_sources)
+
+    def compute_least_claim_charge(self, claim: ResourceClaim) -> Amounts:
+        """Return the least that a claim counts under this cap once it is allocated."""
+        return compute_least_devices(claim, self.device_sources) if self._counts_claim(claim) else _NO_AMOUNTS
+
+    def _counts_claim(self, claim: ResourceClaim) -> bool:
+        if not self.device_sources:
+            return False
+        return not self.is_selective or _is_claim_counted(self.definition.pods, claim)
 
     def compute_charge(self, pod: Pod | None, fingerprint: Fingerprint | None = None) -> Charge:
         """Return the charge of a pod under this cap: empty without a pod, or if the cap does not count the pod.

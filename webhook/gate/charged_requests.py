@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import Charge, ConsumerKind, has_ended
 from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.accounting.quantity_parser import QuantityError
@@ -96,13 +97,26 @@ def _charge_claim(
         CapCharge(cap, cap.compute_claim_charge(old), cap.compute_claim_charge(new), _may_exceed(cap, request))
         for cap in caps
     ]
-    charges = [each for each in charges if each.current != each.requested]
+    if is_allocation and old is not None:
+        charges = [_select_undecided(each, old) for each in charges]
+    charges = [each for each in charges if each.requested]
     if not charges:
         return None
     consumer = _identify(request, new, ConsumerKind.CLAIM, nonce)
     if is_allocation and old is not None:
         consumer = msgspec.structs.replace(consumer, allocates_at=_get_revision(old))
     return RequestCharges(consumer, charges)
+
+
+def _select_undecided(charge: CapCharge, old: ResourceClaim) -> CapCharge:
+    """Return the charge of an allocation without the names that count the same whatever devices the claim gets."""
+    least = charge.cap.compute_least_claim_charge(old)
+    decided = {name for name, amount in charge.current.items() if least.get(name) == amount}
+    return msgspec.structs.replace(
+        charge,
+        current=Amounts({name: amount for name, amount in charge.current.items() if name not in decided}),
+        requested=Amounts({name: amount for name, amount in charge.requested.items() if name not in decided}),
+    )
 
 
 def _is_scheduler_claim(request: AdmissionRequest, claim: ResourceClaim) -> bool:

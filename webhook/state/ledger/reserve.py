@@ -165,8 +165,6 @@ def _compute_allocation_excess(ledger: Ledger, reservation: Reservation | None, 
     own = request.current if reservation is None else reservation.requested.merge_max(reservation.counted)
     excess: dict[str, int] = {}
     for name, amount in request.requested.items():
-        if amount == request.current.get(name, 0):
-            continue  # the claim counts the same before and after
         others = ledger.used.get(name, 0) + ledger.reserved.get(name, 0) - own.get(name, 0)
         charged = others + amount
         limit = min(request.hard.get(name, charged), ledger.hard.get(name, charged))
