@@ -1,0 +1,307 @@
+"""Claims for devices under a cap of two: their creation, their allocation, and the claims that the scheduler makes.
+
+Two watches show pods and claims, each as a test delivers its events.
+"""
+
+from typing import Any
+
+import pytest
+
+from tallygate.webhook.accounting.charge import ConsumerKind
+from tallygate.webhook.kube.resource_codec import Bookmark, Replaced
+from tallygate.webhook.state.ledger.ledger import Operation
+from tests.accounting.claims import CLASS, Object, claim_object, exactly, first_available, result
+from tests.gate.claim_replica import ClaimReplica, create_claim_replica
+from tests.gate.gate_fixture import CAP, GPU, response
+from tests.state.informers.claims import scheduler_claim, stored_claim
+
+TWO = CAP.replace("gpu: 4", "gpu: 2")
+EITHER = first_available((CLASS, 1), (CLASS, 2))
+
+
+def either(uid: str, revision: int, devices: int = 0) -> Object:
+    """Return a claim for one device or two, which has this number of devices."""
+    identity: Any = {"name": f"claim-{uid}", "uid": uid, "resourceVersion": str(revision)}
+    results = [result(f"gpu/choice-{devices - 1}") for _ in range(devices)]
+    return claim_object(EITHER, results=results if devices else None, **identity)
+
+
+def test_a_claim_reserves_and_is_used_once_it_is_seen() -> None:
+    replica = create_claim_replica(TWO)
+    assert replica.request_claim(stored_claim("c1", 0, 2)) == 200
+    assert replica.count_gpus() == (0, 2)
+    (reservation,) = replica.read_ledger().reservations.values()
+    assert (reservation.kind, reservation.operation) == (ConsumerKind.CLAIM, Operation.CREATE)
+    assert replica.request_claim(stored_claim("c2", 0, 1)) == 403
+    replica.observe_claim(stored_claim("c1", replica.next_revision(), 2))
+    replica.reconcile()
+    assert replica.count_gpus() == (2, 0)
+    assert replica.request_pod("u1") == 403
+
+
+def test_a_deleted_claim_frees_its_devices() -> None:
+    replica = create_claim_replica(TWO)
+    replica.observe_claim(stored_claim("c1", replica.next_revision(), 2))
+    replica.reconcile()
+    assert replica.request_pod("u1") == 403
+    replica.delete_claim(stored_claim("c1", replica.next_revision(), 2))
+    assert replica.request_pod("u1") == 200
+
+
+def test_the_reservation_of_a_claim_that_is_never_stored_expires() -> None:
+    replica = create_claim_replica(TWO)
+    assert replica.request_claim(stored_claim("c1", 0, 2)) == 200
+    for _ in range(3):
+        replica.reconcile(41.0)
+    assert replica.count_gpus() == (0, 0)
+
+
+def test_a_reservation_of_a_stored_claim_expires_only_once_its_revision_is_counted() -> None:
+    replica = create_claim_replica(TWO)
+    assert replica.request_claim(stored_claim("c1", 0, 2)) == 200
+    replica.live_claims["c1"] = replica.next_revision()
+    for _ in range(3):
+        replica.store_pod("u1")
+        replica.observe("u1")  # pods are newer than the claim, claims are not
+        replica.delete_pod("u1")
+        replica.reconcile(41.0)
+    assert replica.count_gpus() == (0, 2)
+    replica.observe_claim(stored_claim("c1", replica.live_claims["c1"], 2))
+    replica.reconcile()
+    assert replica.count_gpus() == (2, 0)
+
+
+def test_no_older_claims_replace_the_count_of_a_ledger() -> None:
+    replica = create_claim_replica(TWO)
+    replica.observe_claim(stored_claim("c1", replica.next_revision(), 2))
+    replica.reconcile()
+    behind = create_claim_replica(TWO)
+    behind.put_ledger(replica.read_ledger())
+    behind.store_pod("u1")
+    behind.observe("u1")
+    behind.reconcile()
+    assert behind.count_gpus() == (2, 0)
+    assert behind.progress_requests
+
+
+def test_an_idle_replica_counts_the_same_claims_as_one_with_newer_bookmarks() -> None:
+    replica = create_claim_replica(TWO)
+    before = replica.read_ledger().claims_revision
+    replica.claims.apply(Bookmark(replica.next_revision()))
+    replica.store_pod("u1")
+    replica.observe("u1")
+    replica.reconcile()
+    assert replica.count_gpus() == (1, 0)
+    assert replica.read_ledger().claims_revision == before
+
+
+def test_an_allocation_settles_the_larger_amount_by_a_recount() -> None:
+    replica = create_claim_replica(TWO)
+    replica.observe_claim(either("c1", 201))
+    replica.reconcile()
+    assert replica.count_gpus() == (2, 0)
+    assert replica.allocate(either("c1", 201), either("c1", 201, 1)) == 200
+    assert replica.count_gpus() == (2, 0)
+    replica.observe_claim(either("c1", 202, 1))
+    replica.reconcile()
+    assert replica.count_gpus() == (1, 0)
+
+
+def test_an_allocation_is_rejected_if_others_have_what_an_ended_one_left_free() -> None:
+    replica = create_claim_replica(TWO)
+    replica.observe_claim(either("c1", 201, 1))
+    replica.observe_claim(stored_claim("c2", 202))
+    replica.observe_claim(either("c1", 203))
+    replica.reconcile()
+    assert replica.count_gpus() == (3, 0)
+    assert replica.allocate(either("c1", 203), either("c1", 203, 2)) == 403
+    assert replica.allocate(either("c1", 203), either("c1", 203, 1)) == 200
+
+
+def test_the_end_of_an_allocation_is_never_rejected() -> None:
+    replica = create_claim_replica(TWO)
+    replica.observe_claim(either("c1", 201, 1))
+    replica.observe_claim(stored_claim("c2", 202))
+    replica.reconcile()
+    assert replica.allocate(either("c1", 201, 1), either("c1", 201)) == 200
+
+
+def test_an_allocation_waits_for_the_count_of_the_claim_as_it_is_stored() -> None:
+    replica = create_claim_replica(TWO)
+    replica.observe_claim(either("c1", 201, 1))
+    replica.reconcile()
+    assert replica.allocate(either("c1", 203), either("c1", 203, 2)) == 429
+    assert replica.progress_requests
+    replica.observe_claim(either("c1", 203))
+    assert replica.allocate(either("c1", 203), either("c1", 203, 2)) == 200
+
+
+def test_the_count_that_decided_an_allocation_is_stored() -> None:
+    replica = create_claim_replica(TWO)
+    replica.observe_claim(either("c1", 201, 1))
+    replica.reconcile()
+    replica.observe_claim(either("c1", 203))
+    assert replica.allocate(either("c1", 203), either("c1", 203, 2)) == 200
+    assert replica.count_gpus() == (2, 0)
+
+
+def test_a_claim_of_a_fixed_number_is_allocated_whatever_the_cap_counts() -> None:
+    replica = create_claim_replica(TWO)
+    for number in range(4):
+        replica.observe_claim(stored_claim(f"c{number}", replica.next_revision()))
+    replica.reconcile()
+    allocated = claim_object(exactly(1), results=[result()], uid="c1", name="claim-c1", resourceVersion="201")
+    assert replica.allocate(stored_claim("c1", 201), allocated) == 200
+
+
+def test_the_schedulers_claim_is_charged_to_its_pod_only() -> None:
+    replica = create_claim_replica(TWO)
+    replica.store_pod("u1", 2)
+    replica.observe("u1")
+    assert (
+        replica.request_claim(scheduler_claim("c1", 0, "u1", 2), userInfo={"username": "system:kube-scheduler"}) == 200
+    )
+    assert replica.count_gpus() == (0, 0)
+    replica.observe_claim(scheduler_claim("c1", replica.next_revision(), "u1", 2))
+    replica.name_claim("u1", "claim-c1")
+    replica.reconcile()
+    assert replica.count_gpus() == (2, 0)
+    assert replica.request_pod("u2") == 403
+
+
+def test_a_request_waits_while_the_schedulers_claim_may_be_counted_twice() -> None:
+    replica = create_claim_replica(CAP)
+    replica.store_pod("u1", 2)
+    replica.observe("u1")
+    replica.observe_claim(scheduler_claim("c1", replica.next_revision(), "u1", 2))
+    assert replica.request_pod("u2", 2) == 429
+    replica.name_claim("u1", "claim-c1")
+    assert replica.request_pod("u2", 2) == 200
+
+
+def test_a_claim_that_only_looks_like_the_schedulers_is_rejected_for_good_after_a_while() -> None:
+    replica = create_claim_replica(CAP)
+    replica.store_pod("u1", 2)
+    replica.observe("u1")
+    replica.observe_claim(scheduler_claim("c1", replica.next_revision(), "u1", 2, is_reserved=False))
+    assert replica.request_pod("u2", 2) == 429
+    replica.now += 31.0
+    assert replica.request_pod("u2", 2) == 403
+
+
+_FORGED = {
+    "its pod names another claim": ("claim-c2", True),
+    "its devices are not reserved for the pod": ("claim-c1", False),
+}
+
+
+@pytest.mark.parametrize("what", _FORGED)
+def test_a_claim_counts_beside_the_pod_if(what: str) -> None:
+    claim_name, is_reserved = _FORGED[what]
+    replica = create_claim_replica(CAP)
+    replica.store_pod("u1", 2)
+    replica.name_claim("u1", claim_name)
+    replica.observe_claim(scheduler_claim("c1", replica.next_revision(), "u1", 2, is_reserved=is_reserved))
+    replica.reconcile()
+    assert replica.count_gpus() == (4, 0)
+
+
+def test_a_user_who_marks_his_claim_as_the_schedulers_is_charged() -> None:
+    replica = create_claim_replica(TWO)
+    assert replica.request_claim(scheduler_claim("c1", 0, "u1", 2)) == 200
+    assert replica.count_gpus() == (0, 2)
+
+
+def end_pod(replica: ClaimReplica) -> None:
+    """Let the pod succeed."""
+    replica.change_pod("u1", status={"phase": "Succeeded"})
+
+
+def delete_pod(replica: ClaimReplica) -> None:
+    """Delete the pod."""
+    replica.delete_pod("u1")
+
+
+@pytest.mark.parametrize("end", [end_pod, delete_pod], ids=["succeeds", "is deleted"])
+def test_a_pod_counts_until_its_claim_is_known_and_then_the_claim_does(end: Any) -> None:
+    replica = create_claim_replica(TWO)
+    replica.store_pod("u1", 2)
+    replica.name_claim("u1", "claim-c1")
+    made = replica.next_revision()
+    end(replica)
+    replica.reconcile()
+    assert replica.count_gpus() == (2, 0), "the watch of claims is behind the end of the pod"
+    replica.observe_claim(scheduler_claim("c1", made, "u1", 2))
+    replica.claims_bookmark()
+    replica.reconcile()
+    assert replica.count_gpus() == (2, 0), "the claim has its devices"
+    replica.delete_claim(scheduler_claim("c1", replica.next_revision(), "u1", 2))
+    replica.reconcile()
+    assert replica.count_gpus() == (0, 0)
+
+
+def test_pods_that_were_listed_after_the_claims_are_not_counted_yet() -> None:
+    replica = create_claim_replica(TWO)
+    replica.store_pod("u1")
+    replica.relist()
+    replica.reconcile()
+    assert replica.count_gpus() == (0, 0)
+    assert replica.progress_requests
+    replica.claims_bookmark()
+    replica.reconcile()
+    assert replica.count_gpus() == (1, 0)
+
+
+def test_a_class_that_gets_the_resource_later_is_counted_before_anything_is_charged() -> None:
+    replica = create_claim_replica(TWO, resources_by_class={})
+    replica.observe_claim(stored_claim("c1", replica.next_revision(), 2))
+    replica.reconcile()
+    assert replica.count_gpus() == (0, 0)
+    replica.change_classes({CLASS: GPU})
+    assert replica.request_claim(stored_claim("c2", 0)) == 403
+    replica.reconcile()
+    assert replica.count_gpus() == (2, 0)
+    replica.change_classes({CLASS: ""})
+    replica.reconcile()
+    assert replica.count_gpus() == (0, 0)
+
+
+def test_a_changed_class_needs_a_state_of_the_cluster_after_the_change() -> None:
+    replica = create_claim_replica(TWO, resources_by_class={})
+    replica.synced_at = replica.now - 1.0
+    replica.change_classes({CLASS: GPU})
+    assert replica.request_claim(stored_claim("c2", 0)) == 429
+    replica.synced_at = None
+    assert replica.request_claim(stored_claim("c2", 0)) == 200
+
+
+def test_the_rejection_of_a_claim_has_the_arithmetic() -> None:
+    replica = create_claim_replica(TWO)
+    replica.observe_claim(stored_claim("c1", replica.next_revision(), 2))
+    replica.reconcile()
+    message = response(replica.review_claim(stored_claim("c2", 0)))["status"]["message"]
+    assert (
+        "cap gpus of this namespace exceeded: requested 1 nvidia.com/gpu, used 2, reserved 0, hard 2, free 0" in message
+    )
+
+
+def test_a_cap_by_priority_class_counts_no_claims() -> None:
+    replica = create_claim_replica(TWO.replace("hard:", "pods: {priorityClasses: [high]}\n  hard:"))
+    assert replica.request_claim(stored_claim("c1", 0, 5)) == 200
+
+
+def test_a_cap_by_labels_counts_the_claims_that_have_them() -> None:
+    replica = create_claim_replica(TWO.replace("hard:", "pods: {objectSelector: {matchLabels: {tier: gpu}}}\n  hard:"))
+    assert replica.request_claim(stored_claim("c1", 0, 5)) == 200
+    assert replica.request_claim(stored_claim("c2", 0, 5, labels={"tier": "gpu"})) == 403
+    assert replica.request_claim(stored_claim("c3", 0, 2, labels={"tier": "gpu"})) == 200
+
+
+def test_an_api_server_without_claims_is_counted_without_them() -> None:
+    replica = ClaimReplica(TWO)
+    replica.claims.apply(Replaced([], 0))
+    replica.activate_ledgers()
+    replica.store_pod("u1")
+    replica.relist()
+    replica.reconcile()
+    assert replica.count_gpus() == (1, 0)
