@@ -13,7 +13,7 @@ from tallygate.webhook.state.ledger.ledger import Operation
 from tests.accounting.claims import CLASS, Object, claim_object, exactly, first_available, result
 from tests.gate.claim_replica import ClaimReplica, create_claim_replica
 from tests.gate.gate_fixture import CAP, GPU, response
-from tests.state.informers.claims import scheduler_claim, stored_claim
+from tests.state.informers.claims import create_claim, scheduler_claim
 
 TWO = CAP.replace("gpu: 4", "gpu: 2")
 EITHER = first_available((CLASS, 1), (CLASS, 2))
@@ -28,12 +28,12 @@ def either(uid: str, revision: int, devices: int = 0) -> Object:
 
 def test_a_claim_reserves_and_is_used_once_it_is_seen() -> None:
     replica = create_claim_replica(TWO)
-    assert replica.request_claim(stored_claim("c1", 0, 2)) == 200
+    assert replica.request_claim(create_claim("c1", 0, 2)) == 200
     assert replica.count_gpus() == (0, 2)
     (reservation,) = replica.read_ledger().reservations.values()
     assert (reservation.kind, reservation.operation) == (ConsumerKind.CLAIM, Operation.CREATE)
-    assert replica.request_claim(stored_claim("c2", 0, 1)) == 403
-    replica.observe_claim(stored_claim("c1", replica.next_revision(), 2))
+    assert replica.request_claim(create_claim("c2", 0, 1)) == 403
+    replica.observe_claim(create_claim("c1", replica.next_revision(), 2))
     replica.reconcile()
     assert replica.count_gpus() == (2, 0)
     assert replica.request_pod("u1") == 403
@@ -41,16 +41,16 @@ def test_a_claim_reserves_and_is_used_once_it_is_seen() -> None:
 
 def test_a_deleted_claim_frees_its_devices() -> None:
     replica = create_claim_replica(TWO)
-    replica.observe_claim(stored_claim("c1", replica.next_revision(), 2))
+    replica.observe_claim(create_claim("c1", replica.next_revision(), 2))
     replica.reconcile()
     assert replica.request_pod("u1") == 403
-    replica.delete_claim(stored_claim("c1", replica.next_revision(), 2))
+    replica.delete_claim(create_claim("c1", replica.next_revision(), 2))
     assert replica.request_pod("u1") == 200
 
 
 def test_the_reservation_of_a_claim_that_is_never_stored_expires() -> None:
     replica = create_claim_replica(TWO)
-    assert replica.request_claim(stored_claim("c1", 0, 2)) == 200
+    assert replica.request_claim(create_claim("c1", 0, 2)) == 200
     for _ in range(3):
         replica.reconcile(41.0)
     assert replica.count_gpus() == (0, 0)
@@ -58,7 +58,7 @@ def test_the_reservation_of_a_claim_that_is_never_stored_expires() -> None:
 
 def test_a_reservation_of_a_stored_claim_expires_only_once_its_revision_is_counted() -> None:
     replica = create_claim_replica(TWO)
-    assert replica.request_claim(stored_claim("c1", 0, 2)) == 200
+    assert replica.request_claim(create_claim("c1", 0, 2)) == 200
     replica.live_claims["c1"] = replica.next_revision()
     for _ in range(3):
         replica.store_pod("u1")
@@ -66,14 +66,14 @@ def test_a_reservation_of_a_stored_claim_expires_only_once_its_revision_is_count
         replica.delete_pod("u1")
         replica.reconcile(41.0)
     assert replica.count_gpus() == (0, 2)
-    replica.observe_claim(stored_claim("c1", replica.live_claims["c1"], 2))
+    replica.observe_claim(create_claim("c1", replica.live_claims["c1"], 2))
     replica.reconcile()
     assert replica.count_gpus() == (2, 0)
 
 
 def test_no_older_claims_replace_the_count_of_a_ledger() -> None:
     replica = create_claim_replica(TWO)
-    replica.observe_claim(stored_claim("c1", replica.next_revision(), 2))
+    replica.observe_claim(create_claim("c1", replica.next_revision(), 2))
     replica.reconcile()
     behind = create_claim_replica(TWO)
     behind.put_ledger(replica.read_ledger())
@@ -110,7 +110,7 @@ def test_an_allocation_settles_the_larger_amount_by_a_recount() -> None:
 def test_an_allocation_is_rejected_if_others_have_what_an_ended_one_left_free() -> None:
     replica = create_claim_replica(TWO)
     replica.observe_claim(either("c1", 201, 1))
-    replica.observe_claim(stored_claim("c2", 202))
+    replica.observe_claim(create_claim("c2", 202))
     replica.observe_claim(either("c1", 203))
     replica.reconcile()
     assert replica.count_gpus() == (3, 0)
@@ -121,7 +121,7 @@ def test_an_allocation_is_rejected_if_others_have_what_an_ended_one_left_free() 
 def test_the_end_of_an_allocation_is_never_rejected() -> None:
     replica = create_claim_replica(TWO)
     replica.observe_claim(either("c1", 201, 1))
-    replica.observe_claim(stored_claim("c2", 202))
+    replica.observe_claim(create_claim("c2", 202))
     replica.reconcile()
     assert replica.allocate(either("c1", 201, 1), either("c1", 201)) == 200
 
@@ -148,10 +148,10 @@ def test_the_count_that_decided_an_allocation_is_stored() -> None:
 def test_a_claim_of_a_fixed_number_is_allocated_whatever_the_cap_counts() -> None:
     replica = create_claim_replica(TWO)
     for number in range(4):
-        replica.observe_claim(stored_claim(f"c{number}", replica.next_revision()))
+        replica.observe_claim(create_claim(f"c{number}", replica.next_revision()))
     replica.reconcile()
     allocated = claim_object(exactly(1), results=[result()], uid="c1", name="claim-c1", resourceVersion="201")
-    assert replica.allocate(stored_claim("c1", 201), allocated) == 200
+    assert replica.allocate(create_claim("c1", 201), allocated) == 200
 
 
 def test_the_schedulers_claim_is_charged_to_its_pod_only() -> None:
@@ -254,11 +254,11 @@ def test_pods_that_were_listed_after_the_claims_are_not_counted_yet() -> None:
 
 def test_a_class_that_gets_the_resource_later_is_counted_before_anything_is_charged() -> None:
     replica = create_claim_replica(TWO, resources_by_class={})
-    replica.observe_claim(stored_claim("c1", replica.next_revision(), 2))
+    replica.observe_claim(create_claim("c1", replica.next_revision(), 2))
     replica.reconcile()
     assert replica.count_gpus() == (0, 0)
     replica.change_classes({CLASS: GPU})
-    assert replica.request_claim(stored_claim("c2", 0)) == 403
+    assert replica.request_claim(create_claim("c2", 0)) == 403
     replica.reconcile()
     assert replica.count_gpus() == (2, 0)
     replica.change_classes({CLASS: ""})
@@ -270,16 +270,16 @@ def test_a_changed_class_needs_a_state_of_the_cluster_after_the_change() -> None
     replica = create_claim_replica(TWO, resources_by_class={})
     replica.synced_at = replica.now - 1.0
     replica.change_classes({CLASS: GPU})
-    assert replica.request_claim(stored_claim("c2", 0)) == 429
+    assert replica.request_claim(create_claim("c2", 0)) == 429
     replica.synced_at = None
-    assert replica.request_claim(stored_claim("c2", 0)) == 200
+    assert replica.request_claim(create_claim("c2", 0)) == 200
 
 
 def test_the_rejection_of_a_claim_has_the_arithmetic() -> None:
     replica = create_claim_replica(TWO)
-    replica.observe_claim(stored_claim("c1", replica.next_revision(), 2))
+    replica.observe_claim(create_claim("c1", replica.next_revision(), 2))
     replica.reconcile()
-    message = response(replica.review_claim(stored_claim("c2", 0)))["status"]["message"]
+    message = response(replica.review_claim(create_claim("c2", 0)))["status"]["message"]
     assert (
         "cap gpus of this namespace exceeded: requested 1 nvidia.com/gpu, used 2, reserved 0, hard 2, free 0" in message
     )
@@ -287,14 +287,14 @@ def test_the_rejection_of_a_claim_has_the_arithmetic() -> None:
 
 def test_a_cap_by_priority_class_counts_no_claims() -> None:
     replica = create_claim_replica(TWO.replace("hard:", "pods: {priorityClasses: [high]}\n  hard:"))
-    assert replica.request_claim(stored_claim("c1", 0, 5)) == 200
+    assert replica.request_claim(create_claim("c1", 0, 5)) == 200
 
 
 def test_a_cap_by_labels_counts_the_claims_that_have_them() -> None:
     replica = create_claim_replica(TWO.replace("hard:", "pods: {objectSelector: {matchLabels: {tier: gpu}}}\n  hard:"))
-    assert replica.request_claim(stored_claim("c1", 0, 5)) == 200
-    assert replica.request_claim(stored_claim("c2", 0, 5, labels={"tier": "gpu"})) == 403
-    assert replica.request_claim(stored_claim("c3", 0, 2, labels={"tier": "gpu"})) == 200
+    assert replica.request_claim(create_claim("c1", 0, 5)) == 200
+    assert replica.request_claim(create_claim("c2", 0, 5, labels={"tier": "gpu"})) == 403
+    assert replica.request_claim(create_claim("c3", 0, 2, labels={"tier": "gpu"})) == 200
 
 
 def test_an_api_server_without_claims_is_counted_without_them() -> None:

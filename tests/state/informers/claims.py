@@ -21,7 +21,7 @@ def device_cap(text: str) -> ActiveCap:
     return cap
 
 
-def stored_claim(uid: str, revision: int, count: int = 1, namespace: str = "team-a", **metadata: Any) -> Object:
+def create_claim(uid: str, revision: int, count: int = 1, namespace: str = "team-a", **metadata: Any) -> Object:
     """Return a claim for devices of the class."""
     identity = {"name": f"claim-{uid}", "namespace": namespace, "uid": uid, "resourceVersion": str(revision)}
     return claim_object(exactly(count), **(identity | metadata))
@@ -31,7 +31,7 @@ def scheduler_claim(uid: str, revision: int, pod_uid: str, count: int = 1, *, is
     """Return a claim as kube-scheduler makes it for a pod; reserved, it has its devices."""
     owner = {"apiVersion": "v1", "kind": "Pod", "name": f"pod-{pod_uid}", "uid": pod_uid, "controller": True}
     annotations = {EXTENDED_RESOURCE_CLAIM_ANNOTATION: "true"}
-    made = stored_claim(uid, revision, count, annotations=annotations, ownerReferences=[owner])
+    made = create_claim(uid, revision, count, annotations=annotations, ownerReferences=[owner])
     if not is_reserved:
         return made
     results = [result() for _ in range(count)]

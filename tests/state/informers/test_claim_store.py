@@ -5,7 +5,7 @@ import json
 from tallygate.webhook.kube.resource_codec import Bookmark, Replaced
 from tallygate.webhook.state.informers.claim_store import ClaimStore
 from tests.accounting.claims import Object, claim_object, exactly, result
-from tests.state.informers.claims import GPU, claim_line, claim_page, device_cap, scheduler_claim, stored_claim
+from tests.state.informers.claims import GPU, claim_line, claim_page, create_claim, device_cap, scheduler_claim
 
 CAP = device_cap("""
 apiVersion: tallygate.dev/v1alpha1
@@ -24,7 +24,7 @@ def create_store(*claims: Object) -> ClaimStore:
 
 
 def test_claims_of_one_template_have_one_charge_group() -> None:
-    store = create_store(*(stored_claim(f"u{number}", number + 1) for number in range(5)))
+    store = create_store(*(create_claim(f"u{number}", number + 1) for number in range(5)))
     assert (len(store), store.group_count) == (5, 1)
     assert store.compute_usage(CAP, ["team-a"]).used == {GPU: 5}
 
@@ -39,21 +39,21 @@ def test_selectors_and_devices_do_not_change_the_charge_group() -> None:
 
 
 def test_a_deleted_claim_leaves_a_tombstone_and_uses_nothing() -> None:
-    store = create_store(stored_claim("u1", 5, 2))
-    store.apply(claim_line("DELETED", stored_claim("u1", 11, 2)))
+    store = create_store(create_claim("u1", 5, 2))
+    store.apply(claim_line("DELETED", create_claim("u1", 11, 2)))
     usage = store.compute_usage(CAP, ["team-a"], ["u1"])
     assert (dict(usage.used), set(usage.deleted), dict(usage.used_by_consumer)) == ({}, {"u1"}, {})
 
 
 def test_the_lowest_revision_of_the_same_claims_is_that_of_the_last_change() -> None:
-    store = create_store(stored_claim("u1", 5))
-    store.apply(claim_line("MODIFIED", stored_claim("u1", 12, 2)))
+    store = create_store(create_claim("u1", 5))
+    store.apply(claim_line("MODIFIED", create_claim("u1", 12, 2)))
     store.apply(Bookmark(20))
     assert [store.choose_revision(preferred) for preferred in (0, 12, 15, 99)] == [12, 12, 15, 20]
 
 
 def test_a_claim_that_the_scheduler_seems_to_have_made_is_listed_with_its_pod() -> None:
-    store = create_store(scheduler_claim("u1", 5, "p1", 2), stored_claim("u2", 6))
+    store = create_store(scheduler_claim("u1", 5, "p1", 2), create_claim("u2", 6))
     ((uid, owned),) = store.list_owned(CAP, ["team-a"]).items()
     assert (uid, owned.owner, owned.amounts) == ("u1", ("p1", "team-a", "claim-u1"), {GPU: 2})
     assert (owned.is_reserved, owned.is_young) == (True, True)
