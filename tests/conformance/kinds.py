@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Mapping
 
-from tests.conformance import fit, name, node, pod, quantity, resize, resourcequota, schedule, workload
+from tests.conformance import claim, fit, name, node, pod, quantity, resize, resourcequota, schedule, workload
 from tests.conformance.case import Case, Outcome
 
 Compare = Callable[[Case], Outcome]
 
 KINDS: Mapping[str, Compare] = {
+    "claim": claim.compare,
     "fit": fit.compare,
     "name": name.compare,
     "node": node.compare,
@@ -27,6 +28,7 @@ _KEYS: tuple[tuple[str, frozenset[str]], ...] = (
     ("schedule", frozenset({"nodes", "pods", "pod", "result"})),
     ("fit", frozenset({"pod", "node", "pods", "answer"})),
     ("workload", frozenset({"object", "causes"})),
+    ("claim", frozenset({"claim", "classes", "answer"})),
     ("quantity", frozenset({"text", "answer"})),
     ("quantity sum", frozenset({"left", "right", "answer"})),
     ("quantity token", frozenset({"token", "answer"})),

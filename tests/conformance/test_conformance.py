@@ -108,6 +108,23 @@ def test_every_answer_of_a_case_is_compared(tmp_path: Path, case: dict[str, obje
         assert run(_write(tmp_path / "cases.jsonl", changed)).disagreements, field
 
 
+CLAIM = {
+    "claim": {"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu", "count": 2}}]}}},
+    "classes": {"gpu": "example.com/gpu"},
+}
+CHARGED = {
+    "gpu.deviceclass.resource.k8s.io/devices": "2",
+    "requests.deviceclass.resource.kubernetes.io/gpu": "2",
+    "requests.example.com/gpu": "2",
+}
+
+
+@pytest.mark.parametrize("name", CHARGED)
+def test_another_charge_of_a_claim_is_a_disagreement(tmp_path: Path, name: str) -> None:
+    assert not run(_write(tmp_path / "cases.jsonl", {**CLAIM, "answer": CHARGED})).disagreements
+    assert run(_write(tmp_path / "cases.jsonl", {**CLAIM, "answer": {**CHARGED, name: "3"}})).disagreements
+
+
 def test_a_rejection_for_size_of_a_small_number_is_a_disagreement(tmp_path: Path) -> None:
     text = "0" * 2000 + "3"
     report = run(_write(tmp_path / "cases.jsonl", {"text": text, "answer": {"ok": True, "value": "3"}}))

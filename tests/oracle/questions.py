@@ -168,7 +168,37 @@ def _resizes(rng: random.Random) -> dict[str, Any]:
     return {"pod": {"metadata": {"name": "p"}, "spec": spec, "status": status}}
 
 
+_CLASSES = ("gpu.example.com", "mig.example.com", "nic.example.com")
+_EXTENDED = ("", "", "nvidia.com/gpu", "example.com/nic")
+
+
+def _alternative(rng: random.Random) -> dict[str, Any]:
+    """Return what a request or an alternative asks for: a number of devices of a class, or all."""
+    fields: dict[str, Any] = {"deviceClassName": rng.choice(_CLASSES)}
+    if rng.random() < 0.2:
+        return {**fields, "allocationMode": "All"}
+    if rng.random() < 0.3:
+        return fields
+    return {**fields, "count": rng.choice([1, 2, 3, 8, 31, 32, 33, 40])}
+
+
+def _claims(rng: random.Random) -> dict[str, Any]:
+    """Return a claim, and the extended resources of the classes."""
+    requests: list[dict[str, Any]] = []
+    for index in range(rng.randint(0, 4)):
+        name = f"r{index}"
+        if rng.random() < 0.4:
+            alternatives = [{"name": f"a{number}", **_alternative(rng)} for number in range(rng.randint(1, 4))]
+            requests.append({"name": name, "firstAvailable": alternatives})
+        else:
+            admin = {"adminAccess": True} if rng.random() < 0.2 else {}
+            requests.append({"name": name, "exactly": {**_alternative(rng), **admin}})
+    claim = {"metadata": {"name": "c", "namespace": "ns"}, "spec": {"devices": {"requests": requests}}}
+    return {"claim": claim, "classes": {name: rng.choice(_EXTENDED) for name in _CLASSES}}
+
+
 _KINDS: dict[str, Ask] = {
+    "claims": _claims,
     "texts": _texts,
     "tokens": _tokens,
     "sums": _sums,
