@@ -46,11 +46,15 @@ class Convergence:
             self._step("delete", self._choice)
             self._recount_all()
             self._check_exact("after a deletion and one recount")
+        if self._truth.claims:
+            self._step("delete_claim", self._choice)
+            self._recount_all()
+            self._check_exact("after the deletion of a claim and one recount")
 
     def _end_requests(self) -> None:
         """Store or lose the writes and the allowed requests, end all handlers, freeze the other replicas."""
         world, bits = self._world, self._choice
-        while world.writes:
+        while world.etcd.writes:
             self._step("lose" if bits & 1 else "arrive")
             bits >>= 1
         while self._truth.is_stalled or self._truth.waiting:
@@ -60,6 +64,7 @@ class Convergence:
                 self._step("store")
             bits >>= 1
         world.handlers.clear()
+        world.claim_steps.finish()
         for replica in world.replicas:
             replica.is_frozen = replica is not self._replica
         world.policies.append(replace(world.policies[-1], caps=frozenset(range(len(world.scenario.caps)))))
@@ -98,7 +103,7 @@ class Convergence:
         truth = self._truth
         for key in truth.ledgers:
             for uid, reservation in self._find_ledger(key).reservations.items():
-                pod = truth.pods.get(uid)
+                pod = truth.pods.get(uid) or truth.claims.get(uid)
                 is_stored = pod is not None and is_under(truth.scenario, truth.labels, key, pod)
                 if is_stored and reservation.operation is Operation.CREATE:
                     raise ViolationError(f"not freed: after a recount {key} still reserves for {uid}, which is stored")
@@ -107,8 +112,11 @@ class Convergence:
         truth = self._truth
         for key in truth.ledgers:
             units = sum(truth.size_under(key, pod) for pod in truth.pods.values())
+            units += sum(truth.count_under(key, claim) for claim in truth.claims.values())
             ledger = self._find_ledger(key)
             charged = ledger.compute_charged()
+            if ledger.unconfirmed:
+                raise ViolationError(f"not freed: {moment} {key} takes {ledger.unconfirmed} for counted twice")
             for name in ledger.resources:
                 if ledger.initializer or charged.get(name, 0) != units * UNITS[name]:
                     raise ViolationError(
@@ -122,7 +130,7 @@ class Convergence:
         return ledger
 
     def _store_writes(self) -> None:
-        while self._world.writes:
+        while self._world.etcd.writes:
             self._step("arrive", 0, 2)
 
     def _step(self, op: str, a: int = 0, b: int = 0, c: int = 0) -> None:

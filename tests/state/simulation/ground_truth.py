@@ -1,4 +1,4 @@
-"""The ground truth: the stored pods and labels, the transactions that wait inside etcd, and the ledgers."""
+"""The ground truth: stored pods, claims and labels, the transactions that wait inside etcd, and the ledgers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.state.ledger.ledger import Ledger
+from tests.state.simulation.claim_rules import belongs_to_pod, count_claim
 from tests.state.simulation.rules import UsedByPod
 from tests.state.simulation.scenario import UNITS, Cap, Scenario
+from tests.state.simulation.stored_objects import Claim, Pod
 
 Labels = tuple[frozenset[int], ...]
 """For each namespace, the caps that select it by its labels."""
@@ -19,19 +21,6 @@ class Key(NamedTuple):
 
     cap: int
     namespace: int
-
-
-class Pod(NamedTuple):
-    """A stored pod of `size` units; filtered caps count it if it is `classed`."""
-
-    uid: str
-    namespace: int
-    name: str
-    size: int
-    classed: bool
-    ended: bool
-    revision: int
-    token: int = 0
 
 
 class StoredLedger(NamedTuple):
@@ -67,7 +56,8 @@ class GroundTruth:
     """API server and etcd, with the one revision counter of etcd.
 
     `entered` has the revision at which a namespace last entered a cap by its labels. etcd commits `waiting`
-    transactions in their order, whether or not their senders still wait.
+    transactions in their order, whether or not their senders still wait. `pods_of_claims` has the pod of each claim
+    that the scheduler ever wanted to create.
     """
 
     scenario: Scenario
@@ -77,6 +67,10 @@ class GroundTruth:
     pods: dict[str, Pod] = field(default_factory=dict)
     log: list[tuple[int, str, Pod | None]] = field(default_factory=list)
     names: dict[tuple[int, str], str] = field(default_factory=dict)
+    claims: dict[str, Claim] = field(default_factory=dict)
+    claim_log: list[tuple[int, str, Claim | None]] = field(default_factory=list)
+    claim_names: dict[tuple[int, str], str] = field(default_factory=dict)
+    pods_of_claims: dict[str, str] = field(default_factory=dict)
     label_log: list[tuple[int, Labels]] = field(default_factory=list)
     entered: dict[tuple[int, int], int] = field(default_factory=dict)
     ledgers: dict[Key, StoredLedger] = field(default_factory=dict)
@@ -117,6 +111,21 @@ class GroundTruth:
         del self.names[pod.namespace, pod.name]
         self.log.append((self.revision, uid, None))
 
+    def put_claim(self, claim: Claim) -> None:
+        """Store a claim at the next revision."""
+        self.revision += 1
+        stored = claim._replace(revision=self.revision)
+        self.claims[claim.uid] = stored
+        self.claim_names[claim.namespace, claim.name] = claim.uid
+        self.claim_log.append((self.revision, claim.uid, stored))
+
+    def delete_claim(self, uid: str) -> None:
+        """Delete a claim at the next revision."""
+        self.revision += 1
+        claim = self.claims.pop(uid)
+        del self.claim_names[claim.namespace, claim.name]
+        self.claim_log.append((self.revision, uid, None))
+
     def relabel(self, labels: Labels) -> None:
         """Replace the labels of the namespaces at the next revision."""
         self.revision += 1
@@ -129,7 +138,14 @@ class GroundTruth:
         """Return the units of a pod that a cap must count under the current labels."""
         if pod is None or pod.ended or not is_under(self.scenario, self.labels, key, pod):
             return 0
-        return pod.size
+        return 0 if self.cap(key).by_allocation else pod.size
+
+    def count_under(self, key: Key, claim: Claim) -> int:
+        """Return the units that a claim counts under a cap in the end: nothing if it is the scheduler's for a pod."""
+        if not is_under(self.scenario, self.labels, key, claim):
+            return 0
+        cap = self.cap(key)
+        return 0 if not cap.by_allocation and belongs_to_pod(claim, self.pods) else count_claim(claim, cap)
 
 
 def list_keys(scenario: Scenario, labels: Labels, namespace: int) -> list[Key]:
@@ -148,8 +164,8 @@ def hash_members(scenario: Scenario, labels: Labels, key: Key) -> str:
     return str(key.namespace) if key.cap in labels[key.namespace] else ""
 
 
-def is_under(scenario: Scenario, labels: Labels, key: Key, pod: Pod) -> bool:
-    """Return whether the cap of a ledger counts a pod under these labels: by its namespace and by the cap's filter."""
+def is_under(scenario: Scenario, labels: Labels, key: Key, pod: Pod | Claim) -> bool:
+    """Return whether a cap counts a pod or claim under these labels: by its namespace and by the cap's filter."""
     if key.cap not in labels[pod.namespace] or key.namespace not in {-1, pod.namespace}:
         return False
     return pod.classed or not scenario.caps[key.cap].is_filtered

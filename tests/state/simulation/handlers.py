@@ -9,14 +9,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation
 from tallygate.webhook.state.ledger.recount import StaleSnapshot
 from tallygate.webhook.state.ledger.reserve import Deferred, Exceeded, Prerequisite, ReservationRequest, Reserved
 from tests.schedules import ViolationError
 from tests.state.simulation.ground_truth import GroundTruth, Key, Write, amounts, hash_members, list_keys
 from tests.state.simulation.replica import Replica
-from tests.state.simulation.rules import Rules
+from tests.state.simulation.rules import PRODUCT, Rules, UsedByPod
 from tests.state.simulation.scenario import X
+from tests.state.simulation.stored_objects import Claim
 
 
 @dataclass
@@ -43,7 +45,9 @@ class RequestState(StrEnum):
 
 @dataclass
 class Request:
-    """A creation or an update in the API server; `old_revision` is that of the pod which it replaces.
+    """A creation or an update in the API server; `old_revision` is that of the pod or claim which it replaces.
+
+    `claim` is the new claim, and `old_claim` the stored one, if it is a request for a claim.
 
     `reserved` are the ledgers that have a reservation for it, `charged` those that its handler has evaluated, by the
     `resources` of its policy and the labels as of `labels_revision`.
@@ -66,9 +70,22 @@ class Request:
     resources: frozenset[str] = frozenset()
     labels_revision: int = 0
     token: int = 0
+    old_claim: Claim | None = None
+    claim: Claim | None = None
 
-    def list_sizes(self, truth: GroundTruth, key: Key) -> tuple[int, int]:
-        """Return the units of the stored and of the requested pod that a cap counts."""
+    @property
+    def is_own(self) -> bool:
+        """Whether the scheduler creates a claim of its own for a pod."""
+        return self.claim is not None and self.old_claim is None and bool(self.claim.made_for)
+
+    def list_sizes(self, truth: GroundTruth, key: Key, rules: Rules = PRODUCT) -> tuple[int, int]:
+        """Return the units of the stored and of the requested pod or claim that a cap counts."""
+        cap = truth.cap(key)
+        if self.claim is not None:
+            old = rules.count_claim(self.old_claim, cap) if self.old_claim is not None else 0
+            return old, rules.count_claim(self.claim, cap)
+        if cap.by_allocation:
+            return 0, 0
         is_filtered = truth.cap(key).is_filtered
         old = self.old_size if self.old_classed or not is_filtered else 0
         return old, self.size if self.classed or not is_filtered else 0
@@ -114,7 +131,8 @@ class Handler:
     def _start(self) -> None:
         self.labels, self.labels_revision = self.replica.labels, self.replica.labels_revision
         keys = list_keys(self.truth.scenario, self.labels, self.request.namespace)
-        self.keys = [key for key in keys if key.cap in self.policy.caps]
+        is_charged = self.rules.reserve_own is not None or not self.request.is_own
+        self.keys = [key for key in keys if key.cap in self.policy.caps and is_charged]
         self.position = 0
         self.phase = Phase.CHECK if len(self.keys) > 1 else Phase.RESERVE
 
@@ -141,8 +159,10 @@ class Handler:
 
     def _check(self) -> str:
         for key in self.keys:
-            ledger = self.truth.ledgers[key].ledger
-            if ledger is not None and isinstance(self.rules.reserve(ledger, self._create_request(key)), Exceeded):
+            stored = self.truth.ledgers[key]
+            if stored.ledger is None:
+                continue
+            if isinstance(self._decide(key, stored.ledger, stored.used_by_pod), Exceeded):
                 self.phase = Phase.RELEASE
                 return f"exceeds {key} before any write"
         self.phase = Phase.RESERVE
@@ -163,7 +183,7 @@ class Handler:
             self.phase = Phase.RELEASE
             return f"finds no ledger {key} and creates it"
         ledger, used_by_pod = stored.ledger, stored.used_by_pod
-        result = self.rules.reserve(ledger, self._create_request(key))
+        result = self._decide(key, ledger, used_by_pod)
         needs_recount = isinstance(result, Deferred) and result.prerequisite not in {
             Prerequisite.ACTIVATE,
             Prerequisite.CATCH_UP,
@@ -174,9 +194,34 @@ class Handler:
             if isinstance(after, StaleSnapshot):
                 return ""
             ledger, used_by_pod = after, self.rules.split_used(used_by_pod, after, snapshot)
-            result = self.rules.reserve(ledger, self._create_request(key))
+            result = self._decide(key, ledger, used_by_pod)
         write = Write(key, ledger, used_by_pod, stored.version, f"the reservation of {self.request.uid}")
+        if isinstance(result, Reserved) and result.needs_no_write and self._is_decided(key):
+            return self._pass_allocation(write, is_recounted=ledger is not stored.ledger)
         return self._apply(result, write)
+
+    def _decide(self, key: Key, ledger: Ledger, used_by_pod: UsedByPod) -> Reserved | Exceeded | Deferred:
+        request, claim = self._create_request(key), self.request.claim
+        if self.request.is_own and claim is not None and self.rules.reserve_own is not None:
+            return self.rules.reserve_own(ledger, request, used_by_pod.get(claim.made_for, Amounts()))
+        return self.rules.reserve(ledger, request)
+
+    def _is_decided(self, key: Key) -> bool:
+        """Return whether the allocation of a claim needs a decision under a cap."""
+        claim = self.request.old_claim
+        return claim is not None and self.rules.is_decided(claim, self.truth.cap(key))
+
+    def _pass_allocation(self, write: Write, *, is_recounted: bool) -> str:
+        """Allow an allocation without a reservation by a ledger that is stored as it is: a recount is stored first."""
+        if not is_recounted or not self.rules.stores_counts:
+            self.confirmed[write.key] = None
+            self.position += 1
+            return f"needs no reservation in {write.key}"
+        write.name = f"the recount for {self.request.uid}"
+        if not self._send(write):
+            return ""
+        self.phase = Phase.WAIT
+        return f"sends its recount to {write.key}, on version {write.version}"
 
     def _apply(self, result: Reserved | Exceeded | Deferred, write: Write) -> str:
         key = write.key
@@ -215,11 +260,14 @@ class Handler:
                     raise ViolationError(f"uncounted: {key} would reserve {name} and does not count its use")
 
     def _check_old_pods(self, write: Write) -> None:
-        """Check that a reservation counts every pod that was accepted before the cap was active in this replica."""
+        """Check that a reservation counts all that was accepted before the cap was active in this replica."""
         truth, key = self.truth, write.key
-        for uid, pod in truth.pods.items():
+        units = {uid: truth.size_under(key, pod) for uid, pod in truth.pods.items()}
+        units |= {uid: truth.count_under(key, claim) for uid, claim in truth.claims.items() if not claim.made_for}
+        for uid, size in units.items():
             used = write.used_by_pod.get(uid, Amounts()).get(X, 0)
-            if truth.size_under(key, pod) > used and pod.revision <= self.replica.loaded.get(key.cap, 0):
+            stored = truth.pods.get(uid) or truth.claims[uid]
+            if size > used and stored.revision <= self.replica.loaded.get(key.cap, 0):
                 reservation = write.ledger.reservations.get(uid)
                 if reservation is None and not truth.scenario.relabels:
                     raise ViolationError(f"unseen: {key} reserves what {uid} used before the cap was active")
@@ -237,7 +285,7 @@ class Handler:
             self.confirmed[key] = None
             self.position += 1
         self.phase = Phase.RESERVE
-        return f"{'has its reservation' if is_stored else 'was not stored'} in {key}"
+        return f"{'has its write' if is_stored else 'was not stored'} in {key}"
 
     def _release(self, *, reads: bool) -> str:
         if not self.tried:
@@ -271,7 +319,7 @@ class Handler:
 
     def _create_request(self, key: Key) -> ReservationRequest:
         request = self.request
-        old_size, size = request.list_sizes(self.truth, key)
+        old_size, size = request.list_sizes(self.truth, key, self.rules)
         return ReservationRequest(
             request.uid,
             str(request.namespace),
@@ -285,4 +333,7 @@ class Handler:
             namespaces_hash=hash_members(self.truth.scenario, self.labels, key),
             is_shared=self.truth.cap(key).is_shared,
             min_pods_revision=self.replica.loaded.get(key.cap, 0),
+            min_claims_revision=self.replica.loaded.get(key.cap, 0) if self.truth.scenario.has_claims else 0,
+            kind=ConsumerKind.POD if request.claim is None else ConsumerKind.CLAIM,
+            allocates_at=request.old_revision if self._is_decided(key) else 0,
         )

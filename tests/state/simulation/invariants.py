@@ -5,14 +5,16 @@ charges a pod less than its claim. If policies and labels never change, the sum 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.state.ledger.ledger import Operation
 from tests.schedules import ViolationError
-from tests.state.simulation.ground_truth import GroundTruth, Key
+from tests.state.simulation.claim_rules import count_claim
+from tests.state.simulation.ground_truth import GroundTruth, Key, StoredLedger, Write, is_under
 from tests.state.simulation.handlers import Phase, Request, RequestState
 from tests.state.simulation.scenario import UNITS, B, X, Y
+from tests.state.simulation.stored_objects import Claim
 
 
 class Invariants:
@@ -30,7 +32,8 @@ class Invariants:
     def compute_claim(self, key: Key, uid: str, name: str) -> int:
         """Return the claim of a pod on a resource under a cap."""
         truth = self._truth
-        claim = truth.size_under(key, truth.pods.get(uid))
+        stored = truth.claims.get(uid)
+        claim = truth.size_under(key, truth.pods.get(uid)) if stored is None else self._compute_right(key, stored)
         for request in self._requests.get(uid, ()):
             is_member = key.cap in truth.labels[request.namespace]
             is_reserved = name in request.resources and key in _list_reserved(request)
@@ -38,34 +41,55 @@ class Invariants:
                 claim = max(claim, request.list_sizes(truth, key)[1])
         return claim * UNITS[name]
 
+    def _compute_right(self, key: Key, claim: Claim) -> int:
+        """Return the units that a stored claim may use without a decision."""
+        truth = self._truth
+        if not is_under(truth.scenario, truth.labels, key, claim):
+            return 0
+        is_admitted = not (claim.is_flexible and claim.has_ended)
+        return count_claim(claim, truth.cap(key)) if claim.devices or is_admitted else 0
+
+    def _list_group(self, uid: str) -> list[str]:
+        """Return the consumers that share devices: a pod, and the claims that the scheduler created for it."""
+        pod = self._truth.pods_of_claims.get(uid, uid)
+        return [pod, *(claim for claim, owner in self._truth.pods_of_claims.items() if owner == pod)]
+
+    def _compute_group(self, key: Key, group: Sequence[str], name: str) -> int:
+        """Return the claim of a group: that of the pod or of its claims, whichever is larger."""
+        pod, *claims = (self.compute_claim(key, uid, name) for uid in group)
+        return max(pod, sum(claims))
+
     def _may_be_stored(self, request: Request) -> bool:
         pod = self._truth.pods.get(request.uid)
         if request.state is not RequestState.SENT and self._truth.now - request.arrived_at >= B:
             return False
+        claim = self._truth.claims.get(request.uid)
+        if request.claim is not None and request.operation is Operation.UPDATE:
+            return claim is not None and claim.revision == request.old_revision
         if request.operation is Operation.CREATE:
-            return pod is None
+            return pod is None and claim is None
         return pod is not None and pod.revision == request.old_revision
 
     def check_pod(self, key: Key, uid: str) -> None:
-        """Check that a ledger charges a pod at least its claim."""
+        """Check that a ledger charges a pod or claim at least its claim."""
         stored = self._truth.ledgers[key]
         if stored.ledger is None or stored.ledger.initializer:
             return
-        reservation, used = stored.ledger.reservations.get(uid), stored.used_by_pod.get(uid, Amounts())
-        reserved = reservation.compute_reserved() if reservation else Amounts()
+        group = self._list_group(uid)
         for name in stored.ledger.resources:
-            claim = self.compute_claim(key, uid, name)
-            charged = used.get(name, 0) + reserved.get(name, 0)
+            claim = self._compute_group(key, group, name)
+            charged = sum(_compute_charge(stored, each, name) for each in group)
             if charged < claim and (uid, name) not in self._foreign[key]:
                 raise ViolationError(f"undercount: {key} charges {uid} {charged} {name}; its claim is {claim}")
 
-    def check_ledger(self, key: Key, *, is_recount: bool) -> None:
+    def check_write(self, write: Write) -> None:
         """Check every pod of a ledger that has just been written, and more if the write was a recount."""
+        key, is_recount = write.key, write.is_recount
         ledger, truth = self._truth.ledgers[key].ledger, self._truth
         if ledger is None:
             return
         self._end_excuses(key)
-        uids = {*truth.pods, *self._requests}
+        uids = {*truth.pods, *truth.claims, *self._requests}
         for uid in uids:
             self.check_pod(key, uid)
         if not ledger.initializer:
@@ -87,23 +111,21 @@ class Invariants:
         """Check that the sum of all claims does not exceed a cap."""
         hard = self._truth.cap(key).hard
         if self._truth.scenario.is_fixed:
-            claims = sum(self.compute_claim(key, uid, X) for uid in uids)
+            groups = {group[0]: group for group in map(self._list_group, uids)}
+            claims = sum(self._compute_group(key, group, X) for group in groups.values())
             if claims > hard:
                 raise ViolationError(f"over: {key} allows {hard}; the claims are {claims}")
 
-    def check_stored_pod(self, uid: str, request: Request) -> None:
-        """Check a pod that has just been stored, and excuse it under the caps to which it was not charged."""
+    def check_stored(self, uid: str, request: Request) -> None:
+        """Check a pod or claim that has just been stored, and excuse it under the caps to which it was not charged."""
         truth = self._truth
-        pod = truth.pods[uid]
         for key in truth.ledgers:
-            if truth.size_under(key, pod):
+            if self.compute_claim(key, uid, X):
                 for name in (X, Y):
                     if key not in request.charged or name not in request.resources or self._has_entered(key, request):
                         self.excuse(key, uid, name)
             self.check_pod(key, uid)
-            used = sum(truth.size_under(key, each) for each in truth.pods.values())
-            if truth.scenario.is_fixed and used > truth.cap(key).hard:
-                raise ViolationError(f"over: {key} allows {truth.cap(key).hard}; {used} are used")
+            self._check_total(key, {*truth.pods, *truth.claims, uid})
 
     def _has_entered(self, key: Key, request: Request) -> bool:
         """Return whether the namespace has entered the cap by a label since the handler evaluated the request."""
@@ -111,7 +133,8 @@ class Invariants:
 
     def excuse(self, key: Key, uid: str, name: str) -> None:
         """Let a ledger charge less than the claim of a pod until the ledger must have counted it."""
-        self._foreign[key][uid, name] = self._truth.pods[uid].revision, self._truth.label_log[-1][0]
+        stored = self._truth.claims.get(uid) or self._truth.pods[uid]
+        self._foreign[key][uid, name] = stored.revision, self._truth.label_log[-1][0]
 
     def _end_excuses(self, key: Key) -> None:
         ledger = self._truth.ledgers[key].ledger
@@ -119,8 +142,16 @@ class Invariants:
         if ledger is None or not foreign:
             return
         for (uid, name), (revision, labels) in list(foreign.items()):
-            if ledger.pods_revision >= revision and ledger.namespaces_revision >= labels and name in ledger.resources:
+            counted_at = ledger.claims_revision if uid in self._truth.claims else ledger.pods_revision
+            if counted_at >= revision and ledger.namespaces_revision >= labels and name in ledger.resources:
                 del foreign[uid, name]
+
+
+def _compute_charge(stored: StoredLedger, uid: str, name: str) -> int:
+    """Return the amount that a ledger charges a consumer."""
+    used = stored.used_by_pod.get(uid, Amounts()).get(name, 0)
+    reservation = stored.ledger.reservations.get(uid) if stored.ledger else None
+    return used + (reservation.compute_reserved().get(name, 0) if reservation else 0)
 
 
 def _list_reserved(request: Request) -> Iterable[Key]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.schedules import Mutant, Program
+from tests.state.simulation import mutant_claim_rules as wrong_claims
 from tests.state.simulation import mutant_rules as wrong
 from tests.state.simulation.rules import PRODUCT, Rules
 from tests.state.simulation.runner import simulate
@@ -41,6 +42,8 @@ _SLOW = Scenario(
 _FILTERED = Scenario(caps=(Cap(9, is_filtered=True),), pods=((0, 1), (0, 2)), weights={"create": 0.5, "change": 8})
 _UNWATCHED = Scenario(weights={"delete_ledger": 1, "tick": 9, "expire": 16, "watch": 1, "relist": 0.2}, steps=300)
 _AGES = Scenario(weights={"tick": 9, "expire": 20, "freeze": 0.1, "change": 5})
+_ALLOCATIONS, _COPIES = SCENARIOS["allocations end"], SCENARIOS["copies of the scheduler's claims"]
+_OWN, _CLAIMS = SCENARIOS["the scheduler's claims"], SCENARIOS["claims"]
 _LABELS, _POLICIES = SCENARIOS["labels change"], SCENARIOS["policies change"]
 
 MUTANTS: Mapping[str, Mutant] = {
@@ -206,6 +209,116 @@ MUTANTS: Mapping[str, Mutant] = {
         40,
         recount=wrong.recount_fewer_names,
         split_used=wrong.split_fewer_names,
+    ),
+    "first_alternative": _mutant(
+        10, "counts a claim without devices as its first alternative", _CLAIMS, 1, count_claim=wrong_claims.count_first
+    ),
+    "allocation_unchecked": _mutant(
+        10,
+        "decides on no allocation of a claim that was charged at its creation",
+        _ALLOCATIONS,
+        86,
+        is_decided=wrong_claims.decide_uncharged,
+    ),
+    "larger_only": _mutant(
+        10,
+        "decides on an allocation only if it counts more than the claim without devices",
+        _ALLOCATIONS,
+        40,
+        reserve=wrong_claims.check_larger_only,
+    ),
+    "older_count": _mutant(
+        10,
+        "decides on an allocation by a count from before the claim was stored as it is",
+        _ALLOCATIONS,
+        86,
+        reserve=wrong_claims.check_by_older_count,
+    ),
+    "count_not_stored": _mutant(
+        10, "decides on an allocation by a recount that it does not store", _ALLOCATIONS, 257, stores_counts=False
+    ),
+    "used_only": _mutant(
+        10,
+        "decides on an allocation by the used amounts without the reservations",
+        SCENARIOS["claims, caps are removed and restored"],
+        17,
+        reserve=wrong_claims.check_used_only,
+    ),
+    "settles_when_allowed": _mutant(
+        10,
+        "counts the devices of an allocation as soon as it is admitted",
+        _ALLOCATIONS,
+        281,
+        reserve=wrong_claims.settle_allowed,
+    ),
+    "no_claims_as_of": _mutant(
+        10, "recounts from claims older than the last", _CLAIMS, 1, recount=wrong_claims.accept_older_claims
+    ),
+    "unseen_is_deleted": _mutant(
+        10,
+        "takes a claim that the watch has not shown for deleted",
+        _CLAIMS,
+        1,
+        recount=wrong_claims.remove_unseen_claims,
+    ),
+    "one_revision": _mutant(
+        10, "expires the reservation of a claim by the revision of pods", _OWN, 84, expire=wrong_claims.expire_as_pods
+    ),
+    "follows_on_claims": _mutant(
+        10,
+        "charges a restored cap by an earlier count of claims",
+        SCENARIOS["claims, caps are removed and restored"],
+        51,
+        reserve=wrong_claims.accept_any_claims,
+    ),
+    "charges_both": _mutant(
+        10, "counts the scheduler's claim beside its pod", _COPIES, 6, belongs_to_pod=wrong_claims.belongs_to_none
+    ),
+    "trusts_owner": _mutant(
+        10,
+        "takes a claim for that of the pod which its metadata names as the owner",
+        _COPIES,
+        8,
+        belongs_to_pod=wrong_claims.belongs_to_owner,
+    ),
+    "trusts_name": _mutant(
+        10,
+        "takes a claim for that of the pod whose status has its name",
+        _COPIES,
+        8,
+        belongs_to_pod=wrong_claims.belongs_by_name,
+    ),
+    "trusts_reservation": _mutant(
+        10,
+        "takes a claim for that of the pod for which its status reserves it",
+        _CLAIMS,
+        72,
+        belongs_to_pod=wrong_claims.belongs_by_reservation,
+    ),
+    "own_uncharged": _mutant(
+        10, "charges nothing for the creation of the scheduler's claim", _OWN, 1, reserve_own=None
+    ),
+    "own_uncharged_until_seen": _mutant(
+        10,
+        "does so, and counts every pod that has ended until the claims are as new as its end",
+        _OWN,
+        8,
+        reserve_own=None,
+        counts_ended=wrong_claims.counts_every,
+    ),
+    "own_unchecked": _mutant(
+        10,
+        "reserves the scheduler's claim without a check although its pod is not counted",
+        _OWN,
+        31,
+        reserve_own=wrong_claims.reserve_unchecked,
+    ),
+    "own_stays_covered": _mutant(
+        10,
+        "keeps the part of the pod in the scheduler's claim after a recount without the pod",
+        _OWN,
+        7,
+        recount=wrong_claims.keep_counted,
     ),
 }
 

@@ -5,9 +5,10 @@ from collections.abc import Collection
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.state.ledger.expire import LiveRead, ReservationAges
 from tallygate.webhook.state.ledger.recount import UsageSnapshot
-from tests.state.simulation.ground_truth import GroundTruth, Key, Labels, Pod, amounts, hash_members, is_under
+from tests.state.simulation.ground_truth import GroundTruth, Key, Labels, amounts, hash_members, is_under
 from tests.state.simulation.rules import Rules
-from tests.state.simulation.scenario import B
+from tests.state.simulation.scenario import B, Cap
+from tests.state.simulation.stored_objects import Claim, Pod
 
 _DAY = 86_400
 
@@ -25,13 +26,22 @@ class Replica:
         self.pods: dict[str, Pod] = {}
         self.deleted: set[str] = set()
         self.pods_revision = 0
+        self.claims: dict[str, Claim] = {}
+        self.deleted_claims: set[str] = set()
+        self.claims_revision = 0
         self.labels_revision = 0
         self.labels: Labels = ()
-        self.listed_at = 0.0
+        self.pods_listed_at = self.claims_listed_at = 0.0
         self.loaded: dict[int, int] = {}
         """For each active cap, the revision of the cluster at which this replica activated it."""
         self._position = 0
+        self._claim_position = 0
         self._label_position = 0
+        self._ended: dict[str, tuple[Pod, int]] = {}
+        """The pods that this watch saw end or deleted, as they were before, with the revision of that."""
+        self._oldest_claims = 0
+        """The lowest revision of claims to count with: no older than a list of pods, which lacks those that ended."""
+        self._seen_at: dict[str, float] = {}
         self._ages: dict[Key, ReservationAges] = {}
         self.live_reads: dict[Key, list[LiveRead]] = {}
         self.start(0)
@@ -40,16 +50,25 @@ class Replica:
         """Return the time of its own monotonic clock, which began at another time than those of other processes."""
         return float(self._truth.now + (self.number * 7 + self.incarnation * 3 + 1) * _DAY)
 
-    def start(self, missing_events: int) -> None:
+    @property
+    def listed_at(self) -> float:
+        """The time since which the replica is no older than a quorum list of pods, and of claims if there are any."""
+        return (
+            min(self.pods_listed_at, self.claims_listed_at) if self._truth.scenario.has_claims else self.pods_listed_at
+        )
+
+    def start(self, missing_events: int, missing_claims: int = 0) -> None:
         """Start the process again, with lists from a cache that lacks the last events."""
         self.is_frozen = False
         self.incarnation += 1
         self._ages, self.live_reads = {}, {}
         self.loaded = dict.fromkeys(self.loaded, self._truth.revision)
         self._list(max(len(self._truth.log) - missing_events, 0))
+        self._seen_at = {}
+        self._list_claims(max(len(self._truth.claim_log) - missing_claims, 0))
         self._label_position = len(self._truth.label_log)
         self.labels_revision, self.labels = self._truth.label_log[-1]
-        self.listed_at = -1.0  # the list of a cache does not prove its age
+        self.pods_listed_at = self.claims_listed_at = -1.0  # the list of a cache does not prove its age
 
     def load(self, policy: int, caps: Collection[int]) -> None:
         """Load a policy; a new cap is active since the current revision of the cluster."""
@@ -58,25 +77,66 @@ class Replica:
 
     def relist(self) -> None:
         """List pods by a quorum read, as after a 410: the watch starts here and knows no deletion before."""
-        self.listed_at = self.clock()
+        self.pods_listed_at = self.clock()
         before = self.pods
         self._list(len(self._truth.log))
         self.pods = dict(self._rules.relist(before, self.pods))
-        self.pods_revision = self._truth.revision
+        self.pods_revision = self._oldest_claims = self._truth.revision
+
+    def relist_claims(self) -> None:
+        """List claims by a quorum read."""
+        self.claims_listed_at = self.clock()
+        self._list_claims(len(self._truth.claim_log))
+        self.claims_revision = self._truth.revision
+
+    def _list_claims(self, position: int) -> None:
+        log = self._truth.claim_log
+        self._claim_position = position
+        self.deleted_claims = set()
+        self.claims, self.claims_revision = {}, log[position - 1][0] if position else 1
+        for _, uid, claim in log[:position]:
+            self._apply_claim(uid, claim)
+
+    def _apply_claim(self, uid: str, claim: Claim | None) -> None:
+        if claim is None:
+            self.claims.pop(uid, None)
+        else:
+            self.claims[uid] = claim
+            self._seen_at.setdefault(uid, self.clock())
+
+    def watch_claims(self, events: int) -> bool:
+        """Receive the next events of claims, or a bookmark if there are none; return whether the revision is newer."""
+        log = self._truth.claim_log
+        if self._claim_position == len(log):
+            before = self.claims_revision
+            self.claims_revision = self._truth.revision
+            return before != self.claims_revision
+        for revision, uid, claim in log[self._claim_position : self._claim_position + events]:
+            self._apply_claim(uid, claim)
+            if claim is None:
+                self.deleted_claims.add(uid)
+            self.claims_revision = revision
+            self._claim_position += 1
+        return True
 
     def _list(self, position: int) -> None:
         log = self._truth.log
         self._position = position
         self.deleted = set()
+        self._ended = {}
         if position == len(log):
             self.pods = dict(self._truth.pods)
-            self.pods_revision = log[-1][0] if log else 1
+            self.pods_revision = self._oldest_claims = log[-1][0] if log else 1
             return
         self.pods, self.pods_revision = {}, log[position - 1][0] if position else 1
         for _, uid, pod in log[:position]:
-            self._apply(uid, pod)
+            self._apply(uid, pod, 0)
+        self._ended, self._oldest_claims = {}, self.pods_revision
 
-    def _apply(self, uid: str, pod: Pod | None) -> None:
+    def _apply(self, uid: str, pod: Pod | None, revision: int) -> None:
+        before = self.pods.get(uid)
+        if before is not None and not before.ended and (pod is None or pod.ended):
+            self._ended[uid] = before, revision
         if pod is None:
             self.pods.pop(uid, None)
         else:
@@ -91,7 +151,7 @@ class Replica:
                 self.pods_revision = self._truth.revision
             return before != self.pods_revision
         for revision, uid, pod in log[self._position : self._position + events]:
-            self._apply(uid, pod)
+            self._apply(uid, pod, revision)
             if pod is None:
                 self.deleted.add(uid)
             self.pods_revision = revision
@@ -110,25 +170,68 @@ class Replica:
         """Receive every event."""
         self.watch(len(self._truth.log))
         self.watch(1)
+        self.watch_claims(len(self._truth.claim_log))
+        self.watch_claims(1)
         self.watch_namespaces(len(self._truth.label_log))
 
     def take_snapshot(self, key: Key, resources: frozenset[str]) -> UsageSnapshot:
         """Return the used amounts under a cap, as its watches show them."""
-        scenario, labels = self._truth.scenario, self.labels
-        used_by_pod = {
-            uid: amounts(0 if pod.ended else pod.size, resources)
+        scenario, labels, cap = self._truth.scenario, self.labels, self._truth.cap(key)
+        units = {
+            uid: 0 if pod.ended or cap.by_allocation else pod.size
             for uid, pod in self.pods.items()
             if is_under(scenario, labels, key, pod)
         }
+        units |= self._count_ended(key)
+        claims = {uid: claim for uid, claim in self.claims.items() if is_under(scenario, labels, key, claim)}
+        units |= {uid: self._count_claim(claim, cap) for uid, claim in claims.items()}
+        unconfirmed = sum(units[uid] for uid, claim in claims.items() if self._may_be_of_pod(claim))
+        used_by_consumer = {uid: amounts(size, resources) for uid, size in units.items()}
         return UsageSnapshot(
             self.pods_revision,
             self.labels_revision,
             hash_members(scenario, labels, key),
             resources,
-            used_by_pod,
-            sum(used_by_pod.values(), Amounts()),
-            frozenset(self._rules.select_deleted(self.deleted, self.pods.keys() - used_by_pod.keys())),
+            used_by_consumer,
+            sum(used_by_consumer.values(), Amounts()),
+            frozenset(self._rules.select_deleted(self.deleted, self.pods.keys() - used_by_consumer.keys()))
+            | self.deleted_claims,
+            claims_revision=self._get_claims_revision(),
+            unconfirmed=amounts(0 if cap.by_allocation else unconfirmed, resources),
         )
+
+    def _count_claim(self, claim: Claim, cap: Cap) -> int:
+        if not cap.by_allocation and self._rules.belongs_to_pod(claim, self.pods):
+            return 0
+        return self._rules.count_claim(claim, cap)
+
+    def _count_ended(self, key: Key) -> dict[str, int]:
+        """Return the units of the pods that count although they have ended."""
+        return {
+            uid: pod.size
+            for uid, (pod, revision) in self._ended.items()
+            if self.claims_revision < revision
+            and self._rules.counts_ended is not None
+            and self._rules.counts_ended(pod)
+            and is_under(self._truth.scenario, self.labels, key, pod)
+            and not self._truth.cap(key).by_allocation
+        }
+
+    def _lacks_claims(self) -> bool:
+        """Return whether the claims are older than a list of pods, which lacks those that ended before."""
+        return self._rules.counts_ended is not None and self.claims_revision < self._oldest_claims
+
+    def _get_claims_revision(self) -> int:
+        """Return the revision of claims in a snapshot; 0 if the API server has no claims."""
+        if not self._truth.scenario.has_claims:
+            return 0
+        return -1 if self._lacks_claims() else self.claims_revision
+
+    def _may_be_of_pod(self, claim: Claim) -> bool:
+        """Return whether a young claim that is counted seems to be the scheduler's for a pod."""
+        pod = self.pods.get(claim.owner)
+        is_young = self.clock() - self._seen_at[claim.uid] < B
+        return pod is not None and not pod.ended and pod.claim in {"", claim.name} and is_young
 
     def find_ages(self, key: Key) -> ReservationAges:
         """Return the remembered ages of a ledger's reservations."""
@@ -151,9 +254,9 @@ class Replica:
         ledger = self._truth.ledgers[key].ledger
         if ledger is None:
             return False
-        pods = self._truth.pods
+        stored: dict[str, Pod | Claim] = {**self._truth.pods, **self._truth.claims}
         live_reads = [
-            LiveRead(uid, self.clock(), pods[uid].revision if uid in pods else None)
+            LiveRead(uid, self.clock(), stored[uid].revision if uid in stored else None)
             for uid in self.find_ages(key).list_confirmed()
             if uid in ledger.reservations
         ]

@@ -31,6 +31,7 @@ class ReplicaSteps:
         return {
             "watch": self._watch,
             "watch_namespaces": self._watch_namespaces,
+            "watch_claims": self._watch_claims,
             "relist": self._relist,
             "recount": self._recount,
             "expire": self._expire,
@@ -47,17 +48,25 @@ class ReplicaSteps:
             return ""
         return f"replica {replica.number} sees pods up to revision {replica.pods_revision}"
 
+    def _watch_claims(self, a: int, b: int, _c: int) -> str:
+        replica = self._find_running(a)
+        if replica is None or not replica.watch_claims(1 + b % 3):
+            return ""
+        return f"replica {replica.number} sees claims up to revision {replica.claims_revision}"
+
     def _watch_namespaces(self, a: int, _b: int, _c: int) -> str:
         replica = self._find_running(a)
         if replica is None or not replica.watch_namespaces(1):
             return ""
         return f"replica {replica.number} sees namespaces up to revision {replica.labels_revision}"
 
-    def _relist(self, a: int, _b: int, _c: int) -> str:
+    def _relist(self, a: int, b: int, _c: int) -> str:
         replica = self._find_running(a)
         if replica is None:
             return ""
         replica.relist()
+        if b % 2 == 0:
+            replica.relist_claims()
         return f"replica {replica.number} lists pods again (revision {replica.pods_revision})"
 
     def _recount(self, a: int, b: int, _c: int) -> str:
@@ -154,7 +163,7 @@ class ReplicaSteps:
             self.handlers.remove(handler)
             if handler.request.handler is handler:
                 handler.request.handler = None
-        replica.start(b % 4)
+        replica.start(b % 4, (b >> 4) % 4)
         return f"replica {replica.number} crashes, and lists pods at revision {replica.pods_revision}"
 
     def _freeze(self, a: int, _b: int, _c: int) -> str:

@@ -10,11 +10,17 @@ from tallygate.webhook.state.ledger.expire import LiveRead, NotDue, ReservationA
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ledger.recount import StaleSnapshot, UsageSnapshot, apply_limits, recount
 from tallygate.webhook.state.ledger.reserve import Deferred, Exceeded, ReservationRequest, Reserved, release, reserve
+from tests.state.simulation.claim_rules import belongs_to_pod, count_claim, is_decided, reserve_own
+from tests.state.simulation.scenario import Cap
+from tests.state.simulation.stored_objects import Claim, Pod
 
 Pods = Mapping[str, Any]
 
 UsedByPod = dict[str, Amounts]
 """The part of each pod, by UID, in the used amounts of a ledger, for the invariants of single pods."""
+
+ReserveOwn = Callable[[Ledger, ReservationRequest, Amounts], Reserved | Exceeded | Deferred]
+"""Decide on the creation of a scheduler's claim by the part of its pod in the used amounts."""
 
 
 def _is_stored(ledger: Ledger, uid: str, attempt: str) -> bool:
@@ -45,7 +51,12 @@ def _relist(_before: Pods, now: Pods) -> Pods:
 
 @dataclass(frozen=True)
 class Rules:
-    """The implementation of every rule; without `compares` the store swaps and does not compare."""
+    """The implementation of every rule; without `compares` the store swaps and does not compare.
+
+    With `stores_counts` the recount for an allocation is stored, although the allocation needs no reservation. With
+    `reserve_own` the scheduler's claims are reserved beside their pods. The pods that `counts_ended` returns count
+    until the claims are as new as their end.
+    """
 
     reserve: Callable[[Ledger, ReservationRequest], Reserved | Exceeded | Deferred] = reserve
     release: Callable[[Ledger, str, str], Ledger] = release
@@ -60,6 +71,12 @@ class Rules:
     select_deleted: Callable[[AbstractSet[str], AbstractSet[str]], AbstractSet[str]] = _select_deleted
     relist: Callable[[Pods, Pods], Pods] = _relist
     compares: bool = True
+    count_claim: Callable[[Claim, Cap], int] = count_claim
+    belongs_to_pod: Callable[[Claim, Pods], bool] = belongs_to_pod
+    is_decided: Callable[[Claim, Cap], bool] = is_decided
+    counts_ended: Callable[[Pod], bool] | None = None
+    stores_counts: bool = True
+    reserve_own: ReserveOwn | None = reserve_own
 
 
 PRODUCT = Rules()

@@ -16,16 +16,21 @@ WEIGHTS = {
     "end": 0.5, "touch": 0.7, "watch": 7, "watch_namespaces": 2, "recount": 4, "expire": 12, "tick": 5, "crash": 0.4,
     "freeze": 0.4, "thaw": 1.2, "stall": 0.5, "commit": 8, "relist": 1,
     "relabel": 0, "publish": 0, "load": 0, "lead": 0, "delete_ledger": 0, "toggle_cap": 0,
+    "claim": 0, "allocate": 0, "deallocate": 0, "delete_claim": 0, "watch_claims": 0, "own": 0, "name": 0, "copy": 0,
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Cap:
-    """A cap: its limit of x, whether namespaces share it, and whether it counts only pods of a class."""
+    """A cap: its limit of x, whether namespaces share it, and whether it counts only pods of a class.
+
+    With `by_allocation` it counts claims only, and these nothing before they are allocated.
+    """
 
     hard: int
     is_shared: bool = False
     is_filtered: bool = False
+    by_allocation: bool = False
 
 
 @dataclass(frozen=True)
@@ -33,8 +38,8 @@ class Scenario:
     """A small world and the weights of the steps in it.
 
     `pods` exist at the start (namespace, units of x). `labels` are the caps that select each namespace at the start;
-    None means all caps. `sizes` are the smallest and largest size, in units, of a created or changed pod. Without
-    `bookmarks` a watch without new events learns no newer revision.
+    None means all caps. `sizes` are the smallest and largest size, in units, of a created or changed pod. A created
+    claim has one of the `alternatives`. Without `bookmarks` a watch without new events learns no newer revision.
     """
 
     caps: tuple[Cap, ...] = (Cap(5),)
@@ -45,12 +50,18 @@ class Scenario:
     sizes: tuple[int, int] = (1, 3)
     steps: int = 220
     bookmarks: bool = True
+    alternatives: tuple[tuple[int, ...], ...] = ((1,), (2,), (1, 2), (2, 1), (1, 3))
     weights: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def is_fixed(self) -> bool:
         """Whether policies and labels never change, so that sums must never exceed a cap."""
         return not any(self.weights.get(op) for op in ("relabel", "publish", "toggle_cap"))
+
+    @property
+    def has_claims(self) -> bool:
+        """Whether there are claims."""
+        return bool(self.weights.get("claim") or self.weights.get("own"))
 
     @property
     def relabels(self) -> bool:
@@ -61,6 +72,9 @@ class Scenario:
         """Return the schedule of a seed."""
         return draw({**WEIGHTS, **self.weights}, self.steps, seed)
 
+
+CLAIMS = {"claim": 3, "allocate": 6, "deallocate": 2, "delete_claim": 0.7, "watch_claims": 7}
+OWN_CLAIMS = {"own": 4, "name": 4, "copy": 2}
 
 SCENARIOS: Mapping[str, Scenario] = {
     "one cap": Scenario(),
@@ -139,5 +153,99 @@ SCENARIOS: Mapping[str, Scenario] = {
             "stall": 1,
             "toggle_cap": 0.3,
         },
+    ),
+    "claims": Scenario(
+        caps=(Cap(4),),
+        pods=((0, 1),),
+        steps=300,
+        weights={"create": 1.5, "change": 1, **CLAIMS},
+    ),
+    "claims under two caps": Scenario(
+        caps=(Cap(5, is_shared=True), Cap(3, by_allocation=True)),
+        namespaces=2,
+        replicas=3,
+        pods=((0, 1), (1, 1)),
+        steps=400,
+        weights={"create": 1, "change": 1, **CLAIMS, "claim": 4, "own": 2, "name": 3},
+    ),
+    "allocations end": Scenario(
+        caps=(Cap(2),),
+        replicas=2,
+        sizes=(1, 1),
+        steps=400,
+        alternatives=((1, 2), (1,), (2, 1)),
+        weights={
+            "create": 0.5,
+            "change": 0,
+            "call": 14,
+            "proceed": 40,
+            "store": 20,
+            "arrive": 30,
+            "tick": 2,
+            "expire": 4,
+            **CLAIMS,
+            "claim": 3,
+            "allocate": 12,
+            "deallocate": 6,
+            "delete_claim": 0.5,
+            "watch_claims": 5,
+            "recount": 5,
+        },
+    ),
+    "copies of the scheduler's claims": Scenario(
+        caps=(Cap(3),),
+        pods=((0, 1), (0, 1)),
+        steps=400,
+        weights={
+            "create": 0.5,
+            "change": 0,
+            "delete": 0.3,
+            "end": 0.3,
+            "call": 14,
+            "proceed": 40,
+            "store": 20,
+            "arrive": 20,
+            "tick": 3,
+            "expire": 4,
+            "stall": 0.1,
+            **CLAIMS,
+            "claim": 0,
+            "allocate": 12,
+            "delete_claim": 1.5,
+            "deallocate": 0.5,
+            **OWN_CLAIMS,
+            "own": 6,
+            "name": 10,
+            "copy": 8,
+        },
+    ),
+    "the scheduler's claims": Scenario(
+        caps=(Cap(4),),
+        pods=((0, 1), (0, 2)),
+        steps=300,
+        weights={"create": 3, "change": 0, "end": 1, "delete": 2, **CLAIMS, "claim": 0.5, **OWN_CLAIMS},
+    ),
+    "claims and faults": Scenario(
+        caps=(Cap(4), Cap(3, by_allocation=True)),
+        pods=((0, 1),),
+        steps=500,
+        weights={
+            "change": 0,
+            "end": 1,
+            **CLAIMS,
+            **OWN_CLAIMS,
+            "stall": 1,
+            "delete_ledger": 0.4,
+            "tick": 9,
+            "expire": 30,
+            "arrive": 25,
+            "relist": 3,
+            "crash": 0.7,
+        },
+    ),
+    "claims, caps are removed and restored": Scenario(
+        caps=(Cap(4), Cap(4, by_allocation=True)),
+        steps=300,
+        weights={"toggle_cap": 2, "load": 5, "create": 2, "call": 12, **CLAIMS},
     ),
 }

@@ -9,12 +9,11 @@ from dataclasses import replace
 
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation
 from tests.schedules import Step, pick
+from tests.state.simulation.claim_steps import ClaimSteps
 from tests.state.simulation.ground_truth import (
     GroundTruth,
     Key,
-    Pod,
     StoredLedger,
-    Write,
     amounts,
     hash_members,
     is_under,
@@ -22,14 +21,15 @@ from tests.state.simulation.ground_truth import (
 )
 from tests.state.simulation.handlers import Handler, Phase, Policy, Request, RequestState
 from tests.state.simulation.invariants import Invariants
+from tests.state.simulation.ledger_writes import LedgerWrites
 from tests.state.simulation.replica import Replica
 from tests.state.simulation.replica_steps import ReplicaSteps, StepFunction
 from tests.state.simulation.rules import PRODUCT, Rules
 from tests.state.simulation.scenario import B, Scenario, X, Y
+from tests.state.simulation.stored_objects import Pod
 
 _MAX_REQUESTS = 5
 _MAX_HANDLERS = 6
-_MAX_WRITES = 6
 _NAMES = 2
 
 
@@ -46,19 +46,21 @@ class World:
         self.requests: list[Request] = []
         self.requests_by_uid: dict[str, list[Request]] = defaultdict(list)
         self.handlers: list[Handler] = []
-        self.writes: list[Write] = []
         self.invariants = Invariants(self.truth, self.requests_by_uid)
+        self.etcd = LedgerWrites(self.truth, rules, self.invariants.check_write)
         self.story: list[str] = []
-        self._token = 0
         self._uids = 0
         self._nonces = 0
         self._populate()
         self.replicas = [Replica(number, self.truth, rules) for number in range(scenario.replicas)]
         for replica in self.replicas:
             replica.load(0, all_caps)
-        replica_steps = ReplicaSteps(self.truth, rules, self.replicas, self.policies, self.handlers, self._send)
+        replica_steps = ReplicaSteps(self.truth, rules, self.replicas, self.policies, self.handlers, self.etcd.send)
+        self.claim_steps = ClaimSteps(self.truth, self.requests, self.invariants, self._accept, self._create_uid)
         self._steps: Mapping[str, StepFunction] = {
             **replica_steps.list_steps(),
+            **self.etcd.list_steps(),
+            **self.claim_steps.list_steps(),
             "create": self._create,
             "change": self._change,
             "delete": self._delete,
@@ -68,11 +70,6 @@ class World:
             "proceed": self._proceed,
             "give_up": self._give_up,
             "store": self._store,
-            "arrive": self._arrive,
-            "lose": self._lose,
-            "stall": self._stall,
-            "commit": self._commit,
-            "delete_ledger": self._delete_ledger,
             "tick": self._tick,
             "relabel": self._relabel,
             "publish": self._publish,
@@ -82,7 +79,7 @@ class World:
     def step(self, step: Step) -> str:
         """Take a step; return its line of the story, which is empty if nothing could be done."""
         op, a, b, c = step
-        self._token = c
+        self.etcd.token = c
         line = self._steps[op](a, b, c)
         if line:
             self.story.append(line)
@@ -143,9 +140,16 @@ class World:
         return self._accept(request)
 
     def _accept(self, request: Request) -> str:
-        request.token = self._token
+        if len(self.requests) >= _MAX_REQUESTS:
+            return ""
+        request.token = self.etcd.token
         self.requests.append(request)
         self.requests_by_uid[request.uid].append(request)
+        if request.claim is not None:
+            claim = request.claim
+            owner = f" for {claim.made_for}" if claim.made_for else f", owned by {claim.owner}" if claim.owner else ""
+            what = f"the allocation of {claim.devices}" if claim.devices else f"claim {claim.name}{owner}"
+            return f"{request.operation} {request.uid} arrives: {what} of {claim.alternatives}"
         line = f"{request.operation} {request.uid} (namespace {request.namespace}) with {request.size}"
         return f"{line}{'' if request.classed else ', unclassed'} arrives; it has {request.old_size}"
 
@@ -202,8 +206,8 @@ class World:
         policy = self.policies[replica.policy]
         attempt = f"n{self._nonces}@{replica.clock():.0f}"
         request.resources = policy.resources
-        request.handler = Handler(attempt, request, replica, policy, self.truth, self.rules, self._send)
-        request.handler.token = self._token
+        request.handler = Handler(attempt, request, replica, policy, self.truth, self.rules, self.etcd.send)
+        request.handler.token = self.etcd.token
         self.handlers.append(request.handler)
         again = " again" if is_repeated else ""
         return f"replica {replica.number} is called{again} for {request.uid}: attempt n{self._nonces}"
@@ -265,6 +269,12 @@ class World:
         )
 
     def _commit_pod(self, request: Request) -> None:
+        if request.claim is not None:
+            if self.claim_steps.commit(request):
+                request.state, request.handler = RequestState.CALLING, None
+            else:
+                self._close(request)
+            return
         truth, pod = self.truth, self.truth.pods.get(request.uid)
         operation, size, classed = request.operation, request.size, request.classed
         if operation is Operation.CREATE and (request.namespace, request.name) not in truth.names:
@@ -279,74 +289,7 @@ class World:
             return
         truth.put(new if new.token else new._replace(token=request.token))
         self._close(request)
-        self.invariants.check_stored_pod(request.uid, request)
-
-    # Writes of ledgers, and etcd
-
-    def _send(self, write: Write) -> bool:
-        if len(self.writes) >= _MAX_WRITES:
-            return False
-        write.token = self._token
-        self.writes.append(write)
-        return True
-
-    def _arrive(self, a: int, b: int, _c: int) -> str:
-        """Let a write arrive in etcd, in any order; its answer may be lost, and it may arrive twice."""
-        write = pick(self.writes, a)
-        if write is None:
-            return ""
-        is_repeated, is_lost = b % 16 == 1, b % 5 == 0
-        if not is_repeated:
-            self.writes.remove(write)
-        self.truth.commit(lambda: self._commit_ledger(write, is_lost=is_lost))
-        return (
-            f"{write.name} arrives in etcd for {write.key} on version {write.version}"
-            f"{', and will arrive again' if is_repeated else ''}{'; its answer is lost' if is_lost else ''}"
-        )
-
-    def _commit_ledger(self, write: Write, *, is_lost: bool) -> None:
-        truth = self.truth
-        is_stored = truth.ledgers[write.key].version == write.version or not self.rules.compares
-        if is_stored:
-            truth.revision += 1
-            truth.ledgers[write.key] = StoredLedger(write.ledger, truth.revision, write.used_by_pod)
-            self.invariants.check_ledger(write.key, is_recount=write.is_recount)
-        if not is_lost:
-            write.answer(is_stored)
-
-    def _lose(self, a: int, _b: int, _c: int) -> str:
-        write = pick(self.writes, a)
-        if write is None:
-            return ""
-        self.writes.remove(write)
-        return f"{write.name} for {write.key} is lost"
-
-    def _stall(self, _a: int, _b: int, _c: int) -> str:
-        if self.truth.is_stalled:
-            return ""
-        self.truth.is_stalled = True
-        return "etcd stalls"
-
-    def _commit(self, a: int, _b: int, _c: int) -> str:
-        """End a stall of etcd, or commit its first waiting transaction."""
-        if self.truth.is_stalled:
-            if a % 4:
-                return ""
-            self.truth.is_stalled = False
-            return "etcd continues"
-        if not self.truth.waiting:
-            return ""
-        self.truth.waiting.pop(0)()
-        return f"etcd commits the first waiting transaction (revision {self.truth.revision})"
-
-    def _delete_ledger(self, a: int, _b: int, _c: int) -> str:
-        """Delete a ledger: the process with a store in memory restarted, or a user deleted it."""
-        key = self.truth.pick_key(a)
-        if self.truth.ledgers[key].ledger is None or self.truth.waiting:
-            return ""
-        self.truth.revision += 1
-        self.truth.ledgers[key] = StoredLedger(None, self.truth.revision, {})
-        return f"the ledger {key} is deleted"
+        self.invariants.check_stored(request.uid, request)
 
     # Time, labels and policies
 

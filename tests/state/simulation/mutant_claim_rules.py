@@ -1,0 +1,114 @@
+"""The wrong implementations of rules for claims in the mutants: a few lines each, which look reasonable."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import msgspec
+
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.charge import ConsumerKind
+from tallygate.webhook.state.ledger.expire import LiveRead, ReservationAges, expire
+from tallygate.webhook.state.ledger.ledger import Ledger, Operation
+from tallygate.webhook.state.ledger.recount import StaleSnapshot, UsageSnapshot, recount
+from tallygate.webhook.state.ledger.reserve import ReservationRequest, Reserved, reserve
+from tests.state.simulation.claim_rules import reserve_own
+from tests.state.simulation.mutant_rules import Result
+from tests.state.simulation.scenario import Cap
+from tests.state.simulation.stored_objects import Claim, Pod
+
+
+def count_first(claim: Claim, cap: Cap) -> int:
+    return claim.devices or (0 if cap.by_allocation else claim.alternatives[0])
+
+
+def decide_uncharged(_claim: Claim, cap: Cap) -> bool:
+    return cap.by_allocation
+
+
+def belongs_to_none(_claim: Claim, _pods: Mapping[str, Pod]) -> bool:
+    return False
+
+
+def belongs_to_owner(claim: Claim, pods: Mapping[str, Pod]) -> bool:
+    owner = pods.get(claim.owner)
+    return owner is not None and not owner.ended
+
+
+def belongs_by_name(claim: Claim, pods: Mapping[str, Pod]) -> bool:
+    return any(pod.claim == claim.name and not pod.ended for pod in pods.values() if pod.namespace == claim.namespace)
+
+
+def belongs_by_reservation(claim: Claim, pods: Mapping[str, Pod]) -> bool:
+    pod = pods.get(claim.reserved_for)
+    return pod is not None and not pod.ended
+
+
+def settle_allowed(ledger: Ledger, request: ReservationRequest) -> Result:
+    result = reserve(ledger, request)
+    if not request.allocates_at or not isinstance(result, Reserved):
+        return result
+    settled = result.ledger.used.find_shortfall(request.current.find_shortfall(request.requested))
+    return Reserved(replace(result.ledger, used=settled), needs_no_write=False)
+
+
+def check_by_older_count(ledger: Ledger, request: ReservationRequest) -> Result:
+    return reserve(ledger, replace(request, allocates_at=min(request.allocates_at, 1)))
+
+
+def check_larger_only(ledger: Ledger, request: ReservationRequest) -> Result:
+    is_larger = bool(request.requested.find_shortfall(request.current))
+    return reserve(ledger, request if is_larger else replace(request, allocates_at=0))
+
+
+def check_used_only(ledger: Ledger, request: ReservationRequest) -> Result:
+    if not request.allocates_at:
+        return reserve(ledger, request)
+    result = reserve(ledger.with_reservations(()), request)
+    if not isinstance(result, Reserved) or result.needs_no_write:
+        return result
+    after = ledger.with_reservation(request.uid, result.ledger.reservations[request.uid])
+    return Reserved(after, needs_no_write=False)
+
+
+def accept_older_claims(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
+    return recount(replace(ledger, claims_revision=0), snapshot)
+
+
+def remove_unseen_claims(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
+    unseen = {
+        uid
+        for uid, each in ledger.reservations.items()
+        if each.kind is ConsumerKind.CLAIM and uid not in snapshot.used_by_consumer
+    }
+    return recount(ledger, msgspec.structs.replace(snapshot, deleted={*snapshot.deleted, *unseen}))
+
+
+def keep_counted(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
+    after = recount(ledger, snapshot)
+    if isinstance(after, StaleSnapshot):
+        return after
+    for uid, reservation in after.reservations.items():
+        if reservation.kind is ConsumerKind.CLAIM and reservation.operation is Operation.CREATE:
+            after = after.with_reservation(uid, ledger.reservations[uid])
+    return after
+
+
+def expire_as_pods(ledger: Ledger, ages: ReservationAges, live_read: LiveRead) -> Ledger:
+    reservation = ledger.reservations.get(live_read.uid)
+    if reservation is None:
+        return ledger
+    as_pod = ledger.with_reservation(live_read.uid, replace(reservation, kind=ConsumerKind.POD))
+    after = expire(as_pod, ages, live_read)
+    return ledger if after is as_pod else after
+
+
+def accept_any_claims(ledger: Ledger, request: ReservationRequest) -> Result:
+    return reserve(ledger, replace(request, min_claims_revision=0))
+
+
+def reserve_unchecked(ledger: Ledger, request: ReservationRequest, used_by_pod: Amounts) -> Result:
+    return reserve_own(ledger, replace(request, may_exceed=True), used_by_pod)
+
+
+def counts_every(_pod: Pod) -> bool:
+    return True
