@@ -78,7 +78,6 @@ class ClaimReplica(ReplicaFixture):
         """Deliver a watch event with a stored claim."""
         self.revision = max(self.revision, int(claim["metadata"]["resourceVersion"]))
         self.claims.apply(claim_line("MODIFIED", claim))
-        self.pods.drop_ended(self.claims.revision or 0)
 
     def delete_claim(self, claim: Object) -> None:
         """Deliver the watch event of a deletion."""
@@ -87,7 +86,6 @@ class ClaimReplica(ReplicaFixture):
     def claims_bookmark(self) -> None:
         """Deliver a bookmark of claims at the newest revision."""
         self.claims.apply(Bookmark(self.revision))
-        self.pods.drop_ended(self.revision)
 
     def change_pod(self, uid: str, **fields: Any) -> None:
         """Change fields of a stored pod, and deliver the watch event."""

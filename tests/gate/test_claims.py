@@ -3,6 +3,7 @@
 Two watches show pods and claims, each as a test delivers its events.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -154,19 +155,47 @@ def test_a_claim_of_a_fixed_number_is_allocated_whatever_the_cap_counts() -> Non
     assert replica.allocate(create_claim("c1", 201), allocated) == 200
 
 
-def test_the_schedulers_claim_is_charged_to_its_pod_only() -> None:
+SCHEDULER = {"username": "system:kube-scheduler"}
+
+
+def test_the_schedulers_claim_is_charged_with_the_part_of_its_pod() -> None:
     replica = create_claim_replica(TWO)
     replica.store_pod("u1", 2)
     replica.observe("u1")
-    assert (
-        replica.request_claim(scheduler_claim("c1", 0, "u1", 2), userInfo={"username": "system:kube-scheduler"}) == 200
-    )
-    assert replica.count_gpus() == (0, 0)
+    assert replica.request_claim(scheduler_claim("c1", 0, "u1", 2), userInfo=SCHEDULER) == 200
+    assert replica.count_gpus() == (2, 0)
     replica.observe_claim(scheduler_claim("c1", replica.next_revision(), "u1", 2))
     replica.name_claim("u1", "claim-c1")
     replica.reconcile()
     assert replica.count_gpus() == (2, 0)
+    assert replica.read_ledger().reservations == {}
     assert replica.request_pod("u2") == 403
+
+
+def test_the_schedulers_claim_waits_for_the_count_of_its_pod_where_there_is_no_room_for_both() -> None:
+    replica = create_claim_replica(TWO)
+    assert replica.request_pod("u1", 2) == 200
+    assert replica.request_claim(scheduler_claim("c1", 0, "u1", 2), userInfo=SCHEDULER) == 429
+    replica.store_pod("u1", 2)
+    replica.observe("u1")
+    assert replica.request_claim(scheduler_claim("c1", 0, "u1", 2), userInfo=SCHEDULER) == 200
+
+
+def test_the_part_of_a_pod_covers_one_claim_of_the_scheduler() -> None:
+    replica = create_claim_replica(TWO)
+    replica.store_pod("u1", 2)
+    replica.observe("u1")
+    assert replica.request_claim(scheduler_claim("c1", 0, "u1", 2), userInfo=SCHEDULER) == 200
+    assert replica.request_claim(scheduler_claim("c1", 0, "u1", 2), userInfo=SCHEDULER) == 200
+    assert replica.request_claim(scheduler_claim("c2", 0, "u1", 2), userInfo=SCHEDULER) == 429
+
+
+def test_a_claim_of_the_scheduler_that_is_larger_than_its_pod_needs_room_for_the_rest() -> None:
+    replica = create_claim_replica(TWO)
+    replica.store_pod("u1", 1)
+    replica.observe("u1")
+    assert replica.request_claim(scheduler_claim("c1", 0, "u1", 2), userInfo=SCHEDULER) == 200
+    assert replica.count_gpus() == (1, 1)
 
 
 def test_a_request_waits_while_the_schedulers_claim_may_be_counted_twice() -> None:
@@ -222,34 +251,32 @@ def delete_pod(replica: ClaimReplica) -> None:
     replica.delete_pod("u1")
 
 
-@pytest.mark.parametrize("end", [end_pod, delete_pod], ids=["succeeds", "is deleted"])
-def test_a_pod_counts_until_its_claim_is_known_and_then_the_claim_does(end: Any) -> None:
+@pytest.mark.parametrize("end", [end_pod, delete_pod], ids=["has ended", "is deleted"])
+def test_the_schedulers_claim_counts_by_itself_once_its_pod(end: Callable[[ClaimReplica], None]) -> None:
+    """Let the claim be stored after the end of its pod, or before it and not seen yet."""
     replica = create_claim_replica(TWO)
     replica.store_pod("u1", 2)
-    replica.name_claim("u1", "claim-c1")
-    made = replica.next_revision()
+    replica.observe("u1")
+    assert replica.request_claim(scheduler_claim("c1", 0, "u1", 2), userInfo=SCHEDULER) == 200
     end(replica)
     replica.reconcile()
-    assert replica.count_gpus() == (2, 0), "the watch of claims is behind the end of the pod"
-    replica.observe_claim(scheduler_claim("c1", made, "u1", 2))
-    replica.claims_bookmark()
+    assert replica.count_gpus() == (0, 2)
+    assert replica.request_pod("u2") == 403
+    replica.observe_claim(scheduler_claim("c1", replica.next_revision(), "u1", 2))
     replica.reconcile()
-    assert replica.count_gpus() == (2, 0), "the claim has its devices"
+    assert replica.count_gpus() == (2, 0)
     replica.delete_claim(scheduler_claim("c1", replica.next_revision(), "u1", 2))
     replica.reconcile()
     assert replica.count_gpus() == (0, 0)
 
 
-def test_pods_that_were_listed_after_the_claims_are_not_counted_yet() -> None:
+def test_a_change_of_an_allocated_claim_that_keeps_its_devices_needs_no_decision() -> None:
     replica = create_claim_replica(TWO)
-    replica.store_pod("u1")
-    replica.relist()
+    for number in range(3):
+        replica.observe_claim(create_claim(f"c{number}", replica.next_revision()))
     replica.reconcile()
-    assert replica.count_gpus() == (0, 0)
-    assert replica.progress_requests
-    replica.claims_bookmark()
-    replica.reconcile()
-    assert replica.count_gpus() == (1, 0)
+    stored = either("e1", 300, 1)
+    assert replica.allocate(stored, {**stored, "status": {**stored["status"], "reservedFor": []}}) == 200
 
 
 def test_a_class_that_gets_the_resource_later_is_counted_before_anything_is_charged() -> None:

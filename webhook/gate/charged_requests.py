@@ -2,7 +2,7 @@
 
 A claim is charged when it is created. Its allocation is decided again, as far as it changes what the claim counts: a
 claim counts the most that it may get until then (docs/design/caps.md, rule 10). The end of an allocation is never
-rejected. A claim that kube-scheduler creates for the extended resources of a pod is not charged: its pod is.
+rejected. A claim that kube-scheduler creates for the extended resources of a pod is charged with the part of the pod.
 """
 
 from collections.abc import Sequence
@@ -16,14 +16,15 @@ from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.accounting.result_cache import Fingerprint
 from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.admission.kinds import DecodedObject, DecodedRequest, decode_object
-from tallygate.webhook.admission.request import CREATE, AdmissionRequest, ReviewError
+from tallygate.webhook.admission.request import AdmissionRequest, ReviewError
 from tallygate.webhook.gate.charging import CapCharge, ChargedConsumer
 from tallygate.webhook.gate.decisions import create_missing_limit_problem
 from tallygate.webhook.kube.resource_codec import parse_revision
 from tallygate.webhook.objects.core import Pod
-from tallygate.webhook.objects.devices import EXTENDED_RESOURCE_CLAIM_ANNOTATION, ResourceClaim
+from tallygate.webhook.objects.devices import AllocationResult, ResourceClaim
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.policy.matching import matches_subjects
+from tallygate.webhook.state.informers.claim_records import find_pod_uid
 from tallygate.webhook.state.ledger.ledger import Operation
 
 _POD_SUBRESOURCES = frozenset({"", "resize"})
@@ -88,10 +89,8 @@ def _charge_pod(
 def _charge_claim(
     request: AdmissionRequest, new: ResourceClaim, old: ResourceClaim | None, caps: Sequence[ActiveCap], nonce: str
 ) -> RequestCharges | None:
-    if old is None and _is_scheduler_claim(request, new):
-        return None
     is_allocation = request.subresource == _STATUS
-    if is_allocation and not (new.status and new.status.allocation):
+    if is_allocation and (_get_allocation(new) is None or _get_allocation(new) == _get_allocation(old)):
         return None
     charges = [
         CapCharge(cap, cap.compute_claim_charge(old), cap.compute_claim_charge(new), _may_exceed(cap, request))
@@ -105,7 +104,13 @@ def _charge_claim(
     consumer = _identify(request, new, ConsumerKind.CLAIM, nonce)
     if is_allocation and old is not None:
         consumer = msgspec.structs.replace(consumer, allocates_at=_get_revision(old))
+    if old is None and request.user.name == _SCHEDULER:
+        consumer = msgspec.structs.replace(consumer, pod_uid=find_pod_uid(new.metadata or ObjectMeta()))
     return RequestCharges(consumer, charges)
+
+
+def _get_allocation(claim: ResourceClaim | None) -> AllocationResult | None:
+    return claim.status.allocation if claim is not None and claim.status is not None else None
 
 
 def _select_undecided(charge: CapCharge, old: ResourceClaim) -> CapCharge:
@@ -116,16 +121,6 @@ def _select_undecided(charge: CapCharge, old: ResourceClaim) -> CapCharge:
         charge,
         current=Amounts({name: amount for name, amount in charge.current.items() if name not in decided}),
         requested=Amounts({name: amount for name, amount in charge.requested.items() if name not in decided}),
-    )
-
-
-def _is_scheduler_claim(request: AdmissionRequest, claim: ResourceClaim) -> bool:
-    """Return whether kube-scheduler creates this claim for the extended resources of a pod."""
-    annotations = (claim.metadata or ObjectMeta()).annotations or {}
-    return (
-        request.operation == CREATE
-        and request.user.name == _SCHEDULER
-        and annotations.get(EXTENDED_RESOURCE_CLAIM_ANNOTATION) == "true"
     )
 
 

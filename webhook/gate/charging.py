@@ -40,7 +40,8 @@ _GRACE_SECONDS = 1.0  # after the deadline, to release a reservation that would 
 class ChargedConsumer(msgspec.Struct, frozen=True):
     """The pod or claim to charge, and the nonce of this attempt; a dry run charges nothing.
 
-    `allocates_at` is the revision of the stored claim if its devices are allocated, else 0 (rule 10).
+    `allocates_at` is the revision of the stored claim if its devices are allocated, else 0. `pod_uid` is the pod for
+    which kube-scheduler creates a claim, or empty (rule 10).
     """
 
     uid: str
@@ -51,6 +52,7 @@ class ChargedConsumer(msgspec.Struct, frozen=True):
     is_dry_run: bool = False
     kind: ConsumerKind = ConsumerKind.POD
     allocates_at: int = 0
+    pod_uid: str = ""
 
 
 class CapCharge(msgspec.Struct, frozen=True):
@@ -115,7 +117,10 @@ class ReserveTransition(msgspec.Struct):
             if self.usage_lister and not self.is_standalone
             else None
         )
-        request = self._create_request(membership)
+        covered = _NO_EXCESS
+        if self.consumer.pod_uid:
+            ledger, covered = self._count_pod(ledger)
+        request = self._create_request(membership, covered)
         outcome = reserve(ledger, request)
         if (
             isinstance(outcome, Reserved)
@@ -124,7 +129,8 @@ class ReserveTransition(msgspec.Struct):
             and self._may_lack_pods(ledger, membership)
         ):
             outcome = Deferred(ledger, Prerequisite.COUNT_NAMESPACES)
-        if not isinstance(outcome, Reserved) and (recounted := self._recount(ledger)) is not None:
+        is_counted = isinstance(outcome, Reserved) or bool(self.consumer.pod_uid)
+        if not is_counted and (recounted := self._recount(ledger)) is not None:
             # Recount in the same write: deleted pods free their amounts, and resources new to the ledger are counted.
             ledger, outcome = recounted, reserve(recounted, request)
         match outcome:
@@ -212,7 +218,21 @@ class ReserveTransition(msgspec.Struct):
         recounted = None if snapshot is None else recount(ledger, snapshot)
         return recounted if isinstance(recounted, Ledger) else None
 
-    def _create_request(self, membership: Membership | None) -> ReservationRequest:
+    def _count_pod(self, ledger: Ledger) -> tuple[Ledger, Amounts]:
+        """Return the recounted ledger, and what it counts for the pod of a claim that kube-scheduler makes.
+
+        Without a newer snapshot the pod counts nothing: then the claim needs amounts of its own.
+        """
+        if self.is_standalone or self.usage_lister is None or ledger.initializer:
+            return ledger, _NO_EXCESS
+        pod_uid = self.consumer.pod_uid
+        snapshot = self.usage_lister.take_snapshot(self.charge.cap, self.key, ledger, pod_uid)
+        recounted = None if snapshot is None else recount(ledger, snapshot)
+        if snapshot is None or not isinstance(recounted, Ledger):
+            return ledger, _NO_EXCESS
+        return recounted, snapshot.used_by_consumer.get(pod_uid, _NO_EXCESS)
+
+    def _create_request(self, membership: Membership | None, covered: Amounts) -> ReservationRequest:
         consumer, charge = self.consumer, self.charge
         required = (
             self.usage_lister.get_required_revisions(charge.cap)
@@ -240,6 +260,8 @@ class ReserveTransition(msgspec.Struct):
             sources=charge.cap.list_sources({*charge.current, *charge.requested}),
             kind=consumer.kind,
             allocates_at=0 if self.is_standalone else consumer.allocates_at,
+            pod_uid=consumer.pod_uid,
+            covered=covered,
         )
 
 

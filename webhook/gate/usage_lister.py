@@ -191,20 +191,19 @@ class UsageLister:
         """
         return self._namespaces.find(namespace) is not None
 
-    def take_snapshot(self, cap: ActiveCap, key: LedgerKey, ledger: Ledger) -> UsageSnapshot | None:
-        """Return the usage under a ledger, for each reservation also by consumer; None before the cluster was listed.
+    def take_snapshot(self, cap: ActiveCap, key: LedgerKey, ledger: Ledger, pod_uid: str = "") -> UsageSnapshot | None:
+        """Return the usage under a ledger, by consumer for each reservation, and for the pods of scheduler's claims.
 
-        None also as long as claims are known as of a moment before the pods were listed.
+        Return None before the cluster was listed.
         """
         membership = self.find_membership(cap, key)
         if membership is None:
             return None
+        pod_uids = {each.pod_uid for each in ledger.reservations.values()} | {pod_uid}
         try:
-            count = self._pods.compute_usage(cap, membership.names, ledger.reservations)
+            count = self._pods.compute_usage(cap, membership.names, {*ledger.reservations, *pod_uids} - {""})
             claims = self._count_claims(cap, membership.names, ledger)
         except NotSyncedError:
-            return None
-        if claims is None:
             return None
         if self._is_inconsistent(cap, key):
             return None
@@ -226,8 +225,8 @@ class UsageLister:
             unconfirmed=claims.unconfirmed,
         )
 
-    def _count_claims(self, cap: ActiveCap, namespaces: frozenset[str], ledger: Ledger) -> _ClaimsUsage | None:
-        """Return the usage of claims; None if a pod may have ended whose claim is not known yet.
+    def _count_claims(self, cap: ActiveCap, namespaces: frozenset[str], ledger: Ledger) -> _ClaimsUsage:
+        """Return the usage of claims.
 
         Call it after the pods were counted: a pod that ends in between is then counted beside its claim, not neither.
         A cap without devices counts no claims, and keeps the revision of its ledger.
@@ -236,9 +235,8 @@ class UsageLister:
             return _ClaimsUsage(ledger.claims_revision, _NO_AMOUNTS, _NO_AMOUNTS, {}, frozenset())
         usage = self._claims.compute_usage(cap, namespaces, ledger.reservations)
         owned = self._claims.list_owned(cap, namespaces)
-        if self._claims.is_served and usage.revision < max(ledger.claims_revision, self._pods.listed_at):
+        if usage.revision < ledger.claims_revision:
             self.request_progress()
-            return None
         confirmed = self._pods.find_owned_claims(
             cap, {uid: each.owner for uid, each in owned.items() if each.is_reserved}
         )
@@ -269,8 +267,7 @@ class UsageLister:
     def _sum_used(self, cap: ActiveCap, namespaces: Collection[str]) -> Amounts:
         """Return the amounts of all pods and claims of the namespaces under a cap."""
         used = self._pods.compute_usage(cap, namespaces).used
-        claims = self._count_claims(cap, frozenset(namespaces), _NO_LEDGER)
-        return used if claims is None else used + claims.used
+        return used + self._count_claims(cap, frozenset(namespaces), _NO_LEDGER).used
 
     def is_newer_than(self, ledger: Ledger) -> bool:
         """Return whether the pods have changed since the ledger was counted.
@@ -358,7 +355,13 @@ def _exclude_namespaces(
     used_by_consumer: Mapping[str, Amounts], ledger: Ledger, namespaces: Collection[str]
 ) -> Mapping[str, Amounts]:
     """Return the used amounts by consumer without those in the given namespaces, which are not counted."""
-    return {uid: used for uid, used in used_by_consumer.items() if ledger.reservations[uid].namespace not in namespaces}
+    excluded = {
+        each
+        for uid, reservation in ledger.reservations.items()
+        for each in (uid, reservation.pod_uid)
+        if reservation.namespace in namespaces
+    }
+    return {uid: used for uid, used in used_by_consumer.items() if uid not in excluded}
 
 
 def _create_selector(cap: ActiveCap) -> Callable[[str, Labels], bool]:

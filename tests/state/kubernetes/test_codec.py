@@ -27,7 +27,8 @@ from tests.state.transitions import GPU, free_ledger
 
 KEY = LedgerKey("gpus-0123456789", "team-a")
 _OLD_STATUS: dict[str, Any] = json.loads((Path(__file__).parent / "old_status.json").read_text())
-_RESERVATION_FIELDS = ("namespace", "name", "counted", "requested", "attempt", "single_attempt", "operation", "kind")
+_RESERVATION_FIELDS = ("namespace", "name", "counted", "requested", "attempt", "single_attempt", "operation")
+_CLAIM_FIELDS = ("kind", "pod_uid")
 NOW = datetime(2026, 11, 21, 12, 0, 0, 999, tzinfo=UTC)
 VERSION = StoredVersion("uid-1", "7", "0", "")
 
@@ -44,6 +45,7 @@ reservations = st.builds(
     single_attempt=st.booleans(),
     operation=st.sampled_from(Operation),
     kind=st.sampled_from(ConsumerKind),
+    pod_uid=texts,
 )
 ledgers = st.builds(
     lambda reservations, **fields: Ledger(**fields).with_reservations(reservations.items()),
@@ -82,7 +84,7 @@ def test_the_encoding_has_every_field_of_a_ledger_and_a_reservation() -> None:
     stored = {"hard", "used", "resources", "pods_revision", "namespaces_revision", "namespaces_hash", "initializer"}
     stored |= {"reservations", "claims_revision", "unconfirmed"}
     assert {field.name for field in dataclasses.fields(Ledger)} == stored | summed
-    assert {field.name for field in dataclasses.fields(Reservation)} == {*_RESERVATION_FIELDS}
+    assert {field.name for field in dataclasses.fields(Reservation)} == {*_RESERVATION_FIELDS, *_CLAIM_FIELDS}
 
 
 @given(keys, ledgers)

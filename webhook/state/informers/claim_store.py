@@ -46,11 +46,6 @@ class ClaimStore(ConsumerStore):
         self._monotonic = monotonic
         self._scheduler_claims: dict[str, _SchedulerClaim] = {}
 
-    @property
-    def is_served(self) -> bool:
-        """Whether the API server has claims; False also before the first list."""
-        return bool(self._revision)
-
     def choose_revision(self, preferred: int) -> int:
         """Return the lowest revision at which the claims were as they are now: `preferred`, where that is one.
 
@@ -79,13 +74,13 @@ class ClaimStore(ConsumerStore):
             if stored is not None and (amounts := charges.get_amounts(stored.group))
         }
 
-    def _track(self, record: PodRecord, revision: int, *, is_deleted: bool) -> None:  # noqa: ARG002  # a claim has no end of its own
+    def _track(self, record: PodRecord, *, is_deleted: bool) -> None:
         if is_deleted:
             self._scheduler_claims.pop(record.uid, None)
         elif isinstance(record, ClaimRecord) and record.pod_uid:
             self._put_scheduler_claim(record)
 
-    def _track_list(self, records: Iterable[PodRecord], revision: int) -> None:  # noqa: ARG002  # as above
+    def _track_list(self, records: Iterable[PodRecord]) -> None:
         before, self._scheduler_claims = self._scheduler_claims, {}
         for record in records:
             if isinstance(record, ClaimRecord) and record.pod_uid:

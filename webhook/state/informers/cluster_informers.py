@@ -56,7 +56,7 @@ class ClusterInformers:
                 timeouts,
             ),
             Informer(NODE_CODEC, client_config, self.nodes.apply, self.nodes.__len__, timeouts),
-            Informer(self.claims.codec, client_config, self._apply_claim_event, self.claims.__len__, timeouts),
+            Informer(self.claims.codec, client_config, self.claims.apply, self.claims.__len__, timeouts),
             Informer(
                 DEVICE_CLASS_CODEC,
                 client_config,
@@ -69,10 +69,6 @@ class ClusterInformers:
     def _apply_pod_event(self, event: WatchEvent[PodRecord]) -> None:
         self.pods.apply(event)
         self.scheduler_cache.apply(event)
-
-    def _apply_claim_event(self, event: WatchEvent[PodRecord]) -> None:
-        self.claims.apply(event)
-        self.pods.drop_ended(self.claims.revision or 0)
 
     def start(self) -> None:
         """Start all informers."""

@@ -253,7 +253,7 @@ class ConsumerStore:
         with self._lock:
             revision = self._require_revision()
             charges = self._charges_cache.get_charges(cap)
-            group_counts = self._count_groups(members)
+            group_counts = self._columns.count_groups(members)
             pods = {uid: self._columns.find(uid) for uid in uids}
             deleted = frozenset(uid for uid in pods if self._tombstones.get_revision(uid) is not None)
         # The sums run without the lock, because the first usage of a cap decodes every group.
@@ -293,14 +293,10 @@ class ConsumerStore:
                 group.namespace, group.group, max_names, is_terminating=group.is_terminating
             )
 
-    def _count_groups(self, namespaces: frozenset[str]) -> Counter[ChargeGroup]:
-        """Count the consumers of these namespaces that have an effect on usage, by charge group."""
-        return self._columns.count_groups(namespaces)
+    def _track(self, record: PodRecord, *, is_deleted: bool) -> None:
+        """Track a change before the columns show it."""
 
-    def _track(self, record: PodRecord, revision: int, *, is_deleted: bool) -> None:
-        """Track a change before the columns show it; the revision is that of the event."""
-
-    def _track_list(self, records: Iterable[PodRecord], revision: int) -> None:
+    def _track_list(self, records: Iterable[PodRecord]) -> None:
         """Track a list before the columns show it."""
 
     def _apply_change(self, event: Changed[PodRecord] | Deleted[PodRecord] | Bookmark) -> bool:
@@ -310,7 +306,7 @@ class ConsumerStore:
         self._revision = event.revision
         if isinstance(event, (Changed, Deleted)):
             self._last_change = event.revision
-            self._track(event.item, event.revision, is_deleted=isinstance(event, Deleted))
+            self._track(event.item, is_deleted=isinstance(event, Deleted))
         if isinstance(event, Changed):
             return self._columns.put(event.item)
         if isinstance(event, Deleted):
@@ -342,7 +338,7 @@ class ConsumerStore:
             if self._revision is not None and event.revision < self._revision:
                 self._tombstones.clear()
             self._tombstones.mark_incomplete_until(event.revision)
-            self._track_list(event.items, event.revision)
+            self._track_list(event.items)
             self._columns, self._revision, self._last_change = columns, event.revision, event.revision
 
 

@@ -67,6 +67,7 @@ class ReservationRecord(msgspec.Struct, rename="camel", omit_defaults=True, forb
     single_attempt: bool = True
     operation: Operation = Operation.CREATE
     kind: ConsumerKind = ConsumerKind.POD
+    pod_uid: str = ""
 
 
 class CapLedgerSummary(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
@@ -275,6 +276,7 @@ def _encode_reservation(key: LedgerKey, uid: str, reservation: Reservation) -> R
         reservation.single_attempt,
         reservation.operation,
         reservation.kind,
+        reservation.pod_uid,
     )
 
 
@@ -318,6 +320,7 @@ def _decode_reservation(key: LedgerKey, record: ReservationRecord) -> Reservatio
         record.single_attempt,
         record.operation,
         record.kind,
+        record.pod_uid,
     )
 
 

@@ -25,8 +25,9 @@ class Operation(StrEnum):
 class Reservation:
     """The reserved amounts of one consumer, a pod or a claim, that `used` does not count yet.
 
-    The consumer is counted with `counted` and may use `requested`. `attempt` is the nonce of the attempt that wrote the
-    reservation last; `single_attempt` is True if no other attempt wrote it.
+    The consumer is counted with `counted` and may use `requested`. A claim that kube-scheduler made for the pod
+    `pod_uid` is counted with the part of that pod, as long as `used` does not have the claim itself. `attempt` is the
+    nonce of the attempt that wrote the reservation last; `single_attempt` is True if no other attempt wrote it.
     """
 
     namespace: str
@@ -37,6 +38,7 @@ class Reservation:
     single_attempt: bool
     operation: Operation
     kind: ConsumerKind = ConsumerKind.POD
+    pod_uid: str = ""
 
     def compute_reserved(self) -> Amounts:
         """Return the amounts that it adds to `used`: max(0, requested - counted)."""
@@ -157,9 +159,12 @@ def compute_drift(before: Ledger, after: Ledger) -> Amounts:
     `after` was stored in the place of `before`. The drift is the minimum that bypassed the gate: pods that ended
     meanwhile, and open reservations, may hide some. A decrease of `used` is no drift, since any pod may end. An
     increase is no sign of drift if the past of the ledger is unknown, if its member namespaces have changed, or for a
-    name that was not counted before.
+    name that was not counted before. Nor is it if claims have changed: one that loses its devices counts the most that
+    it may get again (rule 10).
     """
     if after.used is before.used or before.initializer or before.namespaces_hash != after.namespaces_hash:
         return _NO_DRIFT  # most writes recount nothing, and keep the same object in `used`
+    if after.claims_revision != before.claims_revision or after.unconfirmed:
+        return _NO_DRIFT
     growth = after.used.find_shortfall(before.compute_charged())
     return Amounts({name: amount for name, amount in growth.items() if name in before.resources})

@@ -60,7 +60,8 @@ def recount(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
 
     The reservation of a deleted consumer is removed. So is that of a creation whose consumer is stored: the creation
     may not add anything more. The reservation of a change stays, with the amounts that the consumer is counted with
-    now, since the change may still be stored; so does that of a consumer that is not stored (yet).
+    now, since the change may still be stored; so does that of a consumer that is not stored (yet). The snapshot has the
+    pods of claims that kube-scheduler made, too: such a claim is counted with its pod until it is seen.
 
     Older namespaces with the same members count the same: a watch of rarely changed objects is often behind by a
     minute.
@@ -94,7 +95,8 @@ def _select_remaining(
             continue
         counted = snapshot.used_by_consumer.get(uid)
         if counted is None:
-            yield uid, replace(reservation, counted=_NO_AMOUNTS) if reservation.counted else reservation
+            part = snapshot.used_by_consumer.get(reservation.pod_uid, _NO_AMOUNTS)
+            yield uid, replace(reservation, counted=part) if reservation.counted != part else reservation
         elif reservation.operation is Operation.UPDATE:
             yield uid, replace(reservation, counted=counted)
 

@@ -33,6 +33,7 @@ class Prerequisite(StrEnum):
     COUNT_RESOURCES = "the ledger does not count all requested resources yet"
     COUNT_NAMESPACES = "the ledger was counted with other namespaces"
     COUNT_CONSUMERS = "the ledger was counted before its cap became active here"
+    COUNT_POD = "the pod for which the scheduler made the claim is not counted yet"
     COUNT_CLAIM = "the ledger was counted before the claim was stored as it is"
     CONFIRM_CLAIMS = "claims of the scheduler may be counted twice until the statuses of their pods name them"
     SETTLE_NAMESPACE = "too much is reserved for pods of this namespace that are not counted yet"
@@ -51,7 +52,8 @@ class ReservationRequest:
     stored before was not charged under this cap (rule 8). `sources` are the ways to a device that the ledger must
     count, for the names of both amounts. `max_reservations` limits the number of all reservations; None if no recount
     removes them. `allocates_at` is the revision of the stored claim whose devices the attempt allocates (rule 10); 0
-    for any other attempt.
+    for any other attempt. `pod_uid` is the pod for which kube-scheduler creates a claim, and `covered` are the amounts
+    of that pod in `used`.
     """
 
     uid: str
@@ -71,6 +73,8 @@ class ReservationRequest:
     sources: frozenset[str] = frozenset()
     kind: ConsumerKind = ConsumerKind.POD
     allocates_at: int = 0
+    pod_uid: str = ""
+    covered: Amounts = _NO_AMOUNTS
     max_reservations: int | None = MAX_RESERVATIONS
 
 
@@ -114,10 +118,11 @@ def reserve(ledger: Ledger, request: ReservationRequest) -> Reserved | Exceeded 
             return _create_exceeded(ledger, excess)
         if reservation is None and not increase:
             return Reserved(ledger, needs_no_write=True)
-    after = ledger.with_reservation(request.uid, _create_reservation(reservation, request))
-    if increase and not request.may_exceed:
+    covered = _find_covered(ledger, request)
+    after = ledger.with_reservation(request.uid, _create_reservation(reservation, request, covered))
+    if increase.find_shortfall(covered) and not request.may_exceed:
         if excess := _compute_excess(after, increase, request.hard):
-            return _create_exceeded(ledger, excess)
+            return Deferred(ledger, Prerequisite.COUNT_POD) if request.pod_uid else _create_exceeded(ledger, excess)
         if request.is_shared and _is_over_share(ledger, after, increase, request):
             return Deferred(ledger, Prerequisite.SETTLE_NAMESPACE)
     if (
@@ -173,28 +178,40 @@ def _compute_allocation_excess(ledger: Ledger, reservation: Reservation | None, 
     return Amounts(excess)
 
 
-def _create_reservation(reservation: Reservation | None, request: ReservationRequest) -> Reservation:
+def _find_covered(ledger: Ledger, request: ReservationRequest) -> Amounts:
+    """Return the part of a pod in `used` that covers the scheduler's claim for it: it covers one claim only."""
+    if not request.pod_uid:
+        return _NO_AMOUNTS
+    reservations = ledger.reservations.items()
+    is_taken = any(each.pod_uid == request.pod_uid and uid != request.uid for uid, each in reservations)
+    return _NO_AMOUNTS if is_taken else request.covered
+
+
+def _create_reservation(reservation: Reservation | None, request: ReservationRequest, covered: Amounts) -> Reservation:
+    counted = covered if request.pod_uid else request.current
     if reservation is None:
         return Reservation(
             request.namespace,
             request.name,
-            request.current,
+            counted,
             request.requested,
             request.attempt,
             single_attempt=True,
             operation=request.operation,
             kind=request.kind,
+            pod_uid=request.pod_uid,
         )
     is_create = reservation.operation is Operation.CREATE and request.operation is Operation.CREATE
     return Reservation(
         reservation.namespace,
         reservation.name,
-        counted=_min_by_name(reservation.counted, request.current),
+        counted=_min_by_name(reservation.counted, counted),
         requested=reservation.requested.merge_max(request.requested),
         attempt=request.attempt,
         single_attempt=False,
         operation=Operation.CREATE if is_create else Operation.UPDATE,
         kind=reservation.kind,
+        pod_uid=reservation.pod_uid,
     )
 
 
