@@ -28,7 +28,6 @@ from tallygate.webhook.policy.model import NamespaceCap, PodFilter, PolicySet
 _MAX_CACHED_NAMESPACES = 4096
 _NO_CHARGE = Charge()
 _NO_AMOUNTS = Amounts()
-_NO_SOURCES: frozenset[str] = frozenset()
 _EVERY_POD_FILTER = PodFilter()
 NO_CLASSES: Mapping[str, str] = MappingProxyType({})
 
@@ -56,24 +55,22 @@ class ActiveCap:
     """The key with all that the cap counts: it changes with the classes of devices, as by a change of policies."""
     is_selective: bool = field(init=False, repr=False, compare=False)
     """Whether the cap counts only some of the pods in its namespaces."""
+    _source_texts: Mapping[str, frozenset[str]] = field(init=False, repr=False, compare=False)
     _charges: FingerprintCache[Charge] = field(init=False, default_factory=FingerprintCache, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         resources = frozenset(self.hard.keys() | self.soft.keys())
-        sources = (each.list_texts(name) for name, each in self.device_sources.items())
+        texts = {name: each.list_texts(name) for name, each in self.device_sources.items()}
         object.__setattr__(self, "resources", resources)
-        object.__setattr__(self, "counted", resources.union(*sources))
+        object.__setattr__(self, "counted", resources.union(*texts.values()))
+        object.__setattr__(self, "_source_texts", texts)
         object.__setattr__(self, "active_key", " ".join((self.key, *sorted(self.counted - resources))))
         object.__setattr__(self, "is_selective", self.definition.pods != _EVERY_POD_FILTER)
 
     def list_sources(self, names: Collection[str]) -> frozenset[str]:
         """Return the ways to a device under these names, as a ledger records them."""
-        sources = self.device_sources
-        return (
-            frozenset().union(*(sources[name].list_texts(name) for name in names if name in sources))
-            if sources
-            else _NO_SOURCES
-        )
+        texts = [self._source_texts[name] for name in names if name in self._source_texts]
+        return texts[0] if len(texts) == 1 else frozenset().union(*texts)
 
     def compute_claim_charge(self, claim: ResourceClaim | None) -> Amounts:
         """Return the charge of a claim under this cap: empty without a claim, or if the cap does not count the claim.

@@ -34,6 +34,7 @@ from tallygate.webhook.state.ports import LedgerKey, Ledgers, RetryLaterError, S
 _NO_EXCESS = Amounts()
 _MANY_RESERVATIONS = 8
 _NO_REQUIREMENT = CountedRevisions(0, 0)
+_NO_SOURCES: frozenset[str] = frozenset()
 _GRACE_SECONDS = 1.0  # after the deadline, to release a reservation that would otherwise block others until it expires
 
 
@@ -257,7 +258,9 @@ class ReserveTransition(msgspec.Struct):
             namespaces_hash=membership.hash if membership else "",
             min_pods_revision=required.pods,
             min_claims_revision=required.claims,
-            sources=charge.cap.list_sources({*charge.current, *charge.requested}),
+            sources=charge.cap.list_sources(charge.current.keys() | charge.requested.keys())
+            if charge.cap.device_sources
+            else _NO_SOURCES,
             kind=consumer.kind,
             allocates_at=0 if self.is_standalone else consumer.allocates_at,
             pod_uid=consumer.pod_uid,

@@ -135,11 +135,11 @@ class UsageLister:
             return _UNKNOWN_REVISIONS
         known_active_since, required = self._required_revisions.get(cap, (active_since, None))
         if required is not None and known_active_since == active_since:
+            pods = self._pods.revision or 0
+            if required.pods <= pods and not required.claims:
+                return required
             # a cluster restored from a backup goes back
-            return CountedRevisions(
-                min(required.pods, self._pods.revision or 0),
-                min(required.claims, self._get_claims_revision()) if required.claims else 0,
-            )
+            return CountedRevisions(min(required.pods, pods), min(required.claims, self._get_claims_revision()))
         synced_at = self.synced_at()
         revision = self._pods.revision
         if revision is None or synced_at is None or synced_at < active_since:

@@ -118,9 +118,9 @@ def reserve(ledger: Ledger, request: ReservationRequest) -> Reserved | Exceeded 
             return _create_exceeded(ledger, excess)
         if reservation is None and not increase:
             return Reserved(ledger, needs_no_write=True)
-    covered = _find_covered(ledger, request)
+    covered = _find_covered(ledger, request) if request.pod_uid else _NO_AMOUNTS
     after = ledger.with_reservation(request.uid, _create_reservation(reservation, request, covered))
-    if increase.find_shortfall(covered) and not request.may_exceed:
+    if increase and not request.may_exceed and not (covered and not increase.find_shortfall(covered)):
         if excess := _compute_excess(after, increase, request.hard):
             return Deferred(ledger, Prerequisite.COUNT_POD) if request.pod_uid else _create_exceeded(ledger, excess)
         if request.is_shared and _is_over_share(ledger, after, increase, request):
@@ -180,8 +180,6 @@ def _compute_allocation_excess(ledger: Ledger, reservation: Reservation | None, 
 
 def _find_covered(ledger: Ledger, request: ReservationRequest) -> Amounts:
     """Return the part of a pod in `used` that covers the scheduler's claim for it: it covers one claim only."""
-    if not request.pod_uid:
-        return _NO_AMOUNTS
     reservations = ledger.reservations.items()
     is_taken = any(each.pod_uid == request.pod_uid and uid != request.uid for uid, each in reservations)
     return _NO_AMOUNTS if is_taken else request.covered
