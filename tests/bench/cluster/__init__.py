@@ -1,4 +1,4 @@
-"""The cost of informers in a synthetic cluster of 5,000 namespaces and 100,000 pods.
+"""The cost of informers in a synthetic cluster of 5,000 namespaces, 100,000 pods and 20,000 claims.
 
 `python -m tests.bench cluster` prints a table in Markdown.
 

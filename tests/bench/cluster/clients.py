@@ -38,7 +38,8 @@ def run_informers(kubeconfig: Path) -> dict[str, float]:
     # This server answers no request for progress: it has lists and watches only.
     watch = ClusterInformers(load_kubeconfig(kubeconfig), WatchTimeouts(progress_interval=1e9))
     watch.start()
-    _wait_until(lambda: watch.pods.revision is not None and watch.namespaces.revision is not None)
+    stores = (watch.pods, watch.namespaces, watch.claims)
+    _wait_until(lambda: all(store.revision is not None for store in stores))
     listed, seconds, peak = get_cpu_seconds() - before, time.monotonic() - started, get_peak_mib()
     _wait_until(lambda: watch.pods.revision == REVISION + EVENTS)
     changes = get_cpu_seconds() - before - listed

@@ -10,7 +10,7 @@ _CHUNK_EVENTS = 50  # events to a chunk, as a busy API server sends them
 
 
 class Api(ApiHandler):
-    """Lists and watches of pods, namespaces and nodes."""
+    """Lists and watches."""
 
     def create_page(self, kind: str, first: int, limit: int) -> bytes:
         """Return a page."""

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.bench.cluster.synthetic import NAMESPACES, PODS, encode_pod
+from tests.bench.cluster.synthetic import CLAIMS, NAMESPACES, PODS, encode_pod
 from tests.bench.servers import issue_certificate, run_server
 
 
@@ -25,7 +25,8 @@ def main() -> None:
 def _print(ours: dict[str, float], official: dict[str, float]) -> None:
     scale = PODS / official["pods"]
     cpu, peak = official["cpu"] * scale, official["base"] + official["grown"] * scale
-    print(f"{PODS:,} pods of {len(encode_pod(1, 1)):,} bytes in {NAMESPACES:,} namespaces, over TLS\n")
+    pods = f"{PODS:,} pods of {len(encode_pod(1, 1)):,} bytes"
+    print(f"{pods} and {CLAIMS:,} claims in {NAMESPACES:,} namespaces, over TLS\n")
     print("| | CPU s | peak MiB |\n| --- | ---: | ---: |")
     print(f"| tallygate: list and build | {ours['cpu']:.1f} | {ours['peak']:.0f} |")
     print(f"| official client: list into a dict, scaled from {official['pods']:,.0f} pods | {cpu:.1f} | {peak:.0f} |")

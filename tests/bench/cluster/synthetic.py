@@ -1,13 +1,15 @@
-"""Pods and namespaces as an API server sends them, with all their fields: owner, volumes, managed fields.
+"""Pods, claims and namespaces as an API server sends them, with all their fields: owner, volumes, managed fields.
 
-Five Deployments to a namespace, four pods to a Deployment: 25,000 charge groups for 100,000 pods.
+Five Deployments to a namespace, four pods to a Deployment: 25,000 charge groups for 100,000 pods. Four claims from a
+template to a namespace, each with two devices of its own.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 PODS = 100_000
+CLAIMS = 20_000
 NAMESPACES = 5_000
 REVISION = 1_000_000
 EVENTS = 20_000
@@ -48,11 +50,46 @@ def encode_pod(number: int, revision: int, phase: str = "RunningServer") -> byte
     return text
 
 
+def create_claim(number: int) -> dict[str, Any]:
+    """Return a claim from a template, whose devices are allocated, as an object of JSON."""
+    pod = f"worker-0-{number:06x}"
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": f"{number:08x}-0000-4000-8000-000000000000"}
+    request = {"name": "gpus", "exactly": {"deviceClassName": "gpu.example.com", "count": 2}}
+    devices = [
+        {"request": "gpus", "driver": "gpu.example.com", "pool": f"node-{number % 2000:04d}", "device": f"gpu-{index}"}
+        for index in range(2)
+    ]
+    return {
+        "metadata": {
+            "name": f"{pod}-gpus-{number:05d}",
+            "generateName": f"{pod}-gpus-",
+            "namespace": _get_namespace_name(number % NAMESPACES),
+            "uid": f"20000000-0000-4000-8000-{number:012d}",
+            "resourceVersion": str(1 + number),
+            "annotations": {"resource.kubernetes.io/pod-claim-name": "gpus"},
+            "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
+        },
+        "spec": {"devices": {"requests": [request]}},
+        "status": {
+            "allocation": {"devices": {"results": devices}},
+            "reservedFor": [{"resource": "pods", "name": pod, "uid": owner["uid"]}],
+        },
+    }
+
+
+_TOTALS = {"pods": PODS, "namespaces": NAMESPACES, "resourceclaims": CLAIMS}
+_ENCODERS: dict[str, Callable[[int], bytes]] = {
+    "pods": lambda number: encode_pod(number, 1 + number),
+    "namespaces": lambda number: json.dumps(create_namespace(number)).encode(),
+    "resourceclaims": lambda number: json.dumps(create_claim(number)).encode(),
+}
+
+
 def encode_page(kind: str, first: int, limit: int) -> bytes:
-    """Return a page of a list of `pods`, `namespaces` or `nodes`."""
-    total = {"pods": PODS, "namespaces": NAMESPACES, "nodes": 0}[kind]
+    """Return a page of a list; of other kinds than pods, claims and namespaces there are no objects."""
+    total = _TOTALS.get(kind, 0)
     numbers = range(first, min(first + limit, total))
-    items = [encode_pod(n, 1 + n) if kind == "pods" else json.dumps(create_namespace(n)).encode() for n in numbers]
+    items = [_ENCODERS[kind](number) for number in numbers]
     meta: dict[str, object] = {"resourceVersion": str(REVISION)}
     if numbers and numbers[-1] + 1 < total:
         meta |= {"continue": str(numbers[-1] + 1), "remainingItemCount": total - numbers[-1] - 1}
