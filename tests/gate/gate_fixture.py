@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, NoReturn
 
+from tallygate.webhook.admission.cap_index import NO_CLASSES
 from tallygate.webhook.admission.request import Phase
+from tallygate.webhook.gate.claim_forecast import ClaimTemplateLister
 from tallygate.webhook.gate.decisions import Decision
 from tallygate.webhook.gate.gate import Gate
 from tallygate.webhook.gate.scale_requests import WorkloadReader
@@ -47,6 +49,8 @@ class GateFixture:
         quotas: QuotaLister | None = None,
         snapshots: SnapshotProvider | None = None,
         workloads: WorkloadReader | None = None,
+        claim_templates: ClaimTemplateLister | None = None,
+        resources_by_class: Mapping[str, str] = NO_CLASSES,
     ) -> None:
         self.policies: PolicySet = parse_policies(text)
         self.ledgers: Ledgers = ledgers or MemoryLedgers()
@@ -63,6 +67,8 @@ class GateFixture:
             quotas=quotas,
             evaluate_node_rules=partial(check_schedulability, snapshots=snapshots) if snapshots else None,
             workload_reader=workloads,
+            claim_templates=claim_templates,
+            resources_by_class=lambda: resources_by_class,
         )
 
     def admit(self, object_: dict[str, Any], phase: Phase = Phase.VALIDATING, **request: Any) -> Decision:

@@ -9,7 +9,7 @@ import pytest
 from tallygate.webhook.admission.request import Phase
 from tallygate.webhook.kube.resource_codec import Replaced
 from tallygate.webhook.objects.core import ResourceQuota
-from tallygate.webhook.state.informers.named_stores import QUOTA_CODEC, QuotaStore
+from tallygate.webhook.state.informers.namespaced_stores import QUOTA_CODEC, QuotaStore
 from tests.gate.gate_fixture import CAP, GPU, GateFixture
 from tests.gate.test_workload_forecast import get_rejection, list_warnings, rolling, workload
 

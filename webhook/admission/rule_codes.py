@@ -215,6 +215,28 @@ WORKLOAD_OVER_QUOTA = Code(
     "# ResourceQuota gpus: hard: {requests.nvidia.com/gpu: 8}, used: 6\nkind: Deployment\nspec:\n"
     "  replicas: 1  # of 2 GPUs\n",
 )
+CLAIMS_OVER_CAP = Code(
+    "TG209",
+    "claims-over-cap",
+    "A pod and the claims that templates make for it request more than a cap allows.",
+    "A controller makes the claims after the pod is stored. The cap would reject one of them each time, and the pod "
+    "would stay pending.",
+    "# cap gpus: hard: {nvidia.com/gpu: 4}\nkind: Pod\nspec:\n"
+    "  resourceClaims: [{name: gpus, resourceClaimTemplateName: eight-gpus}]\n",
+    "# cap gpus: hard: {nvidia.com/gpu: 4}\nkind: Pod\nspec:\n"
+    "  resourceClaims: [{name: gpus, resourceClaimTemplateName: two-gpus}]\n",
+)
+CLAIMS_OVER_FREE = Code(
+    "TG210",
+    "claims-over-free",
+    "The claims that templates make for a pod exceed the free amount of a cap now.",
+    "The pod is stored, and the cap rejects its claims, which only an event on the pod reports. The controller "
+    "retries, ever more slowly, until other pods end or claims are deleted.",
+    "# cap gpus: used 3, hard 4\nkind: Pod\nspec:\n"
+    "  resourceClaims: [{name: gpus, resourceClaimTemplateName: two-gpus}]\n",
+    "# cap gpus: used 2, hard 4\nkind: Pod\nspec:\n"
+    "  resourceClaims: [{name: gpus, resourceClaimTemplateName: two-gpus}]\n",
+)
 
 CODES: tuple[Code, ...] = (
     NOT_WHOLE,
@@ -240,5 +262,7 @@ CODES: tuple[Code, ...] = (
     WORKLOAD_ROLLOUT,
     NAMESPACE_OVER_CAP,
     WORKLOAD_OVER_QUOTA,
+    CLAIMS_OVER_CAP,
+    CLAIMS_OVER_FREE,
 )
 """Every code of rules and caps, for `tallygate explain` and the documentation."""

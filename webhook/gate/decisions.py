@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tallygate.webhook.accounting.amounts import Amounts, format_amount
 from tallygate.webhook.accounting.problem import Problem, Reason
 from tallygate.webhook.admission import response
-from tallygate.webhook.admission.cap_index import CapIndex
+from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
 from tallygate.webhook.admission.request import ALLOWED, AdmissionRequest, Phase, Verdict
 from tallygate.webhook.admission.rule_codes import NO_LIMIT_UNDER_CAP, OVER_CAP, OVER_SOFT_CAP
 from tallygate.webhook.admission.rule_index import RuleIndex
@@ -24,50 +24,90 @@ ExcessDescriber = Callable[[CapChargeResult, str], ExcessDetails]
 
 
 def create_excess_problems(
-    result: CapChargeResult, describe_excess: ExcessDescriber = lambda *_: _NO_DETAILS
+    result: CapChargeResult,
+    describe_excess: ExcessDescriber = lambda *_: _NO_DETAILS,
+    *,
+    is_allocation: bool = False,
 ) -> Iterator[Problem]:
-    """Yield one problem for each exceeded resource."""
+    """Yield one problem for each exceeded resource; `is_allocation` if the charge is the allocation of a claim."""
     cap = result.charge.cap.definition
-    used, reserved = result.before.used, result.before.reserved
     for name in sorted(result.excess):
-        hard = result.charge.cap.hard[name]
-        current = result.charge.current.get(name, 0)
-        requested = result.charge.requested.get(name, 0) - current
-        on_top = f" on top of {format_amount(name, current)}" if current else ""
-        free = max(hard - used.get(name, 0) - reserved.get(name, 0), 0)
         details = describe_excess(result, name)
         consumers = f"; top consumers: {describe_consumers(name, details.consumers)}" if details.consumers else ""
+        describe = _describe_allocation if is_allocation else _describe_request
+        amount, arithmetic, advice = describe(result, name)
         yield Problem(
             "",
             OVER_CAP.number,
             Reason.FORBIDDEN,
-            f"cap {cap.name} {_describe_scope(result)} exceeded: requested {format_amount(name, requested)} {name}"
-            f"{on_top}, used {format_amount(name, used.get(name, 0))}, "
-            f"reserved {format_amount(name, reserved.get(name, 0))}, "
-            f"hard {format_amount(name, hard)}, free {format_amount(name, free)}{consumers}. "
-            f"{_suggest_request(result, name, current, free)}{_describe_expiry(result, name, details)}",
-            value=format_amount(name, requested),
+            f"cap {cap.name} {describe_scope(result.charge.cap)} exceeded: {arithmetic}{consumers}. "
+            f"{advice}{_describe_expiry(result, name, details)}",
+            value=format_amount(name, amount),
             rule=cap.name,
             policy_kind="cap",
         )
 
 
+def _describe_request(result: CapChargeResult, name: str) -> tuple[int, str, str]:
+    """Return the requested amount of an exceeded resource, the arithmetic, and advice."""
+    used, reserved = result.before.used.get(name, 0), result.before.reserved.get(name, 0)
+    hard = _find_hard(result, name)
+    current = result.charge.current.get(name, 0)
+    requested = result.charge.requested.get(name, 0) - current
+    on_top = f" on top of {format_amount(name, current)}" if current else ""
+    free = max(hard - used - reserved, 0)
+    arithmetic = (
+        f"requested {format_amount(name, requested)} {name}{on_top}, used {format_amount(name, used)}, "
+        f"reserved {format_amount(name, reserved)}, hard {format_amount(name, hard)}, free {format_amount(name, free)}"
+    )
+    return requested, arithmetic, _suggest_request(result, name, current, free)
+
+
+def _describe_allocation(result: CapChargeResult, name: str) -> tuple[int, str, str]:
+    """Return the allocated amount of an exceeded resource, the arithmetic, and advice (rule 10).
+
+    The claim itself is charged already, so the amounts are those of all others.
+    """
+    allocated, hard = result.charge.requested.get(name, 0), _find_hard(result, name)
+    others = hard + result.excess[name] - allocated
+    arithmetic = (
+        f"allocated {format_amount(name, allocated)} {name}, charged to others {format_amount(name, others)}, "
+        f"hard {format_amount(name, hard)}, free {format_amount(name, max(hard - others, 0))}"
+    )
+    if allocated <= hard:
+        return allocated, arithmetic, f"Wait until {describe_wait(result.charge.cap, name)}"
+    if hard > 0:
+        return allocated, arithmetic, f"Replace the claim by one of {format_amount(name, hard)} or less"
+    return allocated, arithmetic, f"The cap allows none {_describe_namespaces(result)}"
+
+
+def _find_hard(result: CapChargeResult, name: str) -> int:
+    """Return the hard limit that decides: the smaller of the policy's and the ledger's, one of which may have none."""
+    return min(limits[name] for limits in (result.charge.cap.hard, result.before.hard) if name in limits)
+
+
+def describe_wait(cap: ActiveCap | None, name: str) -> str:
+    """Return the events that free an amount under a cap, or under a quota."""
+    return "pods end or claims are deleted" if cap is not None and name in cap.device_sources else "pods end"
+
+
 def _suggest_request(result: CapChargeResult, name: str, current: int, free: int) -> str:
-    """Return the request that would pass; waiting helps only a pod that does not exceed the hard limit alone."""
-    hard = result.charge.cap.hard[name]
+    """Return the request that would pass; waiting helps only a consumer that does not exceed the hard limit alone."""
+    hard = _find_hard(result, name)
     smaller_request = f"Request {format_amount(name, current + free)} or less"
+    wait = describe_wait(result.charge.cap, name)
     if result.charge.requested.get(name, 0) <= hard:
-        return f"{smaller_request}, or wait until pods end" if free else "Wait until pods end"
+        return f"{smaller_request}, or wait until {wait}" if free else f"Wait until {wait}"
     if free:
         return smaller_request
     if hard > 0:
-        return f"Request {format_amount(name, hard)} or less, and wait until pods end"
+        return f"Request {format_amount(name, hard)} or less, and wait until {wait}"
     return f"The cap allows none {_describe_namespaces(result)}"
 
 
 def _describe_expiry(result: CapChargeResult, name: str, details: ExcessDetails) -> str:
     """Return the longest time until waiting helps, as far as the charged amounts are only reserved."""
-    if details.expires_within is None or not result.charge.cap.hard[name]:
+    if details.expires_within is None or not _find_hard(result, name):
         return ""
     return f"; unused reservations expire within {details.expires_within} s"
 
@@ -83,7 +123,7 @@ def create_soft_limit_warnings(result: CapChargeResult) -> Iterator[Problem]:
             "",
             OVER_SOFT_CAP.number,
             Reason.FORBIDDEN,
-            f"cap {cap.definition.name} {_describe_scope(result)} is above its soft limit: charged "
+            f"cap {cap.definition.name} {describe_scope(cap)} is above its soft limit: charged "
             f"{format_amount(name, charged[name])} {name}, soft {format_amount(name, cap.soft[name])}, "
             f"hard {_format_hard(cap.hard, name)}",
             rule=cap.definition.name,
@@ -121,10 +161,9 @@ def _describe_namespaces(result: CapChargeResult) -> str:
     return "in these namespaces" if result.charge.cap.definition.shared else "in this namespace"
 
 
-def _describe_scope(result: CapChargeResult) -> str:
-    if result.charge.cap.definition.shared:
-        return "shared by its namespaces"
-    return "of this namespace"
+def describe_scope(cap: ActiveCap) -> str:
+    """Return the namespaces of a cap, for its messages."""
+    return "shared by its namespaces" if cap.definition.shared else "of this namespace"
 
 
 def _format_hard(hard: Amounts, name: str) -> str:
@@ -217,12 +256,18 @@ def deny_by_caps(
     return Decision(body, replace(record, obstacles=obstacles) if obstacles else record)
 
 
-def decide_with_warnings(context: ReviewContext, problems: Iterable[Problem]) -> Decision:
+def decide_with_warnings(context: ReviewContext, problems: Iterable[Problem], unknown: str = "") -> Decision:
     """Return the decision of the rules, with more warnings."""
+    return decide_by_rules(add_warnings(context, problems, unknown))
+
+
+def add_warnings(context: ReviewContext, problems: Iterable[Problem], unknown: str = "") -> ReviewContext:
+    """Return the context with more warnings; `unknown` is a message on what was not evaluated, or empty."""
     warnings = (*context.verdict.warnings, *problems)
-    if warnings != context.verdict.warnings:
-        context = replace(context, verdict=dataclasses.replace(context.verdict, warnings=warnings))
-    return decide_by_rules(context)
+    if warnings == context.verdict.warnings and not unknown:
+        return context
+    unknowns = (*context.verdict.unknown, unknown) if unknown else context.verdict.unknown
+    return replace(context, verdict=dataclasses.replace(context.verdict, warnings=warnings, unknown=unknowns))
 
 
 def allow_under_caps(context: ReviewContext, result: ChargeResult) -> Decision:

@@ -1,16 +1,16 @@
 """The gate: from the bytes of an admission review to the bytes of its response."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from msgspec.structs import replace
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.problem import Problem
-from tallygate.webhook.admission.cap_index import NO_CLASSES, CapIndex
+from tallygate.webhook.admission.cap_index import NO_CLASSES, ActiveCap, CapIndex
 from tallygate.webhook.admission.evaluate import NodeRuleEvaluator, evaluate_decoded_request
 from tallygate.webhook.admission.kinds import DecodedRequest, find_review_target
-from tallygate.webhook.admission.request import ALLOWED, Phase, decode_review
+from tallygate.webhook.admission.request import ALLOWED, CREATE, Phase, decode_review
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.gate.charged_requests import (
     RequestCharges,
@@ -19,10 +19,21 @@ from tallygate.webhook.gate.charged_requests import (
     is_charged,
 )
 from tallygate.webhook.gate.charging import CapObstacle, ReadTransition, charge_consumer
+from tallygate.webhook.gate.claim_forecast import (
+    NO_CLAIMS,
+    ClaimTemplateLister,
+    PodClaims,
+    counts_devices,
+    describe_unknown,
+    find_pod_claims,
+    forecast_impossible_claims,
+    forecast_waiting_claims,
+)
 from tallygate.webhook.gate.decisions import (
     ActivePolicySet,
     Decision,
     ReviewContext,
+    add_warnings,
     allow_under_caps,
     create_excess_problems,
     decide_by_rules,
@@ -37,10 +48,12 @@ from tallygate.webhook.gate.usage_lister import UsageLister, get_ledger_key
 from tallygate.webhook.gate.workload_forecast import (
     WORKLOAD_KINDS,
     QuotaLister,
+    add_claims,
     decode_workloads,
     forecast_cap,
     forecast_quotas,
 )
+from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.policy.model import ForecastEnforcement, PolicySet
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ledger.reserve import Prerequisite
@@ -75,8 +88,9 @@ class Gate:
 
     `policies` returns the active policy set, `nonce` a text that no other attempt of any process has, `monotonic`
     seconds. `usage_lister` shows the stored pods, where they are watched. `top_consumers` finds the details of
-    rejections. `quotas` lists the ResourceQuotas of namespaces, where they are watched. `evaluate_node_rules` evaluates
-    the rules that compare pods with nodes. `workload_reader` reads the workload of a scale request.
+    rejections. `quotas` lists the ResourceQuotas of namespaces and `claim_templates` the templates of claims, where
+    they are watched. `evaluate_node_rules` evaluates the rules that compare pods with nodes. `workload_reader` reads
+    the workload of a scale request.
     `resources_by_class` returns the extended resource of each DeviceClass, the same object until one changes.
     """
 
@@ -91,6 +105,7 @@ class Gate:
         usage_lister: UsageLister | None = None,
         top_consumers: TopConsumers | None = None,
         quotas: QuotaLister | None = None,
+        claim_templates: ClaimTemplateLister | None = None,
         evaluate_node_rules: NodeRuleEvaluator | None = None,
         workload_reader: WorkloadReader | None = None,
         resources_by_class: Callable[[], Mapping[str, str]] = lambda: NO_CLASSES,
@@ -100,6 +115,7 @@ class Gate:
         self._ledgers = ledgers
         self._usage_lister = usage_lister
         self._quotas = quotas
+        self._claim_templates = claim_templates
         self._evaluate_node_rules = evaluate_node_rules
         self._workload_reader = workload_reader
         self._top_consumers = top_consumers or TopConsumers(monotonic, usage_lister)
@@ -189,7 +205,21 @@ class Gate:
             return decide_by_rules(context)
         if request_charges.missing_limits:
             return deny_by_caps(context, list(request_charges.missing_limits))
-        return self._reserve(context, request_charges, deadline)
+        claims = self._find_claims(decoded_request, matching.caps)
+        if claims.claims and (problems := list(forecast_impossible_claims(claims, request_charges.charges))):
+            return deny_by_caps(context, problems)
+        return self._reserve(context, request_charges, deadline, claims)
+
+    def _find_claims(self, decoded_request: DecodedRequest, caps: Sequence[ActiveCap]) -> PodClaims:
+        """Return the claims that templates make for the pod that the request creates."""
+        target = decoded_request.target
+        pod = decoded_request.get_object(target) if target is not None else None
+        if not isinstance(pod, Pod) or pod.spec is None or not pod.spec.resource_claims:
+            return NO_CLAIMS
+        request, templates = decoded_request.request, self._claim_templates
+        if request.operation != CREATE or templates is None or not counts_devices(caps):
+            return NO_CLAIMS
+        return find_pod_claims(pod, request.namespace, templates)
 
     def _forecast_workload(self, context: ReviewContext, labels: Mapping[str, str] | None, deadline: float) -> Decision:
         """Return the decision on a workload, with the forecasts of caps and quotas on its pods.
@@ -201,23 +231,26 @@ class Gate:
         workload, old_workload = decode_workloads(context.request, pod_target) if pod_target else (None, None)
         if workload is None:
             return decide_by_rules(context)
+        matching = context.policy_set.caps.find_matching(context.request.namespace, labels).caps
+        caps = [cap for cap in matching if cap.definition.workloads is not ForecastEnforcement.IGNORE]
+        if self._claim_templates is not None and counts_devices(caps):
+            workload, old_workload = add_claims(
+                workload, old_workload, context.request.namespace, self._claim_templates
+            )
         denied: list[Problem] = []
         warnings: list[Problem] = []
-        for cap in context.policy_set.caps.find_matching(context.request.namespace, labels).caps:
-            if cap.definition.workloads is ForecastEnforcement.IGNORE:
-                continue
+        for cap in caps:
             key = get_ledger_key(cap, context.request.namespace)
             read_ledger = partial(self._read_ledger, key, deadline)
             compute_charge = partial(compute_pod_charge, cap)
-            before = old_workload.sum_charges(compute_charge) if old_workload else Amounts()
+            before = old_workload.sum_charges(cap, compute_charge) if old_workload else Amounts()
             for forecast in forecast_cap(workload, cap, compute_charge, before, read_ledger):
                 denies = forecast.permanent and cap.definition.workloads is ForecastEnforcement.DENY
                 (denied if denies else warnings).append(forecast.problem)
         if denied:
             return deny_by_caps(context, denied)
-        return decide_with_warnings(
-            context, [*warnings, *(each.problem for each in forecast_quotas(workload, old_workload, quotas))]
-        )
+        by_quotas = (each.problem for each in forecast_quotas(workload, old_workload, quotas))
+        return decide_with_warnings(context, [*warnings, *by_quotas], describe_unknown(workload.claims))
 
     def _forecast_scale(self, context: ReviewContext, labels: Mapping[str, str] | None, deadline: float) -> Decision:
         """Return the decision on a scale request, as on a change of `replicas` in the workload itself."""
@@ -239,7 +272,10 @@ class Gate:
             return None
         return ledger or Ledger(Amounts())
 
-    def _reserve(self, context: ReviewContext, request_charges: RequestCharges, deadline: float) -> Decision:
+    def _reserve(
+        self, context: ReviewContext, request_charges: RequestCharges, deadline: float, claims: PodClaims
+    ) -> Decision:
+        """Return the decision on a pod or claim after its charge; `claims` are those that are made for the pod."""
         if self._monotonic() >= deadline:
             return retry_later(context, "the time for a decision was over before a cap could be asked")
         consumer, charges = request_charges.consumer, request_charges.charges
@@ -253,10 +289,15 @@ class Gate:
                 [
                     problem
                     for cap_result in result.exceeded
-                    for problem in create_excess_problems(cap_result, describe_excess)
+                    for problem in create_excess_problems(
+                        cap_result, describe_excess, is_allocation=bool(consumer.allocates_at)
+                    )
                 ],
                 result.obstacles,
             )
+        if claims is not NO_CLAIMS:
+            waiting = forecast_waiting_claims(claims, result.reserved)
+            context = add_warnings(context, waiting, describe_unknown(claims))
         return allow_under_caps(context, result)
 
 

@@ -2,7 +2,7 @@
 
 Kubernetes reports a rejected pod to the controller only, in an event on a ReplicaSet (kubernetes#96634). The gate
 reports it when the user applies the workload. A forecast reserves nothing, and every pod is still evaluated when it is
-created.
+created. Under a cap the claims that are made from templates count beside the pods.
 
 A forecast under a ResourceQuota never denies a workload: ResourceQuota itself rejects the pods. Later admission may
 still add defaults of a LimitRange or a priority class to a pod. If a scope depends on these, there is no forecast; and
@@ -38,7 +38,14 @@ from tallygate.webhook.admission.rule_codes import (
     WORKLOAD_OVER_QUOTA,
     WORKLOAD_ROLLOUT,
 )
-from tallygate.webhook.gate.decisions import create_missing_limit_problem
+from tallygate.webhook.gate.claim_forecast import (
+    NO_CLAIMS,
+    ClaimTemplateLister,
+    PodClaims,
+    find_pod_claims,
+    is_controlled,
+)
+from tallygate.webhook.gate.decisions import create_missing_limit_problem, describe_scope, describe_wait
 from tallygate.webhook.objects.core import (
     Pod,
     PodSpec,
@@ -70,7 +77,7 @@ class ForecastWorkload:
     """The replicas of a workload, its pod template, and the path of the template.
 
     `old_template` is the template that it replaces, None if the workload is new; `is_rollout` is True if the two
-    differ.
+    differ. `claims` are the claims that are made for each pod.
     """
 
     replicas: ReplicaCount
@@ -78,10 +85,12 @@ class ForecastWorkload:
     path: str
     old_template: Pod | None = None
     is_rollout: bool = False
+    claims: PodClaims = NO_CLAIMS
 
-    def sum_charges(self, compute_charge: Callable[[Pod], Charge]) -> Amounts:
-        """Return the charge of all its pods, given the function that computes the charge of one."""
-        return multiply(compute_charge(self.template).amounts, self.replicas.count)
+    def sum_charges(self, cap: ActiveCap, compute_charge: Callable[[Pod], Charge]) -> Amounts:
+        """Return the charge of all its pods and claims, given the function that computes the charge of one pod."""
+        per_pod = compute_charge(self.template).amounts + self.claims.compute_charge(cap)
+        return multiply(per_pod, self.replicas.count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +107,18 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class ForecastLimit:
-    """A limit on the pods: its label, the hard amounts, the codes of its problems, and the name if it is a cap."""
+    """A limit on the pods: its label, the hard amounts, the codes of its problems, and the cap if it is one.
+
+    `claimed` is the part of the amounts that the claims of one pod request.
+    """
 
     label: str
     hard: Amounts
     over_code: Code
     wait_code: Code
     rollout_code: Code
-    cap: str = ""
+    cap: ActiveCap | None = None
+    claimed: Amounts = _NO_AMOUNTS
 
 
 ChargedReader = Callable[[], Amounts | None]
@@ -190,9 +203,10 @@ class _ResourceForecast:
         limit = f"{self._describe_limit()}, free {format_amount(self.name, free)}"
         if increase > free:
             waiting = -(-(increase - free) // self.per_pod)
+            until = f"other {describe_wait(self.limit.cap, self.name)}"
             text = (
                 f"{self._describe_request(self.workload.replicas.count)}, {limit}: {waiting} "
-                f"wait{'s' * (waiting == 1)} until other pods end"
+                f"wait{'s' * (waiting == 1)} until {until}"
             )
             yield self._create_forecast(self.limit.wait_code, text, permanent=False)
         elif with_surge and self.has_surge and increase + self.workload.replicas.surge * self.per_pod > free:
@@ -204,6 +218,8 @@ class _ResourceForecast:
 
     def _describe_request(self, count: int) -> str:
         noun = self.workload.replicas.noun if count != 1 else self.workload.replicas.noun.removesuffix("s")
+        if self.name in self.limit.claimed:
+            noun = f"{noun} with {'its' if count == 1 else 'their'} claims"
         return (
             f"{count} {noun} request{'s' * (count == 1)} {format_amount(self.name, count * self.per_pod)} {self.name}"
         )
@@ -216,7 +232,8 @@ class _ResourceForecast:
         return f"{self.limit.label} has hard {format_amount(self.name, self.limit.hard[self.name])}"
 
     def _create_forecast(self, code: Code, text: str, *, permanent: bool, affects_all: bool = False) -> Forecast:
-        problem = Problem("", code.number, Reason.FORBIDDEN, text, rule=self.limit.cap, policy_kind="cap")
+        rule = self.limit.cap.definition.name if self.limit.cap else ""
+        problem = Problem("", code.number, Reason.FORBIDDEN, text, rule=rule, policy_kind="cap")
         return Forecast(problem, permanent, affects_all)
 
 
@@ -293,9 +310,12 @@ class _WithTemplate(msgspec.Struct):
 
 
 def create_workload(kind: str, decoded_object: DecodedObject, pod_view: PodView | None) -> ForecastWorkload | None:
-    """Return the workload in an object; None if it creates no pods, or a controller of another workload owns it."""
+    """Return the workload in an object; None if it creates no pods, or a controller of another workload owns it.
+
+    The gate evaluates that other workload itself.
+    """
     replica_counts = count_replicas(kind, decoded_object)
-    if replica_counts is None or pod_view is None or _is_controlled(decoded_object):
+    if replica_counts is None or pod_view is None or is_controlled(decoded_object.metadata):
         return None
     return ForecastWorkload(replica_counts, pod_view.pod, pod_view.path)
 
@@ -321,6 +341,20 @@ def decode_workloads(
     return replace(new, old_template=old_view.pod if old_view else Pod(), is_rollout=is_rollout), old
 
 
+def add_claims(
+    workload: ForecastWorkload, old_workload: ForecastWorkload | None, namespace: str, templates: ClaimTemplateLister
+) -> tuple[ForecastWorkload, ForecastWorkload | None]:
+    """Return both versions of a workload with the claims that templates make for their pods.
+
+    If those of one version are unknown, the increase is unknown too: then both are without claims.
+    """
+    new = find_pod_claims(workload.template, namespace, templates)
+    old = find_pod_claims(old_workload.template, namespace, templates) if old_workload else NO_CLAIMS
+    if unknown := new.unknown or old.unknown:
+        return replace(workload, claims=PodClaims(unknown=unknown)), old_workload
+    return replace(workload, claims=new), replace(old_workload, claims=old) if old_workload else None
+
+
 def forecast_cap(
     workload: ForecastWorkload,
     cap: ActiveCap,
@@ -328,7 +362,7 @@ def forecast_cap(
     before: Amounts,
     read_ledger: Callable[[], Ledger | None],
 ) -> Iterator[Forecast]:
-    """Yield the forecasts for the workload's pods under one cap.
+    """Yield the forecasts for the workload's pods and their claims under one cap.
 
     `compute_charge` returns the charge of one pod, `before` is the amount that the ledger already counts of the old
     workload; `read_ledger` returns the ledger, or None if it is unavailable.
@@ -345,19 +379,12 @@ def forecast_cap(
         ledger = read_ledger()
         return None if ledger is None else ledger.compute_charged()
 
-    scope = "shared by its namespaces" if cap.definition.shared else "of this namespace"
     codes = WORKLOAD_OVER_CAP, WORKLOAD_OVER_FREE, WORKLOAD_ROLLOUT
-    limit = ForecastLimit(f"cap {cap.definition.name} {scope}", cap.hard, *codes, cap=cap.definition.name)
-    yield from forecast_resources(workload, limit, charge.amounts, before, read_charged)
-
-
-def _is_controlled(decoded_object: DecodedObject) -> bool:
-    """Return whether a controller created the object for another workload.
-
-    The gate evaluates that workload itself, and no user would see a warning on this object.
-    """
-    owners = (decoded_object.metadata.owner_references if decoded_object.metadata else None) or ()
-    return any(owner.controller for owner in owners)
+    claimed = workload.claims.compute_charge(cap)
+    limit = ForecastLimit(
+        f"cap {cap.definition.name} {describe_scope(cap)}", cap.hard, *codes, cap=cap, claimed=claimed
+    )
+    yield from forecast_resources(workload, limit, charge.amounts + claimed, before, read_charged)
 
 
 def _decode_template(raw: object) -> bytes:

@@ -51,6 +51,12 @@ class PodResourceClaim(msgspec.Struct, rename="camel", frozen=True, omit_default
     resource_claim_template_name: str | None = None
 
 
+class PodGroupReference(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """`spec.schedulingGroup`: the PodGroup of a pod."""
+
+    pod_group_name: str | None = None
+
+
 class PodSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """`spec` of a pod or pod template."""
 
@@ -65,6 +71,7 @@ class PodSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     node_name: str | None = None
     active_deadline_seconds: int | None = None
     os: PodOS | None = None
+    scheduling_group: PodGroupReference | None = None
 
 
 class ContainerStatus(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):

@@ -46,8 +46,7 @@ def create_cluster_gate(
     """
     client_config = load_client_config(settings)
     informers = GateInformers(client_config, telemetry.log)
-    bound = settings.in_flight_bound
-    _check_in_flight_bound(bound, telemetry.log)
+    bound = _read_in_flight_bound(settings, telemetry.log)
     nonce_source, ledgers = create_nonce_source(), _create_ledgers(client_config, settings, cap_metrics)
     top_consumers = TopConsumers(time.monotonic, informers.usage_lister, bound)
     gate = Gate(
@@ -59,6 +58,7 @@ def create_cluster_gate(
         usage_lister=informers.usage_lister,
         top_consumers=top_consumers,
         quotas=informers.quotas,
+        claim_templates=informers.claim_templates,
         evaluate_node_rules=partial(check_schedulability, snapshots=informers.snapshot_provider),
         workload_reader=informers.live_reader,
         resources_by_class=informers.device_class_store.get_resources_by_class,
@@ -91,10 +91,12 @@ def create_cluster_gate(
     return GateParts(admit, background, reconciler.is_leader, _create_registration_factory(settings, client_config))
 
 
-def _check_in_flight_bound(bound: float, log: Logger) -> None:
-    """Log a warning if the in-flight bound, in seconds, is shorter than a request of the API server."""
+def _read_in_flight_bound(settings: Settings, log: Logger) -> float:
+    """Return the in-flight bound in seconds; log a warning if it is shorter than a request of the API server."""
+    bound = settings.in_flight_bound
     if bound < _MIN_IN_FLIGHT_BOUND_SECONDS:
         log.warning("in-flight-bound-too-short", seconds=bound, least=_MIN_IN_FLIGHT_BOUND_SECONDS)
+    return bound
 
 
 def _create_registration_factory(settings: Settings, client_config: ClientConfig) -> RegistrationFactory:

@@ -1,15 +1,15 @@
-"""The informers of a server, and the gate's listers on their stores: namespaces, ResourceQuotas, and snapshots.
+"""The informers of a server, and the gate's listers on their stores: namespaces, quotas, claim templates, snapshots.
 
-A user who creates a namespace and at once a pod in it is ahead of the watch, so the namespace lister waits. The quotas
-serve the forecast of a workload, which the gate gives when the workload is applied. The snapshots of nodes and pods
-serve rules that ask whether a pod fits on a node.
+A user who creates a namespace and at once a pod in it is ahead of the watch, so the namespace lister waits. So does the
+lister of claim templates. Templates and quotas serve the forecast of a workload, which the gate gives when the workload
+is applied. The snapshots of nodes and pods serve rules that ask whether a pod fits on a node.
 """
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from threading import Condition
+from threading import BoundedSemaphore, Condition
 from typing import Final
 
 from tallygate.webhook.gate.schedulability import ClusterSnapshot
@@ -18,11 +18,13 @@ from tallygate.webhook.kube.client import ApiClient, ClientConfig, read_git_vers
 from tallygate.webhook.kube.config import load_in_cluster_config, load_kubeconfig
 from tallygate.webhook.kube.informer import Informer, InformerStatus
 from tallygate.webhook.objects.core import ResourceQuota
+from tallygate.webhook.objects.devices import ResourceClaim
 from tallygate.webhook.server.interfaces import ReadinessStatus
 from tallygate.webhook.server.settings.table import Settings
 from tallygate.webhook.server.telemetry.json_log import FailureLog, Logger
 from tallygate.webhook.state.informers.cluster_informers import ClusterInformers, LiveReader
-from tallygate.webhook.state.informers.named_stores import DEVICE_CLASS_CODEC, QUOTA_CODEC, NamespaceStore, QuotaStore
+from tallygate.webhook.state.informers.named_stores import DEVICE_CLASS_CODEC, NamespaceStore
+from tallygate.webhook.state.informers.namespaced_stores import QUOTA_CODEC, ClaimTemplateStore, QuotaStore
 from tallygate.webhook.state.informers.scheduler_cache import SchedulerCache
 
 _NAMESPACE_TIMEOUT_SECONDS: Final = 2.0  # a watch that works is some milliseconds behind
@@ -81,6 +83,50 @@ class InformerQuotaLister:
         stale = self._informer.get_status().stale
         self._unsynced_log.update(f"workloads get no forecasts of ResourceQuotas: {stale}" if stale else "")
         return None if stale else self._store.list_quotas(namespace)
+
+
+_TEMPLATE_TIMEOUT_SECONDS: Final = 0.2
+_MAX_TEMPLATE_WAITS: Final = 4
+
+
+class InformerClaimTemplateLister:
+    """An informer of the ResourceClaimTemplates of a cluster. While it is stale it returns none, and logs that once.
+
+    A user applies a template and a workload of it at the same time, which is ahead of the watch. So the lister waits up
+    to `timeout` seconds for a template that its store does not have yet. Only some threads wait at a time, because a
+    template may be missing for ever.
+    """
+
+    def __init__(self, client_config: ClientConfig, log: Logger, timeout: float = _TEMPLATE_TIMEOUT_SECONDS) -> None:
+        self._store = ClaimTemplateStore()
+        self._timeout = timeout
+        self._waits = BoundedSemaphore(_MAX_TEMPLATE_WAITS)
+        again = "pods and workloads get forecasts of their claims again"
+        self._unsynced_log = FailureLog(
+            partial(log.warning, "claim-templates-not-evaluated"),
+            partial(log.info, "claim-templates-evaluated", message=again),
+            each_change=False,
+        )
+        self._informer = Informer(self._store.codec, client_config, self._store.apply, self._store.__len__)
+        self.start, self.stop = self._informer.start, self._informer.stop
+
+    def get_status(self) -> InformerStatus:
+        """Return the status of the informer."""
+        return self._informer.get_status()
+
+    def find_claim(self, namespace: str, name: str) -> ResourceClaim | None:
+        """Return a claim as a template makes it; None if the template is missing, or the store is stale."""
+        stale = self._informer.get_status().stale
+        self._unsynced_log.update(f"pods and workloads get no forecasts of their claims: {stale}" if stale else "")
+        if stale:
+            return None
+        claim = self._store.find_claim(namespace, name)
+        if claim is None and self._waits.acquire(blocking=False):
+            try:
+                claim = self._store.find_claim(namespace, name, self._timeout)
+            finally:
+                self._waits.release()
+        return claim
 
 
 _SNAPSHOT_TIMEOUT_SECONDS: Final = 0.2  # to wait for other threads that use the cache; no review waits longer
@@ -158,6 +204,7 @@ class GateInformers:
     def __init__(self, client_config: ClientConfig, log: Logger) -> None:
         self._informers = ClusterInformers(client_config)
         self.quotas = InformerQuotaLister(client_config, log)
+        self.claim_templates = InformerClaimTemplateLister(client_config, log)
         self.snapshot_provider = InformerSnapshotProvider(
             self._informers.scheduler_cache, self._informers.list_statuses, log
         )
@@ -183,16 +230,18 @@ class GateInformers:
             self._informers.scheduler_cache.set_version(git_version)
         self._informers.start()
         self.quotas.start()
+        self.claim_templates.start()
 
     def stop(self) -> None:
         """Stop all watches, within about a second."""
         self._client.close()
         self._informers.stop()
         self.quotas.stop()
+        self.claim_templates.stop()
 
     def list_statuses(self) -> tuple[InformerStatus, ...]:
         """Return the status of the watch of each resource."""
-        return (*self._informers.list_statuses(), self.quotas.get_status())
+        return (*self._informers.list_statuses(), self.quotas.get_status(), self.claim_templates.get_status())
 
     def check(self) -> ReadinessStatus:
         """Return a status that is ready once all that caps count was listed.
@@ -209,7 +258,7 @@ class GateInformers:
         Return None while the age of a part is unknown. Ages go on while the machine sleeps, this clock may not: then
         the returned time is too early, which is safe.
         """
-        ages = [each.age for each in self.list_statuses() if each.name in _CAP_RESOURCES]
+        ages = [each.age for each in self._informers.list_statuses() if each.name in _CAP_RESOURCES]
         known_ages = [age for age in ages if age is not None]
         return time.monotonic() - max(known_ages) if len(known_ages) == len(ages) else None
 

@@ -77,10 +77,15 @@ def create_claim_record(claim: ResourceClaim, interner: ChargeGroupInterner) -> 
         parse_revision(meta.resource_version or ""),
         has_ended=False,
         is_terminating=meta.deletion_timestamp is not None,
-        group=interner.intern(_ENCODER.encode(_create_group_claim(claim))),
+        group=intern_claim(claim, interner),
         pod_uid=pod_uid,
         is_reserved=bool(pod_uid) and any(each.resource == "pods" and each.uid == pod_uid for each in reserved_for),
     )
+
+
+def intern_claim(claim: ResourceClaim, interner: ChargeGroupInterner) -> ChargeGroup:
+    """Return the charge group of a claim."""
+    return interner.intern(_ENCODER.encode(_create_group_claim(claim)))
 
 
 def find_pod_uid(meta: ObjectMeta) -> str:

@@ -1,11 +1,10 @@
-"""Stores of namespaces, nodes, device classes and ResourceQuotas.
+"""Stores of namespaces, nodes and device classes.
 
 - Namespaces: labels, and the member namespaces of caps.
 - Nodes: labels, capacity, allocatable, features and taints.
 - Device classes: the extended resource names of their devices.
-- ResourceQuotas: spec and status.
 
-Objects without a namespace are in an `ObjectStore`: records by name, as of one revision, with listeners for changes.
+They are in an `ObjectStore`: records by name, as of one revision, with listeners for changes.
 """
 
 from collections import OrderedDict
@@ -25,7 +24,7 @@ from tallygate.webhook.kube.resource_codec import (
     WatchEvent,
     parse_revision,
 )
-from tallygate.webhook.objects.core import Namespace, ResourceQuota
+from tallygate.webhook.objects.core import Namespace
 from tallygate.webhook.objects.devices import DeviceClass, DeviceClassSpec
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.objects.scheduling import (
@@ -310,85 +309,3 @@ DEVICE_CLASS_CODEC = ResourceCodec(
     "deviceclasses", "/apis/resource.k8s.io/v1/deviceclasses", DeviceClass, create_device_class_record, is_optional=True
 )
 """The API group is stable since 1.34 (k8s.io/api/resource/v1); an older API server does not have it."""
-
-
-class QuotaRecord(msgspec.Struct, frozen=True):
-    """One quota; `to_quota` decodes `content`."""
-
-    uid: str
-    namespace: str
-    name: str
-    revision: int
-    content: bytes
-
-    def to_quota(self) -> ResourceQuota:
-        """Decode the stored fields of the quota: name, spec and status."""
-        return _QUOTA_DECODER.decode(self.content)
-
-
-class QuotaStore:
-    """Quotas by namespace, updated by the events of a reflector. Any thread may read them."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._records_by_namespace: dict[str, dict[str, QuotaRecord]] = {}
-        self._revision: int | None = None
-
-    @property
-    def revision(self) -> int | None:
-        """Revision up to which the store is complete; None before the first list."""
-        return self._revision
-
-    def __len__(self) -> int:
-        with self._lock:
-            return sum(map(len, self._records_by_namespace.values()))
-
-    def list_quotas(self, namespace: str) -> tuple[ResourceQuota, ...]:
-        """Return the quotas of a namespace."""
-        with self._lock:
-            records = tuple(self._records_by_namespace.get(namespace, {}).values())
-        return tuple(record.to_quota() for record in records)
-
-    def apply(self, event: WatchEvent[QuotaRecord]) -> None:
-        """Apply an event; ignore an event that is not newer than `revision`."""
-        with self._lock:
-            if isinstance(event, Replaced):
-                self._records_by_namespace.clear()
-                for record in event.items:
-                    self._put(record)
-            elif self._revision is None or event.revision <= self._revision:
-                return
-            elif isinstance(event, Changed):
-                self._put(event.item)
-            elif isinstance(event, Deleted):
-                self._remove(event.item)
-            self._revision = event.revision
-
-    def _put(self, record: QuotaRecord) -> None:
-        self._records_by_namespace.setdefault(record.namespace, {})[record.name] = record
-
-    def _remove(self, record: QuotaRecord) -> None:
-        records = self._records_by_namespace.get(record.namespace, {})
-        records.pop(record.name, None)
-        if not records:
-            self._records_by_namespace.pop(record.namespace, None)
-
-
-def create_quota_record(quota: ResourceQuota) -> QuotaRecord:
-    """Create the record of a stored quota.
-
-    Raises:
-        ValueError: if the quota lacks a field that every stored quota has.
-    """
-    meta = quota.metadata
-    if meta is None or not meta.uid or not meta.namespace or not meta.name:
-        raise ValueError("a quota without uid, namespace or name")
-    stored_quota = ResourceQuota(ObjectMeta(name=meta.name), quota.spec, quota.status)
-    revision = parse_revision(meta.resource_version or "")
-    return QuotaRecord(meta.uid, meta.namespace, meta.name, revision, _QUOTA_ENCODER.encode(stored_quota))
-
-
-_QUOTA_ENCODER = msgspec.json.Encoder()
-_QUOTA_DECODER = msgspec.json.Decoder(ResourceQuota)
-
-QUOTA_CODEC = ResourceCodec("resourcequotas", "/api/v1/resourcequotas", ResourceQuota, create_quota_record)

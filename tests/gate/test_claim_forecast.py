@@ -1,0 +1,272 @@
+"""Forecasts for the claims that templates make: at the creation of a pod, and when a workload is applied."""
+
+from typing import Any
+
+import pytest
+
+from tallygate.webhook.gate.decisions import Decision
+from tests.gate.gate_fixture import CAP, GPU, GateFixture, pod, response
+from tests.gate.test_workload_forecast import get_rejection, list_warnings, rolling, workload
+from tests.state.informers.claim_templates import create_store, exactly, template
+
+DENY = CAP + "  workloads: deny\n"
+IGNORE = CAP + "  workloads: ignore\n"
+CLASSES = {"gpu": GPU, "nic": ""}
+ONE, TWO, FIVE = (
+    template("one", exactly("gpu")),
+    template("two", exactly("gpu", 2)),
+    template("five", exactly("gpu", 5)),
+)
+NICS = template("nics", exactly("nic", 9))
+HARD = "cap gpus of this namespace has hard 4"
+UNKNOWN = "the claims that templates make were not compared with caps: ResourceClaimTemplate"
+CONTROLLED = {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "controller": True}]}
+
+
+def create_fixture(text: str = CAP, *templates: dict[str, Any]) -> GateFixture:
+    """Return a gate that knows templates of one, two and five GPUs, and of nine other devices."""
+    store = create_store(ONE, TWO, FIVE, NICS, *templates)
+    return GateFixture(text, claim_templates=store, resources_by_class=CLASSES)
+
+
+def name_templates(*names: str) -> dict[str, Any]:
+    """Return the part of a pod's spec that names templates of claims."""
+    return {"resourceClaims": [{"name": f"c{i}", "resourceClaimTemplateName": name} for i, name in enumerate(names)]}
+
+
+def claiming(*names: str, gpus: int = 0, uid: str = "u") -> dict[str, Any]:
+    """Return a pod that names these templates beside its own GPUs."""
+    return pod(uid, gpus, **name_templates(*names))
+
+
+def claiming_workload(*names: str, gpus: int = 0, image: str = "a", **spec: Any) -> dict[str, Any]:
+    """Return a Deployment whose pods name these templates."""
+    body = workload(gpus, image=image, **spec)
+    body["spec"]["template"]["spec"] |= name_templates(*names)
+    return body
+
+
+def read_warnings(decision: Decision) -> list[str]:
+    """Return the warnings about an allowed pod."""
+    result = response(decision)
+    assert result["allowed"], result
+    return [each.removeprefix('Pod "p": ') for each in result.get("warnings", [])]
+
+
+def read_denial(decision: Decision) -> str:
+    """Return the message of a denied pod."""
+    status = response(decision)["status"]
+    assert (status["code"], status["reason"]) == (403, "Forbidden")
+    message: str = status["message"]
+    return message.removeprefix('Pod "p": ')
+
+
+def test_a_pod_whose_claims_fit_gets_no_warning() -> None:
+    fixture = create_fixture()
+    assert read_warnings(fixture.admit(claiming("two", "two"))) == []
+    assert read_warnings(fixture.admit(claiming("two", "one", gpus=1))) == []
+
+
+@pytest.mark.parametrize("text", [CAP, DENY, IGNORE])
+def test_a_pod_whose_claims_exceed_the_hard_limit_is_denied(text: str) -> None:
+    fixture = create_fixture(text)
+    decision = fixture.admit(claiming("five"))
+    assert read_denial(decision) == (
+        f"the claims of this pod request 5 {GPU}, {HARD}: the pod can never run (TG209, cap gpus)"
+    )
+    assert (decision.record.codes, decision.record.rules) == (("TG209",), ("gpus",))
+    assert fixture.read_reserved() == {}
+
+
+def test_a_pod_and_its_claims_are_one_sum() -> None:
+    fixture = create_fixture()
+    assert read_denial(fixture.admit(claiming("one", "two", gpus=2))) == (
+        f"this pod and its claims request 5 {GPU} (2 + 3), {HARD}: the pod can never run (TG209, cap gpus)"
+    )
+    assert fixture.read_reserved() == {}
+
+
+def test_a_pod_whose_claims_exceed_the_free_amount_is_warned_beside_its_own_charge() -> None:
+    fixture = create_fixture()
+    fixture.create(1)
+    assert read_warnings(fixture.admit(claiming("two", gpus=1))) == []
+    (warning,) = read_warnings(fixture.admit(claiming("two", gpus=1, uid="v")))
+    assert warning == (
+        f"the claims of this pod request 2 {GPU}, {HARD}, free 1: the pod stays pending until pods end or claims are "
+        "deleted (TG210, cap gpus)"
+    )
+    assert fixture.read_reserved() == {GPU: 3}
+
+
+def test_a_dry_run_is_warned_too() -> None:
+    fixture = create_fixture()
+    fixture.create(3)
+    (warning,) = read_warnings(fixture.admit(claiming("two"), dryRun=True))
+    assert "TG210" in warning
+
+
+def test_a_cap_that_ignores_workloads_gives_no_warning() -> None:
+    fixture = create_fixture(IGNORE)
+    fixture.create(3)
+    assert read_warnings(fixture.admit(claiming("two"))) == []
+    assert list_warnings(fixture, claiming_workload("five")) == []
+    assert read_warnings(fixture.admit(claiming("missing", uid="v"))) == [f"{UNKNOWN} missing is unknown"]
+    assert list_warnings(fixture, claiming_workload("missing")) == []
+
+
+def test_a_pod_of_a_controller_is_denied_but_not_warned() -> None:
+    fixture = create_fixture()
+    fixture.create(3)
+    for each, name in enumerate(("two", "missing")):
+        owned = claiming(name, uid=f"owned-{each}")
+        owned["metadata"] |= CONTROLLED
+        assert read_warnings(fixture.admit(owned)) == []
+    owned = claiming("five", uid="owned")
+    owned["metadata"] |= CONTROLLED
+    assert "the pod can never run" in read_denial(fixture.admit(owned))
+
+
+def test_a_claim_that_a_pod_names_is_no_part_of_its_forecast() -> None:
+    named = pod("u", 0, resourceClaims=[{"name": "c", "resourceClaimName": "five"}])
+    assert read_warnings(create_fixture().admit(named)) == []
+
+
+@pytest.mark.parametrize("names", [("nics",), ("one", "nics")])
+def test_claims_of_other_devices_count_nothing(names: tuple[str, ...]) -> None:
+    assert read_warnings(create_fixture().admit(claiming(*names))) == []
+
+
+def test_an_update_of_a_pod_has_no_forecast() -> None:
+    fixture = create_fixture()
+    assert read_warnings(fixture.admit(claiming("five"), oldObject=claiming("five"))) == []
+
+
+def test_the_filter_of_a_cap_uses_the_labels_of_the_claims() -> None:
+    batch = CAP + "  pods: {objectSelector: {matchLabels: {tier: batch}}}\n"
+    assert "5 nvidia.com/gpu" in read_denial(create_fixture(batch).admit(claiming("five")))
+    assert read_warnings(create_fixture(batch.replace("batch", "other")).admit(claiming("five"))) == []
+
+
+@pytest.mark.parametrize(
+    "subjects",
+    [
+        "{serviceAccounts: [kube-system/resource-claim-controller]}",
+        "{groups: ['system:serviceaccounts:kube-system']}",
+        "{users: ['system:kube-controller-manager']}",
+    ],
+)
+def test_a_cap_that_the_claim_controller_may_exceed_denies_no_pod(subjects: str) -> None:
+    assert read_warnings(create_fixture(f"{CAP}  exceed: {subjects}\n").admit(claiming("five"))) == []
+
+
+def test_the_right_of_the_user_to_exceed_a_cap_makes_no_claim() -> None:
+    fixture = create_fixture(CAP + "  exceed: {users: [jane]}\n")
+    assert "the pod can never run" in read_denial(fixture.admit(claiming("five")))
+
+
+@pytest.mark.parametrize(("names", "missing"), [(("missing",), "missing"), (("five", "b", "a"), "a, b")])
+def test_an_unknown_template_is_reported_and_gives_no_forecast(names: tuple[str, ...], missing: str) -> None:
+    fixture = create_fixture(DENY)
+    decision = fixture.admit(claiming(*names))
+    assert response(decision)["warnings"] == [f"{UNKNOWN} {missing} is unknown"]
+    assert decision.record.unknown == (f"{UNKNOWN} {missing} is unknown",)
+    (warning,) = response(fixture.admit(claiming_workload(*names), kind={"group": "apps", "kind": "Deployment"}))[
+        "warnings"
+    ]
+    assert warning == f"{UNKNOWN} {missing} is unknown"
+
+
+def test_an_unknown_template_is_not_reported_where_no_cap_counts_devices() -> None:
+    fixture = GateFixture(CAP, claim_templates=create_store())
+    assert read_warnings(fixture.admit(claiming("missing"))) == []
+    assert list_warnings(fixture, claiming_workload("missing")) == []
+
+
+def test_without_a_watch_there_is_no_forecast_of_claims() -> None:
+    fixture = GateFixture(CAP, resources_by_class=CLASSES)
+    assert read_warnings(fixture.admit(claiming("five"))) == []
+    assert list_warnings(fixture, claiming_workload("five")) == []
+
+
+def test_the_claims_of_a_pod_of_a_group_are_unknown() -> None:
+    grouped = claiming("five")
+    grouped["spec"]["schedulingGroup"] = {"podGroupName": "g"}
+    (warning,) = read_warnings(create_fixture().admit(grouped))
+    assert warning.endswith("not compared with caps: the pods of a group may share their claims")
+
+
+def test_each_cap_is_reported() -> None:
+    two_caps = CAP + "---" + CAP.replace("gpus", "few").replace("gpu: 4", "gpu: 2")
+    status = response(create_fixture(two_caps).admit(claiming("five")))["status"]
+    assert [each["message"].split(",")[1].split(" of")[0] for each in status["details"]["causes"]] == [
+        " cap few",
+        " cap gpus",
+    ]
+
+
+def test_a_pod_is_not_warned_while_its_ledger_is_initializing() -> None:
+    fixture = create_fixture()
+    fixture.create(3)
+    fixture.change_ledger(initializer="n")
+    assert read_warnings(fixture.admit(claiming("two"))) == []
+
+
+def test_a_workload_larger_than_the_cap_with_its_claims_is_warned_with_the_sum() -> None:
+    (warning,) = list_warnings(create_fixture(), claiming_workload("two", replicas=3))
+    assert warning == (
+        f"3 replicas with their claims request 6 {GPU}, {HARD}: 2 of them can run at a time (TG204, cap gpus)"
+    )
+    (warning,) = list_warnings(create_fixture(), claiming_workload("two", "two", gpus=1, replicas=1))
+    assert warning == (
+        f"1 replica with its claims requests 5 {GPU}, {HARD}: none of them can ever run (TG204, cap gpus)"
+    )
+
+
+def test_a_cap_can_deny_a_workload_for_its_claims() -> None:
+    message = get_rejection(create_fixture(DENY), claiming_workload("two", replicas=3))["message"]
+    assert message.startswith(f"3 replicas with their claims request 6 {GPU}")
+
+
+def test_a_workload_over_the_free_amount_is_warned_how_many_pods_wait() -> None:
+    fixture = create_fixture(DENY)
+    fixture.create(3)
+    (warning,) = list_warnings(fixture, claiming_workload("one", replicas=3))
+    assert warning == (
+        f"3 replicas with their claims request 3 {GPU}, {HARD}, free 1: 2 wait until other pods end or claims are "
+        "deleted (TG205, cap gpus)"
+    )
+
+
+def test_a_change_is_warned_only_about_its_growth() -> None:
+    fixture = create_fixture()
+    fixture.create(3)
+    old = claiming_workload("one", replicas=3)
+    assert list_warnings(fixture, claiming_workload("one", replicas=4), oldObject=old) == []
+    assert list_warnings(fixture, claiming_workload("one", replicas=2), oldObject=old) == []
+    large = claiming_workload("two", replicas=6)
+    assert list_warnings(fixture, claiming_workload("two", replicas=5), oldObject=large) == []
+    (warning,) = list_warnings(fixture, large, oldObject=claiming_workload("two", replicas=5))
+    assert "6 replicas with their claims request 12" in warning
+
+
+def test_a_rollout_counts_the_claims_of_the_pods_that_it_starts_first() -> None:
+    new, old = (claiming_workload("one", image=image, replicas=4, strategy=rolling(1, 0)) for image in "ba")
+    (warning,) = list_warnings(create_fixture(), new, oldObject=old)
+    assert f"5 replicas with their claims request 5 {GPU}" in warning
+    assert "the rollout can never proceed" in warning
+
+
+def test_the_growth_from_an_unknown_template_is_unknown() -> None:
+    old = claiming_workload("missing", replicas=3)
+    fixture = create_fixture(DENY)
+    request: dict[str, Any] = {"kind": {"group": "apps", "kind": "Deployment"}, "oldObject": old}
+    result = response(fixture.admit(claiming_workload("two", replicas=3), **request))
+    assert (result["allowed"], result["warnings"]) == (True, [f"{UNKNOWN} missing is unknown"])
+
+
+def test_an_unknown_template_leaves_the_forecast_of_the_pods_themselves() -> None:
+    fixture = create_fixture()
+    kind = {"group": "apps", "kind": "Deployment"}
+    first, second = response(fixture.admit(claiming_workload("missing", gpus=2, replicas=3), kind=kind))["warnings"]
+    assert f"3 replicas request 6 {GPU}" in first
+    assert second == f"{UNKNOWN} missing is unknown"

@@ -1,0 +1,81 @@
+"""The store of ResourceClaimTemplates."""
+
+import json
+import threading
+from typing import Any
+
+import pytest
+
+from tallygate.webhook.kube.api_errors import ApiError
+from tallygate.webhook.objects.devices import DeviceRequest, ResourceClaim
+from tallygate.webhook.state.informers.namespaced_stores import ClaimTemplateStore
+from tests.state.informers.claim_templates import create_store, exactly, template
+
+_LONG = 30.0  # seconds; a test that waits for them has failed
+
+
+def apply(store: ClaimTemplateStore, kind: str, content: dict[str, Any]) -> None:
+    """Apply one line of a watch."""
+    store.apply(store.codec.decode_event(json.dumps({"type": kind, "object": content}).encode()))
+
+
+def read_count(claim: ResourceClaim | None) -> int | None:
+    """Return the number of devices of the first request."""
+    assert claim is not None
+    assert claim.spec is not None
+    assert claim.spec.devices is not None
+    assert claim.spec.devices.requests is not None
+    exact = claim.spec.devices.requests[0].exactly
+    return exact.count if exact else None
+
+
+def test_a_template_gives_the_labels_and_requests_of_its_claims_without_selectors() -> None:
+    selectors = [{"cel": {"expression": "true"}}]
+    claim = create_store(template("two", exactly("gpu", 2, selectors=selectors))).find_claim("team-a", "two")
+    assert claim is not None
+    assert claim.metadata is not None
+    assert (claim.metadata.labels, claim.metadata.name, read_count(claim)) == ({"tier": "batch"}, None, 2)
+    assert claim.spec is not None
+    assert claim.spec.devices is not None
+    (request,) = claim.spec.devices.requests or [DeviceRequest()]
+    assert request.exactly is not None
+    assert (request.exactly.device_class_name, request.exactly.selectors) == ("gpu", None)
+
+
+def test_templates_are_known_by_namespace_and_name() -> None:
+    store = create_store(template("two", exactly("gpu", 2)), template("two", exactly("gpu", 3), namespace="team-b"))
+    counts = [read_count(store.find_claim(namespace, "two")) for namespace in ("team-a", "team-b")]
+    assert (counts, store.find_claim("team-a", "three"), store.find_claim("c", "two")) == ([2, 3], None, None)
+
+
+def test_templates_of_equal_claims_share_their_content() -> None:
+    store = create_store(*(template(f"t{each}", exactly("gpu", 2)) for each in range(3)))
+    records = store.list_records("team-a")
+    assert (len(records), len({id(record.group) for record in records})) == (3, 1)
+
+
+def test_templates_follow_the_events() -> None:
+    store = create_store()
+    apply(store, "ADDED", template("two", exactly("gpu", 2), revision=8))
+    apply(store, "DELETED", template("two", exactly("gpu", 2), revision=9))
+    assert (store.find_claim("team-a", "two"), store.revision, len(store)) == (None, 9, 0)
+    apply(store, "ADDED", template("two", exactly("gpu", 3), revision=10))
+    assert read_count(store.find_claim("team-a", "two")) == 3
+
+
+def test_a_template_that_arrives_while_a_thread_waits_for_it_is_found() -> None:
+    store, found = create_store(), list[ResourceClaim | None]()
+    waiting = threading.Thread(target=lambda: found.append(store.find_claim("team-a", "two", _LONG)))
+    waiting.start()
+    apply(store, "ADDED", template("other", exactly("gpu", 1), revision=8))
+    apply(store, "ADDED", template("two", exactly("gpu", 2), revision=9))
+    waiting.join()
+    assert [read_count(each) for each in found] == [2]
+
+
+@pytest.mark.parametrize("lacking", ["uid", "namespace", "name", "resourceVersion"])
+def test_a_template_without_a_required_field_is_rejected(lacking: str) -> None:
+    broken = template("two")
+    del broken["metadata"][lacking]
+    with pytest.raises(ApiError, match="no event of resourceclaimtemplates"):
+        apply(create_store(), "ADDED", broken)

@@ -1,0 +1,149 @@
+"""Forecasts for the claims for devices that a controller makes from templates, for each pod that names them.
+
+The controller makes the claims after the pod is stored, and reports a rejected claim in an event on the pod, which
+stays pending. The gate reports it when the pod is created; `workload_forecast` does so when a workload is applied. A
+forecast reserves nothing, and each claim is still decided when it is created.
+
+A claim that a pod names itself is charged by its own creation, so it is not part of a forecast. Sources: handleClaim in
+pkg/controller/resourceclaim/controller.go, and BindTo in k8s.io/dynamic-resource-allocation/resourceclaim, v1.37.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+import msgspec
+
+from tallygate.webhook.accounting.amounts import Amounts, format_amount
+from tallygate.webhook.accounting.problem import Code, Problem, Reason
+from tallygate.webhook.admission.cap_index import ActiveCap
+from tallygate.webhook.admission.rule_codes import CLAIMS_OVER_CAP, CLAIMS_OVER_FREE
+from tallygate.webhook.gate.charging import CapCharge, CapChargeResult
+from tallygate.webhook.gate.decisions import describe_scope, describe_wait
+from tallygate.webhook.objects.core import Pod
+from tallygate.webhook.objects.devices import ResourceClaim
+from tallygate.webhook.objects.meta import ObjectMeta
+from tallygate.webhook.policy.matching import matches_subjects
+from tallygate.webhook.policy.model import ForecastEnforcement
+
+_NO_AMOUNTS = Amounts()
+_AUTHENTICATED = "system:authenticated"
+_CONTROLLERS = (
+    (
+        "system:serviceaccount:kube-system:resource-claim-controller",
+        ("system:serviceaccounts", "system:serviceaccounts:kube-system", _AUTHENTICATED),
+    ),
+    ("system:kube-controller-manager", (_AUTHENTICATED,)),
+)
+"""The user that creates the claims, and the same without the credentials of service accounts, with their groups."""
+
+
+class ClaimTemplateLister(Protocol):
+    """A source of the ResourceClaimTemplates of namespaces."""
+
+    def find_claim(self, namespace: str, name: str) -> ResourceClaim | None:
+        """Return a claim as a template makes it; None if the template is unknown."""
+        ...
+
+
+class PodClaims(msgspec.Struct, frozen=True):
+    """The claims that templates make for one pod.
+
+    `unknown` is the reason why they are not known, else empty; then there are no claims. `is_controlled` is True if a
+    controller created the pod, so that no user reads a warning about it.
+    """
+
+    claims: tuple[ResourceClaim, ...] = ()
+    unknown: str = ""
+    is_controlled: bool = False
+
+    def compute_charge(self, cap: ActiveCap) -> Amounts:
+        """Return the charge of all claims under a cap; empty if the cap does not apply to their controller."""
+        if not self.claims or any(matches_subjects(cap.definition.exceed, *each) for each in _CONTROLLERS):
+            return _NO_AMOUNTS
+        return sum((cap.compute_claim_charge(each) for each in self.claims), _NO_AMOUNTS)
+
+
+NO_CLAIMS = PodClaims()
+
+
+def find_pod_claims(pod: Pod, namespace: str, templates: ClaimTemplateLister) -> PodClaims:
+    """Return the claims that templates make for a pod."""
+    spec = pod.spec
+    if spec is None or not spec.resource_claims:
+        return NO_CLAIMS
+    names = [each.resource_claim_template_name for each in spec.resource_claims]
+    found = {name: templates.find_claim(namespace, name) for name in dict.fromkeys(names) if name}
+    if not found:
+        return NO_CLAIMS
+    controlled = is_controlled(pod.metadata)
+    if spec.scheduling_group is not None:
+        return PodClaims(unknown="the pods of a group may share their claims", is_controlled=controlled)
+    if missing := sorted(name for name, claim in found.items() if claim is None):
+        return PodClaims(unknown=f"ResourceClaimTemplate {', '.join(missing)} is unknown", is_controlled=controlled)
+    claims = tuple(claim for name in names if name and (claim := found[name]) is not None)
+    return PodClaims(claims, is_controlled=controlled)
+
+
+def counts_devices(caps: Iterable[ActiveCap]) -> bool:
+    """Return whether one of the caps counts claims."""
+    return any(cap.device_sources for cap in caps)
+
+
+def describe_unknown(claims: PodClaims) -> str:
+    """Return the message that claims have no forecast; empty if they have one, or if no user reads it."""
+    if not claims.unknown or claims.is_controlled:
+        return ""
+    return f"the claims that templates make were not compared with caps: {claims.unknown}"
+
+
+def is_controlled(meta: ObjectMeta | None) -> bool:
+    """Return whether a controller created the object for another one. No user reads a warning about it."""
+    return any(owner.controller for owner in (meta.owner_references if meta else None) or ())
+
+
+def forecast_impossible_claims(claims: PodClaims, charges: Sequence[CapCharge]) -> Iterator[Problem]:
+    """Yield a problem for each resource of which the pod and its claims request more than a cap ever allows."""
+    for charge in charges:
+        cap = charge.cap
+        for name, claimed in sorted(claims.compute_charge(cap).items()):
+            own = charge.requested.get(name, 0)
+            if name in cap.hard and own + claimed > cap.hard[name]:
+                text = f"{_describe_request(name, own, claimed)}, {_describe_limit(cap, name)}: the pod can never run"
+                yield _create_problem(CLAIMS_OVER_CAP, cap, text)
+
+
+def forecast_waiting_claims(claims: PodClaims, results: Sequence[CapChargeResult]) -> Iterator[Problem]:
+    """Yield a problem for each resource of which the claims exceed what a cap has free beside the charged pod.
+
+    The claim controller reports the rejection of a claim on the pod, which is enough if a controller created the pod.
+    """
+    for result in () if claims.is_controlled else results:
+        cap, ledger = result.charge.cap, result.ledger
+        if cap.definition.workloads is ForecastEnforcement.IGNORE or ledger.initializer:
+            continue
+        for name, claimed in sorted(claims.compute_charge(cap).items()):
+            free = max(cap.hard.get(name, claimed) - ledger.compute_charged().get(name, 0), 0)
+            if name in cap.hard and claimed > free:
+                text = (
+                    f"{_describe_request(name, 0, claimed)}, {_describe_limit(cap, name)}, "
+                    f"free {format_amount(name, free)}: the pod stays pending until {describe_wait(cap, name)}"
+                )
+                yield _create_problem(CLAIMS_OVER_FREE, cap, text)
+
+
+def _describe_request(name: str, own: int, claimed: int) -> str:
+    """Return the sum; `own` is what the pod requests without its claims."""
+    if not own:
+        return f"the claims of this pod request {format_amount(name, claimed)} {name}"
+    return (
+        f"this pod and its claims request {format_amount(name, own + claimed)} {name} "
+        f"({format_amount(name, own)} + {format_amount(name, claimed)})"
+    )
+
+
+def _describe_limit(cap: ActiveCap, name: str) -> str:
+    return f"cap {cap.definition.name} {describe_scope(cap)} has hard {format_amount(name, cap.hard[name])}"
+
+
+def _create_problem(code: Code, cap: ActiveCap, text: str) -> Problem:
+    return Problem("", code.number, Reason.FORBIDDEN, text, rule=cap.definition.name, policy_kind="cap")

@@ -1,0 +1,167 @@
+"""Stores of ResourceQuotas and ResourceClaimTemplates: records by namespace and name.
+
+- ResourceQuotas: spec and status.
+- ResourceClaimTemplates: the claim that is made from the template, without the selectors of its devices.
+"""
+
+from threading import Condition
+from typing import Generic, TypeVar
+
+import msgspec
+
+from tallygate.webhook.kube.resource_codec import (
+    Changed,
+    Deleted,
+    Replaced,
+    ResourceCodec,
+    ResourceRecord,
+    WatchEvent,
+    parse_revision,
+)
+from tallygate.webhook.objects.core import ResourceQuota
+from tallygate.webhook.objects.devices import ResourceClaim, ResourceClaimTemplate, ResourceClaimTemplateSpec
+from tallygate.webhook.objects.meta import ObjectMeta
+from tallygate.webhook.state.informers.claim_records import ClaimGroup, intern_claim
+from tallygate.webhook.state.informers.pod_records import ChargeGroup, ChargeGroupInterner
+
+R = TypeVar("R", bound=ResourceRecord)
+
+
+class NamespacedStore(Generic[R]):
+    """Records by namespace and name, updated by the events of a reflector. Any thread may read them."""
+
+    def __init__(self) -> None:
+        self._changed = Condition()
+        self._records_by_namespace: dict[str, dict[str, R]] = {}
+        self._revision: int | None = None
+
+    @property
+    def revision(self) -> int | None:
+        """Revision up to which the store is complete; None before the first list."""
+        return self._revision
+
+    def __len__(self) -> int:
+        with self._changed:
+            return sum(map(len, self._records_by_namespace.values()))
+
+    def find(self, namespace: str, name: str, timeout: float = 0.0) -> R | None:
+        """Return the record of this name; None if it does not arrive within `timeout` seconds."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._records_by_namespace.get(namespace, {}).get(name), timeout)
+
+    def list_records(self, namespace: str) -> tuple[R, ...]:
+        """Return the records of a namespace."""
+        with self._changed:
+            return tuple(self._records_by_namespace.get(namespace, {}).values())
+
+    def apply(self, event: WatchEvent[R]) -> None:
+        """Apply an event; ignore an event that is not newer than `revision`."""
+        with self._changed:
+            if isinstance(event, Replaced):
+                self._records_by_namespace.clear()
+                for record in event.items:
+                    self._put(record)
+            elif self._revision is None or event.revision <= self._revision:
+                return
+            elif isinstance(event, Changed):
+                self._put(event.item)
+            elif isinstance(event, Deleted):
+                self._remove(event.item)
+            self._revision = event.revision
+            self._changed.notify_all()
+
+    def _put(self, record: R) -> None:
+        self._records_by_namespace.setdefault(record.namespace, {})[record.name] = record
+
+    def _remove(self, record: R) -> None:
+        records = self._records_by_namespace.get(record.namespace, {})
+        records.pop(record.name, None)
+        if not records:
+            self._records_by_namespace.pop(record.namespace, None)
+
+
+class QuotaRecord(msgspec.Struct, frozen=True):
+    """One quota; `to_quota` decodes `content`."""
+
+    uid: str
+    namespace: str
+    name: str
+    revision: int
+    content: bytes
+
+    def to_quota(self) -> ResourceQuota:
+        """Decode the stored fields of the quota: name, spec and status."""
+        return _QUOTA_DECODER.decode(self.content)
+
+
+class QuotaStore(NamespacedStore[QuotaRecord]):
+    """All quotas as of its revision."""
+
+    def list_quotas(self, namespace: str) -> tuple[ResourceQuota, ...]:
+        """Return the quotas of a namespace."""
+        return tuple(record.to_quota() for record in self.list_records(namespace))
+
+
+def create_quota_record(quota: ResourceQuota) -> QuotaRecord:
+    """Create the record of a stored quota.
+
+    Raises:
+        ValueError: if the quota lacks a field that every stored quota has.
+    """
+    meta = quota.metadata
+    if meta is None or not meta.uid or not meta.namespace or not meta.name:
+        raise ValueError("a quota without uid, namespace or name")
+    stored_quota = ResourceQuota(ObjectMeta(name=meta.name), quota.spec, quota.status)
+    revision = parse_revision(meta.resource_version or "")
+    return QuotaRecord(meta.uid, meta.namespace, meta.name, revision, _QUOTA_ENCODER.encode(stored_quota))
+
+
+_QUOTA_ENCODER = msgspec.json.Encoder()
+_QUOTA_DECODER = msgspec.json.Decoder(ResourceQuota)
+
+QUOTA_CODEC = ResourceCodec("resourcequotas", "/api/v1/resourcequotas", ResourceQuota, create_quota_record)
+
+
+class ClaimTemplateRecord(msgspec.Struct, frozen=True):
+    """One template of claims: all templates of equal claims have the same `group`."""
+
+    uid: str
+    namespace: str
+    name: str
+    revision: int
+    group: ChargeGroup
+
+
+class ClaimTemplateStore(NamespacedStore[ClaimTemplateRecord]):
+    """All templates of claims as of its revision, from a reflector that decodes them with `codec`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        interner = ChargeGroupInterner(ClaimGroup)
+        self.codec = ResourceCodec(
+            "resourceclaimtemplates",
+            "/apis/resource.k8s.io/v1/resourceclaimtemplates",
+            ResourceClaimTemplate,
+            lambda template: _create_claim_template_record(template, interner),
+            is_optional=True,
+        )
+
+    def find_claim(self, namespace: str, name: str, timeout: float = 0.0) -> ResourceClaim | None:
+        """Return the labels and requests of a claim from this template; None if it is unknown after `timeout` s."""
+        record = self.find(namespace, name, timeout)
+        return record.group.to_claim() if record is not None and isinstance(record.group, ClaimGroup) else None
+
+
+def _create_claim_template_record(
+    template: ResourceClaimTemplate, interner: ChargeGroupInterner
+) -> ClaimTemplateRecord:
+    """Create the record of a stored template.
+
+    Raises:
+        ValueError: if the template lacks a field that every stored template has.
+    """
+    meta, spec = template.metadata, template.spec or ResourceClaimTemplateSpec()
+    if meta is None or not meta.uid or not meta.namespace or not meta.name:
+        raise ValueError("a template of claims without uid, namespace or name")
+    group = intern_claim(ResourceClaim(spec.metadata, spec.spec), interner)
+    return ClaimTemplateRecord(meta.uid, meta.namespace, meta.name, parse_revision(meta.resource_version or ""), group)
