@@ -5,19 +5,20 @@ from typing import Any
 import pytest
 
 from tallygate.webhook.gate.decisions import Decision
+from tests.accounting.claims import CLASS, exactly
 from tests.gate.gate_fixture import CAP, GPU, GateFixture, pod, response
 from tests.gate.test_workload_forecast import get_rejection, list_warnings, rolling, workload
-from tests.state.informers.claim_templates import create_store, exactly, template
+from tests.state.informers.claim_templates import create_store, template
 
 DENY = CAP + "  workloads: deny\n"
 IGNORE = CAP + "  workloads: ignore\n"
-CLASSES = {"gpu": GPU, "nic": ""}
+CLASSES = {CLASS: GPU, "nic": ""}
 ONE, TWO, FIVE = (
-    template("one", exactly("gpu")),
-    template("two", exactly("gpu", 2)),
-    template("five", exactly("gpu", 5)),
+    template("one", exactly()),
+    template("two", exactly(2)),
+    template("five", exactly(5)),
 )
-NICS = template("nics", exactly("nic", 9))
+NICS = template("nics", exactly(9, "nic"))
 HARD = "cap gpus of this namespace has hard 4"
 UNKNOWN = "the claims that templates make were not compared with caps: ResourceClaimTemplate"
 CONTROLLED = {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "controller": True}]}

@@ -7,12 +7,6 @@ from tallygate.webhook.kube.resource_codec import Replaced
 from tallygate.webhook.state.informers.namespaced_stores import ClaimTemplateStore
 
 
-def exactly(class_name: str, count: int = 1, **more: Any) -> dict[str, Any]:
-    """Return a request for a number of devices of a class."""
-    request = {"deviceClassName": class_name, "allocationMode": "ExactCount", "count": count, **more}
-    return {"name": "r", "exactly": request}
-
-
 def template(name: str, *requests: dict[str, Any], revision: int = 3, namespace: str = "team-a") -> dict[str, Any]:
     """Return a template of claims with these requests, and with labels of the template and of its claims."""
     meta = {"name": name, "namespace": namespace, "uid": f"{namespace}-{name}", "resourceVersion": str(revision)}

@@ -9,7 +9,8 @@ import pytest
 from tallygate.webhook.kube.api_errors import ApiError
 from tallygate.webhook.objects.devices import DeviceRequest, ResourceClaim
 from tallygate.webhook.state.informers.namespaced_stores import ClaimTemplateStore
-from tests.state.informers.claim_templates import create_store, exactly, template
+from tests.accounting.claims import CLASS, exactly
+from tests.state.informers.claim_templates import create_store, template
 
 _LONG = 30.0  # seconds; a test that waits for them has failed
 
@@ -31,7 +32,7 @@ def read_count(claim: ResourceClaim | None) -> int | None:
 
 def test_a_template_gives_the_labels_and_requests_of_its_claims_without_selectors() -> None:
     selectors = [{"cel": {"expression": "true"}}]
-    claim = create_store(template("two", exactly("gpu", 2, selectors=selectors))).find_claim("team-a", "two")
+    claim = create_store(template("two", exactly(2, selectors=selectors))).find_claim("team-a", "two")
     assert claim is not None
     assert claim.metadata is not None
     assert (claim.metadata.labels, claim.metadata.name, read_count(claim)) == ({"tier": "batch"}, None, 2)
@@ -39,27 +40,27 @@ def test_a_template_gives_the_labels_and_requests_of_its_claims_without_selector
     assert claim.spec.devices is not None
     (request,) = claim.spec.devices.requests or [DeviceRequest()]
     assert request.exactly is not None
-    assert (request.exactly.device_class_name, request.exactly.selectors) == ("gpu", None)
+    assert (request.exactly.device_class_name, request.exactly.selectors) == (CLASS, None)
 
 
 def test_templates_are_known_by_namespace_and_name() -> None:
-    store = create_store(template("two", exactly("gpu", 2)), template("two", exactly("gpu", 3), namespace="team-b"))
+    store = create_store(template("two", exactly(2)), template("two", exactly(3), namespace="team-b"))
     counts = [read_count(store.find_claim(namespace, "two")) for namespace in ("team-a", "team-b")]
     assert (counts, store.find_claim("team-a", "three"), store.find_claim("c", "two")) == ([2, 3], None, None)
 
 
 def test_templates_of_equal_claims_share_their_content() -> None:
-    store = create_store(*(template(f"t{each}", exactly("gpu", 2)) for each in range(3)))
+    store = create_store(*(template(f"t{each}", exactly(2)) for each in range(3)))
     records = store.list_records("team-a")
     assert (len(records), len({id(record.group) for record in records})) == (3, 1)
 
 
 def test_templates_follow_the_events() -> None:
     store = create_store()
-    apply(store, "ADDED", template("two", exactly("gpu", 2), revision=8))
-    apply(store, "DELETED", template("two", exactly("gpu", 2), revision=9))
+    apply(store, "ADDED", template("two", exactly(2), revision=8))
+    apply(store, "DELETED", template("two", exactly(2), revision=9))
     assert (store.find_claim("team-a", "two"), store.revision, len(store)) == (None, 9, 0)
-    apply(store, "ADDED", template("two", exactly("gpu", 3), revision=10))
+    apply(store, "ADDED", template("two", exactly(3), revision=10))
     assert read_count(store.find_claim("team-a", "two")) == 3
 
 
@@ -67,8 +68,8 @@ def test_a_template_that_arrives_while_a_thread_waits_for_it_is_found() -> None:
     store, found = create_store(), list[ResourceClaim | None]()
     waiting = threading.Thread(target=lambda: found.append(store.find_claim("team-a", "two", _LONG)))
     waiting.start()
-    apply(store, "ADDED", template("other", exactly("gpu", 1), revision=8))
-    apply(store, "ADDED", template("two", exactly("gpu", 2), revision=9))
+    apply(store, "ADDED", template("other", exactly(1), revision=8))
+    apply(store, "ADDED", template("two", exactly(2), revision=9))
     waiting.join()
     assert [read_count(each) for each in found] == [2]
 
