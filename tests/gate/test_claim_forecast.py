@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 from tallygate.webhook.gate.decisions import Decision
+from tallygate.webhook.objects.devices import ResourceClaim
 from tests.accounting.claims import CLASS, exactly
 from tests.gate.gate_fixture import CAP, GPU, GateFixture, pod, response
+from tests.gate.test_scale_requests import StoredWorkload, scale, scale_workload
 from tests.gate.test_workload_forecast import get_rejection, list_warnings, rolling, workload
 from tests.state.informers.claim_templates import create_store, template
 
@@ -165,7 +167,7 @@ def test_the_right_of_the_user_to_exceed_a_cap_makes_no_claim() -> None:
     assert "the pod can never run" in read_denial(fixture.admit(claiming("five")))
 
 
-@pytest.mark.parametrize(("names", "missing"), [(("missing",), "missing"), (("five", "b", "a"), "a, b")])
+@pytest.mark.parametrize(("names", "missing"), [(("missing",), "missing"), (("five", "b", "a"), "b")])
 def test_an_unknown_template_is_reported_and_gives_no_forecast(names: tuple[str, ...], missing: str) -> None:
     fixture = create_fixture(DENY)
     decision = fixture.admit(claiming(*names))
@@ -271,3 +273,29 @@ def test_an_unknown_template_leaves_the_forecast_of_the_pods_themselves() -> Non
     first, second = response(fixture.admit(claiming_workload("missing", gpus=2, replicas=3), kind=kind))["warnings"]
     assert f"3 replicas request 6 {GPU}" in first
     assert second == f"{UNKNOWN} missing is unknown"
+
+
+def test_a_scale_counts_the_claims_of_the_new_pods() -> None:
+    stored = claiming_workload("two", replicas=1) | {"metadata": {"name": "w", "uid": "u", "resourceVersion": "7"}}
+    store = create_store(TWO)
+    fixture = GateFixture(CAP, claim_templates=store, resources_by_class=CLASSES, workloads=StoredWorkload(stored))
+    (warning,) = response(scale_workload(fixture, 3, scale(1)))["warnings"]
+    assert f"3 replicas with their claims request 6 {GPU}" in warning
+
+
+def test_of_several_unknown_templates_only_one_is_waited_for() -> None:
+    class NoTemplates:
+        """A source without templates, which records what it is asked for."""
+
+        def __init__(self) -> None:
+            self.asked: list[str] = []
+
+        def find_claim(self, namespace: str, name: str) -> ResourceClaim | None:
+            """Return None."""
+            self.asked.append(f"{namespace}/{name}")
+            return None
+
+    templates = NoTemplates()
+    fixture = GateFixture(CAP, claim_templates=templates, resources_by_class=CLASSES)
+    fixture.admit(claiming(*(f"t{number}" for number in range(99))))
+    assert templates.asked == ["team-a/t0"]

@@ -71,17 +71,19 @@ def find_pod_claims(pod: Pod, namespace: str, templates: ClaimTemplateLister) ->
     spec = pod.spec
     if spec is None or not spec.resource_claims:
         return NO_CLAIMS
-    names = [each.resource_claim_template_name for each in spec.resource_claims]
-    found = {name: templates.find_claim(namespace, name) for name in dict.fromkeys(names) if name}
-    if not found:
+    names = [name for each in spec.resource_claims if (name := each.resource_claim_template_name)]
+    if not names:
         return NO_CLAIMS
     controlled = is_controlled(pod.metadata)
     if spec.scheduling_group is not None:
         return PodClaims(unknown="the pods of a group may share their claims", is_controlled=controlled)
-    if missing := sorted(name for name, claim in found.items() if claim is None):
-        return PodClaims(unknown=f"ResourceClaimTemplate {', '.join(missing)} is unknown", is_controlled=controlled)
-    claims = tuple(claim for name in names if name and (claim := found[name]) is not None)
-    return PodClaims(claims, is_controlled=controlled)
+    found: dict[str, ResourceClaim] = {}
+    for name in dict.fromkeys(names):
+        claim = templates.find_claim(namespace, name)
+        if claim is None:  # ask for no other one: each unknown template may be waited for
+            return PodClaims(unknown=f"ResourceClaimTemplate {name} is unknown", is_controlled=controlled)
+        found[name] = claim
+    return PodClaims(tuple(found[name] for name in names), is_controlled=controlled)
 
 
 def counts_devices(caps: Iterable[ActiveCap]) -> bool:
