@@ -348,8 +348,9 @@ def add_claims(
 
     If those of one version are unknown, the increase is unknown too: then both are without claims.
     """
-    new = find_pod_claims(workload.template, namespace, templates)
-    old = find_pod_claims(old_workload.template, namespace, templates) if old_workload else NO_CLAIMS
+    new, old = find_pod_claims(workload.template, namespace, templates), NO_CLAIMS
+    if old_workload is not None and not new.unknown:
+        old = find_pod_claims(old_workload.template, namespace, templates)
     if unknown := new.unknown or old.unknown:
         return replace(workload, claims=PodClaims(unknown=unknown)), old_workload
     return replace(workload, claims=new), replace(old_workload, claims=old) if old_workload else None
