@@ -49,7 +49,7 @@ def complete(words: str, index: int) -> list[str]:
         ("tallygate s", 1, ["snapshot", "schema", "serve"]),
         ("tallygate --tr", 1, ["--traceback"]),
         ("tallygate certs s", 2, ["show", "status"]),
-        ("tallygate explain TG20", 2, ["TG201", "TG202", "TG203", "TG204", "TG205", "TG206", "TG207", "TG208"]),
+        ("tallygate explain TG20", 2, [f"TG20{number}" for number in range(1, 10)]),
         ("tallygate explain po", 2, ["pod"]),
         ("tallygate check -o s", 3, ["sarif"]),
         ("tallygate certs re", 2, ["renew"]),
