@@ -20,6 +20,8 @@ FOLDER = Path(__file__).parent / "cases"
 _GROUPS = {"Deployment": "apps", "ReplicaSet": "apps", "StatefulSet": "apps", "DaemonSet": "apps"} | {
     "Job": "batch",
     "CronJob": "batch",
+    "ResourceClaim": "resource.k8s.io",
+    "ResourceClaimTemplate": "resource.k8s.io",
 }
 _PARTS = ("problems", "warnings", "audits", "unknown", "patch")
 

@@ -36,6 +36,16 @@ kind: ResourceRule
 metadata: {name: shapes}
 spec: {resources: [nvidia.com/gpu], checks: {perContainer: {oneOf: [1, 2, 4, 8, 16]}}}
 """
+CLAIMS = """\
+apiVersion: tallygate.dev/v1alpha1
+kind: ResourceRule
+metadata: {name: claims}
+spec:
+  resources: ["*.deviceclass.resource.k8s.io/devices"]
+  checks:
+    perClaim: {max: 8}
+    devices: {classes: [gpu.example.com], allocationModes: [ExactCount], adminAccess: {}, selectors: required}
+"""
 NOTHING = """\
 apiVersion: tallygate.dev/v1alpha1
 kind: ResourceRule
@@ -45,8 +55,10 @@ spec: {resources: [example.org/nothing]}
 
 
 def manifest(fragment: str) -> dict[str, Any]:
-    """Return an object with the fragment at its place: a container, a pod, a quota, a limit range or a node."""
+    """Return an object with the fragment: in a container, pod, claim, quota, limit range or node."""
     read: dict[str, Any] = yaml.safe_load(fragment)
+    if "devices" in read:
+        return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "c"}, "spec": read}
     if "status" in read:
         return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, **read}
     if read.keys() & _QUOTA:
@@ -62,9 +74,8 @@ def manifest(fragment: str) -> dict[str, Any]:
 def check_fragment(folder: Path, code: Code, fragment: str) -> set[str]:
     """Return the codes that check finds in an object with the fragment, by policies for this code."""
     policies = folder / "policies.yaml"
-    policies.write_text(
-        NOTHING if code.number < "TG1" else SHIPPED_POLICIES.joinpath("default.yaml").read_text() + "---\n" + BOUNDS
-    )
+    shipped = SHIPPED_POLICIES.joinpath("default.yaml").read_text()
+    policies.write_text(NOTHING if code.number < "TG1" else f"{shipped}---\n{BOUNDS}---\n{CLAIMS}")
     arguments = ["check", "-o", "json", "--policies", str(policies), "-"]
     result = CliRunner().invoke(root, arguments, input=json.dumps(manifest(fragment)))
     return {finding["code"] for finding in json.loads(result.stdout)["findings"]}

@@ -40,13 +40,13 @@ metadata:
   annotations:
     tallygate.dev/why: a board has 8 GPUs in pairs; ml-platform@example.com knows alternatives
 spec:
-  resources: ["nvidia.com/*", "!nvidia.com/gpu.shared"]
+  resources: ["nvidia.com/*", "!nvidia.com/gpu.shared", "*.deviceclass.resource.k8s.io/devices"]
   match:
     namespaces:
       include: ["team-*"]
       exclude: [team-infra]
       selector: {matchLabels: {gpus: "yes"}}
-    kinds: [Pod, Deployment, StatefulSet, Job, CronJob]
+    kinds: [Pod, Deployment, StatefulSet, Job, CronJob, ResourceClaim, ResourceClaimTemplate]
     objectSelector: {matchExpressions: [{key: tier, operator: NotIn, values: [batch]}]}
     exempt: {users: [ada@example.com], groups: [gpu-admins], serviceAccounts: [ci/deployer]}
   enforcement: deny
@@ -58,6 +58,12 @@ spec:
     perPod: {min: 1, max: 8}
     advertised: true
     schedulable: never
+    perClaim: {max: 8}
+    devices:
+      classes: [gpu.example.com, "mig-*.example.com"]
+      allocationModes: [ExactCount]
+      adminAccess: {groups: [gpu-admins]}
+      selectors: required
 """,
     "NamespaceCap": """\
 apiVersion: tallygate.dev/v1alpha1
@@ -74,6 +80,7 @@ spec:
   shared: true
   hard: {nvidia.com/gpu: 32, requests.cpu: 256, limits.memory: 2Ti, pods: 200}
   soft: {nvidia.com/gpu: 28}
+  devices: {nvidia.com/gpu: {classes: [gpu.example.com, mig.example.com]}}
   pods:
     priorityClasses: [batch, batch-low]
     nodeSelector: {gpu: a100}
@@ -117,6 +124,9 @@ def render_fields(part: dict[str, Any], path: str, definitions: dict[str, Any]) 
         inner = _resolve(field.get("items", {}), definitions)
         yield from render_fields(field, below, definitions)
         yield from render_fields(inner, f"{below}[]", definitions)
+        values = field.get("additionalProperties")
+        if isinstance(values, dict):
+            yield from render_fields(_resolve(values, definitions), f"{below}.NAME", definitions)
 
 
 def _resolve(part: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:

@@ -47,6 +47,7 @@ ACCEPTED: dict[str, tuple[str, ...]] = {
         "pod.alpha.kubernetes.io/opaque-int-resource-*",
     ),
     "name-pattern": ("a", "team-*", "*", "team-?", "kube-system", "*-prod-*", "123"),
+    "class-pattern": ("gpu.example.com", "*", "!mig-?.example.com", "gpu"),
     "service-account-pattern": ("ci/deployer", "ci/*", "*/*", "kube-system/a.b-c", "team-?/x"),
     "subject-pattern": ("alice", "alice@example.com", "system:node:*", "OIDC:Group With Spaces", "Ünïcode", "*"),
     "label-key": ("a", "example.com/team", "A_b.c-d", "x" * 63, "kubernetes.io/metadata.name"),
@@ -125,6 +126,15 @@ REJECTED: dict[str, dict[str, str]] = {
         "team.a": "can match no name",
         "!team-a": "put the name under exclude instead",
         "team/a": "can match no name",
+    },
+    "class-pattern": {
+        "": "can match no name",
+        "!": "can match no name",
+        "!!a": "can match no name",
+        "Gpu.example.com": "only lowercase letters",
+        "nvidia.com/gpu": "can match no name",
+        "gpu.example.com.deviceclass.resource.k8s.io/devices": 'the name of the class alone: "gpu.example.com"',
+        "!deviceclass.resource.kubernetes.io/gpu": 'the name of the class alone: "!gpu"',
     },
     "service-account-pattern": {
         "": "is not namespace/name",

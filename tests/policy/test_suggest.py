@@ -2,7 +2,7 @@
 
 import pytest
 
-from tallygate.webhook.policy.lint_policies import lint_names
+from tallygate.webhook.policy.lint_pairs import lint_names
 from tallygate.webhook.policy.parse import parse
 from tallygate.webhook.policy.suggest import WELL_KNOWN_RESOURCES, find_nearest, format_suggestion, suggest_resource
 

@@ -12,7 +12,16 @@ from collections.abc import Callable, Iterator
 
 from tallygate.webhook.accounting.name_rules import NameContext
 from tallygate.webhook.accounting.problem import Problem
-from tallygate.webhook.admission.kinds import DecodedObject, DecodedRequest, PodView, ReviewTarget, decode_object
+from tallygate.webhook.admission.claim_checks import check_claim, describe_unknown_users, list_claim_rules
+from tallygate.webhook.admission.kinds import (
+    ClaimView,
+    DecodedObject,
+    DecodedRequest,
+    PodView,
+    ReviewTarget,
+    decode_object,
+    find_claim,
+)
 from tallygate.webhook.admission.object_checks import RuleViolation, ViolationIdentity, check_object
 from tallygate.webhook.admission.request import ALLOWED, CREATE, AdmissionRequest, PatchOperation, Phase, Verdict
 from tallygate.webhook.admission.resource_fields import ResourceField, list_resource_fields, strip_quota_prefix
@@ -24,6 +33,8 @@ _STRICTEST_FIRST = (Enforcement.DENY, Enforcement.WARN, Enforcement.AUDIT)
 _NUMBER_PATTERN = re.compile(r"(\d{1,18})", re.ASCII)  # a name may have more digits than Python converts to one int
 _INDEX_PATTERN = re.compile(r"\[(\d+)\]")
 _NO_LABELS: Labels = {}
+SCHEDULER_USER = "system:kube-scheduler"
+"""The user that creates claims for the extended resources of pods, and writes the allocations of all claims."""
 
 NodeRuleEvaluator = Callable[[AdmissionRequest, RuleSelection], Verdict]
 """A function that evaluates the rules which compare the pods of a request with the nodes of a cluster."""
@@ -68,6 +79,9 @@ class _Evaluation:
         decoded_object = self.decoded_request.get_object(self.target)
         pod_view = self.target.find_pod(decoded_object)
         selection = self._select_for_user(decoded_object, pod_view)
+        claim = find_claim(decoded_object) if pod_view is None else None
+        if claim is not None:
+            return self._check_claim(claim, selection)
         fills = phase is Phase.MUTATING and selection.has_fill
         if (
             pod_view is None
@@ -83,6 +97,18 @@ class _Evaluation:
             selection.passing_pods.put(fingerprint, value=True)
         return verdict
 
+    def _check_claim(self, claim: ClaimView, selection: RuleSelection) -> Verdict:
+        if self.request.user.name == SCHEDULER_USER and not claim.is_template:
+            return ALLOWED  # it follows from the extended resources of a pod, which rules have checked
+        user = self.request.user
+        violations = check_claim(claim, selection.claim_rules, user)
+        if violations and self.request.old_object is not None:
+            violations = check_claim(claim, selection.claim_rules, user, existing=self._find_existing())
+        unknown = self._describe_unevaluated({rule.name for rule in list_claim_rules(claim, self.selection.unknown)})
+        if self.request.old_object is None:
+            unknown += tuple(describe_unknown_users(claim, selection.claim_rules, user))
+        return create_verdict(violations, unknown) if violations or unknown else ALLOWED
+
     def _check_object(
         self, decoded_object: DecodedObject, pod_view: PodView | None, selection: RuleSelection, phase: Phase
     ) -> Verdict:
@@ -94,24 +120,31 @@ class _Evaluation:
             violations = check_object(
                 resource_fields, pod_view, selection, fills_limits=fills_limits, existing=self._find_existing()
             )
-        unknown = self._describe_unevaluated(resource_fields) if selection.unknown else ()
+        unknown = self._describe_unevaluated(self._find_unevaluated(resource_fields)) if selection.unknown else ()
         if not violations:
             return Verdict(unknown=unknown, patch=patch) if unknown or patch else ALLOWED
         return create_verdict(violations, unknown, patch)
 
     def _select_for_user(self, decoded_object: DecodedObject, pod_view: PodView | None) -> RuleSelection:
-        # The labels of a pod template decide for its workload, as they do for the pods created from it.
-        metadata = pod_view.pod.metadata if pod_view is not None else decoded_object.metadata
+        # The labels of a template decide for its workload, as they do for the pods or claims created from it.
+        claim = find_claim(decoded_object) if pod_view is None else None
+        metadata = (
+            pod_view.pod.metadata if pod_view is not None else claim.metadata if claim else decoded_object.metadata
+        )
         return self.selection.for_user(self.request.user, (metadata.labels if metadata else None) or _NO_LABELS)
 
     def _find_existing(self) -> frozenset[ViolationIdentity]:
         """Return all violations of the stored object: with a limit, the others would count as new."""
         stored_object = decode_object(self.target, self.request, self.request.old_object)
         pod_view = self.target.find_pod(stored_object)
+        selection, claim = self._select_for_user(stored_object, pod_view), find_claim(stored_object)
+        if claim is not None:
+            violations = check_claim(claim, selection.claim_rules, self.request.user, max_violations=None)
+            return frozenset(violation.identity for violation in violations)
         violations = check_object(
             list_resource_fields(stored_object, pod_view),
             pod_view,
-            self._select_for_user(stored_object, pod_view),
+            selection,
             fills_limits=False,
             max_violations=None,
         )
@@ -133,8 +166,8 @@ class _Evaluation:
             )
         )
 
-    def _describe_unevaluated(self, resource_fields: list[ResourceField]) -> tuple[str, ...]:
-        """Return a sentence for each rule that was not evaluated although it has something to check."""
+    def _find_unevaluated(self, resource_fields: list[ResourceField]) -> set[str]:
+        """Return the names of the rules that were not evaluated although they have something to check."""
         unevaluated = RuleSelection(self.selection.unknown, ())
         names = {
             strip_quota_prefix(written_name) if resource_field.context is NameContext.QUOTA else written_name
@@ -142,7 +175,9 @@ class _Evaluation:
             for _, entries in resource_field.lists
             for written_name in entries
         }
-        rule_names = {rule.name for name in names for rule in unevaluated.get_checks(name).rules}
+        return {rule.name for name in names for rule in unevaluated.get_checks(name).rules}
+
+    def _describe_unevaluated(self, rule_names: set[str]) -> tuple[str, ...]:
         return tuple(
             f"rule {name} was not evaluated: it selects namespaces by label, and the labels of namespace "
             f"{self.request.namespace} are unknown here"

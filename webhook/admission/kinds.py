@@ -9,7 +9,7 @@ pkg/controller/job/job_controller.go, and the defaults of pkg/apis/apps/v1/defau
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -25,7 +25,14 @@ from tallygate.webhook.objects.apps import (
     WorkloadSpec,
 )
 from tallygate.webhook.objects.core import LimitRange, Node, Pod, ResourceQuota
-from tallygate.webhook.objects.devices import ResourceClaim, ResourceClaimTemplate
+from tallygate.webhook.objects.devices import (
+    DeviceRequest,
+    ResourceClaim,
+    ResourceClaimSpec,
+    ResourceClaimTemplate,
+    ResourceClaimTemplateSpec,
+)
+from tallygate.webhook.objects.meta import ObjectMeta
 
 DecodedObject = (
     Pod | Workload | CronJob | PodTemplate | Node | ResourceQuota | LimitRange | ResourceClaim | ResourceClaimTemplate
@@ -39,6 +46,16 @@ class PodView:
 
     path: str
     pod: Pod
+    is_template: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimView:
+    """A claim for devices or the template of one: `path` is the path of its spec, `metadata` that of the claims."""
+
+    path: str
+    requests: Sequence[DeviceRequest]
+    metadata: ObjectMeta | None
     is_template: bool
 
 
@@ -77,6 +94,20 @@ def _find_pod_at_top(decoded_object: DecodedObject) -> PodView | None:
 
 def _find_no_pod(_: DecodedObject) -> PodView | None:
     return None
+
+
+def find_claim(decoded_object: DecodedObject) -> ClaimView | None:
+    """Return the claim in an object, None if it is of another kind."""
+    if isinstance(decoded_object, ResourceClaim):
+        return ClaimView("spec", _list_requests(decoded_object.spec), decoded_object.metadata, is_template=False)
+    if isinstance(decoded_object, ResourceClaimTemplate):
+        template = decoded_object.spec or ResourceClaimTemplateSpec()
+        return ClaimView("spec.spec", _list_requests(template.spec), template.metadata, is_template=True)
+    return None
+
+
+def _list_requests(spec: ResourceClaimSpec | None) -> Sequence[DeviceRequest]:
+    return (spec.devices.requests if spec and spec.devices else None) or ()
 
 
 _OBJECT_ONLY = frozenset({""})

@@ -35,8 +35,8 @@ class RuleViolation(NamedTuple):
     identity: ViolationIdentity
 
 
-class _ViolationCollector:
-    """A list of new violations: at most `max_violations` per enforcement.
+class ViolationCollector:
+    """A list of new violations: at most `max_violations` per enforcement (None: all).
 
     The limit counts each enforcement on its own, so that warnings never displace denials.
     """
@@ -78,7 +78,7 @@ def check_object(  # noqa: PLR0913  # two settings by name, of which callers rar
     `fills_limits` is true if the mutating phase is about to fill in missing limits. The result omits the violations in
     `existing` and has at most `max_violations` per enforcement (None: all, which the size of the object bounds).
     """
-    collector = _ViolationCollector(existing, max_violations)
+    collector = ViolationCollector(existing, max_violations)
     names: set[str] = set()
     too_large_names: set[str] = set()
     has_large = False
@@ -123,12 +123,11 @@ def _create_entry_violations(
     field, name, token = entry
     path_of_entry = f"{path}{field}[{name}]"
     for rule, failure in ((rule_failure.rule, rule_failure.failure) for rule_failure in failures):
-        yield _create_violation(path_of_entry, rule, failure, (identity, field, name, token.decode("utf-8", "replace")))
+        yield create_violation(path_of_entry, rule, failure, (identity, field, name, token.decode("utf-8", "replace")))
 
 
-def _create_violation(
-    field_path: str, rule: ResourceRule, failure: CheckFailure, key: tuple[str, ...]
-) -> RuleViolation:
+def create_violation(field_path: str, rule: ResourceRule, failure: CheckFailure, key: tuple[str, ...]) -> RuleViolation:
+    """Return the violation of a rule by a field; `key` distinguishes it from other violations of the object."""
     problem = Problem(field_path, failure.code, failure.reason, failure.message, value=failure.value, rule=rule.name)
     return RuleViolation(problem, rule, (failure.code, rule.name, *key))
 
@@ -159,7 +158,7 @@ def _check_equality(
         field_path = f"{resource_field.path}limits" if limit is None else f"{resource_field.path}requests[{name}]"
         for rule, equality in checks.equality_rules:
             if limit is not None or not (fills_limits and equality is Equality.FILL):
-                yield _create_violation(
+                yield create_violation(
                     field_path, rule, failure, (resource_field.identity, name, str(request), str(limit))
                 )
 
@@ -209,7 +208,7 @@ def _check_pod_requests(
         field_path = f"{pod_view.path}spec"
         for rule in checks.whole_rules:
             if total.is_beyond_int64:
-                yield _create_violation(
+                yield create_violation(
                     field_path,
                     rule,
                     compiled_checks.create_too_large_failure(f"{total} {name} in all"),
@@ -220,7 +219,7 @@ def _check_pod_requests(
                 f"the pod requests {total} {name} in all ({explain_request(effective, name)})", total, bounds
             ):
                 failure = CheckFailure(POD_BOUND.number, Reason.INVALID, total.text, message)
-                yield _create_violation(field_path, rule, failure, ("sum", name, total.text))
+                yield create_violation(field_path, rule, failure, ("sum", name, total.text))
 
 
 def _describe_bound_violations(prefix: str, total: Quantity, bounds: AmountBounds) -> Iterator[str]:

@@ -7,6 +7,11 @@ def _format_limits_example(amount: str, resource: str = "nvidia.com/gpu") -> str
     return f"resources:\n  limits:\n    {resource}: {amount}\n"
 
 
+def _format_claim_example(*fields: str) -> str:
+    written = ", ".join(("deviceClassName: gpu.example.com", *fields))
+    return f"devices:\n  requests:\n  - name: gpu\n    exactly: {{{written}}}\n"
+
+
 NOT_WHOLE = Code(
     "TG101",
     "not-whole",
@@ -139,6 +144,50 @@ PREEMPTS_OTHERS = Code(
     "# the one node has 4 GPUs, 2 of them used by a pod of lower priority\n" + _format_limits_example("3"),
     "# the one node has 4 GPUs, 2 of them used by a pod of lower priority\n" + _format_limits_example("2"),
 )
+CLAIM_BOUND = Code(
+    "TG116",
+    "claim-bound",
+    "A claim may get more devices, or fewer, than a rule allows.",
+    "A claim counts the most devices that it may get: allocationMode All counts as 32, the largest number of a claim. "
+    "With firstAvailable every alternative must be within the bounds, because the scheduler chooses one. Admin access "
+    "counts nothing.",
+    _format_claim_example("count: 16"),
+    _format_claim_example("count: 8"),
+)
+CLASS_NOT_ALLOWED = Code(
+    "TG117",
+    "class-not-allowed",
+    "A claim requests devices of a class that a rule does not allow.",
+    "The classes of a cluster are for different users: whole devices for some, shares of them for others. The rule "
+    "names the allowed classes.",
+    "devices:\n  requests:\n  - name: gpu\n    exactly: {deviceClassName: whole-node.example.com}\n",
+    _format_claim_example(),
+)
+ALLOCATION_MODE_NOT_ALLOWED = Code(
+    "TG118",
+    "allocation-mode-not-allowed",
+    "A claim requests devices in an allocation mode that a rule does not allow.",
+    "allocationMode All requests every matching device of a node, however many it has; ExactCount requests a number.",
+    _format_claim_example("allocationMode: All"),
+    _format_claim_example("allocationMode: ExactCount", "count: 2"),
+)
+ADMIN_ACCESS_NOT_ALLOWED = Code(
+    "TG119",
+    "admin-access-not-allowed",
+    "A user requests admin access to devices, and a rule does not allow it to this user.",
+    "Admin access ignores that other pods use the devices. Kubernetes allows it to every user of a namespace with the "
+    'label `resource.kubernetes.io/admin-access: "true"`; the rule names the users.',
+    _format_claim_example("adminAccess: true"),
+    _format_claim_example(),
+)
+SELECTOR_MISSING = Code(
+    "TG120",
+    "selector-missing",
+    "A claim selects devices by their class alone, and a rule requires a selector.",
+    "A class may contain devices of several models. A claim without a selector gets any of them, the scarce ones too.",
+    _format_claim_example("count: 1"),
+    _format_claim_example("selectors: [{cel: {expression: 'device.driver == \"gpu.example.com\"'}}]"),
+)
 OVER_CAP = Code(
     "TG201",
     "over-cap",
@@ -254,6 +303,11 @@ CODES: tuple[Code, ...] = (
     NEVER_SCHEDULABLE,
     NOT_SCHEDULABLE_NOW,
     PREEMPTS_OTHERS,
+    CLAIM_BOUND,
+    CLASS_NOT_ALLOWED,
+    ALLOCATION_MODE_NOT_ALLOWED,
+    ADMIN_ACCESS_NOT_ALLOWED,
+    SELECTOR_MISSING,
     OVER_CAP,
     OVER_SOFT_CAP,
     NO_LIMIT_UNDER_CAP,

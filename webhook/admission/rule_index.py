@@ -24,8 +24,8 @@ class RuleSelection:
     """The rules for one kind in one namespace.
 
     `unknown` are the rules that select by labels of the namespace, where these are unknown: they are not evaluated.
-    `node_rules` are the rules that compare pods with nodes. `passing_pods` are the fingerprints of pods without any
-    violation.
+    `node_rules` are the rules that compare pods with nodes, `claim_rules` those that check claims for devices.
+    `passing_pods` are the fingerprints of pods without any violation.
     """
 
     def __init__(self, rules: tuple[ResourceRule, ...], unknown: tuple[ResourceRule, ...]) -> None:
@@ -33,6 +33,7 @@ class RuleSelection:
         self.unknown = unknown
         self.has_fill = any(rule.checks.requests_equal_limits is Equality.FILL for rule in rules)
         self.node_rules = tuple(rule for rule in rules if rule.checks.advertised or rule.checks.schedulable)
+        self.claim_rules = tuple(rule for rule in rules if rule.checks.per_claim or rule.checks.devices)
         self.has_pod_bounds = any(rule.checks.per_pod for rule in rules)
         self._conditional_rules = tuple(rule for rule in rules if _is_conditional(rule))
         self._checks_by_name: dict[str, CompiledChecks] = {}

@@ -8,7 +8,13 @@ several together, are exact.
 from functools import lru_cache, reduce
 from math import lcm
 
-from tallygate.webhook.accounting.names import OPAQUE_PREFIX, Family, classify_name
+from tallygate.webhook.accounting.names import (
+    DEVICE_CLASS_PREFIX,
+    DEVICES_SUFFIX,
+    OPAQUE_PREFIX,
+    Family,
+    classify_name,
+)
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.policy import globs
 from tallygate.webhook.policy.matching import FAMILY_PATTERNS
@@ -24,6 +30,8 @@ from tallygate.webhook.policy.model import (
 
 _ANY_QUALIFIED = "?*/?*"
 _ANY_OPAQUE = OPAQUE_PREFIX + "?*"
+_ALL_EXTENDED = "extended"
+_ANY_DEVICES = ("?*" + DEVICES_SUFFIX, DEVICE_CLASS_PREFIX + "?*")
 
 
 @lru_cache(maxsize=4096)
@@ -102,6 +110,37 @@ def resources_overlap(first: tuple[str, ...], second: tuple[str, ...]) -> bool:
     return any(
         patterns_overlap(left, right)
         and not any(pattern_covers(exclusion, left) or pattern_covers(exclusion, right) for exclusion in exclusions)
+        for left in list_included(first)
+        for right in list_included(second)
+    )
+
+
+def select_device_patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the patterns of resources that may match the devices of a class, with all exclusions.
+
+    The result is empty if the exclusions leave no class. The devices of a class have two names.
+    """
+    if any(
+        pattern == _ALL_EXTENDED or any(globs.covers(pattern, names) for names in _ANY_DEVICES)
+        for pattern in list_excluded(patterns)
+    ):
+        return ()
+    included = tuple(pattern for pattern in list_included(patterns) if _overlaps_devices(pattern))
+    return (*included, *(pattern for pattern in patterns if pattern.startswith("!"))) if included else ()
+
+
+def _overlaps_devices(pattern: str) -> bool:
+    if pattern in FAMILY_PATTERNS:
+        return pattern == _ALL_EXTENDED
+    return any(globs.overlaps(pattern, names) for names in _ANY_DEVICES)
+
+
+def class_patterns_overlap(first: tuple[str, ...], second: tuple[str, ...]) -> bool:
+    """Return whether two lists of globs may match a common name of a class."""
+    exclusions = list_excluded((*first, *second))
+    return any(
+        globs.overlaps(left, right)
+        and not any(globs.covers(exclusion, left) or globs.covers(exclusion, right) for exclusion in exclusions)
         for left in list_included(first)
         for right in list_included(second)
     )

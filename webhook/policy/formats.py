@@ -11,7 +11,13 @@ from typing import Any
 from jsonschema import FormatChecker
 
 from tallygate.webhook.accounting.name_rules import NameContext, find_name_problems
-from tallygate.webhook.accounting.names import LIMITS_PREFIX, REQUESTS_PREFIX, find_qualified_name_errors
+from tallygate.webhook.accounting.names import (
+    DEVICE_CLASS_PREFIX,
+    DEVICES_SUFFIX,
+    LIMITS_PREFIX,
+    REQUESTS_PREFIX,
+    find_qualified_name_errors,
+)
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.documents.scalars import Number
@@ -25,6 +31,7 @@ PODS_RESOURCE = "pods"
 
 _NAME_PATTERN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
 _RESOURCE_GLOB = re.compile(r"[A-Za-z0-9._/*?-]+")
+_CLASS_GLOB = re.compile(r"!?[a-z0-9.*?-]+")
 _NAME_GLOB = re.compile(r"[a-z0-9*?-]+")
 _ACCOUNT_GLOB = re.compile(r"[a-z0-9*?-]+/[a-z0-9.*?-]+")
 _NUMBER = re.compile(r"\+?[0-9]{1,18}(?:\.[0-9]{1,9})?")
@@ -121,6 +128,14 @@ def check_name_pattern(text: str) -> None:
     _check_glob(_NAME_GLOB, text, text, "lowercase letters, digits and '-'", "team-*")
 
 
+def check_class_pattern(text: str) -> None:
+    """Check a glob over names of DeviceClasses, or `!` before one."""
+    if DEVICES_SUFFIX in text or DEVICE_CLASS_PREFIX in text:
+        suggestion = text.replace(DEVICES_SUFFIX, "").replace(DEVICE_CLASS_PREFIX, "") or "gpu.example.com"
+        raise FormatError(BAD_PATTERN, f'{quote_text(text)}: write the name of the class alone: "{suggestion}"')
+    _check_glob(_CLASS_GLOB, text, text, "lowercase letters, digits, '-' and '.'", "gpu.example.com")
+
+
 def check_account_pattern(text: str) -> None:
     """Check a glob over service accounts."""
     if text.startswith("system:serviceaccount:"):
@@ -208,6 +223,7 @@ FORMAT_CHECKS: dict[str, Callable[[str], None]] = {
     "policy-name": check_policy_name,
     "resource-pattern": check_resource_pattern,
     "name-pattern": check_name_pattern,
+    "class-pattern": check_class_pattern,
     "service-account-pattern": check_account_pattern,
     "subject-pattern": check_subject_pattern,
     "label-key": check_label_key,

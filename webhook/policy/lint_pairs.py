@@ -1,23 +1,45 @@
-"""Lint of two rules together: a redundant rule, or two rules that no request can satisfy."""
+"""Lint of policies together: redundant rules and caps, rules that no request can satisfy, and misspelt names."""
 
-from collections.abc import Iterator
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
+from tallygate.webhook.accounting.names import LIMITS_PREFIX
+from tallygate.webhook.documents.syntax_tree import join_path
 from tallygate.webhook.policy.coverage import (
     can_share_request,
+    class_patterns_overlap,
     find_min_allowed,
+    list_excluded,
     list_included,
     match_covers,
     resources_cover,
     resources_overlap,
+    select_device_patterns,
 )
+from tallygate.webhook.policy.formats import PODS_RESOURCE
 from tallygate.webhook.policy.globs import is_literal
 from tallygate.webhook.policy.lint_findings import LintFinding, create_error, create_finding, create_warning
-from tallygate.webhook.policy.model import AmountBounds, Checks, Enforcement, Equality, ResourceRule
-from tallygate.webhook.policy.policy_codes import CONTRADICTORY, SHADOWED
+from tallygate.webhook.policy.matching import FAMILY_PATTERNS
+from tallygate.webhook.policy.model import (
+    CLAIM_KINDS,
+    AmountBounds,
+    Checks,
+    DeviceDefinition,
+    Enforcement,
+    Equality,
+    NamespaceCap,
+    PolicySet,
+    ResourceRule,
+)
+from tallygate.webhook.policy.policy_codes import CONTRADICTORY, MISSPELT_RESOURCE, SHADOWED
+from tallygate.webhook.policy.suggest import WELL_KNOWN_RESOURCES, suggest_resource
 
 _ENFORCEMENTS_BY_STRICTNESS = (Enforcement.AUDIT, Enforcement.WARN, Enforcement.DENY)
 _ANY_DOMAIN = ""
 _CONTAINER_FIELD, _POD_FIELD = "spec.checks.perContainer", "spec.checks.perPod"
+_CLAIM_FIELD, _DEVICES_FIELD = "spec.checks.perClaim", "spec.checks.devices"
 
 
 def lint_pairs(rules: tuple[ResourceRule, ...]) -> Iterator[LintFinding]:
@@ -69,6 +91,23 @@ def _is_shadowing(wide: ResourceRule, narrow: ResourceRule) -> bool:
         and _checks_imply(wide.checks, narrow.checks)
         and match_covers(wide.match, narrow.match)
         and resources_cover(wide.resources, narrow.resources)
+        and (not (narrow.checks.per_claim or narrow.checks.devices) or _claim_checks_imply(wide, narrow))
+    )
+
+
+def _claim_checks_imply(wide: ResourceRule, narrow: ResourceRule) -> bool:
+    """Return whether a claim that passes the wide rule passes the narrow one.
+
+    The devices of several classes are one amount, so of bounds on more classes only a maximum implies another. A class
+    has two names, and the wide rule may exclude it by the one that the narrow rule does not have.
+    """
+    strict, lax = wide.checks.per_claim, narrow.checks.per_claim
+    is_same = wide.resources == narrow.resources or lax is None or lax == AmountBounds(max=lax.max)
+    return (
+        is_same
+        and _bounds_imply(strict, lax)
+        and narrow.checks.devices in {None, wide.checks.devices}
+        and set(list_excluded(wide.resources)) <= set(list_excluded(narrow.resources))
     )
 
 
@@ -116,20 +155,25 @@ def _find_contradiction(first: ResourceRule, second: ResourceRule) -> Iterator[L
     if not resources_overlap(first.resources, second.resources):
         return
     second_field, first_field = _find_unsatisfiable(second.checks, first.checks)
+    if not second_field and _can_share_class(first, second):
+        second_field = first_field = _find_unsatisfiable_claim(second.checks, first.checks)
     if not second_field:
         return
     always_overlap = match_covers(first.match, second.match) or match_covers(second.match, first.match)
+    if second_field == _CLAIM_FIELD and first.resources != second.resources:
+        always_overlap = False  # a claim may have devices of other classes, which count under one of the rules
     denied = first.enforcement is second.enforcement is Enforcement.DENY
     create_problem = create_error if always_overlap and denied else create_warning
-    text = (
-        f'no amount satisfies both this and rule "{first.name}" ({first.get_location(first_field)}); narrow one of them'
-    )
+    subject = "request" if second_field.startswith(_DEVICES_FIELD) else "amount"
+    first_location = first.get_location(first_field)
+    text = f'no {subject} satisfies both this and rule "{first.name}" ({first_location}); narrow one of them'
     yield create_finding(second, create_problem(second_field, CONTRADICTORY, text))
 
 
 def _has_shown_bounds(rule: ResourceRule) -> bool:
     """Return whether the rule shows its bounds to users."""
-    has_bounds = rule.checks.per_container is not None or rule.checks.per_pod is not None
+    checks = rule.checks
+    has_bounds = any((checks.per_container, checks.per_pod, checks.per_claim, checks.devices))
     return has_bounds and rule.enforcement is not Enforcement.AUDIT
 
 
@@ -145,6 +189,29 @@ def _find_unsatisfiable(checks: Checks, other_checks: Checks) -> tuple[str, str]
     if _exceeds_pod_max(checks.per_container, other_checks.per_pod):
         return _CONTAINER_FIELD, _POD_FIELD
     return (_POD_FIELD, _CONTAINER_FIELD) if _exceeds_pod_max(other_checks.per_container, checks.per_pod) else ("", "")
+
+
+def _can_share_class(first: ResourceRule, second: ResourceRule) -> bool:
+    """Return whether both rules may check the same device request of a claim."""
+    kinds = [rule.match.kinds for rule in (first, second) if rule.match.kinds is not None]
+    return bool(CLAIM_KINDS.intersection(*kinds)) and resources_overlap(
+        select_device_patterns(first.resources), select_device_patterns(second.resources)
+    )
+
+
+def _find_unsatisfiable_claim(checks: Checks, other_checks: Checks) -> str:
+    """Return the field of both that no claim satisfies, or an empty text."""
+    if _is_contradictory(checks.per_claim, other_checks.per_claim):
+        return _CLAIM_FIELD
+    devices, other_devices = checks.devices, other_checks.devices
+    if devices is None or other_devices is None:
+        return ""
+    classes, other_classes = devices.classes, other_devices.classes
+    is_each_satisfiable = all(class_patterns_overlap(each, each) for each in (classes, other_classes))
+    if is_each_satisfiable and not class_patterns_overlap(classes, other_classes):
+        return f"{_DEVICES_FIELD}.classes"
+    modes, other_modes = devices.allocation_modes, other_devices.allocation_modes
+    return f"{_DEVICES_FIELD}.allocationModes" if modes and other_modes and not modes & other_modes else ""
 
 
 def _is_prohibition(bounds: AmountBounds) -> bool:
@@ -166,3 +233,100 @@ def _exceeds_pod_max(container: AmountBounds | None, pod: AmountBounds | None) -
         return False
     min_allowed = find_min_allowed((container,))
     return min_allowed is not None and min_allowed > pod.max
+
+
+def lint_redundant_caps(caps: tuple[NamespaceCap, ...]) -> Iterator[LintFinding]:
+    """Yield a warning for each cap that another one on the same pods of the same namespaces makes redundant."""
+    groups: dict[str, list[NamespaceCap]] = {}
+    for cap in caps:
+        groups.setdefault(repr((cap.namespaces, cap.pods, cap.shared)), []).append(cap)
+    for group in groups.values():
+        for index, cap in enumerate(group):
+            covering = next((earlier for earlier in group[:index] if _is_as_strict(earlier, cap)), None)
+            if covering is not None:
+                text = (
+                    f'never decides: cap "{covering.name}" ({covering.location}) is as small on the same pods; '
+                    "remove one"
+                )
+                yield create_finding(cap, create_warning("", SHADOWED, text))
+
+
+def _is_as_strict(tight: NamespaceCap, loose: NamespaceCap) -> bool:
+    """Return whether the first cap denies and warns wherever the second one does."""
+    return (
+        all(name in tight.hard and tight.hard[name] <= limit for name, limit in loose.hard.items())
+        and all(name in tight.soft and tight.soft[name] <= limit for name, limit in loose.soft.items())
+        and tight.exceed == loose.exceed
+        and all(_list_classes(loose.devices, name) <= _list_classes(tight.devices, name) for name in loose.devices)
+    )
+
+
+def _list_classes(devices: Mapping[str, DeviceDefinition], name: str) -> frozenset[str]:
+    return frozenset(devices[name].classes) if name in devices else frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _ResourceUse:
+    """One field of a policy that names a resource."""
+
+    name: str
+    policy: ResourceRule | NamespaceCap
+    field: str
+
+
+def lint_names(policies: PolicySet) -> Iterator[LintFinding]:
+    """Yield a warning for each name that is probably a misspelling of another one."""
+    uses = list(_list_uses(policies))
+    respellings = _find_respellings(uses)
+    for use in uses:
+        suggestion = _suggest_well_known(use.name) or respellings.get(use.name)
+        if suggestion is not None:
+            text = f'did you mean "{suggestion}" instead of "{use.name}"?'
+            yield create_finding(use.policy, create_warning(use.field, MISSPELT_RESOURCE, text))
+
+
+def _list_uses(policies: PolicySet) -> Iterator[_ResourceUse]:
+    for rule in policies.rules:
+        for index, name in enumerate(rule.resources):
+            if is_literal(name) and name not in FAMILY_PATTERNS and not name.startswith("!"):
+                yield _ResourceUse(name, rule, f"spec.resources[{index}]")
+    for cap in policies.caps:
+        for field, amounts in (("spec.hard", cap.hard), ("spec.soft", cap.soft)):
+            for name in amounts:
+                resource = name.removeprefix(LIMITS_PREFIX)
+                if resource != PODS_RESOURCE:
+                    yield _ResourceUse(resource, cap, join_path(field, name))
+
+
+def _suggest_well_known(name: str) -> str | None:
+    """Return the well-known name whose misspelling this name probably is, or None.
+
+    Names that differ by digits only are members of one family.
+    """
+    suggestion = suggest_resource(name, WELL_KNOWN_RESOURCES)
+    return None if suggestion is None or _remove_digits(suggestion) == _remove_digits(name) else suggestion
+
+
+def _remove_digits(name: str) -> str:
+    return re.sub(r"[0-9]+", "", name)
+
+
+def _find_respellings(uses: list[_ResourceUse]) -> dict[str, str]:
+    """Return, for each name that is rarer than another one of the same letters, that other name."""
+    uses_by_name = Counter(use.name for use in uses)
+    by_letters: dict[str, set[str]] = {}
+    for name in uses_by_name:
+        by_letters.setdefault(_normalize_spelling(name), set()).add(name)
+    return {
+        name: most_used
+        for names in by_letters.values()
+        for most_used in [max(names, key=lambda spelling: (uses_by_name[spelling], spelling))]
+        for name in names
+        if uses_by_name[name] < uses_by_name[most_used]
+    }
+
+
+def _normalize_spelling(name: str) -> str:
+    """Return a name without its frequent variations: case, separators, a plural."""
+    domain, _, rest = name.lower().rpartition("/")
+    return f"{domain}/{re.sub('[-_.]', '', rest).removesuffix('s')}"

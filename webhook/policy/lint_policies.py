@@ -8,11 +8,17 @@ a well-known name, or spelt differently elsewhere in the set.
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from tallygate.webhook.accounting.names import LIMITS_PREFIX, Family, classify_name, is_countable
+from tallygate.webhook.accounting.claim_charge import MAX_DEVICES
+from tallygate.webhook.accounting.names import (
+    DEVICE_CLASS_PREFIX,
+    DEVICES_SUFFIX,
+    LIMITS_PREFIX,
+    Family,
+    classify_name,
+    is_countable,
+)
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.documents.syntax_tree import join_path
 from tallygate.webhook.policy.coverage import (
@@ -25,9 +31,10 @@ from tallygate.webhook.policy.coverage import (
     list_included,
     namespaces_overlap,
     pattern_covers,
+    select_device_patterns,
 )
 from tallygate.webhook.policy.formats import PODS_RESOURCE
-from tallygate.webhook.policy.globs import is_literal
+from tallygate.webhook.policy.globs import covers
 from tallygate.webhook.policy.lint_findings import (
     FieldProblem,
     LintFinding,
@@ -35,11 +42,13 @@ from tallygate.webhook.policy.lint_findings import (
     create_finding,
     create_warning,
 )
-from tallygate.webhook.policy.lint_pairs import lint_pairs
-from tallygate.webhook.policy.matching import FAMILY_PATTERNS
+from tallygate.webhook.policy.lint_pairs import lint_names, lint_pairs, lint_redundant_caps
 from tallygate.webhook.policy.model import (
+    CLAIM_KINDS,
+    AllocationMode,
     AmountBounds,
     Checks,
+    DeviceChecks,
     Equality,
     NamespaceCap,
     NamespaceSelector,
@@ -47,20 +56,23 @@ from tallygate.webhook.policy.model import (
     ResourceRule,
 )
 from tallygate.webhook.policy.policy_codes import (
+    BAD_COUNTED_NAME,
     CHECK_WITHOUT_KIND,
     CHECKS_NOTHING,
+    CLAIMS_NOT_COUNTED,
     FRACTIONAL,
     IMPOSSIBLE_BOUNDS,
     MATCHES_NOTHING,
-    MISSPELT_RESOURCE,
     REPEATED,
     SAME_AS_PLAIN,
-    SHADOWED,
     SOFT_OVER_HARD,
 )
-from tallygate.webhook.policy.suggest import WELL_KNOWN_RESOURCES, suggest_resource
 
-_KINDS_WITHOUT_PODS = frozenset({"Node", "ResourceQuota", "LimitRange"})
+_LIMITS = frozenset({"hard", "soft"})
+_KINDS_WITHOUT_PODS = frozenset({"Node", "ResourceQuota", "LimitRange"}) | CLAIM_KINDS
+_CLAIM_FIELD, _DEVICES_FIELD = "spec.checks.perClaim", "spec.checks.devices"
+_MAX_DEVICES = AmountBounds(max=Quantity.from_int(MAX_DEVICES))
+"""The bounds that Kubernetes sets for every claim."""
 
 
 def lint_policies(policies: PolicySet) -> tuple[LintFinding, ...]:
@@ -81,7 +93,14 @@ def lint_rule(rule: ResourceRule, invalid_sections: frozenset[str] = frozenset()
     Fields below `invalid_sections`, as in `match`, were left out because of errors: no finding depends on them.
     """
     excluded = invalid_sections | ({"checks"} if invalid_sections & {"resources", "match"} else set())
-    for problem in (*_check_rule_match(rule), *_check_rule_checks(rule), *_check_rule_bounds(rule)):
+    problems = (
+        *_check_rule_match(rule),
+        *_check_rule_checks(rule),
+        *_check_rule_bounds(rule),
+        *_check_claim_scope(rule),
+        *_check_device_checks(rule.checks.devices),
+    )
+    for problem in problems:
         if _get_section(problem) not in excluded:
             yield create_finding(rule, problem)
 
@@ -138,10 +157,14 @@ def _check_rule_checks(rule: ResourceRule) -> Iterator[FieldProblem]:
         checks.whole_quantity is not False,
         checks.requests_equal_limits != Equality.IGNORE,
     )
-    if not any((*enabled, checks.per_container, checks.per_pod, checks.advertised, checks.schedulable)):
+    pod_checks = (checks.per_container, checks.per_pod, checks.advertised, checks.schedulable)
+    if not any((*enabled, *pod_checks, checks.per_claim, checks.devices)):
         yield create_warning(
             "spec.checks", CHECKS_NOTHING, "every check is switched off; switch one on or remove the rule"
         )
+    elif rule.match.kinds is not None and rule.match.kinds <= CLAIM_KINDS and not (checks.per_claim or checks.devices):
+        text = "only perClaim and devices apply to claims; add one of them, or another kind"
+        yield create_warning("spec.checks", CHECKS_NOTHING, text)
     if rule.match.kinds is not None and rule.match.kinds <= _KINDS_WITHOUT_PODS:
         kinds = " and ".join(sorted(rule.match.kinds))
         verb = "has" if len(rule.match.kinds) == 1 else "have"
@@ -169,14 +192,61 @@ def _check_rule_bounds(rule: ResourceRule) -> Iterator[FieldProblem]:
     """Yield the problems of bounds that contradict themselves or one another."""
     container, pod = rule.checks.per_container, rule.checks.per_pod
     countable = all(is_countable_pattern(pattern) for pattern in list_included(rule.resources))
-    for field, bounds in (("spec.checks.perContainer", container), ("spec.checks.perPod", pod)):
+    for field, bounds, is_counted in (
+        ("spec.checks.perContainer", container, countable),
+        ("spec.checks.perPod", pod, countable),
+        (_CLAIM_FIELD, rule.checks.per_claim, True),
+    ):
         if bounds is not None:
             yield from _check_bounds(field, bounds)
-            yield from _check_fractions(field, bounds) if countable else ()
+            yield from _check_fractions(field, bounds) if is_counted else ()
     min_allowed = find_min_allowed((container,)) if container is not None else None
     if pod is not None and pod.max is not None and min_allowed is not None and min_allowed > pod.max:
         text = f"{pod.max} is less than the minimum that one container must request, {min_allowed}; raise it"
         yield create_error("spec.checks.perPod.max", IMPOSSIBLE_BOUNDS, text)
+
+
+def _check_claim_scope(rule: ResourceRule) -> Iterator[FieldProblem]:
+    """Yield the problems of checks of claims that no claim can meet: by its kind, its classes, or its size."""
+    per_claim, devices = rule.checks.per_claim, rule.checks.devices
+    for field, check in ((_CLAIM_FIELD, per_claim), (_DEVICES_FIELD, devices)):
+        if check is None:
+            continue
+        if rule.match.kinds is not None and not rule.match.kinds & CLAIM_KINDS:
+            text = "this applies to claims only; add ResourceClaim and ResourceClaimTemplate to match.kinds"
+            yield create_warning(field, CHECK_WITHOUT_KIND, text)
+        elif not select_device_patterns(rule.resources):
+            text = (
+                "resources match no class of devices; add extended, or the devices of a class, as in "
+                f"gpu.example.com{DEVICES_SUFFIX}"
+            )
+            yield create_error(field, MATCHES_NOTHING, text)
+    is_satisfiable = per_claim is not None and find_min_allowed((per_claim,)) is not None
+    if per_claim is not None and is_satisfiable and find_min_allowed((per_claim, _MAX_DEVICES)) is None:
+        text = f"a claim gets at most {MAX_DEVICES} devices; loosen the bounds"
+        yield create_error(_CLAIM_FIELD, IMPOSSIBLE_BOUNDS, text)
+
+
+def _check_device_checks(devices: DeviceChecks | None) -> Iterator[FieldProblem]:
+    """Yield the problems of checks of device requests that no class passes, or that every request passes."""
+    if devices is None:
+        return
+    included, excluded = list_included(devices.classes), list_excluded(devices.classes)
+    if devices.classes and not included:
+        text = 'only exclusions, so no class is left; put "*" before them'
+        yield create_error(f"{_DEVICES_FIELD}.classes", MATCHES_NOTHING, text)
+    elif included and all(any(covers(exclusion, glob) for exclusion in excluded) for glob in included):
+        text = "every class that is included is excluded again; narrow the patterns with !"
+        yield create_error(f"{_DEVICES_FIELD}.classes", MATCHES_NOTHING, text)
+    elif "*" in included and not excluded:
+        text = "every class is allowed; name classes, or remove this"
+        yield create_warning(f"{_DEVICES_FIELD}.classes", CHECKS_NOTHING, text)
+    if devices.allocation_modes == frozenset(AllocationMode):
+        text = "every mode is allowed; write one of them, or remove this"
+        yield create_warning(f"{_DEVICES_FIELD}.allocationModes", CHECKS_NOTHING, text)
+    if devices.admin_access is not None and is_every_user(devices.admin_access):
+        text = "every user may request admin access; name the groups that may, or remove this"
+        yield create_warning(f"{_DEVICES_FIELD}.adminAccess", CHECKS_NOTHING, text)
 
 
 def _check_bounds(field: str, bounds: AmountBounds) -> Iterator[FieldProblem]:
@@ -218,7 +288,8 @@ def _check_fractions(field: str, bounds: AmountBounds) -> Iterator[FieldProblem]
 def lint_cap(cap: NamespaceCap, invalid_sections: frozenset[str] = frozenset()) -> Iterator[LintFinding]:
     """Yield the findings about one cap; `invalid_sections` as for rules, but each amount is checked by itself."""
     matching = (each for each in _check_cap_match(cap) if _get_section(each) not in invalid_sections)
-    for problem in (*matching, *_check_cap_amounts(cap), *_check_soft_limits(cap)):
+    devices = () if invalid_sections & _LIMITS else _check_cap_devices(cap)
+    for problem in (*matching, *_check_cap_amounts(cap), *_check_soft_limits(cap), *devices):
         yield create_finding(cap, problem)
 
 
@@ -261,93 +332,32 @@ def _check_soft_limits(cap: NamespaceCap) -> Iterator[FieldProblem]:
         yield create_problem(join_path("spec.soft", name), SOFT_OVER_HARD, text)
 
 
-def lint_redundant_caps(caps: tuple[NamespaceCap, ...]) -> Iterator[LintFinding]:
-    """Yield a warning for each cap that another one on the same pods of the same namespaces makes redundant."""
-    groups: dict[str, list[NamespaceCap]] = {}
-    for cap in caps:
-        groups.setdefault(repr((cap.namespaces, cap.pods, cap.shared)), []).append(cap)
-    for group in groups.values():
-        for index, cap in enumerate(group):
-            covering = next((earlier for earlier in group[:index] if _is_as_strict(earlier, cap)), None)
-            if covering is not None:
-                text = (
-                    f'never decides: cap "{covering.name}" ({covering.location}) is as small on the same pods; '
-                    "remove one"
-                )
-                yield create_finding(cap, create_warning("", SHADOWED, text))
+def _check_cap_devices(cap: NamespaceCap) -> Iterator[FieldProblem]:
+    """Yield the names of `devices` that count nothing, and the selections of pods that no claim can meet."""
+    counted = {*cap.hard, *cap.soft}
+    for name in cap.devices:
+        field = join_path("spec.devices", name)
+        if not _can_be_device(name):
+            text = "no device has this name; write an extended resource, as in nvidia.com/gpu"
+            yield create_error(field, BAD_COUNTED_NAME, text)
+        elif name not in counted:
+            text = "neither hard nor soft has this name, so its classes count under nothing; limit it or remove this"
+            yield create_error(field, MATCHES_NOTHING, text)
+    if not any(name in cap.devices or _is_class_resource(name) for name in counted):
+        return
+    for field, conditions in (("priorityClasses", cap.pods.priority_classes), ("nodeSelector", cap.pods.node_selector)):
+        if conditions:
+            text = (
+                "a claim for devices has none, so the cap counts pods alone; select claims by pods.objectSelector, "
+                "or count their devices under another cap"
+            )
+            yield create_warning(f"spec.pods.{field}", CLAIMS_NOT_COUNTED, text)
 
 
-def _is_as_strict(tight: NamespaceCap, loose: NamespaceCap) -> bool:
-    """Return whether the first cap denies and warns wherever the second one does."""
-    return (
-        all(name in tight.hard and tight.hard[name] <= limit for name, limit in loose.hard.items())
-        and all(name in tight.soft and tight.soft[name] <= limit for name, limit in loose.soft.items())
-        and tight.exceed == loose.exceed
-    )
+def _can_be_device(name: str) -> bool:
+    """Return whether claims for devices can count under a name: an extended resource, or the resource of a class."""
+    return _is_class_resource(name) or (not name.startswith(LIMITS_PREFIX) and classify_name(name) is Family.EXTENDED)
 
 
-@dataclass(frozen=True, slots=True)
-class _ResourceUse:
-    """One field of a policy that names a resource."""
-
-    name: str
-    policy: ResourceRule | NamespaceCap
-    field: str
-
-
-def lint_names(policies: PolicySet) -> Iterator[LintFinding]:
-    """Yield a warning for each name that is probably a misspelling of another one."""
-    uses = list(_list_uses(policies))
-    respellings = _find_respellings(uses)
-    for use in uses:
-        suggestion = _suggest_well_known(use.name) or respellings.get(use.name)
-        if suggestion is not None:
-            text = f'did you mean "{suggestion}" instead of "{use.name}"?'
-            yield create_finding(use.policy, create_warning(use.field, MISSPELT_RESOURCE, text))
-
-
-def _list_uses(policies: PolicySet) -> Iterator[_ResourceUse]:
-    for rule in policies.rules:
-        for index, name in enumerate(rule.resources):
-            if is_literal(name) and name not in FAMILY_PATTERNS and not name.startswith("!"):
-                yield _ResourceUse(name, rule, f"spec.resources[{index}]")
-    for cap in policies.caps:
-        for field, amounts in (("spec.hard", cap.hard), ("spec.soft", cap.soft)):
-            for name in amounts:
-                resource = name.removeprefix(LIMITS_PREFIX)
-                if resource != PODS_RESOURCE:
-                    yield _ResourceUse(resource, cap, join_path(field, name))
-
-
-def _suggest_well_known(name: str) -> str | None:
-    """Return the well-known name whose misspelling this name probably is, or None.
-
-    Names that differ by digits only are members of one family.
-    """
-    suggestion = suggest_resource(name, WELL_KNOWN_RESOURCES)
-    return None if suggestion is None or _remove_digits(suggestion) == _remove_digits(name) else suggestion
-
-
-def _remove_digits(name: str) -> str:
-    return re.sub(r"[0-9]+", "", name)
-
-
-def _find_respellings(uses: list[_ResourceUse]) -> dict[str, str]:
-    """Return, for each name that is rarer than another one of the same letters, that other name."""
-    uses_by_name = Counter(use.name for use in uses)
-    by_letters: dict[str, set[str]] = {}
-    for name in uses_by_name:
-        by_letters.setdefault(_normalize_spelling(name), set()).add(name)
-    return {
-        name: most_used
-        for names in by_letters.values()
-        for most_used in [max(names, key=lambda spelling: (uses_by_name[spelling], spelling))]
-        for name in names
-        if uses_by_name[name] < uses_by_name[most_used]
-    }
-
-
-def _normalize_spelling(name: str) -> str:
-    """Return a name without its frequent variations: case, separators, a plural."""
-    domain, _, rest = name.lower().rpartition("/")
-    return f"{domain}/{re.sub('[-_.]', '', rest).removesuffix('s')}"
+def _is_class_resource(name: str) -> bool:
+    return name.startswith(DEVICE_CLASS_PREFIX) or name.endswith(DEVICES_SUFFIX)

@@ -7,7 +7,7 @@ unknown, it is `None`, never a guess.
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from tallygate.webhook.accounting.names import Family, classify_name
+from tallygate.webhook.accounting.names import DEVICE_CLASS_PREFIX, DEVICES_SUFFIX, Family, classify_name
 from tallygate.webhook.policy.globs import compile_glob, matches
 from tallygate.webhook.policy.model import LabelRequirement, NamespaceSelector, Operator, PolicyLabelSelector, Subjects
 
@@ -45,6 +45,35 @@ _matches_cached = lru_cache(maxsize=16384)(_matches_uncached)
 def _matches_pattern(pattern: str, name: str) -> bool:
     family = FAMILY_PATTERNS.get(pattern)
     return matches(pattern, name) if family is None else classify_name(name) is family
+
+
+def matches_device_class(patterns: tuple[str, ...], class_name: str) -> bool:
+    """Return whether patterns of resources match the devices of a class.
+
+    These have two names, `CLASS.deviceclass.resource.k8s.io/devices` and `deviceclass.resource.kubernetes.io/CLASS`:
+    one must be included, none excluded. The family `extended` contains all of them.
+    """
+    names = (class_name + DEVICES_SUFFIX, DEVICE_CLASS_PREFIX + class_name)
+    included = False
+    for pattern in patterns:
+        if pattern.startswith("!"):
+            if _matches_devices(pattern[1:], names):
+                return False
+        elif not included:
+            included = _matches_devices(pattern, names)
+    return included
+
+
+def _matches_devices(pattern: str, names: tuple[str, str]) -> bool:
+    family = FAMILY_PATTERNS.get(pattern)
+    return _matches_any((pattern,), *names) if family is None else family is Family.EXTENDED
+
+
+def matches_class_name(patterns: tuple[str, ...], class_name: str) -> bool:
+    """Return whether globs match the name of a class: one includes it and none with `!` excludes it, in any order."""
+    return any(matches(glob, class_name) for glob in patterns if not glob.startswith("!")) and not any(
+        matches(glob[1:], class_name) for glob in patterns if glob.startswith("!")
+    )
 
 
 def matches_namespace(selector: NamespaceSelector | None, name: str, labels: Mapping[str, str] | None) -> bool | None:
@@ -116,5 +145,5 @@ def _is_matching_account_glob(glob: str, namespace: str, name: str) -> bool:
     return matches(namespace_glob, namespace) and matches(name_glob, name)
 
 
-def _matches_any(globs: tuple[str, ...], text: str) -> bool:
-    return any(compile_glob(glob).match(text) is not None for glob in globs)
+def _matches_any(globs: tuple[str, ...], *texts: str) -> bool:
+    return any(compile_glob(glob).match(text) is not None for glob in globs for text in texts)

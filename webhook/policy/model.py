@@ -16,6 +16,9 @@ POLICY_GROUP = "tallygate.dev"
 
 API_VERSION = f"{POLICY_GROUP}/v1alpha1"
 
+CLAIM_KINDS = frozenset({"ResourceClaim", "ResourceClaimTemplate"})
+"""The kinds with claims for devices."""
+
 
 def _create_empty_labels() -> Mapping[str, str]:
     return MappingProxyType({})
@@ -64,6 +67,13 @@ class Schedulable(StrEnum):
 
     NEVER = "never"
     NOT_NOW = "not-now"
+
+
+class AllocationMode(StrEnum):
+    """The values of `allocationMode` of a device request."""
+
+    EXACT_COUNT = "ExactCount"
+    ALL = "All"
 
 
 class ForecastEnforcement(StrEnum):
@@ -142,6 +152,20 @@ class AmountBounds:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceChecks:
+    """The checks of each device request of a claim, and of each alternative of one; empty or None: no such check.
+
+    `classes` are globs over names of DeviceClasses, with `!` to exclude. `admin_access` are the only users who may
+    request it.
+    """
+
+    classes: tuple[str, ...] = ()
+    allocation_modes: frozenset[AllocationMode] = frozenset()
+    admin_access: Subjects | None = None
+    requires_selectors: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Checks:
     """The checks of a rule.
 
@@ -156,6 +180,8 @@ class Checks:
     per_pod: AmountBounds | None = None
     advertised: bool = False
     schedulable: Schedulable | None = None
+    per_claim: AmountBounds | None = None
+    devices: DeviceChecks | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -312,14 +312,14 @@ def _skip_blanks(line: str, column: int) -> int:
 def _check_named_twice(name: str, document: Node, state: _ParseState) -> None:
     """Add an error for a cap that names both `X` and `requests.X`."""
     spec = Fields(document).get_fields("spec")
-    for limit in ("hard", "soft"):
-        amounts = spec.get_node(limit)
+    for section in ("hard", "soft", "devices"):
+        amounts = spec.get_node(section)
         keys = [entry.key for entry in amounts.entries] if isinstance(amounts, Mapping) else []
         plain = {key.text for key in keys}
         for key in keys:
             prefix, bare = split_counted_name(key.text)
             if prefix == "requests." and bare in plain:
-                message = f'spec.{limit}: "{bare}" and "{key.text}" both mean what is requested; keep one'
+                message = f'spec.{section}: "{bare}" and "{key.text}" both mean what is requested; keep one'
                 state.add_finding(SourceLocation(name, *key.position), NAMED_TWICE, message)
 
 

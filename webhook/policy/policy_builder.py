@@ -12,8 +12,10 @@ from tallygate.webhook.accounting.names import REQUESTS_PREFIX
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.documents.syntax_tree import Mapping, Node, Scalar, Sequence, join_path
 from tallygate.webhook.policy.model import (
+    AllocationMode,
     AmountBounds,
     Checks,
+    DeviceChecks,
     DeviceDefinition,
     Enforcement,
     Equality,
@@ -162,6 +164,8 @@ def _build_checks(fields: Fields) -> Checks:
         per_pod=_build_bounds(fields.get_fields("perPod")),
         advertised=fields.get_flag("advertised", default=False),
         schedulable=Schedulable(schedulable) if schedulable else None,
+        per_claim=_build_bounds(fields.get_fields("perClaim")),
+        devices=_build_device_checks(fields.get_fields("devices")),
     )
 
 
@@ -173,6 +177,18 @@ def _build_bounds(fields: Fields) -> AmountBounds | None:
         max=fields.get_quantity("max"),
         multiple_of=fields.get_quantity("multipleOf"),
         one_of=tuple(Quantity.parse(text) for text in fields.get_texts("oneOf")),
+    )
+
+
+def _build_device_checks(fields: Fields) -> DeviceChecks | None:
+    if not fields:
+        return None
+    admin_access = fields.get_fields("adminAccess")
+    return DeviceChecks(
+        classes=fields.get_texts("classes"),
+        allocation_modes=frozenset(AllocationMode(mode) for mode in fields.get_texts("allocationModes")),
+        admin_access=_build_subjects(admin_access) if admin_access else None,
+        requires_selectors=bool(fields.get_text("selectors")),
     )
 
 

@@ -36,6 +36,7 @@ NAMED_TWICE = "TG338"
 MISSPELT_RESOURCE = "TG339"
 SAME_AS_PLAIN = "TG341"
 REPEATED = "TG342"
+CLAIMS_NOT_COUNTED = "TG343"
 
 CODES: tuple[Code, ...] = (
     Code(
@@ -285,5 +286,14 @@ CODES: tuple[Code, ...] = (
         "The second one changes nothing; often another value was meant.",
         "oneOf: [1, 2, 2000m]",
         "oneOf: [1, 2, 4]",
+    ),
+    Code(
+        CLAIMS_NOT_COUNTED,
+        "policy-claims-not-counted",
+        "A cap on devices selects pods by a condition that no claim for devices can meet.",
+        "A ResourceClaim has no priority class and no node selector, so the cap counts only pods that request the "
+        "resource, not claims for the same devices. Labels of claims count under `pods.objectSelector`.",
+        "hard: {gpu.deviceclass.resource.k8s.io/devices: 8}\npods: {priorityClasses: [batch]}",
+        "hard: {gpu.deviceclass.resource.k8s.io/devices: 8}\npods: {objectSelector: {matchLabels: {queue: batch}}}",
     ),
 )

@@ -118,7 +118,7 @@ class _SchemaError:
 
 
 _HEAD_FIELDS = frozenset({"apiVersion", "kind"})
-_MAX_PARENTS = 2
+_MAX_PARENTS = 3
 
 
 def check_shape(file: str, document: Node, document_schema: DocumentSchema | None = None) -> set[LintFinding]:
@@ -191,7 +191,7 @@ def _describe_unknown_fields(error: _SchemaError) -> Iterator[_ShapeProblem]:
 
 
 def _suggest_parent(error: _SchemaError, name: str) -> str:
-    """Return the parents in which a field of this name is valid, if there are one or two."""
+    """Return the parents in which a field of this name is valid, if there are at most three."""
     parents = [path or "the top level" for path in error.document_schema.list_parents(error.kind).get(name, ())]
     return f"; it belongs in {' or '.join(parents)}" if 0 < len(parents) <= _MAX_PARENTS else ""
 
@@ -265,6 +265,8 @@ def _suggest_value(node: Node, types: list[str], schema_part: Any) -> str:
         return f"; write [{_format_value(node.value)}]"
     if types == ["string"] and schema_part.get("format") == "duration":
         return f"; write a number and a unit, as in {node.text}s or {node.text}m"
+    if types == ["string"] and "enum" in schema_part:
+        return f"; write {_format_alternatives(schema_part['enum'])}"
     return f'; write "{node.text}" in quotes' if types == ["string"] else ""
 
 

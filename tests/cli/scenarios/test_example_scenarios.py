@@ -23,6 +23,7 @@ def test_the_examples_have_scenarios() -> None:
     assert [path.name for path in TESTS] == [
         "cap-per-team.yaml",
         "cap-shared.yaml",
+        "claims.yaml",
         "fill.yaml",
         "gpus-1-2-4-8.yaml",
         "warn-first.yaml",

@@ -165,7 +165,9 @@ def find_codes(text: str) -> tuple[Code, ...]:
     if codes:
         return codes
     names = [*_CODES_BY_NUMBER, *(code.slug for code in ALL_CODES)]
-    similar = difflib.get_close_matches(text, names, n=10) or difflib.get_close_matches(text.upper(), names, n=10)
+    similar = difflib.get_close_matches(text, names, n=len(names)) or difflib.get_close_matches(
+        text.upper(), names, n=len(names)
+    )
     close_matches = sorted(similar, key=lambda name: -sum(map(str.__eq__, name, text.upper())))[:2]
     hint = f"; did you mean {' or '.join(close_matches)}?" if close_matches else ";"
     raise UnknownCodeError(f"there is no code {text!r}{hint} `tallygate explain` lists them all")

@@ -1,0 +1,99 @@
+"""Rules for claims for devices: those of a tenant, those from templates, and those that the scheduler creates."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.api import api
+from e2e.claims import (
+    GPU,
+    GPUS,
+    MORE_GPUS,
+    ROOT,
+    claim,
+    claim_template,
+    claiming_pod,
+    count_devices,
+    exactly,
+    publish_devices,
+    requesting_pod,
+)
+from e2e.extra_gates import run_watching_gate
+from e2e.gates.process import GateProcess
+from e2e.ports import Site
+from e2e.tenant import Tenant, tenant
+from e2e.waiting import until
+
+_WITHIN = 120.0  # seconds
+_POLICIES = f"""\
+apiVersion: tallygate.dev/v1alpha1
+kind: ResourceRule
+metadata: {{name: small-claims}}
+spec:
+  resources: ["*.deviceclass.resource.k8s.io/devices"]
+  match: {{namespaces: {{selector: {{matchLabels: {{claims: small}}}}}}}}
+  checks:
+    perClaim: {{max: 1}}
+    devices: {{classes: [{GPUS}], allocationModes: [ExactCount], adminAccess: {{groups: ["system:masters"]}}}}
+"""
+_ALL = {"name": "gpu", "exactly": {"deviceClassName": GPUS, "allocationMode": "All"}}
+_DENIED: dict[str, tuple[dict[str, Any], str]] = {
+    "more devices than allowed": (exactly(2), "the claim requests 2 devices of tallygate-gpus, more than the 1 "),
+    "a class that is not allowed": (exactly(1, MORE_GPUS), 'class "tallygate-more-gpus" is not allowed'),
+    "all devices of a node": (_ALL, "allocationMode All is not allowed"),
+    "admin access": (exactly(1, adminAccess=True), "may not request admin access to these devices"),
+}
+
+
+@pytest.fixture(scope="module")
+def rule_gate(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GateProcess]:
+    """Run a gate with a rule for claims, on a node with four devices."""
+    folder = tmp_path_factory.mktemp("claim-rules") / "gate"
+    with (
+        publish_devices(site.cluster, site.node, 4),
+        run_watching_gate(site, folder, {"claims.yaml": _POLICIES}) as gate,
+    ):
+        yield gate
+
+
+@pytest.fixture
+def dev(site: Site, rule_gate: GateProcess, tmp_path: Path) -> Iterator[Tenant]:
+    """Yield a tenant whose namespace allows admin access, as far as Kubernetes knows, and claims of one device."""
+    assert rule_gate.runs
+    with tenant(site.cluster, tmp_path, claims="small", **{"resource.kubernetes.io/admin-access": "true"}) as made:
+        until("the rule is active", lambda: made.create(claim("two", exactly(2)), dry=True).rejection != "", _WITHIN)
+        yield made
+
+
+@pytest.mark.parametrize("attempt", _DENIED)
+def test_a_claim_and_its_template_are_denied(attempt: str, dev: Tenant) -> None:
+    request, message = _DENIED[attempt]
+    assert message in dev.create(claim("claim", request)).rejection
+    assert message in dev.create(claim_template("template", request)).rejection
+
+
+def test_a_claim_within_the_rule_is_stored_and_can_be_labelled_and_allocated(site: Site, dev: Tenant) -> None:
+    assert dev.create(claim("one", exactly(1))).is_done
+    dev.api.patch(
+        f"{ROOT}/namespaces/{dev.namespace}/resourceclaims/one", {"metadata": {"labels": {"queue": "nightly"}}}
+    )
+    assert dev.create(claiming_pod(site.image, "pod", resourceClaimName="one")).is_done
+    until("it is allocated", lambda: count_devices(site.cluster, dev.namespace) == 1, _WITHIN)
+
+
+def test_the_schedulers_claim_for_the_extended_resources_of_a_pod_is_never_denied(site: Site, dev: Tenant) -> None:
+    assert dev.create(requesting_pod(site.image, "pod", {GPU: "2"})).is_done
+    until("two devices are allocated", lambda: count_devices(site.cluster, dev.namespace) == 2, _WITHIN)
+
+
+def test_a_claim_from_a_template_with_admin_access_is_accepted_where_the_author_may_have_it(
+    site: Site, dev: Tenant
+) -> None:
+    ours = api(site.cluster.kubeconfig)
+    template = claim_template("monitor", exactly(1, adminAccess=True))
+    ours.create(f"{ROOT}/namespaces/{dev.namespace}/resourceclaimtemplates", template)
+    assert dev.create(claiming_pod(site.image, "pod", resourceClaimTemplateName="monitor")).is_done
+    claims = f"{ROOT}/namespaces/{dev.namespace}/resourceclaims"
+    until("the controller has created the claim", lambda: len(list(ours.items(claims))) == 1, _WITHIN)
