@@ -37,7 +37,8 @@ def test_every_case_that_a_page_names_exists(page: str) -> None:
 def test_every_evasion_test_is_in_the_security_page() -> None:
     documented = set(re.findall(r"`(test_\w+)`", _SECURITY))
     cases = {name for name in _list_functions("e2e/test_evasion.py") if name.startswith("test_")}
-    assert documented == cases
+    assert documented >= cases
+    assert documented <= cases | set(_list_functions("e2e/test_claims.py"))
 
 
 def test_every_metric_of_the_runbook_exists() -> None:
