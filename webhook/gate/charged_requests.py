@@ -15,6 +15,7 @@ from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.accounting.result_cache import Fingerprint
 from tallygate.webhook.admission.cap_index import ActiveCap
+from tallygate.webhook.admission.evaluate import SCHEDULER_USER
 from tallygate.webhook.admission.kinds import DecodedObject, DecodedRequest, decode_object
 from tallygate.webhook.admission.request import AdmissionRequest, ReviewError
 from tallygate.webhook.gate.charging import CapCharge, ChargedConsumer
@@ -29,7 +30,6 @@ from tallygate.webhook.state.ledger.ledger import Operation
 
 _POD_SUBRESOURCES = frozenset({"", "resize"})
 _STATUS = "status"
-_SCHEDULER = "system:kube-scheduler"
 _MISSING_UID = "object.metadata.uid is empty: caps are charged in the validating webhook, where it is set"
 
 
@@ -104,7 +104,7 @@ def _charge_claim(
     consumer = _identify(request, new, ConsumerKind.CLAIM, nonce)
     if is_allocation and old is not None:
         consumer = msgspec.structs.replace(consumer, allocates_at=_get_revision(old))
-    if old is None and request.user.name == _SCHEDULER:
+    if old is None and request.user.name == SCHEDULER_USER:
         consumer = msgspec.structs.replace(consumer, pod_uid=find_pod_uid(new.metadata or ObjectMeta()))
     return RequestCharges(consumer, charges)
 
