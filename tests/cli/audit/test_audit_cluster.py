@@ -58,6 +58,8 @@ def test_the_whole_cluster_is_listed_by_kind(tmp_path: Path) -> None:
         "podtemplates",
         "resourcequotas",
         "limitranges",
+        "resourceclaims",
+        "resourceclaimtemplates",
     }
 
 

@@ -22,6 +22,9 @@ _OLDER_FIELDS = {
 }
 """Fields that API servers of 1.34 to 1.36 know and 1.37 does not (api/openapi-spec/swagger.json of each minor)."""
 
+_LONGER_NAMES = {"V1ResourceClaim": "ResourceV1ResourceClaim"}
+"""The model of each kind whose name another API group uses too."""
+
 
 def get_client_minor() -> int:
     """Return the minor version of Kubernetes that the installed client is made for."""
@@ -36,7 +39,7 @@ def create_table() -> dict[str, Any]:
         name = waiting.pop()
         if name in types:
             continue
-        model = getattr(models, name)
+        model = getattr(models, _LONGER_NAMES.get(name, name))
         types[name] = {
             model.attribute_map[attribute]: _find_model(written) for attribute, written in model.openapi_types.items()
         }
