@@ -62,7 +62,7 @@ def read_used(result: Result) -> list[int]:
 
 
 def test_claims_are_counted_live_and_in_a_snapshot(tmp_path: Path) -> None:
-    """The snapshot has no fields that a claim does not need."""
+    """Leave out the fields of a claim that are not needed."""
     usage = ("usage", "--policies", str(tmp_path / "cap.yaml"), "-o", "json")
     now = tmp_path / "now.json"
     with run_small_cluster(namespaces=[namespace("team-a")], pods=[pod("p", {GPU: "2"})]) as cluster:
@@ -83,8 +83,8 @@ def test_claims_are_counted_live_and_in_a_snapshot(tmp_path: Path) -> None:
         (CLASSES, "note: a claim for devices is counted only where a cap names its class: deviceclasses may not"),
     ],
 )
-def test_what_may_not_be_listed_is_said(tmp_path: Path, path: str, note: str) -> None:
-    """Say so in usage, in its explanation and in an audit, and leave it out of a snapshot."""
+def test_a_kind_that_may_not_be_listed_is_reported(tmp_path: Path, path: str, note: str) -> None:
+    """Report it in usage and in its explanation, and leave it out of a snapshot."""
     policies = ("--policies", str(tmp_path / "cap.yaml"))
     with run_small_cluster(namespaces=[namespace("team-a")], pods=[pod("p", {GPU: "2"})]) as cluster:
         cluster.objects |= {CLASSES: [CLASS], CLAIMS: [create_claim("c", 3)]}

@@ -209,13 +209,13 @@ def test_claims_are_summed_with_the_pods(tmp_path: Path) -> None:
 
 
 def test_a_claim_that_changed_later_may_be_counted_with_all_that_it_may_get(tmp_path: Path) -> None:
-    """A claim counts the most that it may get until its allocation."""
+    """Expect the most that it may get, which it counts until its allocation."""
     for used, drifts in ((0, []), (3, []), (4, [(4, 3)])):
         assert list_amounts(tmp_path, used, [create_claim(3, 150, allocated=1)]) == drifts
 
 
 def test_the_claim_of_a_pod_is_counted_once(tmp_path: Path) -> None:
-    """It is kube-scheduler's for the pod, by the status of both."""
+    """Recognise it by the status of both."""
     status = {"extendedResourceClaimStatus": {"resourceClaimName": "c"}}
     counted = pod("p", {GPU: "2"}, meta={"resourceVersion": "90"}, status=status)
     objects = [counted, create_claim(2, 80, allocated=2, owner="p")]
@@ -235,6 +235,6 @@ def test_a_reservation_of_a_counted_claim_is_charged_twice(tmp_path: Path) -> No
 
 
 def test_a_ledger_that_counts_other_classes_is_not_compared(tmp_path: Path) -> None:
-    """Its amounts for these devices are of other claims."""
+    """Skip its amounts, which are those of other claims."""
     ledger = create_device_ledger(5)
     assert list_drifts(tmp_path, ledger, [create_gpu_pod(2, "p", 90)]) == []
