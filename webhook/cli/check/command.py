@@ -81,8 +81,8 @@ def check(  # noqa: PLR0913 -- one argument for each option
 
     The command reports fields and resources that the API server would reject, or would accept although they are wrong,
     and violations of rules and caps, for the manifests in their order. Caps count pods and claims for devices; with a
-    snapshot, those that exist too. Objects with containers whose kind is not read are warnings. Each finding has file, line and column. Nothing is sent
-    anywhere.
+    snapshot, they count those that exist too. Objects with containers whose kind is not read are warnings. Each finding
+    has file, line and column. Nothing is sent anywhere.
 
     Exit codes: 0 clean, 1 errors (with --strict warnings too), 2 a file cannot be read.
     """

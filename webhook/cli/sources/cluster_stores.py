@@ -55,8 +55,7 @@ class ClusterStores:
     """The stores that the gate uses, empty until an event is applied.
 
     `creation_times` are the creation times of the pods and claims that were decoded here, by UID, in seconds since
-    1970. `claimed_pods` are the UIDs of the pods that name a claim of kube-scheduler. `unread` has a reason for each
-    kind of object that could not be read: claims, or classes of devices.
+    1970. `unread` has a reason for each kind of object that could not be read: claims, or classes of devices.
     """
 
     def __init__(self) -> None:
@@ -66,7 +65,6 @@ class ClusterStores:
         self.device_classes = DeviceClassStore()
         self.usage_lister = UsageLister(self.pods, self.namespaces, time.monotonic, lambda: None, claims=self.claims)
         self.creation_times: dict[str, float] = {}
-        self.claimed_pods: set[str] = set()
         self.unread: dict[str, str] = {}
         self._interner = ChargeGroupInterner()
         self._claim_interner = ChargeGroupInterner(ClaimGroup)
@@ -80,8 +78,6 @@ class ClusterStores:
         """
         record = create_pod_record(pod, self._interner)
         self._record_creation(record.uid, pod.metadata)
-        if record.claim_name:
-            self.claimed_pods.add(record.uid)
         return record
 
     def create_claim_record(self, claim: ResourceClaim) -> ClaimRecord:

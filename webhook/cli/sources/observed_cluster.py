@@ -267,7 +267,7 @@ class WatchedCluster:
             self._informers.append(Informer(DEVICE_CLASS_CODEC, client_config, classes.apply, classes.__len__))
         if CLAIMS not in unread:
             claims = self._stores.claims
-            self._informers.append(Informer(claims.codec, client_config, self._apply_claim_event, claims.__len__))
+            self._informers.append(Informer(claims.codec, client_config, claims.apply, claims.__len__))
         if not unavailable_reason:
             self._informers.append(
                 Informer(LEDGER_RECORD_CODEC, client_config, self._ledger_store.apply, self._ledger_store.__len__)
@@ -296,10 +296,6 @@ class WatchedCluster:
                 previous = current
                 yield ObservedCluster(self._stores, self._list_ledgers()), stale
             time.sleep(_POLL_SECONDS)
-
-    def _apply_claim_event(self, event: WatchEvent[PodRecord]) -> None:
-        self._stores.claims.apply(event)
-        self._stores.pods.drop_ended(self._stores.claims.revision or 0)
 
     def _list_ledgers(self) -> CapLedgerList:
         reason = self._unavailable_reason

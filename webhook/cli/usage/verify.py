@@ -8,9 +8,8 @@ would have if it had not ended. A pod that was deleted since leaves no trace, an
 from an unchanged one: so a difference is checked again until a gate has had the time to recount
 (`webhook.cli.usage.command`).
 
-Claims are compared in the same way by `claims_revision`. A claim that kube-scheduler made for a pod, and a pod with
-such a claim that has ended, may be counted with any amount up to their charge if one of both has changed since: the
-ledger counts one of the two, or for a moment both.
+Claims are compared in the same way by `claims_revision`. A claim that kube-scheduler made for a pod may be counted with
+any amount up to its charge if it or the pod has changed since: the ledger counts one of the two, or for a moment both.
 
 A reservation is in flight while its pod or claim does not exist, or has changed after the revision. Otherwise the
 recount should have released the reservation of a creation, and the reservation of an update must be based on the charge
@@ -210,8 +209,6 @@ def _sum_pods(cluster: ObservedCluster, chosen: ChosenLedger, ledger_record: Cap
             if pod.revision <= pods_revision:
                 counted.by_uid[pod.uid] = _NO_AMOUNTS if pod.has_ended else charge
                 counted.certain.update(counted.by_uid[pod.uid])
-                if pod.has_ended and pod.uid in cluster.stores.claimed_pods:
-                    counted.uncertain.update(charge)
             elif not pod.has_ended and cluster.stores.creation_times.get(pod.uid, created_before) < created_before:
                 counted.certain.update(charge)
             else:
