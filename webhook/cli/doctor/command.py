@@ -20,6 +20,7 @@ from tallygate.webhook.cli.doctor.check_result import Check, CheckReport, CheckR
 from tallygate.webhook.cli.doctor.checks import (
     certificates,
     conflicts,
+    devices,
     ledgers,
     lockout,
     reachability,
@@ -44,6 +45,7 @@ CHECKS: tuple[Check[GateFacts], ...] = (
     *registration.PERMISSION_CHECKS,
     *replicas.CLOCK_CHECKS,
     *conflicts.CHECKS,
+    *devices.CHECKS,
 )
 
 _STYLES = {
