@@ -48,6 +48,9 @@ _KINDS: Final = {
     "daemonset": "DaemonSet",
     "replicaset": "ReplicaSet",
     "namespace": "Namespace",
+    "resourceclaim": "ResourceClaim",
+    "resourceclaimtemplate": "ResourceClaimTemplate",
+    "deviceclass": "DeviceClass",
 }
 
 _AUTHENTICATED: Final = "system:authenticated"
