@@ -47,6 +47,7 @@ _CONTAINER_LISTS = ("containers", "initContainers")
 _RESIZABLE: Final = frozenset({"cpu", "memory"})
 _DECODE_METADATA: Final = msgspec.json.Decoder(PartialObjectMetadata).decode
 _WEBHOOK_TIMEOUT_SECONDS: Final = 5.0  # as registered
+_STATUS: Final = "status"
 _DEVICES_GROUP: Final = "resource.k8s.io"
 _STORED_KINDS: Final = frozenset({("", "Namespace"), (_DEVICES_GROUP, "DeviceClass")})
 """The modelled kinds to which no rule applies."""
@@ -250,7 +251,7 @@ class ApiServer:
         body = json.loads(apply_patch(msgspec.json.encode(body), patch))
         if key.kind == "Pod":
             set_default_requests(body)
-        self._prepare(body, old_body, key)
+        self._prepare(body, old_body, key, request.subresource)
         decoded = target.decode(msgspec.json.encode(body))
         if problems := validate_object(decoded, target.find_pod(decoded)):
             return create_invalid(str(key), problems).add_earlier(mutating_result)
@@ -270,9 +271,14 @@ class ApiServer:
         result, _ = self._call_webhook(body, old_body, key, request, Phase.VALIDATING)
         return replace(result, stored_body=body) if result.allowed else result
 
-    def _prepare(self, body: JsonObject, old_body: JsonObject | None, key: ObjectKey) -> None:
-        """Set the uid of a new object, and keep the stored status; a create can set the status of a node only."""
+    def _prepare(self, body: JsonObject, old_body: JsonObject | None, key: ObjectKey, subresource: str = "") -> None:
+        """Set the uid of a new object, and keep the stored status, unless the request is one for the status.
+
+        A create can set the status of a node only.
+        """
         body["metadata"].setdefault("uid", self._store.create_uid())
+        if subresource == _STATUS:
+            return
         status = (old_body or {}).get("status")
         if status is not None:
             body["status"] = status
