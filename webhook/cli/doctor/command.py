@@ -20,7 +20,7 @@ from tallygate.webhook.cli.doctor.check_result import Check, CheckReport, CheckR
 from tallygate.webhook.cli.doctor.checks import (
     certificates,
     conflicts,
-    devices,
+    device_classes,
     ledgers,
     lockout,
     reachability,
@@ -45,7 +45,7 @@ CHECKS: tuple[Check[GateFacts], ...] = (
     *registration.PERMISSION_CHECKS,
     *replicas.CLOCK_CHECKS,
     *conflicts.CHECKS,
-    *devices.CHECKS,
+    *device_classes.CHECKS,
 )
 
 _STYLES = {
