@@ -1,10 +1,11 @@
 """One audit: it evaluates the listed objects, then the pods of the store, then the caps."""
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 import msgspec
 
+from tallygate.webhook.admission.cap_index import CapIndex
 from tallygate.webhook.audit.audit_evaluation import POD_BATCH_SIZE, AuditEvaluator
 from tallygate.webhook.audit.audit_findings import AuditCoverage, AuditFindings
 from tallygate.webhook.audit.cap_audit import CapAudit
@@ -29,13 +30,14 @@ class AuditInput:
     """The stores of a cluster: its pods and namespaces, which are synced, and its nodes if they are known.
 
     `snapshots` are without the pods on nodes: a stored pod has its node or is pending, which `tallygate predict`
-    explains.
+    explains. `resources_by_class` has the extended resource of each class of devices, empty if it has none.
     """
 
     pods: PodStore
     namespaces: NamespaceStore
     usage_lister: UsageLister
     snapshots: SnapshotProvider | None = None
+    resources_by_class: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,11 @@ class Audit:
         self._scope = scope
         self._throttle = throttle
         self._evaluator = AuditEvaluator(
-            policies, audit_input.namespaces.labels, scope.excluded_namespaces, audit_input.snapshots
+            CapIndex(policies, audit_input.resources_by_class),
+            policies,
+            audit_input.namespaces.labels,
+            scope.excluded_namespaces,
+            audit_input.snapshots,
         )
 
     def run(self, objects: Iterable[ListedObject]) -> AuditResult:

@@ -44,12 +44,13 @@ class ObjectEvaluator:
 
     def __init__(
         self,
+        caps: CapIndex,
         policies: PolicySet,
         labels: Callable[[str], Labels | None],
         snapshots: SnapshotProvider | None,
         coverage: AuditCoverage,
     ) -> None:
-        self.caps = CapIndex(policies)
+        self.caps = caps
         self._rules = RuleIndex(policies)
         self._labels = labels
         self._snapshots = snapshots if self._rules.has_node_rules else None
@@ -132,6 +133,7 @@ class AuditEvaluator:
 
     def __init__(
         self,
+        caps: CapIndex,
         policies: PolicySet,
         labels: Callable[[str], Labels | None],
         excluded_namespaces: frozenset[str],
@@ -140,7 +142,7 @@ class AuditEvaluator:
         self.findings = AuditFindings()
         self.coverage = AuditCoverage()
         self._excluded_namespaces = excluded_namespaces
-        self._evaluator = ObjectEvaluator(policies, labels, snapshots, self.coverage)
+        self._evaluator = ObjectEvaluator(caps, policies, labels, snapshots, self.coverage)
         self._policy_reasons: Mapping[str, str] = {rule.name: rule.reason for rule in policies.rules}
         self._problems_by_owner = ProblemsByOwner()
 

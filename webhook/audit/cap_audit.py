@@ -24,7 +24,7 @@ _NO_LEDGER = Ledger(Amounts())
 
 
 class CapAudit:
-    """An audit of the used amounts of each cap; the pods must be synced.
+    """An audit of the used amounts of each cap; pods and claims must be synced.
 
     A cap that is not shared is checked for each requested namespace; a shared cap is checked once for all its members.
     """
@@ -53,7 +53,7 @@ class CapAudit:
 
     def _check_ledger(self, cap: ActiveCap, key: LedgerKey) -> Iterator[AuditFinding]:
         members = self._usage_lister.find_membership(cap, key)
-        used = self._count_used(cap, members) if members else Amounts()
+        used = self._count_used(cap, key, members) if members else Amounts()
         hard_excess = used.find_excess(cap.hard)
         for name in sorted(hard_excess):
             message = (
@@ -70,8 +70,9 @@ class CapAudit:
             )
             yield _create_finding(cap, key, name, OVER_SOFT_CAP, Enforcement.WARN, message)
 
-    def _count_used(self, cap: ActiveCap, members: Membership) -> Amounts:
-        return self._pods.compute_usage(cap, members.names).used
+    def _count_used(self, cap: ActiveCap, key: LedgerKey, members: Membership) -> Amounts:
+        used = self._pods.compute_usage(cap, members.names).used
+        return sum((each.counted for each in self._usage_lister.list_claims(cap, key)), used)
 
     def _format_top_consumers(self, cap: ActiveCap, key: LedgerKey, name: str) -> str:
         """Return the top consumers of a resource as text, empty if the cap does not show them."""
@@ -79,10 +80,11 @@ class CapAudit:
         return f"; top consumers: {describe_consumers(name, consumers)}" if consumers else ""
 
     def _list_top_consumers(self, cap: ActiveCap, key: LedgerKey, name: str) -> tuple[Consumer, ...]:
-        usage_groups = self._usage_lister.list_groups(cap, key)
+        usage_groups, claims = self._usage_lister.list_groups(cap, key), self._usage_lister.list_claims(cap, key)
         if cap.definition.shared:
-            return sum_by_namespace(usage_groups, _NO_LEDGER).list_top(name)
-        return sum_by_workload(usage_groups, _NO_LEDGER, self._owners, self._usage_lister.list_pod_names).list_top(name)
+            return sum_by_namespace(usage_groups, _NO_LEDGER, claims).list_top(name)
+        list_names = self._usage_lister.list_pod_names
+        return sum_by_workload(usage_groups, _NO_LEDGER, self._owners, list_names, claims).list_top(name)
 
 
 def _describe_cap(cap: ActiveCap) -> str:

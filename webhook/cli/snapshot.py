@@ -48,7 +48,7 @@ def snapshot(file: str, kubeconfig: Path | None, context: str | None, *, in_clus
     that decide where pods can run, and the version of Kubernetes. It has no environment, commands, images or other
     annotations, so that it can be shared. Needed rights: list on nodes, pods and namespaces. If they may be listed, it
     also contains CapLedgers, persistent volumes and their claims, storage classes, CSI nodes, drivers, capacities and
-    attachments, priority classes and disruption budgets.
+    attachments, priority classes, disruption budgets, and classes of devices, claims for them and templates of claims.
 
     Exit codes: 0 written, 2 failed.
     """
@@ -59,7 +59,8 @@ def snapshot(file: str, kubeconfig: Path | None, context: str | None, *, in_clus
 def _list_objects(client_config: ClientConfig) -> tuple[list[SnapshotItem], int]:
     """Return every object and the revision of the pods.
 
-    The pods are listed last, so that they are no older than the pods that any ledger counted.
+    The pods are listed after the ledgers, so that they are no older than the pods that any ledger counted, and claims
+    after the pods, so that the pod of each is known.
     """
     client = ApiClient(client_config)
     try:
@@ -70,9 +71,12 @@ def _list_objects(client_config: ClientConfig) -> tuple[list[SnapshotItem], int]
         items += list_resource(client, snapshot_items.NODE_CODEC).items
         items += _list_volume_objects(client)
         for codec in snapshot_items.SCHEDULING_CODECS:
-            items += _list_if_allowed(client, codec) or ()
+            items += _list_marked(client, codec)
         pods = list_resource(client, snapshot_items.POD_CODEC)
-        return items + list(pods.items), pods.revision
+        items += pods.items
+        for codec in snapshot_items.CLAIM_CODECS:
+            items += _list_marked(client, codec)
+        return items, pods.revision
     finally:
         client.close()
 
@@ -103,6 +107,14 @@ def _list_volume_objects(client: ApiClient) -> Iterator[SnapshotItem]:
         yield snapshot_items.VOLUMES_LISTED_ITEM
     else:
         click.echo("tallygate: so is all else about volumes: a part of it would say what is not so", err=True)
+
+
+def _list_marked(client: ApiClient, codec: ResourceCodec[SchedulingObject, SnapshotItem]) -> Iterator[SnapshotItem]:
+    """Yield the objects of a resource if they may be listed, after its mark if it has one."""
+    items = _list_if_allowed(client, codec)
+    if items is not None:
+        yield from [snapshot_items.LIST_MARKS[codec.name]] if codec.name in snapshot_items.LIST_MARKS else []
+        yield from items
 
 
 def _list_if_allowed(

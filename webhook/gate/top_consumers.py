@@ -1,6 +1,7 @@
 """Top consumers of an exceeded cap, and the time until unused reservations expire, for the message of a rejection.
 
-Under a cap of one namespace a consumer is a workload, or a pod without an owner; under a shared cap it is a namespace.
+Under a cap of one namespace a consumer is a workload, a pod without an owner, or a claim for devices; under a shared
+cap it is a namespace. A claim that kube-scheduler made for a pod is named as its pod.
 
 The sums need every pod under the ledger, so they are cached for ten times as long as their computation took. A full cap
 of a hundred thousand pods is summed about once a second, a small one at each rejection.
@@ -8,7 +9,7 @@ of a hundred thousand pods is summed about once a second, a small one at each re
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from heapq import nlargest, nsmallest
 from itertools import groupby
@@ -16,7 +17,9 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from tallygate.webhook.accounting.amounts import format_amount
+from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.gate.charging import CapChargeResult
+from tallygate.webhook.gate.counted_claims import CountedClaim
 from tallygate.webhook.gate.ledger_reconciler import IN_FLIGHT_BOUND_SECONDS
 from tallygate.webhook.gate.usage_lister import UsageLister, get_ledger_key
 from tallygate.webhook.objects.core import Pod
@@ -47,7 +50,7 @@ PodNameLister = Callable[[GroupUsage, int], list[str]]
 class Consumer(NamedTuple):
     """The amount of one resource that one consumer is charged.
 
-    `terminating` is the part of pods that are being deleted, `reserved` the part of reservations.
+    `terminating` is the part of pods and claims that are being deleted, `reserved` the part of reservations.
     """
 
     name: str
@@ -99,14 +102,21 @@ class ConsumerSums:
             amount = per_pod * group.pod_count
             self.add(name, consumer, amount, terminating=amount if group.is_terminating else 0)
 
+    def add_claim(self, consumer: str, claim: CountedClaim) -> None:
+        """Add the amounts of a claim that count beside its pod."""
+        for name, amount in claim.counted.items():
+            self.add(name, consumer, amount, terminating=amount if claim.claim.is_terminating else 0)
 
-def sum_by_namespace(groups: Iterable[GroupUsage], ledger: Ledger) -> ConsumerSums:
+
+def sum_by_namespace(groups: Iterable[GroupUsage], ledger: Ledger, claims: Iterable[CountedClaim] = ()) -> ConsumerSums:
     """Return the used and reserved amounts of each namespace under a shared cap."""
     sums = ConsumerSums()
     for namespace, namespace_groups in groupby(groups, key=lambda heap: heap.namespace):
         consumer = f"namespace {namespace}"
         for group in namespace_groups:
             sums.add_group(consumer, group)
+    for each in claims:
+        sums.add_claim(f"namespace {each.claim.namespace}", each)
     for namespace, reserved in ledger.reserved_by_namespace.items():
         for name, amount in reserved.items():
             sums.add(name, f"namespace {namespace}", amount, reserved=amount)
@@ -114,9 +124,13 @@ def sum_by_namespace(groups: Iterable[GroupUsage], ledger: Ledger) -> ConsumerSu
 
 
 def sum_by_workload(
-    groups: Iterable[GroupUsage], ledger: Ledger, owners: PodOwners, list_names: PodNameLister
+    groups: Iterable[GroupUsage],
+    ledger: Ledger,
+    owners: PodOwners,
+    list_names: PodNameLister,
+    claims: Sequence[CountedClaim] = (),
 ) -> ConsumerSums:
-    """Return the amounts of each workload of a namespace, of each pod without an owner, and of each reservation."""
+    """Return the amounts of each workload, of each pod without an owner, of each claim, and of each reservation."""
     sums, unowned = ConsumerSums(), list[GroupUsage]()
     for group in groups:
         if owner := owners.find_owner(group.group):
@@ -125,10 +139,30 @@ def sum_by_workload(
             unowned.append(group)
     for name in {name for heap in unowned for name in heap.used_per_pod}:
         _add_unowned(sums, name, unowned, list_names)
+    _add_claims(sums, claims, owners)
     for reservation in ledger.reservations.values():
         for name, amount in reservation.compute_reserved().items():
-            sums.add(name, f"Pod {reservation.name}", amount, reserved=amount)
+            sums.add(name, f"{_KIND_NAMES[reservation.kind]} {reservation.name}", amount, reserved=amount)
     return sums
+
+
+_KIND_NAMES = {ConsumerKind.POD: "Pod", ConsumerKind.CLAIM: "ResourceClaim"}
+
+
+def _add_claims(sums: ConsumerSums, claims: Sequence[CountedClaim], owners: PodOwners) -> None:
+    """Add the claims of pods, and the largest others: no other claim can be a top consumer."""
+    others: list[CountedClaim] = []
+    for each in claims:
+        if each.pod is None:
+            others.append(each)
+        else:
+            sums.add_claim(owners.find_owner(each.pod.group) or f"Pod {each.pod.name}", each)
+    for name in {name for each in others for name in each.counted}:
+        for each in nsmallest(MAX_CONSUMERS, others, key=lambda each: (-each.counted.get(name, 0), each.claim.name)):
+            amount = each.counted.get(name, 0)
+            sums.add(
+                name, f"ResourceClaim {each.claim.name}", amount, terminating=amount if each.claim.is_terminating else 0
+            )
 
 
 def describe_consumers(name: str, consumers: Iterable[Consumer]) -> str:
@@ -235,9 +269,10 @@ class TopConsumers:
         groups = () if usage_lister is None else usage_lister.list_groups(cap, key)
         list_names = _list_no_names if usage_lister is None else usage_lister.list_pod_names
         try:
+            claims = () if usage_lister is None else usage_lister.list_claims(cap, key)
             if cap.definition.shared:
-                return sum_by_namespace(groups, result.before)
-            return sum_by_workload(groups, result.before, self._owners, list_names)
+                return sum_by_namespace(groups, result.before, claims)
+            return sum_by_workload(groups, result.before, self._owners, list_names, claims)
         except NotSyncedError:
             return ConsumerSums()
 

@@ -16,6 +16,7 @@ import msgspec
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.admission.cap_index import ActiveCap
+from tallygate.webhook.gate.counted_claims import CountedClaim, list_counted_claims
 from tallygate.webhook.policy.matching import matches_namespace
 from tallygate.webhook.state.informers.claim_store import ClaimStore
 from tallygate.webhook.state.informers.consumer_store import GroupUsage, NotSyncedError
@@ -308,6 +309,15 @@ class UsageLister:
         """
         membership = self.find_membership(cap, key)
         return self._pods.list_groups(cap, membership.names if membership else ())
+
+    def list_claims(self, cap: ActiveCap, key: LedgerKey) -> list[CountedClaim]:
+        """Return the claims under a ledger.
+
+        Raises:
+            NotSyncedError: if pods or claims are not listed yet.
+        """
+        membership = self.find_membership(cap, key)
+        return list_counted_claims(cap, membership.names if membership else (), self._pods, self._claims)
 
     def list_pod_names(self, group: GroupUsage, max_names: int) -> list[str]:
         """Return the names of at most `max_names` pods of a group."""

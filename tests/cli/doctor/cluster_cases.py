@@ -1,6 +1,8 @@
 """Cases around the gate: its permissions, the quotas of namespaces, and opaque resource names."""
 
 from tallygate.webhook.cli.doctor.facts import OpaqueNameUser
+from tallygate.webhook.policy.model import NamespaceCap
+from tests.admission.case import parse_policies
 from tests.cli.doctor.fact_changes import (
     FAIL,
     UNAVAILABLE,
@@ -11,6 +13,14 @@ from tests.cli.doctor.fact_changes import (
     exclude_permissions,
     quota,
 )
+
+
+def parse_caps(hard: str = "{nvidia.com/gpu: 4}", **spec: str) -> tuple[NamespaceCap, ...]:
+    """Return the cap with this limit and other fields of its spec."""
+    fields = "".join(f"  {name}: {text}\n" for name, text in spec.items())
+    head = "apiVersion: tallygate.dev/v1alpha1\nkind: NamespaceCap\nmetadata: {name: gpus}\nspec:\n"
+    return parse_policies(f"{head}  namespaces: {{include: [team-a]}}\n  hard: {hard}\n{fields}").caps
+
 
 CASES: Cases = {
     "a permission is missing": (
@@ -52,4 +62,24 @@ CASES: Cases = {
         {"opaque-names": WARN},
     ),
     "nodes and pods cannot be listed": ({"opaque_name_users": UNAVAILABLE}, {"opaque-names": UNKNOWN}),
+    "a cap counts a class of devices that does not exist": (
+        {
+            "device_classes": {"gpu": "nvidia.com/gpu"},
+            "caps": parse_caps(hard="{old.deviceclass.resource.k8s.io/devices: 4}"),
+        },
+        {"devices": WARN},
+    ),
+    "a cap maps a class of devices that does not exist": (
+        {"caps": parse_caps(devices="{nvidia.com/gpu: {classes: [gpu]}}")},
+        {"devices": WARN},
+    ),
+    "a cap counts devices for some priority classes only": (
+        {"device_classes": {"gpu": "nvidia.com/gpu"}, "caps": parse_caps(pods="{priorityClasses: [high]}")},
+        {"devices": WARN},
+    ),
+    "classes of devices exist, and no policies were named": (
+        {"device_classes": {"gpu": "nvidia.com/gpu"}},
+        {"devices": UNKNOWN},
+    ),
+    "classes of devices cannot be listed": ({"device_classes": UNAVAILABLE}, {"devices": UNKNOWN}),
 }

@@ -47,8 +47,8 @@ def run(folder: Path, plays: Sequence[Responder], *arguments: str, stdin: str = 
 
 
 def usage(folder: Path, plays: Sequence[Responder], *arguments: str) -> tuple[Result, list[str]]:
-    """Run `tallygate usage` for the cap."""
-    return run(folder, plays, "usage", "--policies", str(folder / "cap.yaml"), *arguments)
+    """Run `tallygate usage` for the cap, in a cluster that knows no devices if the responses end with the pods."""
+    return run(folder, [*plays, NO_LEDGERS, NO_LEDGERS], "usage", "--policies", str(folder / "cap.yaml"), *arguments)
 
 
 def read_used(result: Result) -> dict[str, int]:
@@ -61,7 +61,7 @@ TEAM = [page([namespace("team-a")])]
 
 
 def test_lists_are_read_page_by_page(tmp_path: Path) -> None:
-    """List ledgers first and pods last."""
+    """List ledgers first, and devices after the pods."""
     pods = [pod(f"p{number}", {GPU: "1"}) for number in range(3)]
     plays = [NO_LEDGERS, *TEAM, page(pods[:2], "next"), page(pods[2:])]
     result, paths = usage(tmp_path, plays, "-o", "json")
@@ -71,8 +71,10 @@ def test_lists_are_read_page_by_page(tmp_path: Path) -> None:
         "/api/v1/namespaces",
         "/api/v1/pods",
         "/api/v1/pods",
+        "/apis/resource.k8s.io/v1/deviceclasses",
+        "/apis/resource.k8s.io/v1/resourceclaims",
     ]
-    assert "continue=next" in paths[-1]
+    assert "continue=next" in paths[3]
 
 
 @pytest.mark.parametrize(
@@ -85,12 +87,12 @@ def test_a_list_that_expires_is_restarted(tmp_path: Path, broken: Responder) -> 
     one = pod("p", {GPU: "1"})
     result, paths = usage(tmp_path, [NO_LEDGERS, *TEAM, page([one], "next"), broken, page([one])], "-o", "json")
     assert read_used(result) == {"team-a": 1}
-    assert "limit=2000" in paths[-1]
+    assert "limit=2000" in paths[-3]
 
 
 def test_a_list_that_expires_repeatedly_is_an_error(tmp_path: Path) -> None:
     expired = [page([], "next"), respond_json(410, kind="Status", message="too old", code=410)]
-    result, _ = usage(tmp_path, [NO_LEDGERS, *TEAM, *expired * 3])
+    result, _ = run(tmp_path, [NO_LEDGERS, *TEAM, *expired * 3], "usage", "--policies", str(tmp_path / "cap.yaml"))
     assert result.exit_code == 2
     assert "pods cannot be listed at http://127.0.0.1" in result.stderr
 
@@ -135,7 +137,9 @@ def test_an_unreachable_server_is_one_sentence(tmp_path: Path) -> None:
 def create_snapshot_plays(pods: Sequence[Object], ledgers: Responder = NO_LEDGERS) -> list[Responder]:
     """Return the responses to `tallygate snapshot`, in their order."""
     others = [NO_LEDGERS for _ in (*snapshot_items.VOLUME_CODECS, *snapshot_items.SCHEDULING_CODECS)]
-    return [VERSION, ledgers, page([namespace("team-a", gpu="yes")]), page([NODE]), *others, page(pods, revision=200)]
+    claims = [NO_LEDGERS for _ in snapshot_items.CLAIM_CODECS]
+    lists = [page([namespace("team-a", gpu="yes")]), page([NODE]), *others, page(pods, revision=200), *claims]
+    return [VERSION, ledgers, *lists]
 
 
 def test_check_and_usage_read_a_snapshot(tmp_path: Path) -> None:
@@ -154,8 +158,11 @@ def test_check_and_usage_read_a_snapshot(tmp_path: Path) -> None:
         "Namespace",
         "Node",
         "PersistentVolumeClaimList",
+        "DeviceClassList",
         "Pod",
         "Pod",
+        "ResourceClaimList",
+        "ResourceClaimTemplateList",
     ]
     assert listed["metadata"] == {"resourceVersion": "200"}
     arguments = ["--policies", str(tmp_path / "cap.yaml"), "--snapshot", str(path)]

@@ -19,7 +19,7 @@ from tallygate.webhook.audit.listing import (
     list_nodes,
 )
 from tallygate.webhook.cli.framework import UsageError
-from tallygate.webhook.cli.sources.observed_cluster import ClusterStores
+from tallygate.webhook.cli.sources.cluster_stores import ClusterStores, DeviceItems, read_devices
 from tallygate.webhook.cli.sources.resource_lists import list_resource
 from tallygate.webhook.cli.sources.snapshot_reader import SNAPSHOT_HINT, SnapshotError, format_snapshot_name, read_items
 from tallygate.webhook.gate.schedulability import FixedSnapshot, SnapshotProvider
@@ -36,6 +36,7 @@ from tallygate.webhook.state.informers.pod_records import PodRecord
 class AuditSource:
     """The stores of a cluster, its objects that are evaluated one by one, and the remarks on both."""
 
+    stores: ClusterStores
     audit_input: AuditInput
     objects: Iterable[ListedObject]
     remarks: tuple[str, ...] = ()
@@ -55,16 +56,17 @@ def read_cluster(connection: ClientConfig, scope: AuditScope, sleep: WaitFunctio
         if stores.namespaces.find(name) is None:
             raise UsageError(f"namespace {name} does not exist at {connection.server}")
     stores.pods.apply(_list_pods(client, stores, scope))
+    read_devices(client, stores, _list_scopes(scope))
     remarks = (_NODES_NOT_CHECKED,) if check_nodes and scope.included_namespaces is not None else ()
     snapshots = list_nodes(pages) if check_nodes and scope.included_namespaces is None else None
-    return AuditSource(_create_audit_input(stores, snapshots), list_objects(pages, scope), remarks)
+    return AuditSource(stores, _create_audit_input(stores, snapshots), list_objects(pages, scope), remarks)
 
 
 def _list_pods(client: ApiClient, stores: ClusterStores, scope: AuditScope) -> Replaced[PodRecord]:
     """Return the records of the pods, which share the fields that pods of one group have in common."""
     records: list[PodRecord] = []
     revision = 1
-    for name in sorted(scope.included_namespaces) if scope.included_namespaces is not None else [""]:
+    for name in _list_scopes(scope):
         page = list_resource(
             client,
             ResourceCodec("pods", create_list_path(POD, name), Pod, stores.create_pod_record),
@@ -72,6 +74,11 @@ def _list_pods(client: ApiClient, stores: ClusterStores, scope: AuditScope) -> R
         records += page.items
         revision = max(revision, page.revision)
     return Replaced(records, revision)
+
+
+def _list_scopes(scope: AuditScope) -> list[str]:
+    """Return the namespaces to list, an empty text for all."""
+    return sorted(scope.included_namespaces) if scope.included_namespaces is not None else [""]
 
 
 class _SnapshotCollector:
@@ -82,6 +89,8 @@ class _SnapshotCollector:
         self.pods: list[PodRecord] = []
         self.namespaces: list[NamespaceRecord] = []
         self.other_objects: list[tuple[str, msgspec.Raw]] = []
+        self.marked_kinds: set[str] = set()
+        self.devices = DeviceItems(self.stores)
 
     def __call__(self, kind: str, item: msgspec.Raw) -> bool:
         """Add an object and return whether its kind is used.
@@ -89,14 +98,17 @@ class _SnapshotCollector:
         Raises:
             ValueError: if the object is not as a cluster stores it.
         """
+        is_device = self.devices.add(kind, item)
         if kind == "Pod":
             self.pods.append(self.stores.create_pod_record(_POD_DECODER.decode(item)))
         elif kind == "Namespace":
             self.namespaces.append(namespaces_read.create_namespace_record(_NAMESPACE_DECODER.decode(item)))
         elif kind in GROUPS_BY_KIND or kind == DEVICE_CLASS:
             self.other_objects.append((kind, item))
+        elif kind.removesuffix("List") in GROUPS_BY_KIND:
+            self.marked_kinds.add(kind.removesuffix("List"))
         else:
-            return False
+            return is_device
         return True
 
     def get_revision(self) -> int:
@@ -119,13 +131,14 @@ def read_snapshot(snapshot: Path, scope: AuditScope, *, check_nodes: bool) -> Au
         )
     collected.stores.namespaces.apply(Replaced(collected.namespaces, collected.get_revision()))
     collected.stores.pods.apply(Replaced(collected.pods, collected.get_revision()))
+    collected.devices.apply(collected.get_revision())
     for name in sorted(scope.included_namespaces or ()):
         if collected.stores.namespaces.find(name) is None:
             raise UsageError(f"namespace {name} does not exist in {format_snapshot_name(snapshot)}")
     cluster = Cluster()
     for kind in ("Node", DEVICE_CLASS) if check_nodes else ():
         ingest_objects(cluster, kind, (item for other, item in collected.other_objects if other == kind))
-    kinds = {kind for kind, _ in collected.other_objects}
+    kinds = {*collected.marked_kinds, *(kind for kind, _ in collected.other_objects)}
     missing_kinds = sorted(kind for _, kind in REVIEW_TARGETS if kind not in kinds and kind != "Pod")
     remarks = (
         [f"the snapshot does not contain these kinds, and they were not evaluated: {', '.join(missing_kinds)}"]
@@ -142,7 +155,7 @@ def read_snapshot(snapshot: Path, scope: AuditScope, *, check_nodes: bool) -> Au
         for group, kind, item in sort_objects(collected.other_objects)
         if _is_in_scope(item, kind, scope)
     )
-    return AuditSource(_create_audit_input(collected.stores, snapshots), objects, tuple(remarks))
+    return AuditSource(collected.stores, _create_audit_input(collected.stores, snapshots), objects, tuple(remarks))
 
 
 def _is_in_scope(item: msgspec.Raw, kind: str, scope: AuditScope) -> bool:
@@ -153,7 +166,8 @@ def _is_in_scope(item: msgspec.Raw, kind: str, scope: AuditScope) -> bool:
 
 
 def _create_audit_input(stores: ClusterStores, snapshots: SnapshotProvider | None) -> AuditInput:
-    return AuditInput(stores.pods, stores.namespaces, stores.usage_lister, snapshots)
+    resources_by_class = stores.device_classes.get_resources_by_class()
+    return AuditInput(stores.pods, stores.namespaces, stores.usage_lister, snapshots, resources_by_class)
 
 
 _NODES_NOT_CHECKED = "whether there are nodes for pods was not asked: that needs the nodes, and the whole cluster"

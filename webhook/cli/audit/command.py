@@ -119,7 +119,7 @@ def _run_audit(
 
         loaded = _read_source(scope, connection, snapshot, check_nodes=RuleIndex(policies).has_node_rules)
         result = Audit(policies, loaded.audit_input, scope, report_progress).run(loaded.objects)
-    return result, list(loaded.remarks)
+    return result, [*loaded.remarks, *loaded.stores.list_unread(loaded.stores.index_caps(policies))]
 
 
 def _write_reports(reports: ReportWriter, api: ReportApi, result: AuditResult, scope: AuditScope) -> ReportCounts:

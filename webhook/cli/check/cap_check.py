@@ -1,15 +1,16 @@
-"""The evaluation of an object by the caps, on top of the pods of a snapshot and the earlier manifests.
+"""The evaluation of an object by the caps, on top of the pods and claims of a snapshot and the earlier manifests.
 
-It uses the charging of the gate, with ledgers in memory whose used amounts are those of the snapshot's pods. Without a
-snapshot nothing is used: each finding is then true at any time, and others may be missing.
+It uses the charging of the gate, with ledgers in memory whose used amounts are those of the snapshot's pods and claims
+for devices. Without a snapshot nothing is used: each finding is then true at any time, and others may be missing.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.charge import ConsumerKind, has_ended
 from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
@@ -27,9 +28,11 @@ from tallygate.webhook.gate.decisions import (
 from tallygate.webhook.gate.usage_lister import get_ledger_key
 from tallygate.webhook.gate.workload_forecast import ForecastWorkload, create_workload, forecast_cap
 from tallygate.webhook.objects.core import Pod
+from tallygate.webhook.objects.devices import DeviceClass, ResourceClaim
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.policy.model import ForecastEnforcement, PolicySet
 from tallygate.webhook.state.in_memory import MemoryLedgers
+from tallygate.webhook.state.informers.claim_records import find_pod_uid
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation
 from tallygate.webhook.state.ports import LedgerKey
 
@@ -48,8 +51,10 @@ class CapCheckResult:
 class CapChecker:
     """A checker with the ledgers of all caps, filled from a snapshot."""
 
-    def __init__(self, policies: PolicySet, snapshot: SnapshotContents) -> None:
-        self._index = CapIndex(policies)
+    def __init__(self, policies: PolicySet, snapshot: SnapshotContents, classes: Iterable[DeviceClass]) -> None:
+        self._resources_by_class = _index_classes((*snapshot.classes, *classes))
+        self._index = CapIndex(policies, self._resources_by_class)
+        self._stored_claims = {_get_key(claim) for claim in snapshot.claims}
         self._pods: dict[str, list[Pod]] = {}
         for pod in snapshot.pods:
             self._pods.setdefault(_get_metadata(pod).namespace or "", []).append(pod)
@@ -68,6 +73,8 @@ class CapChecker:
             "are unknown here"
             for name in matching.unknown
         )
+        if isinstance(typed.content, ResourceClaim):
+            return self._charge_claim(typed, typed.content, matching.caps, not_evaluated)
         if typed.view is None or not matching.caps:
             return CapCheckResult(not_evaluated=not_evaluated)
         if not typed.view.is_template:
@@ -85,6 +92,26 @@ class CapChecker:
         return CapCheckResult(
             self._charge_pods(typed, typed.view.pod, matching.caps, planned.replicas.count), not_evaluated
         )
+
+    def _charge_claim(
+        self, typed: TypedObject, claim: ResourceClaim, caps: Sequence[ActiveCap], not_evaluated: tuple[str, ...]
+    ) -> CapCheckResult:
+        """Charge a claim for devices; a stored one is counted already, and its requests never change."""
+        subject = typed.subject
+        if not caps or (subject.namespace, subject.name) in self._stored_claims:
+            return CapCheckResult(not_evaluated=not_evaluated)
+        charges = [CapCharge(cap, _NO_AMOUNTS, cap.compute_claim_charge(claim), may_exceed=False) for cap in caps]
+        remarks = (_describe_unknown_class(name) for name in self._list_unknown_classes(claim, caps))
+        return CapCheckResult(self._reserve(typed, charges, ConsumerKind.CLAIM), (*not_evaluated, *remarks))
+
+    def _list_unknown_classes(self, claim: ResourceClaim, caps: Sequence[ActiveCap]) -> list[str]:
+        """Return the classes of a claim of which neither a class nor a cap says whether they count."""
+        devices = claim.spec.devices if claim.spec else None
+        requests = (devices.requests if devices else None) or ()
+        exact = {each.exactly.device_class_name for each in requests if each.exactly is not None}
+        alternatives = {other.device_class_name for each in requests for other in each.first_available or ()}
+        known = {name for cap in caps for each in cap.device_sources.values() for name in each.classes}
+        return sorted((exact | alternatives) - known - self._resources_by_class.keys())
 
     def has_existing_pods(self, typed: TypedObject) -> bool:
         """Return whether the snapshot has pods of the same object."""
@@ -130,11 +157,16 @@ class CapChecker:
             charges.append(CapCharge(cap, current, _multiply(pod_charge.amounts, count), may_exceed=False))
         if missing_limits:
             return tuple(_create_cap_problem(problem, FindingSeverity.ERROR) for problem in missing_limits)
+        return self._reserve(typed, charges, ConsumerKind.POD)
+
+    def _reserve(
+        self, typed: TypedObject, charges: Sequence[CapCharge], kind: ConsumerKind
+    ) -> tuple[ReportedProblem, ...]:
+        """Charge an object, and return the problems that this gives."""
         self._attempts += 1
-        charged_pod = ChargedConsumer(
-            f"{self._attempts}", typed.subject.namespace, typed.subject.name, f"{self._attempts}", Operation.CREATE
-        )
-        result = charge_consumer(self._ledgers, charged_pod, charges, math.inf)
+        attempt, subject = f"{self._attempts}", typed.subject
+        consumer = ChargedConsumer(attempt, subject.namespace, subject.name, attempt, Operation.CREATE, kind=kind)
+        result = charge_consumer(self._ledgers, consumer, charges, math.inf)
         errors = [
             _create_cap_problem(problem, FindingSeverity.ERROR)
             for exceeded in result.exceeded
@@ -157,13 +189,60 @@ class CapChecker:
 
     def _create_ledgers(self, snapshot: SnapshotContents) -> MemoryLedgers:
         used_by_key: dict[LedgerKey, tuple[ActiveCap, Amounts]] = {}
-        for pod in snapshot.pods:
-            namespace = _get_metadata(pod).namespace or ""
+        pods_by_uid = {_get_metadata(pod).uid: pod for pod in snapshot.pods}
+        consumers: list[Pod | ResourceClaim] = [*snapshot.pods, *snapshot.claims]
+        for consumer in consumers:
+            namespace = (consumer.metadata or ObjectMeta()).namespace or ""
             for cap in self._index.find_matching(namespace, snapshot.labels_by_namespace.get(namespace)).caps:
                 key = get_ledger_key(cap, namespace)
                 previous = used_by_key.get(key, (cap, _NO_AMOUNTS))[1]
-                used_by_key[key] = (cap, previous + _compute_used(cap, pod))
+                if isinstance(consumer, Pod):
+                    used = _compute_used(cap, consumer)
+                else:
+                    used = _compute_used_by_claim(cap, consumer, pods_by_uid)
+                used_by_key[key] = (cap, previous + used)
         return MemoryLedgers({key: Ledger(cap.hard, used) for key, (cap, used) in used_by_key.items()})
+
+
+def _compute_used_by_claim(cap: ActiveCap, claim: ResourceClaim, pods_by_uid: Mapping[str | None, Pod]) -> Amounts:
+    """Return what a claim counts beside its pod, if kube-scheduler made it for one (`webhook.gate.counted_claims`)."""
+    charge, pod = cap.compute_claim_charge(claim), _find_pod(claim, pods_by_uid)
+    if pod is None:
+        return charge
+    return _NO_AMOUNTS if cap.is_selective else charge.find_shortfall(_compute_used(cap, pod))
+
+
+def _find_pod(claim: ResourceClaim, pods_by_uid: Mapping[str | None, Pod]) -> Pod | None:
+    """Return the pod that counts for a claim of kube-scheduler: by the status of both, and not ended."""
+    uid = find_pod_uid(claim.metadata or ObjectMeta())
+    reserved_for = (claim.status.reserved_for if claim.status else None) or ()
+    pod = pods_by_uid.get(uid) if uid and any(each.uid == uid for each in reserved_for) else None
+    status = pod.status if pod is not None else None
+    named = status.extended_resource_claim_status if status is not None else None
+    if pod is None or named is None or has_ended(pod):
+        return None
+    return pod if _get_key(claim) == (_get_metadata(pod).namespace, named.resource_claim_name) else None
+
+
+def _index_classes(classes: Iterable[DeviceClass]) -> dict[str, str]:
+    """Return the extended resource of each class, empty if it has none; a later class replaces an earlier one."""
+    return {
+        each.metadata.name: (each.spec.extended_resource_name if each.spec else None) or ""
+        for each in classes
+        if each.metadata is not None and each.metadata.name
+    }
+
+
+def _get_key(claim: ResourceClaim) -> tuple[str, str]:
+    metadata = claim.metadata or ObjectMeta()
+    return metadata.namespace or "", metadata.name or ""
+
+
+def _describe_unknown_class(name: str) -> str:
+    return (
+        f"claims of class {name} were not compared with the extended resources of caps: the class is neither in the "
+        "manifests nor in the snapshot"
+    )
 
 
 def _compute_used(cap: ActiveCap, pod: Pod) -> Amounts:

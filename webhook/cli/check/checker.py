@@ -5,7 +5,10 @@ patches before the API server's validation, and converts a problem of a field to
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+
+import msgspec
 
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.accounting.quantity_parser import QuantityError
@@ -39,6 +42,8 @@ from tallygate.webhook.cli.sources.snapshot_reader import SnapshotContents
 from tallygate.webhook.documents.scalars import format_float
 from tallygate.webhook.documents.syntax_tree import DocumentError, Entry, Limits, Scalar, locate
 from tallygate.webhook.documents.syntax_tree import Mapping as MappingNode
+from tallygate.webhook.documents.to_json import to_json
+from tallygate.webhook.objects.devices import DeviceClass
 from tallygate.webhook.policy.model import Enforcement, Equality, PolicySet
 
 
@@ -176,10 +181,11 @@ class CheckedObject:
 class ManifestChecker:
     """A checker of manifests in order: the charges of earlier ones are not free for later ones."""
 
-    def __init__(self, context: CheckContext, manifests: Iterable[Manifest]) -> None:
+    def __init__(self, context: CheckContext, manifests: Sequence[Manifest]) -> None:
         self._context = context
         self._rule_checker = RuleChecker(context.policies)
-        self._cap_checker = CapChecker(context.policies, context.snapshot or SnapshotContents())
+        classes = _collect_classes(manifests, context.limits)
+        self._cap_checker = CapChecker(context.policies, context.snapshot or SnapshotContents(), classes)
         snapshot_labels = context.snapshot.labels_by_namespace if context.snapshot else {}
         self._labels_by_namespace: dict[str, Labels] = {**snapshot_labels, **_collect_labels(manifests)}
         self._reported_messages: set[str] = set()
@@ -270,6 +276,17 @@ def _collect_labels(manifests: Iterable[Manifest]) -> Mapping[str, Labels]:
             entries = labels.entries if isinstance(labels, MappingNode) else []
             labels_by_namespace[manifest.name] = {entry.name: _get_text(entry.value) for entry in entries}
     return labels_by_namespace
+
+
+def _collect_classes(manifests: Iterable[Manifest], limits: Limits) -> Iterator[DeviceClass]:
+    """Yield the classes of devices among the manifests, without those that an API server could not decode."""
+    for manifest in manifests:
+        if (manifest.group, manifest.kind) == ("resource.k8s.io", "DeviceClass"):
+            with suppress(DocumentError, msgspec.ValidationError):
+                yield _CLASS_DECODER.decode(to_json(manifest.node, limits.expanded))
+
+
+_CLASS_DECODER = msgspec.json.Decoder(DeviceClass)
 
 
 def _get_text(node: object) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from tallygate.webhook.accounting.names import DEVICE_CLASS_PREFIX, is_extended
 from tallygate.webhook.admission.rule_index import RuleIndex
 from tallygate.webhook.cli.check.checker import CheckContext, ManifestChecker, NodeCheck
 from tallygate.webhook.cli.framework import (
@@ -79,9 +80,9 @@ def check(  # noqa: PLR0913 -- one argument for each option
     In folders, files and folders whose name begins with a dot are left out.
 
     The command reports fields and resources that the API server would reject, or would accept although they are wrong,
-    and violations of rules and caps, for the manifests in their order. With a snapshot, caps count the existing pods.
-    Objects with containers whose kind is not read are warnings. Each finding has file, line and column. Nothing is sent
-    anywhere.
+    and violations of rules and caps, for the manifests in their order. Caps count pods and claims for devices; with a
+    snapshot, they count those that exist too. Objects with containers whose kind is not read are warnings. Each finding
+    has file, line and column. Nothing is sent anywhere.
 
     Exit codes: 0 clean, 1 errors (with --strict warnings too), 2 a file cannot be read.
     """
@@ -104,10 +105,25 @@ def check(  # noqa: PLR0913 -- one argument for each option
     findings = _check_manifests(loaded, check_context, run_summary)
     if check_context.policies.caps and snapshot is None:
         run_summary.notes.append("no existing pods counted for caps: give the state of the cluster with --snapshot")
+    if snapshot_contents is not None and (missing := _list_missing_devices(check_context)):
+        run_summary.notes.append(f"claims for devices are not counted for caps: the snapshot has no {missing}")
     tables.print_findings("CheckReport", findings, run_summary, output)
     if any(finding.code in UNREADABLE_CODES for finding in findings):
         ctx.exit(EXIT_USAGE_ERROR)
     ctx.exit(EXIT_FINDINGS if is_failure(findings, strict=strict) else 0)
+
+
+def _list_missing_devices(context: CheckContext) -> str:
+    """Return the kinds of devices that the snapshot does not have, empty if no cap may count them."""
+    names = {name for cap in context.policies.caps for name in (*cap.hard, *cap.soft)}
+    known = context.snapshot.device_kinds if context.snapshot else frozenset[str]()
+    resources = {"ResourceClaim": "resourceclaims", "DeviceClass": "deviceclasses"}
+    missing = [resource for kind, resource in resources.items() if kind not in known]
+    return " and no ".join(missing) if any(map(_may_count_devices, names)) else ""
+
+
+def _may_count_devices(name: str) -> bool:
+    return is_extended(name) or name.startswith(DEVICE_CLASS_PREFIX)
 
 
 def _create_empty_finding(argument: str) -> Finding:

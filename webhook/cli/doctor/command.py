@@ -20,6 +20,7 @@ from tallygate.webhook.cli.doctor.check_result import Check, CheckReport, CheckR
 from tallygate.webhook.cli.doctor.checks import (
     certificates,
     conflicts,
+    device_classes,
     ledgers,
     lockout,
     reachability,
@@ -44,6 +45,7 @@ CHECKS: tuple[Check[GateFacts], ...] = (
     *registration.PERMISSION_CHECKS,
     *replicas.CLOCK_CHECKS,
     *conflicts.CHECKS,
+    *device_classes.CHECKS,
 )
 
 _STYLES = {

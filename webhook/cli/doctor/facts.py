@@ -18,6 +18,7 @@ from tallygate.webhook.cli.doctor.api_types import (
 )
 from tallygate.webhook.cli.doctor.permissions import DEFAULT_SECRET, Feature, Permission, parse_features
 from tallygate.webhook.objects.core import ResourceQuota
+from tallygate.webhook.policy.model import NamespaceCap
 
 MUTATING, VALIDATING = "mutatingwebhookconfiguration", "validatingwebhookconfiguration"
 
@@ -140,6 +141,8 @@ class GateFacts:
     `now` is the local time, `clock_offset` the seconds by which the API server's clock is ahead of it.
     `version` is the version of this tallygate.
     `served_certificate` is the certificate of a gate that is called by URL; None if it is called by its Service.
+    `device_classes` has the extended resource of each class of devices, empty if it has none; `caps` are those of the
+    given policies, None without policies.
     """
 
     now: datetime
@@ -163,6 +166,8 @@ class GateFacts:
     quotas: tuple[ResourceQuota, ...] | Unavailable
     cap_limits: tuple[CapLimits, ...] | Unavailable
     opaque_name_users: tuple[OpaqueNameUser, ...] | Unavailable = field(default=())
+    device_classes: Mapping[str, str] | Unavailable = field(default_factory=dict)
+    caps: tuple[NamespaceCap, ...] | None = None
 
     def list_configurations(self) -> Iterator[tuple[str, WebhookConfiguration]]:
         """Yield the gate's configurations that exist, with the kind as kubectl names it."""

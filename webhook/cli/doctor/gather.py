@@ -1,10 +1,10 @@
 """The gathering of the facts: everything that a check needs is read once.
 
-`PagedLists` reads the lists that may be long page by page: namespaces, ResourceQuotas, limits of caps, and objects that
-use opaque names. A fact that cannot be read is `Unavailable`.
+`PagedLists` reads the lists that may be long page by page: namespaces, ResourceQuotas, limits of caps, classes of
+devices, and objects that use opaque names. A fact that cannot be read is `Unavailable`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -52,6 +52,7 @@ from tallygate.webhook.kube.resource_codec import ResourceCodec, parse_revision
 from tallygate.webhook.objects.core import Namespace, Node, ResourceQuota
 from tallygate.webhook.objects.meta import ObjectMeta, StringMap
 from tallygate.webhook.policy.model import PodFilter
+from tallygate.webhook.state.informers.named_stores import DEVICE_CLASS_CODEC
 from tallygate.webhook.state.kubernetes import cap_ledger
 
 T = TypeVar("T")
@@ -126,6 +127,15 @@ class PagedLists:
             return nodes
         pods = self._list(ResourceCodec("pods", PODS_PATH, _Pod, _convert_pod), _create_user_converter("Pod"))
         return pods if isinstance(pods, Unavailable) else (*nodes, *pods)
+
+    def list_device_classes(self) -> Mapping[str, str] | Unavailable:
+        """Return the extended resource of each class of devices, empty if it has none."""
+        try:
+            return {each.name: each.resource for each in list_resource(self._client, DEVICE_CLASS_CODEC).items}
+        except UnknownResourceError:
+            return {}
+        except (ListError, ApiError) as error:
+            return Unavailable(str(error))
 
     def list_cap_limits(
         self, caps: CapIndex | None, namespaces: tuple[LabelledNamespace, ...] | Unavailable
@@ -280,6 +290,7 @@ class _Gatherer:
         lease = self._api.get_object(
             f"/apis/coordination.k8s.io/v1/namespaces/{self._namespace}/leases/{LEADER_LEASE_NAME}", LeaderLease
         )
+        caps = self._request.caps
         now = datetime.now(UTC)  # directly after the Lease was read: the check compares both to the second
         return GateFacts(
             now=now,
@@ -307,6 +318,8 @@ class _Gatherer:
             quotas=self._paged_lists.list_quotas(),
             cap_limits=self._paged_lists.list_cap_limits(self._request.caps, namespaces),
             opaque_name_users=self._paged_lists.list_opaque_name_users(),
+            device_classes=self._paged_lists.list_device_classes(),
+            caps=None if caps is None else tuple(each.definition for each in caps.list_caps()),
         )
 
     def _get_configuration(self, kind: str) -> WebhookConfiguration | Unavailable | None:

@@ -8,7 +8,7 @@ import msgspec
 from tallygate.webhook.admission.kinds import REVIEW_TARGETS, DecodedObject, PodView
 from tallygate.webhook.admission.request import CREATE, AdmissionRequest
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest, ManifestError
-from tallygate.webhook.cli.manifests.unread_kinds import find_wrong_kind
+from tallygate.webhook.cli.manifests.unread_kinds import find_wrong_kind, is_old_claim
 from tallygate.webhook.cli.output.findings import FindingSubject
 from tallygate.webhook.documents.syntax_tree import Limits, Node, Scalar, locate
 from tallygate.webhook.documents.to_json import to_json
@@ -53,7 +53,8 @@ def create_subject(manifest: Manifest, namespace: str) -> FindingSubject:
 
 def is_read(manifest: Manifest) -> bool:
     """Return whether the kind of an object is one that is read, in the apiVersion that API servers have."""
-    return (manifest.group, manifest.kind) in REVIEW_TARGETS and find_wrong_kind(manifest) is None
+    is_known = (manifest.group, manifest.kind) in REVIEW_TARGETS and not is_old_claim(manifest)
+    return is_known and find_wrong_kind(manifest) is None
 
 
 def parse_object(manifest: Manifest, namespace: str, limits: Limits) -> TypedObject | None:

@@ -11,6 +11,11 @@ _READ_KINDS = {kind.lower(): (group, kind) for group, kind in REVIEW_TARGETS}
 _GROUPS_OF_KUBERNETES = frozenset(group for group, _ in REVIEW_TARGETS) | {"extensions"}
 """The groups that have, or once had, the kinds that are read."""
 
+_OLD_VERSION = "resource.k8s.io/v1beta1"
+"""A version that API servers may still have, with other fields than v1. The fields of v1beta2 are those of v1."""
+
+_OLDER_VERSIONS = frozenset({_OLD_VERSION, "resource.k8s.io/v1beta2"})
+
 _POLICY_GROUPS = ("kyverno.io", "gatekeeper.sh")
 """Groups whose objects have patterns of pods, not pods."""
 
@@ -21,7 +26,7 @@ def find_wrong_kind(manifest: Manifest) -> ManifestError | None:
     The difference may be letter case, a removed version, or the group.
     """
     group, kind = _READ_KINDS.get(manifest.kind.lower(), ("", ""))
-    if not kind or manifest.group.lower() not in _GROUPS_OF_KUBERNETES:
+    if not kind or manifest.group.lower() not in _GROUPS_OF_KUBERNETES or manifest.api_version in _OLDER_VERSIONS:
         return None
     expected = {"apiVersion": f"{group}/{_VERSION}" if group else _VERSION, "kind": kind}
     written = {"apiVersion": manifest.api_version, "kind": manifest.kind}
@@ -38,8 +43,16 @@ def _find_position(manifest: Manifest, name: str) -> Position:
     return node.position if node is not None else manifest.node.position
 
 
+def is_old_claim(manifest: Manifest) -> bool:
+    """Return whether an object is a claim for devices, or a template of claims, of a version that is not read."""
+    return manifest.api_version == _OLD_VERSION and (manifest.group, manifest.kind) in REVIEW_TARGETS
+
+
 def find_unread_pods(manifest: Manifest) -> ManifestError | None:
-    """Return the warning on an object with containers whose kind is not read, or None if it has none."""
+    """Return the warning on an object whose kind is not read, if it has containers or is a claim for devices."""
+    if is_old_claim(manifest):
+        message = f"the kind {manifest.kind} of {manifest.api_version} is not read: its devices are not checked"
+        return ManifestError("TG410", _find_position(manifest, "kind"), message)
     if any(f".{manifest.group}".endswith(f".{group}") for group in _POLICY_GROUPS):
         return None
     path = _find_containers(manifest.node)

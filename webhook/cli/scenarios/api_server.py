@@ -17,7 +17,15 @@ import msgspec
 
 from tallygate.webhook.accounting.pod_resources import PodResources, Quantities, parse_pod_resources
 from tallygate.webhook.admission.kinds import REVIEW_TARGETS, DecodedObject
-from tallygate.webhook.admission.request import CREATE, REVIEW_API_VERSION, REVIEW_KIND, UPDATE, Phase, UserInfo
+from tallygate.webhook.admission.request import (
+    CREATE,
+    REVIEW_API_VERSION,
+    REVIEW_KIND,
+    UPDATE,
+    PatchOperation,
+    Phase,
+    UserInfo,
+)
 from tallygate.webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
 from tallygate.webhook.cli.check.api_validation import apply_patch, validate_object
 from tallygate.webhook.cli.scenarios.scenario import (
@@ -29,15 +37,21 @@ from tallygate.webhook.cli.scenarios.scenario import (
 )
 from tallygate.webhook.gate.gate import Gate
 from tallygate.webhook.objects.core import Pod, PodSpec
+from tallygate.webhook.objects.devices import ResourceClaim, ResourceClaimTemplate
 from tallygate.webhook.objects.meta import PartialObjectMetadata
 
-CLUSTER_SCOPED = frozenset({"Namespace", "Node"})
+CLUSTER_SCOPED = frozenset({"Namespace", "Node", "DeviceClass"})
 _CREATION_TIMESTAMP = "2026-01-01T00:00:00Z"
 
 _CONTAINER_LISTS = ("containers", "initContainers")
 _RESIZABLE: Final = frozenset({"cpu", "memory"})
 _DECODE_METADATA: Final = msgspec.json.Decoder(PartialObjectMetadata).decode
 _WEBHOOK_TIMEOUT_SECONDS: Final = 5.0  # as registered
+_STATUS: Final = "status"
+_DEVICES_GROUP: Final = "resource.k8s.io"
+_STORED_KINDS: Final = frozenset({("", "Namespace"), (_DEVICES_GROUP, "DeviceClass")})
+"""The modelled kinds to which no rule applies."""
+
 _EXCLUDED_NAMESPACES: Final = frozenset({"kube-system", DEFAULT_NAMESPACE})
 
 
@@ -135,10 +149,14 @@ def _copy_limits_to_requests(resources: Any) -> None:
 
 
 def find_immutable_change(new_object: DecodedObject, old_body: JsonObject, subresource: str) -> str:
-    """Return why an update of a pod is forbidden; an empty string if it is allowed or the object is not a pod.
+    """Return why an update of a pod or claim is forbidden; an empty string if it is allowed, or the kind is another.
 
-    Both objects must have passed validation.
+    Both objects must have passed validation. The requests of a claim, and a template of claims, never change
+    (ValidateResourceClaimUpdate in pkg/apis/resource/validation/validation.go, v1.37).
     """
+    if isinstance(new_object, ResourceClaim | ResourceClaimTemplate):
+        old_object = msgspec.json.decode(msgspec.json.encode(old_body), type=type(new_object))
+        return "" if new_object.spec == old_object.spec else "spec: Invalid value: field is immutable"
     if not isinstance(new_object, Pod):
         return ""
     new, old = (
@@ -225,13 +243,15 @@ class ApiServer:
             return self._admit_without_rules(body, old_body, key, request)
         if key.kind == "Pod":
             set_default_requests(body)
-        mutating_result, patch = self._call_webhook(body, old_body, key, request, Phase.MUTATING)
+        mutating_result, patch = RequestResult(), tuple[PatchOperation, ...]()
+        if _get_group(body) != _DEVICES_GROUP:  # for claims no mutating webhook is registered
+            mutating_result, patch = self._call_webhook(body, old_body, key, request, Phase.MUTATING)
         if not mutating_result.allowed:
             return mutating_result
         body = json.loads(apply_patch(msgspec.json.encode(body), patch))
         if key.kind == "Pod":
             set_default_requests(body)
-        self._prepare(body, old_body, key)
+        self._prepare(body, old_body, key, request.subresource)
         decoded = target.decode(msgspec.json.encode(body))
         if problems := validate_object(decoded, target.find_pod(decoded)):
             return create_invalid(str(key), problems).add_earlier(mutating_result)
@@ -251,9 +271,14 @@ class ApiServer:
         result, _ = self._call_webhook(body, old_body, key, request, Phase.VALIDATING)
         return replace(result, stored_body=body) if result.allowed else result
 
-    def _prepare(self, body: JsonObject, old_body: JsonObject | None, key: ObjectKey) -> None:
-        """Set the uid of a new object, and keep the stored status; a create can set the status of a node only."""
+    def _prepare(self, body: JsonObject, old_body: JsonObject | None, key: ObjectKey, subresource: str = "") -> None:
+        """Set the uid of a new object, and keep the stored status, unless the request is one for the status.
+
+        A create can set the status of a node only.
+        """
         body["metadata"].setdefault("uid", self._store.create_uid())
+        if subresource == _STATUS:
+            return
         status = (old_body or {}).get("status")
         if status is not None:
             body["status"] = status
@@ -290,7 +315,7 @@ def _assign_name_and_namespace(
     """Return a copy of the object with its namespace and name, and its key."""
     metadata = dict(body.get("metadata") or {})
     kind, group = str(body["kind"]), _get_group(body)
-    if (group, kind) not in REVIEW_TARGETS and (group, kind) != ("", "Namespace"):
+    if (group, kind) not in REVIEW_TARGETS and (group, kind) not in _STORED_KINDS:
         kind = f"{kind}.{group}"
     namespace = "" if kind in CLUSTER_SCOPED else str(metadata.get("namespace") or request.namespace)
     if not metadata.get("name") and metadata.get("generateName"):

@@ -1,11 +1,13 @@
 """The run of a scenario: each step runs in its simulated cluster, and its result is compared with the expectation."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tallygate.webhook.admission.request import UserInfo
 from tallygate.webhook.cli.scenarios.api_server import CLUSTER_SCOPED, ApiRequest, ObjectKey
 from tallygate.webhook.cli.scenarios.compare import Difference, find_differences
 from tallygate.webhook.cli.scenarios.scenario import (
     Action,
+    Allocate,
     Create,
     Delete,
     End,
@@ -23,6 +25,8 @@ from tallygate.webhook.cli.scenarios.scenario import (
 )
 from tallygate.webhook.cli.scenarios.simulated_cluster import CapUsage, SimulatedCluster
 from tallygate.webhook.cli.scenarios.workload_controllers import add_controller_result
+
+_SCHEDULER = UserInfo("system:kube-scheduler", ("system:authenticated",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +89,12 @@ class StepRunner:
                 return self.cluster.api.create(action.body, self._create_request())
             case Update():
                 return self.cluster.api.update(action.body, self._create_request())
-            case Resize() | Scale() | Delete() | End() | Label():
+            case Resize() | Scale() | Delete() | End() | Label() | Allocate():
                 return self._change_stored_object(action)
             case Wait():
                 return RequestResult()
 
-    def _change_stored_object(self, action: Resize | Scale | Delete | End | Label) -> RequestResult:
+    def _change_stored_object(self, action: Resize | Scale | Delete | End | Label | Allocate) -> RequestResult:
         """Run an action on a stored object."""
         key = self._create_key(action.target)
         stored_object = self.cluster.store.find(key)
@@ -101,6 +105,8 @@ class StepRunner:
                 return self._resize(action, stored_object)
             case Label():
                 return self._label(action, stored_object)
+            case Allocate():
+                return self._allocate(action, stored_object)
             case Scale():
                 stored_object["spec"] = {**(stored_object.get("spec") or {}), "replicas": action.replicas}
             case End():
@@ -135,6 +141,22 @@ class StepRunner:
         labels = {**(stored_object["metadata"].get("labels") or {}), **action.labels}
         stored_object["metadata"]["labels"] = {key: value for key, value in labels.items() if value is not None}
         return self.cluster.api.update(stored_object, self._create_request())
+
+    def _allocate(self, action: Allocate, claim: JsonObject) -> RequestResult:
+        """Store the allocation as kube-scheduler does."""
+        results = [
+            {
+                "request": request,
+                "driver": "simulated",
+                "pool": "pool",
+                "device": f"{request}-{number}".replace("/", "-"),
+            }
+            for request, count in action.devices.items()
+            for number in range(count)
+        ]
+        status = {**(claim.get("status") or {}), "allocation": {"devices": {"results": results}}}
+        request = replace(self._create_request("status"), user=_SCHEDULER)
+        return self.cluster.api.update({**claim, "status": status}, request)
 
     def _create_key(self, target: StepTarget) -> ObjectKey:
         return ObjectKey(target.kind, "" if target.kind in CLUSTER_SCOPED else self.step.namespace, target.name)

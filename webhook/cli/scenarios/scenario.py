@@ -101,6 +101,14 @@ class Label:
 
 
 @dataclass(frozen=True, slots=True)
+class Allocate:
+    """An allocation of a claim by kube-scheduler: the number of devices of each request."""
+
+    target: StepTarget
+    devices: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
     """An advance of the clock."""
 
@@ -108,7 +116,7 @@ class Wait:
     text: str
 
 
-Action = Create | Update | Resize | Scale | Delete | End | Label | Wait
+Action = Create | Update | Resize | Scale | Delete | End | Label | Allocate | Wait
 
 
 @dataclass(frozen=True, slots=True)

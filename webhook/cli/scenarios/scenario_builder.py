@@ -13,6 +13,7 @@ from tallygate.webhook.admission.request import UserInfo
 from tallygate.webhook.cli.scenarios import step_objects
 from tallygate.webhook.cli.scenarios.scenario import (
     Action,
+    Allocate,
     Create,
     Delete,
     End,
@@ -48,6 +49,9 @@ _KINDS: Final = {
     "daemonset": "DaemonSet",
     "replicaset": "ReplicaSet",
     "namespace": "Namespace",
+    "resourceclaim": "ResourceClaim",
+    "resourceclaimtemplate": "ResourceClaimTemplate",
+    "deviceclass": "DeviceClass",
 }
 
 _AUTHENTICATED: Final = "system:authenticated"
@@ -100,6 +104,13 @@ def _build_label(fields: Fields, name: str, source: SourceLocation) -> Action:
     return Label(_build_target(value, source), get_mapping(value, "labels"))
 
 
+def _build_allocation(fields: Fields, name: str, source: SourceLocation) -> Action:
+    value = fields.get_fields(name)
+    pairs = value.get_node("devices")
+    entries = pairs.entries if isinstance(pairs, Mapping) else ()
+    return Allocate(_build_target(value, source), {entry.name: parse_count(entry.value) or 0 for entry in entries})
+
+
 _ACTION_BUILDERS: dict[str, Callable[[Fields, str, SourceLocation], Action]] = {
     "create": lambda fields, name, source: Create(step_objects.build_object(fields.get_fields(name), source)),
     "update": lambda fields, name, source: Update(step_objects.build_object(fields.get_fields(name), source)),
@@ -111,6 +122,7 @@ _ACTION_BUILDERS: dict[str, Callable[[Fields, str, SourceLocation], Action]] = {
     "finish": lambda fields, name, source: End(_build_target(fields.get_fields(name), source), "Succeeded"),
     "fail": lambda fields, name, source: End(_build_target(fields.get_fields(name), source), "Failed"),
     "label": _build_label,
+    "allocate": _build_allocation,
     "wait": lambda fields, name, _: Wait(parse_duration(fields.get_text(name)), fields.get_text(name)),
 }
 

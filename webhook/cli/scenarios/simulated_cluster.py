@@ -7,7 +7,7 @@ Only rules that compare pods with nodes need the columns of a cluster, and numpy
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -31,9 +31,12 @@ from tallygate.webhook.gate.usage_lister import UsageLister
 from tallygate.webhook.kube.resource_codec import Changed, Replaced, WatchEvent
 from tallygate.webhook.objects.core import Namespace
 from tallygate.webhook.state.in_memory import MemoryLedgers
+from tallygate.webhook.state.informers.claim_store import ClaimStore
 from tallygate.webhook.state.informers.named_stores import (
+    DEVICE_CLASS_CODEC,
     NAMESPACE_CODEC,
     NODE_CODEC,
+    DeviceClassStore,
     NamespaceRecord,
     NamespaceStore,
     NodeStore,
@@ -78,11 +81,14 @@ class SimulatedCluster:
         self.now = 1000.0
         self._nonce_counter = itertools.count(1)
         self._pods, self._namespaces, self._nodes = PodStore(), NamespaceStore(), NodeStore()
+        self._claims, self._device_classes = ClaimStore(self._read_clock), DeviceClassStore()
         self._scheduler_cache: SchedulerCache | None = None
         self._decode_pod_event: Callable[[bytes], WatchEvent[PodRecord]] = self._pods.codec.decode_event
         has_node_rules = RuleIndex(scenario.policies).has_node_rules
         self.store = ApiServerStore(self._send_watch_event)
-        self._usage_lister = UsageLister(self._pods, self._namespaces, self._read_clock, self._read_clock)
+        self._usage_lister = UsageLister(
+            self._pods, self._namespaces, self._read_clock, self._read_clock, claims=self._claims
+        )
         self._ledgers = MemoryLedgers(is_standalone=False)
         top_consumers = TopConsumers(self._read_clock, self._usage_lister)
         self._gate = Gate(
@@ -94,6 +100,7 @@ class SimulatedCluster:
             usage_lister=self._usage_lister,
             top_consumers=top_consumers,
             evaluate_node_rules=self._create_node_check() if has_node_rules else None,
+            resources_by_class=self._get_resources_by_class,
         )
         self._ledger_reconciler = LedgerReconciler(
             caps=self._gate.get_active_caps,
@@ -152,6 +159,7 @@ class SimulatedCluster:
         from tallygate.webhook.state.informers.scheduler_cache import SchedulerCache  # noqa: PLC0415  likewise
 
         self._scheduler_cache = SchedulerCache(self._nodes, self._namespaces)
+        self._device_classes = self._scheduler_cache.device_class_store
         self._decode_pod_event = self._scheduler_cache.create_pod_codec(self._pods).decode_event
         return partial(check_schedulability, snapshots=self)
 
@@ -174,6 +182,8 @@ class SimulatedCluster:
             Replaced([event.item for event in node_events if isinstance(event, Changed)], self.store.revision)
         )
         self._apply_pod_event(Replaced((), self.store.revision))
+        self._claims.apply(Replaced((), self.store.revision))
+        self._device_classes.apply(Replaced((), self.store.revision))
         for _ in range(_ACTIVATION_RECONCILES):
             self.now += IN_FLIGHT_BOUND_SECONDS
             self._reconcile_ledgers()
@@ -194,6 +204,10 @@ class SimulatedCluster:
             self._apply_pod_event(self._decode_pod_event(_encode_watch_event(event, body)))
         elif key.kind == "Namespace":
             self._namespaces.apply(NAMESPACE_CODEC.decode_event(_encode_watch_event(event, body)))
+        elif key.kind == "ResourceClaim":
+            self._claims.apply(self._claims.codec.decode_event(_encode_watch_event(event, body)))
+        elif key.kind == "DeviceClass":
+            self._device_classes.apply(DEVICE_CLASS_CODEC.decode_event(_encode_watch_event(event, body)))
         elif key.kind == "Node":
             self._nodes.apply(NODE_CODEC.decode_event(_encode_watch_event(event, _add_default_allocatable(body))))
 
@@ -201,6 +215,9 @@ class SimulatedCluster:
         self._pods.apply(event)
         if self._scheduler_cache is not None:
             self._scheduler_cache.apply(event)
+
+    def _get_resources_by_class(self) -> Mapping[str, str]:
+        return self._device_classes.get_resources_by_class()
 
     def _read_clock(self) -> float:
         return self.now

@@ -1,5 +1,7 @@
 """Simulated workload controllers: they create the pods of workloads, retry rejected creates, and collect garbage.
 
+The claims for devices that templates make for pods follow (`claim_controller`).
+
 They follow kube-controller-manager v1.36 except for names (`NAME-1`, `NAME-2`, …, the lowest free number first) and
 rollouts: after a change of the template the existing pods stay.
 """
@@ -13,6 +15,7 @@ import msgspec
 from tallygate.webhook.admission.kinds import REVIEW_TARGETS, count_replicas
 from tallygate.webhook.admission.request import UserInfo
 from tallygate.webhook.cli.scenarios.api_server import ApiRequest, ApiServer, ApiServerStore, ObjectKey
+from tallygate.webhook.cli.scenarios.claim_controller import ClaimController
 from tallygate.webhook.cli.scenarios.scenario import MAX_PODS, JsonObject, RequestResult
 from tallygate.webhook.objects.apps import Workload
 
@@ -88,6 +91,7 @@ class WorkloadControllers:
     def __init__(self, api: ApiServer, store: ApiServerStore) -> None:
         self._api = api
         self._store = store
+        self._claim_controller = ClaimController(api, store)
         self._rejected_at: dict[ObjectKey, tuple[object, int]] = {}
         self.pods_missing = 0
 
@@ -109,6 +113,7 @@ class WorkloadControllers:
                 events += result.events
                 created, missing = created + result.pods_created, missing + result.pods_missing
         self.pods_missing = missing
+        events += self._claim_controller.reconcile(retry=retry)
         return ControllerResult(tuple(events), created, missing)
 
     def _collect_garbage(self) -> None:

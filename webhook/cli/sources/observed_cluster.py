@@ -1,11 +1,10 @@
-"""Observed clusters: pods, namespaces and CapLedgers, listed once, read from a snapshot, or watched."""
+"""Observed clusters: pods, claims for devices, namespaces and CapLedgers, listed once, read, or watched."""
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,17 @@ from tallygate.webhook.cli.sources.cap_ledger_list import (
     CapLedgerRecord,
     create_ledger_list,
 )
+from tallygate.webhook.cli.sources.cluster_stores import (
+    CLAIMS,
+    CLASSES,
+    ClusterStores,
+    CountedUsage,
+    DeviceItems,
+    read_devices,
+)
 from tallygate.webhook.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
 from tallygate.webhook.cli.sources.snapshot_reader import SNAPSHOT_HINT, SnapshotError, format_snapshot_name, read_items
-from tallygate.webhook.gate.usage_lister import Membership, UsageLister, get_ledger_key
+from tallygate.webhook.gate.usage_lister import Membership, get_ledger_key
 from tallygate.webhook.kube.api_errors import ApiErrorReason
 from tallygate.webhook.kube.client import ApiClient, ClientConfig
 from tallygate.webhook.kube.informer import Informer
@@ -31,12 +38,12 @@ from tallygate.webhook.kube.resource_codec import Changed, Deleted, Replaced, Re
 from tallygate.webhook.objects.core import Namespace, Pod
 from tallygate.webhook.state.informers.consumer_columns import StoredConsumer
 from tallygate.webhook.state.informers.named_stores import (
+    DEVICE_CLASS_CODEC,
     NAMESPACE_CODEC,
     NamespaceRecord,
-    NamespaceStore,
     create_namespace_record,
 )
-from tallygate.webhook.state.informers.pod_records import ChargeGroupInterner, PodRecord, create_pod_record
+from tallygate.webhook.state.informers.pod_records import PodRecord
 from tallygate.webhook.state.informers.pod_store import PodStore
 from tallygate.webhook.state.kubernetes import cap_ledger
 from tallygate.webhook.state.ports import LedgerKey
@@ -45,35 +52,9 @@ PODS_PATH = "/api/v1/pods"
 _NO_MEMBERS = Membership(frozenset(), "", 0, 0, 0)
 
 
-class ClusterStores:
-    """The stores of pods and namespaces that the gate uses, empty until an event is applied.
-
-    `creation_times` are the creation times of the pods that were decoded here, by UID, in seconds since 1970.
-    """
-
-    def __init__(self) -> None:
-        self.pods = PodStore()
-        self.namespaces = NamespaceStore()
-        self.usage_lister = UsageLister(self.pods, self.namespaces, time.monotonic, lambda: None)
-        self.creation_times: dict[str, float] = {}
-        self._interner = ChargeGroupInterner()
-
-    def create_pod_record(self, pod: Pod) -> PodRecord:
-        """Return the record of a stored pod.
-
-        Raises:
-            ValueError: if the pod lacks a field that every stored pod has.
-        """
-        record = create_pod_record(pod, self._interner)
-        created = pod.metadata.creation_timestamp if pod.metadata else None
-        if created:
-            self.creation_times[record.uid] = datetime.fromisoformat(created).replace(tzinfo=UTC).timestamp()
-        return record
-
-
 @dataclass
 class ObservedCluster:
-    """Pods and namespaces, which are synced, and CapLedgers. The stores must not change while a caller reads them.
+    """Synced stores, and CapLedgers. The stores must not change while a caller reads them.
 
     `read_at` is the time of the read, in seconds since 1970, None if it is unknown.
     """
@@ -98,9 +79,10 @@ class ObservedCluster:
         """Return the member namespaces of a ledger, as the gate finds them."""
         return self.stores.usage_lister.find_membership(cap, key) or _NO_MEMBERS
 
-    def list_terminating(self, namespaces: Iterable[str]) -> list[str]:
-        """Return the UIDs of the pods of the namespaces that are being deleted and have not ended."""
-        return [uid for name in namespaces for uid in self._terminating_by_namespace.get(name, ())]
+    def count_usage(self, cap: ActiveCap, members: frozenset[str]) -> CountedUsage:
+        """Return the usage of the member namespaces of a ledger."""
+        terminating = [uid for name in members for uid in self._terminating_by_namespace.get(name, ())]
+        return self.stores.count_usage(cap, members, terminating)
 
     def list_unknown_ledgers(self, caps: CapIndex) -> list[LedgerKey]:
         """Return the ledgers of caps that are not in `caps`."""
@@ -136,6 +118,7 @@ def observe_api_server(client_config: ClientConfig) -> ObservedCluster:
         stores, ledgers = ClusterStores(), list_cap_ledgers(client)
         stores.namespaces.apply(list_resource(client, NAMESPACE_CODEC))
         stores.pods.apply(list_resource(client, ResourceCodec("pods", PODS_PATH, Pod, stores.create_pod_record)))
+        read_devices(client, stores)
         return ObservedCluster(stores, ledgers, time.time())
     finally:
         client.close()
@@ -175,6 +158,7 @@ class _SnapshotHandler:
         self.pods: list[PodRecord] = []
         self.namespaces: list[NamespaceRecord] = []
         self.ledgers: list[CapLedgerRecord] = []
+        self.devices = DeviceItems(self.stores)
 
     def __call__(self, kind: str, item: msgspec.Raw) -> bool:
         """Add an object and return whether its kind is used.
@@ -192,7 +176,7 @@ class _SnapshotHandler:
             case "Node":
                 pass
             case _:
-                return False
+                return self.devices.add(kind, item)
         return True
 
     def get_revision(self, list_revision: str) -> int:
@@ -222,6 +206,7 @@ def observe_snapshot(path: Path) -> ObservedCluster:
         raise SnapshotError(f"{format_snapshot_name(path)}: no snapshot: {error}; {SNAPSHOT_HINT}") from None
     handler.stores.namespaces.apply(Replaced(handler.namespaces, revision))
     handler.stores.pods.apply(Replaced(handler.pods, revision))
+    handler.devices.apply(revision)
     cap_ledgers = create_ledger_list(handler.ledgers)
     return ObservedCluster(
         handler.stores,
@@ -263,16 +248,26 @@ class CapLedgerStore:
 
 
 class WatchedCluster:
-    """The watches of pods, namespaces and, unless `unavailable_reason` is set, CapLedgers."""
+    """The watches of pods, namespaces and devices and, unless `unavailable_reason` is set, CapLedgers.
 
-    def __init__(self, client_config: ClientConfig, unavailable_reason: str) -> None:
+    Devices of a kind in `unread` are not watched.
+    """
+
+    def __init__(self, client_config: ClientConfig, unavailable_reason: str, unread: Mapping[str, str]) -> None:
         self._unavailable_reason = unavailable_reason
         self._stores, self._ledger_store = ClusterStores(), CapLedgerStore()
+        self._stores.unread |= unread
         namespaces, pods = self._stores.namespaces, self._stores.pods
         self._informers: list[Informer[Any, Any]] = [
             Informer(NAMESPACE_CODEC, client_config, namespaces.apply, namespaces.__len__),
             Informer(pods.codec, client_config, pods.apply, pods.__len__),
         ]
+        if CLASSES not in unread:
+            classes = self._stores.device_classes
+            self._informers.append(Informer(DEVICE_CLASS_CODEC, client_config, classes.apply, classes.__len__))
+        if CLAIMS not in unread:
+            claims = self._stores.claims
+            self._informers.append(Informer(claims.codec, client_config, claims.apply, claims.__len__))
         if not unavailable_reason:
             self._informers.append(
                 Informer(LEDGER_RECORD_CODEC, client_config, self._ledger_store.apply, self._ledger_store.__len__)
@@ -312,9 +307,9 @@ class WatchedCluster:
 
 
 @contextmanager
-def watch_cluster(client_config: ClientConfig, unavailable_reason: str) -> Iterator[WatchedCluster]:
-    """Yield a cluster that is watched while the block runs."""
-    cluster = WatchedCluster(client_config, unavailable_reason)
+def watch_cluster(client_config: ClientConfig, observed: ObservedCluster) -> Iterator[WatchedCluster]:
+    """Yield the cluster that was observed, watched while the block runs."""
+    cluster = WatchedCluster(client_config, observed.ledgers.unavailable_reason, observed.stores.unread)
     cluster.start()
     try:
         yield cluster

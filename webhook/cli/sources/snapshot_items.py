@@ -1,7 +1,7 @@
 """The fields of each object that a snapshot stores: those that tallygate reads, and no others.
 
-No environment, no command line, no image, and only the annotations that locate a volume: a snapshot cannot disclose a
-field that it does not have.
+No environment, no command line, no image, and only the annotations that locate a volume or mark a claim of
+kube-scheduler: a snapshot cannot disclose a field that it does not have.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,13 @@ from tallygate.webhook.cli.sources.cap_ledger_list import LEDGERS_PATH
 from tallygate.webhook.cli.sources.observed_cluster import PODS_PATH
 from tallygate.webhook.kube.resource_codec import ResourceCodec, parse_revision
 from tallygate.webhook.objects.core import Namespace
-from tallygate.webhook.objects.devices import DeviceClass
+from tallygate.webhook.objects.devices import (
+    EXTENDED_RESOURCE_CLAIM_ANNOTATION,
+    DeviceClass,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceClaimTemplateSpec,
+)
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.objects.scheduling import (
     PodDisruptionBudget,
@@ -37,7 +43,11 @@ class SnapshotItem(NamedTuple):
     kind: str = ""
 
 
-SchedulingObject = StorageObject | PriorityClass | PodDisruptionBudget | DeviceClass
+_OWNED_KINDS = {*STORAGE_TYPES, "ResourceClaim"}
+
+SchedulingObject = (
+    StorageObject | PriorityClass | PodDisruptionBudget | DeviceClass | ResourceClaim | ResourceClaimTemplate
+)
 """The objects that scheduling depends on, besides pods, nodes and namespaces."""
 
 _KEPT_ANNOTATIONS = frozenset(
@@ -46,6 +56,7 @@ _KEPT_ANNOTATIONS = frozenset(
         "volume.kubernetes.io/selected-node",
         "pv.kubernetes.io/bind-completed",
         "storage.alpha.kubernetes.io/migrated-plugins",
+        EXTENDED_RESOURCE_CLAIM_ANNOTATION,
     }
 )
 
@@ -80,7 +91,7 @@ def _create_item(kind: str, meta: ObjectMeta | None, version: str = "v1", **cont
         deletion_timestamp=meta.deletion_timestamp,
         labels=meta.labels,
         annotations=annotations or None,
-        owner_references=meta.owner_references if kind in STORAGE_TYPES else None,
+        owner_references=meta.owner_references if kind in _OWNED_KINDS else None,
     )
     body = {"apiVersion": version, "kind": kind, "metadata": metadata}
     body |= {name: value for name, value in content.items() if value}
@@ -127,6 +138,8 @@ _RESOURCES: Sequence[tuple[str, str, str]] = (
     ("storage.k8s.io/v1", "volumeattachments", "VolumeAttachment"),
     ("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass"),
     ("resource.k8s.io/v1", "deviceclasses", "DeviceClass"),
+    ("resource.k8s.io/v1", "resourceclaims", "ResourceClaim"),
+    ("resource.k8s.io/v1", "resourceclaimtemplates", "ResourceClaimTemplate"),
     ("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget"),
 )
 _TYPES_BY_KIND: dict[str, type[SchedulingObject]] = {
@@ -134,14 +147,17 @@ _TYPES_BY_KIND: dict[str, type[SchedulingObject]] = {
     "PriorityClass": PriorityClass,
     "PodDisruptionBudget": PodDisruptionBudget,
     "DeviceClass": DeviceClass,
+    "ResourceClaim": ResourceClaim,
+    "ResourceClaimTemplate": ResourceClaimTemplate,
 }
+_CLAIM_KINDS = ("ResourceClaim", "ResourceClaimTemplate")
 
 
 def _create_codec(version: str, plural: str, kind: str) -> ResourceCodec[SchedulingObject, SnapshotItem]:
     """Return the codec of a kind whose items have all the fields that are decoded."""
 
     def create_item(obj: SchedulingObject) -> SnapshotItem:
-        content = _FIELDS_DECODER.decode(_ENCODER.encode(obj))
+        content = _FIELDS_DECODER.decode(_ENCODER.encode(_reduce_template(obj)))
         content.pop("metadata", None)
         return _create_item(kind, obj.metadata, version, **content)
 
@@ -149,11 +165,34 @@ def _create_codec(version: str, plural: str, kind: str) -> ResourceCodec[Schedul
     return ResourceCodec(plural, path, _TYPES_BY_KIND[kind], create_item)
 
 
+def _reduce_template(obj: SchedulingObject) -> SchedulingObject:
+    """Return a template of claims without the annotations of its claims; another object as it is."""
+    if not isinstance(obj, ResourceClaimTemplate) or obj.spec is None:
+        return obj
+    labels = obj.spec.metadata.labels if obj.spec.metadata else None
+    spec = ResourceClaimTemplateSpec(ObjectMeta(labels=labels) if labels else None, obj.spec.spec)
+    return ResourceClaimTemplate(obj.metadata, spec)
+
+
 VOLUME_CODECS = tuple(_create_codec(*resource) for resource in _RESOURCES if resource[2] in STORAGE_TYPES)
 """The codecs of the volume kinds: a snapshot has all of them or none, since a claim without its volume misleads."""
 
-SCHEDULING_CODECS = tuple(_create_codec(*resource) for resource in _RESOURCES if resource[2] not in STORAGE_TYPES)
+SCHEDULING_CODECS = tuple(
+    _create_codec(*resource)
+    for resource in _RESOURCES
+    if resource[2] not in STORAGE_TYPES and resource[2] not in _CLAIM_KINDS
+)
 """The codecs of the other kinds that scheduling depends on: priorities, device classes and budgets."""
+
+CLAIM_CODECS = tuple(_create_codec(*resource) for resource in _RESOURCES if resource[2] in _CLAIM_KINDS)
+"""The codecs of claims for devices and of their templates, to list after the pods."""
+
+LIST_MARKS = {
+    name: SnapshotItem("", "", "", 0, f'{{"apiVersion":"{version}","kind":"{kind}List","items":[]}}'.encode())
+    for version, name, kind in _RESOURCES
+    if kind in {"DeviceClass", *_CLAIM_KINDS}
+}
+"""By resource: the mark of a snapshot that has all its objects, even if the cluster has none."""
 
 VOLUMES_LISTED_KIND = "PersistentVolumeClaimList"
 VOLUMES_LISTED_ITEM = SnapshotItem(

@@ -23,6 +23,7 @@ from tallygate.webhook.documents.syntax_tree import DocumentError, Limits
 from tallygate.webhook.documents.to_json import to_json
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.objects.core import Namespace, Pod
+from tallygate.webhook.objects.devices import DeviceClass, ResourceClaim
 from tallygate.webhook.objects.meta import PartialObjectMetadata
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 SNAPSHOT_LIMITS = Limits(size=512 * 1024 * 1024, nodes=50_000_000, expanded=50_000_000)
 SNAPSHOT_HINT = "write it with `tallygate snapshot`, or `kubectl get nodes,pods,namespaces -A -o json`"
 _LIST = "List"
+_DEVICE_KINDS = {"DeviceClass", "ResourceClaim"}
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 """zlib's value for the header and the check sum of gzip."""
@@ -58,9 +60,16 @@ ItemHandler = Callable[[str, msgspec.Raw], bool]
 
 @dataclass(slots=True)
 class SnapshotContents:
-    """The pods, the labels of each namespace, and the cluster in columns if pods are to be placed."""
+    """The pods, the labels of each namespace, and the cluster in columns if pods are to be placed.
+
+    `classes` are the classes of devices, and `claims` the claims for them. `device_kinds` are the kinds of both that
+    the snapshot has, of which the cluster may have none.
+    """
 
     pods: list[Pod] = field(default_factory=list)
+    claims: list[ResourceClaim] = field(default_factory=list)
+    classes: list[DeviceClass] = field(default_factory=list)
+    device_kinds: set[str] = field(default_factory=set)
     labels_by_namespace: dict[str, Mapping[str, str]] = field(default_factory=dict)
     cluster: "Cluster | None" = None
 
@@ -203,8 +212,13 @@ def _add_item(snapshot: SnapshotContents, item: msgspec.Raw, kind: str) -> bool:
             namespace = msgspec.json.decode(item, type=Namespace).metadata
             if namespace is not None and namespace.name:
                 snapshot.labels_by_namespace[namespace.name] = namespace.labels or {}
-        case "Node":
+        case "ResourceClaim":
+            snapshot.claims.append(msgspec.json.decode(item, type=ResourceClaim))
+        case "DeviceClass":
+            snapshot.classes.append(msgspec.json.decode(item, type=DeviceClass))
+        case "Node" | "ResourceClaimList" | "DeviceClassList":
             pass
         case _:
             return is_ingested
+    snapshot.device_kinds.update({kind.removesuffix(_LIST)} & _DEVICE_KINDS)
     return True

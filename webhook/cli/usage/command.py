@@ -2,14 +2,13 @@
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import click
 
-from tallygate.webhook.admission.cap_index import CapIndex
 from tallygate.webhook.cli import progress
 from tallygate.webhook.cli.completions import complete_cap
 from tallygate.webhook.cli.framework import (
@@ -35,7 +34,14 @@ from tallygate.webhook.cli.usage.consumers import (
     list_consumers,
 )
 from tallygate.webhook.cli.usage.usage_report import ChosenLedger, LedgerChoice, UsageLine, UsageReport, compute_usage
-from tallygate.webhook.cli.usage.verify import Drift, convert_drift, find_comparable_ledger, find_drift, format_drift
+from tallygate.webhook.cli.usage.verify import (
+    Drift,
+    convert_drift,
+    find_comparable_ledger,
+    find_drift,
+    find_incomparable_names,
+    format_drift,
+)
 from tallygate.webhook.policy.model import PolicySet
 from tallygate.webhook.policy.suggest import format_suggestion
 
@@ -50,7 +56,7 @@ class UsageQuery:
     """The requested ledgers of a cluster, and the output format. Without caps, the ledgers themselves are shown."""
 
     source: ClusterSource
-    caps: CapIndex
+    policies: PolicySet
     choice: LedgerChoice
     output: str
 
@@ -64,10 +70,11 @@ class _UsageView(Generic[T]):
 
 
 def _compute_usage(query: UsageQuery, cluster: ObservedCluster) -> UsageReport:
-    if not query.caps and cluster.ledgers.missing_reason:
+    caps = cluster.stores.index_caps(query.policies)
+    if not caps and cluster.ledgers.missing_reason:
         reason = cluster.ledgers.missing_reason
         raise UsageError(f"no caps are known: name their policy files with --policies ({reason})")
-    return compute_usage(cluster, query.caps, query.choice)
+    return compute_usage(cluster, caps, query.choice)
 
 
 def _print_usage(report: UsageReport, output: str) -> None:
@@ -88,27 +95,38 @@ def _print_lines(lines: Sequence[UsageLine]) -> None:
         click.echo("\n".join(usage_table.format_rows(lines)))
 
 
-def _compute_consumers(query: UsageQuery, cluster: ObservedCluster) -> list[ResourceConsumers]:
-    return [
+@dataclass(frozen=True, slots=True)
+class _ConsumersReport:
+    """The consumers of each resource of the chosen ledgers, and the notes on them."""
+
+    resources: tuple[ResourceConsumers, ...]
+    notes: tuple[str, ...]
+
+
+def _compute_consumers(query: UsageQuery, cluster: ObservedCluster) -> _ConsumersReport:
+    resources = tuple(
         consumers
         for chosen in _choose_ledgers(query, cluster)
         for consumers in list_consumers(cluster, chosen, query.choice.namespace)
-    ]
+    )
+    return _ConsumersReport(resources, tuple(cluster.stores.list_unread(cluster.stores.index_caps(query.policies))))
 
 
-def _print_consumers(consumers_by_resource: list[ResourceConsumers], output: str) -> None:
+def _print_consumers(report: _ConsumersReport, output: str) -> None:
     if output != "table":
-        tables.print_list("Consumer", [convert_consumers(each) for each in consumers_by_resource], output)
+        items = [convert_consumers(each) for each in report.resources]
+        tables.print_list("Consumer", items, output, notes=list(report.notes))
         return
-    for consumers in consumers_by_resource:
+    for consumers in report.resources:
         click.secho(format_title(consumers), bold=True)
         click.echo("\n".join([*format_rows(consumers), ""]))
+    _print_notes(report.notes)
 
 
 USAGE_VIEW = _UsageView(_compute_usage, _print_usage)
 """The table of usage. UsageError if no caps are known, or the requested one does not exist."""
 CONSUMERS_VIEW = _UsageView(_compute_consumers, _print_consumers)
-"""The pods behind the numbers of a cap. UsageError if the cap does not exist or does not count the namespace."""
+"""The pods and claims behind the numbers of a cap. UsageError without this cap, or if it omits the namespace."""
 
 
 def show_once(query: UsageQuery, view: _UsageView[T]) -> None:
@@ -144,7 +162,7 @@ def show_changes(query: UsageQuery, view: _UsageView[T]) -> None:
     observed = _read_cluster(query)
     previous: tuple[T, tuple[str, ...]] = (view.compute(query, observed), ())
     _show_again(query, view, *previous)
-    with watch_cluster(query.source.connect(), observed.ledgers.unavailable_reason) as cluster:
+    with watch_cluster(query.source.connect(), observed) as cluster:
         for current, stale in cluster.iterate_changes():
             content = (view.compute(query, current), stale)
             if content != previous:
@@ -168,46 +186,67 @@ def _print_notes(notes: Sequence[str]) -> None:
 
 
 def print_drift(query: UsageQuery) -> bool:
-    """Print the numbers of ledgers that differ from the pods; return whether there is a difference.
+    """Print the numbers of ledgers that differ from pods and claims; return whether there is a difference.
 
     Raises:
         UsageError: if the cap does not exist, or the cluster has no ledgers.
     """
-    drifts, ledgers = _find_lasting_drift(query)
+    comparison = _find_lasting_drift(query)
+    drifts, ledgers = comparison.drifts, comparison.ledger_count
     if query.output != "table":
         tables.print_list("Drift", [convert_drift(each) for each in drifts], query.output)
     elif drifts:
         click.echo("\n".join(format_drift(drifts)))
+    _print_notes(comparison.notes)
     result_text = {0: "no drift", 1: "1 number differs"}.get(len(drifts), f"{len(drifts)} numbers differ")
     click.echo(f"{ledgers} ledger{'s' * (ledgers != 1)} compared with the pods: {result_text}", err=True)
     return bool(drifts)
 
 
-def _find_lasting_drift(query: UsageQuery) -> tuple[list[Drift], int]:
-    """Return the drifts that every one of several attempts finds, and the number of compared ledgers."""
-    drifts, ledgers = _find_drift_once(query)
+class _Comparison(NamedTuple):
+    """The drifts, the number of compared ledgers, and the notes on what was not compared."""
+
+    drifts: list[Drift]
+    ledger_count: int
+    notes: list[str]
+
+
+def _find_lasting_drift(query: UsageQuery) -> _Comparison:
+    """Return the last of several comparisons, with the drifts that every one of them finds."""
+    comparison = _compare_once(query)
     for _ in range(0 if query.source.snapshot else _VERIFY_ATTEMPTS - 1):
-        if not drifts:
+        if not comparison.drifts:
             break
         time.sleep(_VERIFY_INTERVAL_SECONDS)
-        latest, ledgers = _find_drift_once(query)
-        latest_drifts = frozenset(latest)
-        drifts = [drift for drift in drifts if drift in latest_drifts]
-    return drifts, ledgers
+        latest = _compare_once(query)
+        latest_drifts = frozenset(latest.drifts)
+        comparison = latest._replace(drifts=[drift for drift in comparison.drifts if drift in latest_drifts])
+    return comparison
 
 
-def _find_drift_once(query: UsageQuery) -> tuple[list[Drift], int]:
+def _compare_once(query: UsageQuery) -> _Comparison:
     cluster = _read_cluster(query)
     if cluster.ledgers.missing_reason:
         raise UsageError(f"there are no ledgers to compare with the pods: {cluster.ledgers.missing_reason}")
     chosen = [each for each in _choose_ledgers(query, cluster) if find_comparable_ledger(cluster, each)]
-    return [drift for each in progress.track("comparing ledgers", chosen) for drift in find_drift(cluster, each)], len(
-        chosen
+    drifts = [drift for each in progress.track("comparing ledgers", chosen) for drift in find_drift(cluster, each)]
+    return _Comparison(drifts, len(chosen), list(_describe_incomparable(cluster, chosen)))
+
+
+def _describe_incomparable(cluster: ObservedCluster, chosen: Sequence[ChosenLedger]) -> Iterator[str]:
+    names_by_cap: dict[str, set[str]] = {}
+    for each in chosen:
+        if names := find_incomparable_names(cluster, each):
+            names_by_cap.setdefault(each.active_cap.definition.name, set()).update(names)
+    reason = (
+        "; ".join(cluster.stores.unread.values()) or "its ledgers count other classes of devices than the cluster has"
     )
+    for cap, counted in names_by_cap.items():
+        yield f"{', '.join(sorted(counted))} of cap {cap} was not compared: {reason}"
 
 
 def _choose_ledgers(query: UsageQuery, cluster: ObservedCluster) -> list[ChosenLedger]:
-    chosen = list(query.choice.list_ledgers(cluster, query.caps))
+    chosen = list(query.choice.list_ledgers(cluster, cluster.stores.index_caps(query.policies)))
     if not chosen:
         scope = f"namespace {query.choice.namespace}" if query.choice.namespace else "any existing namespace"
         raise UsageError(f"{f'cap {query.choice.cap} does not count' if query.choice.cap else 'no cap counts'} {scope}")
@@ -219,7 +258,7 @@ def _choose_ledgers(query: UsageQuery, cluster: ObservedCluster) -> list[ChosenL
     examples=(
         ("tallygate usage --policies policies/", "every cap of these policies, in the cluster of your kubeconfig"),
         ("tallygate usage --policies policies/ -n team-a -w", "one namespace, and again after each change"),
-        ("tallygate usage --policies policies/ --explain gpus -n team-a", "the pods behind an amount"),
+        ("tallygate usage --policies policies/ --explain gpus -n team-a", "the pods and claims behind an amount"),
         ("tallygate usage --policies policies/ --verify", "do the ledgers agree with the pods?"),
         ("tallygate usage --policies policies/ --snapshot now.json -o json", "a snapshot, for a program"),
     ),
@@ -239,7 +278,7 @@ def _choose_ledgers(query: UsageQuery, cluster: ObservedCluster) -> list[ChosenL
     "--explain",
     metavar="CAP",
     shell_complete=complete_cap,
-    help="List the pods behind the amounts of this cap: all, or those of the namespace that -n names.",
+    help="List the pods and claims behind the amounts of this cap: all, or those of the namespace that -n names.",
 )
 @click.option("--verify", is_flag=True, help="Compare the ledgers with the pods; exit code 1 when they differ.")
 @click.option("-w", "--watch", is_flag=True, help="Print again when something changes, until Ctrl-C.")
@@ -268,9 +307,9 @@ def usage(  # noqa: PLR0913 -- one argument for each option
     """Show the limits of every cap and the amounts that are used, reserved and free.
 
     The gate's CapLedgers give the used and reserved amounts; COUNTED is the time of their last recount. Where they are
-    missing, as in a snapshot or beside a gate with ledgers in memory, the used amounts are counted from the pods, and
-    the reserved amounts are unknown. Terminating pods count until they are deleted. Needed rights: list on pods,
-    namespaces and CapLedgers; with --watch also watch.
+    missing, as in a snapshot or beside a gate with ledgers in memory, the used amounts are counted from the pods and
+    claims for devices, and the reserved amounts are unknown. Terminating pods count until they are deleted. Needed
+    rights: list on pods, namespaces, CapLedgers, resourceclaims and deviceclasses; with --watch also watch.
 
     Exit codes: 0 shown, 1 --verify found wrong ledgers, 2 a usage error, or the cluster cannot be read.
     """
@@ -291,19 +330,19 @@ def usage(  # noqa: PLR0913 -- one argument for each option
         show(query, USAGE_VIEW)
 
 
-def _load_caps(policies: tuple[Path, ...]) -> CapIndex:
-    """Return the caps of the policies, none without policies.
+def _load_caps(policies: tuple[Path, ...]) -> PolicySet:
+    """Return the policies with their caps, none without policies.
 
     Raises:
         UsageError: if the policies are not usable, or have no cap.
     """
-    caps = CapIndex(load_usable_policies(policies) if policies else PolicySet())
-    if policies and not caps:
+    policy_set = load_usable_policies(policies) if policies else PolicySet()
+    if policies and not policy_set.caps:
         raise UsageError(
             f"{', '.join(map(str, policies))}: there is no NamespaceCap; name files of caps with --policies, or "
             "leave it out to see the CapLedgers of the cluster"
         )
-    return caps
+    return policy_set
 
 
 def _check_options(modes: Mapping[str, bool], *, policies: bool, cap: bool, snapshot: bool) -> None:

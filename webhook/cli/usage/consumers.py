@@ -1,11 +1,12 @@
-"""The pods behind a number: the amount of each, and its calculation."""
+"""The pods and claims for devices behind a number: the amount of each, and its calculation."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tallygate.webhook.accounting.amounts import Amounts, format_amount
-from tallygate.webhook.accounting.charge import PODS
+from tallygate.webhook.accounting.charge import PODS, ConsumerKind
+from tallygate.webhook.accounting.claim_charge import DeviceSources, compute_claim_charge, compute_requested_devices
 from tallygate.webhook.accounting.names import LIMITS_PREFIX
 from tallygate.webhook.accounting.pod_requests import (
     ResizeView,
@@ -21,30 +22,33 @@ from tallygate.webhook.cli.output.tables import align_rows, escape_control
 from tallygate.webhook.cli.sources.observed_cluster import ObservedCluster
 from tallygate.webhook.cli.usage.usage_report import ChosenLedger
 from tallygate.webhook.cli.usage.usage_table import format_scope
+from tallygate.webhook.gate.counted_claims import CountedClaim
 from tallygate.webhook.objects.core import Pod, PodSpec
+from tallygate.webhook.objects.devices import ResourceClaim
 from tallygate.webhook.state.informers.pod_records import ChargeGroup
 from tallygate.webhook.state.ledger.ledger import Ledger, Reservation
 
 _NO_AMOUNTS = Amounts()
 
 
-class _PodShare(NamedTuple):
-    """The amount of one resource that a pod uses or has reserved, and its calculation."""
+class _Share(NamedTuple):
+    """The amount of one resource that a pod or claim uses or has reserved, and its calculation."""
 
     namespace: str
-    pod: str
+    name: str
     uid: str
     node: str
     state: str
     amount: int
     calculation: str
+    kind: ConsumerKind = ConsumerKind.POD
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceConsumers:
     """The consumers of one resource of a ledger; `ledger_used` is the amount in the ledger, None without one.
 
-    `chosen_namespace` is the one member namespace of a shared ledger whose pods are shown, empty for all.
+    `chosen_namespace` is the one member namespace of a shared ledger whose consumers are shown, empty for all.
     """
 
     cap: str
@@ -52,26 +56,26 @@ class ResourceConsumers:
     members: int
     name: str
     ledger_used: int | None
-    consumers: tuple[_PodShare, ...]
+    consumers: tuple[_Share, ...]
     chosen_namespace: str = ""
 
     @property
-    def shown(self) -> tuple[_PodShare, ...]:
+    def shown(self) -> tuple[_Share, ...]:
         """The consumers to show."""
         return tuple(each for each in self.consumers if self.chosen_namespace in ("", each.namespace))
 
     @property
     def used_in_namespace(self) -> int | None:
-        """The amount that the stored pods of the chosen namespace use, None for all namespaces."""
+        """The amount that the chosen namespace uses, None for all namespaces."""
         return _sum_used(self.shown) if self.chosen_namespace else None
 
     @property
     def used(self) -> int:
-        """The amount that the stored pods use."""
+        """The amount that the stored pods and claims use."""
         return _sum_used(self.consumers)
 
 
-def _sum_used(shares: Iterable[_PodShare]) -> int:
+def _sum_used(shares: Iterable[_Share]) -> int:
     return sum(share.amount for share in shares if share.state != _RESERVED)
 
 
@@ -85,7 +89,11 @@ def list_consumers(
     active_cap, key, members = chosen
     ledger_record = cluster.ledgers.records.get(key)
     ledger = None if ledger_record is None else ledger_record.ledger
-    shares = [*_list_pod_shares(cluster, active_cap, members), *(_list_reservations(ledger) if ledger else ())]
+    shares = [
+        *_list_pod_shares(cluster, active_cap, members),
+        *_list_claim_shares(cluster, active_cap, members),
+        *(_list_reservations(ledger) if ledger else ()),
+    ]
     for name in sorted(active_cap.resources):
         ledger_used = None if ledger is None else ledger.used.get(name, 0)
         consumers = tuple(share for each, share in shares if each == name)
@@ -114,10 +122,10 @@ def format_title(consumers: ResourceConsumers) -> str:
 
 
 def format_rows(consumers: ResourceConsumers) -> list[str]:
-    """Return one line per pod."""
+    """Return one line per pod and claim."""
     cells = [
         (
-            f"{share.namespace}/{share.pod}",
+            f"{share.namespace}/{share.name}" if share.kind is ConsumerKind.POD else _format_claim(share),
             share.node,
             share.state,
             format_amount(consumers.name, share.amount),
@@ -125,7 +133,11 @@ def format_rows(consumers: ResourceConsumers) -> list[str]:
         )
         for share in consumers.shown
     ]
-    return align_rows(("POD", "NODE", "STATE", "AMOUNT", "CALCULATION"), cells) if cells else ["no pod"]
+    return align_rows(("CONSUMER", "NODE", "STATE", "AMOUNT", "CALCULATION"), cells) if cells else ["no consumer"]
+
+
+def _format_claim(share: _Share) -> str:
+    return f"resourceclaim {share.namespace}/{share.name}"
 
 
 def convert_consumers(consumers: ResourceConsumers) -> dict[str, Any]:
@@ -138,7 +150,20 @@ def convert_consumers(consumers: ResourceConsumers) -> dict[str, Any]:
         "used": consumers.used,
         "ledgerUsed": consumers.ledger_used,
         "usedInNamespace": consumers.used_in_namespace,
-        "pods": [share._asdict() for share in consumers.shown],
+        "pods": [_convert_share(share) for share in consumers.shown if share.kind is ConsumerKind.POD],
+        "claims": [_convert_share(share) for share in consumers.shown if share.kind is ConsumerKind.CLAIM],
+    }
+
+
+def _convert_share(share: _Share) -> dict[str, Any]:
+    return {
+        "namespace": share.namespace,
+        share.kind.value: share.name,
+        "uid": share.uid,
+        **({"node": share.node} if share.kind is ConsumerKind.POD else {}),
+        "state": share.state,
+        "amount": share.amount,
+        "calculation": share.calculation,
     }
 
 
@@ -152,7 +177,7 @@ class _ResourceUsage(NamedTuple):
 
 def _list_pod_shares(
     cluster: ObservedCluster, active_cap: ActiveCap, members: frozenset[str]
-) -> Iterator[tuple[str, _PodShare]]:
+) -> Iterator[tuple[str, _Share]]:
     """Yield the shares of the pods with their resource, the pods in the order of their names."""
     usage_by_group: dict[ChargeGroup, list[_ResourceUsage]] = {}
     for namespace in sorted(members):
@@ -164,7 +189,7 @@ def _list_pod_shares(
             state = _TERMINATING if pod.is_terminating else _USED
             for usage in usage_by_group[pod.group]:
                 identity = pod.namespace, pod.name, pod.uid, pod.node
-                yield usage.name, _PodShare(*identity, state, usage.amount, usage.calculation)
+                yield usage.name, _Share(*identity, state, usage.amount, usage.calculation)
 
 
 def _compute_usage(active_cap: ActiveCap, pod: Pod) -> Iterator[_ResourceUsage]:
@@ -174,7 +199,8 @@ def _compute_usage(active_cap: ActiveCap, pod: Pod) -> Iterator[_ResourceUsage]:
     except QuantityError as error:
         yield from (_ResourceUsage(name, 0, f"cannot be read: {error}") for name in active_cap.resources)
         return
-    yield from (_ResourceUsage(name, amount, _explain_amount(resources, name)) for name, amount in used.items())
+    for name, amount in used.items():
+        yield _ResourceUsage(name, amount, _explain_amount(resources, name, active_cap.device_sources.get(name)))
 
 
 def _read_charged_resources(pod: Pod) -> PodResources:
@@ -182,20 +208,71 @@ def _read_charged_resources(pod: Pod) -> PodResources:
     return apply_status(parse_pod_resources(pod.spec or PodSpec()), pod.status, ResizeView.CHARGED)
 
 
-def _explain_amount(resources: PodResources, name: str) -> str:
+def _explain_amount(resources: PodResources, name: str, sources: DeviceSources | None) -> str:
     if name == PODS:
         return "one pod"
+    if sources is not None:
+        return _explain_devices(resources, name, sources)
     resource = name.removeprefix(LIMITS_PREFIX)
     effective = compute_requests(resources) if resource == name else compute_limits(resources)
     return explain_request(effective, resource).removeprefix(f"{resource} = ")
 
 
-def _list_reservations(ledger: Ledger) -> Iterator[tuple[str, _PodShare]]:
+def _explain_devices(resources: PodResources, name: str, sources: DeviceSources) -> str:
+    """Return the sum of the requests for devices, with the resource of each if it is not the counted name."""
+    effective = compute_requests(resources)
+    requested = sorted(each for each in sources.resources if effective.amounts.get(each))
+    if requested == [name]:
+        return explain_request(effective, name).removeprefix(f"{name} = ")
+    return "; ".join(explain_request(effective, each) for each in requested)
+
+
+def _list_claim_shares(
+    cluster: ObservedCluster, active_cap: ActiveCap, members: frozenset[str]
+) -> Iterator[tuple[str, _Share]]:
+    """Yield the shares of the claims with their resource, the claims in the order of their names.
+
+    A claim that kube-scheduler made for a pod is absent while the pod counts for it.
+    """
+    claims = cluster.stores.list_claims(active_cap, members)
+    for each in sorted(claims, key=lambda each: (each.claim.namespace, each.claim.name)):
+        claim = each.claim
+        state = _TERMINATING if claim.is_terminating else _USED
+        for name, amount in each.counted.items():
+            calculation = _explain_claim(each.decode(), name, active_cap.device_sources[name])
+            if each.is_confirmed:
+                calculation += f", of which {amount} more than its pod counts"
+            if each.pod_uid:
+                calculation += f", {'' if each.is_confirmed else 'marked as '}made for pod {_format_pod(each)}"
+            identity = claim.namespace, claim.name, claim.uid, ""
+            yield name, _Share(*identity, state, amount, calculation, ConsumerKind.CLAIM)
+
+
+def _explain_claim(claim: ResourceClaim, name: str, sources: DeviceSources) -> str:
+    """Return the sum of the devices that a claim counts."""
+    by_name = {name: sources}
+    total = compute_claim_charge(claim, by_name).get(name, 0)
+    if claim.status is not None and claim.status.allocation is not None:
+        return f"allocated {total} = {total}"
+    requests = (claim.spec.devices.requests if claim.spec and claim.spec.devices else None) or ()
+    amounts = [(each.name, compute_requested_devices([each], by_name).get(name, 0)) for each in requests]
+    terms = " + ".join(f'request "{request}" {amount}' for request, amount in amounts if amount)
+    return f"{terms} = {total}"
+
+
+def _format_pod(claim: CountedClaim) -> str:
+    pod = claim.pod
+    return (
+        f"{claim.pod_uid}, which is not stored" if pod is None else f"{pod.name}{', which has ended' * pod.has_ended}"
+    )
+
+
+def _list_reservations(ledger: Ledger) -> Iterator[tuple[str, _Share]]:
     for uid, reservation in sorted(ledger.reservations.items(), key=lambda each: (each[1].namespace, each[1].name)):
         for name, amount in reservation.compute_reserved().items():
             yield (
                 name,
-                _PodShare(
+                _Share(
                     reservation.namespace,
                     reservation.name,
                     uid,
@@ -203,6 +280,7 @@ def _list_reservations(ledger: Ledger) -> Iterator[tuple[str, _PodShare]]:
                     _RESERVED,
                     amount,
                     _explain_reservation(reservation, name),
+                    reservation.kind,
                 ),
             )
 

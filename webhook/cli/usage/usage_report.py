@@ -13,8 +13,8 @@ from tallygate.webhook.accounting.amounts import Amounts, format_amount
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
 from tallygate.webhook.cli.framework import UsageError
 from tallygate.webhook.cli.sources.cap_ledger_list import CapLedgerRecord
+from tallygate.webhook.cli.sources.cluster_stores import CountedUsage
 from tallygate.webhook.cli.sources.observed_cluster import ObservedCluster
-from tallygate.webhook.state.informers.consumer_store import ConsumerUsage
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
 
@@ -59,6 +59,8 @@ class LedgerChoice:
 
 
 _NO_AMOUNTS = Amounts()
+SOURCE_MARK = "="
+"""It is in the text of a way to a device, and in no name of a resource."""
 _INITIALIZING = "initializing: reserves nothing yet"
 
 
@@ -75,8 +77,9 @@ class UsageLine:
     """The usage of one resource of a ledger, in the amounts of accounting.
 
     `namespace` is empty for a shared ledger; `members` is the number of its member namespaces, None if it is unknown.
-    `hard` and `soft` are None without such a limit, and so is `reserved` without a ledger. `terminating` is the part of
-    `used` that belongs to pods that are being deleted, `counted_at` the time of the last recount from newer pods.
+    `used` is that of the ledger if it `is_from_ledger`, else that of the stored pods and claims. `hard` and `soft` are
+    None without such a limit, and so is `reserved` without a ledger. `terminating` is the part of `used` that belongs
+    to pods and claims that are being deleted, `counted_at` the time of the last recount from newer pods or claims.
     """
 
     cap: str
@@ -91,6 +94,7 @@ class UsageLine:
     counted_at: datetime | None = None
     is_initializing: bool = False
     remarks: tuple[str, ...] = ()
+    is_from_ledger: bool = True
 
     @property
     def charged(self) -> int:
@@ -143,6 +147,8 @@ def compute_usage(cluster: ObservedCluster, caps: CapIndex, choice: LedgerChoice
     if deleted_namespaces:
         notes.append(f"ledgers of deleted namespaces are not shown: {_format_first_names(deleted_namespaces)}")
     lines = tuple(line for chosen in choice.list_ledgers(cluster, caps) for line in _list_lines(cluster, chosen))
+    if not all(line.is_from_ledger for line in lines):
+        notes += cluster.stores.list_unread(caps)
     return UsageReport(lines, tuple(notes))
 
 
@@ -155,12 +161,8 @@ def _list_lines(cluster: ObservedCluster, chosen: ChosenLedger) -> Iterator[Usag
     active_cap, key, members = chosen
     ledger_record = cluster.ledgers.records.get(key)
     ledger = None if ledger_record is None else ledger_record.ledger
-    terminating_uids = cluster.list_terminating(members)
-    count = cluster.pods.compute_usage(active_cap, members, terminating_uids)
-    terminating = sum(
-        (count.used_by_consumer[uid] for uid in terminating_uids if uid in count.used_by_consumer), _NO_AMOUNTS
-    )
-    counted_resources = frozenset() if ledger is None or ledger.initializer else ledger.resources
+    count = cluster.count_usage(active_cap, members)
+    counted_resources = _list_counted(active_cap, ledger)
     ledger_used = _NO_AMOUNTS if ledger is None else ledger.used
     limits = active_cap.hard if ledger is None else _take_smaller_limits(active_cap.hard, ledger.hard)
     for name in sorted(active_cap.resources):
@@ -173,11 +175,20 @@ def _list_lines(cluster: ObservedCluster, chosen: ChosenLedger) -> Iterator[Usag
             soft=active_cap.soft.get(name),
             used=(ledger_used if name in counted_resources else count.used).get(name, 0),
             reserved=None if ledger is None else ledger.reserved.get(name, 0),
-            terminating=terminating.get(name, 0),
+            terminating=count.terminating.get(name, 0),
             counted_at=ledger_record.counted_at if ledger_record is not None and name in counted_resources else None,
             is_initializing=bool(ledger and ledger.initializer),
             remarks=tuple(_list_remarks(cluster, chosen, ledger, count, name)),
+            is_from_ledger=name in counted_resources,
         )
+
+
+def _list_counted(active_cap: ActiveCap, ledger: Ledger | None) -> frozenset[str]:
+    """Return the resources of a cap that its ledger counts by every way to a device."""
+    if ledger is None or ledger.initializer:
+        return frozenset()
+    names = active_cap.resources & ledger.resources
+    return frozenset(name for name in names if active_cap.list_sources((name,)) <= ledger.resources)
 
 
 def _take_smaller_limits(policy_limits: Amounts, ledger_limits: Amounts) -> Amounts:
@@ -186,7 +197,7 @@ def _take_smaller_limits(policy_limits: Amounts, ledger_limits: Amounts) -> Amou
 
 
 def _list_remarks(
-    cluster: ObservedCluster, chosen: ChosenLedger, ledger: Ledger | None, count: ConsumerUsage, name: str
+    cluster: ObservedCluster, chosen: ChosenLedger, ledger: Ledger | None, count: CountedUsage, name: str
 ) -> Iterator[str]:
     """Yield the remarks on a line."""
     if ledger is None:
@@ -197,6 +208,8 @@ def _list_remarks(
             yield f"{_INITIALIZING}, and is counted from pods"
         elif name not in ledger.resources:
             yield "the ledger does not count it yet: counted from pods"
+        elif not chosen.active_cap.list_sources((name,)) <= ledger.resources:
+            yield "the ledger does not count every class of these devices yet: counted from pods and claims"
         ledger_limit, policy_limit = ledger.hard.get(name), chosen.active_cap.hard.get(name)
         if ledger_limit is not None and policy_limit is not None and ledger_limit != policy_limit:
             policy_text, ledger_text = format_amount(name, policy_limit), format_amount(name, ledger_limit)
@@ -218,7 +231,7 @@ def _list_lines_without_caps(cluster: ObservedCluster, choice: LedgerChoice) -> 
 
 
 def _list_lines_of_ledger(key: LedgerKey, ledger_record: CapLedgerRecord, ledger: Ledger) -> Iterator[UsageLine]:
-    for name in sorted(ledger.hard.keys() | ledger.resources):
+    for name in sorted(ledger.hard.keys() | {each for each in ledger.resources if SOURCE_MARK not in each}):
         yield UsageLine(
             cap=get_cap_name(key),
             namespace=key.namespace,

@@ -1,4 +1,4 @@
-"""The comparison of ledgers with the pods.
+"""The comparison of ledgers with the pods and the claims for devices.
 
 A ledger has the used amounts at a revision (`pods_revision`), and the pods are listed after the ledger was read. Some
 pods must be in the used amounts with their present charge: those unchanged since that revision, those created well
@@ -8,9 +8,12 @@ would have if it had not ended. A pod that was deleted since leaves no trace, an
 from an unchanged one: so a difference is checked again until a gate has had the time to recount
 (`webhook.cli.usage.command`).
 
-A reservation is in flight while its pod does not exist, or has changed after `pods_revision`. Otherwise the recount
-should have released the reservation of a creation, and the reservation of an update must be based on the charge of its
-pod (docs/design/caps.md, rule 4).
+Claims are compared in the same way by `claims_revision`. A claim that kube-scheduler made for a pod may be counted with
+any amount up to its charge if it or the pod has changed since: the ledger counts one of the two, or for a moment both.
+
+A reservation is in flight while its pod or claim does not exist, or has changed after the revision. Otherwise the
+recount should have released the reservation of a creation, and the reservation of an update must be based on the charge
+of its consumer (docs/design/caps.md, rule 4).
 """
 
 from collections import Counter
@@ -19,16 +22,20 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tallygate.webhook.accounting.amounts import Amounts, format_amount
+from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.cli.output.tables import align_rows
 from tallygate.webhook.cli.sources.cap_ledger_list import CapLedgerRecord
+from tallygate.webhook.cli.sources.cluster_stores import CLAIMS
 from tallygate.webhook.cli.sources.observed_cluster import ObservedCluster
-from tallygate.webhook.cli.usage.usage_report import ChosenLedger
+from tallygate.webhook.cli.usage.usage_report import SOURCE_MARK, ChosenLedger
 from tallygate.webhook.cli.usage.usage_table import format_scope
+from tallygate.webhook.gate.counted_claims import CountedClaim
+from tallygate.webhook.objects.devices import ResourceClaim
 from tallygate.webhook.state.informers.consumer_columns import StoredConsumer
 from tallygate.webhook.state.informers.pod_records import ChargeGroup
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation
+from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
 
 _NO_AMOUNTS = Amounts()
 _CLOCK_SKEW_SECONDS = 10.0
@@ -38,23 +45,27 @@ _MAX_COUNT_DELAY_SECONDS = 60.0
 
 
 class Drift(NamedTuple):
-    """A wrong number of a ledger; `pod` is the pod of the reservation, empty for the used amounts."""
+    """A wrong number of a ledger; `consumer` is that of the reservation, empty for the used amounts.
+
+    `stored` is the amount by the stored pods and claims.
+    """
 
     cap: str
     namespace: str
     members: int
-    pod: str
+    consumer: str
     name: str
     ledger: int
-    pods: int
+    stored: int
     reason: str
+    kind: ConsumerKind = ConsumerKind.POD
 
 
 @dataclass
 class _CountedAmounts:
-    """The charges of pods that must be counted as they are, and of pods that may be counted with less.
+    """The charges of consumers that must be counted as they are, and of those that may be counted with less.
 
-    `by_uid` has the charges of the pods that are unchanged since the recount.
+    `by_uid` has the charges of the consumers that are unchanged since the recount.
     """
 
     certain: Counter[str] = field(default_factory=Counter)
@@ -76,19 +87,34 @@ def find_comparable_ledger(cluster: ObservedCluster, chosen: ChosenLedger) -> Ca
 
 
 def find_drift(cluster: ObservedCluster, chosen: ChosenLedger) -> Iterator[Drift]:
-    """Yield the numbers of a ledger that differ from the pods, none if it is not comparable."""
+    """Yield the numbers of a ledger that differ from pods and claims, none if it is not comparable."""
     ledger_record = find_comparable_ledger(cluster, chosen)
     if ledger_record is None or ledger_record.ledger is None:
         return
     ledger, counted = ledger_record.ledger, _sum_pods(cluster, chosen, ledger_record)
-    names = sorted(ledger.resources & chosen.active_cap.resources)
+    _add_claims(counted, cluster, chosen, ledger_record)
+    names = sorted((ledger.resources & chosen.active_cap.resources) - find_incomparable_names(cluster, chosen))
     yield from _compare_used(chosen, ledger, counted, names)
     yield from _compare_reservations(chosen, ledger, counted.by_uid, names)
 
 
+def find_incomparable_names(cluster: ObservedCluster, chosen: ChosenLedger) -> frozenset[str]:
+    """Return the names that a ledger counts by other ways to a device than the known ones, or by unread claims."""
+    ledger_record = cluster.ledgers.records.get(chosen.key)
+    ledger = ledger_record.ledger if ledger_record else None
+    if ledger is None:
+        return frozenset()
+    known = chosen.active_cap.list_sources(chosen.active_cap.resources)
+    counted = {text for text in ledger.resources if SOURCE_MARK in text}
+    names = {text.partition(SOURCE_MARK)[0] for text in known ^ counted}
+    if CLAIMS in cluster.stores.unread:
+        names |= chosen.active_cap.device_sources.keys()
+    return ledger.resources & names
+
+
 def format_drift(drifts: list[Drift]) -> list[str]:
     """Return the drifts as an aligned table."""
-    header = ("CAP", "NAMESPACE", "RESOURCE", "POD", "LEDGER", "PODS", "REASON")
+    header = ("CAP", "NAMESPACE", "RESOURCE", "CONSUMER", "LEDGER", "STORED", "REASON")
     return align_rows(
         header,
         [
@@ -96,9 +122,9 @@ def format_drift(drifts: list[Drift]) -> list[str]:
                 drift.cap,
                 format_scope(drift.namespace, drift.members),
                 drift.name,
-                drift.pod or "(used)",
+                _format_consumer(drift) or "(used)",
                 format_amount(drift.name, drift.ledger),
-                format_amount(drift.name, drift.pods),
+                format_amount(drift.name, drift.stored),
                 drift.reason,
             )
             for drift in drifts
@@ -106,30 +132,37 @@ def format_drift(drifts: list[Drift]) -> list[str]:
     )
 
 
+def _format_consumer(drift: Drift) -> str:
+    return f"resourceclaim {drift.consumer}" if drift.kind is ConsumerKind.CLAIM else drift.consumer
+
+
 def convert_drift(drift: Drift) -> dict[str, Any]:
-    """Return a drift as plain data; amounts are milli-cpu for cpu and whole units otherwise."""
+    """Return a drift as plain data; amounts are milli-cpu for cpu and whole units otherwise, also those of claims."""
     return {
         "cap": drift.cap,
         "namespace": drift.namespace or None,
         "namespaces": drift.members,
         "resource": drift.name,
-        "pod": drift.pod or None,
+        "pod": (drift.consumer or None) if drift.kind is ConsumerKind.POD else None,
+        "claim": drift.consumer if drift.kind is ConsumerKind.CLAIM else None,
         "ledger": drift.ledger,
-        "pods": drift.pods,
+        "pods": drift.stored,
         "reason": drift.reason,
     }
 
 
 def _compare_used(chosen: ChosenLedger, ledger: Ledger, counted: _CountedAmounts, names: list[str]) -> Iterator[Drift]:
+    consumers = "pods and claims" if chosen.active_cap.device_sources else "pods"
     for name in names:
         ledger_used, minimum, margin = ledger.used.get(name, 0), counted.certain[name], counted.uncertain[name]
         if ledger_used < minimum:
-            reason = f"{format_amount(name, minimum - ledger_used)} less than the pods use that must have been counted"
-            yield _create_drift(chosen, "", name, ledger_used, minimum, reason)
+            shortfall_text = f"{format_amount(name, minimum - ledger_used)} less than the {consumers} use"
+            reason = f"{shortfall_text} that must have been counted"
+            yield _create_drift(chosen, name, ledger_used, minimum, reason)
         elif ledger_used > minimum + margin:
-            excess_text = f"{format_amount(name, ledger_used - minimum - margin)} more than the pods use"
-            reason = f"{excess_text}; pods may have been deleted while no gate counts"
-            yield _create_drift(chosen, "", name, ledger_used, minimum + margin, reason)
+            excess_text = f"{format_amount(name, ledger_used - minimum - margin)} more than the {consumers} use"
+            reason = f"{excess_text}; {consumers} may have been deleted while no gate counts"
+            yield _create_drift(chosen, name, ledger_used, minimum + margin, reason)
 
 
 def _compare_reservations(
@@ -138,25 +171,28 @@ def _compare_reservations(
     for uid, reservation in ledger.reservations.items():
         if uid not in amounts_by_uid:
             continue
-        pod_amounts, pod = amounts_by_uid[uid], f"{reservation.namespace}/{reservation.name}"
+        stored_amounts, kind = amounts_by_uid[uid], reservation.kind
         for name in names:
             used, counted, requested = (
-                pod_amounts.get(name, 0),
+                stored_amounts.get(name, 0),
                 reservation.counted.get(name, 0),
                 reservation.requested.get(name, 0),
             )
             if reservation.operation is Operation.CREATE and requested > counted:
-                reason = "a reservation to create a pod that is already counted: the pod is charged twice"
-                yield _create_drift(chosen, pod, name, requested, used, reason)
+                reason = f"a reservation to create a {kind} that is already counted: the {kind} is charged twice"
+                yield _create_drift(chosen, name, requested, used, reason, reservation)
             elif reservation.operation is Operation.UPDATE and counted != used:
-                reason = "a reservation to update a pod that is counted with another amount than the pod uses"
-                yield _create_drift(chosen, pod, name, counted, used, reason)
+                reason = f"a reservation to update a {kind} that is counted with another amount than the {kind} uses"
+                yield _create_drift(chosen, name, counted, used, reason, reservation)
 
 
-def _create_drift(chosen: ChosenLedger, pod: str, name: str, ledger: int, pods: int, reason: str) -> Drift:  # noqa: PLR0913, PLR0917 -- a Drift, field by field
-    return Drift(
-        chosen.active_cap.definition.name, chosen.key.namespace, len(chosen.members), pod, name, ledger, pods, reason
-    )
+def _create_drift(  # noqa: PLR0913, PLR0917 -- a Drift, field by field
+    chosen: ChosenLedger, name: str, ledger: int, stored: int, reason: str, reservation: Reservation | None = None
+) -> Drift:
+    consumer = f"{reservation.namespace}/{reservation.name}" if reservation else ""
+    kind = reservation.kind if reservation else ConsumerKind.POD
+    cap = chosen.active_cap.definition.name
+    return Drift(cap, chosen.key.namespace, len(chosen.members), consumer, name, ledger, stored, reason, kind)
 
 
 def _sum_pods(cluster: ObservedCluster, chosen: ChosenLedger, ledger_record: CapLedgerRecord) -> _CountedAmounts:
@@ -178,6 +214,39 @@ def _sum_pods(cluster: ObservedCluster, chosen: ChosenLedger, ledger_record: Cap
             else:
                 counted.uncertain.update(charge)
     return counted
+
+
+def _add_claims(
+    counted: _CountedAmounts, cluster: ObservedCluster, chosen: ChosenLedger, ledger_record: CapLedgerRecord
+) -> None:
+    """Add the claims that the ledger has counted, or may have."""
+    ledger, created_before = ledger_record.ledger, _get_creation_limit(cluster, ledger_record)
+    pods_revision, claims_revision = (ledger.pods_revision, ledger.claims_revision) if ledger else (0, 0)
+    for each in cluster.stores.list_claims(chosen.active_cap, chosen.members):
+        uid = each.claim.uid
+        is_pod_known = not each.pod_uid or (each.pod is not None and each.pod.revision <= pods_revision)
+        if each.claim.revision <= claims_revision and is_pod_known:
+            counted.by_uid[uid] = each.counted
+            counted.certain.update(each.counted)
+            continue
+        largest = _compute_largest(chosen.active_cap, each)
+        is_old = cluster.stores.creation_times.get(uid, created_before) < created_before
+        if is_old and not each.pod_uid and _is_allocated(each):
+            counted.certain.update(each.charge)
+            largest = largest.find_shortfall(each.charge)
+        counted.uncertain.update(largest)
+
+
+def _compute_largest(active_cap: ActiveCap, counted_claim: CountedClaim) -> Amounts:
+    """Return the most that a claim counts at any time: before its allocation it counts all that it may get."""
+    claim = counted_claim.decode()
+    requested = active_cap.compute_claim_charge(ResourceClaim(claim.metadata, claim.spec))
+    return counted_claim.charge + requested.find_shortfall(counted_claim.charge)
+
+
+def _is_allocated(counted_claim: CountedClaim) -> bool:
+    status = counted_claim.decode().status
+    return status is not None and status.allocation is not None
 
 
 def _get_creation_limit(cluster: ObservedCluster, ledger_record: CapLedgerRecord) -> float:

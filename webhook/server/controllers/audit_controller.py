@@ -118,7 +118,13 @@ class AuditController:
     def _evaluate(self) -> AuditResult:
         informers, policies = self._informers, self._schedule.policies()
         node_list = list_nodes(self._pages) if RuleIndex(policies).has_node_rules else None
-        audit_input = AuditInput(informers.pod_store, informers.namespace_store, informers.usage_lister, node_list)
+        audit_input = AuditInput(
+            informers.pod_store,
+            informers.namespace_store,
+            informers.usage_lister,
+            node_list,
+            informers.device_class_store.get_resources_by_class(),
+        )
         scope = AuditScope(frozenset({_EXCLUDED_NAMESPACE, self._schedule.own_namespace}))
         audit = Audit(policies, audit_input, scope, self._rest_if_due)
         return audit.run(list_objects(self._pages, scope))

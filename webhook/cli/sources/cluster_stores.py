@@ -1,0 +1,211 @@
+"""The stores of all that caps count in a cluster: pods, claims for devices, their classes, and namespaces."""
+
+import time
+from collections.abc import Collection, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.names import is_extended
+from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
+from tallygate.webhook.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
+from tallygate.webhook.gate.counted_claims import CountedClaim, list_counted_claims
+from tallygate.webhook.gate.usage_lister import UsageLister
+from tallygate.webhook.kube.api_errors import ApiErrorReason
+from tallygate.webhook.kube.client import ApiClient
+from tallygate.webhook.kube.resource_codec import Replaced, ResourceCodec, ResourceRecord
+from tallygate.webhook.objects.core import Pod
+from tallygate.webhook.objects.devices import DeviceClass, ResourceClaim
+from tallygate.webhook.objects.meta import ObjectMeta
+from tallygate.webhook.policy.model import PolicySet
+from tallygate.webhook.state.informers.claim_records import ClaimGroup, ClaimRecord, create_claim_record
+from tallygate.webhook.state.informers.claim_store import ClaimStore
+from tallygate.webhook.state.informers.named_stores import (
+    DEVICE_CLASS_CODEC,
+    DeviceClassRecord,
+    DeviceClassStore,
+    NamespaceStore,
+    create_device_class_record,
+)
+from tallygate.webhook.state.informers.pod_records import ChargeGroupInterner, PodRecord, create_pod_record
+from tallygate.webhook.state.informers.pod_store import PodStore
+
+W = TypeVar("W")
+R = TypeVar("R", bound=ResourceRecord)
+
+CLAIMS = "resourceclaims"
+CLASSES = DEVICE_CLASS_CODEC.name
+_NO_AMOUNTS = Amounts()
+
+
+class CountedUsage(NamedTuple):
+    """The amounts that pods and claims use under a ledger, and the part of those that are being deleted.
+
+    `invalid` has the UIDs of the pods with an invalid quantity, which count nothing.
+    """
+
+    used: Amounts
+    terminating: Amounts
+    invalid: tuple[str, ...]
+
+
+class ClusterStores:
+    """The stores that the gate uses, empty until an event is applied.
+
+    `creation_times` are the creation times of the pods and claims that were decoded here, by UID, in seconds since
+    1970. `unread` has a reason for each kind of object that could not be read: claims, or classes of devices.
+    """
+
+    def __init__(self) -> None:
+        self.pods = PodStore()
+        self.namespaces = NamespaceStore()
+        self.claims = ClaimStore(time.monotonic)
+        self.device_classes = DeviceClassStore()
+        self.usage_lister = UsageLister(self.pods, self.namespaces, time.monotonic, lambda: None, claims=self.claims)
+        self.creation_times: dict[str, float] = {}
+        self.unread: dict[str, str] = {}
+        self._interner = ChargeGroupInterner()
+        self._claim_interner = ChargeGroupInterner(ClaimGroup)
+        self._caps: tuple[PolicySet, int, CapIndex] | None = None
+
+    def create_pod_record(self, pod: Pod) -> PodRecord:
+        """Return the record of a stored pod.
+
+        Raises:
+            ValueError: if the pod lacks a field that every stored pod has.
+        """
+        record = create_pod_record(pod, self._interner)
+        self._record_creation(record.uid, pod.metadata)
+        return record
+
+    def create_claim_record(self, claim: ResourceClaim) -> ClaimRecord:
+        """Return the record of a stored claim.
+
+        Raises:
+            ValueError: if the claim lacks a field that every stored claim has.
+        """
+        record = create_claim_record(claim, self._claim_interner)
+        self._record_creation(record.uid, claim.metadata)
+        return record
+
+    def index_caps(self, policies: PolicySet) -> CapIndex:
+        """Return the caps of the policies, with the ways to a device that the classes of the cluster give."""
+        generation = self.device_classes.generation
+        if self._caps is None or self._caps[0] is not policies or self._caps[1] != generation:
+            caps = CapIndex(policies, self.device_classes.get_resources_by_class())
+            self._caps = policies, generation, caps
+        return self._caps[2]
+
+    def list_claims(self, cap: ActiveCap, namespaces: Collection[str]) -> list[CountedClaim]:
+        """Return the claims of these namespaces that have a charge under a cap."""
+        return list_counted_claims(cap, namespaces, self.pods, self.claims)
+
+    def count_usage(self, cap: ActiveCap, namespaces: Collection[str], terminating: Sequence[str]) -> CountedUsage:
+        """Return the usage of these namespaces under a cap; `terminating` are UIDs of pods that are being deleted."""
+        count = self.pods.compute_usage(cap, namespaces, terminating)
+        claims = self.list_claims(cap, namespaces)
+        deleted_pods = (count.used_by_consumer[uid] for uid in terminating if uid in count.used_by_consumer)
+        deleted_claims = (each.counted for each in claims if each.claim.is_terminating)
+        return CountedUsage(
+            sum((each.counted for each in claims), count.used),
+            sum((*deleted_pods, *deleted_claims), _NO_AMOUNTS),
+            count.invalid,
+        )
+
+    def list_unread(self, caps: CapIndex) -> Iterator[str]:
+        """Yield a message for each kind of object that could not be read, if a cap may count devices."""
+        if any(cap.device_sources or any(map(is_extended, cap.resources)) for cap in caps.list_caps()):
+            yield from (f"{_EFFECTS[kind]}: {reason}" for kind, reason in self.unread.items())
+
+    def _record_creation(self, uid: str, metadata: ObjectMeta | None) -> None:
+        created = metadata.creation_timestamp if metadata else None
+        if created:
+            self.creation_times[uid] = datetime.fromisoformat(created).replace(tzinfo=UTC).timestamp()
+
+
+_EFFECTS = {
+    CLAIMS: "claims for devices are not counted",
+    CLASSES: "a claim for devices is counted only where a cap names its class",
+}
+
+
+def read_devices(client: ApiClient, stores: ClusterStores, namespaces: Sequence[str] = ("",)) -> None:
+    """List the classes of devices, and the claims of all namespaces or of these; record what may not be listed.
+
+    The pods must have been listed before: a claim that is newer than its pod is known to belong to it.
+
+    Raises:
+        ListError: if a list fails for another reason than a missing resource or permission.
+    """
+    stores.device_classes.apply(_list_or_record(client, DEVICE_CLASS_CODEC, stores))
+    lists = [_list_or_record(client, _create_claim_codec(stores, name), stores) for name in namespaces]
+    claims = [claim for each in lists for claim in each.items]
+    stores.claims.apply(Replaced(claims, max((each.revision for each in lists), default=0)))
+
+
+def _list_or_record(client: ApiClient, codec: ResourceCodec[W, R], stores: ClusterStores) -> Replaced[R]:
+    """Return the list: empty if the resource is unknown, or may not be listed."""
+    try:
+        return list_resource(client, codec)
+    except UnknownResourceError:
+        return Replaced((), 0)
+    except ListError as error:
+        if error.cause.reason is not ApiErrorReason.FORBIDDEN:
+            raise
+        stores.unread[codec.name] = f"{codec.name} may not be listed: {error.cause}"
+        return Replaced((), 0)
+
+
+def _create_claim_codec(stores: ClusterStores, namespace: str) -> ResourceCodec[ResourceClaim, PodRecord]:
+    scope = f"namespaces/{namespace}/" if namespace else ""
+    path = f"/apis/resource.k8s.io/v1/{scope}{CLAIMS}"
+    return ResourceCodec(CLAIMS, path, ResourceClaim, stores.create_claim_record)
+
+
+class DeviceItems:
+    """The claims and classes of devices of a snapshot, collected for its stores.
+
+    A snapshot without any of a kind knows them only if it has the mark of that kind, an empty list.
+    """
+
+    def __init__(self, stores: ClusterStores) -> None:
+        self._stores = stores
+        self._claims: list[PodRecord] = []
+        self._classes: list[DeviceClassRecord] = []
+        self._known: set[str] = set()
+
+    def add(self, kind: str, item: msgspec.Raw) -> bool:
+        """Add an object or a mark, and return whether its kind is that of a claim or class.
+
+        Raises:
+            ValueError: if the object is not as a cluster stores it.
+        """
+        match kind:
+            case "ResourceClaim":
+                self._claims.append(self._stores.create_claim_record(_CLAIM_DECODER.decode(item)))
+            case "DeviceClass":
+                self._classes.append(create_device_class_record(_CLASS_DECODER.decode(item)))
+            case "ResourceClaimList" | "DeviceClassList":
+                pass
+            case _:
+                return False
+        self._known.add(kind.removesuffix("List"))
+        return True
+
+    def apply(self, revision: int) -> None:
+        """Put what was collected into the stores, and record the kinds that the snapshot does not have."""
+        stores = self._stores
+        stores.device_classes.apply(Replaced(self._classes, revision))
+        stores.claims.apply(Replaced(self._claims, revision))
+        if not self._known & {"ResourceClaim", "DeviceClass"}:
+            stores.unread[CLAIMS] = f"the snapshot has no {CLAIMS} and no {CLASSES}"
+        elif "ResourceClaim" not in self._known:
+            stores.unread[CLAIMS] = f"the snapshot has no {CLAIMS}"
+        elif "DeviceClass" not in self._known:
+            stores.unread[CLASSES] = f"the snapshot has no {CLASSES}"
+
+
+_CLAIM_DECODER = msgspec.json.Decoder(ResourceClaim)
+_CLASS_DECODER = msgspec.json.Decoder(DeviceClass)
