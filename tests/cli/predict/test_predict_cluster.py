@@ -43,6 +43,11 @@ def _create_plays_after_version(pods: Sequence[Object], **found: Responder) -> l
     return [page([namespace("team-a")]), page([_NODE]), *_create_list_plays(**found), page(pods, revision=200)]
 
 
+def _create_snapshot_plays(pods: Sequence[Object], **found: Responder) -> list[Responder]:
+    """Return the responses to a snapshot, whose lists end with claims for devices and their templates."""
+    return [NO_LEDGERS, *_create_plays_after_version(pods, **found), NO_LEDGERS, NO_LEDGERS]
+
+
 def _create_pending_pod(**spec: object) -> Object:
     made = pod("waits", {GPU: "3"}, spec=spec, status={"phase": "Pending"})
     del made["spec"]["nodeName"]
@@ -98,7 +103,7 @@ def test_the_rules_are_those_of_the_version_of_the_cluster(
 
 def test_a_snapshot_has_the_version_of_its_cluster(tmp_path: Path) -> None:
     path = tmp_path / "now.json"
-    plays = [respond_json(200, gitVersion="v1.36.3"), NO_LEDGERS, *_create_plays_after_version([_create_pending_pod()])]
+    plays = [respond_json(200, gitVersion="v1.36.3"), *_create_snapshot_plays([_create_pending_pod()])]
     run(tmp_path, plays, "snapshot", str(path))
     stored = CliRunner().invoke(root, [*_ARGUMENTS, "--snapshot", str(path)])
     assert json.loads(stored.stdout)["items"][0]["scheduler"] == {"rules": "1.36", "cluster": "v1.36.3"}
@@ -120,7 +125,7 @@ def test_a_snapshot_has_the_same_prediction(tmp_path: Path) -> None:
     (prediction,) = _read_json(live)["items"]
     assert prediction["message"] == '0/1 nodes are available: persistentvolume "missing" not found. not found'
     path = tmp_path / "now.json"
-    taken, _ = run(tmp_path, [VERSION, NO_LEDGERS, *_create_plays_after_version(pods, **found)], "snapshot", str(path))
+    taken, _ = run(tmp_path, [VERSION, *_create_snapshot_plays(pods, **found)], "snapshot", str(path))
     assert (taken.exit_code, taken.stderr) == (0, "")
     stored = CliRunner().invoke(root, [*_ARGUMENTS, "--snapshot", str(path)])
     assert (stored.exit_code, stored.stdout) == (live.exit_code, live.stdout)
@@ -134,7 +139,7 @@ def test_a_forbidden_list_is_reported_and_not_guessed(tmp_path: Path) -> None:
     assert found["verdict"] == "unknown"
     assert found["unknown"] == ["volumes: claims, volumes and storage classes of this cluster are not known"]
     assert result.stderr.count("may not be listed: the API server says 403: may not") == 2
-    taken, _ = run(tmp_path, [VERSION, NO_LEDGERS, *_create_plays_after_version([pending_pod], **closed)], "snapshot")
+    taken, _ = run(tmp_path, [VERSION, *_create_snapshot_plays([pending_pod], **closed)], "snapshot")
     assert taken.stderr.count("are left out: the API server says 403: may not") == 2
     assert "so is all else about volumes" in taken.stderr
     path = tmp_path / "now.json"
@@ -153,7 +158,7 @@ def test_an_empty_list_of_claims_is_not_unknown(tmp_path: Path) -> None:
     path = tmp_path / "now.json"
     run(
         tmp_path,
-        [VERSION, NO_LEDGERS, *_create_plays_after_version([pending_pod], **empty)],
+        [VERSION, *_create_snapshot_plays([pending_pod], **empty)],
         "snapshot",
         str(path),
     )
