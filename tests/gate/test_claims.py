@@ -190,6 +190,31 @@ def test_the_part_of_a_pod_covers_one_claim_of_the_scheduler() -> None:
     assert replica.request_claim(scheduler_claim("c2", 0, "u1", 2), userInfo=SCHEDULER) == 429
 
 
+def test_a_recount_lets_the_part_of_a_pod_cover_one_claim_of_the_scheduler() -> None:
+    replica = create_claim_replica(CAP)
+    replica.store_pod("u1", 2)
+    replica.observe("u1")
+    for claim in ("c1", "c2"):
+        assert replica.request_claim(scheduler_claim(claim, 0, "u1", 2), userInfo=SCHEDULER) == 200
+    replica.reconcile()
+    assert replica.count_gpus() == (2, 2)
+    replica.observe_claim(scheduler_claim("c1", replica.next_revision(), "u1", 2))
+    replica.name_claim("u1", "claim-c1")
+    replica.reconcile()
+    assert replica.count_gpus() == (2, 2)
+
+
+@pytest.mark.parametrize("claim_name", ["claim-c1", ""], ids=["named by its pod", "not yet named"])
+def test_the_part_of_a_pod_covers_no_claim_beside_one_that_is_counted_and(claim_name: str) -> None:
+    replica = create_claim_replica(TWO)
+    replica.store_pod("u1", 2)
+    replica.observe("u1")
+    replica.observe_claim(scheduler_claim("c1", replica.next_revision(), "u1", 2))
+    if claim_name:
+        replica.name_claim("u1", claim_name)
+    assert replica.request_claim(scheduler_claim("c2", 0, "u1", 2), userInfo=SCHEDULER) == 429
+
+
 def test_a_claim_of_the_scheduler_that_is_larger_than_its_pod_needs_room_for_the_rest() -> None:
     replica = create_claim_replica(TWO)
     replica.store_pod("u1", 1)

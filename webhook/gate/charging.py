@@ -231,7 +231,7 @@ class ReserveTransition(msgspec.Struct):
         recounted = None if snapshot is None else recount(ledger, snapshot)
         if snapshot is None or not isinstance(recounted, Ledger):
             return ledger, _NO_EXCESS
-        return recounted, snapshot.used_by_consumer.get(pod_uid, _NO_EXCESS)
+        return recounted, snapshot.find_covering_part(pod_uid)
 
     def _create_request(self, membership: Membership | None, covered: Amounts) -> ReservationRequest:
         consumer, charge = self.consumer, self.charge

@@ -72,13 +72,14 @@ _UNKNOWN_REVISIONS = CountedRevisions(2**63, 2**63)
 
 
 class _ClaimsUsage(NamedTuple):
-    """The claims under a ledger: their used amounts, and the part of these that may be counted twice."""
+    """The claims under a ledger: their used amounts, the part that may be counted twice, and the pods that have one."""
 
     revision: int
     used: Amounts
     unconfirmed: Amounts
     by_uid: Mapping[str, Amounts]
     deleted: frozenset[str]
+    served: frozenset[str] = frozenset()
 
 
 class UsageLister:
@@ -224,6 +225,7 @@ class UsageLister:
             deleted=count.deleted | claims.deleted,
             claims_revision=claims.revision,
             unconfirmed=claims.unconfirmed,
+            served=claims.served,
         )
 
     def _count_claims(self, cap: ActiveCap, namespaces: frozenset[str], ledger: Ledger) -> _ClaimsUsage:
@@ -252,7 +254,8 @@ class UsageLister:
             elif each.is_young:
                 unconfirmed += each.amounts
         revision = self._claims.choose_revision(ledger.claims_revision)
-        return _ClaimsUsage(revision, used, unconfirmed, by_uid, usage.deleted)
+        served = frozenset(each.owner.pod_uid for each in owned.values())
+        return _ClaimsUsage(revision, used, unconfirmed, by_uid, usage.deleted, served)
 
     def _is_inconsistent(self, cap: ActiveCap, key: LedgerKey) -> bool:
         """Return whether a namespace was just deleted and has pods.

@@ -1,11 +1,10 @@
 """The rules by which claims count: their amounts, and whose they are."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ledger.reserve import Deferred, Exceeded, ReservationRequest, Reserved, reserve
+from tallygate.webhook.state.ledger.recount import StaleSnapshot, UsageSnapshot
 from tests.state.simulation.scenario import Cap
 from tests.state.simulation.stored_objects import Claim, Pod
 
@@ -28,16 +27,18 @@ def is_decided(claim: Claim, cap: Cap) -> bool:
     return cap.by_allocation or claim.is_flexible
 
 
-def reserve_own(ledger: Ledger, request: ReservationRequest, used_by_pod: Amounts) -> Reserved | Exceeded | Deferred:
-    """Rule 10: reserve the amounts of a scheduler's claim beyond the part of its pod in the used amounts.
+def count_rest(claim: int, pod: int) -> int:
+    """Rule 10: return the units that a claim of a pod counts beside it, from the units of both."""
+    return max(claim - pod, 0)
 
-    They are within the cap if the pod is counted; otherwise the guard decides.
-    """
-    is_covered = not request.requested.find_shortfall(used_by_pod)
-    result = reserve(ledger, replace(request, may_exceed=request.may_exceed or is_covered))
-    if not isinstance(result, Reserved) or result.needs_no_write:
-        return result
-    before, after = ledger.reservations.get(request.uid), result.ledger.reservations[request.uid]
-    counted = used_by_pod if before is None else used_by_pod.find_shortfall(used_by_pod.find_shortfall(before.counted))
-    reservation = replace(after, counted=counted)
-    return Reserved(result.ledger.with_reservation(request.uid, reservation), needs_no_write=False)
+
+def is_unchanged(old: Claim, new: Claim) -> bool:
+    """Rule 10: return whether an update keeps the allocation of a claim: then nothing is decided."""
+    return bool(old.devices) and old.devices == new.devices
+
+
+def find_covered(_ledger: Ledger, recounted: Ledger | StaleSnapshot, snapshot: UsageSnapshot, pod: str) -> Amounts:
+    """Rule 10: return the part of a pod in a recounted ledger, which covers the scheduler's claim for it."""
+    if isinstance(recounted, StaleSnapshot):
+        return Amounts()
+    return snapshot.find_covering_part(pod)

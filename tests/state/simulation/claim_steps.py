@@ -12,7 +12,7 @@ from tests.state.simulation.ground_truth import GroundTruth
 from tests.state.simulation.handlers import Request
 from tests.state.simulation.invariants import Invariants
 from tests.state.simulation.replica_steps import StepFunction
-from tests.state.simulation.stored_objects import Claim, Pod
+from tests.state.simulation.stored_objects import Claim
 
 _NAMES = 2
 _OTHER_POD = "another pod"
@@ -34,6 +34,7 @@ class ClaimSteps:
             "claim": self._create,
             "allocate": self._allocate,
             "deallocate": self._deallocate,
+            "touch_claim": self._touch,
             "delete_claim": self._delete,
             "own": self._create_own,
             "name": self._name,
@@ -46,15 +47,20 @@ class ClaimSteps:
         alternatives = choices[c % len(choices)]
         return self._request(Claim(self.create_uid(), namespace, f"c{b % _NAMES}", alternatives))
 
-    def _create_own(self, a: int, _b: int, _c: int) -> str:
-        """Let the scheduler create a claim for the extended resource of a pod."""
+    def _create_own(self, a: int, b: int, _c: int) -> str:
+        """Let the scheduler create a claim for the extended resource of a pod.
+
+        A scheduler that has just started may not have seen the claim of another one, and creates a second claim.
+        """
         requested = [each.claim for each in self.requests if each.claim is not None]
         served = {claim.made_for for claim in (*self.truth.claims.values(), *requested)}
-        pod = pick([pod for pod in self._list_unserved() if pod.uid not in served], a)
+        has_started = b % 5 == 0
+        pods = [pod for pod in self.truth.pods.values() if not pod.ended]
+        pod = pick([pod for pod in pods if has_started or not (pod.claim or pod.uid in served)], a)
         if pod is None:
             return ""
-        name = f"own-{pod.uid}"
-        claim = Claim(self.create_uid(), pod.namespace, name, (pod.size,), owner=pod.uid, made_for=pod.uid)
+        uid = self.create_uid()
+        claim = Claim(uid, pod.namespace, f"own-{uid}", (pod.size,), owner=pod.uid, made_for=pod.uid)
         line = self._request(claim)
         if line:
             self.truth.pods_of_claims[claim.uid] = pod.uid
@@ -68,9 +74,6 @@ class ClaimSteps:
         if pod is None:
             return ""
         return self._request(Claim(self.create_uid(), pod.namespace, pod.claim, (pod.size,), owner=pod.uid))
-
-    def _list_unserved(self) -> list[Pod]:
-        return [pod for pod in self.truth.pods.values() if not pod.ended and not pod.claim]
 
     def _request(self, claim: Claim, old: Claim | None = None) -> str:
         return self.accept(
@@ -105,6 +108,15 @@ class ClaimSteps:
             reserved_for = pod.uid if pod is not None and b & 256 else _OTHER_POD
         return claim._replace(devices=devices, reserved_for=reserved_for)
 
+    def _touch(self, a: int, b: int, _c: int) -> str:
+        """Let the scheduler or a controller reserve an allocated claim for another pod; its devices stay the same."""
+        truth = self.truth
+        claim = pick([each for each in truth.claims.values() if each.devices and not each.owner], a)
+        if claim is None:
+            return ""
+        pod = pick([each for each in truth.pods.values() if each.namespace == claim.namespace], b)
+        return self._request(claim._replace(reserved_for=pod.uid if pod is not None else _OTHER_POD), claim)
+
     def _deallocate(self, a: int, _b: int, _c: int) -> str:
         claim = pick([each for each in self.truth.claims.values() if each.devices and not self._is_in_use(each)], a)
         if claim is None or self.truth.is_stalled:
@@ -124,14 +136,15 @@ class ClaimSteps:
         self.truth.delete_claim(claim.uid)
         return f"{claim.uid} is deleted (revision {self.truth.revision})"
 
-    def _name(self, a: int, _b: int, _c: int) -> str:
-        """Let the scheduler write the name of its claim into the status of the pod."""
+    def _name(self, a: int, b: int, _c: int) -> str:
+        """Let the scheduler write the name of its claim into the status of the pod, in place of another one at times."""
         truth = self.truth
-        unserved = {pod.uid: pod for pod in self._list_unserved()}
-        claim = pick([each for each in truth.claims.values() if each.made_for and each.reserved_for in unserved], a)
+        pods = {pod.uid: pod for pod in truth.pods.values() if not pod.ended and (b % 4 == 0 or not pod.claim)}
+        claims = [each for each in truth.claims.values() if each.made_for and each.reserved_for in pods]
+        claim = pick([each for each in claims if pods[each.reserved_for].claim != each.name], a)
         if claim is None or truth.is_stalled:
             return ""
-        truth.put(unserved[claim.reserved_for]._replace(claim=claim.name))
+        truth.put(pods[claim.reserved_for]._replace(claim=claim.name))
         return f"{claim.reserved_for} names {claim.uid} in its status (revision {truth.revision})"
 
     def commit(self, request: Request) -> bool:
@@ -145,7 +158,7 @@ class ClaimSteps:
             truth.put_claim(claim._replace(token=request.token))
         elif stored is not None and stored.revision == request.old_revision:
             truth.put_claim(claim)
-        elif stored is not None and not stored.devices:
+        elif stored is not None and not stored.devices and not request.old_claim.devices:
             request.old_claim, request.old_revision = stored, stored.revision
             request.claim = stored._replace(devices=claim.devices, reserved_for=claim.reserved_for)
             return True

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.state.ledger.ledger import Ledger
-from tests.state.simulation.claim_rules import belongs_to_pod, count_claim
+from tests.state.simulation.claim_rules import belongs_to_pod, count_claim, count_rest
 from tests.state.simulation.rules import UsedByPod
 from tests.state.simulation.scenario import UNITS, Cap, Scenario
 from tests.state.simulation.stored_objects import Claim, Pod
@@ -141,11 +141,13 @@ class GroundTruth:
         return 0 if self.cap(key).by_allocation else pod.size
 
     def count_under(self, key: Key, claim: Claim) -> int:
-        """Return the units that a claim counts under a cap in the end: nothing if it is the scheduler's for a pod."""
+        """Return the units that a claim counts under a cap in the end: beside its pod if it is the scheduler's for one."""
         if not is_under(self.scenario, self.labels, key, claim):
             return 0
         cap = self.cap(key)
-        return 0 if not cap.by_allocation and belongs_to_pod(claim, self.pods) else count_claim(claim, cap)
+        if cap.by_allocation or not belongs_to_pod(claim, self.pods):
+            return count_claim(claim, cap)
+        return count_rest(count_claim(claim, cap), self.size_under(key, self.pods[claim.reserved_for]))
 
 
 def list_keys(scenario: Scenario, labels: Labels, namespace: int) -> list[Key]:

@@ -14,11 +14,22 @@ from tallygate.webhook.state.ledger.ledger import Ledger, Operation
 from tallygate.webhook.state.ledger.recount import StaleSnapshot
 from tallygate.webhook.state.ledger.reserve import Deferred, Exceeded, Prerequisite, ReservationRequest, Reserved
 from tests.schedules import ViolationError
-from tests.state.simulation.ground_truth import GroundTruth, Key, Write, amounts, hash_members, list_keys
+from tests.state.simulation.claim_rules import is_unchanged
+from tests.state.simulation.ground_truth import (
+    GroundTruth,
+    Key,
+    StoredLedger,
+    Write,
+    amounts,
+    hash_members,
+    list_keys,
+)
 from tests.state.simulation.replica import Replica
 from tests.state.simulation.rules import PRODUCT, Rules, UsedByPod
 from tests.state.simulation.scenario import X
 from tests.state.simulation.stored_objects import Claim
+
+_NO_AMOUNTS = Amounts()
 
 
 @dataclass
@@ -112,6 +123,7 @@ class Handler:
     truth: GroundTruth
     rules: Rules
     send: Callable[[Write], bool]
+    evaluated: list[Key] = field(default_factory=list)
     confirmed: dict[Key, None] = field(default_factory=dict)
     tried: dict[Key, None] = field(default_factory=dict)
     outcome: bool | None = None
@@ -131,10 +143,19 @@ class Handler:
     def _start(self) -> None:
         self.labels, self.labels_revision = self.replica.labels, self.replica.labels_revision
         keys = list_keys(self.truth.scenario, self.labels, self.request.namespace)
-        is_charged = self.rules.reserve_own is not None or not self.request.is_own
-        self.keys = [key for key in keys if key.cap in self.policy.caps and is_charged]
+        self.evaluated = [key for key in keys if key.cap in self.policy.caps]
+        self.keys = [key for key in self.evaluated if self._is_charged(key)]
         self.position = 0
         self.phase = Phase.CHECK if len(self.keys) > 1 else Phase.RESERVE
+
+    def _is_charged(self, key: Key) -> bool:
+        """Return whether the request may change what a cap counts."""
+        old, new = self.request.old_claim, self.request.claim
+        if new is None:
+            return True
+        if old is None:
+            return self.rules.charges_own or not new.made_for
+        return self._is_decided(key) and not self.rules.is_unchanged(old, new)
 
     def step(self, choice: int) -> str:
         """Proceed up to the next point at which another step may come between; return a line of the story, or none."""
@@ -162,9 +183,8 @@ class Handler:
             stored = self.truth.ledgers[key]
             if stored.ledger is None:
                 continue
-            if isinstance(self._decide(key, stored.ledger, stored.used_by_pod), Exceeded):
-                self.phase = Phase.RELEASE
-                return f"exceeds {key} before any write"
+            if isinstance(self._decide(key, stored.ledger, self._count_pod(key, stored)[2]), Exceeded):
+                return f"{self._reject(key)} before any write"
         self.phase = Phase.RESERVE
         return "exceeds no cap yet"
 
@@ -182,29 +202,39 @@ class Handler:
             self._send(Write(key, ledger, {}, stored.version, "the new ledger"))
             self.phase = Phase.RELEASE
             return f"finds no ledger {key} and creates it"
-        ledger, used_by_pod = stored.ledger, stored.used_by_pod
-        result = self._decide(key, ledger, used_by_pod)
+        ledger, used_by_pod, covered = self._count_pod(key, stored)
+        result = self._decide(key, ledger, covered)
         needs_recount = isinstance(result, Deferred) and result.prerequisite not in {
             Prerequisite.ACTIVATE,
             Prerequisite.CATCH_UP,
         }
-        if needs_recount or recounts:
+        if (needs_recount or recounts) and not self.request.is_own:
             snapshot = self.replica.take_snapshot(key, self.policy.resources | ledger.resources)
             after = self.rules.recount(ledger, snapshot)
             if isinstance(after, StaleSnapshot):
                 return ""
             ledger, used_by_pod = after, self.rules.split_used(used_by_pod, after, snapshot)
-            result = self._decide(key, ledger, used_by_pod)
+            result = self._decide(key, ledger)
         write = Write(key, ledger, used_by_pod, stored.version, f"the reservation of {self.request.uid}")
         if isinstance(result, Reserved) and result.needs_no_write and self._is_decided(key):
             return self._pass_allocation(write, is_recounted=ledger is not stored.ledger)
         return self._apply(result, write)
 
-    def _decide(self, key: Key, ledger: Ledger, used_by_pod: UsedByPod) -> Reserved | Exceeded | Deferred:
-        request, claim = self._create_request(key), self.request.claim
-        if self.request.is_own and claim is not None and self.rules.reserve_own is not None:
-            return self.rules.reserve_own(ledger, request, used_by_pod.get(claim.made_for, Amounts()))
-        return self.rules.reserve(ledger, request)
+    def _decide(self, key: Key, ledger: Ledger, covered: Amounts = _NO_AMOUNTS) -> Reserved | Exceeded | Deferred:
+        return self.rules.reserve(ledger, self._create_request(key, covered))
+
+    def _count_pod(self, key: Key, stored: StoredLedger) -> tuple[Ledger, UsedByPod, Amounts]:
+        """Return the recounted ledger of a scheduler's claim, its split, and the part of the pod in it."""
+        ledger, request = stored.ledger, self.request
+        assert ledger is not None
+        if not request.is_own or request.claim is None or ledger.initializer:
+            return ledger, stored.used_by_pod, _NO_AMOUNTS
+        snapshot = self.replica.take_snapshot(key, self.policy.resources | ledger.resources)
+        after = self.rules.recount(ledger, snapshot)
+        covered = self.rules.find_covered(ledger, after, snapshot, request.claim.made_for)
+        if isinstance(after, StaleSnapshot):
+            return ledger, stored.used_by_pod, covered
+        return after, self.rules.split_used(stored.used_by_pod, after, snapshot), covered
 
     def _is_decided(self, key: Key) -> bool:
         """Return whether the allocation of a claim needs a decision under a cap."""
@@ -226,8 +256,7 @@ class Handler:
     def _apply(self, result: Reserved | Exceeded | Deferred, write: Write) -> str:
         key = write.key
         if isinstance(result, Exceeded):
-            self.phase = Phase.RELEASE
-            return f"exceeds {key}"
+            return self._reject(key)
         if isinstance(result, Reserved) and result.needs_no_write:
             self.position += 1
             return f"needs no reservation in {key}"
@@ -247,6 +276,15 @@ class Handler:
             return ""
         self._start()
         return f"starts again with newer namespaces ({result.prerequisite})"
+
+    def _reject(self, key: Key) -> str:
+        old, new = self.request.old_claim, self.request.claim
+        if old is not None and new is not None:
+            is_fixed = not old.is_flexible and not self.truth.cap(key).by_allocation
+            if is_fixed or is_unchanged(old, new):
+                raise ViolationError(f"refused: {key} rejects devices of {new.uid} that were admitted")
+        self.phase = Phase.RELEASE
+        return f"exceeds {key}"
 
     def _check_limits(self, before: Ledger, after: Ledger, key: Key) -> None:
         """Check a reservation that is to be written, by plain arithmetic."""
@@ -317,7 +355,7 @@ class Handler:
         write.answer = answer
         return self.send(write)
 
-    def _create_request(self, key: Key) -> ReservationRequest:
+    def _create_request(self, key: Key, covered: Amounts = _NO_AMOUNTS) -> ReservationRequest:
         request = self.request
         old_size, size = request.list_sizes(self.truth, key, self.rules)
         return ReservationRequest(
@@ -336,4 +374,6 @@ class Handler:
             min_claims_revision=self.replica.loaded.get(key.cap, 0) if self.truth.scenario.has_claims else 0,
             kind=ConsumerKind.POD if request.claim is None else ConsumerKind.CLAIM,
             allocates_at=request.old_revision if self._is_decided(key) else 0,
+            pod_uid=request.claim.made_for if request.is_own and request.claim is not None else "",
+            covered=covered,
         )

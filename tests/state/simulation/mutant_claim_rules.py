@@ -11,7 +11,7 @@ from tallygate.webhook.state.ledger.expire import LiveRead, ReservationAges, exp
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation
 from tallygate.webhook.state.ledger.recount import StaleSnapshot, UsageSnapshot, recount
 from tallygate.webhook.state.ledger.reserve import ReservationRequest, Reserved, reserve
-from tests.state.simulation.claim_rules import reserve_own
+from tests.state.simulation.claim_rules import find_covered
 from tests.state.simulation.mutant_rules import Result
 from tests.state.simulation.scenario import Cap
 from tests.state.simulation.stored_objects import Claim, Pod
@@ -106,8 +106,42 @@ def accept_any_claims(ledger: Ledger, request: ReservationRequest) -> Result:
     return reserve(ledger, replace(request, min_claims_revision=0))
 
 
-def reserve_unchecked(ledger: Ledger, request: ReservationRequest, used_by_pod: Amounts) -> Result:
-    return reserve_own(ledger, replace(request, may_exceed=True), used_by_pod)
+def reserve_unchecked(ledger: Ledger, request: ReservationRequest) -> Result:
+    return reserve(ledger, replace(request, may_exceed=request.may_exceed or bool(request.pod_uid)))
+
+
+def cover_twice(ledger: Ledger, request: ReservationRequest) -> Result:
+    """Reserve as if no other claim were made for the pod."""
+    others = {uid: each for uid, each in ledger.reservations.items() if uid != request.uid}
+    alone = ledger.with_reservations(
+        (uid, replace(each, pod_uid="") if uid in others else each) for uid, each in ledger.reservations.items()
+    )
+    result = reserve(alone, request)
+    if not isinstance(result, Reserved) or result.needs_no_write:
+        return result
+    after = ledger.with_reservation(request.uid, result.ledger.reservations[request.uid])
+    return Reserved(after, needs_no_write=False)
+
+
+def find_stale_part(_ledger: Ledger, _recounted: object, snapshot: UsageSnapshot, pod: str) -> Amounts:
+    return snapshot.used_by_consumer.get(pod, Amounts())
+
+
+def find_reserved_part(ledger: Ledger, recounted: Ledger | StaleSnapshot, snapshot: UsageSnapshot, pod: str) -> Amounts:
+    reservation, covered = ledger.reservations.get(pod), find_covered(ledger, recounted, snapshot, pod)
+    return covered if reservation is None else covered.merge_max(reservation.requested)
+
+
+def count_no_rest(_claim: int, _pod: int) -> int:
+    return 0
+
+
+def decide_every(_claim: Claim, _cap: Cap) -> bool:
+    return True
+
+
+def is_never_unchanged(_old: Claim, _new: Claim) -> bool:
+    return False
 
 
 def counts_every(_pod: Pod) -> bool:

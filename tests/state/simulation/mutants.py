@@ -44,6 +44,7 @@ _UNWATCHED = Scenario(weights={"delete_ledger": 1, "tick": 9, "expire": 16, "wat
 _AGES = Scenario(weights={"tick": 9, "expire": 20, "freeze": 0.1, "change": 5})
 _ALLOCATIONS, _COPIES = SCENARIOS["allocations end"], SCENARIOS["copies of the scheduler's claims"]
 _OWN, _CLAIMS = SCENARIOS["the scheduler's claims"], SCENARIOS["claims"]
+_OWN_RESIZED = SCENARIOS["the scheduler's claims, resizes"]
 _LABELS, _POLICIES = SCENARIOS["labels change"], SCENARIOS["policies change"]
 
 MUTANTS: Mapping[str, Mutant] = {
@@ -295,15 +296,29 @@ MUTANTS: Mapping[str, Mutant] = {
         72,
         belongs_to_pod=wrong_claims.belongs_by_reservation,
     ),
+    "decides_every_allocation": _mutant(
+        10,
+        "decides on the allocation of a claim that counts the same whatever it gets",
+        _ALLOCATIONS,
+        0,
+        is_decided=wrong_claims.decide_every,
+    ),
+    "decides_unchanged": _mutant(
+        10,
+        "decides again on a claim whose status changes and whose devices stay the same",
+        _ALLOCATIONS,
+        0,
+        is_unchanged=wrong_claims.is_never_unchanged,
+    ),
     "own_uncharged": _mutant(
-        10, "charges nothing for the creation of the scheduler's claim", _OWN, 1, reserve_own=None
+        10, "charges nothing for the creation of the scheduler's claim", _OWN, 1, charges_own=False
     ),
     "own_uncharged_until_seen": _mutant(
         10,
         "does so, and counts every pod that has ended until the claims are as new as its end",
         _OWN,
         8,
-        reserve_own=None,
+        charges_own=False,
         counts_ended=wrong_claims.counts_every,
     ),
     "own_unchecked": _mutant(
@@ -311,7 +326,7 @@ MUTANTS: Mapping[str, Mutant] = {
         "reserves the scheduler's claim without a check although its pod is not counted",
         _OWN,
         31,
-        reserve_own=wrong_claims.reserve_unchecked,
+        reserve=wrong_claims.reserve_unchecked,
     ),
     "own_stays_covered": _mutant(
         10,
@@ -319,6 +334,34 @@ MUTANTS: Mapping[str, Mutant] = {
         _OWN,
         7,
         recount=wrong_claims.keep_counted,
+    ),
+    "covers_twice": _mutant(
+        10,
+        "lets the part of a pod cover a second claim that the scheduler makes for it",
+        _OWN,
+        0,
+        reserve=wrong_claims.cover_twice,
+    ),
+    "covered_by_reservation": _mutant(
+        10,
+        "takes the reservation of the pod for its part in the used amounts",
+        _OWN,
+        0,
+        find_covered=wrong_claims.find_reserved_part,
+    ),
+    "covered_by_stale": _mutant(
+        10,
+        "takes the part of the pod from a snapshot that is older than the ledger",
+        _OWN,
+        0,
+        find_covered=wrong_claims.find_stale_part,
+    ),
+    "larger_than_its_pod": _mutant(
+        10,
+        "counts nothing for a scheduler's claim that is larger than its pod",
+        _OWN_RESIZED,
+        0,
+        count_rest=wrong_claims.count_no_rest,
     ),
 }
 

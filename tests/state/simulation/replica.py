@@ -1,6 +1,6 @@
 """A replica: its clock, the state of its watches, and its memory of each ledger."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.state.ledger.expire import LiveRead, ReservationAges
@@ -184,7 +184,7 @@ class Replica:
         }
         units |= self._count_ended(key)
         claims = {uid: claim for uid, claim in self.claims.items() if is_under(scenario, labels, key, claim)}
-        units |= {uid: self._count_claim(claim, cap) for uid, claim in claims.items()}
+        units |= {uid: self._count_claim(claim, cap, units) for uid, claim in claims.items()}
         unconfirmed = sum(units[uid] for uid, claim in claims.items() if self._may_be_of_pod(claim))
         used_by_consumer = {uid: amounts(size, resources) for uid, size in units.items()}
         return UsageSnapshot(
@@ -198,12 +198,14 @@ class Replica:
             | self.deleted_claims,
             claims_revision=self._get_claims_revision(),
             unconfirmed=amounts(0 if cap.by_allocation else unconfirmed, resources),
+            served=self._rules.select_served({claim.owner for claim in claims.values() if claim.owner}),
         )
 
-    def _count_claim(self, claim: Claim, cap: Cap) -> int:
-        if not cap.by_allocation and self._rules.belongs_to_pod(claim, self.pods):
-            return 0
-        return self._rules.count_claim(claim, cap)
+    def _count_claim(self, claim: Claim, cap: Cap, units: Mapping[str, int]) -> int:
+        counted = self._rules.count_claim(claim, cap)
+        if cap.by_allocation or not self._rules.belongs_to_pod(claim, self.pods):
+            return counted
+        return self._rules.count_rest(counted, units.get(claim.owner or claim.reserved_for, 0))
 
     def _count_ended(self, key: Key) -> dict[str, int]:
         """Return the units of the pods that count although they have ended."""

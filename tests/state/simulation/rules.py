@@ -10,7 +10,14 @@ from tallygate.webhook.state.ledger.expire import LiveRead, NotDue, ReservationA
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ledger.recount import StaleSnapshot, UsageSnapshot, apply_limits, recount
 from tallygate.webhook.state.ledger.reserve import Deferred, Exceeded, ReservationRequest, Reserved, release, reserve
-from tests.state.simulation.claim_rules import belongs_to_pod, count_claim, is_decided, reserve_own
+from tests.state.simulation.claim_rules import (
+    belongs_to_pod,
+    count_claim,
+    count_rest,
+    find_covered,
+    is_decided,
+    is_unchanged,
+)
 from tests.state.simulation.scenario import Cap
 from tests.state.simulation.stored_objects import Claim, Pod
 
@@ -19,8 +26,8 @@ Pods = Mapping[str, Any]
 UsedByPod = dict[str, Amounts]
 """The part of each pod, by UID, in the used amounts of a ledger, for the invariants of single pods."""
 
-ReserveOwn = Callable[[Ledger, ReservationRequest, Amounts], Reserved | Exceeded | Deferred]
-"""Decide on the creation of a scheduler's claim by the part of its pod in the used amounts."""
+FindCovered = Callable[[Ledger, Ledger | StaleSnapshot, UsageSnapshot, str], Amounts]
+"""Return the amounts that cover a scheduler's claim, by the ledger before and after a recount."""
 
 
 def _is_stored(ledger: Ledger, uid: str, attempt: str) -> bool:
@@ -49,13 +56,18 @@ def _relist(_before: Pods, now: Pods) -> Pods:
     return now
 
 
+def _select_served(pods: AbstractSet[str]) -> AbstractSet[str]:
+    """Rule 10: return the pods whose part covers no claim, since the scheduler seems to have made one already."""
+    return pods
+
+
 @dataclass(frozen=True)
 class Rules:
     """The implementation of every rule; without `compares` the store swaps and does not compare.
 
     With `stores_counts` the recount for an allocation is stored, although the allocation needs no reservation. With
-    `reserve_own` the scheduler's claims are reserved beside their pods. The pods that `counts_ended` returns count
-    until the claims are as new as their end.
+    `charges_own` the creation of the scheduler's claims is charged. The pods that `counts_ended` returns count until
+    the claims are as new as their end.
     """
 
     reserve: Callable[[Ledger, ReservationRequest], Reserved | Exceeded | Deferred] = reserve
@@ -76,7 +88,11 @@ class Rules:
     is_decided: Callable[[Claim, Cap], bool] = is_decided
     counts_ended: Callable[[Pod], bool] | None = None
     stores_counts: bool = True
-    reserve_own: ReserveOwn | None = reserve_own
+    charges_own: bool = True
+    select_served: Callable[[AbstractSet[str]], AbstractSet[str]] = _select_served
+    find_covered: FindCovered = find_covered
+    count_rest: Callable[[int, int], int] = count_rest
+    is_unchanged: Callable[[Claim, Claim], bool] = is_unchanged
 
 
 PRODUCT = Rules()

@@ -17,6 +17,7 @@ WEIGHTS = {
     "freeze": 0.4, "thaw": 1.2, "stall": 0.5, "commit": 8, "relist": 1,
     "relabel": 0, "publish": 0, "load": 0, "lead": 0, "delete_ledger": 0, "toggle_cap": 0,
     "claim": 0, "allocate": 0, "deallocate": 0, "delete_claim": 0, "watch_claims": 0, "own": 0, "name": 0, "copy": 0,
+    "touch_claim": 0,
 }  # fmt: skip
 
 
@@ -73,7 +74,7 @@ class Scenario:
         return draw({**WEIGHTS, **self.weights}, self.steps, seed)
 
 
-CLAIMS = {"claim": 3, "allocate": 6, "deallocate": 2, "delete_claim": 0.7, "watch_claims": 7}
+CLAIMS = {"claim": 3, "allocate": 6, "deallocate": 2, "delete_claim": 0.7, "watch_claims": 7, "touch_claim": 0.7}
 OWN_CLAIMS = {"own": 4, "name": 4, "copy": 2}
 
 SCENARIOS: Mapping[str, Scenario] = {
@@ -224,6 +225,21 @@ SCENARIOS: Mapping[str, Scenario] = {
         pods=((0, 1), (0, 2)),
         steps=300,
         weights={"create": 3, "change": 0, "end": 1, "delete": 2, **CLAIMS, "claim": 0.5, **OWN_CLAIMS},
+    ),
+    "the scheduler's claims, resizes": Scenario(
+        caps=(Cap(5),),
+        pods=((0, 1), (0, 2)),
+        steps=300,
+        weights={
+            "create": 1,
+            "change": 3,
+            "end": 0.5,
+            "delete": 0.5,
+            **CLAIMS,
+            "claim": 0.5,
+            **OWN_CLAIMS,
+            "copy": 0.5,
+        },
     ),
     "claims and faults": Scenario(
         caps=(Cap(4), Cap(3, by_allocation=True)),

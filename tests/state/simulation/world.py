@@ -243,7 +243,7 @@ class World:
             self._close(request)
             return "; the request is rejected"
         request.state = RequestState.ALLOWED
-        request.reserved, request.charged = frozenset(handler.confirmed), frozenset(handler.keys)
+        request.reserved, request.charged = frozenset(handler.confirmed), frozenset(handler.evaluated)
         request.resources, request.labels_revision = handler.policy.resources, handler.labels_revision
         return ""
 

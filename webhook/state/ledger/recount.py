@@ -23,9 +23,8 @@ class UsageSnapshot(msgspec.Struct, frozen=True):
     `resources` that each pod and claim under the cap uses, by UID, nothing for ended pods, and `used` is the sum of
     them. `deleted` are UIDs whose deletion this very watch has shown; a snapshot that lacks some is valid, and its
     recounts keep reservations longer. A list that was continued inconsistently after a 410 is not a snapshot.
-    `unconfirmed` is the part of `used` for claims that may belong to pods in it.
-
-    The claims must be as new as the end of every pod to whose device such a claim belongs: the pod counts until then.
+    `unconfirmed` is the part of `used` for claims that may belong to pods in it. `served` are the UIDs of the pods for
+    which kube-scheduler seems to have made a claim that is counted here: the part of a pod covers one claim only.
     """
 
     pods_revision: int
@@ -37,6 +36,11 @@ class UsageSnapshot(msgspec.Struct, frozen=True):
     deleted: Collection[str] = frozenset()
     claims_revision: int = 0
     unconfirmed: Amounts = _NO_AMOUNTS
+    served: Collection[str] = frozenset()
+
+    def find_covering_part(self, pod_uid: str) -> Amounts:
+        """Return the part of a pod in `used` that covers a claim which kube-scheduler makes for it, and is not seen."""
+        return _NO_AMOUNTS if pod_uid in self.served else self.used_by_consumer.get(pod_uid, _NO_AMOUNTS)
 
 
 class StaleReason(StrEnum):
@@ -61,7 +65,7 @@ def recount(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
     The reservation of a deleted consumer is removed. So is that of a creation whose consumer is stored: the creation
     may not add anything more. The reservation of a change stays, with the amounts that the consumer is counted with
     now, since the change may still be stored; so does that of a consumer that is not stored (yet). The snapshot has the
-    pods of claims that kube-scheduler made, too: such a claim is counted with its pod until it is seen.
+    pods of claims that kube-scheduler made, too: one such claim is counted with its pod until it is seen.
 
     Older namespaces with the same members count the same: a watch of rarely changed objects is often behind by a
     minute.
@@ -90,12 +94,16 @@ def recount(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
 def _select_remaining(
     reservations: Mapping[str, Reservation], snapshot: UsageSnapshot
 ) -> Iterator[tuple[str, Reservation]]:
+    covering: set[str] = set()
     for uid, reservation in reservations.items():
         if uid in snapshot.deleted:
             continue
         counted = snapshot.used_by_consumer.get(uid)
         if counted is None:
-            part = snapshot.used_by_consumer.get(reservation.pod_uid, _NO_AMOUNTS)
+            part = _NO_AMOUNTS
+            if reservation.pod_uid and reservation.pod_uid not in covering:
+                part = snapshot.find_covering_part(reservation.pod_uid)
+                covering.add(reservation.pod_uid)
             yield uid, replace(reservation, counted=part) if reservation.counted != part else reservation
         elif reservation.operation is Operation.UPDATE:
             yield uid, replace(reservation, counted=counted)
