@@ -29,7 +29,8 @@ class ClaimReplica(ReplicaFixture):
         super().__init__(text)
         self.resources_by_class: Mapping[str, str] = {CLASS: GPU} if resources_by_class is None else resources_by_class
         self.live_claims: dict[str, int] = {}
-        self.claims = ClaimStore(lambda: self.now)
+        self.claims_during_count: list[Object] = []
+        self.claims = ClaimStore(self._read_time_of_claims)
         self.usage_lister = UsageLister(
             self.pods,
             self.namespaces,
@@ -68,6 +69,12 @@ class ClaimReplica(ReplicaFixture):
             return self.live_claims.get(uid)
         stored = self.stored_pods.get(uid)
         return int(stored["metadata"]["resourceVersion"]) if stored else None
+
+    def _read_time_of_claims(self) -> float:
+        """Return the time; the claims `claims_during_count` arrive just before."""
+        while self.claims_during_count:
+            self.observe_claim(self.claims_during_count.pop())
+        return self.now
 
     def next_revision(self) -> int:
         """Return the revision of a next change of the cluster."""

@@ -146,6 +146,15 @@ def test_the_count_that_decided_an_allocation_is_stored() -> None:
     assert replica.count_gpus() == (2, 0)
 
 
+def test_a_count_has_the_claims_of_its_revision_if_one_changes_meanwhile() -> None:
+    replica = create_claim_replica(TWO)
+    replica.observe_claim(either("c1", 201, 1))
+    replica.claims_during_count = [either("c1", 203)]
+    replica.reconcile()
+    ledger = replica.read_ledger()
+    assert (ledger.used[GPU], ledger.claims_revision) in {(1, 201), (2, 203)}
+
+
 def test_a_claim_of_a_fixed_number_is_allocated_whatever_the_cap_counts() -> None:
     replica = create_claim_replica(TWO)
     for number in range(4):

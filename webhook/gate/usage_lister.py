@@ -236,8 +236,9 @@ class UsageLister:
         """
         if self._claims is None or not cap.device_sources:
             return _ClaimsUsage(ledger.claims_revision, _NO_AMOUNTS, _NO_AMOUNTS, {}, frozenset())
-        usage = self._claims.compute_usage(cap, namespaces, ledger.reservations)
-        owned = self._claims.list_owned(cap, namespaces)
+        revision, usage, owned = self._claims.compute_claims_usage(
+            cap, namespaces, ledger.reservations, ledger.claims_revision
+        )
         if usage.revision < ledger.claims_revision:
             self.request_progress()
         confirmed = self._pods.find_owned_claims(
@@ -253,7 +254,6 @@ class UsageLister:
                     by_uid[uid] = rest
             elif each.is_young:
                 unconfirmed += each.amounts
-        revision = self._claims.choose_revision(ledger.claims_revision)
         served = frozenset(each.owner.pod_uid for each in owned.values())
         return _ClaimsUsage(revision, used, unconfirmed, by_uid, usage.deleted, served)
 

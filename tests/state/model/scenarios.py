@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.state.model.claiming import Claiming
 from tests.state.model.entering import Entering
-from tests.state.model.owning import Owning
+from tests.state.model.owning import SECOND_STORED, Owning
 from tests.state.model.returning import Returning
 from tests.state.model.rules import Mutants
 from tests.state.model.search import SearchResult, search
@@ -157,9 +157,15 @@ SCENARIOS: Mapping[str, Scenario] = {
         is_small=True,
     ),
     "ending": Scenario(
-        "a pod ends whose claim this replica has not seen",
-        partial(Owning, hard=1),
-        ("ended_counts_nothing",),
+        "a pod ends, and its claim is stored later or is not seen",
+        partial(Owning, hard=1, others=frozenset()),
+        ("own_uncharged", "own_uncharged_until_seen", "own_unchecked", "stays_covered"),
+        is_small=True,
+    ),
+    "starting again": Scenario(
+        "a scheduler that starts again makes a second claim for a pod",
+        partial(Owning, others=frozenset({SECOND_STORED})),
+        ("covers_twice", "recount_covers_twice", "covers_beside_counted"),
         is_small=True,
     ),
     "stalling": Scenario("etcd stalls for longer than the bound", Stalling, ("read_then_drop",), is_small=True),

@@ -1,6 +1,7 @@
 """The wrong implementations of rules for claims in the mutants: a few lines each, which look reasonable."""
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 import msgspec
@@ -121,6 +122,21 @@ def cover_twice(ledger: Ledger, request: ReservationRequest) -> Result:
         return result
     after = ledger.with_reservation(request.uid, result.ledger.reservations[request.uid])
     return Reserved(after, needs_no_write=False)
+
+
+def cover_each(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
+    after = recount(ledger, snapshot)
+    if isinstance(after, StaleSnapshot):
+        return after
+    for uid, reservation in after.reservations.items():
+        if reservation.pod_uid:
+            counted = snapshot.find_covering_part(reservation.pod_uid)
+            after = after.with_reservation(uid, replace(reservation, counted=counted))
+    return after
+
+
+def select_unserved(_pods: AbstractSet[str]) -> AbstractSet[str]:
+    return frozenset()
 
 
 def find_stale_part(_ledger: Ledger, _recounted: object, snapshot: UsageSnapshot, pod: str) -> Amounts:

@@ -342,6 +342,20 @@ MUTANTS: Mapping[str, Mutant] = {
         0,
         reserve=wrong_claims.cover_twice,
     ),
+    "recount_covers_twice": _mutant(
+        10,
+        "lets a recount cover each claim of the scheduler for a pod by the same part",
+        _OWN,
+        0,
+        recount=wrong_claims.cover_each,
+    ),
+    "covers_beside_counted": _mutant(
+        10,
+        "lets the part of a pod cover a claim although another one for it is counted",
+        _OWN,
+        0,
+        select_served=wrong_claims.select_unserved,
+    ),
     "covered_by_reservation": _mutant(
         10,
         "takes the reservation of the pod for its part in the used amounts",

@@ -6,12 +6,12 @@ tenant can write either. Between its creation and the status of the pod a claim 
 then unconfirmed for a while.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.state.informers.claim_records import ClaimGroup, ClaimRecord, create_claim_codec
-from tallygate.webhook.state.informers.consumer_store import ChargeableCap, ConsumerStore
+from tallygate.webhook.state.informers.consumer_store import ChargeableCap, ConsumerStore, ConsumerUsage
 from tallygate.webhook.state.informers.pod_records import ChargeGroupInterner, PodRecord
 from tallygate.webhook.state.informers.pod_store import ClaimPod
 
@@ -37,6 +37,17 @@ class OwnedClaim(NamedTuple):
     is_young: bool
 
 
+class ClaimsUsage(NamedTuple):
+    """The usage of claims of one moment, and those by UID that kube-scheduler seems to have made.
+
+    `revision` is the lowest one to record for it.
+    """
+
+    revision: int
+    usage: ConsumerUsage
+    owned: Mapping[str, OwnedClaim]
+
+
 class ClaimStore(ConsumerStore):
     """Claims, updated by the events of a reflector that decodes them with `codec`. `monotonic` is in seconds."""
 
@@ -53,26 +64,31 @@ class ClaimStore(ConsumerStore):
         """
         return max(self._last_change, min(preferred, self._revision or 0))
 
-    def list_owned(self, cap: ChargeableCap, namespaces: Iterable[str]) -> dict[str, OwnedClaim]:
-        """Return the claims of these namespaces that the scheduler seems to have made, by UID.
+    def compute_claims_usage(
+        self, cap: ChargeableCap, namespaces: Iterable[str], uids: Iterable[str], preferred_revision: int
+    ) -> ClaimsUsage:
+        """Compute the used amounts of these namespaces, as `compute_usage`, and the scheduler's claims among them.
+
+        Both are of one moment, and `choose_revision` chooses its revision.
 
         Raises:
             NotSyncedError: if there was no complete list yet.
         """
         members, now = frozenset(namespaces), self._monotonic()
         with self._lock:
-            self._require_revision()
-            charges = self._charges_cache.get_charges(cap)
+            reading = self._read(cap, members, uids)
+            revision = self.choose_revision(preferred_revision)
             claims = [
                 (uid, each, self._columns.find(uid))
                 for uid, each in self._scheduler_claims.items()
                 if each.owner.namespace in members
             ]
-        return {
+        owned = {
             uid: OwnedClaim(each.owner, amounts, each.is_reserved, now - each.first_seen < _UNCONFIRMED_SECONDS)
             for uid, each, stored in claims
-            if stored is not None and (amounts := charges.get_amounts(stored.group))
+            if stored is not None and (amounts := reading.charges.get_amounts(stored.group))
         }
+        return ClaimsUsage(revision, self._sum(reading, members), owned)
 
     def _track(self, record: PodRecord, *, is_deleted: bool) -> None:
         if is_deleted:

@@ -160,6 +160,16 @@ class ConsumerUsage(msgspec.Struct, frozen=True):
     invalid: tuple[str, ...] = ()
 
 
+class _Reading(NamedTuple):
+    """The state of one moment from which a usage is computed."""
+
+    revision: int
+    charges: GroupCharges
+    group_counts: Mapping[ChargeGroup, int]
+    pods: Mapping[str, StoredConsumer | None]
+    deleted: frozenset[str]
+
+
 class GroupUsage(NamedTuple):
     """The pods or claims of one namespace and charge group: their number, and what each uses under a cap."""
 
@@ -251,12 +261,24 @@ class ConsumerStore:
         """
         members = frozenset(namespaces)
         with self._lock:
-            revision = self._require_revision()
-            charges = self._charges_cache.get_charges(cap)
-            group_counts = self._columns.count_groups(members)
-            pods = {uid: self._columns.find(uid) for uid in uids}
-            deleted = frozenset(uid for uid in pods if self._tombstones.get_revision(uid) is not None)
-        # The sums run without the lock, because the first usage of a cap decodes every group.
+            reading = self._read(cap, members, uids)
+        return self._sum(reading, members)
+
+    def _read(self, cap: ChargeableCap, members: frozenset[str], uids: Iterable[str]) -> "_Reading":
+        """Return what a sum needs of one moment; the caller has the lock."""
+        revision = self._require_revision()
+        pods = {uid: self._columns.find(uid) for uid in uids}
+        return _Reading(
+            revision,
+            self._charges_cache.get_charges(cap),
+            self._columns.count_groups(members),
+            pods,
+            frozenset(uid for uid in pods if self._tombstones.get_revision(uid) is not None),
+        )
+
+    def _sum(self, reading: "_Reading", members: frozenset[str]) -> ConsumerUsage:
+        """Compute the usage without the lock, because the first usage of a cap decodes every group."""
+        revision, charges, group_counts, pods, deleted = reading
         used, is_complete = _sum_charges(charges, group_counts)
         used_by_consumer = {
             uid: _get_counted_amounts(pod, charges, members) for uid, pod in pods.items() if pod is not None
