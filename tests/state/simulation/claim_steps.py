@@ -137,7 +137,7 @@ class ClaimSteps:
         return f"{claim.uid} is deleted (revision {self.truth.revision})"
 
     def _name(self, a: int, b: int, _c: int) -> str:
-        """Let the scheduler write the name of its claim into the status of the pod, in place of another one at times."""
+        """Let the scheduler write the name of its claim into the pod's status, at times in place of another."""
         truth = self.truth
         pods = {pod.uid: pod for pod in truth.pods.values() if not pod.ended and (b % 4 == 0 or not pod.claim)}
         claims = [each for each in truth.claims.values() if each.made_for and each.reserved_for in pods]

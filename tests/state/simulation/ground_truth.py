@@ -141,7 +141,7 @@ class GroundTruth:
         return 0 if self.cap(key).by_allocation else pod.size
 
     def count_under(self, key: Key, claim: Claim) -> int:
-        """Return the units that a claim counts under a cap in the end: beside its pod if it is the scheduler's for one."""
+        """Return the units that a claim counts under a cap in the end, beside its pod if it belongs to one."""
         if not is_under(self.scenario, self.labels, key, claim):
             return 0
         cap = self.cap(key)

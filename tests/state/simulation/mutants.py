@@ -45,6 +45,11 @@ _AGES = Scenario(weights={"tick": 9, "expire": 20, "freeze": 0.1, "change": 5})
 _ALLOCATIONS, _COPIES = SCENARIOS["allocations end"], SCENARIOS["copies of the scheduler's claims"]
 _OWN, _CLAIMS = SCENARIOS["the scheduler's claims"], SCENARIOS["claims"]
 _OWN_RESIZED = SCENARIOS["the scheduler's claims, resizes"]
+_TOUCHED = replace(
+    _ALLOCATIONS,
+    caps=(Cap(3),),
+    weights={**_ALLOCATIONS.weights, "touch_claim": 12, "deallocate": 9, "watch_claims": 12},
+)
 _LABELS, _POLICIES = SCENARIOS["labels change"], SCENARIOS["policies change"]
 
 MUTANTS: Mapping[str, Mutant] = {
@@ -212,48 +217,48 @@ MUTANTS: Mapping[str, Mutant] = {
         split_used=wrong.split_fewer_names,
     ),
     "first_alternative": _mutant(
-        10, "counts a claim without devices as its first alternative", _CLAIMS, 1, count_claim=wrong_claims.count_first
+        10, "counts a claim without devices as its first alternative", _CLAIMS, 0, count_claim=wrong_claims.count_first
     ),
     "allocation_unchecked": _mutant(
         10,
         "decides on no allocation of a claim that was charged at its creation",
         _ALLOCATIONS,
-        86,
+        0,
         is_decided=wrong_claims.decide_uncharged,
     ),
     "larger_only": _mutant(
         10,
         "decides on an allocation only if it counts more than the claim without devices",
         _ALLOCATIONS,
-        40,
+        22,
         reserve=wrong_claims.check_larger_only,
     ),
     "older_count": _mutant(
         10,
         "decides on an allocation by a count from before the claim was stored as it is",
         _ALLOCATIONS,
-        86,
+        22,
         reserve=wrong_claims.check_by_older_count,
     ),
     "count_not_stored": _mutant(
-        10, "decides on an allocation by a recount that it does not store", _ALLOCATIONS, 257, stores_counts=False
+        10, "decides on an allocation by a recount that it does not store", _ALLOCATIONS, 22, stores_counts=False
     ),
     "used_only": _mutant(
         10,
         "decides on an allocation by the used amounts without the reservations",
         SCENARIOS["claims, caps are removed and restored"],
-        17,
+        102,
         reserve=wrong_claims.check_used_only,
     ),
     "settles_when_allowed": _mutant(
         10,
         "counts the devices of an allocation as soon as it is admitted",
         _ALLOCATIONS,
-        281,
+        72,
         reserve=wrong_claims.settle_allowed,
     ),
     "no_claims_as_of": _mutant(
-        10, "recounts from claims older than the last", _CLAIMS, 1, recount=wrong_claims.accept_older_claims
+        10, "recounts from claims older than the last", _CLAIMS, 45, recount=wrong_claims.accept_older_claims
     ),
     "unseen_is_deleted": _mutant(
         10,
@@ -263,61 +268,61 @@ MUTANTS: Mapping[str, Mutant] = {
         recount=wrong_claims.remove_unseen_claims,
     ),
     "one_revision": _mutant(
-        10, "expires the reservation of a claim by the revision of pods", _OWN, 84, expire=wrong_claims.expire_as_pods
+        10, "expires the reservation of a claim by the revision of pods", _OWN, 34, expire=wrong_claims.expire_as_pods
     ),
     "follows_on_claims": _mutant(
         10,
         "charges a restored cap by an earlier count of claims",
         SCENARIOS["claims, caps are removed and restored"],
-        51,
+        1188,
         reserve=wrong_claims.accept_any_claims,
     ),
     "charges_both": _mutant(
-        10, "counts the scheduler's claim beside its pod", _COPIES, 6, belongs_to_pod=wrong_claims.belongs_to_none
+        10, "counts the scheduler's claim beside its pod", _COPIES, 1, belongs_to_pod=wrong_claims.belongs_to_none
     ),
     "trusts_owner": _mutant(
         10,
         "takes a claim for that of the pod which its metadata names as the owner",
         _COPIES,
-        8,
+        2,
         belongs_to_pod=wrong_claims.belongs_to_owner,
     ),
     "trusts_name": _mutant(
         10,
         "takes a claim for that of the pod whose status has its name",
         _COPIES,
-        8,
+        15,
         belongs_to_pod=wrong_claims.belongs_by_name,
     ),
     "trusts_reservation": _mutant(
         10,
         "takes a claim for that of the pod for which its status reserves it",
         _CLAIMS,
-        72,
+        208,
         belongs_to_pod=wrong_claims.belongs_by_reservation,
     ),
     "decides_every_allocation": _mutant(
         10,
         "decides on the allocation of a claim that counts the same whatever it gets",
         _ALLOCATIONS,
-        0,
+        488,
         is_decided=wrong_claims.decide_every,
     ),
     "decides_unchanged": _mutant(
         10,
         "decides again on a claim whose status changes and whose devices stay the same",
-        _ALLOCATIONS,
-        0,
+        _TOUCHED,
+        114,
         is_unchanged=wrong_claims.is_never_unchanged,
     ),
     "own_uncharged": _mutant(
-        10, "charges nothing for the creation of the scheduler's claim", _OWN, 1, charges_own=False
+        10, "charges nothing for the creation of the scheduler's claim", _OWN, 5, charges_own=False
     ),
     "own_uncharged_until_seen": _mutant(
         10,
         "does so, and counts every pod that has ended until the claims are as new as its end",
         _OWN,
-        8,
+        5,
         charges_own=False,
         counts_ended=wrong_claims.counts_every,
     ),
@@ -325,56 +330,56 @@ MUTANTS: Mapping[str, Mutant] = {
         10,
         "reserves the scheduler's claim without a check although its pod is not counted",
         _OWN,
-        31,
+        7,
         reserve=wrong_claims.reserve_unchecked,
     ),
     "own_stays_covered": _mutant(
         10,
         "keeps the part of the pod in the scheduler's claim after a recount without the pod",
         _OWN,
-        7,
+        2,
         recount=wrong_claims.keep_counted,
     ),
     "covers_twice": _mutant(
         10,
         "lets the part of a pod cover a second claim that the scheduler makes for it",
         _OWN,
-        0,
+        29,
         reserve=wrong_claims.cover_twice,
     ),
     "recount_covers_twice": _mutant(
         10,
         "lets a recount cover each claim of the scheduler for a pod by the same part",
         _OWN,
-        0,
+        26,
         recount=wrong_claims.cover_each,
     ),
     "covers_beside_counted": _mutant(
         10,
         "lets the part of a pod cover a claim although another one for it is counted",
-        _OWN,
-        0,
+        _OWN_RESIZED,
+        135,
         select_served=wrong_claims.select_unserved,
     ),
     "covered_by_reservation": _mutant(
         10,
         "takes the reservation of the pod for its part in the used amounts",
         _OWN,
-        0,
+        50,
         find_covered=wrong_claims.find_reserved_part,
     ),
     "covered_by_stale": _mutant(
         10,
         "takes the part of the pod from a snapshot that is older than the ledger",
         _OWN,
-        0,
+        114,
         find_covered=wrong_claims.find_stale_part,
     ),
     "larger_than_its_pod": _mutant(
         10,
         "counts nothing for a scheduler's claim that is larger than its pod",
         _OWN_RESIZED,
-        0,
+        76,
         count_rest=wrong_claims.count_no_rest,
     ),
 }
