@@ -45,11 +45,7 @@ _AGES = Scenario(weights={"tick": 9, "expire": 20, "freeze": 0.1, "change": 5})
 _ALLOCATIONS, _COPIES = SCENARIOS["allocations end"], SCENARIOS["copies of the scheduler's claims"]
 _OWN, _CLAIMS = SCENARIOS["the scheduler's claims"], SCENARIOS["claims"]
 _OWN_RESIZED = SCENARIOS["the scheduler's claims, resizes"]
-_TOUCHED = replace(
-    _ALLOCATIONS,
-    caps=(Cap(3),),
-    weights={**_ALLOCATIONS.weights, "touch_claim": 12, "deallocate": 9, "watch_claims": 12},
-)
+_TOUCHED = SCENARIOS["statuses of claims change"]
 _LABELS, _POLICIES = SCENARIOS["labels change"], SCENARIOS["policies change"]
 
 MUTANTS: Mapping[str, Mutant] = {

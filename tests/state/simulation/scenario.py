@@ -76,6 +76,23 @@ class Scenario:
 
 CLAIMS = {"claim": 3, "allocate": 6, "deallocate": 2, "delete_claim": 0.7, "watch_claims": 7, "touch_claim": 0.7}
 OWN_CLAIMS = {"own": 4, "name": 4, "copy": 2}
+ALLOCATIONS = {
+    "create": 0.5,
+    "change": 0,
+    "call": 14,
+    "proceed": 40,
+    "store": 20,
+    "arrive": 30,
+    "tick": 2,
+    "expire": 4,
+    **CLAIMS,
+    "claim": 3,
+    "allocate": 12,
+    "deallocate": 6,
+    "delete_claim": 0.5,
+    "watch_claims": 5,
+    "recount": 5,
+}
 
 SCENARIOS: Mapping[str, Scenario] = {
     "one cap": Scenario(),
@@ -175,23 +192,15 @@ SCENARIOS: Mapping[str, Scenario] = {
         sizes=(1, 1),
         steps=400,
         alternatives=((1, 2), (1,), (2, 1)),
-        weights={
-            "create": 0.5,
-            "change": 0,
-            "call": 14,
-            "proceed": 40,
-            "store": 20,
-            "arrive": 30,
-            "tick": 2,
-            "expire": 4,
-            **CLAIMS,
-            "claim": 3,
-            "allocate": 12,
-            "deallocate": 6,
-            "delete_claim": 0.5,
-            "watch_claims": 5,
-            "recount": 5,
-        },
+        weights=ALLOCATIONS,
+    ),
+    "statuses of claims change": Scenario(
+        caps=(Cap(3),),
+        replicas=2,
+        sizes=(1, 1),
+        steps=400,
+        alternatives=((1, 2), (1,), (2, 1)),
+        weights={**ALLOCATIONS, "touch_claim": 12, "deallocate": 9, "watch_claims": 12},
     ),
     "copies of the scheduler's claims": Scenario(
         caps=(Cap(3),),
