@@ -106,6 +106,7 @@ class UsageLister:
         self._request_progress = request_progress
         self._progress_requested_at = -math.inf
         self._active_since: dict[str, float] = {}
+        self._first_active_at: float | None = None
         self._removed_since: dict[
             str, float
         ] = {}  # like `_active_since`, for the caps that the last policy change removed
@@ -116,9 +117,15 @@ class UsageLister:
         self._existing_ledgers: set[LedgerKey] = set()
         namespaces.add_listener(self._update_namespaces)
 
-    def set_active_caps(self, caps: Collection[str]) -> None:
-        """Set the active keys of the caps from now on, before anything is charged under them."""
+    def set_active_caps(self, caps: Collection[str], *, is_first: bool = False) -> None:
+        """Set the active keys of the caps from now on, before anything is charged under them.
+
+        As long as this process has reviewed nothing, caps are as good as active since `is_first` was first given: it
+        learns the device classes after its start, and they are a part of these keys.
+        """
         now, before = self._monotonic(), self._active_since
+        if is_first:
+            now = self._first_active_at = now if self._first_active_at is None else self._first_active_at
         self._removed_since = {cap: at for cap, at in before.items() if cap not in caps}
         self._active_since = {cap: before.get(cap, now) for cap in caps}
 
@@ -151,7 +158,7 @@ class UsageLister:
         return revisions
 
     def _get_claims_revision(self) -> int:
-        """Return the lowest revision at which the claims were as they are now; 0 if there are none."""
+        """Return the lowest revision from which no claim was stored; 0 if there are none."""
         return 0 if self._claims is None else self._claims.choose_revision(0)
 
     def find_membership(self, cap: ActiveCap, key: LedgerKey) -> Membership | None:
@@ -234,8 +241,7 @@ class UsageLister:
         """
         if self._claims is None or not cap.device_sources:
             return _ClaimsUsage(ledger.claims_revision, _NO_AMOUNTS, _NO_AMOUNTS, {}, frozenset())
-        usage = self._claims.compute_usage(cap, namespaces, ledger.reservations)
-        owned = self._claims.list_owned(cap, namespaces)
+        usage, owned = self._claims.compute_usage_and_owned(cap, namespaces, ledger.reservations)
         if usage.revision < ledger.claims_revision:
             self.request_progress()
         confirmed = self._pods.find_owned_claims(
@@ -251,7 +257,7 @@ class UsageLister:
                     by_uid[uid] = rest
             elif each.is_young:
                 unconfirmed += each.amounts
-        revision = self._claims.choose_revision(ledger.claims_revision)
+        revision = usage.choose_revision(ledger.claims_revision)
         return _ClaimsUsage(revision, used, unconfirmed, by_uid, usage.deleted)
 
     def _is_inconsistent(self, cap: ActiveCap, key: LedgerKey) -> bool:

@@ -6,12 +6,18 @@ tenant can write either. Between its creation and the status of the pod a claim 
 then unconfirmed for a while.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.state.informers.claim_records import ClaimGroup, ClaimRecord, create_claim_codec
-from tallygate.webhook.state.informers.consumer_store import ChargeableCap, ConsumerStore
+from tallygate.webhook.state.informers.consumer_columns import StoredConsumer
+from tallygate.webhook.state.informers.consumer_store import (
+    ChargeableCap,
+    ConsumerStore,
+    ConsumerUsage,
+    GroupCharges,
+)
 from tallygate.webhook.state.informers.pod_records import ChargeGroupInterner, PodRecord
 from tallygate.webhook.state.informers.pod_store import ClaimPod
 
@@ -47,9 +53,9 @@ class ClaimStore(ConsumerStore):
         self._scheduler_claims: dict[str, _SchedulerClaim] = {}
 
     def choose_revision(self, preferred: int) -> int:
-        """Return the lowest revision at which the claims were as they are now: `preferred`, where that is one.
+        """Return the lowest revision from which no claim was stored: `preferred`, where that is one.
 
-        The revisions of idle replicas differ by bookmarks only.
+        The revisions of idle replicas differ by lists and bookmarks only.
         """
         return max(self._last_change, min(preferred, self._revision or 0))
 
@@ -59,20 +65,42 @@ class ClaimStore(ConsumerStore):
         Raises:
             NotSyncedError: if there was no complete list yet.
         """
-        members, now = frozenset(namespaces), self._monotonic()
         with self._lock:
             self._require_revision()
             charges = self._charges_cache.get_charges(cap)
-            claims = [
-                (uid, each, self._columns.find(uid))
-                for uid, each in self._scheduler_claims.items()
-                if each.owner.namespace in members
-            ]
-        return {
-            uid: OwnedClaim(each.owner, amounts, each.is_reserved, now - each.first_seen < _UNCONFIRMED_SECONDS)
-            for uid, each, stored in claims
-            if stored is not None and (amounts := charges.get_amounts(stored.group))
-        }
+            claims = self._list_scheduler_claims(frozenset(namespaces))
+        return dict(self._charge_owned(claims, charges))
+
+    def compute_usage_and_owned(
+        self, cap: ChargeableCap, namespaces: Iterable[str], uids: Iterable[str]
+    ) -> tuple[ConsumerUsage, dict[str, OwnedClaim]]:
+        """Return the results of `compute_usage` and `list_owned` as of one moment.
+
+        Raises:
+            NotSyncedError: if there was no complete list yet.
+        """
+        members = frozenset(namespaces)
+        with self._lock:
+            inputs = self._read_usage_inputs(cap, members, uids)
+            claims = self._list_scheduler_claims(members)
+        return self._sum_usage(inputs), dict(self._charge_owned(claims, inputs.charges))
+
+    def _list_scheduler_claims(self, namespaces: frozenset[str]) -> list[tuple[str, _SchedulerClaim, StoredConsumer]]:
+        """Return the claims of these namespaces that the scheduler seems to have made. Hold the lock."""
+        return [
+            (uid, each, stored)
+            for uid, each in self._scheduler_claims.items()
+            if each.owner.namespace in namespaces and (stored := self._columns.find(uid)) is not None
+        ]
+
+    def _charge_owned(
+        self, claims: Iterable[tuple[str, _SchedulerClaim, StoredConsumer]], charges: GroupCharges
+    ) -> Iterator[tuple[str, OwnedClaim]]:
+        now = self._monotonic()
+        for uid, each, stored in claims:
+            if amounts := charges.get_amounts(stored.group):
+                is_young = now - each.first_seen < _UNCONFIRMED_SECONDS
+                yield uid, OwnedClaim(each.owner, amounts, each.is_reserved, is_young)
 
     def _track(self, record: PodRecord, *, is_deleted: bool) -> None:
         if is_deleted:
