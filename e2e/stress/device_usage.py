@@ -1,0 +1,96 @@
+"""The use of devices under a limit, by pods and by claims: an arithmetic of its own, beside that of the gate.
+
+Two watches report at their own times. The revision of each event gives one order to both, that of etcd, so the peak is
+exact. The arithmetic knows requests of one class only.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any, NamedTuple
+
+from e2e.stress.pod_usage import THOUSANDTHS, Limit, count_thousandths
+
+
+class _Event(NamedTuple):
+    revision: int
+    uid: str
+    scope: str
+    amount: int
+
+
+@dataclass(slots=True)
+class DeviceUsage:
+    """The devices of each scope, in whole units.
+
+    A claim counts the most that it may get until it is allocated, and then its devices. One that has lost its devices
+    counts nothing if it may get more or fewer the next time: its next allocation is decided anew.
+    """
+
+    limit: Limit
+    _events: list[_Event] = field(default_factory=list)
+    _amounts: dict[str, tuple[str, int]] = field(default_factory=dict)
+    _allocated: set[str] = field(default_factory=set)
+    _lock: Lock = field(default_factory=Lock)
+
+    @property
+    def peak(self) -> float:
+        """The largest number of devices that a scope used at any moment."""
+        return max(self._replay(), default=0)
+
+    def now(self, scope: str) -> float:
+        """Return the used devices of the scope."""
+        with self._lock:
+            return sum(amount for where, amount in self._amounts.values() if where == scope)
+
+    def list_uids(self) -> frozenset[str]:
+        """Return the stored objects under the limit."""
+        with self._lock:
+            return frozenset(self._amounts)
+
+    def see(self, stored: Mapping[str, Any], *, is_deleted: bool = False) -> None:
+        """Count the object as it is now, or as it was when it was deleted."""
+        meta = stored["metadata"]
+        scope = self.limit.scope(meta["namespace"], meta.get("labels", {}))
+        if scope is None:
+            return
+        with self._lock:
+            amount = 0 if is_deleted else self._count(stored)
+            self._events.append(_Event(int(meta["resourceVersion"]), meta["uid"], scope, amount))
+            if is_deleted:
+                self._amounts.pop(meta["uid"], None)
+            else:
+                self._amounts[meta["uid"]] = scope, amount
+
+    def forget(self, uid: str) -> None:
+        """Count the object no longer; its last event was missed."""
+        with self._lock:
+            scope, _ = self._amounts.pop(uid, ("", 0))
+            self._events.append(_Event(max((each.revision for each in self._events), default=0), uid, scope, 0))
+
+    def _count(self, stored: Mapping[str, Any]) -> int:
+        uid = stored["metadata"]["uid"]
+        if "containers" in stored["spec"]:
+            return count_thousandths(stored, self.limit.resource) // THOUSANDTHS
+        allocation = stored.get("status", {}).get("allocation")
+        if allocation:
+            self._allocated.add(uid)
+            return len(allocation["devices"]["results"])
+        requests = stored["spec"]["devices"]["requests"]
+        return sum(_count_request(each, was_allocated=uid in self._allocated) for each in requests)
+
+    def _replay(self) -> Iterator[int]:
+        """Yield the used devices of the scope that each event changes."""
+        with self._lock:
+            events = sorted(self._events)
+        used, amounts = dict[str, int](), dict[str, int]()
+        for each in events:
+            used[each.scope] = used.get(each.scope, 0) + each.amount - amounts.get(each.uid, 0)
+            amounts[each.uid] = each.amount
+            yield used[each.scope]
+
+
+def _count_request(request: Mapping[str, Any], *, was_allocated: bool) -> int:
+    if "exactly" in request:
+        return int(request["exactly"].get("count", 1))
+    return 0 if was_allocated else max(each.get("count", 1) for each in request["firstAvailable"])
