@@ -7,7 +7,7 @@ from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
 from tests.accounting.claims import CLASS, Object, claim_object, first_available, result
 from tests.gate.claim_replica import ClaimReplica, create_claim_replica
-from tests.gate.gate_fixture import CAP, GPU
+from tests.gate.gate_fixture import BY_LABEL, CAP, GPU
 from tests.state.informers.claims import claim_line, claim_page, create_claim, scheduler_claim
 
 TWO = CAP.replace("gpu: 4", "gpu: 2")
@@ -87,6 +87,30 @@ def test_classes_that_a_replica_lists_before_its_first_review_need_no_newer_watc
     replica.change_classes({CLASS: GPU})
     replica.synced_at = synced_at
     assert replica.request_claim(create_claim("c1", 0)) == 200
+
+
+def test_a_count_of_newer_namespaces_and_older_claims_is_replaced_once_newer_claims_are_seen() -> None:
+    """Observe the return of the namespace before a claim that was stored while it was outside."""
+    replica = ClaimReplica(BY_LABEL)
+    replica.label_namespace("team-a", gpu="yes")
+    replica.activate_ledgers()
+    assert replica.request_claim(create_claim("c0", 0), dryRun=True) == 200
+    replica.label_namespace("team-a")
+    stored = create_claim("c1", replica.next_revision(), 4)
+    replica.label_namespace("team-a", gpu="yes")
+    assert replica.request_claim(create_claim("c2", 0)) == 200, "no replica has seen the claim"
+    replica.observe_claim(stored)
+    assert replica.request_claim(create_claim("c3", 0)) == 403
+
+
+def test_a_creation_counts_the_claims_of_many_reservations_in_the_same_write() -> None:
+    replica = create_claim_replica(CAP.replace("gpu: 4", "gpu: 100"))
+    for number in range(10):
+        assert replica.request_claim(create_claim(f"c{number}", 0)) == 200
+        replica.observe_claim(create_claim(f"c{number}", replica.next_revision()))
+    assert replica.request_claim(create_claim("last", 0)) == 200
+    used, reserved = replica.count_gpus()
+    assert (used > 0, used + reserved) == (True, 11)
 
 
 def _take_snapshot(replica: ClaimReplica, claims: ClaimStore) -> tuple[Amounts, int]:

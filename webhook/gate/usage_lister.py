@@ -276,12 +276,24 @@ class UsageLister:
         used = self._pods.compute_usage(cap, namespaces).used
         return used + self._count_claims(cap, frozenset(namespaces), _NO_LEDGER).used
 
-    def is_newer_than(self, ledger: Ledger) -> bool:
-        """Return whether the pods have changed since the ledger was counted.
+    def is_newer_than(self, cap: ActiveCap, ledger: Ledger) -> bool:
+        """Return whether pods or claims have changed since the ledger was counted.
 
         The check is fast enough for a call at every charge.
         """
+        return self._has_newer_pods(ledger) or self._has_newer_claims(cap, ledger)
+
+    def may_lack_consumers(self, cap: ActiveCap, ledger: Ledger, last_change: int) -> bool:
+        """Return whether the ledger was counted before `last_change` from pods or claims older than those seen here."""
+        return (ledger.pods_revision < last_change and self._has_newer_pods(ledger)) or (
+            ledger.claims_revision < last_change and self._has_newer_claims(cap, ledger)
+        )
+
+    def _has_newer_pods(self, ledger: Ledger) -> bool:
         return (self._pods.revision or 0) > ledger.pods_revision
+
+    def _has_newer_claims(self, cap: ActiveCap, ledger: Ledger) -> bool:
+        return bool(cap.device_sources) and self._get_claims_revision() > ledger.claims_revision
 
     def request_progress(self) -> None:
         """Request a fresh revision from the watches, at most once in 5 s."""
