@@ -32,17 +32,16 @@ class ClaimTest:
     replicas: Replicas
     namespace: str
     usage: DeviceUsage
-    pods: Watcher
-    claims: Watcher
+    watchers: tuple[Watcher, ...]
 
     def until_current(self) -> None:
-        """Wait until both watches have seen all that is stored.
+        """Wait until the watches have seen all that is stored.
 
         Raises:
             ClusterError: if it takes too long.
         """
-        self.pods.until_current()
-        self.claims.until_current()
+        for each in self.watchers:
+            each.until_current()
 
 
 @contextmanager
@@ -58,14 +57,26 @@ def prepare_claims(environment: StressEnvironment, hard: int, bound: float, coun
             environment.gates(count, [cap("gpus", {GPU: str(hard)}, ["stress-*"])], "kubernetes", bound) as replicas,
             environment.namespaces() as (namespace,),
         ):
-            usage = DeviceUsage(Limit(hard, GPU, lambda where, _: where if where == namespace else None))
-            with (
-                Watcher(environment.access, [usage]) as pods,
-                Watcher(environment.access, [usage], _ALL_CLAIMS) as claims,
-            ):
-                yield ClaimTest(replicas, namespace, usage, pods, claims)
+            usage = track_devices(namespace, hard)
+            with watch_devices(environment, usage) as watchers:
+                yield ClaimTest(replicas, namespace, usage, watchers)
     finally:
         environment.kubectl("delete", "deviceclass", CLASS)
+
+
+def track_devices(name: str, hard: int) -> DeviceUsage:
+    """Return the use of devices by a namespace under a limit."""
+    return DeviceUsage(Limit(hard, GPU, lambda namespace, _: namespace if namespace == name else None))
+
+
+@contextmanager
+def watch_devices(environment: StressEnvironment, usage: DeviceUsage) -> Iterator[tuple[Watcher, ...]]:
+    """Watch pods and claims for as long as the block runs."""
+    with (
+        Watcher(environment.access, [usage]) as pods,
+        Watcher(environment.access, [usage], _ALL_CLAIMS) as claims,
+    ):
+        yield pods, claims
 
 
 def create_claim(namespace: str, name: str, request: Mapping[str, Any]) -> Request:

@@ -38,6 +38,11 @@ class DeviceUsage:
         """The largest number of devices that a scope used at any moment."""
         return max(self._replay(), default=0)
 
+    @property
+    def is_over(self) -> bool:
+        """Whether a scope ever used more than the limit."""
+        return self.peak > self.limit.hard
+
     def now(self, scope: str) -> float:
         """Return the used devices of the scope."""
         with self._lock:
