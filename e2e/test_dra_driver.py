@@ -34,7 +34,7 @@ spec:
 
 
 @pytest.fixture(scope="module")
-def capped_namespace(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def namespace_under_cap(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Run the driver and two gates; yield a namespace that may use two of the four devices."""
     if not isinstance(site.cluster, KindCluster):
         raise NotHereError("it takes a kubelet with a driver for devices, whose image only the nodes of kind get")
@@ -60,21 +60,21 @@ def capped_namespace(site: Site, tmp_path_factory: pytest.TempPathFactory) -> It
 
 
 def test_a_third_pod_of_a_template_runs_once_one_of_two_has_returned_its_device(
-    site: Site, capped_namespace: str
+    site: Site, namespace_under_cap: str
 ) -> None:
-    ours, pods = api(site.cluster.kubeconfig), f"/api/v1/namespaces/{capped_namespace}/pods"
-    templates = f"{ROOT}/namespaces/{capped_namespace}/resourceclaimtemplates"
+    ours, pods = api(site.cluster.kubeconfig), f"/api/v1/namespaces/{namespace_under_cap}/pods"
+    templates = f"{ROOT}/namespaces/{namespace_under_cap}/resourceclaimtemplates"
     ours.create(templates, claim_template("one-gpu", exactly(1, DRIVER)))
     for number in range(3):
         ours.create(pods, claiming_pod(site.image, f"pod-{number}", resourceClaimTemplateName="one-gpu"))
     until("two pods run", lambda: len(_list_running(ours, pods)) == 2, _WITHIN, lambda: read_logs(site.cluster))
-    until("an event has the reason", lambda: _has_reason(ours, capped_namespace), _WITHIN)
-    assert count_devices(site.cluster, capped_namespace) == 2
+    until("an event has the reason", lambda: _has_reason(ours, namespace_under_cap), _WITHIN)
+    assert count_devices(site.cluster, namespace_under_cap) == 2
     first, _ = running = _list_running(ours, pods)
     ours.delete(f"{pods}/{first}", gracePeriodSeconds="1")
     (third,) = {f"pod-{number}" for number in range(3)} - set(running)
     until("the third runs", lambda: third in _list_running(ours, pods), _WITHIN, lambda: read_logs(site.cluster))
-    assert count_devices(site.cluster, capped_namespace) == 2
+    assert count_devices(site.cluster, namespace_under_cap) == 2
 
 
 def _list_running(ours: Api, pods: str) -> list[str]:

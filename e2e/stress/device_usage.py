@@ -24,7 +24,7 @@ class DeviceUsage:
     """The devices of each scope, in whole units.
 
     A claim counts the most that it may get until it is allocated, and then its devices. One that has lost its devices
-    counts nothing if it may get more or fewer the next time: its next allocation is decided anew.
+    counts nothing if it may get more or fewer the next time: its next allocation is decided again.
     """
 
     limit: Limit

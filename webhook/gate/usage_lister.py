@@ -106,7 +106,7 @@ class UsageLister:
         self._request_progress = request_progress
         self._progress_requested_at = -math.inf
         self._active_since: dict[str, float] = {}
-        self._first_active_at: float | None = None
+        self._first_active_at = math.inf
         self._removed_since: dict[
             str, float
         ] = {}  # like `_active_since`, for the caps that the last policy change removed
@@ -120,12 +120,12 @@ class UsageLister:
     def set_active_caps(self, caps: Collection[str], *, is_first: bool = False) -> None:
         """Set the active keys of the caps from now on, before anything is charged under them.
 
-        As long as this process has reviewed nothing, caps are as good as active since `is_first` was first given: it
-        learns the device classes after its start, and they are a part of these keys.
+        As long as this process has reviewed nothing (`is_first`), they are active since the first call: it learns the
+        device classes, which are a part of these keys, after its start.
         """
         now, before = self._monotonic(), self._active_since
         if is_first:
-            now = self._first_active_at = now if self._first_active_at is None else self._first_active_at
+            now = self._first_active_at = min(now, self._first_active_at)
         self._removed_since = {cap: at for cap, at in before.items() if cap not in caps}
         self._active_since = {cap: before.get(cap, now) for cap in caps}
 
@@ -277,10 +277,7 @@ class UsageLister:
         return used + self._count_claims(cap, frozenset(namespaces), _NO_LEDGER).used
 
     def is_newer_than(self, cap: ActiveCap, ledger: Ledger) -> bool:
-        """Return whether pods or claims have changed since the ledger was counted.
-
-        The check is fast enough for a call at every charge.
-        """
+        """Return whether pods or claims have changed since the ledger was counted; fast enough for every charge."""
         return self._has_newer_pods(ledger) or self._has_newer_claims(cap, ledger)
 
     def may_lack_consumers(self, cap: ActiveCap, ledger: Ledger, last_change: int) -> bool:

@@ -162,10 +162,7 @@ class ConsumerUsage(msgspec.Struct, frozen=True):
     last_change: int = 0
 
     def choose_revision(self, preferred: int) -> int:
-        """Return the lowest revision from which nothing more was stored: `preferred`, where that is one.
-
-        The revisions of idle replicas differ by lists and bookmarks only.
-        """
+        """Return the lowest revision from which nothing more was stored: `preferred`, where that is one."""
         return max(self.last_change, min(preferred, self.revision))
 
 
@@ -303,11 +300,7 @@ class ConsumerStore:
             )
 
     def _read_usage_inputs(self, cap: ChargeableCap, members: frozenset[str], uids: Iterable[str]) -> UsageInputs:
-        """Return the inputs of `_sum_usage`. Hold the lock.
-
-        Raises:
-            NotSyncedError: if there was no complete list yet.
-        """
+        """Return the inputs of `_sum_usage`. Hold the lock."""
         revision = self._require_revision()
         consumers = {uid: self._columns.find(uid) for uid in uids}
         return UsageInputs(
