@@ -7,7 +7,7 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from http import HTTPStatus
 from typing import Any
@@ -21,6 +21,7 @@ from e2e.stress.device_claims import (
     ClaimTest,
     allocate,
     choose_alternatives,
+    create_both,
     create_claim,
     create_claims,
     deallocate,
@@ -209,14 +210,9 @@ def _fill(environment: StressEnvironment, test: ClaimTest, within: float) -> flo
     Raises:
         ClusterError: if it is not full in time, or takes more.
     """
-    seconds = fill_namespace(environment, test.namespace, test.usage, within, make=_create_both)
+    seconds = fill_namespace(environment, test.namespace, test.usage, within, make=create_both)
     test.until_current()
     return seconds
-
-
-def _create_both(namespace: str, names: Iterable[str]) -> list[Request]:
-    ordered = list(names)
-    return [*creates(namespace, ordered[::2]), *create_claims(namespace, ordered[1::2])]
 
 
 def _delete_claims(environment: StressEnvironment, test: ClaimTest, how_many: int) -> None:

@@ -29,7 +29,8 @@ _TAKEN = "AlreadyExists"
 class Request:
     """One request; `name` is the object's.
 
-    With `edit` the object at the path is read first, and what `edit` makes of it is sent, with the revision read.
+    With `edit` the object at the path is read first, and what `edit` makes of it is sent, with the revision read. It is
+    sent in the name of `user`, if given.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Request:
     body: bytes | None = None
     type: str = "application/json"
     edit: Callable[[Mapping[str, Any]], dict[str, Any]] | None = None
+    user: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,16 +158,17 @@ def _send(connection: HTTPSConnection, request: Request) -> tuple[Attempt, float
 def _exchange(connection: HTTPSConnection, request: Request) -> tuple[int, bytes]:
     """Send the request and return the answer; with `edit` that of the read, if it fails."""
     if request.edit is None:
-        return _ask(connection, request.method, request.path, request.body, request.type)
-    status, body = _ask(connection, "GET", request.path, None, request.type)
+        return _ask(connection, request, request.method, request.body)
+    status, body = _ask(connection, request, "GET")
     if status != HTTPStatus.OK:
         return status, body
-    edited = json.dumps(request.edit(json.loads(body))).encode()
-    return _ask(connection, request.method, request.path, edited, request.type)
+    return _ask(connection, request, request.method, json.dumps(request.edit(json.loads(body))).encode())
 
 
-def _ask(connection: HTTPSConnection, method: str, path: str, body: bytes | None, kind: str) -> tuple[int, bytes]:
-    connection.request(method, path, body, {"Content-Type": kind, "Accept": "application/json"})
+def _ask(connection: HTTPSConnection, request: Request, method: str, body: bytes | None = None) -> tuple[int, bytes]:
+    headers = {"Content-Type": request.type, "Accept": "application/json"}
+    user = {"Impersonate-User": request.user} if request.user else {}
+    connection.request(method, request.path, body, headers | user)
     answer = connection.getresponse()
     return answer.status, answer.read()
 

@@ -10,7 +10,7 @@ from e2e.claims import DRIVER, ROOT, claim, device_class, exactly
 from e2e.stress.clients import Request
 from e2e.stress.device_usage import DeviceUsage
 from e2e.stress.environment import StressEnvironment
-from e2e.stress.objects import GPU, cap
+from e2e.stress.objects import GPU, cap, creates
 from e2e.stress.pod_usage import Limit
 from e2e.stress.replicas import Replicas
 from e2e.stress.watcher import Watcher
@@ -87,6 +87,12 @@ def create_claim(namespace: str, name: str, request: Mapping[str, Any]) -> Reque
 def create_claims(namespace: str, names: Iterable[str]) -> list[Request]:
     """Create claims of these names, for one device each."""
     return [create_claim(namespace, name, exactly(1, CLASS)) for name in names]
+
+
+def create_both(namespace: str, names: Iterable[str]) -> list[Request]:
+    """Create pods and claims of these names in turn, for one device each."""
+    ordered = list(names)
+    return [*creates(namespace, ordered[::2]), *create_claims(namespace, ordered[1::2])]
 
 
 def choose_alternatives() -> dict[str, Any]:

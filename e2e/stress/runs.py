@@ -11,6 +11,7 @@ from e2e.stress.leader_failure import kill_leader
 from e2e.stress.outcome import Outcome
 from e2e.stress.overload import Gates, Size, overload_cap, overload_quota
 from e2e.stress.retries import retry_replica_sets
+from e2e.stress.scheduler_claims import play_scheduler
 from e2e.stress.several_caps import fill_two_caps, reject_after_gate
 from e2e.stress.watch_faults import cut_watches, silence_watches
 
@@ -40,5 +41,6 @@ STRESS_RUNS: Mapping[str, Callable[[StressEnvironment], Outcome]] = {
     "claims": partial(overload_with_claims, size=Size(), gates=Gates(fault=KILLED)),
     "claims-replaced": partial(replace_claims, size=Size(pods=3000, hard=200)),
     "claim-templates": retry_templates,
+    "scheduler-claims": partial(play_scheduler, size=Size(pods=320, hard=40, clients=16)),
     "claims-reallocated": partial(reallocate_claims, size=Size(pods=3000, hard=100)),
 }
