@@ -195,8 +195,8 @@ def _reallocate(namespace: str, names: list[str], count: int) -> Iterator[Reques
             others.append(f"other-{number}")
             yield from (creates if number % 2 else create_claims)(namespace, others[-1:])
         else:
-            gone = others.pop(chance.randrange(len(others)))
-            yield delete(namespace, gone) if int(gone.partition("-")[2]) % 2 else delete_claim(namespace, gone)
+            removed = others.pop(chance.randrange(len(others)))
+            yield delete(namespace, removed) if int(removed.partition("-")[2]) % 2 else delete_claim(namespace, removed)
 
 
 def _count_refused_allocations(attempts: Sequence[Attempt], names: Sequence[str]) -> int:

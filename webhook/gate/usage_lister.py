@@ -107,9 +107,7 @@ class UsageLister:
         self._progress_requested_at = -math.inf
         self._active_since: dict[str, float] = {}
         self._first_active_at = math.inf
-        self._removed_since: dict[
-            str, float
-        ] = {}  # like `_active_since`, for the caps that the last policy change removed
+        self._removed_since: dict[str, float] = {}  # for the caps that the last policy change removed
         self._required_revisions: dict[str, tuple[float, CountedRevisions]] = {}
         self._namespace_uids: dict[str, str] | None = None
         self._created_at: dict[str, float] = {}
@@ -136,9 +134,8 @@ class UsageLister:
         uncounted. A ledger may be older than the cap, if the cap was removed from the policies and put back.
         """
         cap = active_cap.active_key
-        active_since = self._active_since.get(
-            cap, self._removed_since.get(cap)
-        )  # a request that is in progress while its cap is removed still charges it
+        # a request that is in progress while its cap is removed still charges it
+        active_since = self._active_since.get(cap, self._removed_since.get(cap))
         if active_since is None:
             return _UNKNOWN_REVISIONS
         known_active_since, required = self._required_revisions.get(cap, (active_since, None))
@@ -167,21 +164,15 @@ class UsageLister:
             members = self._namespaces.list_members(cap.key, _create_selector(cap))
             if members is None:
                 return None
-            return Membership(
-                members.names,
-                _hash_name_set(members.names),
-                members.revision,
-                members.unchanged_since,
-                members.unchanged_since,
-            )
+            names_hash, unchanged_since = _hash_name_set(members.names), members.unchanged_since
+            return Membership(members.names, names_hash, members.revision, unchanged_since, unchanged_since)
         revision, unchanged_since = self._namespaces.revision, self._namespaces.unchanged_since
         if revision is None:
             return None
         namespace = self._namespaces.find(key.namespace)
         if namespace is None:
             return Membership(frozenset(), _EMPTY_HASH, revision, unchanged_since, unchanged_since)
-        is_member = matches_namespace(cap.definition.namespaces, key.namespace, namespace.labels)
-        if not is_member:
+        if not matches_namespace(cap.definition.namespaces, key.namespace, namespace.labels):
             return Membership(frozenset(), _EMPTY_HASH, revision, unchanged_since, namespace.revision)
         name = key.namespace
         return Membership(frozenset({name}), _hash_single_name(name), revision, unchanged_since, namespace.revision)
@@ -278,16 +269,13 @@ class UsageLister:
 
     def is_newer_than(self, cap: ActiveCap, ledger: Ledger) -> bool:
         """Return whether pods or claims have changed since the ledger was counted; fast enough for every charge."""
-        return self._has_newer_pods(ledger) or self._has_newer_claims(cap, ledger)
+        return (self._pods.revision or 0) > ledger.pods_revision or self._has_newer_claims(cap, ledger)
 
     def may_lack_consumers(self, cap: ActiveCap, ledger: Ledger, last_change: int) -> bool:
         """Return whether the ledger was counted before `last_change` from pods or claims older than those seen here."""
-        return (ledger.pods_revision < last_change and self._has_newer_pods(ledger)) or (
-            ledger.claims_revision < last_change and self._has_newer_claims(cap, ledger)
-        )
-
-    def _has_newer_pods(self, ledger: Ledger) -> bool:
-        return (self._pods.revision or 0) > ledger.pods_revision
+        if ledger.pods_revision < min(last_change, self._pods.revision or 0):
+            return True
+        return ledger.claims_revision < last_change and self._has_newer_claims(cap, ledger)
 
     def _has_newer_claims(self, cap: ActiveCap, ledger: Ledger) -> bool:
         return bool(cap.device_sources) and self._get_claims_revision() > ledger.claims_revision
