@@ -41,6 +41,12 @@ RUN haproxy -v
 STOPSIGNAL SIGUSR1
 """
 
+_PROGRAM_DOCKERFILE = """\
+FROM scratch
+COPY program /program
+ENTRYPOINT ["/program"]
+"""
+
 _ASK = "import platform, sys; print(*sys.version_info[:2], platform.machine(), *platform.libc_ver())"
 
 
@@ -89,6 +95,19 @@ def build_relay_image(tag: str, base: str = "") -> None:
         (context / "Dockerfile").write_text(_RELAY_DOCKERFILE)
         command = (engine(), "build", f"--tag={tag}", f"--build-arg=BASE={base or _usual_base()}", str(context))
         _run_step(command, f"building the image {tag}")
+
+
+def build_program_image(tag: str, program: Path) -> None:
+    """Build an image of a program that needs no other file, under this name; progress on stderr.
+
+    Raises:
+        BuildError: if there is no engine here, or it fails.
+    """
+    with TemporaryDirectory(prefix="tallygate-image-") as folder:
+        context = Path(folder)
+        shutil.copy(program, context / "program")
+        (context / "Dockerfile").write_text(_PROGRAM_DOCKERFILE)
+        _run_step((engine(), "build", f"--tag={tag}", str(context)), f"building the image {tag}")
 
 
 @contextmanager

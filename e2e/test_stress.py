@@ -6,7 +6,18 @@ import pytest
 
 from e2e.local.cluster import LocalCluster
 from e2e.ports import NotHereError, Site
+from e2e.stress.claim_storms import overload_with_claims, reallocate_claims
 from e2e.stress.clients import send_requests
+from e2e.stress.device_claims import (
+    allocate,
+    choose_alternatives,
+    create_claim,
+    create_claims,
+    deallocate,
+    delete_claim,
+    track_devices,
+    watch_devices,
+)
 from e2e.stress.environment import StressEnvironment, prepare_environment
 from e2e.stress.faults import KILLED
 from e2e.stress.filling import track_namespace
@@ -52,6 +63,39 @@ def test_another_replica_replaces_a_killed_leader_and_unused_reservations_expire
 ) -> None:
     found = kill_leader(environment, _SMALL)
     assert (found.peak, found.unmet) == (_SMALL.hard, [])
+
+
+def test_exactly_as_many_pods_and_claims_are_stored_as_the_cap_allows_while_a_replica_dies(
+    environment: StressEnvironment,
+) -> None:
+    found = overload_with_claims(environment, _SMALL, Gates(count=2, bound=_BOUND, fault=KILLED))
+    assert (found.peak, found.unmet) == (_SMALL.hard, [])
+
+
+def test_allocations_that_are_refused_and_tried_again_never_exceed_a_cap(environment: StressEnvironment) -> None:
+    size = Size(pods=300, hard=20, clients=8)
+    found = reallocate_claims(environment, size)
+    assert (found.peak, found.unmet) == (size.hard, [])
+
+
+def test_the_watches_of_a_stress_test_see_devices_above_a_cap(environment: StressEnvironment) -> None:
+    """Have two pods, a claim that gets one device of two, loses it and gets two, and a claim for one device."""
+    with environment.namespaces() as (namespace,):
+        usage = track_devices(namespace, 3)
+        with watch_devices(environment, usage) as watchers:
+            requests = [
+                *creates(namespace, ["pod-0", "pod-1"]),
+                create_claim(namespace, "either", choose_alternatives()),
+                allocate(namespace, "either", 1),
+                deallocate(namespace, "either"),
+                allocate(namespace, "either", 2),
+                *create_claims(namespace, ["one"]),
+                delete_claim(namespace, "either"),
+            ]
+            send_requests(environment.access, 1, requests)
+            for each in watchers:
+                each.until_current()
+    assert (usage.peak, usage.now(namespace), usage.is_over) == (5, 3, True)
 
 
 def test_the_watch_of_a_stress_test_sees_use_above_a_cap(environment: StressEnvironment) -> None:

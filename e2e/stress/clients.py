@@ -3,7 +3,7 @@
 import json
 import queue
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -27,13 +27,19 @@ _TAKEN = "AlreadyExists"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request; `name` is the pod's."""
+    """One request; `name` is the object's.
+
+    With `edit` the object at the path is read first, and what `edit` makes of it is sent, with the revision read. It is
+    sent in the name of `user`, if given.
+    """
 
     name: str
     method: str
     path: str
     body: bytes | None = None
     type: str = "application/json"
+    edit: Callable[[Mapping[str, Any]], dict[str, Any]] | None = None
+    user: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +142,7 @@ def _send(connection: HTTPSConnection, request: Request) -> tuple[Attempt, float
     """Make one attempt, and return it with the seconds to wait before the next one."""
     begun = time.monotonic()
     try:
-        connection.request(
-            request.method, request.path, request.body, {"Content-Type": request.type, "Accept": "application/json"}
-        )
-        answer = connection.getresponse()
-        status, body = answer.status, answer.read()
+        status, body = _exchange(connection, request)
     except (OSError, HTTPException) as error:
         connection.close()
         return Attempt(request.name, begun, time.monotonic(), NO_ANSWER, message=str(error)), _PAUSE
@@ -151,6 +153,24 @@ def _send(connection: HTTPSConnection, request: Request) -> tuple[Attempt, float
     wait = float((refusal.get("details") or {}).get("retryAfterSeconds", _PAUSE))
     attempt = Attempt(request.name, begun, ended, status, refusal.get("reason", ""), refusal.get("message", ""))
     return attempt, min(wait, _LONGEST_PAUSE)
+
+
+def _exchange(connection: HTTPSConnection, request: Request) -> tuple[int, bytes]:
+    """Send the request and return the answer; with `edit` that of the read, if it fails."""
+    if request.edit is None:
+        return _ask(connection, request, request.method, request.body)
+    status, body = _ask(connection, request, "GET")
+    if status != HTTPStatus.OK:
+        return status, body
+    return _ask(connection, request, request.method, json.dumps(request.edit(json.loads(body))).encode())
+
+
+def _ask(connection: HTTPSConnection, request: Request, method: str, body: bytes | None = None) -> tuple[int, bytes]:
+    headers = {"Content-Type": request.type, "Accept": "application/json"}
+    user = {"Impersonate-User": request.user} if request.user else {}
+    connection.request(method, request.path, body, headers | user)
+    answer = connection.getresponse()
+    return answer.status, answer.read()
 
 
 def _decode(body: bytes) -> dict[str, Any]:

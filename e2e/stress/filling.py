@@ -2,15 +2,16 @@
 
 import json
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from uuid import uuid4
 
 from e2e.errors import ClusterError
-from e2e.stress.clients import send_requests
+from e2e.stress.clients import Request, send_requests
 from e2e.stress.environment import StressEnvironment
 from e2e.stress.objects import GPU, creates, delete
 from e2e.stress.outcome import Outcome
-from e2e.stress.pod_usage import Limit, PodUsage
+from e2e.stress.pod_usage import Limit, PodUsage, Usage
 from e2e.waiting import until
 
 SLACK = 30.0
@@ -26,10 +27,18 @@ def track_namespace(name: str, hard: int) -> PodUsage:
     return PodUsage(Limit(hard, GPU, lambda namespace, _: namespace if namespace == name else None))
 
 
-def fill_namespace(
-    environment: StressEnvironment, namespace: str, usage: PodUsage, within: float, scope: str = ""
+def fill_namespace(  # noqa: PLR0913  # the parts of a test
+    environment: StressEnvironment,
+    namespace: str,
+    usage: Usage,
+    within: float,
+    *,
+    scope: str = "",
+    make: Callable[[str, Iterable[str]], list[Request]] = creates,
 ) -> float:
     """Create pods until their scope (else their namespace) is full; return the seconds. After it no more may fit.
+
+    `make` returns the requests of other objects of these names, of one unit each.
 
     Raises:
         ClusterError: if it is not full in time, or takes more.
@@ -38,17 +47,17 @@ def fill_namespace(
     while (room := hard - int(usage.now(scope))) > 0:
         if time.monotonic() > begun + within:
             raise ClusterError(f"{room} of {hard} are still free after {within:.0f} s")
-        if any(each.is_done for each in send_requests(environment.access, _CLIENTS, creates(namespace, _names(room)))):
+        if any(each.is_done for each in send_requests(environment.access, _CLIENTS, make(namespace, _names(room)))):
             until("the watch has seen more pods", lambda: hard - usage.now(scope) < room, SLACK)
         else:
             time.sleep(_PAUSE)
     filled = time.monotonic() - begun
-    if any(each.is_done for each in send_requests(environment.access, _CLIENTS, creates(namespace, _names(_PROBES)))):
+    if any(each.is_done for each in send_requests(environment.access, _CLIENTS, make(namespace, _names(_PROBES)))):
         raise ClusterError("a full cap takes more")
     return filled
 
 
-def delete_pods(environment: StressEnvironment, namespace: str, usage: PodUsage, how_many: int) -> None:
+def delete_pods(environment: StressEnvironment, namespace: str, usage: Usage, how_many: int) -> None:
     """Delete `how_many` of the namespace's pods, and wait until that is seen.
 
     Raises:
@@ -61,7 +70,7 @@ def delete_pods(environment: StressEnvironment, namespace: str, usage: PodUsage,
     until("the watch has seen the deletions", lambda: usage.now(namespace) <= left, SLACK)
 
 
-def complete_outcome(found: Outcome, usage: PodUsage, room: str = "") -> Outcome:
+def complete_outcome(found: Outcome, usage: Usage, room: str = "") -> Outcome:
     """Return the outcome with the peak until now, and the time after which the cap was free again."""
     return replace(found, peak=max(found.peak, usage.peak), room=room)
 

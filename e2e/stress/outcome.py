@@ -1,13 +1,14 @@
 """The outcome of a stress test: figures, and unmet expectations."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from e2e.stress.clients import NO_ANSWER, Attempt
-from e2e.stress.pod_usage import PodUsage
+from e2e.stress.pod_usage import Usage
 
+_NO_AMOUNTS: Mapping[str, int] = {}
 _REMEMBERED_SECONDS = 1.0  # a rejection may be as old as that (docs/design/caps.md, rule 9)
 
 
@@ -32,7 +33,7 @@ class Outcome:
         return self.peak > self.hard
 
 
-def compute_outcome(title: str, attempts: Sequence[Attempt], usage: PodUsage) -> Outcome:
+def compute_outcome(title: str, attempts: Sequence[Attempt], usage: Usage) -> Outcome:
     """Return the figures of the attempts, and of the use that was counted meanwhile."""
     last = {each.name: each for each in attempts}
     return Outcome(
@@ -48,20 +49,27 @@ def compute_outcome(title: str, attempts: Sequence[Attempt], usage: PodUsage) ->
     )
 
 
-def find_unfounded(attempts: Sequence[Attempt], hard: int, bound: float) -> list[Attempt]:
-    """Return the rejections that cannot have been true: when less than `hard` can have been reserved, of one unit each.
+def find_unfounded(
+    attempts: Sequence[Attempt], hard: int, bound: float, amounts: Mapping[str, int] = _NO_AMOUNTS
+) -> list[Attempt]:
+    """Return the rejections that cannot have been true: when enough of `hard` cannot have been reserved.
 
-    An attempt may be charged from when it was sent: for good if it was stored, for `bound` seconds after its end if
-    the outcome is unknown. Only right where nothing is deleted.
+    `amounts` are the units of the objects by name, where that is not one. An attempt may be charged from when it was
+    sent: for good if it was stored, for `bound` seconds after its end if the outcome is unknown. Only right where
+    nothing is deleted.
     """
     claims = [each for each in attempts if each.status not in (HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS)]
 
     def count_claims(refusal: Attempt) -> int:
         since = refusal.begun - _REMEMBERED_SECONDS - bound
-        return sum(each.begun <= refusal.ended and (each.is_done or each.ended >= since) for each in claims)
+        return sum(
+            amounts.get(each.name, 1)
+            for each in claims
+            if each.begun <= refusal.ended and (each.is_done or each.ended >= since)
+        )
 
     refused = [each for each in attempts if each.status == HTTPStatus.FORBIDDEN]
-    return [each for each in refused if count_claims(each) < hard]
+    return [each for each in refused if count_claims(each) + amounts.get(each.name, 1) <= hard]
 
 
 def _errors(attempts: Iterable[Attempt]) -> Iterator[str]:

@@ -1,14 +1,15 @@
-"""The use of a limit, counted from the events of pods: an arithmetic of its own, beside that of the gate.
+"""The use of a limit, counted from the events of objects: an arithmetic of its own, beside that of the gate.
 
 It knows the requests of plain containers only, in whole units and thousandths; the stress tests use no others.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 _ENDED = ("Succeeded", "Failed")
-_THOUSANDTHS = 1000
+THOUSANDTHS = 1000
+"""The parts of a unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,33 @@ class Limit:
     hard: int
     resource: str
     scope: Callable[[str, Mapping[str, str]], str | None]
+
+
+class Usage(Protocol):
+    """The use of a limit by stored objects, as a watch reports them."""
+
+    limit: Limit
+
+    @property
+    def peak(self) -> float:
+        """The largest amount that a scope used at any moment, in whole units."""
+        ...
+
+    def now(self, scope: str) -> float:
+        """Return the used amount of the scope."""
+        ...
+
+    def list_uids(self) -> frozenset[str]:
+        """Return the objects that use something."""
+        ...
+
+    def see(self, stored: Mapping[str, Any], *, is_deleted: bool = False) -> None:
+        """Count the object as it is now, or as it was when it was deleted."""
+        ...
+
+    def forget(self, uid: str) -> None:
+        """Count the object no longer."""
+        ...
 
 
 @dataclass(slots=True)
@@ -39,23 +67,23 @@ class PodUsage:
 
     def now(self, scope: str) -> float:
         """Return the used amount of the scope."""
-        return self._used.get(scope, 0) / _THOUSANDTHS
+        return self._used.get(scope, 0) / THOUSANDTHS
 
     def list_uids(self) -> frozenset[str]:
         """Return the pods that use something."""
         return frozenset(self._pods)
 
-    def see(self, pod: Mapping[str, Any], *, is_deleted: bool = False) -> None:
+    def see(self, stored: Mapping[str, Any], *, is_deleted: bool = False) -> None:
         """Count the pod as it is now, or as it was when it was deleted."""
-        uid = pod["metadata"]["uid"]
+        uid = stored["metadata"]["uid"]
         self.forget(uid)
-        scope = self.limit.scope(pod["metadata"]["namespace"], pod["metadata"].get("labels", {}))
-        if is_deleted or scope is None or pod.get("status", {}).get("phase") in _ENDED:
+        scope = self.limit.scope(stored["metadata"]["namespace"], stored["metadata"].get("labels", {}))
+        amount = 0 if is_deleted else count_thousandths(stored, self.limit.resource)
+        if scope is None or not amount:
             return
-        amount = sum(_thousandths(each, self.limit.resource) for each in pod["spec"]["containers"])
         self._pods[uid] = (scope, amount)
         self._used[scope] = used = self._used.get(scope, 0) + amount
-        self.peak = max(self.peak, used / _THOUSANDTHS)
+        self.peak = max(self.peak, used / THOUSANDTHS)
 
     def forget(self, uid: str) -> None:
         """Count the pod no longer."""
@@ -64,6 +92,13 @@ class PodUsage:
             self._used[scope] -= amount
 
 
+def count_thousandths(pod: Mapping[str, Any], resource: str) -> int:
+    """Return what a pod uses of a resource; an ended pod uses nothing."""
+    if pod.get("status", {}).get("phase") in _ENDED:
+        return 0
+    return sum(_thousandths(each, resource) for each in pod["spec"]["containers"])
+
+
 def _thousandths(container: Mapping[str, Any], resource: str) -> int:
     text = str(container.get("resources", {}).get("requests", {}).get(resource, "0"))
-    return int(text[:-1]) if text.endswith("m") else int(text) * _THOUSANDTHS
+    return int(text[:-1]) if text.endswith("m") else int(text) * THOUSANDTHS

@@ -31,11 +31,11 @@ def retry_replica_sets(environment: StressEnvironment) -> Outcome:
     ):
         usage = track_namespace(namespace, _HARD)
         with Watcher(environment.access, [usage]) as watcher:
-            before, begun = _requests(client), time.monotonic()
+            before, begun = count_requests(client), time.monotonic()
             environment.apply([_replica_set(namespace, f"set-{number}") for number in range(_SETS)])
             until("the cap is full", lambda: usage.now(namespace) == _HARD, _WITHIN)
             time.sleep(_SECONDS)
-            calls, seconds = _requests(client) - before, time.monotonic() - begun
+            calls, seconds = count_requests(client) - before, time.monotonic() - begun
             watcher.until_current()
             stored = len(usage.list_uids())
     refused = calls["pods", "POST", _FORBIDDEN]
@@ -55,7 +55,7 @@ def retry_replica_sets(environment: StressEnvironment) -> Outcome:
     return found
 
 
-def _requests(client: Client) -> Counter[tuple[str, str, str]]:
+def count_requests(client: Client) -> Counter[tuple[str, str, str]]:
     """Return the number of requests that the API server has answered, by resource, verb and status."""
     counted: Counter[tuple[str, str, str]] = Counter()
     for labels, times in _COUNTED.findall(client.read("/metrics")):

@@ -4,12 +4,14 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from e2e.stress.changes import delete_ledger, delete_young_ledger, lower_cap, put_cap_back, relabel_pods, resize_pods
+from e2e.stress.claim_storms import overload_with_claims, reallocate_claims, replace_claims, retry_templates
 from e2e.stress.environment import StressEnvironment
 from e2e.stress.faults import API_SERVER, ETCD_KILLED, ETCD_STOPPED, KILLED, freeze
 from e2e.stress.leader_failure import kill_leader
 from e2e.stress.outcome import Outcome
 from e2e.stress.overload import Gates, Size, overload_cap, overload_quota
 from e2e.stress.retries import retry_replica_sets
+from e2e.stress.scheduler_claims import play_scheduler
 from e2e.stress.several_caps import fill_two_caps, reject_after_gate
 from e2e.stress.watch_faults import cut_watches, silence_watches
 
@@ -36,4 +38,9 @@ STRESS_RUNS: Mapping[str, Callable[[StressEnvironment], Outcome]] = {
     "relabelled": relabel_pods,
     "ledger-deleted": delete_ledger,
     "young-ledger-deleted": delete_young_ledger,
+    "claims": partial(overload_with_claims, size=Size(), gates=Gates(fault=KILLED)),
+    "claims-replaced": partial(replace_claims, size=Size(pods=3000, hard=200)),
+    "claim-templates": retry_templates,
+    "scheduler-claims": partial(play_scheduler, size=Size(pods=320, hard=40, clients=16)),
+    "claims-reallocated": partial(reallocate_claims, size=Size(pods=3000, hard=100)),
 }

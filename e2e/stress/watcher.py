@@ -1,4 +1,4 @@
-"""A watch of all pods, from which usages are counted: event by event, in the order in which etcd stored them."""
+"""A watch of all objects of a kind, from which usages are counted: event by event, as etcd stored them."""
 
 import json
 from collections.abc import Sequence
@@ -8,10 +8,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from e2e.bench.client import Access
-from e2e.stress.pod_usage import PodUsage
+from e2e.stress.pod_usage import Usage
 from e2e.waiting import until
 
-_PODS = "/api/v1/pods"
+PODS = "/api/v1/pods"
+"""The path of all pods."""
+
 _SILENCE = 120.0  # seconds; a bookmark comes each minute
 _PAUSE = 0.2  # seconds before a watch is begun again
 _TOO_OLD = 410
@@ -20,17 +22,18 @@ _WITHIN = 60.0  # seconds to see what is stored
 
 
 class Watcher:
-    """A watch that reports every pod to the usages, for as long as the `with` block runs.
+    """A watch that reports every object at `path` to the usages, for as long as the `with` block runs.
 
     A watch that breaks is continued behind its last event, so that nothing is missed. `torn` counts how often that was
-    not possible: then pods were relisted, and the events between are unknown.
+    not possible: then objects were relisted, and the events between are unknown.
     """
 
-    def __init__(self, access: Access, usages: Sequence[PodUsage]) -> None:
+    def __init__(self, access: Access, usages: Sequence[Usage], path: str = PODS) -> None:
         self._access = access
-        self._holdings = usages
+        self._path = path
+        self._usages = usages
         self.torn = 0
-        self._uids: set[str] = set()
+        self._revisions: dict[str, str] = {}  # by UID
         self._revision = ""
         self._over = Event()
 
@@ -45,13 +48,13 @@ class Watcher:
         self._over.set()
 
     def until_current(self) -> None:
-        """Wait until every stored pod has been seen; nothing may be stored or deleted meanwhile.
+        """Wait until every object has been seen as it is stored; nothing may be stored or deleted meanwhile.
 
         Raises:
             ClusterError: if it takes too long.
         """
-        stored = {each["metadata"]["uid"] for each in self._get_list()["items"]}
-        until("the watch has seen all pods", lambda: self._uids == stored, _WITHIN)
+        stored = {each["metadata"]["uid"]: each["metadata"]["resourceVersion"] for each in self._get_list()["items"]}
+        until(f"the watch has seen all of {self._path}", lambda: self._revisions == stored, _WITHIN)
 
     def _run(self) -> None:
         while not self._over.is_set():
@@ -63,7 +66,9 @@ class Watcher:
     def _watch(self) -> None:
         connection = self._connection()
         try:
-            connection.request("GET", f"{_PODS}?watch=true&allowWatchBookmarks=true&resourceVersion={self._revision}")
+            connection.request(
+                "GET", f"{self._path}?watch=true&allowWatchBookmarks=true&resourceVersion={self._revision}"
+            )
             answer = connection.getresponse()
             if answer.status != _OK:
                 raise HTTPException(answer.status)
@@ -80,31 +85,33 @@ class Watcher:
         Raises:
             HTTPException: if the watch is over.
         """
-        pod = event["object"]
+        stored = event["object"]
         match event["type"]:
             case "ERROR":
-                if pod.get("code") == _TOO_OLD:
+                if stored.get("code") == _TOO_OLD:
                     self.torn += 1
                     self._list()
-                raise HTTPException(pod)
+                raise HTTPException(stored)
             case "BOOKMARK":
                 pass
             case kind:
-                self._see(pod, is_deleted=kind == "DELETED")
-        self._revision = pod["metadata"]["resourceVersion"]
+                self._see(stored, is_deleted=kind == "DELETED")
+        self._revision = stored["metadata"]["resourceVersion"]
 
-    def _see(self, pod: dict[str, Any], *, is_deleted: bool = False) -> None:
-        for usage in self._holdings:
-            usage.see(pod, is_deleted=is_deleted)
-        uid = pod["metadata"]["uid"]
-        self._uids = self._uids - {uid} if is_deleted else self._uids | {uid}
+    def _see(self, stored: dict[str, Any], *, is_deleted: bool = False) -> None:
+        for usage in self._usages:
+            usage.see(stored, is_deleted=is_deleted)
+        if is_deleted:
+            self._revisions.pop(stored["metadata"]["uid"], None)
+        else:
+            self._revisions[stored["metadata"]["uid"]] = stored["metadata"]["resourceVersion"]
 
     def _list(self) -> None:
         listed = self._get_list()
-        for uid in self._uids - {each["metadata"]["uid"] for each in listed["items"]}:
-            for usage in self._holdings:
+        for uid in self._revisions.keys() - {each["metadata"]["uid"] for each in listed["items"]}:
+            for usage in self._usages:
                 usage.forget(uid)
-            self._uids = self._uids - {uid}
+            self._revisions.pop(uid)
         for each in listed["items"]:
             self._see(each)
         self._revision = listed["metadata"]["resourceVersion"]
@@ -112,7 +119,7 @@ class Watcher:
     def _get_list(self) -> dict[str, Any]:
         connection = self._connection()
         try:
-            connection.request("GET", _PODS)
+            connection.request("GET", self._path)
             answer = connection.getresponse()
             body = answer.read()
             if answer.status != _OK:

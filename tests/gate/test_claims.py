@@ -329,6 +329,7 @@ def test_a_class_that_gets_the_resource_later_is_counted_before_anything_is_char
 
 def test_a_changed_class_needs_a_state_of_the_cluster_after_the_change() -> None:
     replica = create_claim_replica(TWO, resources_by_class={})
+    assert replica.request_pod("u1") == 200
     replica.synced_at = replica.now - 1.0
     replica.change_classes({CLASS: GPU})
     assert replica.request_claim(create_claim("c2", 0)) == 429

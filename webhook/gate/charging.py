@@ -127,7 +127,7 @@ class ReserveTransition(msgspec.Struct):
             isinstance(outcome, Reserved)
             and not outcome.needs_no_write
             and membership
-            and self._may_lack_pods(ledger, membership)
+            and self._may_lack_consumers(ledger, membership)
         ):
             outcome = Deferred(ledger, Prerequisite.COUNT_NAMESPACES)
         is_counted = isinstance(outcome, Reserved) or bool(self.consumer.pod_uid)
@@ -196,20 +196,21 @@ class ReserveTransition(msgspec.Struct):
         """
         if self.mode is not ChargeMode.RESERVE or len(ledger.reservations) < _MANY_RESERVATIONS:
             return ledger
-        if self.usage_lister is None or not self.usage_lister.is_newer_than(ledger):
+        if self.usage_lister is None or not self.usage_lister.is_newer_than(self.charge.cap, ledger):
             return ledger
         return self._recount(ledger) or ledger
 
-    def _may_lack_pods(self, ledger: Ledger, membership: Membership) -> bool:
-        """Return whether the ledger may lack pods that a member namespace got while it was away (rule 5).
+    def _may_lack_consumers(self, ledger: Ledger, membership: Membership) -> bool:
+        """Return whether the ledger may lack consumers that a member namespace got while it was away (rule 5).
 
-        A ledger that was counted from the namespaces as they are now, but from older pods, may lack them too. This
-        matters as soon as this replica sees newer pods: until then, no recount here would show more.
+        A ledger that was counted from the namespaces as they are now, but from older pods or claims, may lack them too.
+        This matters as soon as this replica sees newer ones: until then, no recount here would show more.
         """
         if ledger.namespaces_revision < membership.last_change:
             return True
-        sees_newer_pods = self.usage_lister is not None and self.usage_lister.is_newer_than(ledger)
-        return sees_newer_pods and ledger.pods_revision < membership.last_change
+        return self.usage_lister is not None and self.usage_lister.may_lack_consumers(
+            self.charge.cap, ledger, membership.last_change
+        )
 
     def _recount(self, ledger: Ledger) -> Ledger | None:
         """Return the recounted ledger; None if no newer snapshot exists."""

@@ -49,7 +49,7 @@ def list_counted_claims(
     if claims is None or not cap.device_sources:
         return []
     charges = claims.compute_used_by_consumer(cap, namespaces)
-    owned = claims.compute_claims_usage(cap, namespaces, (), 0).owned
+    owned = claims.list_owned(cap, namespaces)
     confirmed = pods.find_owned_claims(cap, {uid: each.owner for uid, each in owned.items() if each.is_reserved})
     counted_claims: list[CountedClaim] = []
     for uid, charge in charges.items():

@@ -122,6 +122,7 @@ class Gate:
         self._monotonic = monotonic
         self._nonce = nonce
         self._resources_by_class = resources_by_class
+        self._has_reviewed = False
         self._policy_set = self._index_policies(policies(), resources_by_class())
 
     def admit(self, body: bytes, phase: Phase, deadline: float) -> Decision:
@@ -132,6 +133,9 @@ class Gate:
             UndecidedError: if a cap cannot be charged: its store or the namespace's labels are unavailable.
         """
         request, policy_set = decode_review(body), self._get_policy_set()
+        if not self._has_reviewed:
+            self._has_reviewed = True
+            policy_set = self._get_policy_set()  # again: from here on a change of the caps leaves out what was admitted
         labels = self._namespaces.labels(request.namespace) if policy_set.needs_labels and request.namespace else None
         decoded_request = DecodedRequest(request)
         context = ReviewContext(
@@ -179,7 +183,9 @@ class Gate:
     def _index_policies(self, policies: PolicySet, resources_by_class: Mapping[str, str]) -> ActivePolicySet:
         policy_set = ActivePolicySet(policies, resources_by_class)
         if self._usage_lister is not None:
-            self._usage_lister.set_active_caps([cap.active_key for cap in policy_set.caps.list_caps()])
+            self._usage_lister.set_active_caps(
+                [cap.active_key for cap in policy_set.caps.list_caps()], is_first=not self._has_reviewed
+            )
         return policy_set
 
     def _charge(

@@ -107,9 +107,8 @@ class UsageLister:
         self._request_progress = request_progress
         self._progress_requested_at = -math.inf
         self._active_since: dict[str, float] = {}
-        self._removed_since: dict[
-            str, float
-        ] = {}  # like `_active_since`, for the caps that the last policy change removed
+        self._first_active_at = math.inf
+        self._removed_since: dict[str, float] = {}  # for the caps that the last policy change removed
         self._required_revisions: dict[str, tuple[float, CountedRevisions]] = {}
         self._namespace_uids: dict[str, str] | None = None
         self._created_at: dict[str, float] = {}
@@ -117,9 +116,15 @@ class UsageLister:
         self._existing_ledgers: set[LedgerKey] = set()
         namespaces.add_listener(self._update_namespaces)
 
-    def set_active_caps(self, caps: Collection[str]) -> None:
-        """Set the active keys of the caps from now on, before anything is charged under them."""
+    def set_active_caps(self, caps: Collection[str], *, is_first: bool = False) -> None:
+        """Set the active keys of the caps from now on, before anything is charged under them.
+
+        As long as this process has reviewed nothing (`is_first`), they are active since the first call: it learns the
+        device classes, which are a part of these keys, after its start.
+        """
         now, before = self._monotonic(), self._active_since
+        if is_first:
+            now = self._first_active_at = min(now, self._first_active_at)
         self._removed_since = {cap: at for cap, at in before.items() if cap not in caps}
         self._active_since = {cap: before.get(cap, now) for cap in caps}
 
@@ -130,9 +135,8 @@ class UsageLister:
         uncounted. A ledger may be older than the cap, if the cap was removed from the policies and put back.
         """
         cap = active_cap.active_key
-        active_since = self._active_since.get(
-            cap, self._removed_since.get(cap)
-        )  # a request that is in progress while its cap is removed still charges it
+        # a request that is in progress while its cap is removed still charges it
+        active_since = self._active_since.get(cap, self._removed_since.get(cap))
         if active_since is None:
             return _UNKNOWN_REVISIONS
         known_active_since, required = self._required_revisions.get(cap, (active_since, None))
@@ -152,7 +156,7 @@ class UsageLister:
         return revisions
 
     def _get_claims_revision(self) -> int:
-        """Return the lowest revision at which the claims were as they are now; 0 if there are none."""
+        """Return the lowest revision from which no claim was stored; 0 if there are none."""
         return 0 if self._claims is None else self._claims.choose_revision(0)
 
     def find_membership(self, cap: ActiveCap, key: LedgerKey) -> Membership | None:
@@ -161,21 +165,15 @@ class UsageLister:
             members = self._namespaces.list_members(cap.key, _create_selector(cap))
             if members is None:
                 return None
-            return Membership(
-                members.names,
-                _hash_name_set(members.names),
-                members.revision,
-                members.unchanged_since,
-                members.unchanged_since,
-            )
+            names_hash, unchanged_since = _hash_name_set(members.names), members.unchanged_since
+            return Membership(members.names, names_hash, members.revision, unchanged_since, unchanged_since)
         revision, unchanged_since = self._namespaces.revision, self._namespaces.unchanged_since
         if revision is None:
             return None
         namespace = self._namespaces.find(key.namespace)
         if namespace is None:
             return Membership(frozenset(), _EMPTY_HASH, revision, unchanged_since, unchanged_since)
-        is_member = matches_namespace(cap.definition.namespaces, key.namespace, namespace.labels)
-        if not is_member:
+        if not matches_namespace(cap.definition.namespaces, key.namespace, namespace.labels):
             return Membership(frozenset(), _EMPTY_HASH, revision, unchanged_since, namespace.revision)
         name = key.namespace
         return Membership(frozenset({name}), _hash_single_name(name), revision, unchanged_since, namespace.revision)
@@ -236,9 +234,7 @@ class UsageLister:
         """
         if self._claims is None or not cap.device_sources:
             return _ClaimsUsage(ledger.claims_revision, _NO_AMOUNTS, _NO_AMOUNTS, {}, frozenset())
-        revision, usage, owned = self._claims.compute_claims_usage(
-            cap, namespaces, ledger.reservations, ledger.claims_revision
-        )
+        usage, owned = self._claims.compute_usage_and_owned(cap, namespaces, ledger.reservations)
         if usage.revision < ledger.claims_revision:
             self.request_progress()
         confirmed = self._pods.find_owned_claims(
@@ -254,8 +250,11 @@ class UsageLister:
                     by_uid[uid] = rest
             elif each.is_young:
                 unconfirmed += each.amounts
-        served = frozenset(each.owner.pod_uid for each in owned.values())
-        return _ClaimsUsage(revision, used, unconfirmed, by_uid, usage.deleted, served)
+        revision, served = (
+            usage.choose_revision(ledger.claims_revision),
+            {each.owner.pod_uid for each in owned.values()},
+        )
+        return _ClaimsUsage(revision, used, unconfirmed, by_uid, usage.deleted, frozenset(served))
 
     def _is_inconsistent(self, cap: ActiveCap, key: LedgerKey) -> bool:
         """Return whether a namespace was just deleted and has pods.
@@ -273,12 +272,18 @@ class UsageLister:
         used = self._pods.compute_usage(cap, namespaces).used
         return used + self._count_claims(cap, frozenset(namespaces), _NO_LEDGER).used
 
-    def is_newer_than(self, ledger: Ledger) -> bool:
-        """Return whether the pods have changed since the ledger was counted.
+    def is_newer_than(self, cap: ActiveCap, ledger: Ledger) -> bool:
+        """Return whether pods or claims have changed since the ledger was counted; fast enough for every charge."""
+        return (self._pods.revision or 0) > ledger.pods_revision or self._has_newer_claims(cap, ledger)
 
-        The check is fast enough for a call at every charge.
-        """
-        return (self._pods.revision or 0) > ledger.pods_revision
+    def may_lack_consumers(self, cap: ActiveCap, ledger: Ledger, last_change: int) -> bool:
+        """Return whether the ledger was counted before `last_change` from pods or claims older than those seen here."""
+        if ledger.pods_revision < min(last_change, self._pods.revision or 0):
+            return True
+        return ledger.claims_revision < last_change and self._has_newer_claims(cap, ledger)
+
+    def _has_newer_claims(self, cap: ActiveCap, ledger: Ledger) -> bool:
+        return bool(cap.device_sources) and self._get_claims_revision() > ledger.claims_revision
 
     def request_progress(self) -> None:
         """Request a fresh revision from the watches, at most once in 5 s."""

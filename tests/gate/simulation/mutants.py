@@ -130,7 +130,7 @@ MUTANTS: Mapping[str, Mutant] = {
     "ignores_newer_pods": _mutant(
         5,
         "reserves by a count of the current namespaces and of pods from before one of them returned",
-        patch.object(ReserveTransition, "_may_lack_pods", _may_lack_namespaces_only),
+        patch.object(ReserveTransition, "_may_lack_consumers", _may_lack_namespaces_only),
         mix="relabelled namespaces",
         seed=58,
     ),

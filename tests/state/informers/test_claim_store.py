@@ -54,11 +54,11 @@ def test_the_lowest_revision_of_the_same_claims_is_that_of_the_last_change() -> 
 
 def test_a_claim_that_the_scheduler_seems_to_have_made_is_listed_with_its_pod() -> None:
     store = create_store(scheduler_claim("u1", 5, "p1", 2), create_claim("u2", 6))
-    ((uid, owned),) = store.compute_claims_usage(CAP, ["team-a"], (), 0).owned.items()
+    ((uid, owned),) = store.list_owned(CAP, ["team-a"]).items()
     assert (uid, owned.owner, owned.amounts) == ("u1", ("p1", "team-a", "claim-u1"), {GPU: 2})
     assert (owned.is_reserved, owned.is_young) == (True, True)
     store.apply(claim_line("DELETED", scheduler_claim("u1", 11, "p1", 2)))
-    assert store.compute_claims_usage(CAP, ["team-a"], (), 0).owned == {}
+    assert store.list_owned(CAP, ["team-a"]) == {}
 
 
 def test_the_age_of_such_a_claim_survives_changes_and_lists() -> None:
@@ -68,13 +68,13 @@ def test_the_age_of_such_a_claim_survives_changes_and_lists() -> None:
     now = 29.0
     store.apply(claim_line("MODIFIED", scheduler_claim("u1", 12, "p1")))
     store.apply(claim_page(20, scheduler_claim("u1", 12, "p1")))
-    assert [each.is_young for each in store.compute_claims_usage(CAP, ["team-a"], (), 0).owned.values()] == [True]
+    assert [each.is_young for each in store.list_owned(CAP, ["team-a"]).values()] == [True]
     now = 31.0
-    assert [each.is_young for each in store.compute_claims_usage(CAP, ["team-a"], (), 0).owned.values()] == [False]
+    assert [each.is_young for each in store.list_owned(CAP, ["team-a"]).values()] == [False]
 
 
 def test_a_claim_whose_devices_are_reserved_for_another_pod_is_not_reserved_for_its_owner() -> None:
     claim = scheduler_claim("u1", 5, "p1")
     claim["status"]["reservedFor"][0]["uid"] = "p2"
-    (owned,) = create_store(claim).compute_claims_usage(CAP, ["team-a"], (), 0).owned.values()
+    (owned,) = create_store(claim).list_owned(CAP, ["team-a"]).values()
     assert not owned.is_reserved

@@ -6,12 +6,18 @@ tenant can write either. Between its creation and the status of the pod a claim 
 then unconfirmed for a while.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.state.informers.claim_records import ClaimGroup, ClaimRecord, create_claim_codec
-from tallygate.webhook.state.informers.consumer_store import ChargeableCap, ConsumerStore, ConsumerUsage
+from tallygate.webhook.state.informers.consumer_columns import StoredConsumer
+from tallygate.webhook.state.informers.consumer_store import (
+    ChargeableCap,
+    ConsumerStore,
+    ConsumerUsage,
+    GroupCharges,
+)
 from tallygate.webhook.state.informers.pod_records import ChargeGroupInterner, PodRecord
 from tallygate.webhook.state.informers.pod_store import ClaimPod
 
@@ -37,17 +43,6 @@ class OwnedClaim(NamedTuple):
     is_young: bool
 
 
-class ClaimsUsage(NamedTuple):
-    """The usage of claims of one moment, and those by UID that kube-scheduler seems to have made.
-
-    `revision` is the lowest one to record for it.
-    """
-
-    revision: int
-    usage: ConsumerUsage
-    owned: Mapping[str, OwnedClaim]
-
-
 class ClaimStore(ConsumerStore):
     """Claims, updated by the events of a reflector that decodes them with `codec`. `monotonic` is in seconds."""
 
@@ -58,37 +53,54 @@ class ClaimStore(ConsumerStore):
         self._scheduler_claims: dict[str, _SchedulerClaim] = {}
 
     def choose_revision(self, preferred: int) -> int:
-        """Return the lowest revision at which the claims were as they are now: `preferred`, where that is one.
+        """Return the lowest revision from which no claim was stored: `preferred`, where that is one.
 
-        The revisions of idle replicas differ by bookmarks only.
+        The revisions of idle replicas differ by lists and bookmarks only.
         """
         return max(self._last_change, min(preferred, self._revision or 0))
 
-    def compute_claims_usage(
-        self, cap: ChargeableCap, namespaces: Iterable[str], uids: Iterable[str], preferred_revision: int
-    ) -> ClaimsUsage:
-        """Compute the used amounts of these namespaces, as `compute_usage`, and the scheduler's claims among them.
-
-        Both are of one moment, and `choose_revision` chooses its revision.
+    def list_owned(self, cap: ChargeableCap, namespaces: Iterable[str]) -> dict[str, OwnedClaim]:
+        """Return the claims of these namespaces that the scheduler seems to have made, by UID.
 
         Raises:
             NotSyncedError: if there was no complete list yet.
         """
-        members, now = frozenset(namespaces), self._monotonic()
         with self._lock:
-            reading = self._read(cap, members, uids)
-            revision = self.choose_revision(preferred_revision)
-            claims = [
-                (uid, each, self._columns.find(uid))
-                for uid, each in self._scheduler_claims.items()
-                if each.owner.namespace in members
-            ]
-        owned = {
-            uid: OwnedClaim(each.owner, amounts, each.is_reserved, now - each.first_seen < _UNCONFIRMED_SECONDS)
-            for uid, each, stored in claims
-            if stored is not None and (amounts := reading.charges.get_amounts(stored.group))
-        }
-        return ClaimsUsage(revision, self._sum(reading, members), owned)
+            self._require_revision()
+            charges = self._charges_cache.get_charges(cap)
+            claims = self._list_scheduler_claims(frozenset(namespaces))
+        return dict(self._charge_owned(claims, charges))
+
+    def compute_usage_and_owned(
+        self, cap: ChargeableCap, namespaces: Iterable[str], uids: Iterable[str]
+    ) -> tuple[ConsumerUsage, dict[str, OwnedClaim]]:
+        """Return the results of `compute_usage` and `list_owned` as of one moment.
+
+        Raises:
+            NotSyncedError: if there was no complete list yet.
+        """
+        members = frozenset(namespaces)
+        with self._lock:
+            inputs = self._read_usage_inputs(cap, members, uids)
+            claims = self._list_scheduler_claims(members)
+        return self._sum_usage(inputs), dict(self._charge_owned(claims, inputs.charges))
+
+    def _list_scheduler_claims(self, namespaces: frozenset[str]) -> list[tuple[str, _SchedulerClaim, StoredConsumer]]:
+        """Return the claims of these namespaces that the scheduler seems to have made. Hold the lock."""
+        return [
+            (uid, each, stored)
+            for uid, each in self._scheduler_claims.items()
+            if each.owner.namespace in namespaces and (stored := self._columns.find(uid)) is not None
+        ]
+
+    def _charge_owned(
+        self, claims: Iterable[tuple[str, _SchedulerClaim, StoredConsumer]], charges: GroupCharges
+    ) -> Iterator[tuple[str, OwnedClaim]]:
+        now = self._monotonic()
+        for uid, each, stored in claims:
+            if amounts := charges.get_amounts(stored.group):
+                is_young = now - each.first_seen < _UNCONFIRMED_SECONDS
+                yield uid, OwnedClaim(each.owner, amounts, each.is_reserved, is_young)
 
     def _track(self, record: PodRecord, *, is_deleted: bool) -> None:
         if is_deleted:

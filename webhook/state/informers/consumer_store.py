@@ -148,6 +148,7 @@ class NotSyncedError(LookupError):
 class ConsumerUsage(msgspec.Struct, frozen=True):
     """The used amounts of one ledger, all as of `revision`.
 
+    Nothing was stored after `last_change`. Something may have been deleted after it: a list does not show when.
     `used_by_consumer`: the counted amounts, possibly empty, of each requested consumer that is stored. `deleted`: the
     requested ones with a tombstone. A requested one in neither is absent: the API server may still store it. `invalid`:
     the pods with an invalid quantity; their counted amounts are empty.
@@ -158,15 +159,22 @@ class ConsumerUsage(msgspec.Struct, frozen=True):
     used_by_consumer: Mapping[str, Amounts]
     deleted: frozenset[str]
     invalid: tuple[str, ...] = ()
+    last_change: int = 0
+
+    def choose_revision(self, preferred: int) -> int:
+        """Return the lowest revision from which nothing more was stored: `preferred`, where that is one."""
+        return max(self.last_change, min(preferred, self.revision))
 
 
-class _Reading(NamedTuple):
-    """The state of one moment from which a usage is computed."""
+class UsageInputs(NamedTuple):
+    """The state of a store at one moment, from which usage is computed without its lock."""
 
     revision: int
+    last_change: int
     charges: GroupCharges
+    members: frozenset[str]
     group_counts: Mapping[ChargeGroup, int]
-    pods: Mapping[str, StoredConsumer | None]
+    consumers: Mapping[str, StoredConsumer | None]
     deleted: frozenset[str]
 
 
@@ -259,33 +267,9 @@ class ConsumerStore:
         Raises:
             NotSyncedError: if there was no complete list yet.
         """
-        members = frozenset(namespaces)
         with self._lock:
-            reading = self._read(cap, members, uids)
-        return self._sum(reading, members)
-
-    def _read(self, cap: ChargeableCap, members: frozenset[str], uids: Iterable[str]) -> "_Reading":
-        """Return what a sum needs of one moment; the caller has the lock."""
-        revision = self._require_revision()
-        pods = {uid: self._columns.find(uid) for uid in uids}
-        return _Reading(
-            revision,
-            self._charges_cache.get_charges(cap),
-            self._columns.count_groups(members),
-            pods,
-            frozenset(uid for uid in pods if self._tombstones.get_revision(uid) is not None),
-        )
-
-    def _sum(self, reading: "_Reading", members: frozenset[str]) -> ConsumerUsage:
-        """Compute the usage without the lock, because the first usage of a cap decodes every group."""
-        revision, charges, group_counts, pods, deleted = reading
-        used, is_complete = _sum_charges(charges, group_counts)
-        used_by_consumer = {
-            uid: _get_counted_amounts(pod, charges, members) for uid, pod in pods.items() if pod is not None
-        }
-        return ConsumerUsage(
-            revision, used, used_by_consumer, deleted, () if is_complete else self._list_invalid(charges, members)
-        )
+            inputs = self._read_usage_inputs(cap, frozenset(namespaces), uids)
+        return self._sum_usage(inputs)
 
     def list_groups(self, cap: ChargeableCap, namespaces: Iterable[str]) -> Iterator[GroupUsage]:
         """Yield the consumers of these namespaces with used amounts under a cap, counted by group and state.
@@ -314,6 +298,32 @@ class ConsumerStore:
             return self._columns.list_pod_names(
                 group.namespace, group.group, max_names, is_terminating=group.is_terminating
             )
+
+    def _read_usage_inputs(self, cap: ChargeableCap, members: frozenset[str], uids: Iterable[str]) -> UsageInputs:
+        """Return the inputs of `_sum_usage`. Hold the lock."""
+        revision = self._require_revision()
+        consumers = {uid: self._columns.find(uid) for uid in uids}
+        return UsageInputs(
+            revision,
+            self._last_change,
+            self._charges_cache.get_charges(cap),
+            members,
+            self._columns.count_groups(members),
+            consumers,
+            frozenset(uid for uid in consumers if self._tombstones.get_revision(uid) is not None),
+        )
+
+    def _sum_usage(self, inputs: UsageInputs) -> ConsumerUsage:
+        """Compute the usage without the lock, because the first usage of a cap decodes every group."""
+        charges, members = inputs.charges, inputs.members
+        used, is_complete = _sum_charges(charges, inputs.group_counts)
+        used_by_consumer = {
+            uid: _get_counted_amounts(consumer, charges, members)
+            for uid, consumer in inputs.consumers.items()
+            if consumer is not None
+        }
+        invalid = () if is_complete else self._list_invalid(charges, members)
+        return ConsumerUsage(inputs.revision, used, used_by_consumer, inputs.deleted, invalid, inputs.last_change)
 
     def _track(self, record: PodRecord, *, is_deleted: bool) -> None:
         """Track a change before the columns show it."""
@@ -361,7 +371,8 @@ class ConsumerStore:
                 self._tombstones.clear()
             self._tombstones.mark_incomplete_until(event.revision)
             self._track_list(event.items)
-            self._columns, self._revision, self._last_change = columns, event.revision, event.revision
+            self._columns, self._revision = columns, event.revision
+            self._last_change = max((record.revision for record in event.items), default=0)
 
 
 def _sum_charges(charges: GroupCharges, group_counts: Mapping[ChargeGroup, int]) -> tuple[Amounts, bool]:
