@@ -327,6 +327,17 @@ def test_a_class_that_gets_the_resource_later_is_counted_before_anything_is_char
     assert replica.count_gpus() == (0, 0)
 
 
+def test_the_reservation_of_a_claim_ends_although_no_class_has_the_resource_any_more() -> None:
+    replica = create_claim_replica(TWO)
+    assert replica.request_claim(create_claim("c1", 0, 2)) == 200
+    replica.change_classes({CLASS: ""})
+    replica.observe_claim(create_claim("c1", replica.next_revision(), 2))
+    replica.store_pod("u1")
+    replica.observe("u1")
+    replica.reconcile()
+    assert replica.count_gpus() == (1, 0)
+
+
 def test_a_changed_class_needs_a_state_of_the_cluster_after_the_change() -> None:
     replica = create_claim_replica(TWO, resources_by_class={})
     assert replica.request_pod("u1") == 200

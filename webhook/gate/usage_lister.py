@@ -16,6 +16,7 @@ import msgspec
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.admission.cap_index import ActiveCap
+from tallygate.webhook.gate.claims_usage import ClaimSources, ClaimsUsage, count_claims, needs_claims
 from tallygate.webhook.gate.counted_claims import CountedClaim, list_counted_claims
 from tallygate.webhook.policy.matching import matches_namespace
 from tallygate.webhook.state.informers.claim_store import ClaimStore
@@ -69,17 +70,6 @@ class CountedRevisions(NamedTuple):
 
 _UNKNOWN_REVISIONS = CountedRevisions(2**63, 2**63)
 """Above every revision, which etcd counts in an int64."""
-
-
-class _ClaimsUsage(NamedTuple):
-    """The claims under a ledger: their used amounts, the part that may be counted twice, and the pods that have one."""
-
-    revision: int
-    used: Amounts
-    unconfirmed: Amounts
-    by_uid: Mapping[str, Amounts]
-    deleted: frozenset[str]
-    served: frozenset[str] = frozenset()
 
 
 class UsageLister:
@@ -226,35 +216,14 @@ class UsageLister:
             served=claims.served,
         )
 
-    def _count_claims(self, cap: ActiveCap, namespaces: frozenset[str], ledger: Ledger) -> _ClaimsUsage:
-        """Return the usage of claims.
-
-        Call it after the pods were counted: a pod that ends in between is then counted beside its claim, not neither.
-        A cap without devices counts no claims, and keeps the revision of its ledger.
-        """
-        if self._claims is None or not cap.device_sources:
-            return _ClaimsUsage(ledger.claims_revision, _NO_AMOUNTS, _NO_AMOUNTS, {}, frozenset())
-        usage, owned = self._claims.compute_usage_and_owned(cap, namespaces, ledger.reservations)
+    def _count_claims(self, cap: ActiveCap, namespaces: frozenset[str], ledger: Ledger) -> ClaimsUsage:
+        """Return the usage of claims; a ledger without any keeps its revision of claims."""
+        if self._claims is None or not needs_claims(cap, ledger):
+            return ClaimsUsage(ledger.claims_revision)
+        usage = count_claims(cap, namespaces, ledger, ClaimSources(self._pods, self._claims))
         if usage.revision < ledger.claims_revision:
             self.request_progress()
-        confirmed = self._pods.find_owned_claims(
-            cap, {uid: each.owner for uid, each in owned.items() if each.is_reserved}
-        )
-        used, unconfirmed, by_uid = usage.used, _NO_AMOUNTS, dict(usage.used_by_consumer)
-        for uid, each in owned.items():
-            if uid in confirmed:
-                # the classes of a resource may have changed since the scheduler made the claim
-                rest = _NO_AMOUNTS if cap.is_selective else each.amounts.find_shortfall(confirmed[uid])
-                used = used - each.amounts + rest
-                if uid in by_uid:
-                    by_uid[uid] = rest
-            elif each.is_young:
-                unconfirmed += each.amounts
-        revision, served = (
-            usage.choose_revision(ledger.claims_revision),
-            {each.owner.pod_uid for each in owned.values()},
-        )
-        return _ClaimsUsage(revision, used, unconfirmed, by_uid, usage.deleted, frozenset(served))
+        return usage
 
     def _is_inconsistent(self, cap: ActiveCap, key: LedgerKey) -> bool:
         """Return whether a namespace was just deleted and has pods.
