@@ -42,6 +42,7 @@ from tallygate.webhook.state.informers.named_stores import (
     NodeStore,
     create_namespace_record,
 )
+from tallygate.webhook.state.informers.namespaced_stores import ClaimTemplateStore
 from tallygate.webhook.state.informers.pod_records import PodRecord
 from tallygate.webhook.state.informers.pod_store import PodStore
 from tallygate.webhook.state.ledger.ledger import Ledger
@@ -82,6 +83,7 @@ class SimulatedCluster:
         self._nonce_counter = itertools.count(1)
         self._pods, self._namespaces, self._nodes = PodStore(), NamespaceStore(), NodeStore()
         self._claims, self._device_classes = ClaimStore(self._read_clock), DeviceClassStore()
+        self._claim_templates = ClaimTemplateStore()
         self._scheduler_cache: SchedulerCache | None = None
         self._decode_pod_event: Callable[[bytes], WatchEvent[PodRecord]] = self._pods.codec.decode_event
         has_node_rules = RuleIndex(scenario.policies).has_node_rules
@@ -101,6 +103,7 @@ class SimulatedCluster:
             top_consumers=top_consumers,
             evaluate_node_rules=self._create_node_check() if has_node_rules else None,
             resources_by_class=self._get_resources_by_class,
+            claim_templates=self._claim_templates,
         )
         self._ledger_reconciler = LedgerReconciler(
             caps=self._gate.get_active_caps,
@@ -184,6 +187,7 @@ class SimulatedCluster:
         self._apply_pod_event(Replaced((), self.store.revision))
         self._claims.apply(Replaced((), self.store.revision))
         self._device_classes.apply(Replaced((), self.store.revision))
+        self._claim_templates.apply(Replaced((), self.store.revision))
         for _ in range(_ACTIVATION_RECONCILES):
             self.now += IN_FLIGHT_BOUND_SECONDS
             self._reconcile_ledgers()
@@ -206,6 +210,8 @@ class SimulatedCluster:
             self._namespaces.apply(NAMESPACE_CODEC.decode_event(_encode_watch_event(event, body)))
         elif key.kind == "ResourceClaim":
             self._claims.apply(self._claims.codec.decode_event(_encode_watch_event(event, body)))
+        elif key.kind == "ResourceClaimTemplate":
+            self._claim_templates.apply(self._claim_templates.codec.decode_event(_encode_watch_event(event, body)))
         elif key.kind == "DeviceClass":
             self._device_classes.apply(DEVICE_CLASS_CODEC.decode_event(_encode_watch_event(event, body)))
         elif key.kind == "Node":
