@@ -2,15 +2,20 @@
 
 It uses the charging of the gate, with ledgers in memory whose used amounts are those of the snapshot's pods and claims
 for devices. Without a snapshot nothing is used: each finding is then true at any time, and others may be missing.
+
+The claims that templates make for a pod are forecast as by the gate, and then charged with it if they fit.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+
+import msgspec
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import ConsumerKind, has_ended
+from tallygate.webhook.accounting.names import DEVICE_CLASS_PREFIX, is_extended
 from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
@@ -19,7 +24,15 @@ from tallygate.webhook.cli.check.merge import ReportedProblem
 from tallygate.webhook.cli.manifests.typed_objects import TypedObject
 from tallygate.webhook.cli.output.findings import FindingSeverity
 from tallygate.webhook.cli.sources.snapshot_reader import SnapshotContents, SnapshotError
-from tallygate.webhook.gate.charging import CapCharge, ChargedConsumer, ReadTransition, charge_consumer
+from tallygate.webhook.gate.charging import CapCharge, ChargedConsumer, ChargeResult, ReadTransition, charge_consumer
+from tallygate.webhook.gate.claim_forecast import (
+    NO_CLAIMS,
+    PodClaims,
+    describe_unknown,
+    find_pod_claims,
+    forecast_impossible_claims,
+    forecast_waiting_claims,
+)
 from tallygate.webhook.gate.decisions import (
     create_excess_problems,
     create_missing_limit_problem,
@@ -28,7 +41,12 @@ from tallygate.webhook.gate.decisions import (
 from tallygate.webhook.gate.usage_lister import get_ledger_key
 from tallygate.webhook.gate.workload_forecast import ForecastWorkload, create_workload, forecast_cap
 from tallygate.webhook.objects.core import Pod
-from tallygate.webhook.objects.devices import DeviceClass, ResourceClaim
+from tallygate.webhook.objects.devices import (
+    DeviceClass,
+    ResourceClaim,
+    ResourceClaimTemplate,
+    ResourceClaimTemplateSpec,
+)
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.policy.model import ForecastEnforcement, PolicySet
 from tallygate.webhook.state.in_memory import MemoryLedgers
@@ -51,10 +69,18 @@ class CapCheckResult:
 class CapChecker:
     """A checker with the ledgers of all caps, filled from a snapshot."""
 
-    def __init__(self, policies: PolicySet, snapshot: SnapshotContents, classes: Iterable[DeviceClass]) -> None:
+    def __init__(
+        self,
+        policies: PolicySet,
+        snapshot: SnapshotContents,
+        classes: Iterable[DeviceClass],
+        templates: Iterable[ResourceClaimTemplate],
+    ) -> None:
         self._resources_by_class = _index_classes((*snapshot.classes, *classes))
+        self._templates = _ClaimTemplates((*snapshot.templates, *templates))
         self._index = CapIndex(policies, self._resources_by_class)
-        self._stored_claims = {_get_key(claim) for claim in snapshot.claims}
+        self._stored_claims = {_get_key(claim.metadata) for claim in snapshot.claims}
+        self._claims_by_pod_uid = _index_owned_claims(snapshot.claims)
         self._pods: dict[str, list[Pod]] = {}
         for pod in snapshot.pods:
             self._pods.setdefault(_get_metadata(pod).namespace or "", []).append(pod)
@@ -77,21 +103,38 @@ class CapChecker:
             return self._charge_claim(typed, typed.content, matching.caps, not_evaluated)
         if typed.view is None or not matching.caps:
             return CapCheckResult(not_evaluated=not_evaluated)
+        claims = self._find_claims(typed, typed.view.pod, matching.caps)
+        not_evaluated += tuple(self._describe_unread_claims(namespace, claims, matching.caps))
         if not typed.view.is_template:
-            return CapCheckResult(self._charge_pods(typed, typed.view.pod, matching.caps, 1), not_evaluated)
+            return CapCheckResult(self._charge_pods(typed, typed.view.pod, matching.caps, 1, claims), not_evaluated)
         planned = create_workload(typed.manifest.kind, typed.content, typed.view)
         if planned is None:
             return CapCheckResult(not_evaluated=not_evaluated)
-        problems = self._forecast(typed, planned, matching.caps)
+        problems = self._forecast(typed, replace(planned, claims=claims), matching.caps)
         if problems:
             return CapCheckResult(problems, not_evaluated)
         if typed.manifest.kind == _ONE_PER_NODE:
             return CapCheckResult(
                 not_evaluated=(*not_evaluated, "caps were not asked: how many pods a DaemonSet makes is not known")
             )
-        return CapCheckResult(
-            self._charge_pods(typed, typed.view.pod, matching.caps, planned.replicas.count), not_evaluated
-        )
+        problems = self._charge_pods(typed, typed.view.pod, matching.caps, planned.replicas.count, claims)
+        return CapCheckResult(problems, not_evaluated)
+
+    def _find_claims(self, typed: TypedObject, pod: Pod, caps: Sequence[ActiveCap]) -> PodClaims:
+        """Return the claims that templates make for each pod of an object; none for a stored pod, as in the gate."""
+        if not any(cap.device_sources or any(map(may_count_devices, cap.resources)) for cap in caps):
+            return NO_CLAIMS
+        if typed.view is not None and not typed.view.is_template and self._find_existing_pods(typed, pod):
+            return NO_CLAIMS
+        claims = find_pod_claims(pod, typed.subject.namespace, self._templates)
+        return msgspec.structs.replace(claims, is_controlled=False)  # a user reads the findings about every pod
+
+    def _describe_unread_claims(self, namespace: str, claims: PodClaims, caps: Sequence[ActiveCap]) -> Iterator[str]:
+        """Yield a message for the claims of pods that are unknown, and for each unknown class of the others."""
+        if message := describe_unknown(claims):
+            yield f"{message} in namespace {namespace}"
+        for claim in claims.claims:
+            yield from map(_describe_unknown_class, self._list_unknown_classes(claim, caps))
 
     def _charge_claim(
         self, typed: TypedObject, claim: ResourceClaim, caps: Sequence[ActiveCap], not_evaluated: tuple[str, ...]
@@ -102,7 +145,8 @@ class CapChecker:
             return CapCheckResult(not_evaluated=not_evaluated)
         charges = [CapCharge(cap, _NO_AMOUNTS, cap.compute_claim_charge(claim), may_exceed=False) for cap in caps]
         remarks = (_describe_unknown_class(name) for name in self._list_unknown_classes(claim, caps))
-        return CapCheckResult(self._reserve(typed, charges, ConsumerKind.CLAIM), (*not_evaluated, *remarks))
+        result = self._reserve(typed, charges, ConsumerKind.CLAIM)
+        return CapCheckResult(_list_problems(result), (*not_evaluated, *remarks))
 
     def _list_unknown_classes(self, claim: ResourceClaim, caps: Sequence[ActiveCap]) -> list[str]:
         """Return the classes of a claim of which neither a class nor a cap says whether they count."""
@@ -124,7 +168,9 @@ class CapChecker:
         existing = self._find_existing_pods(typed, planned.template)
         problems: list[ReportedProblem] = []
         for cap in caps:
-            used = sum((_compute_used(cap, pod) for pod in existing), _NO_AMOUNTS)
+            used = sum(
+                (_compute_used(cap, pod) for pod in existing), self._compute_owned(cap, existing, planned.claims)
+            )
             key = get_ledger_key(cap, typed.subject.namespace)
             for forecast in forecast_cap(planned, cap, cap.compute_charge, used, partial(self._read_ledger, key)):
                 is_denied = forecast.affects_all or (
@@ -140,10 +186,19 @@ class CapChecker:
     def _read_ledger(self, key: LedgerKey) -> Ledger:
         return self._ledgers.transact(key, ReadTransition(), math.inf) or Ledger(_NO_AMOUNTS)
 
+    def _compute_owned(self, cap: ActiveCap, pods: Iterable[Pod], claims: PodClaims) -> Amounts:
+        """Return what the cap counts for the claims that templates made for the stored pods of a workload.
+
+        If `claims`, those of a further pod, are unknown, the increase is unknown too, so both are without claims.
+        """
+        stored = (each for pod in pods for each in self._claims_by_pod_uid.get(_get_metadata(pod).uid or "", ()))
+        return _NO_AMOUNTS if claims.unknown else PodClaims(tuple(stored)).compute_charge(cap)
+
     def _charge_pods(
-        self, typed: TypedObject, pod: Pod, caps: Sequence[ActiveCap], count: int
+        self, typed: TypedObject, pod: Pod, caps: Sequence[ActiveCap], count: int, claims: PodClaims
     ) -> tuple[ReportedProblem, ...]:
         existing = self._find_existing_pods(typed, pod)
+        is_template = typed.view is not None and typed.view.is_template
         charges: list[CapCharge] = []
         missing_limits: list[Problem] = []
         for cap in caps:
@@ -154,30 +209,47 @@ class CapChecker:
                 for name, names in pod_charge.unlimited.items()
             ]
             current = sum((cap.compute_charge(each).amounts for each in existing), _NO_AMOUNTS)
-            charges.append(CapCharge(cap, current, _multiply(pod_charge.amounts, count), may_exceed=False))
+            requested = pod_charge.amounts
+            if is_template:
+                current += self._compute_owned(cap, existing, claims)
+                requested += claims.compute_charge(cap)
+            charges.append(CapCharge(cap, current, _multiply(requested, count), may_exceed=False))
         if missing_limits:
             return tuple(_create_cap_problem(problem, FindingSeverity.ERROR) for problem in missing_limits)
-        return self._reserve(typed, charges, ConsumerKind.POD)
+        if is_template or not claims.claims:
+            return _list_problems(self._reserve(typed, charges, ConsumerKind.POD))
+        return self._charge_pod_with_claims(typed, charges, claims)
+
+    def _charge_pod_with_claims(
+        self, typed: TypedObject, charges: Sequence[CapCharge], claims: PodClaims
+    ) -> tuple[ReportedProblem, ...]:
+        """Charge a pod, and its claims too if all of them fit beside it."""
+        if impossible := [*forecast_impossible_claims(claims, charges)]:
+            return tuple(_create_cap_problem(problem, FindingSeverity.ERROR) for problem in impossible)
+        checked = self._reserve(typed, charges, ConsumerKind.POD, is_dry_run=True)
+        waiting = [
+            _create_cap_problem(problem, FindingSeverity.WARNING)
+            for problem in forecast_waiting_claims(claims, checked.reserved)
+        ]
+        together = [
+            msgspec.structs.replace(each, requested=each.requested + claims.compute_charge(each.cap))
+            for each in charges
+        ]
+        result = self._reserve(typed, together, ConsumerKind.POD)
+        if result.exceeded:
+            result = self._reserve(typed, charges, ConsumerKind.POD)
+        return (*_list_problems(result), *waiting)
 
     def _reserve(
-        self, typed: TypedObject, charges: Sequence[CapCharge], kind: ConsumerKind
-    ) -> tuple[ReportedProblem, ...]:
-        """Charge an object, and return the problems that this gives."""
+        self, typed: TypedObject, charges: Sequence[CapCharge], kind: ConsumerKind, *, is_dry_run: bool = False
+    ) -> ChargeResult:
+        """Charge an object under all its caps, or under none if one rejects it."""
         self._attempts += 1
         attempt, subject = f"{self._attempts}", typed.subject
-        consumer = ChargedConsumer(attempt, subject.namespace, subject.name, attempt, Operation.CREATE, kind=kind)
-        result = charge_consumer(self._ledgers, consumer, charges, math.inf)
-        errors = [
-            _create_cap_problem(problem, FindingSeverity.ERROR)
-            for exceeded in result.exceeded
-            for problem in create_excess_problems(exceeded)
-        ]
-        warnings = [
-            _create_cap_problem(problem, FindingSeverity.WARNING)
-            for reserved in result.reserved
-            for problem in create_soft_limit_warnings(reserved)
-        ]
-        return (*errors, *warnings)
+        consumer = ChargedConsumer(
+            attempt, subject.namespace, subject.name, attempt, Operation.CREATE, is_dry_run=is_dry_run, kind=kind
+        )
+        return charge_consumer(self._ledgers, consumer, charges, math.inf)
 
     def _find_existing_pods(self, typed: TypedObject, pod: Pod) -> list[Pod]:
         """Return the snapshot's pods of an object: the pod itself, or all pods with the labels of the template."""
@@ -204,6 +276,48 @@ class CapChecker:
         return MemoryLedgers({key: Ledger(cap.hard, used) for key, (cap, used) in used_by_key.items()})
 
 
+class _ClaimTemplates:
+    """Templates of claims by namespace and name; a later one replaces an earlier one."""
+
+    def __init__(self, templates: Iterable[ResourceClaimTemplate]) -> None:
+        specs = {_get_key(each.metadata): each.spec or ResourceClaimTemplateSpec() for each in templates}
+        self._claims = {key: ResourceClaim(spec.metadata, spec.spec) for key, spec in specs.items()}
+
+    def find_claim(self, namespace: str, name: str) -> ResourceClaim | None:
+        return self._claims.get((namespace, name))
+
+
+def may_count_devices(name: str) -> bool:
+    """Return whether a name in a cap may stand for devices, whatever classes exist."""
+    return is_extended(name) or name.startswith(DEVICE_CLASS_PREFIX)
+
+
+def _list_problems(result: ChargeResult) -> tuple[ReportedProblem, ...]:
+    """Return the problems that a charge gives."""
+    errors = [
+        _create_cap_problem(problem, FindingSeverity.ERROR)
+        for exceeded in result.exceeded
+        for problem in create_excess_problems(exceeded)
+    ]
+    warnings = [
+        _create_cap_problem(problem, FindingSeverity.WARNING)
+        for reserved in result.reserved
+        for problem in create_soft_limit_warnings(reserved)
+    ]
+    return (*errors, *warnings)
+
+
+def _index_owned_claims(claims: Iterable[ResourceClaim]) -> Mapping[str, Sequence[ResourceClaim]]:
+    """Return the claims that templates made, by the UID of their pod."""
+    by_pod_uid: dict[str, list[ResourceClaim]] = {}
+    for claim in claims:
+        metadata = claim.metadata or ObjectMeta()
+        for owner in metadata.owner_references or ():
+            if owner.controller and owner.kind == "Pod" and owner.uid and not find_pod_uid(metadata):
+                by_pod_uid.setdefault(owner.uid, []).append(claim)
+    return by_pod_uid
+
+
 def _compute_used_by_claim(cap: ActiveCap, claim: ResourceClaim, pods_by_uid: Mapping[str | None, Pod]) -> Amounts:
     """Return what a claim counts beside its pod, if kube-scheduler made it for one (`webhook.gate.counted_claims`)."""
     charge, pod = cap.compute_claim_charge(claim), _find_pod(claim, pods_by_uid)
@@ -221,7 +335,7 @@ def _find_pod(claim: ResourceClaim, pods_by_uid: Mapping[str | None, Pod]) -> Po
     named = status.extended_resource_claim_status if status is not None else None
     if pod is None or named is None or has_ended(pod):
         return None
-    return pod if _get_key(claim) == (_get_metadata(pod).namespace, named.resource_claim_name) else None
+    return pod if _get_key(claim.metadata) == (_get_metadata(pod).namespace, named.resource_claim_name) else None
 
 
 def _index_classes(classes: Iterable[DeviceClass]) -> dict[str, str]:
@@ -233,8 +347,8 @@ def _index_classes(classes: Iterable[DeviceClass]) -> dict[str, str]:
     }
 
 
-def _get_key(claim: ResourceClaim) -> tuple[str, str]:
-    metadata = claim.metadata or ObjectMeta()
+def _get_key(metadata: ObjectMeta | None) -> tuple[str, str]:
+    metadata = metadata or ObjectMeta()
     return metadata.namespace or "", metadata.name or ""
 
 

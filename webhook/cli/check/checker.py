@@ -43,7 +43,8 @@ from tallygate.webhook.documents.scalars import format_float
 from tallygate.webhook.documents.syntax_tree import DocumentError, Entry, Limits, Scalar, locate
 from tallygate.webhook.documents.syntax_tree import Mapping as MappingNode
 from tallygate.webhook.documents.to_json import to_json
-from tallygate.webhook.objects.devices import DeviceClass
+from tallygate.webhook.objects.devices import DeviceClass, ResourceClaimTemplate
+from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.policy.model import Enforcement, Equality, PolicySet
 
 
@@ -185,7 +186,8 @@ class ManifestChecker:
         self._context = context
         self._rule_checker = RuleChecker(context.policies)
         classes = _collect_classes(manifests, context.limits)
-        self._cap_checker = CapChecker(context.policies, context.snapshot or SnapshotContents(), classes)
+        templates = _collect_templates(manifests, context)
+        self._cap_checker = CapChecker(context.policies, context.snapshot or SnapshotContents(), classes, templates)
         snapshot_labels = context.snapshot.labels_by_namespace if context.snapshot else {}
         self._labels_by_namespace: dict[str, Labels] = {**snapshot_labels, **_collect_labels(manifests)}
         self._reported_messages: set[str] = set()
@@ -284,6 +286,17 @@ def _collect_classes(manifests: Iterable[Manifest], limits: Limits) -> Iterator[
         if (manifest.group, manifest.kind) == ("resource.k8s.io", "DeviceClass"):
             with suppress(DocumentError, msgspec.ValidationError):
                 yield _CLASS_DECODER.decode(to_json(manifest.node, limits.expanded))
+
+
+def _collect_templates(manifests: Iterable[Manifest], context: CheckContext) -> Iterator[ResourceClaimTemplate]:
+    """Yield the templates of claims among the manifests, with their namespaces, without those that are not read."""
+    for manifest in manifests:
+        if manifest.kind == "ResourceClaimTemplate" and is_read(manifest):
+            with suppress(DocumentError):
+                typed = parse_object(manifest, context.namespace, context.limits)
+                if typed is not None and isinstance(typed.content, ResourceClaimTemplate):
+                    metadata = ObjectMeta(name=typed.subject.name, namespace=typed.subject.namespace)
+                    yield ResourceClaimTemplate(metadata, typed.content.spec)
 
 
 _CLASS_DECODER = msgspec.json.Decoder(DeviceClass)

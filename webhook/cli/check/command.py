@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from tallygate.webhook.accounting.names import DEVICE_CLASS_PREFIX, is_extended
 from tallygate.webhook.admission.rule_index import RuleIndex
+from tallygate.webhook.cli.check.cap_check import may_count_devices
 from tallygate.webhook.cli.check.checker import CheckContext, ManifestChecker, NodeCheck
 from tallygate.webhook.cli.framework import (
     EXIT_FINDINGS,
@@ -80,9 +80,9 @@ def check(  # noqa: PLR0913 -- one argument for each option
     In folders, files and folders whose name begins with a dot are left out.
 
     The command reports fields and resources that the API server would reject, or would accept although they are wrong,
-    and violations of rules and caps, for the manifests in their order. Caps count pods and claims for devices; with a
-    snapshot, they count those that exist too. Objects with containers whose kind is not read are warnings. Each finding
-    has file, line and column. Nothing is sent anywhere.
+    and violations of rules and caps, for the manifests in their order. Caps count pods, claims for devices, and the
+    claims that templates make for pods; with a snapshot, they count those that exist too. Objects with containers whose
+    kind is not read are warnings. Each finding has file, line and column. Nothing is sent anywhere.
 
     Exit codes: 0 clean, 1 errors (with --strict warnings too), 2 a file cannot be read.
     """
@@ -119,11 +119,7 @@ def _list_missing_devices(context: CheckContext) -> str:
     known = context.snapshot.device_kinds if context.snapshot else frozenset[str]()
     resources = {"ResourceClaim": "resourceclaims", "DeviceClass": "deviceclasses"}
     missing = [resource for kind, resource in resources.items() if kind not in known]
-    return " and no ".join(missing) if any(map(_may_count_devices, names)) else ""
-
-
-def _may_count_devices(name: str) -> bool:
-    return is_extended(name) or name.startswith(DEVICE_CLASS_PREFIX)
+    return " and no ".join(missing) if any(map(may_count_devices, names)) else ""
 
 
 def _create_empty_finding(argument: str) -> Finding:

@@ -23,7 +23,7 @@ from tallygate.webhook.documents.syntax_tree import DocumentError, Limits
 from tallygate.webhook.documents.to_json import to_json
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.objects.core import Namespace, Pod
-from tallygate.webhook.objects.devices import DeviceClass, ResourceClaim
+from tallygate.webhook.objects.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate
 from tallygate.webhook.objects.meta import PartialObjectMetadata
 
 if TYPE_CHECKING:
@@ -62,12 +62,13 @@ ItemHandler = Callable[[str, msgspec.Raw], bool]
 class SnapshotContents:
     """The pods, the labels of each namespace, and the cluster in columns if pods are to be placed.
 
-    `classes` are the classes of devices, and `claims` the claims for them. `device_kinds` are the kinds of both that
-    the snapshot has, of which the cluster may have none.
+    `classes` are the classes of devices, `claims` the claims for them, and `templates` the templates of claims.
+    `device_kinds` are the kinds of classes and claims that the snapshot has, of which the cluster may have none.
     """
 
     pods: list[Pod] = field(default_factory=list)
     claims: list[ResourceClaim] = field(default_factory=list)
+    templates: list[ResourceClaimTemplate] = field(default_factory=list)
     classes: list[DeviceClass] = field(default_factory=list)
     device_kinds: set[str] = field(default_factory=set)
     labels_by_namespace: dict[str, Mapping[str, str]] = field(default_factory=dict)
@@ -214,9 +215,11 @@ def _add_item(snapshot: SnapshotContents, item: msgspec.Raw, kind: str) -> bool:
                 snapshot.labels_by_namespace[namespace.name] = namespace.labels or {}
         case "ResourceClaim":
             snapshot.claims.append(msgspec.json.decode(item, type=ResourceClaim))
+        case "ResourceClaimTemplate":
+            snapshot.templates.append(msgspec.json.decode(item, type=ResourceClaimTemplate))
         case "DeviceClass":
             snapshot.classes.append(msgspec.json.decode(item, type=DeviceClass))
-        case "Node" | "ResourceClaimList" | "DeviceClassList":
+        case "Node" | "ResourceClaimList" | "ResourceClaimTemplateList" | "DeviceClassList":
             pass
         case _:
             return is_ingested
