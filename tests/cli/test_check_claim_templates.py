@@ -83,6 +83,12 @@ UNKNOWN = [("note", "TG408")]
             [claiming_workload("StatefulSet", replicas=3)], [], UNKNOWN, id="a workload may name an unknown template"
         ),
         pytest.param([claiming_pod()], [claiming_pod()], [], id="a stored pod has its claims already"),
+        pytest.param(
+            [{**workload("PodTemplate", 0, {}), "template": {"spec": claiming_pod()["spec"]}}],
+            [],
+            [],
+            id="a pod template makes no pods and no claims",
+        ),
     ],
 )
 def test_claims_of_templates_are_judged_with_their_pod(

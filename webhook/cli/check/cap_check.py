@@ -103,13 +103,13 @@ class CapChecker:
             return self._charge_claim(typed, typed.content, matching.caps, not_evaluated)
         if typed.view is None or not matching.caps:
             return CapCheckResult(not_evaluated=not_evaluated)
+        planned = create_workload(typed.manifest.kind, typed.content, typed.view)
+        if planned is None and typed.view.is_template:
+            return CapCheckResult(not_evaluated=not_evaluated)
         claims = self._find_claims(typed, typed.view.pod, matching.caps)
         not_evaluated += tuple(self._describe_unread_claims(namespace, claims, matching.caps))
-        if not typed.view.is_template:
-            return CapCheckResult(self._charge_pods(typed, typed.view.pod, matching.caps, 1, claims), not_evaluated)
-        planned = create_workload(typed.manifest.kind, typed.content, typed.view)
         if planned is None:
-            return CapCheckResult(not_evaluated=not_evaluated)
+            return CapCheckResult(self._charge_pods(typed, typed.view.pod, matching.caps, 1, claims), not_evaluated)
         problems = self._forecast(typed, replace(planned, claims=claims), matching.caps)
         if problems:
             return CapCheckResult(problems, not_evaluated)
