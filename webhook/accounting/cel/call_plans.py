@@ -5,11 +5,13 @@ Sources: interpreter/{planner,interpretable,decorators}.go of cel-go.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import NamedTuple
 
-from tallygate.webhook.accounting.cel.costs import find_cost
-from tallygate.webhook.accounting.cel.library import find_function
+from tallygate.webhook.accounting.cel.costs import Measure, find_cost, measure_comparison, measure_equality
+from tallygate.webhook.accounting.cel.library import Function, find_function
 from tallygate.webhook.accounting.cel.loops import Run, Step
+from tallygate.webhook.accounting.cel.navigation import is_key
 from tallygate.webhook.accounting.cel.runtime_values import (
     MISSING,
     NONE,
@@ -90,7 +92,7 @@ def plan_membership(node: Call, step: Step, items: list[object]) -> Plan:
     """Return the plan of `in` for a list that is known; it costs nothing (maybeOptimizeSetMembership)."""
     if not items:
         return make_constant(False)  # noqa: FBT003
-    if any(isinstance(each, bytes) or name_type(each) in {"list", "map"} for each in items):
+    if not all(is_key(each) for each in items):
         return plan_function(node, [Plan(step), make_constant(items)])
 
     def find_member(run: Run) -> object:
@@ -111,18 +113,7 @@ def plan_function(node: Call, plans: list[Plan]) -> Plan:
     measure = find_cost(node)
     steps = [each.step for each in plans]
     if measure is not None:
-        tracked = _TRACKED.get(name) if node.overload is not None else None
-        if tracked is int and len(steps) == 1:
-            tracked = None
-
-        def call_measured(run: Run) -> object:
-            values = _evaluate_arguments(steps, run) if tracked is None else _evaluate_tracked(steps, run, tracked)
-            result = function(*values)
-            run.cost += measure(values, result)
-            return result
-
-        return Plan(call_measured)
-
+        return _plan_measured(node, function, steps, measure)
     if len(steps) == 1:
         (only,) = steps
 
@@ -132,6 +123,20 @@ def plan_function(node: Call, plans: list[Plan]) -> Plan:
 
         return Plan(call_one)
 
+    if len(steps) == 2:  # noqa: PLR2004
+        first, second = steps
+
+        def call_two(run: Run) -> object:
+            run.cost += 1
+            try:
+                value = first(run)
+            except EvaluationError:
+                _spend(second, run)
+                raise
+            return function(value, second(run))
+
+        return Plan(call_two)
+
     def call_all(run: Run) -> object:
         run.cost += 1
         return function(*[step(run) for step in steps])
@@ -139,13 +144,48 @@ def plan_function(node: Call, plans: list[Plan]) -> Plan:
     return Plan(call_all)
 
 
-def _evaluate_arguments(steps: list[Step], run: Run) -> list[object]:
-    """Return the values of arguments; a call costs at least one, even if an argument fails."""
-    try:
-        return [step(run) for step in steps]
-    except EvaluationError:
-        run.cost += 1
-        raise
+def _plan_measured(node: Call, function: Function, steps: list[Step], measure: Measure) -> Plan:
+    """Return the plan of a call whose cost depends on its arguments."""
+    tracked = _TRACKED.get(node.function) if node.overload is not None else None
+    if tracked is int and len(steps) == 1:
+        tracked = None
+
+    def call_measured(run: Run) -> object:
+        values = _evaluate_arguments(steps, run, measure) if tracked is None else _evaluate_tracked(steps, run, tracked)
+        try:
+            result = function(*values)
+        except EvaluationError:
+            run.cost += measure(values, None)
+            raise
+        run.cost += measure(values, result)
+        return result
+
+    return Plan(call_measured)
+
+
+def _spend(step: Step, run: Run) -> None:
+    """Evaluate an argument for its cost alone, since another one failed."""
+    with suppress(EvaluationError):
+        step(run)
+
+
+def _evaluate_arguments(steps: list[Step], run: Run, measure: Measure) -> list[object]:
+    """Return the values of arguments; the call costs something even if an argument fails, and one of two the other."""
+    values: list[object] = []
+    failure: EvaluationError | None = None
+    for step in steps:
+        try:
+            values.append(step(run))
+        except EvaluationError as error:
+            failure = failure or error
+            values.append(None)
+            if len(steps) > 2:  # noqa: PLR2004
+                break
+    if failure is None:
+        return values
+    if len(values) == len(steps):
+        run.cost += measure(values, None)
+    raise failure
 
 
 def _evaluate_tracked(steps: list[Step], run: Run, wanted: type) -> list[object]:
@@ -171,14 +211,13 @@ def _evaluate_tracked(steps: list[Step], run: Run, wanted: type) -> list[object]
 
 def _plan_equality(node: Call, left_step: Step, right_step: Step) -> Plan:
     """Return the plan of `==` and `!=`: values that cannot be compared differ."""
-    measure = find_cost(node)
     is_equality = node.function == "_==_"
+    measure = measure_equality if is_equality else measure_comparison
+    steps = [left_step, right_step]
 
     def compare(run: Run) -> object:
-        left = left_step(run)
-        right = right_step(run)
-        if measure is not None:
-            run.cost += measure((left, right), None)
+        left, right = values = _evaluate_arguments(steps, run, measure)
+        run.cost += measure(values, None)
         if is_equality:
             return are_equal(left, right)
         try:
@@ -194,7 +233,8 @@ def fold_conversion(node: Call, plan: Plan) -> Plan:
     try:
         return make_constant(plan.step(Run([], 0)))
     except EvaluationError as failure:
-        raise ExpressionError(f"program instantiation failed: {failure}", node.position) from failure
+        message = f"program instantiation failed: {failure}"
+        raise ExpressionError(message, node.position, is_unsupported=failure.is_unsupported) from failure
 
 
 def check_pattern(pattern: str, node: SyntaxNode) -> None:
@@ -202,4 +242,4 @@ def check_pattern(pattern: str, node: SyntaxNode) -> None:
     try:
         compile_pattern(pattern)
     except EvaluationError as failure:
-        raise ExpressionError(str(failure), node.position) from failure
+        raise ExpressionError(str(failure), node.position, is_unsupported=failure.is_unsupported) from failure

@@ -29,14 +29,10 @@ Measure = Callable[[Sequence[object], object], int]
 def find_cost(node: Call) -> Measure | None:
     """Return the cost of a call, or None if it is always 1."""
     name = node.function
-    if name in {"_==_", "_!=_"}:
-        return _measure_equality if name == "_==_" else _measure_comparison
-    measure = _BY_FUNCTION.get(name)
-    if measure is None and node.overload is not None:
-        measure = _BY_OVERLOAD.get(name)
     if name == "matches" and node.target is None:
         return None
-    return measure
+    measure = _BY_OVERLOAD.get(name) if node.overload is not None else None
+    return measure or _BY_FUNCTION.get(name)
 
 
 def _count_traversal(size: float) -> int:
@@ -44,19 +40,21 @@ def _count_traversal(size: float) -> int:
     return math.ceil(size * _PER_CHARACTER)
 
 
-def _measure_comparison(arguments: Sequence[object], _: object) -> int:
+def measure_comparison(arguments: Sequence[object], _: object) -> int:
+    """Return the cost of comparing two values."""
     return _count_traversal(min(measure_size(arguments[0]), measure_size(arguments[1])))
 
 
-def _measure_equality(arguments: Sequence[object], result: object) -> int:
+def measure_equality(arguments: Sequence[object], result: object) -> int:
+    """Return the cost of `==`."""
     if isinstance(arguments[0], Quantity | SemanticVersion) or name_type(arguments[0]).startswith("net."):
         return 1
-    return _measure_comparison(arguments, result)
+    return measure_comparison(arguments, result)
 
 
 def _measure_order(arguments: Sequence[object], result: object) -> int:
     is_text = isinstance(arguments[0], str | bytes) and not isinstance(arguments[0], TypeValue)
-    return _measure_comparison(arguments, result) if is_text else 1
+    return measure_comparison(arguments, result) if is_text else 1
 
 
 def _measure_sum(arguments: Sequence[object], _: object) -> int:
@@ -150,17 +148,28 @@ def _measure_canonical(arguments: Sequence[object], _: object) -> int:
 
 def _measure_prefix(network: object) -> int:
     """Return the number of bytes of a prefix."""
-    return math.ceil(getattr(network, "length", 0) / 8)
+    return math.ceil(getattr(network, "length", 8) / 8)
 
 
 def _measure_address_containment(arguments: Sequence[object], _: object) -> int:
-    cost = _count_traversal(_measure_prefix(arguments[0]) * 2)
-    return cost + (_count_traversal(len(arguments[1])) if isinstance(arguments[1], str) else 0)
+    return _count_traversal(_measure_prefix(arguments[0]) * 2)
 
 
 def _measure_network_containment(arguments: Sequence[object], result: object) -> int:
     more = _count_traversal(_measure_prefix(arguments[0])) + 1
     return _measure_address_containment(arguments, result) + more
+
+
+def _measure_parsed_address(arguments: Sequence[object], result: object) -> int:
+    return _measure_address_containment(arguments, result) + _measure_parsing(arguments[1])
+
+
+def _measure_parsed_network(arguments: Sequence[object], result: object) -> int:
+    return _measure_network_containment(arguments, result) + _measure_parsing(arguments[1])
+
+
+def _measure_parsing(value: object) -> int:
+    return _count_traversal(len(value)) if isinstance(value, str) else 0
 
 
 def _measure_ip(arguments: Sequence[object], result: object) -> int:
@@ -190,6 +199,8 @@ _BY_OVERLOAD: Final[Mapping[str, Measure]] = {
     "_+_": _measure_sum,
     "@in": _measure_membership,
     "contains": _measure_contains,
+    "containsIP": _measure_parsed_address,
+    "containsCIDR": _measure_parsed_network,
     "matches": _measure_pattern,
     "bytes": _measure_text_conversion,
     "string": _measure_string_conversion,

@@ -241,38 +241,31 @@ class _Parser:
         position = self._take().position
         elements: list[SyntaxNode] = []
         optional: set[int] = set()
-        while not self._is_sign("]", ","):
+        while not self._is_end_of_literal("]", len(elements)):
             if self._skip("?"):
                 optional.add(len(elements))
             elements.append(self._parse_expression())
-            if self._is_sign("]") or not self._is_more_after_comma("]"):
+            if not self._skip(","):
                 break
-            self._take()
-        self._skip(",")
         self._expect("]")
         return ListLiteral(position, elements, frozenset(optional))
 
     def _parse_map(self) -> SyntaxNode:
         position = self._take().position
         entries: list[MapEntry] = []
-        while not self._is_sign("}", ","):
+        while not self._is_end_of_literal("}", len(entries)):
             is_optional = self._skip("?")
             key = self._parse_expression()
             self._expect(":")
             entries.append(MapEntry(key, self._parse_expression(), is_optional))
-            if self._is_sign("}") or not self._is_more_after_comma("}"):
+            if not self._skip(","):
                 break
-            self._take()
-        self._skip(",")
         self._expect("}")
         return MapLiteral(position, entries)
 
-    def _is_more_after_comma(self, end: str) -> bool:
-        """Return whether a comma comes next, and after it something else than the end."""
-        if not self._is_sign(","):
-            raise self._describe_unexpected(f"',' or '{end}'")
-        following = self._tokens[self._place + 1]
-        return not (following.form == "sign" and following.text == end)
+    def _is_end_of_literal(self, end: str, count: int) -> bool:
+        """Return whether a list or a map ends here; an empty one can have a comma."""
+        return self._is_sign(end) or (count == 0 and self._skip(","))
 
 
 def _check_depth(root: SyntaxNode) -> None:

@@ -227,8 +227,8 @@ def _parse_double(text: str) -> float:
     infinite = _INFINITE.fullmatch(text)
     if infinite is not None:
         return math.nan if infinite[1] is None else float(text)
-    if text.lower().lstrip("+-").startswith("0x"):
-        raise UnsupportedValueError("hexadecimal doubles are not supported")
+    if text.lower().lstrip("+-").startswith("0x") or "_" in text:
+        raise UnsupportedValueError("hexadecimal doubles and underscores in numbers are not supported")
     number = float(text) if _DOUBLE.fullmatch(text) else math.inf
     if math.isinf(number):
         raise _describe_conversion(text, "double")

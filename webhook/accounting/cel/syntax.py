@@ -62,7 +62,7 @@ class Select(SyntaxNode):
 
 @dataclass(slots=True, eq=False)
 class Call(SyntaxNode):
-    """A function, an operator or a method with its arguments; the target of a method is None elsewhere."""
+    """A function, an operator or a method with its arguments; only a method has a target."""
 
     function: str
     arguments: list[SyntaxNode]

@@ -46,6 +46,8 @@ TYPE_NAMES: Final = frozenset(
 )
 """The types that an expression can name."""
 
+_PACKAGES = {"google", "kubernetes", "net"}  # their types are not supported as names
+
 Fields = Mapping[str, Mapping[str, CelType]]
 """The fields of each type that has fields."""
 
@@ -126,7 +128,8 @@ class _Checker:
         if text in TYPE_NAMES:
             node.text = text
             return CelType("type", (CelType(text),))
-        raise ExpressionError(f"undeclared reference to '{text}' (in container '')", node.position)
+        message = f"undeclared reference to '{text}' (in container '')"
+        raise ExpressionError(message, node.position, is_unsupported=text in _PACKAGES)
 
     def _check_field(self, node: SyntaxNode, operand: SyntaxNode, name: str, *, is_optional: bool) -> CelType:
         """Return the type of a field (checkSelectField)."""
@@ -208,26 +211,25 @@ class _Checker:
         joined: CelType | None = None
         for place, element in enumerate(node.elements):
             kind = self.check(element)
-            joined = self._join(element, joined, _unwrap(element, kind) if place in node.optional_places else kind)
+            joined = self._join(joined, _unwrap(element, kind) if place in node.optional_places else kind)
         return make_list(joined or self._make_parameter())
 
     def _check_map(self, node: MapLiteral) -> CelType:
         key_kind: CelType | None = None
         value_kind: CelType | None = None
         for entry in node.entries:
-            key_kind = self._join(entry.key, key_kind, self.check(entry.key))
+            key_kind = self._join(key_kind, self.check(entry.key))
             kind = self.check(entry.value)
-            value_kind = self._join(entry.value, value_kind, _unwrap(entry.value, kind) if entry.is_optional else kind)
+            value_kind = self._join(value_kind, _unwrap(entry.value, kind) if entry.is_optional else kind)
         if key_kind is None or value_kind is None:
             key_kind, value_kind = self._make_parameter(), self._make_parameter()
         return make_map(key_kind, value_kind)
 
-    def _join(self, node: SyntaxNode, previous: CelType | None, current: CelType) -> CelType:
-        """Return the more general of two types of elements (joinTypes)."""
+    def _join(self, previous: CelType | None, current: CelType) -> CelType:
+        """Return the more general of two types of elements, or dyn: then `_check_literals` finds the mistake."""
         if previous is None:
             return current
-        self._require(node, previous, current)
-        return choose_most_general(previous, current)
+        return choose_most_general(previous, current) if self._is_assignable(previous, current) else DYN
 
     def _check_loop(self, node: Loop) -> CelType:
         self.check(node.items)
