@@ -213,11 +213,20 @@ def _plan_equality(node: Call, left_step: Step, right_step: Step) -> Plan:
     """Return the plan of `==` and `!=`: values that cannot be compared differ."""
     is_equality = node.function == "_==_"
     measure = measure_equality if is_equality else measure_comparison
-    steps = [left_step, right_step]
 
     def compare(run: Run) -> object:
-        left, right = values = _evaluate_arguments(steps, run, measure)
-        run.cost += measure(values, None)
+        try:
+            left = left_step(run)
+        except EvaluationError:
+            run.cost += 1
+            _spend(right_step, run)
+            raise
+        try:
+            right = right_step(run)
+        except EvaluationError:
+            run.cost += 1
+            raise
+        run.cost += measure((left, right), None)
         if is_equality:
             return are_equal(left, right)
         try:

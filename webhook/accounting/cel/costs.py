@@ -42,11 +42,16 @@ def _count_traversal(size: float) -> int:
 
 def measure_comparison(arguments: Sequence[object], _: object) -> int:
     """Return the cost of comparing two values."""
+    left, right = arguments
+    if type(left) is str and type(right) is str:
+        return (min(len(left), len(right)) + 9) // 10
     return _count_traversal(min(measure_size(arguments[0]), measure_size(arguments[1])))
 
 
 def measure_equality(arguments: Sequence[object], result: object) -> int:
     """Return the cost of `==`."""
+    if type(arguments[0]) is str:
+        return measure_comparison(arguments, result)
     if isinstance(arguments[0], Quantity | SemanticVersion) or name_type(arguments[0]).startswith("net."):
         return 1
     return measure_comparison(arguments, result)
