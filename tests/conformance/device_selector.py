@@ -8,7 +8,7 @@ import msgspec
 
 from tallygate.webhook.accounting.cel.syntax import ExpressionError
 from tallygate.webhook.accounting.devices.device_values import Device
-from tallygate.webhook.accounting.devices.expression import DeviceSelector, UndecidedMatchError, compile_selector
+from tallygate.webhook.accounting.devices.expression import CompiledSelector, UndecidedMatchError, compile_selector
 from tests.conformance.case import Case, Outcome
 
 _COST_OF_FAILURES = 10
@@ -46,7 +46,7 @@ def _compare_position(error: ExpressionError, problem: str) -> Outcome:
     return Outcome((f"{error}, but Kubernetes says {problem}",))
 
 
-def _compare_result(selector: DeviceSelector, device: Any, theirs: Case) -> Outcome:
+def _compare_result(selector: CompiledSelector, device: Any, theirs: Case) -> Outcome:
     """Compare the result for one device; one that depends on the order of a map in Go is not compared."""
     if "unstable" in theirs:
         return Outcome()

@@ -41,7 +41,7 @@ class UndecidedMatchError(TallygateError):
         self.is_unsupported = is_unsupported
 
 
-class DeviceSelector:
+class CompiledSelector:
     """A compiled expression; it can be used by several threads."""
 
     __slots__ = ("_count", "_step", "text")
@@ -78,7 +78,7 @@ class DeviceSelector:
         return value, run.cost
 
 
-def compile_selector(text: str) -> DeviceSelector:
+def compile_selector(text: str) -> CompiledSelector:
     """Compile an expression over `device`, whose result must be a bool.
 
     Raises:
@@ -89,4 +89,4 @@ def compile_selector(text: str) -> DeviceSelector:
     if kind not in (BOOL, DYN):
         raise ExpressionError(f"must evaluate to bool or the unknown type, not {kind}", TextPosition(1, 1))
     step, count = plan_program(root, ("device",))
-    return DeviceSelector(text, step, count)
+    return CompiledSelector(text, step, count)
