@@ -288,6 +288,37 @@ def test_a_claim_of_the_scheduler_counts_under_a_cap_by_labels_and_another_by_it
     assert count(replica, "h100") == (2, 0)
 
 
+BY_LABEL = BY_MODEL.replace("hard:", "pods: {objectSelector: {matchLabels: {tier: gpu}}}\n  hard:")
+LABELLED: Object = {"labels": {"tier": "gpu"}}
+
+
+def label(replica: ClaimReplica, uid: str, *devices: str) -> int:
+    """Store a claim with devices, and review a change that labels it; return the status code."""
+    store(replica, uid, *devices)
+    stored = create_claim(uid, replica.revision, *devices)
+    changed = create_claim(uid, replica.revision, *devices, metadata=LABELLED)
+    body = response(replica.review_claim(changed, oldObject=stored))
+    return 200 if body["allowed"] else int(body["status"]["code"])
+
+
+def test_a_label_that_brings_a_claim_with_devices_under_a_cap_is_charged() -> None:
+    replica = create_replica(BY_LABEL, *h100s(3))
+    assert label(replica, "c1", "h-0", "h-1") == 200
+    assert count(replica, "h100") == (0, 2)
+    assert label(replica, "c2", "h-2") == 403
+
+
+def test_a_label_on_a_claim_with_a_device_that_is_no_longer_published_is_charged_too() -> None:
+    replica = create_replica(BY_LABEL, *h100s(3))
+    publish(replica)
+    assert label(replica, "c1", "h-0", "h-1", "h-2") == 403
+
+
+def test_a_label_on_a_claim_with_an_unknown_amount_is_undecided() -> None:
+    replica = create_replica(BY_MEMORY.replace("hard:", "pods: {objectSelector: {matchLabels: {tier: gpu}}}\n  hard:"))
+    assert label(replica, "c1", "unknown") == 429
+
+
 def test_a_change_of_the_status_that_allocates_nothing_new_is_not_charged() -> None:
     replica = create_replica(BY_MODEL)
     store(replica, "c1", "unknown")

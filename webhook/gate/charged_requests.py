@@ -14,8 +14,10 @@ import msgspec
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import Charge, ConsumerKind, has_ended
 from tallygate.webhook.accounting.devices.device_meter import (
+    AllocatedDevice,
     DeviceFinder,
     DeviceId,
+    DeviceMeter,
     KnownDevice,
     UndecidedDeviceError,
     count_devices,
@@ -132,7 +134,9 @@ def _charge_claim(  # noqa: PLR0913  # the arguments of its caller, decoded
         for cap in caps
     ]
     if is_allocation and old is not None:
-        charges = [_add_devices(_select_undecided(each, old), old, new, find_device) for each in charges]
+        charges = [_select_undecided(each, old) for each in charges]
+    if old is not None:
+        charges = [_add_devices(each, old, new, find_device) for each in charges]
     charges = [each for each in charges if each.requested]
     if not charges:
         return None
@@ -160,27 +164,51 @@ def _select_undecided(charge: CapCharge, old: ResourceClaim) -> CapCharge:
 
 
 def _add_devices(charge: CapCharge, old: ResourceClaim, new: ResourceClaim, find_device: DeviceFinder) -> CapCharge:
-    """Return the charge of an allocation with the amounts of its devices by attributes and capacities.
+    """Return the charge of a change with the amounts of devices by attributes and capacities.
+
+    The change allocates devices, or its labels bring a claim with devices under the cap.
 
     Raises:
-        UndecidedChargeError: if the amount of a new device is not known.
+        UndecidedChargeError: if the amount of a device is not known.
     """
-    before, after = list_allocated_devices(old), list_allocated_devices(new)
-    is_owned = bool(find_pod_uid(new.metadata or ObjectMeta()))
-    if before == after or not charge.cap.counts_allocation(new, is_owned=is_owned):
-        return charge
     meters = charge.cap.device_meters
+    before, after = _list_counted_devices(charge.cap, old), _list_counted_devices(charge.cap, new)
+    if not after or before == after:
+        return charge
     current = count_devices(before, meters, find_device, _NO_AMOUNTS).amounts
     try:
-        requested = {
-            name: sum(meter.require_amount(each, find_device(each.id)) for each in after)
-            for name, meter in meters.items()
-        }
+        if _get_allocation(old) == _get_allocation(new):
+            requested = _count_known(after, meters, find_device)
+        else:
+            requested = {
+                name: sum(meter.require_amount(each, find_device(each.id)) for each in after)
+                for name, meter in meters.items()
+            }
     except UndecidedDeviceError as error:
         raise UndecidedChargeError(charge.cap.definition.name, error) from None
     return msgspec.structs.replace(
         charge, current=_add_amounts(charge.current, current), requested=_add_amounts(charge.requested, requested)
     )
+
+
+def _list_counted_devices(cap: ActiveCap, claim: ResourceClaim) -> tuple[AllocatedDevice, ...]:
+    is_owned = bool(find_pod_uid(claim.metadata or ObjectMeta()))
+    return list_allocated_devices(claim) if cap.counts_allocation(claim, is_owned=is_owned) else ()
+
+
+def _count_known(
+    devices: tuple[AllocatedDevice, ...], meters: Mapping[str, DeviceMeter], find_device: DeviceFinder
+) -> Mapping[str, int]:
+    """Return the amounts of devices that a claim has already.
+
+    Raises:
+        UndecidedDeviceError: if one is unknown.
+    """
+    count = count_devices(devices, meters, find_device, _NO_AMOUNTS)
+    if count.unknown:
+        names = ", ".join(sorted(count.unknown))
+        raise UndecidedDeviceError(f"a device of the claim is unknown, so its amount of {names} is too")
+    return count.amounts
 
 
 def _add_amounts(amounts: Amounts, more: Mapping[str, int]) -> Amounts:
