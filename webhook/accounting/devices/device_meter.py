@@ -178,6 +178,8 @@ class DeviceMeter:
 
     def _find_consumed(self, device: AllocatedDevice) -> int | None:
         """Return the amount that the claim consumes of a shared device; None if its result has none."""
+        if not device.consumed:
+            return None
         consumed = dict(device.consumed)
         for name in _list_spellings(self._capacity, device.id.driver):
             if name in consumed:
