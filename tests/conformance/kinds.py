@@ -2,13 +2,26 @@
 
 from collections.abc import Callable, Mapping
 
-from tests.conformance import claim, fit, name, node, pod, quantity, resize, resourcequota, schedule, workload
+from tests.conformance import (
+    claim,
+    device_selector,
+    fit,
+    name,
+    node,
+    pod,
+    quantity,
+    resize,
+    resourcequota,
+    schedule,
+    workload,
+)
 from tests.conformance.case import Case, Outcome
 
 Compare = Callable[[Case], Outcome]
 
 KINDS: Mapping[str, Compare] = {
     "claim": claim.compare,
+    "device selector": device_selector.compare,
     "fit": fit.compare,
     "name": name.compare,
     "node": node.compare,
@@ -37,6 +50,7 @@ _KEYS: tuple[tuple[str, frozenset[str]], ...] = (
     ("pod", frozenset({"pod", "answer"})),
     ("node", frozenset({"node", "answer"})),
     ("resourcequota", frozenset({"quota", "answer"})),
+    ("device selector", frozenset({"expression", "devices", "answer"})),
 )
 
 

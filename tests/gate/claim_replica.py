@@ -11,9 +11,11 @@ from tallygate.webhook.gate.ledger_reconciler import LedgerReconciler
 from tallygate.webhook.gate.usage_lister import UsageLister
 from tallygate.webhook.kube.resource_codec import Bookmark
 from tallygate.webhook.state.informers.claim_store import ClaimStore
+from tallygate.webhook.state.informers.device_store import DeviceStore
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
 from tests.accounting.claims import CLASS, Object
+from tests.admission.case import parse_policies
 from tests.gate.gate_fixture import CAP, GPU, response
 from tests.gate.replica_fixture import BOUND, ReplicaFixture
 from tests.state.informers.claims import claim_line, claim_page
@@ -31,6 +33,7 @@ class ClaimReplica(ReplicaFixture):
         self.live_claims: dict[str, int] = {}
         self.claims_during_count: list[Object] = []
         self.claims = ClaimStore(self._read_time_of_claims)
+        self.devices = DeviceStore(self.claims.list_devices)
         self.usage_lister = UsageLister(
             self.pods,
             self.namespaces,
@@ -38,6 +41,7 @@ class ClaimReplica(ReplicaFixture):
             self._get_synced_at,
             self._request_progress,
             claims=self.claims,
+            devices=self.devices,
         )
         self.gate = Gate(
             policies=lambda: self.policies,
@@ -122,6 +126,11 @@ class ClaimReplica(ReplicaFixture):
     def change_classes(self, resources_by_class: Mapping[str, str]) -> None:
         """Change the extended resources of the device classes."""
         self.resources_by_class = resources_by_class
+        self.caps = self.gate.get_active_caps()
+
+    def load_policies(self, text: str) -> None:
+        """Replace the policies."""
+        self.policies = parse_policies(text)
         self.caps = self.gate.get_active_caps()
 
     def put_ledger(self, ledger: Ledger) -> None:

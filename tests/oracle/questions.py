@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tests.oracle.expressions import draw_question
+
 _SUFFIXES = ("", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _NO_SUFFIXES = (
     "K",
@@ -204,6 +206,7 @@ _KINDS: dict[str, Ask] = {
     "sums": _sums,
     "names": _names,
     "resizes": _resizes,
+    "devices": draw_question,
 }
 
 

@@ -78,13 +78,16 @@ spec:
     exclude: [batch-test]
     selector: {matchLabels: {gpus: "yes"}}
   shared: true
-  hard: {nvidia.com/gpu: 32, requests.cpu: 256, limits.memory: 2Ti, pods: 200}
+  hard: {nvidia.com/gpu: 32, requests.cpu: 256, limits.memory: 2Ti, pods: 200, h100: 4, gpu-memory: 640Gi}
   soft: {nvidia.com/gpu: 28}
-  devices: {nvidia.com/gpu: {classes: [gpu.example.com, mig.example.com]}}
   pods:
     priorityClasses: [batch, batch-low]
     nodeSelector: {gpu: a100}
     objectSelector: {matchLabels: {queue: nightly}}
+  devices:
+    nvidia.com/gpu: {classes: [gpu.example.com, mig.example.com]}
+    h100: {selector: 'device.attributes["gpu.example.com"].model == "h100"'}
+    gpu-memory: {sum: memory}
   workloads: deny
   showTopConsumers: false
   exceed: {users: [ada@example.com], groups: [gpu-admins], serviceAccounts: [ci/deployer]}

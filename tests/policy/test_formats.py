@@ -52,6 +52,7 @@ ACCEPTED: dict[str, tuple[str, ...]] = {
     "subject-pattern": ("alice", "alice@example.com", "system:node:*", "OIDC:Group With Spaces", "Ünïcode", "*"),
     "label-key": ("a", "example.com/team", "A_b.c-d", "x" * 63, "kubernetes.io/metadata.name"),
     "label-value": ("", "a", "yes", "A_b.c-d", "1", "x" * 63),
+    "capacity-name": ("memory", "gpu.example.com/memory", "Cores_2", "_m"),
     "object-name": ("batch", "system-cluster-critical", "a.b"),
     "counted-name": (
         "pods",
@@ -126,6 +127,13 @@ REJECTED: dict[str, dict[str, str]] = {
         "team.a": "can match no name",
         "!team-a": "put the name under exclude instead",
         "team/a": "can match no name",
+    },
+    "capacity-name": {
+        "": "no capacity can be called",
+        "gpu-memory": "write an identifier as in a ResourceSlice",
+        "a/b/c": "no capacity can be called",
+        "Example.com/memory": "no capacity can be called",
+        "m" * 33: "no capacity can be called",
     },
     "class-pattern": {
         "": "can match no name",

@@ -19,6 +19,7 @@ _BYTE_PREFIXES = tuple(
     for prefix in ("", LIMITS_PREFIX, REQUESTS_PREFIX, LIMITS_PREFIX + REQUESTS_PREFIX)
     for name in ("memory", "ephemeral-storage", "hugepages-")
 )
+_MEBI = 1 << 20
 _CPU_NAMES = frozenset({"cpu", LIMITS_PREFIX + "cpu", REQUESTS_PREFIX + "cpu"})
 
 
@@ -41,7 +42,7 @@ def format_amount(name: str, amount: int) -> str:
     """Return an amount as a person would write it: `1500m` cpu, `64Gi` memory, `3000` GPUs."""
     if is_milli(name):
         return Quantity(amount, -3).canonical
-    if name.startswith(_BYTE_PREFIXES):
+    if name.startswith(_BYTE_PREFIXES) or (amount >= _MEBI and "/" not in name):  # a sum of capacities is named freely
         return Quantity(amount, 0, Format.BINARY_SI).canonical
     return str(amount)
 

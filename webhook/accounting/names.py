@@ -47,6 +47,9 @@ DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 DEVICES_SUFFIX = ".deviceclass.resource.k8s.io/devices"
 """The devices of a class, as a key of a quota (ResourceClaimsPerClass in k8s.io/api core/v1)."""
 
+ALLOCATED_MARK = "=allocated "
+"""The part between a counted name and the hash of its definition by allocated devices, in a ledger."""
+
 REQUESTS_PREFIX = "requests."
 LIMITS_PREFIX = "limits."
 

@@ -19,6 +19,8 @@ from tallygate.webhook.accounting.claim_charge import (
     compute_least_devices,
     find_device_sources,
 )
+from tallygate.webhook.accounting.devices.device_meter import DeviceMeter, create_meter
+from tallygate.webhook.accounting.names import ALLOCATED_MARK
 from tallygate.webhook.accounting.result_cache import Fingerprint, FingerprintCache
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.objects.devices import ResourceClaim
@@ -39,7 +41,8 @@ class ActiveCap:
     """A cap of the active policy set: `key` is its name and a hash of its counting rules.
 
     `hard` and `soft` are in amounts. Two caps of one name with different counting rules have different keys, and so
-    different ledgers. `device_sources` are the ways to a device under each name that stands for devices.
+    different ledgers. `device_sources` are the ways to a device under each name that stands for devices, and
+    `device_meters` the definitions of names that count devices by their attributes or capacities.
     """
 
     definition: NamespaceCap
@@ -47,6 +50,7 @@ class ActiveCap:
     hard: Amounts
     soft: Amounts
     device_sources: Mapping[str, DeviceSources] = field(default_factory=dict, compare=False)
+    device_meters: Mapping[str, DeviceMeter] = field(default_factory=dict, compare=False)
     resources: frozenset[str] = field(init=False)
     """The resources that the cap counts, with a hard or only a soft limit."""
     counted: frozenset[str] = field(init=False)
@@ -55,13 +59,18 @@ class ActiveCap:
     """The key with all that the cap counts: it changes with the classes of devices, as by a change of policies."""
     is_selective: bool = field(init=False, repr=False, compare=False)
     """Whether the cap counts only some of the pods in its namespaces."""
+    _pod_resources: frozenset[str] = field(init=False, repr=False, compare=False)
     _source_texts: Mapping[str, frozenset[str]] = field(init=False, repr=False, compare=False)
     _charges: FingerprintCache[Charge] = field(init=False, default_factory=FingerprintCache, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         resources = frozenset(self.hard.keys() | self.soft.keys())
         texts = {name: each.list_texts(name) for name, each in self.device_sources.items()}
+        texts |= {
+            name: frozenset({f"{name}{ALLOCATED_MARK}{each.identity}"}) for name, each in self.device_meters.items()
+        }
         object.__setattr__(self, "resources", resources)
+        object.__setattr__(self, "_pod_resources", resources - self.device_meters.keys())
         object.__setattr__(self, "counted", resources.union(*texts.values()))
         object.__setattr__(self, "_source_texts", texts)
         object.__setattr__(self, "active_key", " ".join((self.key, *sorted(self.counted - resources))))
@@ -71,6 +80,21 @@ class ActiveCap:
         """Return the ways to a device under these names, as a ledger records them."""
         texts = [self._source_texts[name] for name in names if name in self._source_texts]
         return texts[0] if len(texts) == 1 else frozenset().union(*texts)
+
+    @property
+    def counts_claims(self) -> bool:
+        """Whether the cap may count claims for devices."""
+        return bool(self.device_sources or self.device_meters)
+
+    def counts_allocation(self, claim: ResourceClaim, *, is_owned: bool) -> bool:
+        """Return whether the devices of a claim count under names that are defined by attributes or capacities.
+
+        A claim that kube-scheduler seems to have made for a pod (`is_owned`) has neither labels nor priority class, and
+        nothing else counts its devices by attributes: it counts under every cap.
+        """
+        return bool(self.device_meters) and (
+            is_owned or not self.is_selective or _is_claim_counted(self.definition.pods, claim)
+        )
 
     def compute_claim_charge(self, claim: ResourceClaim | None) -> Amounts:
         """Return the charge of a claim under this cap: empty without a claim, or if the cap does not count the claim.
@@ -101,10 +125,10 @@ class ActiveCap:
         if pod is None or (self.is_selective and not _is_counted(self.definition.pods, pod)):
             return _NO_CHARGE
         if fingerprint is None or not is_as_requested(pod):
-            return compute_charge(pod, self.resources, self.device_sources)
+            return compute_charge(pod, self._pod_resources, self.device_sources)
         result = self._charges.get(fingerprint)
         if result is None:
-            result = compute_charge(pod, self.resources, self.device_sources)
+            result = compute_charge(pod, self._pod_resources, self.device_sources)
             self._charges.put(fingerprint, result)
         return result
 
@@ -165,13 +189,20 @@ def get_cap_name(key: str) -> str:
 
 def _create_active_cap(definition: NamespaceCap, resources_by_class: Mapping[str, str]) -> ActiveCap:
     hard, soft = compute_hard_limits(definition.hard), compute_hard_limits(definition.soft)
+    names = hard.keys() | soft.keys()
     mapped_classes = {name: each.classes for name, each in definition.devices.items()}
+    meters = {
+        name: create_meter(each.selector, each.sum)
+        for name, each in definition.devices.items()
+        if each.is_by_allocation and name in names
+    }
     return ActiveCap(
         definition,
         f"{definition.name}-{_hash_counting_rules(definition)}",
         hard,
         soft,
-        find_device_sources(hard.keys() | soft.keys(), resources_by_class, mapped_classes),
+        find_device_sources(names - meters.keys(), resources_by_class, mapped_classes),
+        meters,
     )
 
 

@@ -3,14 +3,26 @@
 A claim is charged when it is created. Its allocation is decided again, as far as it changes what the claim counts: a
 claim counts the most that it may get until then (docs/design/caps.md, rule 10). The end of an allocation is never
 rejected. A claim that kube-scheduler creates for the extended resources of a pod is charged with the part of the pod.
+
+Under names that count devices by attributes or capacities, every claim is charged when its devices are allocated.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import Charge, ConsumerKind, has_ended
+from tallygate.webhook.accounting.devices.device_meter import (
+    AllocatedDevice,
+    DeviceFinder,
+    DeviceId,
+    DeviceMeter,
+    KnownDevice,
+    UndecidedDeviceError,
+    count_devices,
+    list_allocated_devices,
+)
 from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.accounting.result_cache import Fingerprint
@@ -18,6 +30,7 @@ from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.admission.evaluate import SCHEDULER_USER
 from tallygate.webhook.admission.kinds import DecodedObject, DecodedRequest, decode_object
 from tallygate.webhook.admission.request import AdmissionRequest, ReviewError
+from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.gate.charging import CapCharge, ChargedConsumer
 from tallygate.webhook.gate.decisions import create_missing_limit_problem
 from tallygate.webhook.kube.resource_codec import parse_revision
@@ -30,7 +43,16 @@ from tallygate.webhook.state.ledger.ledger import Operation
 
 _POD_SUBRESOURCES = frozenset({"", "resize"})
 _STATUS = "status"
+_NO_AMOUNTS = Amounts()
 _MISSING_UID = "object.metadata.uid is empty: caps are charged in the validating webhook, where it is set"
+
+
+class UndecidedChargeError(TallygateError):
+    """The charge under the cap of this name is not known yet: the request can be sent again."""
+
+    def __init__(self, cap: str, cause: UndecidedDeviceError) -> None:
+        super().__init__(f"cap {cap}: {cause}")
+        self.cap = cap
 
 
 class RequestCharges(msgspec.Struct, frozen=True):
@@ -51,20 +73,29 @@ def is_charged(decoded_request: DecodedRequest) -> bool:
     return request.kind == "ResourceClaim"
 
 
+def _find_no_device(_: DeviceId) -> KnownDevice | None:
+    return None
+
+
 def compute_request_charges(
-    decoded_request: DecodedRequest, caps: Sequence[ActiveCap], nonce: str
+    decoded_request: DecodedRequest,
+    caps: Sequence[ActiveCap],
+    nonce: str,
+    find_device: DeviceFinder = _find_no_device,
 ) -> RequestCharges | None:
     """Return the charges of a request under these caps; None if it changes nothing that a cap counts.
 
     Raises:
         ReviewError: if an object is not of its kind, has no UID, or has an invalid quantity.
+        UndecidedChargeError: if the amounts of an allocated device are not known.
     """
     target = decoded_request.target
     assert target is not None  # noqa: S101  # `is_charged` has asked
     request, new = decoded_request.request, decoded_request.get_object(target)
     old = decode_object(target, request, request.old_object) if request.old_object is not None else None
     if isinstance(new, ResourceClaim):
-        return _charge_claim(request, new, old if isinstance(old, ResourceClaim) else None, caps, nonce)
+        old_claim = old if isinstance(old, ResourceClaim) else None
+        return _charge_claim(request, new, old_claim, caps, nonce=nonce, find_device=find_device)
     assert isinstance(new, Pod)  # noqa: S101  # `is_charged` has asked
     return _charge_pod(decoded_request, new, old if isinstance(old, Pod) else None, caps, nonce)
 
@@ -86,8 +117,14 @@ def _charge_pod(
     return RequestCharges(_identify(request, new, ConsumerKind.POD, nonce), charges, missing_limits)
 
 
-def _charge_claim(
-    request: AdmissionRequest, new: ResourceClaim, old: ResourceClaim | None, caps: Sequence[ActiveCap], nonce: str
+def _charge_claim(  # noqa: PLR0913  # the arguments of its caller, decoded
+    request: AdmissionRequest,
+    new: ResourceClaim,
+    old: ResourceClaim | None,
+    caps: Sequence[ActiveCap],
+    *,
+    nonce: str,
+    find_device: DeviceFinder,
 ) -> RequestCharges | None:
     is_allocation = request.subresource == _STATUS
     if is_allocation and (_get_allocation(new) is None or _get_allocation(new) == _get_allocation(old)):
@@ -98,6 +135,8 @@ def _charge_claim(
     ]
     if is_allocation and old is not None:
         charges = [_select_undecided(each, old) for each in charges]
+    if old is not None:
+        charges = [_add_devices(each, old, new, find_device) for each in charges]
     charges = [each for each in charges if each.requested]
     if not charges:
         return None
@@ -122,6 +161,58 @@ def _select_undecided(charge: CapCharge, old: ResourceClaim) -> CapCharge:
         current=Amounts({name: amount for name, amount in charge.current.items() if name not in decided}),
         requested=Amounts({name: amount for name, amount in charge.requested.items() if name not in decided}),
     )
+
+
+def _add_devices(charge: CapCharge, old: ResourceClaim, new: ResourceClaim, find_device: DeviceFinder) -> CapCharge:
+    """Return the charge of a change with the amounts of devices by attributes and capacities.
+
+    The change allocates devices, or its labels bring a claim with devices under the cap.
+
+    Raises:
+        UndecidedChargeError: if the amount of a device is not known.
+    """
+    meters = charge.cap.device_meters
+    before, after = _list_counted_devices(charge.cap, old), _list_counted_devices(charge.cap, new)
+    if not after or before == after:
+        return charge
+    current = count_devices(before, meters, find_device, _NO_AMOUNTS).amounts
+    try:
+        if _get_allocation(old) == _get_allocation(new):
+            requested = _count_known(after, meters, find_device)
+        else:
+            requested = {
+                name: sum(meter.require_amount(each, find_device(each.id)) for each in after)
+                for name, meter in meters.items()
+            }
+    except UndecidedDeviceError as error:
+        raise UndecidedChargeError(charge.cap.definition.name, error) from None
+    return msgspec.structs.replace(
+        charge, current=_add_amounts(charge.current, current), requested=_add_amounts(charge.requested, requested)
+    )
+
+
+def _list_counted_devices(cap: ActiveCap, claim: ResourceClaim) -> tuple[AllocatedDevice, ...]:
+    is_owned = bool(find_pod_uid(claim.metadata or ObjectMeta()))
+    return list_allocated_devices(claim) if cap.counts_allocation(claim, is_owned=is_owned) else ()
+
+
+def _count_known(
+    devices: tuple[AllocatedDevice, ...], meters: Mapping[str, DeviceMeter], find_device: DeviceFinder
+) -> Mapping[str, int]:
+    """Return the amounts of devices that a claim has already.
+
+    Raises:
+        UndecidedDeviceError: if one is unknown.
+    """
+    count = count_devices(devices, meters, find_device, _NO_AMOUNTS)
+    if count.unknown:
+        names = ", ".join(sorted(count.unknown))
+        raise UndecidedDeviceError(f"a device of the claim is unknown, so its amount of {names} is too")
+    return count.amounts
+
+
+def _add_amounts(amounts: Amounts, more: Mapping[str, int]) -> Amounts:
+    return amounts + {name: amount for name, amount in more.items() if amount}
 
 
 def _may_exceed(cap: ActiveCap, request: AdmissionRequest) -> bool:

@@ -1,6 +1,7 @@
 """The used amounts of the claims for devices under one ledger, for a recount.
 
-A claim that kube-scheduler made for a pod is not counted beside the pod.
+A claim that kube-scheduler made for a pod is not counted beside the pod, except under names that count devices by
+attributes or capacities: a pod has nothing under these.
 """
 
 from collections.abc import Mapping
@@ -9,11 +10,16 @@ from typing import NamedTuple
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.admission.cap_index import ActiveCap
-from tallygate.webhook.state.informers.claim_store import ClaimStore
+from tallygate.webhook.gate.allocated_usage import AllocatedUsage, count_allocated
+from tallygate.webhook.state.informers.claim_store import ClaimStore, OwnedClaim
+from tallygate.webhook.state.informers.consumer_store import ConsumerUsage
+from tallygate.webhook.state.informers.device_store import DeviceStore
 from tallygate.webhook.state.informers.pod_store import PodStore
 from tallygate.webhook.state.ledger.ledger import Ledger
 
+_MAX_READS = 3
 _NO_AMOUNTS = Amounts()
+_NOTHING_ALLOCATED = AllocatedUsage()
 
 
 class ClaimSources(NamedTuple):
@@ -21,10 +27,14 @@ class ClaimSources(NamedTuple):
 
     pods: PodStore
     claims: ClaimStore
+    devices: DeviceStore | None
 
 
 class ClaimsUsage(NamedTuple):
-    """The claims under a ledger: their used amounts, the part that may be counted twice, and the pods that have one."""
+    """The claims under a ledger: their used amounts, and the part of these that may be counted twice.
+
+    `served` are the pods for which kube-scheduler seems to have made one of these claims.
+    """
 
     revision: int
     used: Amounts = _NO_AMOUNTS
@@ -32,6 +42,7 @@ class ClaimsUsage(NamedTuple):
     by_uid: Mapping[str, Amounts] = {}
     deleted: frozenset[str] = frozenset()
     served: frozenset[str] = frozenset()
+    allocated: AllocatedUsage = _NOTHING_ALLOCATED
 
 
 def needs_claims(cap: ActiveCap, ledger: Ledger) -> bool:
@@ -39,19 +50,47 @@ def needs_claims(cap: ActiveCap, ledger: Ledger) -> bool:
 
     A ledger keeps reservations of claims after the last class of a name was removed.
     """
-    return bool(cap.device_sources) or any(each.kind is ConsumerKind.CLAIM for each in ledger.reservations.values())
+    return cap.counts_claims or any(each.kind is ConsumerKind.CLAIM for each in ledger.reservations.values())
 
 
-def count_claims(cap: ActiveCap, namespaces: frozenset[str], ledger: Ledger, sources: ClaimSources) -> ClaimsUsage:
-    """Return the usage of claims as of one moment.
-
-    Call it after the pods were counted: a pod that ends in between is then counted beside its claim, not neither.
+def count_claims(
+    cap: ActiveCap, namespaces: frozenset[str], ledger: Ledger, sources: ClaimSources
+) -> ClaimsUsage | None:
+    """Return the usage of claims at one revision; None if slices are too old, or claims change all the time.
 
     Raises:
         NotSyncedError: if there was no complete list yet.
     """
-    pods, claims = sources
-    usage, owned = claims.compute_usage_and_owned(cap, namespaces, ledger.reservations)
+    pods, claims, devices = sources
+    for _ in range(_MAX_READS):
+        usage, owned = claims.compute_usage_and_owned(cap, namespaces, ledger.reservations)
+        allocated = _NOTHING_ALLOCATED
+        if cap.device_meters:
+            allocated = _count_allocated(cap, namespaces, ledger, claims, devices)
+            if allocated.is_behind:
+                return None
+        if not cap.device_meters or claims.choose_revision(0) == usage.choose_revision(0):
+            return _sum_claims(cap, ledger, pods, (usage, owned), allocated)
+    return None
+
+
+def _count_allocated(
+    cap: ActiveCap, namespaces: frozenset[str], ledger: Ledger, claims: ClaimStore, devices: DeviceStore | None
+) -> AllocatedUsage:
+    if devices is None:
+        return AllocatedUsage(uncounted=frozenset(cap.device_meters))
+    return count_allocated(cap, claims, devices, namespaces, ledger)
+
+
+def _sum_claims(
+    cap: ActiveCap,
+    ledger: Ledger,
+    pods: PodStore,
+    claims: tuple[ConsumerUsage, Mapping[str, OwnedClaim]],
+    allocated: AllocatedUsage,
+) -> ClaimsUsage:
+    """Return the sum of claims without those of the scheduler whose pods count, and of allocated devices."""
+    usage, owned = claims
     confirmed = pods.find_owned_claims(cap, {uid: each.owner for uid, each in owned.items() if each.is_reserved})
     used, unconfirmed, by_uid = usage.used, _NO_AMOUNTS, dict(usage.used_by_consumer)
     for uid, each in owned.items():
@@ -63,5 +102,14 @@ def count_claims(cap: ActiveCap, namespaces: frozenset[str], ledger: Ledger, sou
                 by_uid[uid] = rest
         elif each.is_young:
             unconfirmed += each.amounts
-    revision, served = usage.choose_revision(ledger.claims_revision), {each.owner.pod_uid for each in owned.values()}
-    return ClaimsUsage(revision, used, unconfirmed, by_uid, usage.deleted, frozenset(served))
+    if allocated.by_uid:
+        by_uid = {uid: amounts + allocated.by_uid.get(uid, _NO_AMOUNTS) for uid, amounts in by_uid.items()}
+    return ClaimsUsage(
+        usage.choose_revision(ledger.claims_revision),
+        used + allocated.used,
+        unconfirmed,
+        by_uid,
+        usage.deleted,
+        frozenset(each.owner.pod_uid for each in owned.values()),
+        allocated,
+    )

@@ -88,6 +88,8 @@ def _find_hard(result: CapChargeResult, name: str) -> int:
 
 def describe_wait(cap: ActiveCap | None, name: str) -> str:
     """Return the events that free an amount under a cap, or under a quota."""
+    if cap is not None and name in cap.device_meters:
+        return "the devices of other claims are free"
     return "pods end or claims are deleted" if cap is not None and name in cap.device_sources else "pods end"
 
 

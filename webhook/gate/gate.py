@@ -14,6 +14,7 @@ from tallygate.webhook.admission.request import ALLOWED, CREATE, Phase, decode_r
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.gate.charged_requests import (
     RequestCharges,
+    UndecidedChargeError,
     compute_pod_charge,
     compute_request_charges,
     is_charged,
@@ -206,7 +207,10 @@ class Gate:
         if self._usage_lister is not None and labels is None and self._namespaces.labels(request.namespace) is None:
             # Its new ledger would count as a lost one (rule 7), and reserve nothing for a while.
             return retry_later(context, f"namespace {request.namespace} is not known to this replica yet")
-        request_charges = compute_request_charges(decoded_request, matching.caps, self._nonce())
+        try:
+            request_charges = self._compute_charges(decoded_request, matching.caps)
+        except UndecidedChargeError as error:
+            return retry_later(context, str(error), (CapObstacle(error.cap, RetryLaterError(str(error))),))
         if request_charges is None:
             return decide_by_rules(context)
         if request_charges.missing_limits:
@@ -226,6 +230,21 @@ class Gate:
         if request.operation != CREATE or templates is None or not counts_devices(caps):
             return NO_CLAIMS
         return find_pod_claims(pod, request.namespace, templates)
+
+    def _compute_charges(self, decoded_request: DecodedRequest, caps: Sequence[ActiveCap]) -> RequestCharges | None:
+        """Return the charges of a request.
+
+        Raises:
+            ReviewError: if an object is invalid.
+            UndecidedChargeError: if this replica has to see more slices of devices first.
+        """
+        if self._usage_lister is None:
+            return compute_request_charges(decoded_request, caps, self._nonce())
+        try:
+            return compute_request_charges(decoded_request, caps, self._nonce(), self._usage_lister.find_device)
+        except UndecidedChargeError:
+            self._usage_lister.request_progress()
+            raise
 
     def _forecast_workload(self, context: ReviewContext, labels: Mapping[str, str] | None, deadline: float) -> Decision:
         """Return the decision on a workload, with the forecasts of caps and quotas on its pods.

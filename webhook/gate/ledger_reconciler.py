@@ -318,6 +318,7 @@ def _is_equivalent(before: Ledger, after: Ledger) -> bool:
         before.reservations == after.reservations
         and before.used == after.used
         and before.unconfirmed == after.unconfirmed
+        and before.unpublished == after.unpublished
         and before.hard == after.hard
         and before.resources == after.resources
         and before.namespaces_hash == after.namespaces_hash

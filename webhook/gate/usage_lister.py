@@ -15,12 +15,14 @@ from typing import NamedTuple
 import msgspec
 
 from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.devices.device_meter import DeviceId, KnownDevice
 from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.gate.claims_usage import ClaimSources, ClaimsUsage, count_claims, needs_claims
 from tallygate.webhook.gate.counted_claims import CountedClaim, list_counted_claims
 from tallygate.webhook.policy.matching import matches_namespace
 from tallygate.webhook.state.informers.claim_store import ClaimStore
 from tallygate.webhook.state.informers.consumer_store import GroupUsage, NotSyncedError
+from tallygate.webhook.state.informers.device_store import DeviceStore
 from tallygate.webhook.state.informers.named_stores import Labels, NamespaceStore
 from tallygate.webhook.state.informers.pod_store import PodStore
 from tallygate.webhook.state.ledger.ledger import Ledger
@@ -88,9 +90,11 @@ class UsageLister:
         request_progress: Callable[[], None] = lambda: None,
         *,
         claims: ClaimStore | None = None,
+        devices: DeviceStore | None = None,
     ) -> None:
         self._pods = pods
         self._claims = claims
+        self._devices = devices
         self._namespaces = namespaces
         self._monotonic = monotonic
         self.synced_at = synced_at
@@ -141,7 +145,7 @@ class UsageLister:
         if revision is None or synced_at is None or synced_at < active_since:
             self.request_progress()
             return _UNKNOWN_REVISIONS
-        revisions = CountedRevisions(revision, self._get_claims_revision() if active_cap.device_sources else 0)
+        revisions = CountedRevisions(revision, self._get_claims_revision() if active_cap.counts_claims else 0)
         self._required_revisions[cap] = active_since, revisions
         return revisions
 
@@ -184,7 +188,7 @@ class UsageLister:
     def take_snapshot(self, cap: ActiveCap, key: LedgerKey, ledger: Ledger, pod_uid: str = "") -> UsageSnapshot | None:
         """Return the usage under a ledger, by consumer for each reservation, and for the pods of scheduler's claims.
 
-        Return None before the cluster was listed.
+        Return None before the cluster was listed, and as long as slices are older than a claim with an unknown device.
         """
         membership = self.find_membership(cap, key)
         if membership is None:
@@ -194,6 +198,9 @@ class UsageLister:
             count = self._pods.compute_usage(cap, membership.names, {*ledger.reservations, *pod_uids} - {""})
             claims = self._count_claims(cap, membership.names, ledger)
         except NotSyncedError:
+            return None
+        if claims is None:
+            self.request_progress()
             return None
         if self._is_inconsistent(cap, key):
             return None
@@ -214,14 +221,24 @@ class UsageLister:
             claims_revision=claims.revision,
             unconfirmed=claims.unconfirmed,
             served=claims.served,
+            unpublished=claims.allocated.unpublished,
+            uncounted=claims.allocated.uncounted,
         )
 
-    def _count_claims(self, cap: ActiveCap, namespaces: frozenset[str], ledger: Ledger) -> ClaimsUsage:
-        """Return the usage of claims; a ledger without any keeps its revision of claims."""
+    def find_device(self, device_id: DeviceId) -> KnownDevice | None:
+        """Return a device of a slice that this replica has seen, or None."""
+        return None if self._devices is None else self._devices.find_device(device_id)
+
+    def _count_claims(self, cap: ActiveCap, namespaces: frozenset[str], ledger: Ledger) -> ClaimsUsage | None:
+        """Return the usage of claims; None if that of their devices is not known.
+
+        Call it after the pods were counted: a pod that ends in between is then counted beside its claim, not neither.
+        A cap without devices counts no claims, and keeps the revision of its ledger.
+        """
         if self._claims is None or not needs_claims(cap, ledger):
             return ClaimsUsage(ledger.claims_revision)
-        usage = count_claims(cap, namespaces, ledger, ClaimSources(self._pods, self._claims))
-        if usage.revision < ledger.claims_revision:
+        usage = count_claims(cap, namespaces, ledger, ClaimSources(self._pods, self._claims, self._devices))
+        if usage is not None and usage.revision < ledger.claims_revision:
             self.request_progress()
         return usage
 
@@ -239,7 +256,8 @@ class UsageLister:
     def _sum_used(self, cap: ActiveCap, namespaces: Collection[str]) -> Amounts:
         """Return the amounts of all pods and claims of the namespaces under a cap."""
         used = self._pods.compute_usage(cap, namespaces).used
-        return used + self._count_claims(cap, frozenset(namespaces), _NO_LEDGER).used
+        claims = self._count_claims(cap, frozenset(namespaces), _NO_LEDGER)
+        return used if claims is None else used + claims.used
 
     def is_newer_than(self, cap: ActiveCap, ledger: Ledger) -> bool:
         """Return whether pods or claims have changed since the ledger was counted; fast enough for every charge."""
@@ -252,7 +270,7 @@ class UsageLister:
         return ledger.claims_revision < last_change and self._has_newer_claims(cap, ledger)
 
     def _has_newer_claims(self, cap: ActiveCap, ledger: Ledger) -> bool:
-        return bool(cap.device_sources) and self._get_claims_revision() > ledger.claims_revision
+        return cap.counts_claims and self._get_claims_revision() > ledger.claims_revision
 
     def request_progress(self) -> None:
         """Request a fresh revision from the watches, at most once in 5 s."""

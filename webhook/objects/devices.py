@@ -1,4 +1,4 @@
-"""Devices of dynamic resource allocation (resource.k8s.io/v1): classes, claims and templates of claims.
+"""Devices of dynamic resource allocation (resource.k8s.io/v1): classes, slices, claims and templates of claims.
 
 The fields are those that decide what a claim counts under a cap, and what rules demand of it.
 """
@@ -22,6 +22,29 @@ class DeviceClass(msgspec.Struct, rename="camel", frozen=True, omit_defaults=Tru
 
     metadata: ObjectMeta | None = None
     spec: DeviceClassSpec | None = None
+
+
+class DevicePool(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """`spec.pool` of a ResourceSlice; only the slices of the newest generation of a pool count."""
+
+    name: str = ""
+    generation: int = 0
+    resource_slice_count: int = 0
+
+
+class ResourceSliceSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """`spec` of a ResourceSlice; `devices` stay raw JSON, since few of them are read."""
+
+    driver: str = ""
+    pool: DevicePool = DevicePool()
+    devices: list[msgspec.Raw] | None = None
+
+
+class ResourceSlice(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """A ResourceSlice: the devices that a driver publishes, or a part of them."""
+
+    metadata: ObjectMeta | None = None
+    spec: ResourceSliceSpec | None = None
 
 
 class CelSelector(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):

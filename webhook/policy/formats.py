@@ -30,6 +30,7 @@ PODS_RESOURCE = "pods"
 """The counted name that is not a resource."""
 
 _NAME_PATTERN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
+_CAPACITY_NAME = re.compile(r"(?:[a-z0-9](?:[-a-z0-9.]{0,61}[a-z0-9])?/)?[A-Za-z_][A-Za-z0-9_]{0,31}")
 _RESOURCE_GLOB = re.compile(r"[A-Za-z0-9._/*?-]+")
 _CLASS_GLOB = re.compile(r"!?[a-z0-9.*?-]+")
 _NAME_GLOB = re.compile(r"[a-z0-9*?-]+")
@@ -218,6 +219,13 @@ def check_counted_name(text: str) -> None:
         raise FormatError(BAD_COUNTED_NAME, f"no pod can request {quote_text(name)}: {problems[-1].message}{hint}")
 
 
+def check_capacity_name(text: str) -> None:
+    """Check the name of a capacity: an identifier, with a domain before it or not (validateQualifiedName, v1.36)."""
+    if not _CAPACITY_NAME.fullmatch(text):
+        advice = "write an identifier as in a ResourceSlice, with a domain and '/' before it or not, as in memory"
+        raise FormatError(BAD_NAME, f"no capacity can be called {quote_text(text)}; {advice}")
+
+
 FORMAT_CHECKS: dict[str, Callable[[str], None]] = {
     "quantity": check_quantity,
     "policy-name": check_policy_name,
@@ -230,6 +238,7 @@ FORMAT_CHECKS: dict[str, Callable[[str], None]] = {
     "label-value": check_label_value,
     "object-name": check_object_name,
     "counted-name": check_counted_name,
+    "capacity-name": check_capacity_name,
 }
 
 

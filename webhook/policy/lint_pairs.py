@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tallygate.webhook.accounting.names import LIMITS_PREFIX
@@ -257,12 +257,14 @@ def _is_as_strict(tight: NamespaceCap, loose: NamespaceCap) -> bool:
         all(name in tight.hard and tight.hard[name] <= limit for name, limit in loose.hard.items())
         and all(name in tight.soft and tight.soft[name] <= limit for name, limit in loose.soft.items())
         and tight.exceed == loose.exceed
-        and all(_list_classes(loose.devices, name) <= _list_classes(tight.devices, name) for name in loose.devices)
+        and all(_counts_as_much(tight.devices.get(name), definition) for name, definition in loose.devices.items())
     )
 
 
-def _list_classes(devices: Mapping[str, DeviceDefinition], name: str) -> frozenset[str]:
-    return frozenset(devices[name].classes) if name in devices else frozenset()
+def _counts_as_much(tight: DeviceDefinition | None, loose: DeviceDefinition) -> bool:
+    """Return whether every device of the second definition counts under the first one, and as much."""
+    first = tight or DeviceDefinition()
+    return (first.selector, first.sum) == (loose.selector, loose.sum) and {*loose.classes} <= {*first.classes}
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,11 +293,17 @@ def _list_uses(policies: PolicySet) -> Iterator[_ResourceUse]:
             if is_literal(name) and name not in FAMILY_PATTERNS and not name.startswith("!"):
                 yield _ResourceUse(name, rule, f"spec.resources[{index}]")
     for cap in policies.caps:
+        own_names = list_own_names(cap)
         for field, amounts in (("spec.hard", cap.hard), ("spec.soft", cap.soft)):
             for name in amounts:
                 resource = name.removeprefix(LIMITS_PREFIX)
-                if resource != PODS_RESOURCE:
+                if resource != PODS_RESOURCE and name not in own_names:
                     yield _ResourceUse(resource, cap, join_path(field, name))
+
+
+def list_own_names(cap: NamespaceCap) -> frozenset[str]:
+    """Return the names that a cap itself defines, by attributes and capacities of allocated devices."""
+    return frozenset(name for name, each in cap.devices.items() if each.is_by_allocation)
 
 
 def _suggest_well_known(name: str) -> str | None:

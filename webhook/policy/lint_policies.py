@@ -42,7 +42,7 @@ from tallygate.webhook.policy.lint_findings import (
     create_finding,
     create_warning,
 )
-from tallygate.webhook.policy.lint_pairs import lint_names, lint_pairs, lint_redundant_caps
+from tallygate.webhook.policy.lint_pairs import lint_names, lint_pairs, lint_redundant_caps, list_own_names
 from tallygate.webhook.policy.model import (
     CLAIM_KINDS,
     AllocationMode,
@@ -306,14 +306,16 @@ def _check_cap_match(cap: NamespaceCap) -> Iterator[FieldProblem]:
 
 
 def _check_cap_amounts(cap: NamespaceCap) -> Iterator[FieldProblem]:
+    own_names = list_own_names(cap)
     for field, amounts in (("spec.hard", cap.hard), ("spec.soft", cap.soft)):
         for name, quantity in amounts.items():
-            yield from _check_cap_amount(join_path(field, name), name, quantity)
+            is_whole = quantity.is_whole or name not in own_names
+            yield from _check_cap_amount(join_path(field, name), name, quantity, is_whole=is_whole)
 
 
-def _check_cap_amount(field: str, name: str, quantity: Quantity) -> Iterator[FieldProblem]:
+def _check_cap_amount(field: str, name: str, quantity: Quantity, *, is_whole: bool) -> Iterator[FieldProblem]:
     resource = name.removeprefix(LIMITS_PREFIX)
-    if not quantity.is_whole and (resource == PODS_RESOURCE or is_countable(resource)):
+    if not is_whole or (not quantity.is_whole and (resource == PODS_RESOURCE or is_countable(resource))):
         text = f"{quantity} is a fraction of what is counted in whole units; write {quantity.value()}"
         yield create_error(field, FRACTIONAL, text)
     if name != resource and classify_name(resource) is Family.EXTENDED:
@@ -337,11 +339,11 @@ def _check_cap_devices(cap: NamespaceCap) -> Iterator[FieldProblem]:
     counted = {*cap.hard, *cap.soft}
     for name in cap.devices:
         field = join_path("spec.devices", name)
-        if not _can_be_device(name):
+        if not (_can_be_device(name) or cap.devices[name].is_by_allocation):
             text = "no device has this name; write an extended resource, as in nvidia.com/gpu"
             yield create_error(field, BAD_COUNTED_NAME, text)
         elif name not in counted:
-            text = "neither hard nor soft has this name, so its classes count under nothing; limit it or remove this"
+            text = "neither hard nor soft has this name, so its devices count under nothing; limit it or remove this"
             yield create_error(field, MATCHES_NOTHING, text)
     if not any(name in cap.devices or _is_class_resource(name) for name in counted):
         return

@@ -213,9 +213,20 @@ class PodFilter:
 
 @dataclass(frozen=True, slots=True)
 class DeviceDefinition:
-    """The devices that count under a name of a cap: those of these device classes, beside the name's own."""
+    """The devices that count under a name of a cap: those of these device classes, beside the name's own.
+
+    Or the allocated devices that `selector` matches (every one if it is empty): each counts once, or, with the name of
+    a capacity in `sum`, with its amount of that.
+    """
 
     classes: tuple[str, ...] = ()
+    selector: str = ""
+    sum: str = ""
+
+    @property
+    def is_by_allocation(self) -> bool:
+        """Whether the devices count only once they are allocated, by their attributes or capacities."""
+        return bool(self.selector or self.sum)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from tallygate.webhook.documents.syntax_tree import (
     truncate_text,
 )
 from tallygate.webhook.documents.syntax_tree import Sequence as SequenceNode
+from tallygate.webhook.policy.device_definitions import check_device_definitions
 from tallygate.webhook.policy.formats import quote_text, split_counted_name
 from tallygate.webhook.policy.lint_findings import LintFinding, Severity
 from tallygate.webhook.policy.model import POLICY_GROUP, NamespaceCap, PolicySet, ResourceRule, SourceLocation
@@ -224,6 +225,8 @@ def _create_error(name: str, position: Position, code: str, message: str) -> Lin
 def _parse_document(name: str, document: Node, state: _ParseState, reported: set[tuple[int, int]]) -> None:
     """Parse one document; a value at a position with an earlier finding gets no second one."""
     shape_findings = check_shape(name, document)
+    if Fields(document).get_fields("spec").get_node("devices") is not None:
+        shape_findings = check_device_definitions(name, document, shape_findings)
     state.findings.update(finding for finding in shape_findings if (finding.line, finding.column) not in reported)
     state.findings.update(check_ambiguous_numbers(name, document))
     _check_named_twice(name, document, state)

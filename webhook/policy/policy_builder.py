@@ -238,11 +238,11 @@ def _build_pod_filter(fields: Fields) -> PodFilter:
 
 def _build_devices(fields: Fields) -> AnyMapping[str, DeviceDefinition]:
     """Return the definitions of devices by counted name; `requests.X` becomes `X`."""
-    names = fields.list_names()
+    definitions = {name.removeprefix(REQUESTS_PREFIX): fields.get_fields(name) for name in fields.list_names()}
     return MappingProxyType(
         {
-            name.removeprefix(REQUESTS_PREFIX): DeviceDefinition(fields.get_fields(name).get_texts("classes"))
-            for name in names
+            name: DeviceDefinition(each.get_texts("classes"), each.get_text("selector"), each.get_text("sum"))
+            for name, each in definitions.items()
         }
     )
 

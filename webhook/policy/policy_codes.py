@@ -24,6 +24,7 @@ DUPLICATE_POLICY = "TG316"
 BAD_COUNTED_NAME = "TG317"
 AMBIGUOUS_NUMBER = "TG318"
 TEXT_CUT = "TG319"
+BAD_DEVICES = "TG320"
 MATCHES_NOTHING = "TG330"
 CHECK_WITHOUT_KIND = "TG331"
 SHADOWED = "TG332"
@@ -190,6 +191,15 @@ CODES: tuple[Code, ...] = (
         "In YAML a # after a space begins a comment, so users are shown half of a sentence.",
         "annotations:\n  tallygate.dev/why: at most 4 GPUs; ask in #gpu for more",
         'annotations:\n  tallygate.dev/why: "at most 4 GPUs; ask in #gpu for more"',
+    ),
+    Code(
+        BAD_DEVICES,
+        "policy-bad-devices",
+        "A definition in spec.devices cannot be used: its expression does not compile, or it counts in two ways.",
+        "Classes count devices when they are claimed; selector and sum count them when they are allocated. The "
+        "expression is compiled as the API server compiles the selector of a DeviceClass.",
+        "devices: {h100: {selector: device.model}}",
+        """devices: {h100: {selector: 'device.attributes["gpu.example.com"].model == "h100"'}}""",
     ),
     Code(
         MATCHES_NOTHING,

@@ -58,3 +58,11 @@ def test_a_new_ledger_and_a_failed_write_are_no_drift() -> None:
     harness.record_write(empty_ledger(), empty_ledger(used=gpus(3)), WriteResult.UNKNOWN)
     harness.record_write(empty_ledger(used=gpus(3)), empty_ledger())
     assert (harness.get_count(), harness.log.lines) == (None, [])
+
+
+def test_devices_whose_attributes_change_are_no_drift() -> None:
+    harness = Harness()
+    counted = frozenset({"h100", "h100=allocated 0123456789"})
+    before = empty_ledger(resources=counted)
+    harness.record_write(before, empty_ledger(resources=counted, used=Amounts({"h100": 1})))
+    assert harness.get_count() is None

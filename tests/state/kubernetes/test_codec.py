@@ -4,6 +4,7 @@ import dataclasses
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import jsonschema
@@ -59,6 +60,7 @@ ledgers = st.builds(
     initializer=texts,
     claims_revision=revisions,
     unconfirmed=amounts,
+    unpublished=st.dictionaries(texts, amounts, max_size=2).map(MappingProxyType),
 )
 keys = st.builds(LedgerKey, texts, texts | st.just("team-a"))
 
@@ -82,7 +84,7 @@ def test_a_decoded_ledger_equals_the_encoded_one(key: LedgerKey, ledger: Ledger)
 def test_the_encoding_has_every_field_of_a_ledger_and_a_reservation() -> None:
     summed = {"reserved", "reserved_by_namespace"}  # computed from the reservations
     stored = {"hard", "used", "resources", "pods_revision", "namespaces_revision", "namespaces_hash", "initializer"}
-    stored |= {"reservations", "claims_revision", "unconfirmed"}
+    stored |= {"reservations", "claims_revision", "unconfirmed", "unpublished"}
     assert {field.name for field in dataclasses.fields(Ledger)} == stored | summed
     assert {field.name for field in dataclasses.fields(Reservation)} == {*_RESERVATION_FIELDS, *_CLAIM_FIELDS}
 

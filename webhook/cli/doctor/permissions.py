@@ -75,7 +75,9 @@ def _create_namespaced_permissions(
 PERMISSIONS: tuple[Permission, ...] = (
     *_create_permissions("get list watch", "", "pods", Feature.CLUSTER),
     *_create_permissions("list watch", "", "namespaces nodes resourcequotas", Feature.CLUSTER),
-    *_create_permissions("list watch", "resource.k8s.io", "deviceclasses resourceclaimtemplates", Feature.CLUSTER),
+    *_create_permissions(
+        "list watch", "resource.k8s.io", "deviceclasses resourceclaimtemplates resourceslices", Feature.CLUSTER
+    ),
     *_create_permissions("get list watch", "resource.k8s.io", "resourceclaims", Feature.CLUSTER),
     *_create_permissions("get", "apps", "deployments replicasets statefulsets", Feature.CLUSTER),
     *_create_permissions("get", "", "replicationcontrollers", Feature.CLUSTER),

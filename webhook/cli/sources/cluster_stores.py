@@ -118,6 +118,8 @@ class ClusterStores:
         """Yield a message for each kind of object that could not be read, if a cap may count devices."""
         if any(cap.device_sources or any(map(is_extended, cap.resources)) for cap in caps.list_caps()):
             yield from (f"{_EFFECTS[kind]}: {reason}" for kind, reason in self.unread.items())
+        if names := sorted({name for cap in caps.list_caps() for name in cap.device_meters}):
+            yield f"allocated devices are not counted under {', '.join(names)}: this command reads no ResourceSlices"
 
     def _record_creation(self, uid: str, metadata: ObjectMeta | None) -> None:
         created = metadata.creation_timestamp if metadata else None

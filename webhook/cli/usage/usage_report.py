@@ -200,7 +200,10 @@ def _list_remarks(
     cluster: ObservedCluster, chosen: ChosenLedger, ledger: Ledger | None, count: CountedUsage, name: str
 ) -> Iterator[str]:
     """Yield the remarks on a line."""
-    if ledger is None:
+    is_by_allocation = name in chosen.active_cap.device_meters
+    if is_by_allocation and name not in _list_counted(chosen.active_cap, ledger):
+        yield "not counted: only the ledger has the attributes and capacities of devices"
+    elif ledger is None:
         if not cluster.ledgers.missing_reason:
             yield "no ledger yet: counted from pods"
     else:

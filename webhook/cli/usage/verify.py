@@ -99,14 +99,17 @@ def find_drift(cluster: ObservedCluster, chosen: ChosenLedger) -> Iterator[Drift
 
 
 def find_incomparable_names(cluster: ObservedCluster, chosen: ChosenLedger) -> frozenset[str]:
-    """Return the names that a ledger counts by other ways to a device than the known ones, or by unread claims."""
+    """Return the names that a ledger counts by other ways to a device than the known ones, or by what is not read.
+
+    The command reads no slices, so it cannot compare devices by their attributes and capacities.
+    """
     ledger_record = cluster.ledgers.records.get(chosen.key)
     ledger = ledger_record.ledger if ledger_record else None
     if ledger is None:
         return frozenset()
     known = chosen.active_cap.list_sources(chosen.active_cap.resources)
     counted = {text for text in ledger.resources if SOURCE_MARK in text}
-    names = {text.partition(SOURCE_MARK)[0] for text in known ^ counted}
+    names = {text.partition(SOURCE_MARK)[0] for text in known ^ counted} | chosen.active_cap.device_meters.keys()
     if CLAIMS in cluster.stores.unread:
         names |= chosen.active_cap.device_sources.keys()
     return ledger.resources & names

@@ -212,6 +212,7 @@ class GateInformers:
         self.namespace_store = self._informers.namespaces
         self.pod_store = self._informers.pods
         self.claim_store = self._informers.claims
+        self.device_store = self._informers.devices
         self.device_class_store = self._informers.scheduler_cache.device_class_store
         self.live_reader = LiveReader(self._client)
         self.usage_lister = UsageLister(
@@ -221,6 +222,7 @@ class GateInformers:
             self._get_synced_at,
             self._informers.request_progress,
             claims=self.claim_store,
+            devices=self.device_store,
         )
 
     def start(self) -> None:

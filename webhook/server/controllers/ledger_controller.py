@@ -80,6 +80,7 @@ class LedgerController:
         self.worker = Worker(task, WorkerPace(interval=lambda: _RETRY_SECONDS, rest=_BATCH_SECONDS))
         informers.pod_store.add_listener(self._mark_consumers_changed)
         informers.claim_store.add_listener(self._mark_consumers_changed)
+        informers.device_store.add_listener(self._mark_devices_changed)
         informers.namespace_store.add_listener(self._mark_namespaces_changed)
 
     def _mark_consumers_changed(self, namespace: str | None) -> None:
@@ -89,6 +90,10 @@ class LedgerController:
             else:
                 self._changed_namespaces.add(namespace)
         self.worker.wake()
+
+    def _mark_devices_changed(self, _: frozenset[str]) -> None:
+        if any(active_cap.device_meters for active_cap in self._caps().list_caps()):
+            self._mark_consumers_changed(None)
 
     def _mark_namespaces_changed(self, names: frozenset[str]) -> None:
         with self._lock:

@@ -301,6 +301,24 @@ class DriftMetrics:
         self._log.warning("ledger-drift", cap=cap, namespace=write.key.namespace, amounts=amounts)
 
 
+class DeviceLog:
+    """A `WriteObserver` that logs, once, what a ledger counts without a ResourceSlice, or cannot count without one."""
+
+    def __init__(self, log: Logger) -> None:
+        self._log = log
+
+    def record_write(self, write: LedgerWrite) -> None:
+        """Log the claims and the names that a stored recount has added."""
+        before, after = write.before, write.ledger
+        if before is None or write.result is not WriteResult.STORED or after.used is before.used:
+            return
+        cap, namespace = get_cap_name(write.key.cap), write.key.namespace
+        if claims := sorted(after.unpublished.keys() - before.unpublished.keys()):
+            self._log.warning("devices-unpublished", cap=cap, namespace=namespace, claims=claims)
+        if names := sorted(name for name in after.hard if name in before.resources - after.resources):
+            self._log.warning("devices-unknown", cap=cap, namespace=namespace, names=names)
+
+
 _DURATION_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 _BATCH_SIZE_BUCKETS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
@@ -357,7 +375,7 @@ class CapMetrics:
         self._registry = registry
         self.observed_ledgers = ObservedLedgers(monotonic)
         self._drifts = DriftMetrics(registry, log)
-        self.memory_observer: WriteObserver = _WriteObservers(self.observed_ledgers, self._drifts)
+        self.memory_observer: WriteObserver = _WriteObservers(self.observed_ledgers, self._drifts, DeviceLog(log))
         self.cluster_observer: WriteObserver = _WriteObservers(self.memory_observer, WriteMetrics(registry))
 
     def register(self, caps: Callable[[], CapIndex], *, is_standalone: bool) -> None:

@@ -8,6 +8,7 @@ from sys import intern
 
 import msgspec
 
+from tallygate.webhook.accounting.devices.device_meter import AllocatedDevice, list_allocated_devices
 from tallygate.webhook.kube.resource_codec import ResourceCodec, parse_revision
 from tallygate.webhook.objects.devices import (
     EXTENDED_RESOURCE_CLAIM_ANNOTATION,
@@ -40,11 +41,13 @@ class ClaimGroup(ChargeGroup):
 class ClaimRecord(PodRecord, frozen=True, gc=False):
     """One claim. `pod_uid` is the UID of the pod for which kube-scheduler seems to have made it, or empty.
 
-    `is_reserved` is True if the status of the claim reserves its devices for that pod.
+    `is_reserved` is True if the status of the claim reserves its devices for that pod. `devices` are those that are
+    allocated to the claim.
     """
 
     pod_uid: str = ""
     is_reserved: bool = False
+    devices: tuple[AllocatedDevice, ...] = ()
 
 
 def create_claim_codec(interner: ChargeGroupInterner) -> ResourceCodec[ResourceClaim, PodRecord]:
@@ -80,6 +83,7 @@ def create_claim_record(claim: ResourceClaim, interner: ChargeGroupInterner) -> 
         group=intern_claim(claim, interner),
         pod_uid=pod_uid,
         is_reserved=bool(pod_uid) and any(each.resource == "pods" and each.uid == pod_uid for each in reserved_for),
+        devices=list_allocated_devices(claim),
     )
 
 

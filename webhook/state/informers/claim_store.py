@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.devices.device_meter import AllocatedDevice, DeviceId
 from tallygate.webhook.state.informers.claim_records import ClaimGroup, ClaimRecord, create_claim_codec
 from tallygate.webhook.state.informers.consumer_columns import StoredConsumer
 from tallygate.webhook.state.informers.consumer_store import (
@@ -18,7 +19,7 @@ from tallygate.webhook.state.informers.consumer_store import (
     ConsumerUsage,
     GroupCharges,
 )
-from tallygate.webhook.state.informers.pod_records import ChargeGroupInterner, PodRecord
+from tallygate.webhook.state.informers.pod_records import ChargeGroup, ChargeGroupInterner, PodRecord
 from tallygate.webhook.state.informers.pod_store import ClaimPod
 
 _UNCONFIRMED_SECONDS = 30.0  # the scheduler writes the claim, its status and the status of the pod in one cycle
@@ -43,6 +44,16 @@ class OwnedClaim(NamedTuple):
     is_young: bool
 
 
+class AllocatedClaim(NamedTuple):
+    """A claim with devices, at `revision`. It `is_owned` if kube-scheduler seems to have made it for a pod."""
+
+    uid: str
+    revision: int
+    group: ChargeGroup
+    devices: tuple[AllocatedDevice, ...]
+    is_owned: bool
+
+
 class ClaimStore(ConsumerStore):
     """Claims, updated by the events of a reflector that decodes them with `codec`. `monotonic` is in seconds."""
 
@@ -51,6 +62,7 @@ class ClaimStore(ConsumerStore):
         self.codec = create_claim_codec(self._interner)
         self._monotonic = monotonic
         self._scheduler_claims: dict[str, _SchedulerClaim] = {}
+        self._allocated: dict[str, dict[str, AllocatedClaim]] = {}  # by namespace and UID
 
     def choose_revision(self, preferred: int) -> int:
         """Return the lowest revision from which no claim was stored: `preferred`, where that is one.
@@ -58,6 +70,17 @@ class ClaimStore(ConsumerStore):
         The revisions of idle replicas differ by lists and bookmarks only.
         """
         return max(self._last_change, min(preferred, self._revision or 0))
+
+    def list_allocated(self, namespaces: Iterable[str]) -> list[AllocatedClaim]:
+        """Return the claims of these namespaces that have devices."""
+        with self._lock:
+            return [each for namespace in namespaces for each in self._allocated.get(namespace, {}).values()]
+
+    def list_devices(self) -> Iterator[DeviceId]:
+        """Yield the devices that claims have."""
+        with self._lock:
+            claims = [each for by_uid in self._allocated.values() for each in by_uid.values()]
+        return (device.id for each in claims for device in each.devices)
 
     def list_owned(self, cap: ChargeableCap, namespaces: Iterable[str]) -> dict[str, OwnedClaim]:
         """Return the claims of these namespaces that the scheduler seems to have made, by UID.
@@ -102,17 +125,35 @@ class ClaimStore(ConsumerStore):
                 is_young = now - each.first_seen < _UNCONFIRMED_SECONDS
                 yield uid, OwnedClaim(each.owner, amounts, each.is_reserved, is_young)
 
-    def _track(self, record: PodRecord, *, is_deleted: bool) -> None:
+    def _track(self, record: PodRecord, *, is_deleted: bool) -> bool:
         if is_deleted:
             self._scheduler_claims.pop(record.uid, None)
         elif isinstance(record, ClaimRecord) and record.pod_uid:
             self._put_scheduler_claim(record)
+        return self._put_allocated(record, is_deleted=is_deleted)
 
     def _track_list(self, records: Iterable[PodRecord]) -> None:
         before, self._scheduler_claims = self._scheduler_claims, {}
+        self._allocated = {}
         for record in records:
+            self._put_allocated(record)
             if isinstance(record, ClaimRecord) and record.pod_uid:
                 self._put_scheduler_claim(record, before.get(record.uid))
+
+    def _put_allocated(self, record: PodRecord, *, is_deleted: bool = False) -> bool:
+        """Store the devices of a claim; return whether they have changed."""
+        by_uid = self._allocated.get(record.namespace, {})
+        before = by_uid.pop(record.uid, None)
+        devices = record.devices if isinstance(record, ClaimRecord) and not is_deleted else ()
+        if isinstance(record, ClaimRecord) and devices:
+            by_uid[record.uid] = AllocatedClaim(
+                record.uid, record.revision, record.group, devices, bool(record.pod_uid)
+            )
+        if by_uid:
+            self._allocated[record.namespace] = by_uid
+        else:
+            self._allocated.pop(record.namespace, None)
+        return devices != (before.devices if before else ())
 
     def _put_scheduler_claim(self, record: ClaimRecord, before: _SchedulerClaim | None = None) -> None:
         before = before or self._scheduler_claims.get(record.uid)

@@ -1,4 +1,4 @@
-"""Informers of one cluster for pods, claims, namespaces and nodes, and quorum reads of single objects.
+"""Informers of one cluster for pods, claims, devices, namespaces and nodes, and quorum reads of single objects.
 
 This module is separate from `webhook.kube.informer`, because it imports the columns of a cluster and with them numpy.
 
@@ -22,6 +22,7 @@ from tallygate.webhook.kube.resource_codec import WatchEvent, parse_revision
 from tallygate.webhook.kube.transport import Transport
 from tallygate.webhook.objects.meta import PartialObjectMetadata
 from tallygate.webhook.state.informers.claim_store import ClaimStore
+from tallygate.webhook.state.informers.device_store import RESOURCE_SLICE_CODEC, DeviceStore
 from tallygate.webhook.state.informers.named_stores import (
     DEVICE_CLASS_CODEC,
     NAMESPACE_CODEC,
@@ -43,6 +44,7 @@ class ClusterInformers:
     def __init__(self, client_config: ClientConfig, timeouts: WatchTimeouts | None = None) -> None:
         self.pods = PodStore()
         self.claims = ClaimStore(time.monotonic)
+        self.devices = DeviceStore(self.claims.list_devices)
         self.namespaces = NamespaceStore()
         self.nodes = NodeStore()
         self.scheduler_cache = SchedulerCache(self.nodes, self.namespaces)
@@ -57,6 +59,7 @@ class ClusterInformers:
             ),
             Informer(NODE_CODEC, client_config, self.nodes.apply, self.nodes.__len__, timeouts),
             Informer(self.claims.codec, client_config, self.claims.apply, self.claims.__len__, timeouts),
+            Informer(RESOURCE_SLICE_CODEC, client_config, self.devices.apply, self.devices.__len__, timeouts),
             Informer(
                 DEVICE_CLASS_CODEC,
                 client_config,

@@ -325,8 +325,12 @@ class ConsumerStore:
         invalid = () if is_complete else self._list_invalid(charges, members)
         return ConsumerUsage(inputs.revision, used, used_by_consumer, inputs.deleted, invalid, inputs.last_change)
 
-    def _track(self, record: PodRecord, *, is_deleted: bool) -> None:
-        """Track a change before the columns show it."""
+    def _track(self, record: PodRecord, *, is_deleted: bool) -> bool:  # noqa: ARG002  # for subclasses
+        """Track a change before the columns show it.
+
+        Return whether used amounts may have changed though the charge group has not.
+        """
+        return False
 
     def _track_list(self, records: Iterable[PodRecord]) -> None:
         """Track a list before the columns show it."""
@@ -336,11 +340,12 @@ class ConsumerStore:
         if self._revision is None or event.revision <= self._revision:
             return False
         self._revision = event.revision
+        is_tracked_change = False
         if isinstance(event, (Changed, Deleted)):
             self._last_change = event.revision
-            self._track(event.item, is_deleted=isinstance(event, Deleted))
+            is_tracked_change = self._track(event.item, is_deleted=isinstance(event, Deleted))
         if isinstance(event, Changed):
-            return self._columns.put(event.item)
+            return self._columns.put(event.item) or is_tracked_change
         if isinstance(event, Deleted):
             self._tombstones.add(event.item.uid, event.revision)
             self._columns.remove(event.item.uid)

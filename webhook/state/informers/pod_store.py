@@ -59,11 +59,12 @@ class PodStore(ConsumerStore):
         pod = self._columns.find(owner.pod_uid)
         return pod if pod is not None and pod.namespace == owner.namespace else None
 
-    def _track(self, record: PodRecord, *, is_deleted: bool) -> None:
+    def _track(self, record: PodRecord, *, is_deleted: bool) -> bool:
         if is_deleted or record.has_ended:
             self._claim_names.pop(record.uid, None)
         elif record.claim_name:
             self._claim_names[record.uid] = record.claim_name
+        return False
 
     def _track_list(self, records: Iterable[PodRecord]) -> None:
         self._claim_names = {each.uid: each.claim_name for each in records if each.claim_name and not each.has_ended}

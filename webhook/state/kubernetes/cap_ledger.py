@@ -17,6 +17,7 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -91,6 +92,7 @@ class CapLedgerStatus(msgspec.Struct, rename="camel", omit_defaults=True, forbid
     hard: dict[str, Digits] = {}
     used: dict[str, Digits] = {}
     unconfirmed: dict[str, Digits] = {}
+    unpublished: dict[str, dict[str, Digits]] = {}
     resources: list[str] = []
     pods_resource_version: Revision = "0"
     claims_resource_version: Revision = "0"
@@ -245,6 +247,7 @@ def _encode_status(key: LedgerKey, ledger: Ledger, counted_at: str) -> CapLedger
         hard=_encode_amounts(ledger.hard),
         used=_encode_amounts(ledger.used),
         unconfirmed=_encode_amounts(ledger.unconfirmed),
+        unpublished={uid: _encode_amounts(amounts) for uid, amounts in ledger.unpublished.items()},
         resources=sorted(ledger.resources),
         pods_resource_version=f"{ledger.pods_revision}",
         claims_resource_version=f"{ledger.claims_revision}",
@@ -292,6 +295,7 @@ def _decode_status(status: CapLedgerStatus) -> Ledger:
         initializer=status.initializing,
         claims_revision=int(status.claims_resource_version),
         unconfirmed=_decode_amounts(status.unconfirmed),
+        unpublished=MappingProxyType({uid: _decode_amounts(amounts) for uid, amounts in status.unpublished.items()}),
     )
 
 

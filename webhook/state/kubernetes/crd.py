@@ -86,6 +86,16 @@ def _create_status_schema() -> dict[str, Any]:
             "hard": _create_amounts_schema("The hard limits of the cap, from the policies of the leader."),
             "used": _create_amounts_schema("The amounts of the pods and claims that are counted."),
             "unconfirmed": _create_amounts_schema("The part of `used` that may be counted twice for a moment."),
+            "unpublished": {
+                "type": "object",
+                "description": "By UID, the amounts of claims whose devices no ResourceSlice publishes any more.",
+                "additionalProperties": {
+                    "type": "object",
+                    "additionalProperties": _DIGITS,
+                    "x-kubernetes-map-type": "atomic",
+                },
+                "x-kubernetes-map-type": "atomic",
+            },
             "resources": names
             | {"description": "The names of the resources that are counted, and the ways to a device under a name."},
             "podsResourceVersion": _REVISION | {"description": "The resourceVersion of the pods that were counted."},

@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import ConsumerKind
+from tallygate.webhook.accounting.names import ALLOCATED_MARK
 
 _NO_AMOUNTS = Amounts()
 
@@ -55,7 +56,8 @@ class Ledger:
     ledger whose past is unknown (rule 7), and empty once it may reserve. `reservations` are by the UID of the consumer.
     `reserved` is the sum of all that they add to `used`, `reserved_by_namespace` the same by namespace: both are
     updated by difference, and never summed at a write. `unconfirmed` is the part of `used` that may be counted twice:
-    claims that seem to be the scheduler's for pods, before the pods' statuses name them.
+    claims that seem to be the scheduler's for pods, before the pods' statuses name them. `unpublished` are the amounts
+    by UID of claims with devices that no slice publishes any more, under the names that count devices by attributes.
     """
 
     hard: Amounts
@@ -70,6 +72,7 @@ class Ledger:
     initializer: str = ""
     claims_revision: int = 0
     unconfirmed: Amounts = field(default_factory=Amounts)
+    unpublished: MappingProxyType[str, Amounts] = field(default_factory=lambda: MappingProxyType({}))
 
     def compute_charged(self) -> Amounts:
         """Return the amounts that count against the cap: used + Σ max(0, requested - counted)."""
@@ -114,6 +117,7 @@ class Ledger:
             self.initializer,
             self.claims_revision,
             self.unconfirmed,
+            self.unpublished,
         )
 
     def with_reservations(self, reservations: Iterable[tuple[str, Reservation]]) -> "Ledger":
@@ -160,11 +164,14 @@ def compute_drift(before: Ledger, after: Ledger) -> Amounts:
     meanwhile, and open reservations, may hide some. A decrease of `used` is no drift, since any pod may end. An
     increase is no sign of drift if the past of the ledger is unknown, if its member namespaces have changed, or for a
     name that was not counted before. Nor is it if claims have changed: one that loses its devices counts the most that
-    it may get again (rule 10).
+    it may get again (rule 10). Nor for a name that counts devices by attributes: a driver may change these.
     """
     if after.used is before.used or before.initializer or before.namespaces_hash != after.namespaces_hash:
         return _NO_DRIFT  # most writes recount nothing, and keep the same object in `used`
     if after.claims_revision != before.claims_revision or after.unconfirmed:
         return _NO_DRIFT
     growth = after.used.find_shortfall(before.compute_charged())
-    return Amounts({name: amount for name, amount in growth.items() if name in before.resources})
+    by_allocation = {text.partition("=")[0] for text in after.resources if ALLOCATED_MARK in text} if growth else ()
+    return Amounts(
+        {name: amount for name, amount in growth.items() if name in before.resources and name not in by_allocation}
+    )

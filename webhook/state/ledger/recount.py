@@ -6,6 +6,7 @@ Rule 8, policy changes: the leader writes the hard limits of the cap.
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from types import MappingProxyType
 
 import msgspec
 
@@ -25,6 +26,8 @@ class UsageSnapshot(msgspec.Struct, frozen=True):
     recounts keep reservations longer. A list that was continued inconsistently after a 410 is not a snapshot.
     `unconfirmed` is the part of `used` for claims that may belong to pods in it. `served` are the UIDs of the pods for
     which kube-scheduler seems to have made a claim that is counted here: the part of a pod covers one claim only.
+    `unpublished` are the amounts of claims with devices that no slice publishes any more. `uncounted` are the names of
+    `resources` that could not be counted, since a device is unknown.
     """
 
     pods_revision: int
@@ -37,6 +40,8 @@ class UsageSnapshot(msgspec.Struct, frozen=True):
     claims_revision: int = 0
     unconfirmed: Amounts = _NO_AMOUNTS
     served: Collection[str] = frozenset()
+    unpublished: Mapping[str, Amounts] = MappingProxyType({})
+    uncounted: frozenset[str] = frozenset()
 
     def find_covering_part(self, pod_uid: str) -> Amounts:
         """Return the part of a pod in `used` that covers a claim which kube-scheduler makes for it, and is not seen."""
@@ -69,6 +74,9 @@ def recount(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
 
     Older namespaces with the same members count the same: a watch of rarely changed objects is often behind by a
     minute.
+
+    A name that could not be counted is no longer one that the ledger counts: nothing is charged under it before a
+    recount has it again, as after a change of policies (rule 8).
     """
     if snapshot.pods_revision < ledger.pods_revision:
         return StaleSnapshot(StaleReason.PODS)
@@ -81,12 +89,13 @@ def recount(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
     recounted = replace(
         ledger,
         used=snapshot.used,
-        resources=snapshot.resources,
+        resources=snapshot.resources - snapshot.uncounted,
         pods_revision=snapshot.pods_revision,
         namespaces_revision=max(snapshot.namespaces_revision, ledger.namespaces_revision),
         namespaces_hash=snapshot.namespaces_hash,
         claims_revision=snapshot.claims_revision,
         unconfirmed=snapshot.unconfirmed,
+        unpublished=MappingProxyType(dict(snapshot.unpublished)),
     )
     return recounted.with_reservations(_select_remaining(ledger.reservations, snapshot))
 

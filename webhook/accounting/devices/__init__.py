@@ -1,0 +1,1 @@
+"""Devices, and the expressions that select them (k8s.io/dynamic-resource-allocation/cel)."""

@@ -1,0 +1,92 @@
+"""Selectors of devices: expressions that are compiled once and evaluated for many devices (cel/compile.go)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tallygate.webhook.accounting.cel.cel_types import BOOL, DYN, QUANTITY, STRING, CelType, make_map
+from tallygate.webhook.accounting.cel.evaluator import plan_program
+from tallygate.webhook.accounting.cel.expression_parser import parse_expression
+from tallygate.webhook.accounting.cel.loops import Run, Step
+from tallygate.webhook.accounting.cel.runtime_values import (
+    AbortedEvaluationError,
+    EvaluationError,
+    Optional,
+    name_type,
+)
+from tallygate.webhook.accounting.cel.syntax import ExpressionError, TextPosition
+from tallygate.webhook.accounting.cel.type_checker import check_types
+from tallygate.webhook.accounting.devices.device_values import Device, make_variable
+from tallygate.webhook.errors import TallygateError
+
+_DEVICE: Final = CelType("kubernetes.DRADevice")
+_FIELDS: Final = {
+    _DEVICE.name: {
+        "driver": STRING,
+        "attributes": make_map(STRING, make_map(STRING, DYN)),
+        "capacity": make_map(STRING, make_map(STRING, QUANTITY)),
+        "allowMultipleAllocations": BOOL,
+    }
+}
+
+
+class UndecidedMatchError(TallygateError):
+    """Whether a device matches cannot be decided: the evaluation failed, or costs more than is allowed.
+
+    `is_unsupported` is true where Kubernetes may have a result, and this package has not.
+    """
+
+    def __init__(self, message: str, *, is_unsupported: bool = False) -> None:
+        super().__init__(message)
+        self.is_unsupported = is_unsupported
+
+
+class CompiledSelector:
+    """A compiled expression; it can be used by several threads."""
+
+    __slots__ = ("_count", "_step", "text")
+
+    def __init__(self, text: str, step: Step, count: int) -> None:
+        self.text = text
+        self._step = step
+        self._count = count
+
+    def matches(self, device: Device) -> bool:
+        """Return whether a device matches.
+
+        Raises:
+            UndecidedMatchError: if Kubernetes fails to decide, or this package cannot.
+        """
+        return self.evaluate(device)[0]
+
+    def evaluate(self, device: Device) -> tuple[bool, int]:
+        """Return whether a device matches, and what the evaluation costs.
+
+        Raises:
+            UndecidedMatchError: as `matches`.
+        """
+        try:
+            run = Run([make_variable(device)], self._count - 1)
+            value = self._step(run)
+            run.check()
+        except (EvaluationError, AbortedEvaluationError) as error:
+            raise UndecidedMatchError(str(error), is_unsupported=error.is_unsupported) from error
+        while isinstance(value, Optional) and value.has_value:
+            value = value.value
+        if type(value) is not bool:
+            raise UndecidedMatchError(f"CEL result of type {name_type(value)} could not be converted to bool")
+        return value, run.cost
+
+
+def compile_selector(text: str) -> CompiledSelector:
+    """Compile an expression over `device`, whose result must be a bool.
+
+    Raises:
+        ExpressionError: with the position of the mistake.
+    """
+    root = parse_expression(text)
+    kind = check_types(root, {"device": _DEVICE}, _FIELDS)
+    if kind not in (BOOL, DYN):
+        raise ExpressionError(f"must evaluate to bool or the unknown type, not {kind}", TextPosition(1, 1))
+    step, count = plan_program(root, ("device",))
+    return CompiledSelector(text, step, count)

@@ -1,0 +1,70 @@
+"""The amounts of allocated devices under a cap that counts them by their attributes or capacities, for a recount.
+
+A device keeps its last known amount while a claim has it, though no slice publishes it any more. Replicas remember such
+devices, and the ledger has the amounts of their claims for replicas that start later. If both are missing, a count of
+devices takes an unknown one for a selected one. A sum of capacities cannot be counted then: nothing is charged under
+its name until the device is known or the claim is deleted.
+"""
+
+from collections.abc import Collection, Mapping
+from itertools import islice
+from typing import NamedTuple
+
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.devices.device_meter import count_devices
+from tallygate.webhook.admission.cap_index import ActiveCap
+from tallygate.webhook.state.informers.claim_records import ClaimGroup
+from tallygate.webhook.state.informers.claim_store import AllocatedClaim, ClaimStore
+from tallygate.webhook.state.informers.device_store import DeviceStore
+from tallygate.webhook.state.ledger.ledger import Ledger
+
+_MAX_UNPUBLISHED = 1000  # claims in a ledger, of some 100 bytes each
+_NO_AMOUNTS = Amounts()
+
+
+class AllocatedUsage(NamedTuple):
+    """The used amounts, in all and by UID of the claim, as in a `UsageSnapshot`.
+
+    It `is_behind` if a device is unknown to this replica because its slices are older than the claim.
+    """
+
+    used: Amounts = _NO_AMOUNTS
+    by_uid: Mapping[str, Amounts] = {}
+    unpublished: Mapping[str, Amounts] = {}
+    uncounted: frozenset[str] = frozenset()
+    is_behind: bool = False
+
+
+def count_allocated(
+    cap: ActiveCap, claims: ClaimStore, devices: DeviceStore, namespaces: Collection[str], ledger: Ledger
+) -> AllocatedUsage:
+    """Return the amounts of the devices that claims of these namespaces have, under a cap.
+
+    `ledger` has the amounts of claims whose devices were not published at the last recount.
+    """
+    total: dict[str, int] = {}
+    by_uid, unpublished, uncounted, is_behind = {}, {}, set[str](), False
+    for claim in claims.list_allocated(namespaces):
+        if not _is_counted(cap, claim):
+            continue
+        kept = ledger.unpublished.get(claim.uid, _NO_AMOUNTS)
+        if kept:
+            kept = Amounts({name: kept[name] for name in kept if ledger.resources >= cap.list_sources((name,))})
+        found = count_devices(claim.devices, cap.device_meters, devices.find_device, kept)
+        uncounted |= found.unknown
+        is_behind |= bool(found.unknown) and (devices.revision or 0) < claim.revision
+        for name, amount in found.amounts.items():
+            total[name] = total.get(name, 0) + amount
+        if not found.is_published:
+            unpublished[claim.uid] = Amounts(found.amounts)
+        if amounts := {name: amount for name, amount in found.amounts.items() if amount}:
+            by_uid[claim.uid] = Amounts(amounts)
+    used = Amounts({name: amount for name, amount in total.items() if amount and name not in uncounted})
+    kept_claims = dict(islice(sorted(unpublished.items()), _MAX_UNPUBLISHED))
+    return AllocatedUsage(used, by_uid, kept_claims, frozenset(uncounted), is_behind)
+
+
+def _is_counted(cap: ActiveCap, claim: AllocatedClaim) -> bool:
+    if claim.is_owned or not cap.is_selective:
+        return True
+    return isinstance(claim.group, ClaimGroup) and cap.counts_allocation(claim.group.to_claim(), is_owned=False)

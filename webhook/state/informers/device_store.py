@@ -1,0 +1,153 @@
+"""A store of the devices that the ResourceSlices of a cluster publish.
+
+Only the slices of the newest generation of a pool count, as for the scheduler. A device that no slice publishes any
+more stays known as it was, since a claim may still have it: its driver ended, or is about to publish the next
+generation.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from sys import intern
+
+import msgspec
+
+from tallygate.webhook.accounting.devices.device_meter import DeviceId, KnownDevice
+from tallygate.webhook.kube.resource_codec import Replaced, ResourceCodec, WatchEvent, parse_revision
+from tallygate.webhook.objects.devices import ResourceSlice, ResourceSliceSpec
+from tallygate.webhook.state.informers.named_stores import ObjectStore
+
+_MAX_UNPUBLISHED = 4096
+
+_PoolKey = tuple[str, str]
+
+
+class SliceRecord(msgspec.Struct, frozen=True):
+    """One slice: its pool, and the JSON of each device by name."""
+
+    uid: str
+    name: str
+    revision: int
+    driver: str
+    pool: str
+    generation: int
+    devices: dict[str, bytes]
+    namespace: str = ""
+
+    @property
+    def compared_value(self) -> object:
+        """All stored fields."""
+        return self.driver, self.pool, self.generation, self.devices
+
+
+class DeviceStore(ObjectStore[SliceRecord]):
+    """The devices by driver, pool and name. `list_used` returns the devices that claims have.
+
+    The devices of a pool are replaced as a whole, so any thread may find devices without a lock.
+    """
+
+    def __init__(self, list_used: Callable[[], Iterable[DeviceId]] = lambda: ()) -> None:
+        super().__init__()
+        self._list_used = list_used
+        self._slices: dict[str, SliceRecord] = {}
+        self._slice_names: dict[_PoolKey, set[str]] = {}
+        self._published: dict[_PoolKey, dict[str, bytes]] = {}
+        self._unpublished: dict[DeviceId, bytes] = {}
+
+    def find_device(self, device_id: DeviceId) -> KnownDevice | None:
+        """Return a device as it is published, or was published last; None if this store has never seen it."""
+        content = self._published.get((device_id.driver, device_id.pool), {}).get(device_id.device)
+        if content is not None:
+            return KnownDevice(content, is_published=True)
+        content = self._unpublished.get(device_id)
+        return None if content is None else KnownDevice(content, is_published=False)
+
+    def _replace(self, event: Replaced[SliceRecord]) -> frozenset[str]:
+        names = super()._replace(event)
+        self._update_slices(names)
+        return names
+
+    def _apply_change(self, event: WatchEvent[SliceRecord]) -> frozenset[str]:
+        names = super()._apply_change(event)
+        self._update_slices(names)
+        return names
+
+    def _update_slices(self, names: Collection[str]) -> None:
+        """Update the pools of the slices that have changed."""
+        pools: set[_PoolKey] = set()
+        for name in names:
+            before, after = self._slices.pop(name, None), self._records.get(name)
+            if before is not None:
+                pools.add((before.driver, before.pool))
+                self._slice_names[before.driver, before.pool].discard(name)
+            if after is not None:
+                pools.add((after.driver, after.pool))
+                self._slice_names.setdefault((after.driver, after.pool), set()).add(name)
+                self._slices[name] = after
+        for pool in pools:
+            self._update_pool(pool)
+        if len(self._unpublished) > 2 * _MAX_UNPUBLISHED:
+            self._drop_unused()
+
+    def _update_pool(self, pool: _PoolKey) -> None:
+        slices = [self._slices[name] for name in sorted(self._slice_names[pool])]
+        newest = max((each.generation for each in slices), default=0)
+        devices: dict[str, bytes] = {}
+        for each in slices:
+            if each.generation == newest:
+                devices.update(each.devices)
+        for name, content in self._published.get(pool, {}).items():
+            if name not in devices:
+                self._unpublished[DeviceId(*pool, name)] = content
+        if devices:
+            self._published[pool] = devices
+        else:
+            self._published.pop(pool, None)
+        if not slices:
+            del self._slice_names[pool]
+        for name in devices:
+            self._unpublished.pop(DeviceId(*pool, name), None)
+
+    def _drop_unused(self) -> None:
+        """Drop unpublished devices that no claim has, except the latest: the claim of one may not be seen yet."""
+        used = frozenset(self._list_used())
+        latest = frozenset(list(self._unpublished)[-_MAX_UNPUBLISHED:])
+        self._unpublished = {
+            each: content for each, content in self._unpublished.items() if each in used or each in latest
+        }
+
+
+class _NamedDevice(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+_NAME_DECODER = msgspec.json.Decoder(_NamedDevice)
+
+
+def create_slice_record(resource_slice: ResourceSlice) -> SliceRecord:
+    """Create the record of a stored slice.
+
+    Raises:
+        ValueError: if the slice lacks a field that every stored slice has.
+    """
+    meta, spec = resource_slice.metadata, resource_slice.spec or ResourceSliceSpec()
+    if meta is None or not meta.uid or not meta.name:
+        raise ValueError("a resource slice without uid or name")
+    devices = {_NAME_DECODER.decode(each).name: bytes(each) for each in spec.devices or ()}
+    return SliceRecord(
+        meta.uid,
+        meta.name,
+        parse_revision(meta.resource_version or ""),
+        intern(spec.driver),
+        intern(spec.pool.name),
+        spec.pool.generation,
+        devices,
+    )
+
+
+RESOURCE_SLICE_CODEC = ResourceCodec(
+    "resourceslices",
+    "/apis/resource.k8s.io/v1/resourceslices",
+    ResourceSlice,
+    create_slice_record,
+    is_optional=True,
+)
+"""The API group is stable since 1.34 (k8s.io/api/resource/v1); an older API server does not have it."""
