@@ -175,9 +175,13 @@ def _use_what_is_rare(site: Site, namespace: str, gate: InstalledGate) -> None:
 
 
 def _find_unused(given: frozenset[Right], log: Path, start: int) -> list[Right]:
-    """Return the rights that were not used, for removal. Leases are deleted at the end, when the gate stops."""
+    """Return the rights that were not used, for removal.
+
+    Leases are deleted at the end, when the gate stops. A claim for devices is read when its reservation is old, as a
+    pod is here.
+    """
     used = {each.right for each in read_requests(log, start)} | {Right("delete", "coordination.k8s.io", "leases")}
-    return sorted(given - used)
+    return sorted(given - used - {Right("get", "resource.k8s.io", "resourceclaims")})
 
 
 def _format_unused(given: frozenset[Right], log: Path, start: int) -> str:

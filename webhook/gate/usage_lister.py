@@ -78,7 +78,8 @@ class UsageLister:
     """A lister of usage by cap and ledger, for any thread.
 
     `monotonic` is in seconds. `synced_at` returns the time of that clock since which pods, claims and namespaces are
-    known to be as the stores show them, None before they were listed. `request_progress` requests a confirmation soon.
+    known to be as the stores show them, None before they were listed, `pods_synced_at` the same without claims.
+    `request_progress` requests a confirmation soon.
     """
 
     def __init__(  # noqa: PLR0913  # stores and ports
@@ -89,6 +90,7 @@ class UsageLister:
         synced_at: Callable[[], float | None],
         request_progress: Callable[[], None] = lambda: None,
         *,
+        pods_synced_at: Callable[[], float | None] | None = None,
         claims: ClaimStore | None = None,
         devices: DeviceStore | None = None,
     ) -> None:
@@ -98,6 +100,7 @@ class UsageLister:
         self._namespaces = namespaces
         self._monotonic = monotonic
         self.synced_at = synced_at
+        self._pods_synced_at = pods_synced_at or synced_at
         self._request_progress = request_progress
         self._progress_requested_at = -math.inf
         self._active_since: dict[str, float] = {}
@@ -140,7 +143,7 @@ class UsageLister:
                 return required
             # a cluster restored from a backup goes back
             return CountedRevisions(min(required.pods, pods), min(required.claims, self._get_claims_revision()))
-        synced_at = self.synced_at()
+        synced_at = self.synced_at() if active_cap.counts_claims else self._pods_synced_at()
         revision = self._pods.revision
         if revision is None or synced_at is None or synced_at < active_since:
             self.request_progress()

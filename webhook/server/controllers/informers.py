@@ -183,7 +183,8 @@ def _find_staleness(statuses: Sequence[InformerStatus], *, pods: bool) -> tuple[
     return "; ".join(each.stale for each in needed_statuses if each.stale), age
 
 
-_CAP_RESOURCES = ("deviceclasses", "namespaces", "pods", "resourceclaims")
+_POD_RESOURCES = ("namespaces", "pods")
+_CAP_RESOURCES = ("deviceclasses", *_POD_RESOURCES, "resourceclaims")
 _VERSION_TIMEOUT_SECONDS = 2.0
 
 
@@ -221,6 +222,7 @@ class GateInformers:
             time.monotonic,
             self._get_synced_at,
             self._informers.request_progress,
+            pods_synced_at=partial(self._get_synced_at, _POD_RESOURCES),
             claims=self.claim_store,
             devices=self.device_store,
         )
@@ -254,13 +256,13 @@ class GateInformers:
         is_ready = all(each.revision is not None for each in statuses if each.name in _CAP_RESOURCES)
         return ReadinessStatus("watches", is_ready, {each.name: _format_status(each) for each in statuses})
 
-    def _get_synced_at(self) -> float | None:
-        """Return the monotonic time at which all that caps count was last known to be current.
+    def _get_synced_at(self, resources: Collection[str] = _CAP_RESOURCES) -> float | None:
+        """Return the monotonic time at which these resources were last known to be current.
 
         Return None while the age of a part is unknown. Ages go on while the machine sleeps, this clock may not: then
         the returned time is too early, which is safe.
         """
-        ages = [each.age for each in self._informers.list_statuses() if each.name in _CAP_RESOURCES]
+        ages = [each.age for each in self._informers.list_statuses() if each.name in resources]
         known_ages = [age for age in ages if age is not None]
         return time.monotonic() - max(known_ages) if len(known_ages) == len(ages) else None
 
