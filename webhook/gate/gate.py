@@ -204,6 +204,9 @@ class Gate:
             )
         if not matching.caps:
             return decide_by_rules(context)
+        if self._usage_lister is not None and not self._usage_lister.is_listed:
+            # Just after the start: another replica can decide, and a retry there takes no second.
+            raise UndecidedError("pods are not listed yet", request.uid, is_transient=True)
         if self._usage_lister is not None and labels is None and self._namespaces.labels(request.namespace) is None:
             # Its new ledger would count as a lost one (rule 7), and reserve nothing for a while.
             return retry_later(context, f"namespace {request.namespace} is not known to this replica yet")

@@ -113,6 +113,11 @@ class UsageLister:
         self._existing_ledgers: set[LedgerKey] = set()
         namespaces.add_listener(self._update_namespaces)
 
+    @property
+    def is_listed(self) -> bool:
+        """Whether the pods were listed: before that no ledger can be counted."""
+        return self._pods.revision is not None
+
     def set_active_caps(self, caps: Collection[str], *, is_first: bool = False) -> None:
         """Set the active keys of the caps from now on, before anything is charged under them.
 
