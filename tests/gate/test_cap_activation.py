@@ -2,7 +2,12 @@
 
 from dataclasses import replace
 
+import pytest
+
 from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.gate.gate import Gate, UndecidedError
+from tallygate.webhook.gate.usage_lister import UsageLister
+from tallygate.webhook.state.informers.pod_store import PodStore
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
 from tests.admission.case import parse_policies
@@ -88,3 +93,19 @@ def test_a_cluster_that_was_restored_from_a_backup_requires_only_its_own_revisio
     assert replica.usage_lister.get_required_revisions(cap).pods == replica.revision
     replica.pods.apply(page(5))
     assert replica.usage_lister.get_required_revisions(cap).pods == 5
+
+
+def test_a_review_before_the_first_list_of_pods_is_left_to_another_replica() -> None:
+    replica = create_active_replica()
+    unlisted = UsageLister(PodStore(), replica.namespaces, lambda: replica.now, lambda: None)
+    replica.gate = Gate(
+        policies=lambda: replica.policies,
+        namespaces=replica.namespaces,
+        ledgers=replica.ledgers,
+        monotonic=lambda: replica.now,
+        nonce=lambda: "n",
+        usage_lister=unlisted,
+    )
+    with pytest.raises(UndecidedError, match="pods are not listed yet") as caught:
+        replica.request_pod("u2")
+    assert caught.value.is_transient
