@@ -1,4 +1,4 @@
-"""CapLedgers in a cluster: their definition, their list, and the removal of those that a case has left."""
+"""CapLedgers and Leases of gates in a cluster: definition, list, and the removal of those that a case has left."""
 
 from pathlib import Path
 
@@ -51,3 +51,12 @@ def delete_ledgers(cluster: Cluster, namespace: str) -> None:
     """
     for each in list_ledgers(cluster, namespace):
         api(cluster.kubeconfig).delete(f"{get_ledgers_path(namespace)}/{each['metadata']['name']}")
+
+
+def delete_leases(cluster: Cluster, namespace: str) -> None:
+    """Delete the Leases of a gate's namespace: that of a killed gate stays, and says that nothing leads.
+
+    Raises:
+        ClusterError: if that is refused.
+    """
+    api(cluster.kubeconfig).delete(f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases")

@@ -7,9 +7,8 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
-from e2e.api import api
 from e2e.gates.process import GateProcess
-from e2e.ledgers import define_ledgers, delete_ledgers
+from e2e.ledgers import define_ledgers, delete_leases, delete_ledgers
 from e2e.load import STORED, Answer, Clients
 from e2e.namespaces import label
 from e2e.pods import Pod, pod
@@ -108,15 +107,6 @@ def start_missing(cluster: Cluster, own: str, replicas: Replicas) -> None:
         if not gate.runs:
             delete_leases(cluster, own)
             gate.start()
-
-
-def delete_leases(cluster: Cluster, own: str) -> None:
-    """Delete the Leases of gates: that of a killed one would last a while.
-
-    Raises:
-        ClusterError: if that is refused.
-    """
-    api(cluster.kubeconfig).delete(f"/apis/coordination.k8s.io/v1/namespaces/{own}/leases")
 
 
 def wait_for_leader(replicas: Replicas) -> GateProcess:

@@ -18,7 +18,7 @@ from e2e.api import JSON, Object, api
 from e2e.command_output import run_kubectl, run_tallygate
 from e2e.gates.process import GateProcess
 from e2e.gates.running import HERE
-from e2e.ledgers import define_ledgers, delete_ledgers
+from e2e.ledgers import define_ledgers, delete_leases, delete_ledgers
 from e2e.namespaces import label
 from e2e.node_resources import advertise, read_advertised
 from e2e.policy_files import SHIPPED_FILES
@@ -135,8 +135,7 @@ def doctor(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doc
         pytest.skip("it is about a gate of its own, beside the one of the site")
     define_ledgers(cluster)
     kubeconfig = gates_account(cluster, folder, "cluster-access")
-    leases = f"/apis/coordination.k8s.io/v1/namespaces/{_OWN}/leases"
-    api(cluster.kubeconfig).delete(leases)  # of gates that others have killed
+    delete_leases(cluster, _OWN)
     arguments = ("--cluster=kubeconfig", f"--kubeconfig={kubeconfig}", "--ledgers=kubernetes", "--in-flight-bound=2s")
     gate = GateProcess(folder / "gate", arguments=arguments)
     gate.start()

@@ -8,7 +8,7 @@ import pytest
 from e2e.api import api
 from e2e.extra_gates import require_gate_process, run_ledger_gate
 from e2e.gates.process import GateProcess
-from e2e.ledgers import define_ledgers, list_ledgers
+from e2e.ledgers import define_ledgers, delete_leases, list_ledgers
 from e2e.pods import submit
 from e2e.ports import Site
 from e2e.service_account import gates_account
@@ -16,7 +16,6 @@ from e2e.waiting import until
 
 _DEPLOY = Path(__file__).parents[1] / "deploy" / "kustomize"
 _OWN = "tallygate-system"
-_LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{_OWN}/leases"
 _WITHIN = 120.0
 _PASSING = "passes-away"
 _CAP = """\
@@ -36,7 +35,7 @@ def watching_gate(site: Site, tmp_path: Path) -> Iterator[GateProcess]:
     require_gate_process(site)
     define_ledgers(cluster)
     kubeconfig = gates_account(cluster, tmp_path, "cluster-access")
-    api(cluster.kubeconfig).delete(_LEASES)  # of gates that others have killed
+    delete_leases(cluster, _OWN)
     with run_ledger_gate(site, tmp_path / "gate", {"passing.yaml": _CAP}, _OWN, kubeconfig) as gate:
         yield gate
 

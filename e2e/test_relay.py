@@ -15,6 +15,7 @@ from e2e.command_output import run_tallygate
 from e2e.gates.process import GateProcess
 from e2e.gates.relay import RelayedGate
 from e2e.gates.running import LOOPBACK
+from e2e.ledgers import delete_leases
 from e2e.load import STORED, Answer, Clients, until_more
 from e2e.namespaces import new_namespace
 from e2e.pods import Pod, create, list_stored, pod
@@ -26,7 +27,6 @@ from e2e.rolling import (
     WITHIN,
     clients_under,
     create_dongle_pods,
-    delete_leases,
     find_failed,
     renew_certificates,
     restart_each,

@@ -9,7 +9,7 @@ import pytest
 from e2e.api import Object, api
 from e2e.extra_gates import run_ledger_gate
 from e2e.gates.process import GateProcess
-from e2e.ledgers import define_ledgers, list_ledgers
+from e2e.ledgers import define_ledgers, delete_leases, list_ledgers
 from e2e.namespaces import label
 from e2e.pods import list_stored, submit
 from e2e.ports import Cluster, Site
@@ -43,7 +43,7 @@ def watching_gate(site: Site, folder: Path) -> Iterator[GateProcess]:
         pytest.skip("it is about a gate of its own, beside the one of the site")
     define_ledgers(cluster)
     kubeconfig = gates_account(cluster, folder, "cluster-access")
-    api(cluster.kubeconfig).delete(_LEASES)  # of gates that others have killed
+    delete_leases(cluster, _OWN)
     with run_ledger_gate(site, folder / "gate", {"dongles.yaml": _CAP}, _OWN, kubeconfig) as gate:
         yield gate
 
