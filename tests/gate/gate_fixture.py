@@ -1,12 +1,13 @@
 """A gate with policies that are written as text, a clock that a test sets, and nonces that count."""
 
-import dataclasses
 import itertools
 import json
 import math
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, NoReturn
+
+from msgspec import structs
 
 from tallygate.webhook.admission.cap_index import NO_CLASSES
 from tallygate.webhook.admission.request import Phase
@@ -106,7 +107,9 @@ class GateFixture:
     def change_ledger(self, **fields: Any) -> None:
         """Change fields of the ledger of cap gpus, as another replica would."""
         self.ledgers.transact(
-            self.get_ledger_key(), Put(lambda found: dataclasses.replace(found or raise_missing(), **fields)), math.inf
+            self.get_ledger_key(),
+            Put(lambda found: structs.replace(found or raise_missing(), **fields)),
+            math.inf,
         )
 
     def get_ledger_key(self, cap: str = "gpus", namespace: str = "team-a") -> LedgerKey:

@@ -1,8 +1,7 @@
 """Caps that become active, again or with another resource: existing pods are counted first."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.gate.gate import Gate, UndecidedError

@@ -1,9 +1,9 @@
 """The charge of a pod: the transactions on ledgers, and the releases."""
 
-from dataclasses import replace
 from typing import TypeVar
 
 import pytest
+from msgspec.structs import replace
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.admission.cap_index import CapIndex

@@ -1,9 +1,9 @@
 """Deleted namespaces and their ledgers, which are deleted once they are empty."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.state.ports import StoreUnavailableError

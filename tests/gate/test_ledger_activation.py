@@ -1,6 +1,6 @@
 """New ledgers, and their activation: after pods in flight are counted, or at once."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tallygate.webhook.gate.usage_lister import UsageLister
 from tallygate.webhook.state.informers.named_stores import NamespaceStore

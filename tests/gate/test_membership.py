@@ -1,8 +1,7 @@
 """Namespaces that enter and leave caps by their labels, and replicas with different namespaces."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tallygate.webhook.gate.usage_lister import Membership
 from tallygate.webhook.kube.resource_codec import Bookmark

@@ -1,6 +1,6 @@
 """Ledgers that several replicas share: their content applies, and they reserve nothing until they are counted."""
 
-import dataclasses
+from msgspec import structs
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.state.in_memory import MemoryLedgers
@@ -44,7 +44,7 @@ def test_a_cap_rejects_though_another_cap_must_be_counted_first() -> None:
     fixture.create(1)
     fixture.ledgers.transact(
         fixture.get_ledger_key("b-second"),
-        Put(lambda found: dataclasses.replace(found or raise_missing(), initializer="", resources=frozenset({GPU}))),
+        Put(lambda found: structs.replace(found or raise_missing(), initializer="", resources=frozenset({GPU}))),
         0.0,
     )
     assert response(fixture.create(5))["status"]["code"] == 403

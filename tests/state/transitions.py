@@ -1,7 +1,9 @@
 """Transitions for tests: read a ledger, replace it, remove it, and reserve in it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation

@@ -59,6 +59,8 @@ class ActiveCap:
     """The key with all that the cap counts: it changes with the classes of devices, as by a change of policies."""
     is_selective: bool = field(init=False, repr=False, compare=False)
     """Whether the cap counts only some of the pods in its namespaces."""
+    counts_claims: bool = field(init=False, repr=False, compare=False)
+    """Whether the cap may count claims for devices."""
     _pod_resources: frozenset[str] = field(init=False, repr=False, compare=False)
     _source_texts: Mapping[str, frozenset[str]] = field(init=False, repr=False, compare=False)
     _charges: FingerprintCache[Charge] = field(init=False, default_factory=FingerprintCache, repr=False, compare=False)
@@ -74,17 +76,13 @@ class ActiveCap:
         object.__setattr__(self, "counted", resources.union(*texts.values()))
         object.__setattr__(self, "_source_texts", texts)
         object.__setattr__(self, "active_key", " ".join((self.key, *sorted(self.counted - resources))))
+        object.__setattr__(self, "counts_claims", bool(self.device_sources or self.device_meters))
         object.__setattr__(self, "is_selective", self.definition.pods != _EVERY_POD_FILTER)
 
     def list_sources(self, names: Collection[str]) -> frozenset[str]:
         """Return the ways to a device under these names, as a ledger records them."""
         texts = [self._source_texts[name] for name in names if name in self._source_texts]
         return texts[0] if len(texts) == 1 else frozenset().union(*texts)
-
-    @property
-    def counts_claims(self) -> bool:
-        """Whether the cap may count claims for devices."""
-        return bool(self.device_sources or self.device_meters)
 
     def counts_allocation(self, claim: ResourceClaim, *, is_owned: bool) -> bool:
         """Return whether the devices of a claim count under names that are defined by attributes or capacities.

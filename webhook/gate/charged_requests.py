@@ -44,6 +44,7 @@ from tallygate.webhook.state.ledger.ledger import Operation
 _POD_SUBRESOURCES = frozenset({"", "resize"})
 _STATUS = "status"
 _NO_AMOUNTS = Amounts()
+_NO_CHARGE = Charge()
 _MISSING_UID = "object.metadata.uid is empty: caps are charged in the validating webhook, where it is set"
 
 
@@ -56,11 +57,15 @@ class UndecidedChargeError(TallygateError):
 
 
 class RequestCharges(msgspec.Struct, frozen=True):
-    """The consumer that a request writes, its charges, and a problem for each limit that a cap requires."""
+    """The consumer that a request writes, its charges, and a problem for each limit that a cap requires.
+
+    `claiming_pod` is the pod that the request creates, if it refers to claims for devices.
+    """
 
     consumer: ChargedConsumer
     charges: Sequence[CapCharge]
     missing_limits: Sequence[Problem] = ()
+    claiming_pod: Pod | None = None
 
 
 def is_charged(decoded_request: DecodedRequest) -> bool:
@@ -73,7 +78,8 @@ def is_charged(decoded_request: DecodedRequest) -> bool:
     return request.kind == "ResourceClaim"
 
 
-def _find_no_device(_: DeviceId) -> KnownDevice | None:
+def find_no_device(_: DeviceId) -> KnownDevice | None:
+    """Return None: no slices are watched."""
     return None
 
 
@@ -81,7 +87,7 @@ def compute_request_charges(
     decoded_request: DecodedRequest,
     caps: Sequence[ActiveCap],
     nonce: str,
-    find_device: DeviceFinder = _find_no_device,
+    find_device: DeviceFinder = find_no_device,
 ) -> RequestCharges | None:
     """Return the charges of a request under these caps; None if it changes nothing that a cap counts.
 
@@ -108,13 +114,15 @@ def _charge_pod(
         return None
     request, charges, missing_limits = decoded_request.request, list[CapCharge](), list[Problem]()
     for cap in caps:
-        before = compute_pod_charge(cap, old)
+        before = compute_pod_charge(cap, old) if old is not None else _NO_CHARGE
         after = compute_pod_charge(cap, new, decoded_request.get_fingerprint(new))
         charge = CapCharge(cap, before.amounts, after.amounts, _may_exceed(cap, request))
         if after.unlimited and not charge.may_exceed:
             missing_limits += _find_missing_limits(charge, before, after)
         charges.append(charge)
-    return RequestCharges(_identify(request, new, ConsumerKind.POD, nonce), charges, missing_limits)
+    is_claiming = old is None and new.spec is not None and new.spec.resource_claims
+    consumer = _identify(request, new, ConsumerKind.POD, nonce)
+    return RequestCharges(consumer, charges, missing_limits, new if is_claiming else None)
 
 
 def _charge_claim(  # noqa: PLR0913  # the arguments of its caller, decoded

@@ -7,11 +7,11 @@ were written before.
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from enum import Enum, auto
 from functools import partial
 
 import msgspec
+from msgspec.structs import replace
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import ConsumerKind
@@ -21,7 +21,9 @@ from tallygate.webhook.state.ledger.ledger import Ledger, Operation
 from tallygate.webhook.state.ledger.recount import recount
 from tallygate.webhook.state.ledger.reserve import (
     MAX_RESERVATIONS,
+    NO_DEVICES,
     Deferred,
+    DeviceTerms,
     Exceeded,
     Prerequisite,
     ReservationRequest,
@@ -34,7 +36,6 @@ from tallygate.webhook.state.ports import LedgerKey, Ledgers, RetryLaterError, S
 _NO_EXCESS = Amounts()
 _MANY_RESERVATIONS = 8
 _NO_REQUIREMENT = CountedRevisions(0, 0)
-_NO_SOURCES: frozenset[str] = frozenset()
 _GRACE_SECONDS = 1.0  # after the deadline, to release a reservation that would otherwise block others until it expires
 
 
@@ -235,37 +236,37 @@ class ReserveTransition(msgspec.Struct):
         return recounted, snapshot.find_covering_part(pod_uid)
 
     def _create_request(self, membership: Membership | None, covered: Amounts) -> ReservationRequest:
-        consumer, charge = self.consumer, self.charge
-        required = (
-            self.usage_lister.get_required_revisions(charge.cap)
-            if self.usage_lister and not self.is_standalone
-            else _NO_REQUIREMENT
-        )
+        consumer, charge, cap = self.consumer, self.charge, self.charge.cap
+        lister = None if self.is_standalone else self.usage_lister
+        required = lister.get_required_revisions(cap) if lister else _NO_REQUIREMENT
         return ReservationRequest(
             consumer.uid,
             consumer.namespace,
             consumer.name,
-            current=charge.current,
-            requested=charge.requested,
-            attempt=consumer.attempt,
-            operation=consumer.operation,
-            hard=charge.cap.hard,
-            may_exceed=charge.may_exceed,
-            is_shared=charge.cap.definition.shared and not self.is_standalone,
-            max_reservations=None
-            if self.is_standalone
-            else MAX_RESERVATIONS,  # a standalone replica never recounts, so it cannot limit the number of reservations
-            namespaces_revision=membership.revision if membership else 0,
-            namespaces_hash=membership.hash if membership else "",
-            min_pods_revision=required.pods,
-            min_claims_revision=required.claims,
-            sources=charge.cap.list_sources(charge.current.keys() | charge.requested.keys())
-            if charge.cap.device_sources
-            else _NO_SOURCES,
-            kind=consumer.kind,
-            allocates_at=0 if self.is_standalone else consumer.allocates_at,
-            pod_uid=consumer.pod_uid,
-            covered=covered,
+            charge.current,
+            charge.requested,
+            consumer.attempt,
+            consumer.operation,
+            cap.hard,
+            charge.may_exceed,
+            membership.revision if membership else 0,
+            membership.hash if membership else "",
+            cap.definition.shared and not self.is_standalone,
+            required.pods,
+            # a standalone replica never recounts, so it cannot limit the number of reservations
+            None if self.is_standalone else MAX_RESERVATIONS,
+            self._create_device_terms(required, covered) if cap.counts_claims else NO_DEVICES,
+        )
+
+    def _create_device_terms(self, required: CountedRevisions, covered: Amounts) -> DeviceTerms:
+        consumer, charge = self.consumer, self.charge
+        return DeviceTerms(
+            consumer.kind,
+            charge.cap.list_sources(charge.current.keys() | charge.requested.keys()),
+            required.claims,
+            0 if self.is_standalone else consumer.allocates_at,
+            consumer.pod_uid,
+            covered,
         )
 
 

@@ -1,22 +1,23 @@
 """The gate: from the bytes of an admission review to the bytes of its response."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from msgspec.structs import replace
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.problem import Problem
-from tallygate.webhook.admission.cap_index import NO_CLASSES, ActiveCap, CapIndex
+from tallygate.webhook.admission.cap_index import NO_CLASSES, CapIndex
 from tallygate.webhook.admission.evaluate import NodeRuleEvaluator, evaluate_decoded_request
 from tallygate.webhook.admission.kinds import DecodedRequest, find_review_target
-from tallygate.webhook.admission.request import ALLOWED, CREATE, Phase, decode_review
+from tallygate.webhook.admission.request import ALLOWED, Phase, decode_review
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.gate.charged_requests import (
     RequestCharges,
     UndecidedChargeError,
     compute_pod_charge,
     compute_request_charges,
+    find_no_device,
     is_charged,
 )
 from tallygate.webhook.gate.charging import CapObstacle, ReadTransition, charge_consumer
@@ -115,6 +116,7 @@ class Gate:
         self._namespaces = namespaces
         self._ledgers = ledgers
         self._usage_lister = usage_lister
+        self._find_device = find_no_device if usage_lister is None else usage_lister.find_device
         self._quotas = quotas
         self._claim_templates = claim_templates
         self._evaluate_node_rules = evaluate_node_rules
@@ -211,43 +213,23 @@ class Gate:
             # Its new ledger would count as a lost one (rule 7), and reserve nothing for a while.
             return retry_later(context, f"namespace {request.namespace} is not known to this replica yet")
         try:
-            request_charges = self._compute_charges(decoded_request, matching.caps)
+            request_charges = compute_request_charges(decoded_request, matching.caps, self._nonce(), self._find_device)
         except UndecidedChargeError as error:
+            if self._usage_lister is not None:
+                self._usage_lister.request_progress()
             return retry_later(context, str(error), (CapObstacle(error.cap, RetryLaterError(str(error))),))
         if request_charges is None:
             return decide_by_rules(context)
         if request_charges.missing_limits:
             return deny_by_caps(context, list(request_charges.missing_limits))
-        claims = self._find_claims(decoded_request, matching.caps)
-        if claims.claims and (problems := list(forecast_impossible_claims(claims, request_charges.charges))):
-            return deny_by_caps(context, problems)
-        return self._reserve(context, request_charges, deadline, claims)
+        return self._reserve(context, request_charges, deadline)
 
-    def _find_claims(self, decoded_request: DecodedRequest, caps: Sequence[ActiveCap]) -> PodClaims:
+    def _find_claims(self, pod: Pod, request_charges: RequestCharges) -> PodClaims:
         """Return the claims that templates make for the pod that the request creates."""
-        target = decoded_request.target
-        pod = decoded_request.get_object(target) if target is not None else None
-        if not isinstance(pod, Pod) or pod.spec is None or not pod.spec.resource_claims:
+        templates = self._claim_templates
+        if templates is None or not counts_devices(charge.cap for charge in request_charges.charges):
             return NO_CLAIMS
-        request, templates = decoded_request.request, self._claim_templates
-        if request.operation != CREATE or templates is None or not counts_devices(caps):
-            return NO_CLAIMS
-        return find_pod_claims(pod, request.namespace, templates)
-
-    def _compute_charges(self, decoded_request: DecodedRequest, caps: Sequence[ActiveCap]) -> RequestCharges | None:
-        """Return the charges of a request.
-
-        Raises:
-            ReviewError: if an object is invalid.
-            UndecidedChargeError: if this replica has to see more slices of devices first.
-        """
-        if self._usage_lister is None:
-            return compute_request_charges(decoded_request, caps, self._nonce())
-        try:
-            return compute_request_charges(decoded_request, caps, self._nonce(), self._usage_lister.find_device)
-        except UndecidedChargeError:
-            self._usage_lister.request_progress()
-            raise
+        return find_pod_claims(pod, request_charges.consumer.namespace, templates)
 
     def _forecast_workload(self, context: ReviewContext, labels: Mapping[str, str] | None, deadline: float) -> Decision:
         """Return the decision on a workload, with the forecasts of caps and quotas on its pods.
@@ -300,10 +282,12 @@ class Gate:
             return None
         return ledger or Ledger(Amounts())
 
-    def _reserve(
-        self, context: ReviewContext, request_charges: RequestCharges, deadline: float, claims: PodClaims
-    ) -> Decision:
-        """Return the decision on a pod or claim after its charge; `claims` are those that are made for the pod."""
+    def _reserve(self, context: ReviewContext, request_charges: RequestCharges, deadline: float) -> Decision:
+        """Return the decision on a pod or claim after its charge, with the forecast of the claims of the pod."""
+        pod = request_charges.claiming_pod
+        claims = self._find_claims(pod, request_charges) if pod is not None else NO_CLAIMS
+        if claims.claims and (problems := list(forecast_impossible_claims(claims, request_charges.charges))):
+            return deny_by_caps(context, problems)
         if self._monotonic() >= deadline:
             return retry_later(context, "the time for a decision was over before a cap could be asked")
         consumer, charges = request_charges.consumer, request_charges.charges

@@ -1,13 +1,13 @@
 """`tallygate usage --verify`: ledgers of the gate's transitions have no drift, and any others have."""
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import ConsumerKind

@@ -1,6 +1,5 @@
 """A ledger as a CapLedger and back."""
 
-import dataclasses
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,6 +10,7 @@ import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import ConsumerKind
@@ -85,8 +85,8 @@ def test_the_encoding_has_every_field_of_a_ledger_and_a_reservation() -> None:
     summed = {"reserved", "reserved_by_namespace"}  # computed from the reservations
     stored = {"hard", "used", "resources", "pods_revision", "namespaces_revision", "namespaces_hash", "initializer"}
     stored |= {"reservations", "claims_revision", "unconfirmed", "unpublished"}
-    assert {field.name for field in dataclasses.fields(Ledger)} == stored | summed
-    assert {field.name for field in dataclasses.fields(Reservation)} == {*_RESERVATION_FIELDS, *_CLAIM_FIELDS}
+    assert set(Ledger.__struct_fields__) == stored | summed
+    assert set(Reservation.__struct_fields__) == {*_RESERVATION_FIELDS, *_CLAIM_FIELDS}
 
 
 @given(keys, ledgers)
@@ -105,13 +105,13 @@ def test_a_version_has_the_state_and_the_time_of_the_count(ledger: Ledger, revis
 
 
 def test_only_a_count_from_newer_pods_gets_a_new_time() -> None:
-    counted = dataclasses.replace(free_ledger(4), pods_revision=5)
+    counted = structs.replace(free_ledger(4), pods_revision=5)
     first = encode_ledger(KEY, counted, "here", VERSION, NOW)
     assert (first.pods_revision, first.counted_at) == ("5", "2026-11-21T12:00:00+00:00")
     stored_version = StoredVersion("uid-1", "8", first.pods_revision, first.counted_at)
     later = NOW + timedelta(hours=1)
     assert encode_ledger(KEY, counted, "here", stored_version, later).counted_at == first.counted_at
-    recounted = dataclasses.replace(counted, pods_revision=6)
+    recounted = structs.replace(counted, pods_revision=6)
     assert encode_ledger(KEY, recounted, "here", stored_version, later).counted_at == "2026-11-21T13:00:00+00:00"
     assert encode(counted, stored_version=stored_version)["status"]["summary"]["countedAt"] == "2026-11-21T12:00:00Z"
 
@@ -139,7 +139,7 @@ def test_reservations_are_lines_without_default_values() -> None:
     reservation = Reservation(
         "team-a", "p", Amounts(), Amounts({GPU: 2}), "n1", single_attempt=True, operation=Operation.CREATE
     )
-    changed = dataclasses.replace(reservation, namespace="b", counted=Amounts({"x": 1}), single_attempt=False)
+    changed = structs.replace(reservation, namespace="b", counted=Amounts({"x": 1}), single_attempt=False)
     assert encode(free_ledger(4).with_reservation("u1", reservation).with_reservation("u2", changed))["status"][
         "reservations"
     ].splitlines() == [

@@ -1,9 +1,9 @@
 """Rule 3: release of the reservation of an attempt, and of no other."""
 
-from dataclasses import replace
 from types import MappingProxyType
 
 import pytest
+from msgspec.structs import replace
 
 from tallygate.webhook.state.ledger.reserve import release
 from tests.state.ledger.ledger_builders import create_request, empty_ledger, expect_reserved, gpus

@@ -1,6 +1,5 @@
 """Rule 2, reserve, and the prerequisites that defer it."""
 
-import dataclasses
 from functools import partial
 from timeit import repeat
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation
@@ -241,7 +241,7 @@ def test_an_attempt_that_reserves_no_more_than_the_last_is_exempt_from_the_quart
         expect_reserved(empty_ledger(8), create_request("u1", hard=8, is_shared=True)),
         create_request("u2", hard=8, is_shared=True),
     )
-    lowered = dataclasses.replace(ledger, hard=gpus(4))
+    lowered = structs.replace(ledger, hard=gpus(4))
     assert expect_reserved(lowered, create_request("u2", hard=8, is_shared=True, by="n2")).compute_charged() == gpus(2)
 
 
@@ -336,7 +336,7 @@ def test_a_ledger_without_its_reservations_has_only_used_amounts(ledger: Ledger)
     bare = ledger
     for uid in ledger.reservations:
         bare = bare.with_reservation(uid, None)
-    assert bare == dataclasses.replace(
+    assert bare == structs.replace(
         ledger, reservations=bare.reservations, reserved=Amounts(), reserved_by_namespace=bare.reserved_by_namespace
     )
     assert not bare.reservations

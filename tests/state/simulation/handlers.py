@@ -12,7 +12,14 @@ from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation
 from tallygate.webhook.state.ledger.recount import StaleSnapshot
-from tallygate.webhook.state.ledger.reserve import Deferred, Exceeded, Prerequisite, ReservationRequest, Reserved
+from tallygate.webhook.state.ledger.reserve import (
+    Deferred,
+    DeviceTerms,
+    Exceeded,
+    Prerequisite,
+    ReservationRequest,
+    Reserved,
+)
 from tests.schedules import ViolationError
 from tests.state.simulation.claim_rules import is_unchanged
 from tests.state.simulation.ground_truth import (
@@ -371,8 +378,14 @@ class Handler:
             namespaces_hash=hash_members(self.truth.scenario, self.labels, key),
             is_shared=self.truth.cap(key).is_shared,
             min_pods_revision=self.replica.loaded.get(key.cap, 0),
-            min_claims_revision=self.replica.loaded.get(key.cap, 0) if self.truth.scenario.has_claims else 0,
+            devices=self._create_device_terms(key, covered),
+        )
+
+    def _create_device_terms(self, key: Key, covered: Amounts) -> DeviceTerms:
+        request = self.request
+        return DeviceTerms(
             kind=ConsumerKind.POD if request.claim is None else ConsumerKind.CLAIM,
+            min_claims_revision=self.replica.loaded.get(key.cap, 0) if self.truth.scenario.has_claims else 0,
             allocates_at=request.old_revision if self._is_decided(key) else 0,
             pod_uid=request.claim.made_for if request.is_own and request.claim is not None else "",
             covered=covered,

@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 
-import msgspec
+from msgspec import structs
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import ConsumerKind
@@ -44,25 +43,29 @@ def belongs_by_reservation(claim: Claim, pods: Mapping[str, Pod]) -> bool:
     return pod is not None and not pod.ended
 
 
+def _replace_terms(request: ReservationRequest, **terms: int) -> ReservationRequest:
+    return structs.replace(request, devices=structs.replace(request.devices, **terms))
+
+
 def settle_allowed(ledger: Ledger, request: ReservationRequest) -> Result:
     result = reserve(ledger, request)
-    if not request.allocates_at or not isinstance(result, Reserved):
+    if not request.devices.allocates_at or not isinstance(result, Reserved):
         return result
     settled = result.ledger.used.find_shortfall(request.current.find_shortfall(request.requested))
-    return Reserved(replace(result.ledger, used=settled), needs_no_write=False)
+    return Reserved(structs.replace(result.ledger, used=settled), needs_no_write=False)
 
 
 def check_by_older_count(ledger: Ledger, request: ReservationRequest) -> Result:
-    return reserve(ledger, replace(request, allocates_at=min(request.allocates_at, 1)))
+    return reserve(ledger, _replace_terms(request, allocates_at=min(request.devices.allocates_at, 1)))
 
 
 def check_larger_only(ledger: Ledger, request: ReservationRequest) -> Result:
     is_larger = bool(request.requested.find_shortfall(request.current))
-    return reserve(ledger, request if is_larger else replace(request, allocates_at=0))
+    return reserve(ledger, request if is_larger else _replace_terms(request, allocates_at=0))
 
 
 def check_used_only(ledger: Ledger, request: ReservationRequest) -> Result:
-    if not request.allocates_at:
+    if not request.devices.allocates_at:
         return reserve(ledger, request)
     result = reserve(ledger.with_reservations(()), request)
     if not isinstance(result, Reserved) or result.needs_no_write:
@@ -72,7 +75,7 @@ def check_used_only(ledger: Ledger, request: ReservationRequest) -> Result:
 
 
 def accept_older_claims(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
-    return recount(replace(ledger, claims_revision=0), snapshot)
+    return recount(structs.replace(ledger, claims_revision=0), snapshot)
 
 
 def remove_unseen_claims(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
@@ -81,7 +84,7 @@ def remove_unseen_claims(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | St
         for uid, each in ledger.reservations.items()
         if each.kind is ConsumerKind.CLAIM and uid not in snapshot.used_by_consumer
     }
-    return recount(ledger, msgspec.structs.replace(snapshot, deleted={*snapshot.deleted, *unseen}))
+    return recount(ledger, structs.replace(snapshot, deleted={*snapshot.deleted, *unseen}))
 
 
 def keep_counted(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
@@ -98,24 +101,24 @@ def expire_as_pods(ledger: Ledger, ages: ReservationAges, live_read: LiveRead) -
     reservation = ledger.reservations.get(live_read.uid)
     if reservation is None:
         return ledger
-    as_pod = ledger.with_reservation(live_read.uid, replace(reservation, kind=ConsumerKind.POD))
+    as_pod = ledger.with_reservation(live_read.uid, structs.replace(reservation, kind=ConsumerKind.POD))
     after = expire(as_pod, ages, live_read)
     return ledger if after is as_pod else after
 
 
 def accept_any_claims(ledger: Ledger, request: ReservationRequest) -> Result:
-    return reserve(ledger, replace(request, min_claims_revision=0))
+    return reserve(ledger, _replace_terms(request, min_claims_revision=0))
 
 
 def reserve_unchecked(ledger: Ledger, request: ReservationRequest) -> Result:
-    return reserve(ledger, replace(request, may_exceed=request.may_exceed or bool(request.pod_uid)))
+    return reserve(ledger, structs.replace(request, may_exceed=request.may_exceed or bool(request.devices.pod_uid)))
 
 
 def cover_twice(ledger: Ledger, request: ReservationRequest) -> Result:
     """Reserve as if no other claim were made for the pod."""
     others = {uid: each for uid, each in ledger.reservations.items() if uid != request.uid}
     alone = ledger.with_reservations(
-        (uid, replace(each, pod_uid="") if uid in others else each) for uid, each in ledger.reservations.items()
+        (uid, structs.replace(each, pod_uid="") if uid in others else each) for uid, each in ledger.reservations.items()
     )
     result = reserve(alone, request)
     if not isinstance(result, Reserved) or result.needs_no_write:
@@ -131,7 +134,7 @@ def cover_each(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapsho
     for uid, reservation in after.reservations.items():
         if reservation.pod_uid:
             counted = snapshot.find_covering_part(reservation.pod_uid)
-            after = after.with_reservation(uid, replace(reservation, counted=counted))
+            after = after.with_reservation(uid, structs.replace(reservation, counted=counted))
     return after
 
 

@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-import msgspec
+from msgspec import structs
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.state.ledger.expire import LiveRead, NotDue, ReservationAge, ReservationAges, activate, expire
@@ -75,22 +75,22 @@ def replace_by_change(ledger: Ledger, request: ReservationRequest) -> Result:
 
 
 def ignore_ledger_limit(ledger: Ledger, request: ReservationRequest) -> Result:
-    result = reserve(replace(ledger, hard=Amounts()), request)
+    result = reserve(structs.replace(ledger, hard=Amounts()), request)
     return (
-        Reserved(replace(result.ledger, hard=ledger.hard), result.needs_no_write)
+        Reserved(structs.replace(result.ledger, hard=ledger.hard), result.needs_no_write)
         if isinstance(result, Reserved)
         else result
     )
 
 
 def ignore_limits(ledger: Ledger, request: ReservationRequest) -> Result:
-    return reserve(ledger, replace(request, may_exceed=True))
+    return reserve(ledger, structs.replace(request, may_exceed=True))
 
 
 def check_growth_only(ledger: Ledger, request: ReservationRequest) -> Result:
     result = reserve(ledger, request)
     if isinstance(result, Exceeded):
-        after = reserve(ledger, replace(request, may_exceed=True))
+        after = reserve(ledger, structs.replace(request, may_exceed=True))
         if isinstance(after, Reserved) and not after.ledger.reserved.find_shortfall(ledger.reserved):
             return after
     return result
@@ -113,7 +113,7 @@ def release_by_last(ledger: Ledger, uid: str, attempt: str) -> Ledger:
 
 
 def accept_older_snapshot(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
-    return recount(replace(ledger, pods_revision=0), snapshot)
+    return recount(structs.replace(ledger, pods_revision=0), snapshot)
 
 
 def reject_same_snapshot(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
@@ -136,7 +136,7 @@ def replace_remaining(select: Callable[[Reservation, Amounts], Reservation | Non
 
 
 def settle_by_size(reservation: Reservation, used: Amounts) -> Reservation | None:
-    return replace(reservation, counted=used) if reservation.requested.find_shortfall(used) else None
+    return structs.replace(reservation, counted=used) if reservation.requested.find_shortfall(used) else None
 
 
 def settle_one(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
@@ -144,7 +144,7 @@ def settle_one(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapsho
     for uid, reservation in ledger.reservations.items():
         if uid in snapshot.used_by_consumer:
             used = ledger.used + snapshot.used_by_consumer[uid] - reservation.counted
-            return replace(ledger.with_reservation(uid, None), used=used)
+            return structs.replace(ledger.with_reservation(uid, None), used=used)
     return ledger
 
 
@@ -173,7 +173,7 @@ def _drop_y(amounts: Amounts) -> Amounts:
 
 
 def recount_fewer_names(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
-    return recount(ledger, msgspec.structs.replace(snapshot, used=_drop_y(snapshot.used)))
+    return recount(ledger, structs.replace(snapshot, used=_drop_y(snapshot.used)))
 
 
 def split_fewer_names(_before: UsedByPod, _ledger: Ledger, snapshot: UsageSnapshot) -> UsedByPod:
@@ -185,12 +185,15 @@ def split_fewer_names(_before: UsedByPod, _ledger: Ledger, snapshot: UsageSnapsh
 
 def accept_any_namespaces(ledger: Ledger, request: ReservationRequest) -> Result:
     return reserve(
-        ledger, replace(request, namespaces_revision=ledger.namespaces_revision, namespaces_hash=ledger.namespaces_hash)
+        ledger,
+        structs.replace(
+            request, namespaces_revision=ledger.namespaces_revision, namespaces_hash=ledger.namespaces_hash
+        ),
     )
 
 
 def recount_old_namespaces(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
-    return recount(replace(ledger, namespaces_revision=0), snapshot)
+    return recount(structs.replace(ledger, namespaces_revision=0), snapshot)
 
 
 # Rule 6: expire
@@ -275,7 +278,10 @@ def expire_without_read(ledger: Ledger, ages: ReservationAges, live_read: LiveRe
 
 
 def expire_uncounted(ledger: Ledger, ages: ReservationAges, live_read: LiveRead) -> Ledger:
-    return replace(expire(replace(ledger, pods_revision=10**9), ages, live_read), pods_revision=ledger.pods_revision)
+    return structs.replace(
+        expire(structs.replace(ledger, pods_revision=10**9), ages, live_read),
+        pods_revision=ledger.pods_revision,
+    )
 
 
 def expire_absent_only(ledger: Ledger, ages: ReservationAges, live_read: LiveRead) -> Ledger:
@@ -289,7 +295,7 @@ def activate_at_once(
     ledger: Ledger, _ages: ReservationAges, snapshot: UsageSnapshot, _listed_at: float
 ) -> Ledger | StaleSnapshot | NotDue:
     after = recount(ledger, snapshot)
-    return after if isinstance(after, StaleSnapshot) else replace(after, initializer="")
+    return after if isinstance(after, StaleSnapshot) else structs.replace(after, initializer="")
 
 
 def activate_by_old_list(
@@ -302,13 +308,14 @@ def activate_by_old_list(
 
 
 def accept_any_count(ledger: Ledger, request: ReservationRequest) -> Result:
-    return reserve(ledger, replace(request, min_pods_revision=0))
+    return reserve(ledger, structs.replace(request, min_pods_revision=0))
 
 
 def reserve_uncounted(ledger: Ledger, request: ReservationRequest) -> Result:
     result = reserve(ledger, request)
     if isinstance(result, Deferred) and result.prerequisite is Prerequisite.COUNT_RESOURCES:
         return reserve(
-            replace(ledger, resources=ledger.resources | request.requested.keys() | request.current.keys()), request
+            structs.replace(ledger, resources=ledger.resources | request.requested.keys() | request.current.keys()),
+            request,
         )
     return result

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from msgspec import structs
+
 from tests.schedules import Mutant, Program
 from tests.state.simulation import mutant_claim_rules as wrong_claims
 from tests.state.simulation import mutant_rules as wrong
@@ -74,14 +76,14 @@ MUTANTS: Mapping[str, Mutant] = {
         "keeps the counted amounts of the earlier reservation",
         _SHRINKS,
         1786,
-        wrong.replace_merge(lambda before, after: replace(after, counted=before.counted)),
+        wrong.replace_merge(lambda before, after: structs.replace(after, counted=before.counted)),
     ),
     "merge_keeps_create": _mutant(
         2,
         "keeps the reservation of a creation as such when a change follows",
         _RESIZES,
         269,
-        wrong.replace_merge(lambda before, after: replace(after, operation=before.operation)),
+        wrong.replace_merge(lambda before, after: structs.replace(after, operation=before.operation)),
     ),
     "no_guard": _mutant(2, "reserves without checking the limits", _ONE, 2, reserve=wrong.ignore_limits),
     "guards_growth": _mutant(

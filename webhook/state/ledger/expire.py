@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from msgspec import structs
+
 from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ledger.recount import StaleSnapshot, UsageSnapshot, recount
@@ -145,4 +147,4 @@ def activate(
     if not ages.is_conclusive(INITIALIZER, ledger.initializer, listed_at):
         return NotDue()
     recounted = recount(ledger, snapshot)
-    return recounted if isinstance(recounted, StaleSnapshot) else replace(recounted, initializer="")
+    return recounted if isinstance(recounted, StaleSnapshot) else structs.replace(recounted, initializer="")

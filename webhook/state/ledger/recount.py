@@ -4,11 +4,12 @@ Rule 8, policy changes: the leader writes the hard limits of the cap.
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
 import msgspec
+from msgspec.structs import replace
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
