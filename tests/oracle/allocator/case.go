@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -79,6 +80,14 @@ func (q question) read() inputs {
 	in.slices = decodeAll[resourceapi.ResourceSlice](q.Slices)
 	in.claims = decodeAll[resourceapi.ResourceClaim](q.Claims)
 	return in
+}
+
+// carries tells whether a case stands for the inputs. Kubernetes writes the amount 1e21 as 1.
+func (q question) carries(in inputs) bool {
+	again := q.read()
+	equal := equality.Semantic.DeepEqual
+	return again.features == in.features && equal(again.state, in.state) && equal(again.classes, in.classes) &&
+		equal(again.slices, in.slices) && equal(again.node, in.node) && equal(again.claims, in.claims)
 }
 
 func featureNames(features internal.Features) []string {

@@ -45,14 +45,13 @@ func (l classLister) Get(name string) (*resourceapi.DeviceClass, error) {
 	return nil, apierrors.NewNotFound(schema.GroupResource{}, "not found") // the text of the tests' own lister
 }
 
-// answer returns what the allocator returns, a timeout after 10 seconds, or a panic.
-func answer(q question) (found map[string]any) {
+// answer returns what the allocator returns, a timeout after 10 seconds, or the allocator's panic.
+func answer(in inputs) (found map[string]any) {
 	defer func() {
 		if failure := recover(); failure != nil {
 			found = map[string]any{"panic": fmt.Sprint(failure)}
 		}
 	}()
-	in := q.read()
 	ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), logr.Discard()), timeout)
 	defer cancel()
 	cache := cel.NewCache(10, cel.Features{
@@ -73,12 +72,12 @@ func answer(q question) (found map[string]any) {
 // answerAgain answers a fast case several times, since Go goes through a map in any order: answers that differ are "unstable".
 func answerAgain(q question) map[string]any {
 	start := time.Now()
-	found := answer(q)
+	found := answer(q.read())
 	if time.Since(start) > again {
 		return found
 	}
 	for range 4 {
-		if !bytes.Equal(marshal(answer(q)), marshal(found)) {
+		if !bytes.Equal(marshal(answer(q.read())), marshal(found)) {
 			return map[string]any{"unstable": true}
 		}
 	}

@@ -22,18 +22,25 @@ import (
 // recorder is the incubating allocator, with a record of each call.
 type recorder struct {
 	*incubating.Allocator
-	inputs inputs
-	test   testing.TB
-	record func(answered)
+	inputs   inputs
+	test     testing.TB
+	record   func(answered)
+	leaveOut func(reason string)
 }
 
-// Allocate records its arguments before the call, since the tests change the results. A call that the test interrupts is left
-// out: its answer depends on the clock.
+// Allocate records its arguments before the call, and its results before the test changes them. It leaves out a call that
+// the test interrupts, since the answer depends on the clock, and a call with inputs that JSON does not carry.
 func (r recorder) Allocate(ctx context.Context, node *corev1.Node, claims []*resourceapi.ResourceClaim) ([]resourceapi.AllocationResult, error) {
 	r.inputs.node, r.inputs.claims = node, claims
 	asked := newQuestion(caseName(r.test), r.inputs)
+	carried := asked.carries(r.inputs)
 	results, err := r.Allocator.Allocate(ctx, node, claims)
-	if ctx.Err() == nil {
+	switch {
+	case ctx.Err() != nil:
+		r.leaveOut("interrupted")
+	case !carried:
+		r.leaveOut("JSON does not carry its inputs")
+	default:
 		r.record(answered{asked, newAnswer(results, err)})
 	}
 	return results, err
@@ -57,14 +64,19 @@ type newAllocatorFunc = func(context.Context, internal.Features, internal.Alloca
 // pass, and ends the program. Tests with features that the incubating allocator lacks are skipped, with a line on standard error.
 func recordTests(write func(answered)) {
 	var cases []answered
-	missed := 0
+	leftOut := 0
+	record := func(found answered) { cases = append(cases, found) }
 	newAllocator := func(ctx context.Context, features internal.Features, state internal.AllocatedState,
 		classLister internal.DeviceClassLister, resourceSlices []*resourceapi.ResourceSlice, celCache *cel.Cache,
 	) (internal.Allocator, error) {
 		test := testOf(ctx)
+		leaveOut := func(reason string) {
+			leftOut++
+			fmt.Fprintf(os.Stderr, "left out: %s: %s\n", caseName(test), reason)
+		}
 		if missing := features.Set().Difference(incubating.SupportedFeatures.Set()); missing.Len() > 0 {
-			missed++
-			test.Skipf("left out: %s: needs %s", caseName(test), strings.Join(sets.List(missing), ", "))
+			leaveOut("needs " + strings.Join(sets.List(missing), ", "))
+			test.SkipNow()
 		}
 		classes, err := classLister.List()
 		if err != nil {
@@ -75,7 +87,7 @@ func recordTests(write func(answered)) {
 			return nil, err
 		}
 		given := inputs{features: features, state: state, classes: classes, slices: resourceSlices}
-		return recorder{allocator, given, test, func(found answered) { cases = append(cases, found) }}, nil
+		return recorder{allocator, given, test, record, leaveOut}, nil
 	}
 	run := func(name string, tests func(*testing.T, internal.Features, newAllocatorFunc)) testing.InternalTest {
 		return testing.InternalTest{Name: name, F: func(t *testing.T) {
@@ -87,7 +99,7 @@ func recordTests(write func(answered)) {
 		}}
 	}
 	writeAll := func(*testing.T) {
-		fmt.Fprintf(os.Stderr, "%d cases; left out for their features: %d\n", len(cases), missed)
+		fmt.Fprintf(os.Stderr, "%d cases; %d left out\n", len(cases), leftOut)
 		slices.SortFunc(cases, func(a, b answered) int { return strings.Compare(a.Name, b.Name) })
 		for _, each := range cases {
 			write(each)
