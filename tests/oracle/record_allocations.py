@@ -1,7 +1,8 @@
 """Record the answers of Kubernetes' allocators of devices: `python -m tests.oracle.record_allocations` (needs Go 1.26).
 
 The file of 1.36 has the cases of Kubernetes' own tests, those of 1.37's tests too. The file of 1.37 has the cases with
-another answer than in 1.36, and those with features that 1.36 lacks.
+another answer than in 1.36, and those with features that 1.36 lacks. `default` is the answer with the features that are
+on by default, where that is another one.
 """
 
 import json
@@ -14,6 +15,18 @@ from typing import Any
 _ORACLES = Path(__file__).parent
 _CASES = _ORACLES.parent / "accounting" / "devices" / "cases"
 _BUILD_FLAGS = {"1.36": (), "1.37": ("-modfile", "versions/1.37.mod")}
+
+_DEFAULT_FEATURES: dict[str, tuple[str, ...]] = {
+    "1.36": (
+        "AdminAccess",
+        "ConsumableCapacity",
+        "DeviceBindingAndStatus",
+        "DeviceTaints",
+        "PartitionableDevices",
+        "PrioritizedList",
+    )
+}
+_DEFAULT_FEATURES["1.37"] = (*_DEFAULT_FEATURES["1.36"], "FractionalCapacityRange")
 
 Cases = dict[str, Mapping[str, Any]]
 
@@ -61,6 +74,15 @@ def _answer_known(program: Path, known: Cases, cases: Cases) -> Cases:
     return settled
 
 
+def _add_default_answers(version: str, program: Path, cases: Cases) -> Cases:
+    """Return the cases with the answers that a cluster without settings of its own gives, where these differ."""
+    answered = _run(program, cases=[{**case, "features": _DEFAULT_FEATURES[version]} for case in cases.values()])
+    return {
+        name: case if answered[name]["answer"] == case["answer"] else {**case, "default": answered[name]["answer"]}
+        for name, case in cases.items()
+    }
+
+
 def _write_cases(version: str, cases: Cases) -> None:
     path = _CASES / f"allocator-{version}.jsonl"
     path.write_text("".join(_format_case(cases[name]) for name in sorted(cases)), "utf-8")
@@ -74,6 +96,8 @@ def main() -> None:
     newer_cases = _record_tests(newer)
     cases |= _answer_known(older, cases, newer_cases)
     newer_cases |= _answer_known(newer, newer_cases, cases)
+    cases = _add_default_answers("1.36", older, cases)
+    newer_cases = _add_default_answers("1.37", newer, newer_cases)
     _write_cases("1.36", cases)
     _write_cases("1.37", {name: case for name, case in newer_cases.items() if cases.get(name) != case})
 

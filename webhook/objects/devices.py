@@ -1,19 +1,33 @@
 """Devices of dynamic resource allocation (resource.k8s.io/v1): classes, slices, claims and templates of claims.
 
-The fields are those that decide what a claim counts under a cap, and what rules demand of it.
+The fields are those that decide what a claim counts under a cap, what rules demand of it, and which devices
+kube-scheduler allocates to it.
 """
 
 import msgspec
 
-from tallygate.webhook.objects.meta import ObjectMeta, StringMap
+from tallygate.webhook.objects.meta import NodeSelector, ObjectMeta, StringMap
 
 EXTENDED_RESOURCE_CLAIM_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 """The annotation of a claim that kube-scheduler creates for the extended resources of a pod."""
 
 
-class DeviceClassSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """`spec` of a DeviceClass, with the extended resource of its devices."""
+class CelSelector(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """`cel` of a selector of devices."""
 
+    expression: str = ""
+
+
+class DeviceSelector(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """One selector of devices."""
+
+    cel: CelSelector | None = None
+
+
+class DeviceClassSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """`spec` of a DeviceClass: what its devices must match, and their extended resource."""
+
+    selectors: list[DeviceSelector] | None = None
     extended_resource_name: str | None = None
 
 
@@ -33,10 +47,18 @@ class DevicePool(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True
 
 
 class ResourceSliceSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """`spec` of a ResourceSlice; `devices` stay raw JSON, since few of them are read."""
+    """`spec` of a ResourceSlice; `devices` and `shared_counters` stay raw JSON, since few of them are read.
+
+    The devices are those of one node, of the nodes that a selector matches, of all nodes, or each has nodes of its own.
+    """
 
     driver: str = ""
     pool: DevicePool = DevicePool()
+    node_name: str | None = None
+    node_selector: NodeSelector | None = None
+    all_nodes: bool | None = None
+    per_device_node_selection: bool | None = None
+    shared_counters: list[msgspec.Raw] | None = None
     devices: list[msgspec.Raw] | None = None
 
 
@@ -47,16 +69,19 @@ class ResourceSlice(msgspec.Struct, rename="camel", frozen=True, omit_defaults=T
     spec: ResourceSliceSpec | None = None
 
 
-class CelSelector(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """`cel` of a selector of devices."""
+class DeviceToleration(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """One toleration of the taints of devices; an empty `operator` is `Equal`."""
 
-    expression: str = ""
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
 
 
-class DeviceSelector(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """One selector of devices."""
+class CapacityRequirements(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """The capacity that a request consumes of a device that several claims share: raw quantities by name."""
 
-    cel: CelSelector | None = None
+    requests: dict[str, msgspec.Raw] | None = None
 
 
 class DeviceSubRequest(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
@@ -70,6 +95,8 @@ class DeviceSubRequest(msgspec.Struct, rename="camel", frozen=True, omit_default
     selectors: list[DeviceSelector] | None = None
     allocation_mode: str | None = None
     count: int | None = None
+    tolerations: list[DeviceToleration] | None = None
+    capacity: CapacityRequirements | None = None
 
 
 class ExactDeviceRequest(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
@@ -79,6 +106,8 @@ class ExactDeviceRequest(msgspec.Struct, rename="camel", frozen=True, omit_defau
     selectors: list[DeviceSelector] | None = None
     allocation_mode: str | None = None
     count: int | None = None
+    tolerations: list[DeviceToleration] | None = None
+    capacity: CapacityRequirements | None = None
     admin_access: bool | None = None
 
 
@@ -90,10 +119,22 @@ class DeviceRequest(msgspec.Struct, rename="camel", frozen=True, omit_defaults=T
     first_available: list[DeviceSubRequest] | None = None
 
 
+class DeviceConstraint(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """A constraint on the devices of the requests of these names, of all requests without names.
+
+    They have the same value of `match_attribute`, or each another value of `distinct_attribute`.
+    """
+
+    requests: list[str] | None = None
+    match_attribute: str | None = None
+    distinct_attribute: str | None = None
+
+
 class DeviceClaim(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """`spec.devices` of a claim."""
 
     requests: list[DeviceRequest] | None = None
+    constraints: list[DeviceConstraint] | None = None
 
 
 class ResourceClaimSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
@@ -111,6 +152,9 @@ class DeviceResult(msgspec.Struct, rename="camel", frozen=True, omit_defaults=Tr
     device: str = ""
     admin_access: bool | None = None
     consumed_capacity: StringMap | None = None
+    share_id: str | None = msgspec.field(name="shareID", default=None)
+    binding_conditions: list[str] | None = None
+    binding_failure_conditions: list[str] | None = None
 
 
 class DeviceAllocation(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
@@ -120,9 +164,11 @@ class DeviceAllocation(msgspec.Struct, rename="camel", frozen=True, omit_default
 
 
 class AllocationResult(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """`status.allocation` of a claim."""
+    """`status.allocation` of a claim; the devices can be reached from the nodes that the selector matches, or all."""
 
     devices: DeviceAllocation | None = None
+    node_selector: NodeSelector | None = None
+    allocation_timestamp: str | None = None
 
 
 class ClaimConsumer(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
@@ -134,11 +180,29 @@ class ClaimConsumer(msgspec.Struct, rename="camel", frozen=True, omit_defaults=T
     uid: str = ""
 
 
+class DeviceCondition(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """One entry of `conditions` of an allocated device."""
+
+    type: str = ""
+    status: str = ""
+
+
+class AllocatedDeviceStatus(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """One entry of `status.devices`: the conditions that a driver reports of an allocated device."""
+
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    share_id: str | None = msgspec.field(name="shareID", default=None)
+    conditions: list[DeviceCondition] | None = None
+
+
 class ResourceClaimStatus(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """`status` of a claim."""
 
     allocation: AllocationResult | None = None
     reserved_for: list[ClaimConsumer] | None = None
+    devices: list[AllocatedDeviceStatus] | None = None
 
 
 class ResourceClaim(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):

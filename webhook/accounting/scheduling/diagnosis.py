@@ -41,10 +41,14 @@ def mark_unschedulable(reason: str, rejected: Mask) -> FilterStatus:
 
 @dataclass(frozen=True, slots=True)
 class PreFilterStatus:
-    """The reason of a pre-filter for a pod that fits no node, and whether it is an error; no preemption helps."""
+    """The reason of a pre-filter for a pod that fits no node, and whether it is an error; no preemption helps.
+
+    `is_by_devices` is set for the reason of DynamicResources, which runs last.
+    """
 
     reason: str
     is_error: bool = False
+    is_by_devices: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

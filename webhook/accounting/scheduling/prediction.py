@@ -344,11 +344,8 @@ def find_unmodelled(pod: IncomingPod, cluster: Cluster) -> Iterator[str]:
     """Yield a message for each feature of a pod that is not modelled."""
     yield from _find_unmodelled_volumes(pod, cluster)
     yield from _find_unmodelled_namespaces(pod, cluster)
-    if pod.spec.resource_claims:
-        yield "resource claims: which devices are free for them is not modelled"
-    for name in pod.requests:
-        if (device_class := cluster.device_classes.find_class(name)) is not None:
-            yield f"{name}: which devices of class {device_class} are free for it is not modelled"
+    if cluster.devices is None and pod.spec.resource_claims:
+        yield "resource claims: the claims and devices of this cluster are not known"
     if (pod.spec.scheduler_name or _DEFAULT_SCHEDULER) != _DEFAULT_SCHEDULER:
         yield f"scheduler {pod.spec.scheduler_name}: its rules are not known; those of the default one were asked"
 
