@@ -57,7 +57,7 @@ class AllocatedState:
             self.consumed.pop(device, None)
 
 
-class DeviceResult(NamedTuple):
+class ChosenDevice(NamedTuple):
     """One allocated device: the name of its request, and what it consumes of a shared one."""
 
     request: str
@@ -70,7 +70,7 @@ class DeviceResult(NamedTuple):
 class Allocation(NamedTuple):
     """The devices of one claim, and the nodes from which they can be reached; None for all nodes."""
 
-    results: tuple[DeviceResult, ...]
+    results: tuple[ChosenDevice, ...]
     node_selector: NodeSelector | None
 
     def to_status(self) -> AllocationResult:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from tallygate.webhook.accounting.allocation.allocations import (
     AllocatedState,
     Allocation,
-    DeviceResult,
+    ChosenDevice,
     create_node_selector,
 )
 from tallygate.webhook.accounting.allocation.constraints import Constraint, create_constraint
@@ -37,7 +37,7 @@ from tallygate.webhook.accounting.allocation.planned_requests import (
     UndecidedAllocationError,
     format_name,
 )
-from tallygate.webhook.accounting.allocation.pools import Node, Pool, SliceIndex
+from tallygate.webhook.accounting.allocation.pools import Pool, SliceIndex, TargetNode
 from tallygate.webhook.accounting.allocation.published_devices import PublishedDevice, PublishedSlice
 from tallygate.webhook.accounting.devices.device_meter import DeviceId
 from tallygate.webhook.accounting.quantity import Quantity
@@ -102,7 +102,7 @@ class Allocator:
         """Return whether a device that nothing else uses is one for a request.
 
         Raises:
-            AllocationError, UndecidedAllocationError, CapacityRequestError: if that cannot be told.
+            AllocationError, UndecidedAllocationError, CapacityRequestError: if there is no answer.
         """
         return (
             self._selectors.match(f"class {request.class_name}", request.class_selectors, device)
@@ -111,7 +111,7 @@ class Allocator:
             and self._consumption.fits(device.content, request.requested)
         )
 
-    def allocate(self, node: Node, claims: Sequence[ResourceClaim]) -> list[Allocation] | None:
+    def allocate(self, node: TargetNode, claims: Sequence[ResourceClaim]) -> list[Allocation] | None:
         """Return the allocations of claims on a node, one for each; None if the devices of the node do not suffice.
 
         Raises:
@@ -176,7 +176,7 @@ class _Taken(NamedTuple):
     published: PublishedSlice
     device: PublishedDevice
     request: PlannedRequest
-    result: DeviceResult
+    result: ChosenDevice
     has_counters: bool
 
 
@@ -308,7 +308,7 @@ class _Search:
             self._consumed.setdefault(device.id, []).append(consumed)
         else:
             self._allocating.setdefault(device.id, set()).add(claim_index)
-        result = DeviceResult(
+        result = ChosenDevice(
             request.full_name, device.id, request.has_admin_access, device.content.is_shared, consumed
         )
         self._claims[claim_index].taken.append(_Taken(pool, published, device, request, result, is_counted))

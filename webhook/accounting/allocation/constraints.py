@@ -1,7 +1,7 @@
 """The constraints of a claim on the attributes of its devices (constraint.go, allocator_incubating.go).
 
-A constraint is asked before a device is added, and told when it is removed again: once it refuses, more devices do not
-change that.
+A search asks each constraint before it adds a device, and takes the device out of it again when it goes back. Once a
+constraint refuses, more devices do not change that.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from tallygate.webhook.accounting.allocation.consumed_capacity import Amounts, CapacityRequestError
-from tallygate.webhook.accounting.allocation.pools import Node, Pool, reaches
+from tallygate.webhook.accounting.allocation.pools import Pool, TargetNode, reaches
 from tallygate.webhook.accounting.allocation.published_devices import (
     DeviceContent,
     DeviceTaint,
@@ -153,7 +153,7 @@ class RequestPlanner:
 
     def __init__(
         self,
-        node: Node,
+        node: TargetNode,
         pools: Sequence[Pool],
         classes: Mapping[str, DeviceClass],
         selectors: Selectors,

@@ -22,7 +22,7 @@ from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.objects.meta import NodeSelector
 
 
-class Node(Protocol):
+class TargetNode(Protocol):
     """A node that devices are allocated for."""
 
     @property
@@ -86,7 +86,7 @@ class SliceIndex:
         """Return the nodes with slices of their own; None if there are slices for several nodes, too."""
         return None if self._shared else self._by_node.keys()
 
-    def gather_pools(self, node: Node) -> list[Pool]:
+    def gather_pools(self, node: TargetNode) -> list[Pool]:
         """Return the pools that a node can reach, in the order in which the scheduler tries their devices."""
         by_pool: dict[PoolId, list[PublishedSlice]] = {}
         for each in (*self._by_node.get(node.name, ()), *self._shared):
@@ -98,7 +98,7 @@ class SliceIndex:
     def _is_read(self, published: PublishedSlice) -> bool:
         return not (self._since_37 and published.has_groups)
 
-    def _is_relevant(self, published: PublishedSlice, node: Node) -> bool:
+    def _is_relevant(self, published: PublishedSlice, node: TargetNode) -> bool:
         if published.counter_sets and not self._since_37:
             return True
         nodes = published.nodes
@@ -137,7 +137,7 @@ class SliceIndex:
         return Pool(pool_id, slices=devices, other_slices=other, counter_sets=counter_sets)
 
 
-def reaches(nodes: NodeChoice, node: Node) -> bool:
+def reaches(nodes: NodeChoice, node: TargetNode) -> bool:
     """Return whether a node is one of those that devices can be reached from (NodeMatches)."""
     if nodes.name:
         return nodes.name == node.name

@@ -173,7 +173,7 @@ def read_slice(published: ResourceSlice) -> PublishedSlice:
     """Return a slice with its decoded devices.
 
     Raises:
-        SliceError: if a device or a quantity is none.
+        SliceError: if a device or a quantity is invalid.
     """
     name, spec = (published.metadata.name if published.metadata else None) or "", published.spec
     if spec is None:

@@ -68,7 +68,7 @@ class DeviceColumns:
         allocator.state.changed.clear()
 
     def find_nodes(self, claims: Sequence[ResourceClaim]) -> NodesWithDevices | None:
-        """Return which nodes have enough free devices for claims; None if only a search can tell.
+        """Return which nodes have enough free devices for claims; None if only a search can find that out.
 
         By Hall's theorem there are enough for all requests if there are for each set of them.
         """

@@ -33,11 +33,7 @@ class AssumedDevices:
         self._replaced: list[ResourceClaim] = []
 
     def take(self, pod: IncomingPod, node_index: int) -> bool:
-        """Allocate the claims of a pod on a node, and return whether its devices suffice; if not, nothing changes.
-
-        Raises:
-            UndecidedAllocationError: if the allocator has no result.
-        """
+        """Allocate the claims of a pod on a node, and return whether its devices suffice; if not, nothing changes."""
         devices, cluster = self._cluster.devices, self._cluster
         if devices is None or not needs_devices(pod, cluster):
             return True

@@ -137,7 +137,7 @@ def predict_copies(
         QuantityError: if the size of a claim or volume is invalid.
         SelectorError: if a claim has an invalid selector.
     """
-    unmodelled = tuple(find_unmodelled(pod, cluster))
+    unmodelled = (*find_unmodelled(pod, cluster), *diagnosis.undecided)
     if pod.spec.scheduling_gates:
         placement = PlacementResult((), diagnosis if count else None)
     else:
@@ -173,7 +173,7 @@ def predict_quickly(pod: IncomingPod, cluster: Cluster, count: int, diagnosis: D
         QuantityError: if the size of a claim or volume is invalid.
         SelectorError: if a claim has an invalid selector.
     """
-    unmodelled = tuple(find_unmodelled(pod, cluster))
+    unmodelled = (*find_unmodelled(pod, cluster), *diagnosis.undecided)
     if unmodelled:
         return Prediction(Feasibility.UNKNOWN, count, (), unmodelled, diagnosis)
     if _has_capacity(pod, cluster, count, diagnosis.feasible):
@@ -209,7 +209,7 @@ def predict_daemon_set(
         SelectorError: if a claim has an invalid selector.
     """
     diagnosis = diagnosis.restrict_to(_find_target_nodes(pod, cluster))
-    unmodelled = tuple(find_unmodelled(pod, cluster))
+    unmodelled = (*find_unmodelled(pod, cluster), *diagnosis.undecided)
     feasible, count = diagnosis.feasible.tolist(), len(diagnosis.nodes)
     if session is not None:
         for node_index in feasible:
@@ -346,6 +346,9 @@ def find_unmodelled(pod: IncomingPod, cluster: Cluster) -> Iterator[str]:
     yield from _find_unmodelled_namespaces(pod, cluster)
     if cluster.devices is None and pod.spec.resource_claims:
         yield "resource claims: the claims and devices of this cluster are not known"
+    for name in pod.requests if cluster.devices is None else ():
+        if (device_class := cluster.device_classes.find_class(name)) is not None:
+            yield f"{name}: the devices of class {device_class} in this cluster are not known"
     if (pod.spec.scheduler_name or _DEFAULT_SCHEDULER) != _DEFAULT_SCHEDULER:
         yield f"scheduler {pod.spec.scheduler_name}: its rules are not known; those of the default one were asked"
 

@@ -145,15 +145,21 @@ def filter_dynamic_resources(pod: IncomingPod, cluster: Cluster, nodes: NodeIndi
     for rejection in dict.fromkeys(each for each in rejections if each is not None):
         mask = np.array([each == rejection for each in rejections], dtype=np.bool_)
         unavailable &= ~mask
-        yield FilterStatus(rejection.reason, mask, mask, is_error=rejection.is_error)
+        yield FilterStatus(
+            rejection.reason, mask, mask, is_error=rejection.is_error, is_undecided=rejection.is_undecided
+        )
     yield mark_unresolvable(_NOT_AVAILABLE, unavailable)
 
 
 class NodeRejection(NamedTuple):
-    """The reason why no devices are allocated on a node; an error ends the attempt."""
+    """The reason why no devices are allocated on a node; an error ends the attempt.
+
+    `is_undecided`: kube-scheduler has a result, and the allocator here has none.
+    """
 
     reason: str
     is_error: bool = False
+    is_undecided: bool = False
 
 
 _NOT_ENOUGH = NodeRejection(CANNOT_ALLOCATE)
@@ -162,11 +168,7 @@ _NOT_ENOUGH = NodeRejection(CANNOT_ALLOCATE)
 def allocate_on_node(
     pod: IncomingPod, cluster: Cluster, node_index: int, of_pod: DevicesOfPod
 ) -> Sequence[Allocation] | NodeRejection:
-    """Return the allocations of the claims without devices on a node, or the reason why there are none.
-
-    Raises:
-        UndecidedAllocationError: if the allocator has no result.
-    """
+    """Return the allocations of the claims without devices on a node, or the reason why there are none."""
     claims = list_claims_on_node(pod, cluster, node_index, of_pod)
     if not claims:
         return ()
@@ -176,6 +178,8 @@ def allocate_on_node(
         allocations = allocator.allocate(ClusterNode(cluster, node_index), claims)
     except NodeAllocationError as error:
         return NodeRejection(str(error))
+    except UndecidedAllocationError as error:
+        return NodeRejection(f"devices: {error}", is_undecided=True)
     except AllocationError as error:
         return NodeRejection(str(error), is_error=True)
     return NodeRejection(CANNOT_ALLOCATE) if allocations is None else allocations
@@ -249,8 +253,8 @@ class ClusterNode:
 
 def describe_post_filter(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis) -> str:
     """Return the message of the post-filter for a pod that fits no node: it may free the devices of an idle claim."""
-    is_told, devices, nodes = cluster.scheduler_version.reports_claims, cluster.devices, diagnosis.nodes
-    nothing = "no new claims to deallocate" if is_told else ""
+    is_reported, devices, nodes = cluster.scheduler_version.reports_claims, cluster.devices, diagnosis.nodes
+    nothing = "no new claims to deallocate" if is_reported else ""
     if devices is None or diagnosis.pre_filter_status is not None or not needs_devices(pod, cluster):
         return nothing
     of_pod = find_devices_of_pod(pod, cluster, devices)
@@ -267,7 +271,7 @@ def describe_post_filter(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosi
         return "deallocation of ResourceClaim completed"
     if of_pod.special is not None:
         return "deletion of ResourceClaim completed"
-    return "still not schedulable" if is_told else ""
+    return "still not schedulable" if is_reported else ""
 
 
 def get_allocation(claim: ResourceClaim) -> AllocationResult | None:
