@@ -16,6 +16,7 @@ from tallygate.webhook.accounting.allocation.allocations import Allocation
 from tallygate.webhook.accounting.allocation.planned_requests import (
     AllocationError,
     NodeAllocationError,
+    UndecidedAllocationError,
 )
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.columns import Mask, NodeIndices
