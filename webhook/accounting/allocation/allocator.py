@@ -71,7 +71,8 @@ _NO_NODE = _NoNode()
 class Allocator:
     """Allocates devices of a cluster; other slices need another allocator. For one thread at a time.
 
-    `slices` are indexed by node, `state` is what claims have, and may change. `max_steps` limits one search.
+    `slices` are indexed by node, `state` is what claims have, and may change. `selectors` and `consumption` are the
+    rules for one device. `max_steps` limits one search.
     """
 
     def __init__(
@@ -86,8 +87,8 @@ class Allocator:
         self.state = state
         self._classes = classes
         self._rules = rules
-        self._consumption = rules.create_consumption_rules()
-        self._selectors = Selectors(since_37=rules.since_37)
+        self.consumption = rules.create_consumption_rules()
+        self.selectors = Selectors(since_37=rules.since_37)
         self._max_steps = max_steps
 
     def plan(self, claim: ResourceClaim) -> list[tuple[PlannedRequest, ...]]:
@@ -96,7 +97,7 @@ class Allocator:
         Raises:
             AllocationError: if the claim cannot be allocated on any node.
         """
-        return RequestPlanner(_NO_NODE, (), self._classes, self._selectors, self._has_room).plan(claim)
+        return RequestPlanner(_NO_NODE, (), self._classes, self.selectors, self._has_room).plan(claim)
 
     def suits(self, claim: ResourceClaim, request: PlannedRequest, device: PublishedDevice) -> bool:
         """Return whether a device that nothing else uses is one for a request.
@@ -105,10 +106,10 @@ class Allocator:
             AllocationError, UndecidedAllocationError, CapacityRequestError: if there is no answer.
         """
         return (
-            self._selectors.match(f"class {request.class_name}", request.class_selectors, device)
-            and self._selectors.match(f"claim {format_name(claim)}", request.selectors, device)
+            self.selectors.match(f"class {request.class_name}", request.class_selectors, device)
+            and self.selectors.match(f"claim {format_name(claim)}", request.selectors, device)
             and all(request.tolerates(taint) for taint in device.content.taints)
-            and self._consumption.fits(device.content, request.requested)
+            and self.consumption.fits(device.content, request.requested)
         )
 
     def allocate(self, node: TargetNode, claims: Sequence[ResourceClaim]) -> list[Allocation] | None:
@@ -120,7 +121,7 @@ class Allocator:
             UndecidedAllocationError: if an expression cannot be evaluated here, or the search takes too long.
         """
         pools = self.slices.gather_pools(node)
-        planner = RequestPlanner(node, pools, self._classes, self._selectors, self._has_room)
+        planner = RequestPlanner(node, pools, self._classes, self.selectors, self._has_room)
         searched = [_SearchedClaim(each, planner.plan(each), self._create_constraints(each), []) for each in claims]
         search = _Search(searched, pools, planner, self.state, self._rules)
         if not search.run(self._max_steps):
@@ -138,7 +139,7 @@ class Allocator:
     def _has_room(self, device: PublishedDevice, requested: Amounts) -> bool:
         """Return whether a device is one that a request for all devices is about."""
         allocated = _NO_AMOUNTS if self._rules.since_37 else self.state.consumed.get(device.id, _NO_AMOUNTS)
-        return self._consumption.fits(device.content, requested, allocated)
+        return self.consumption.fits(device.content, requested, allocated)
 
     def _create_constraints(self, claim: ResourceClaim) -> list[Constraint]:
         devices = claim.spec.devices if claim.spec else None
