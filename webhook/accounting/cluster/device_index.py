@@ -36,8 +36,8 @@ class DeviceIndex:
         self.special_claims: dict[str, ResourceClaim] = {}
         self._slices: dict[str, PublishedSlice] = {}
         self._state = AllocatedState()
-        self._allocators: dict[int, Allocator] = {}
-        self._columns: dict[int, DeviceColumns] = {}
+        self._allocators: dict[tuple[int, bool], Allocator] = {}
+        self._columns: dict[tuple[int, bool], DeviceColumns] = {}
 
     def put(self, device_object: DeviceObject) -> None:
         """Add an object, or replace its previous version.
@@ -81,19 +81,29 @@ class DeviceIndex:
             case ResourceClaimTemplate():
                 self.templates.pop((namespace, name), None)
 
-    def get_allocator(self, version: SchedulerVersion, classes: Mapping[str, DeviceClass]) -> Allocator:
-        """Return the allocator of a version over the present objects and the classes of the cluster."""
-        allocator = self._allocators.get(version.minor)
+    def get_allocator(
+        self, version: SchedulerVersion, classes: Mapping[str, DeviceClass], *, is_idle: bool = False
+    ) -> Allocator:
+        """Return the allocator of a version over the slices and the classes of the cluster.
+
+        It allocates what claims leave free, or all devices if `is_idle`.
+        """
+        key = version.minor, is_idle
+        allocator = self._allocators.get(key)
         if allocator is None:
             rules = AllocatorRules(since_37=version.allocates_as_37)
-            allocator = self._allocators[version.minor] = Allocator(self._slices.values(), classes, self._state, rules)
+            state = AllocatedState() if is_idle else self._state
+            allocator = self._allocators[key] = Allocator(self._slices.values(), classes, state, rules)
         return allocator
 
-    def get_columns(self, version: SchedulerVersion, classes: Mapping[str, DeviceClass]) -> DeviceColumns:
+    def get_columns(
+        self, version: SchedulerVersion, classes: Mapping[str, DeviceClass], *, is_idle: bool = False
+    ) -> DeviceColumns:
         """Return the columns of the devices of nodes, for this allocator."""
-        columns = self._columns.get(version.minor)
+        key = version.minor, is_idle
+        columns = self._columns.get(key)
         if columns is None:
-            columns = self._columns[version.minor] = DeviceColumns(self.get_allocator(version, classes))
+            columns = self._columns[key] = DeviceColumns(self.get_allocator(version, classes, is_idle=is_idle))
         return columns
 
     def _forget(self) -> None:

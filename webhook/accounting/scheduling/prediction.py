@@ -33,7 +33,11 @@ from tallygate.webhook.accounting.scheduling.placement import (
     is_independent,
     open_placement_session,
 )
-from tallygate.webhook.accounting.scheduling.plugins import node_eligibility, node_resources_fit
+from tallygate.webhook.accounting.scheduling.plugins import (
+    dynamic_resources,
+    node_eligibility,
+    node_resources_fit,
+)
 from tallygate.webhook.accounting.scheduling.plugins.node_volume_limits import find_migrated_driver, has_migrated_volume
 from tallygate.webhook.accounting.scheduling.plugins.pod_claims import list_claim_refs
 from tallygate.webhook.accounting.scheduling.schedule import ScheduleResult, schedule_one
@@ -299,6 +303,7 @@ _UNRESOLVABLE_FILTERS: Sequence[Filter] = (
     node_eligibility.filter_taint_toleration,
     node_eligibility.filter_node_affinity,
     _filter_allocatable,
+    dynamic_resources.filter_published_devices,
 )
 """The filters whose result does not depend on other pods."""
 

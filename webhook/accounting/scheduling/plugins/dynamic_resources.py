@@ -152,6 +152,18 @@ def filter_dynamic_resources(pod: IncomingPod, cluster: Cluster, nodes: NodeIndi
     yield mark_unresolvable(_NOT_AVAILABLE, unavailable)
 
 
+def filter_published_devices(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
+    """Reject nodes whose devices do not suffice for the claims without devices, even if no other claim had any."""
+    devices = cluster.devices
+    if devices is None or not needs_devices(pod, cluster) or find_hold_reason(pod, cluster):
+        return
+    of_pod = find_devices_of_pod(pod, cluster, devices)
+    if of_pod.special is None:
+        rejections = _find_rejections(pod, cluster, nodes, of_pod, is_idle=True)
+        is_short = [each is not None and not each.is_undecided and not each.is_error for each in rejections]
+        yield mark_unresolvable(CANNOT_ALLOCATE, np.array(is_short, dtype=np.bool_))
+
+
 class NodeRejection(NamedTuple):
     """The reason why no devices are allocated on a node; an error ends the attempt.
 
@@ -167,14 +179,18 @@ _NOT_ENOUGH = NodeRejection(CANNOT_ALLOCATE)
 
 
 def allocate_on_node(
-    pod: IncomingPod, cluster: Cluster, node_index: int, of_pod: DevicesOfPod
+    pod: IncomingPod, cluster: Cluster, node_index: int, of_pod: DevicesOfPod, *, is_idle: bool = False
 ) -> Sequence[Allocation] | NodeRejection:
-    """Return the allocations of the claims without devices on a node, or the reason why there are none."""
+    """Return the allocations of the claims without devices on a node, or the reason why there are none.
+
+    If `is_idle`, no other claim has devices.
+    """
     claims = list_claims_on_node(pod, cluster, node_index, of_pod)
     if not claims:
         return ()
     assert cluster.devices is not None  # noqa: S101  # the callers have asked
-    allocator = cluster.devices.get_allocator(cluster.scheduler_version, cluster.device_classes.by_name)
+    classes = cluster.device_classes.by_name
+    allocator = cluster.devices.get_allocator(cluster.scheduler_version, classes, is_idle=is_idle)
     try:
         allocations = allocator.allocate(ClusterNode(cluster, node_index), claims)
     except NodeAllocationError as error:
@@ -199,7 +215,7 @@ def list_claims_on_node(
 
 
 def _find_rejections(
-    pod: IncomingPod, cluster: Cluster, nodes: NodeIndices, of_pod: DevicesOfPod
+    pod: IncomingPod, cluster: Cluster, nodes: NodeIndices, of_pod: DevicesOfPod, *, is_idle: bool = False
 ) -> list[NodeRejection | None]:
     """Return for each node the reason why devices do not suffice; None if they do."""
     rejections: list[NodeRejection | None] = [None] * len(nodes)
@@ -207,21 +223,22 @@ def _find_rejections(
     if not of_pod.classes:
         if not of_pod.to_allocate:
             return rejections
-        rejected, undecided = _count_devices(cluster, nodes, of_pod.to_allocate)
+        rejected, undecided = _count_devices(cluster, nodes, of_pod.to_allocate, is_idle=is_idle)
         for position in rejected:
             rejections[position] = _NOT_ENOUGH
     for position in undecided:
-        result = allocate_on_node(pod, cluster, int(nodes[position]), of_pod)
+        result = allocate_on_node(pod, cluster, int(nodes[position]), of_pod, is_idle=is_idle)
         rejections[position] = result if isinstance(result, NodeRejection) else None
     return rejections
 
 
 def _count_devices(
-    cluster: Cluster, nodes: NodeIndices, claims: Sequence[ResourceClaim]
+    cluster: Cluster, nodes: NodeIndices, claims: Sequence[ResourceClaim], *, is_idle: bool
 ) -> tuple[list[int], Sequence[int]]:
     """Return the positions of the nodes without enough devices, and of those that a search must decide."""
     assert cluster.devices is not None  # noqa: S101  # the callers have asked
-    columns = cluster.devices.get_columns(cluster.scheduler_version, cluster.device_classes.by_name)
+    classes = cluster.device_classes.by_name
+    columns = cluster.devices.get_columns(cluster.scheduler_version, classes, is_idle=is_idle)
     found = columns.find_nodes(claims)
     if found is None:
         return [], range(len(nodes))
