@@ -133,10 +133,19 @@ class DeviceMeter:
         """
         if known is None or not known.is_published:
             raise UndecidedDeviceError(f"no ResourceSlice that this replica has seen publishes device {device.id}")
-        measured, amount = self._measure(device.id, known.content), self.compute_amount(device, known)
-        if measured.problem or amount is None:
-            raise UndecidedDeviceError(f"device {device.id} is undecided: {measured.problem}")
+        problem, amount = self.find_problem(device, known), self.compute_amount(device, known)
+        if problem or amount is None:
+            raise UndecidedDeviceError(f"device {device.id} is undecided: {problem}")
         return amount
+
+    def find_problem(self, device: AllocatedDevice, known: KnownDevice) -> str:
+        """Return why the amount of a known device is not certain, or an empty text."""
+        return self._measure(device.id, known.content).problem
+
+    @property
+    def is_sum(self) -> bool:
+        """Whether a capacity is summed: the amount of an unknown device has no bound then, else it is at most 1."""
+        return bool(self._capacity)
 
     def _measure(self, device_id: DeviceId, content: bytes) -> _Measured:
         """Return the whole device under this definition; an undecided one keeps what was known before."""
