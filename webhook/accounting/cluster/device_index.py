@@ -81,6 +81,14 @@ class DeviceIndex:
             case ResourceClaimTemplate():
                 self.templates.pop((namespace, name), None)
 
+    def find(
+        self, device_object: ResourceClaim | ResourceClaimTemplate
+    ) -> ResourceClaim | ResourceClaimTemplate | None:
+        """Return the present claim or template of the same namespace and name, if any."""
+        meta = device_object.metadata or ObjectMeta()
+        known = self.claims if isinstance(device_object, ResourceClaim) else self.templates
+        return known.get((meta.namespace or "", meta.name or ""))
+
     def get_allocator(
         self, version: SchedulerVersion, classes: Mapping[str, DeviceClass], *, is_idle: bool = False
     ) -> Allocator:
