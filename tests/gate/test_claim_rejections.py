@@ -88,6 +88,32 @@ def test_the_rejection_of_an_allocation_compares_it_with_what_others_leave_free(
     assert message.endswith(f". {advice} (TG201, cap gpus)")
 
 
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        (CAP, "ResourceClaim claim-c4 (4), ResourceClaim claim-c3 (2), ResourceClaim claim-c2 (1)"),
+        (CAP.replace("hard:", "shared: true\n  hard:"), "namespace team-a (7)"),
+    ],
+    ids=["of one namespace", "shared"],
+)
+def test_the_rejection_of_an_allocation_names_the_others_only(text: str, named: str) -> None:
+    replica = create_claim_replica(text)
+    replica.observe_claim(create_two_or_three(201))
+    for number, devices in ((2, 1), (3, 2), (4, 4)):
+        replica.observe_claim(create_claim(f"c{number}", replica.next_revision(), devices))
+    replica.reconcile()
+    message = read_denial(replica, create_two_or_three(201, 3), create_two_or_three(201))
+    assert f"charged to others 7, hard 4, free 0; top consumers: {named}. Wait" in message
+
+
+def test_the_rejection_of_an_allocation_names_no_consumer_if_there_is_no_other() -> None:
+    replica = create_claim_replica(CAP.replace("gpu: 4", "gpu: 2").replace("hard:", "shared: true\n  hard:"))
+    replica.observe_claim(create_two_or_three(201))
+    replica.reconcile()
+    message = read_denial(replica, create_two_or_three(201, 3), create_two_or_three(201))
+    assert "charged to others 0, hard 2, free 2. Replace" in message
+
+
 def test_a_hard_limit_that_only_the_ledger_has_yet_is_reported() -> None:
     fixture = create_claim_replica(CAP.replace("hard: {nvidia.com/gpu: 4}", "soft: {nvidia.com/gpu: 4}"))
     fixture.reconcile()

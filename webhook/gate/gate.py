@@ -295,7 +295,11 @@ class Gate:
         if result.obstacles and not result.exceeded:
             return _decide_without_result(context, result.obstacles)
         if result.exceeded:
-            describe_excess = partial(self._top_consumers.describe, context.request.namespace)
+            describe_excess = partial(
+                self._top_consumers.describe,
+                context.request.namespace,
+                allocated_claim=consumer.name if consumer.allocates_at else "",
+            )
             return deny_by_caps(
                 context,
                 [
