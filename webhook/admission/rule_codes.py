@@ -245,9 +245,9 @@ WORKLOAD_ROLLOUT = Code(
 NAMESPACE_OVER_CAP = Code(
     "TG207",
     "namespace-over-cap",
-    "A namespace becomes a member of a cap, and its pods exceed it.",
-    "The labels of a namespace select its caps. Existing pods are not removed, so the cap stays exceeded for a while, "
-    "and accepts no further pod. `tallygate usage` shows it.",
+    "A namespace becomes a member of a cap, and its pods and claims exceed it.",
+    "The labels of a namespace select its caps. Existing pods and claims are not removed, so the cap stays exceeded "
+    "for a while, and accepts no further ones. `tallygate usage` shows it.",
     "# cap batch: shared, hard: {nvidia.com/gpu: 8}, used 6\nkind: Namespace  # its pods use 4\nmetadata:\n"
     "  labels: {team: batch}\n",
     "# cap batch: shared, hard: {nvidia.com/gpu: 8}, used 4\nkind: Namespace  # its pods use 4\nmetadata:\n"

@@ -7,6 +7,7 @@ from tallygate.webhook.accounting.problem import Code, Problem, Reason
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
 from tallygate.webhook.admission.rule_codes import NAMESPACE_OVER_CAP, OVER_SOFT_CAP
 from tallygate.webhook.audit.audit_findings import AuditFinding, ObjectRef
+from tallygate.webhook.gate.decisions import find_consumer_words
 from tallygate.webhook.gate.top_consumers import (
     Consumer,
     PodOwners,
@@ -56,11 +57,12 @@ class CapAudit:
         used = self._count_used(cap, key, members) if members else Amounts()
         hard_excess = used.find_excess(cap.hard)
         for name in sorted(hard_excess):
+            words = find_consumer_words(cap, name)
             message = (
                 f"{_describe_cap(cap)} exceeded: used {format_amount(name, used[name])} {name}, "
                 f"hard {format_amount(name, cap.hard[name])}, {format_amount(name, hard_excess[name])} too much"
                 f"{self._format_top_consumers(cap, key, name)}. "
-                "No further pod is accepted until pods end; end some, or raise the cap"
+                f"No further {words.rejected} until {words.end}; {words.remedy}, or raise the cap"
             )
             yield _create_finding(cap, key, name, NAMESPACE_OVER_CAP, Enforcement.DENY, message)
         for name in sorted(used.find_excess(cap.soft).keys() - hard_excess.keys()):

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -91,6 +92,32 @@ def describe_wait(cap: ActiveCap | None, name: str) -> str:
     if cap is not None and name in cap.device_meters:
         return "the devices of other claims are free"
     return "pods end or claims are deleted" if cap is not None and name in cap.device_sources else "pods end"
+
+
+class ConsumerWords(NamedTuple):
+    """The words for the consumers that count under a name, for messages about a cap that is exceeded already.
+
+    `rejected` continues `no further …`, `end` is the event that leaves room, and `remedy` the way to it.
+    """
+
+    nouns: str
+    rejected: str
+    end: str
+    remedy: str
+
+
+_PODS = ConsumerWords("pods", "pod is accepted", "pods end", "end some")
+_PODS_AND_CLAIMS = ConsumerWords(
+    "pods and claims", "pod or claim is accepted", "pods end or claims are deleted", "end or delete some"
+)
+_ALLOCATIONS = ConsumerWords("claims", "device is allocated", "devices of claims are free", "delete some claims")
+
+
+def find_consumer_words(cap: ActiveCap, name: str) -> ConsumerWords:
+    """Return the words for the consumers that count under a name of a cap."""
+    if name in cap.device_meters:
+        return _ALLOCATIONS
+    return _PODS_AND_CLAIMS if name in cap.device_sources else _PODS
 
 
 def _suggest_request(result: CapChargeResult, name: str, current: int, free: int) -> str:
