@@ -1,4 +1,4 @@
-"""Closures of calls: logic, equality, functions, and what is evaluated when an expression is compiled.
+"""Closures of calls: logic, equality, functions, and the parts that are evaluated during compilation.
 
 Sources: interpreter/{planner,interpretable,decorators}.go of cel-go.
 """
