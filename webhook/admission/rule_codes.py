@@ -286,6 +286,28 @@ CLAIMS_OVER_FREE = Code(
     "# cap gpus: used 2, hard 4\nkind: Pod\nspec:\n"
     "  resourceClaims: [{name: gpus, resourceClaimTemplateName: two-gpus}]\n",
 )
+DEVICES_OVER_CAP = Code(
+    "TG211",
+    "devices-over-cap",
+    "The least that a claim can get of the published devices exceeds a cap.",
+    "A cap by allocated devices decides when the scheduler allocates them, and rejects all that the claim can get. "
+    "The claim is stored, and its pod stays pending until other devices are published. It is always a warning.",
+    "# cap memory: hard: {gpu-memory: 40Gi}, devices: {gpu-memory: {sum: memory}}\n# every device has 80Gi\n"
+    + _format_claim_example("count: 1"),
+    "# cap memory: hard: {gpu-memory: 40Gi}, devices: {gpu-memory: {sum: memory}}\n# one of the devices has 40Gi\n"
+    + _format_claim_example("count: 1"),
+)
+DEVICES_OVER_FREE = Code(
+    "TG212",
+    "devices-over-free",
+    "The least that a claim can get of the published devices exceeds the free amount of a cap now.",
+    "A cap by allocated devices decides when the scheduler allocates them. The claim is stored, and its pod stays "
+    "pending until the devices of other claims are free. It is always a warning.",
+    "# cap memory: used 120Gi, hard 160Gi, devices: {gpu-memory: {sum: memory}}\n# every device has 80Gi\n"
+    + _format_claim_example("count: 1"),
+    "# cap memory: used 80Gi, hard 160Gi, devices: {gpu-memory: {sum: memory}}\n# every device has 80Gi\n"
+    + _format_claim_example("count: 1"),
+)
 
 CODES: tuple[Code, ...] = (
     NOT_WHOLE,
@@ -318,5 +340,7 @@ CODES: tuple[Code, ...] = (
     WORKLOAD_OVER_QUOTA,
     CLAIMS_OVER_CAP,
     CLAIMS_OVER_FREE,
+    DEVICES_OVER_CAP,
+    DEVICES_OVER_FREE,
 )
 """Every code of rules and caps, for `tallygate explain` and the documentation."""

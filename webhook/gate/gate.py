@@ -1,17 +1,20 @@
 """The gate: from the bytes of an admission review to the bytes of its response."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from msgspec.structs import replace
 
 from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.charge import ConsumerKind
+from tallygate.webhook.accounting.devices.least_amounts import LeastAmounts, LeastAmountsReview
 from tallygate.webhook.accounting.problem import Problem
-from tallygate.webhook.admission.cap_index import NO_CLASSES, CapIndex
+from tallygate.webhook.admission.cap_index import NO_CLASSES, ActiveCap, CapIndex
 from tallygate.webhook.admission.evaluate import NodeRuleEvaluator, evaluate_decoded_request
 from tallygate.webhook.admission.kinds import DecodedRequest, find_review_target
 from tallygate.webhook.admission.request import ALLOWED, Phase, decode_review
 from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.gate.applied_workload import WORKLOAD_KINDS, add_claims, decode_workloads
 from tallygate.webhook.gate.charged_requests import (
     RequestCharges,
     UndecidedChargeError,
@@ -28,6 +31,7 @@ from tallygate.webhook.gate.claim_forecast import (
     counts_devices,
     describe_unknown,
     find_pod_claims,
+    forecast_devices,
     forecast_impossible_claims,
     forecast_waiting_claims,
 )
@@ -47,14 +51,7 @@ from tallygate.webhook.gate.namespace_moves import check_namespace_move, is_name
 from tallygate.webhook.gate.scale_requests import WorkloadReader, is_scale_request, resolve_scale
 from tallygate.webhook.gate.top_consumers import TopConsumers
 from tallygate.webhook.gate.usage_lister import UsageLister, get_ledger_key
-from tallygate.webhook.gate.workload_forecast import (
-    WORKLOAD_KINDS,
-    QuotaLister,
-    add_claims,
-    decode_workloads,
-    forecast_cap,
-    forecast_quotas,
-)
+from tallygate.webhook.gate.workload_forecast import QuotaLister, forecast_cap, forecast_quotas
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.policy.model import ForecastEnforcement, PolicySet
 from tallygate.webhook.state.ledger.ledger import Ledger
@@ -94,6 +91,7 @@ class Gate:
     they are watched. `evaluate_node_rules` evaluates the rules that compare pods with nodes. `workload_reader` reads
     the workload of a scale request.
     `resources_by_class` returns the extended resource of each DeviceClass, the same object until one changes.
+    `least_amounts` has the least that claims can get, where slices and classes of devices are watched.
     """
 
     def __init__(  # noqa: PLR0913  # ports, each by its name
@@ -111,6 +109,7 @@ class Gate:
         evaluate_node_rules: NodeRuleEvaluator | None = None,
         workload_reader: WorkloadReader | None = None,
         resources_by_class: Callable[[], Mapping[str, str]] = lambda: NO_CLASSES,
+        least_amounts: LeastAmounts | None = None,
     ) -> None:
         self._policies = policies
         self._namespaces = namespaces
@@ -125,6 +124,7 @@ class Gate:
         self._monotonic = monotonic
         self._nonce = nonce
         self._resources_by_class = resources_by_class
+        self._least_amounts = least_amounts
         self._has_reviewed = False
         self._policy_set = self._index_policies(policies(), resources_by_class())
 
@@ -156,6 +156,9 @@ class Gate:
             return self._charge(context, decoded_request, labels, deadline)
         if phase is Phase.VALIDATING and context.verdict.is_allowed and request.kind in WORKLOAD_KINDS:
             return self._forecast_workload(context, labels, deadline)
+        if phase is Phase.VALIDATING and context.verdict.is_allowed and request.kind == "ResourceClaimTemplate":
+            caps = policy_set.caps.find_matching(request.namespace, labels).caps
+            return decide_with_warnings(context, self._forecast_devices(decoded_request, caps, deadline))
         if phase is Phase.VALIDATING and is_scale_request(request):
             return self._forecast_scale(context, labels, deadline)
         if (
@@ -219,17 +222,38 @@ class Gate:
                 self._usage_lister.request_progress()
             return retry_later(context, str(error), (CapObstacle(error.cap, RetryLaterError(str(error))),))
         if request_charges is None:
-            return decide_by_rules(context)
+            return decide_with_warnings(context, self._forecast_devices(decoded_request, matching.caps, deadline))
         if request_charges.missing_limits:
             return deny_by_caps(context, list(request_charges.missing_limits))
-        return self._reserve(context, request_charges, deadline)
+        warnings: Iterable[Problem] = ()
+        if request_charges.consumer.kind is ConsumerKind.CLAIM:
+            warnings = self._forecast_devices(decoded_request, matching.caps, deadline)
+        return self._reserve(context, request_charges, deadline, warnings)
+
+    def _forecast_devices(
+        self, decoded_request: DecodedRequest, caps: Iterable[ActiveCap], deadline: float
+    ) -> Iterable[Problem]:
+        """Return the forecasts for the devices of the claim or template that the request creates."""
+        if self._least_amounts is None:
+            return ()
+        namespace = decoded_request.request.namespace
+        return forecast_devices(
+            decoded_request,
+            caps,
+            self._least_amounts,
+            lambda cap: self._read_ledger(get_ledger_key(cap, namespace), deadline),
+        )
 
     def _find_claims(self, pod: Pod, request_charges: RequestCharges) -> PodClaims:
         """Return the claims that templates make for the pod that the request creates."""
         templates = self._claim_templates
-        if templates is None or not counts_devices(charge.cap for charge in request_charges.charges):
+        review = self._start_review()
+        if templates is None or not counts_devices((charge.cap for charge in request_charges.charges), review):
             return NO_CLAIMS
-        return find_pod_claims(pod, request_charges.consumer.namespace, templates)
+        return find_pod_claims(pod, request_charges.consumer.namespace, templates).with_review(review)
+
+    def _start_review(self) -> LeastAmountsReview | None:
+        return None if self._least_amounts is None else self._least_amounts.start_review()
 
     def _forecast_workload(self, context: ReviewContext, labels: Mapping[str, str] | None, deadline: float) -> Decision:
         """Return the decision on a workload, with the forecasts of caps and quotas on its pods.
@@ -243,9 +267,10 @@ class Gate:
             return decide_by_rules(context)
         matching = context.policy_set.caps.find_matching(context.request.namespace, labels).caps
         caps = [cap for cap in matching if cap.definition.workloads is not ForecastEnforcement.IGNORE]
-        if self._claim_templates is not None and counts_devices(caps):
+        review = self._start_review()
+        if self._claim_templates is not None and counts_devices(caps, review):
             workload, old_workload = add_claims(
-                workload, old_workload, context.request.namespace, self._claim_templates
+                workload, old_workload, context.request.namespace, self._claim_templates, review
             )
         denied: list[Problem] = []
         warnings: list[Problem] = []
@@ -282,8 +307,17 @@ class Gate:
             return None
         return ledger or Ledger(Amounts())
 
-    def _reserve(self, context: ReviewContext, request_charges: RequestCharges, deadline: float) -> Decision:
-        """Return the decision on a pod or claim after its charge, with the forecast of the claims of the pod."""
+    def _reserve(
+        self,
+        context: ReviewContext,
+        request_charges: RequestCharges,
+        deadline: float,
+        warnings: Iterable[Problem] = (),
+    ) -> Decision:
+        """Return the decision on a pod or claim after its charge, with the forecast of the claims of the pod.
+
+        If it is allowed, it gets these `warnings` too.
+        """
         pod = request_charges.claiming_pod
         claims = self._find_claims(pod, request_charges) if pod is not None else NO_CLAIMS
         if claims.claims and (problems := list(forecast_impossible_claims(claims, request_charges.charges))):
@@ -314,6 +348,8 @@ class Gate:
         if claims is not NO_CLAIMS:
             waiting = forecast_waiting_claims(claims, result.reserved)
             context = add_warnings(context, waiting, describe_unknown(claims))
+        if warnings:
+            context = add_warnings(context, warnings)
         return allow_under_caps(context, result)
 
 

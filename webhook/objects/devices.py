@@ -5,16 +5,30 @@ The fields are those that decide what a claim counts under a cap, and what rules
 
 import msgspec
 
+from tallygate.webhook.objects.core import ResourceList
 from tallygate.webhook.objects.meta import ObjectMeta, StringMap
 
 EXTENDED_RESOURCE_CLAIM_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 """The annotation of a claim that kube-scheduler creates for the extended resources of a pod."""
 
 
+class CelSelector(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """`cel` of a selector of devices."""
+
+    expression: str = ""
+
+
+class DeviceSelector(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """One selector of devices."""
+
+    cel: CelSelector | None = None
+
+
 class DeviceClassSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """`spec` of a DeviceClass, with the extended resource of its devices."""
 
     extended_resource_name: str | None = None
+    selectors: list[DeviceSelector] | None = None
 
 
 class DeviceClass(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
@@ -38,6 +52,7 @@ class ResourceSliceSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaul
     driver: str = ""
     pool: DevicePool = DevicePool()
     devices: list[msgspec.Raw] | None = None
+    per_device_node_selection: bool | None = None
 
 
 class ResourceSlice(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
@@ -47,16 +62,10 @@ class ResourceSlice(msgspec.Struct, rename="camel", frozen=True, omit_defaults=T
     spec: ResourceSliceSpec | None = None
 
 
-class CelSelector(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """`cel` of a selector of devices."""
+class CapacityRequirements(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """`capacity` of a request: the amounts that it consumes of a shared device."""
 
-    expression: str = ""
-
-
-class DeviceSelector(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """One selector of devices."""
-
-    cel: CelSelector | None = None
+    requests: ResourceList | None = None
 
 
 class DeviceSubRequest(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
@@ -70,6 +79,7 @@ class DeviceSubRequest(msgspec.Struct, rename="camel", frozen=True, omit_default
     selectors: list[DeviceSelector] | None = None
     allocation_mode: str | None = None
     count: int | None = None
+    capacity: CapacityRequirements | None = None
 
 
 class ExactDeviceRequest(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
@@ -80,6 +90,7 @@ class ExactDeviceRequest(msgspec.Struct, rename="camel", frozen=True, omit_defau
     allocation_mode: str | None = None
     count: int | None = None
     admin_access: bool | None = None
+    capacity: CapacityRequirements | None = None
 
 
 class DeviceRequest(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
@@ -161,3 +172,8 @@ class ResourceClaimTemplate(msgspec.Struct, rename="camel", frozen=True, omit_de
 
     metadata: ObjectMeta | None = None
     spec: ResourceClaimTemplateSpec | None = None
+
+
+def list_expressions(selectors: list[DeviceSelector] | None) -> tuple[str, ...]:
+    """Return the expression of each selector, empty for one of an unknown kind."""
+    return tuple(each.cel.expression if each.cel is not None else "" for each in selectors or ())

@@ -45,8 +45,7 @@ def create_cluster_gate(
         ClientConfigError: if the address of the API server is unknown.
     """
     client_config = load_client_config(settings)
-    informers = GateInformers(client_config, telemetry.log)
-    bound = _read_in_flight_bound(settings, telemetry.log)
+    informers, bound = GateInformers(client_config, telemetry.log), _read_in_flight_bound(settings, telemetry.log)
     nonce_source, ledgers = create_nonce_source(), _create_ledgers(client_config, settings, cap_metrics)
     top_consumers = TopConsumers(time.monotonic, informers.usage_lister, bound)
     gate = Gate(
@@ -62,6 +61,7 @@ def create_cluster_gate(
         evaluate_node_rules=partial(check_schedulability, snapshots=informers.snapshot_provider),
         workload_reader=informers.live_reader,
         resources_by_class=informers.device_class_store.get_resources_by_class,
+        least_amounts=informers.least_amounts,
     )
     elector = _create_elector(client_config, settings, gate)
     reconciler = LedgerReconciler(

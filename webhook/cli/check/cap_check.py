@@ -24,6 +24,7 @@ from tallygate.webhook.cli.check.merge import ReportedProblem
 from tallygate.webhook.cli.manifests.typed_objects import TypedObject
 from tallygate.webhook.cli.output.findings import FindingSeverity
 from tallygate.webhook.cli.sources.snapshot_reader import SnapshotContents, SnapshotError
+from tallygate.webhook.gate.applied_workload import ForecastWorkload, create_workload
 from tallygate.webhook.gate.charging import CapCharge, ChargedConsumer, ChargeResult, ReadTransition, charge_consumer
 from tallygate.webhook.gate.claim_forecast import (
     NO_CLAIMS,
@@ -39,7 +40,7 @@ from tallygate.webhook.gate.decisions import (
     create_soft_limit_warnings,
 )
 from tallygate.webhook.gate.usage_lister import get_ledger_key
-from tallygate.webhook.gate.workload_forecast import ForecastWorkload, create_workload, forecast_cap
+from tallygate.webhook.gate.workload_forecast import forecast_cap
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.objects.devices import (
     DeviceClass,

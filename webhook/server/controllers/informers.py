@@ -12,6 +12,7 @@ from functools import partial
 from threading import BoundedSemaphore, Condition
 from typing import Final
 
+from tallygate.webhook.accounting.devices.least_amounts import LeastAmounts
 from tallygate.webhook.gate.schedulability import ClusterSnapshot
 from tallygate.webhook.gate.usage_lister import UsageLister
 from tallygate.webhook.kube.client import ApiClient, ClientConfig, read_git_version
@@ -215,6 +216,7 @@ class GateInformers:
         self.claim_store = self._informers.claims
         self.device_store = self._informers.devices
         self.device_class_store = self._informers.scheduler_cache.device_class_store
+        self.least_amounts = LeastAmounts(self.device_store.list_slices, self.device_class_store.find_selectors)
         self.live_reader = LiveReader(self._client)
         self.usage_lister = UsageLister(
             self.pod_store,
