@@ -96,6 +96,13 @@ def _take_with_earlier_claims(
 
 
 CLAIM_MUTANTS: Mapping[str, Mutant] = {
+    "ignores_newer_claims": create_mutant(
+        5,
+        "reserves by a count of the current namespaces and of claims from before one of them returned",
+        patch.object(UsageLister, "_has_newer_claims", lambda *_: False),
+        "claims of relabelled namespaces",
+        seed=55,
+    ),
     "ignores_its_pod": create_mutant(
         10,
         "charges the scheduler's claim without the part of its pod",

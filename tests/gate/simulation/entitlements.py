@@ -3,7 +3,7 @@
 A device may count the least of all that slices have ever published of it: its driver may change it at any time.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
 
 import msgspec
@@ -25,10 +25,14 @@ MEASURED = (H100, MEMORY)
 
 def measure_least(truth: GroundTruth, devices: Iterable[DeviceId]) -> Sizes:
     """Return the least that devices may count."""
+    return _measure(truth, devices, min)
+
+
+def _measure(truth: GroundTruth, devices: Iterable[DeviceId], choose: Callable[[Iterable[int]], int]) -> Sizes:
     sizes = dict.fromkeys(MEASURED, 0)
     for device in devices:
         for name in MEASURED:
-            sizes[name] += min(each.amounts[name] for each in truth.published[device])
+            sizes[name] += choose(each.amounts[name] for each in truth.published[device])
     return sizes
 
 
@@ -70,8 +74,8 @@ def split_used(truth: GroundTruth, count: Count, ledger: Ledger, members: Collec
 def _measure_found(truth: GroundTruth, claim: Claim, count: Count, ledger: Ledger) -> Sizes:
     """Return what the devices of a claim count as a replica knows them.
 
-    If it does not know one, the ledger has the amounts, or a device counts once; a sum of capacities is then unknown,
-    and at least what devices may count.
+    If it does not know one, the ledger has the amounts, which are within the limits of what slices have ever published.
+    Without these a device counts once, and the ledger does not count a sum of capacities.
     """
     found = [count.found.get(each) for each in claim.devices]
     known = [each for each in found if each is not None]
@@ -80,7 +84,8 @@ def _measure_found(truth: GroundTruth, claim: Claim, count: Count, ledger: Ledge
     kept, least = ledger.unpublished.get(claim.uid), measure_least(truth, claim.devices)
     if kept is None:
         return {**least, H100: sum(1 if each is None else _read_device(each)[H100] for each in found)}
-    return {name: kept.get(name, least[name]) for name in MEASURED}
+    most = {**_measure(truth, claim.devices, max), H100: len(found)}
+    return {name: min(max(kept.get(name, 0), least[name]), most[name]) for name in MEASURED}
 
 
 def _read_device(known: KnownDevice) -> Sizes:

@@ -15,7 +15,7 @@ from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
 from tests.gate.simulation.cluster_objects import Claim, Pod
 from tests.gate.simulation.counts import CountRecorder
-from tests.gate.simulation.entitlements import MEASURED, Sizes, split_used
+from tests.gate.simulation.entitlements import MEASURED, Sizes, compute_right, split_used
 from tests.gate.simulation.ground_truth import GroundTruth, hash_members
 from tests.gate.simulation.replica import SeenRevisions
 from tests.state.informers.pods import GPU
@@ -123,15 +123,24 @@ class Invariants:
             self._record(f"unseen: {_name(key)} reserves for {pod.uid} by a count from before its cap was active")
         used_by_pod, members = self._check_used(key, ledger), self._find_members(ledger)
         for (foreign_key, uid), foreign in self._foreign.items():
-            returned = self._truth.pods.get(uid)
-            was_seen = foreign.revision <= seen.pods and foreign.entered <= seen.namespaces
-            if foreign_key != key or returned is None or not was_seen:
+            right = self._find_right(uid)
+            is_claim = isinstance(foreign.consumer, Claim)
+            was_seen = foreign.revision <= (seen.claims if is_claim else seen.pods)
+            if foreign_key != key or not right or not was_seen or foreign.entered > seen.namespaces:
                 continue
-            came_later, has_left = foreign.revision > foreign.entered, returned.namespace not in members
+            has_left = foreign.consumer.namespace not in members
+            came_later = foreign.revision > foreign.entered
             if ledger.namespaces_revision >= foreign.entered and (came_later or has_left):
                 continue
-            if _compute_charged(ledger, used_by_pod, uid, GPU) < returned.used:
+            if _compute_charged(ledger, used_by_pod, uid, GPU) < right:
                 self._record(f"unseen: {_name(key)} reserves for {pod.uid} by a count from before {uid} returned")
+
+    def _find_right(self, uid: str) -> int:
+        """Return the GPUs of a stored pod or claim; nothing for a claim that may belong to a pod."""
+        pod, claim = self._truth.pods.get(uid), self._truth.claims.get(uid)
+        if claim is not None:
+            return 0 if claim.is_annotated else compute_right(self._truth, claim)[GPU]
+        return pod.used if pod is not None else 0
 
     def _list_keys(self, namespace: str) -> list[LedgerKey]:
         """Return the ledgers of the caps of which a namespace is a member now."""

@@ -37,9 +37,10 @@ _LISTED = 2
 
 
 class SeenRevisions(NamedTuple):
-    """The revisions up to which a replica has seen pods and namespaces."""
+    """The revisions up to which a replica has seen pods, claims and namespaces."""
 
     pods: int
+    claims: int
     namespaces: int
 
 
@@ -57,6 +58,7 @@ class Replica:
         self._namespace_freshness = Freshness()
         self._namespace_position = 0
         self.namespaces = NamespaceStore()
+        self.claims: RecordedClaims | None = None
         has_claims = any(each.counts_claims for each in caps.list_caps())
         self._usage_lister = self._create_device_stores(recorder) if has_claims else self._create_pod_store()
         self._ledgers = BatchedLedgers(store, self.clock)
@@ -86,7 +88,7 @@ class Replica:
     def _create_device_stores(self, recorder: CountRecorder) -> UsageLister:
         """Create the stores and the watches of pods, claims and slices, and return their lister."""
         self.pods = RecordedPods(recorder)
-        claims = RecordedClaims(recorder, self.clock)
+        claims = self.claims = RecordedClaims(recorder, self.clock)
         self.devices = RecordedDevices(recorder, claims.list_devices)
         self.watches = [
             self._create_watch("pods", self._truth.pod_history, self.pods.apply, line, page),
@@ -192,8 +194,9 @@ class Replica:
     # Watches
 
     def list_seen_revisions(self) -> SeenRevisions:
-        """Return the revisions up to which it has seen pods and namespaces."""
-        return SeenRevisions(self.pods.revision or 0, self.namespaces.revision or 0)
+        """Return the revisions up to which it has seen pods, claims and namespaces."""
+        claims = self.claims.revision if self.claims is not None else 0
+        return SeenRevisions(self.pods.revision or 0, claims or 0, self.namespaces.revision or 0)
 
     def watch_namespaces(self) -> bool:
         """Receive the next event of a namespace, or a bookmark; return whether there was an event."""

@@ -66,6 +66,8 @@ _CLAIM_MIXES: Mapping[str, Mapping[str, float]] = {
         "publish_devices": 0.3, "bookmark": 3, "reconcile": 40, "tick": 13, "delete_empty_ledger": 0, "arrive": 1,
         "create_namespace": 0, "delete_namespace": 0, "delete": 0.3, "delete_ledger": 0.05,
     },
+    "claims of relabelled namespaces": _CLAIMS
+    | {"relabel": 4, "watch_namespaces": 12, "watch": 12, "watch_devices": 20, "delete_ledger": 0, "reconcile": 4},
     "claims under restored caps": _CLAIMS | {"publish": 1.5, "load": 4, "request_progress": 4, "bookmark": 6},
 }  # fmt: skip
 """The weights of the steps in worlds with claims."""
