@@ -138,7 +138,7 @@ class Slice(NamedTuple):
 
     @property
     def uid(self) -> str:
-        """What identifies it: the name of its pool."""
+        """The name of its pool, which has no other slice."""
         return self.pool
 
     def to_object(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The stores and the lister of the product, with a record of what each count has read, and pauses in the middle of it.
+"""The stores and the lister of the product, with a record of the inputs of each count, and pauses in the middle of it.
 
 Other tasks and events come between the parts of a count: the pods, the claims, and the pods of the claims again.
 """
@@ -26,7 +26,7 @@ from tests.gate.simulation.tasks import Task, Tasks
 
 @dataclass
 class Count:
-    """What one count has read: the revisions of pods, of claims and of the pods of claims, and the known devices.
+    """The inputs of one count: the revisions of pods, of claims and of the pods of claims, and the known devices.
 
     `slices_revision` is that of the slices at the last device.
     """
@@ -57,7 +57,7 @@ class CountRecorder:
 
     @contextmanager
     def open(self, count: Count) -> Iterator[Count]:
-        """Record in this count what the task which runs now reads."""
+        """Record the reads of the task that runs now in this count."""
         task = self.tasks.running
         before = self._current.get(task)
         self._current[task] = count

@@ -72,9 +72,9 @@ def split_used(truth: GroundTruth, count: Count, ledger: Ledger, members: Collec
 
 
 def _measure_found(truth: GroundTruth, claim: Claim, count: Count, ledger: Ledger) -> Sizes:
-    """Return what the devices of a claim count as a replica knows them.
+    """Return the amounts of the devices of a claim as a replica knows them.
 
-    If it does not know one, the ledger has the amounts, which are within the limits of what slices have ever published.
+    If it does not know one, the ledger has the amounts, within the limits of all contents that slices have published.
     Without these a device counts once, and the ledger does not count a sum of capacities.
     """
     found = [count.found.get(each) for each in claim.devices]
