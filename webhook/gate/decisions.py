@@ -7,6 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tallygate.webhook.accounting.amounts import Amounts, format_amount
+from tallygate.webhook.accounting.claim_charge import list_device_resources
 from tallygate.webhook.accounting.problem import Problem, Reason
 from tallygate.webhook.admission import response
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
@@ -86,11 +87,15 @@ def _find_hard(result: CapChargeResult, name: str) -> int:
     return min(limits[name] for limits in (result.charge.cap.hard, result.before.hard) if name in limits)
 
 
+CLAIMS_WAIT = "pods end or claims are deleted"
+"""The events that free an amount which claims for devices use."""
+
+
 def describe_wait(cap: ActiveCap | None, name: str) -> str:
-    """Return the events that free an amount under a cap, or under a quota."""
+    """Return the events that free an amount under a cap, or under a quota that counts pods alone."""
     if cap is not None and name in cap.device_meters:
         return "the devices of other claims are free"
-    return "pods end or claims are deleted" if cap is not None and name in cap.device_sources else "pods end"
+    return CLAIMS_WAIT if cap is not None and name in cap.device_sources else "pods end"
 
 
 def _suggest_request(result: CapChargeResult, name: str, current: int, free: int) -> str:
@@ -213,6 +218,7 @@ class ActivePolicySet:
     def __init__(self, policies: PolicySet, resources_by_class: Mapping[str, str]) -> None:
         self.policies = policies
         self.resources_by_class = resources_by_class
+        self.device_resources = list_device_resources(resources_by_class)
         self.rules = RuleIndex(policies)
         self.caps = CapIndex(policies, resources_by_class)
         self.needs_labels = self.rules.needs_labels or self.caps.needs_labels

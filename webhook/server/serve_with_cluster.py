@@ -9,7 +9,7 @@ from functools import partial
 from tallygate.webhook.gate.gate import Gate
 from tallygate.webhook.gate.leader_election import LeaderElector
 from tallygate.webhook.gate.ledger_reconciler import LedgerReconciler
-from tallygate.webhook.gate.schedulability import check_schedulability
+from tallygate.webhook.gate.schedulability import check_schedulability, may_be_advertised
 from tallygate.webhook.gate.top_consumers import TopConsumers
 from tallygate.webhook.kube.client import ClientConfig
 from tallygate.webhook.server.controllers.audit_controller import AuditController, AuditSchedule
@@ -45,8 +45,7 @@ def create_cluster_gate(
         ClientConfigError: if the address of the API server is unknown.
     """
     client_config = load_client_config(settings)
-    informers = GateInformers(client_config, telemetry.log)
-    bound = _read_in_flight_bound(settings, telemetry.log)
+    informers, bound = GateInformers(client_config, telemetry.log), _read_in_flight_bound(settings, telemetry.log)
     nonce_source, ledgers = create_nonce_source(), _create_ledgers(client_config, settings, cap_metrics)
     top_consumers = TopConsumers(time.monotonic, informers.usage_lister, bound)
     gate = Gate(
@@ -62,6 +61,7 @@ def create_cluster_gate(
         evaluate_node_rules=partial(check_schedulability, snapshots=informers.snapshot_provider),
         workload_reader=informers.live_reader,
         resources_by_class=informers.device_class_store.get_resources_by_class,
+        is_advertised=partial(may_be_advertised, snapshots=informers.snapshot_provider),
     )
     elector = _create_elector(client_config, settings, gate)
     reconciler = LedgerReconciler(
