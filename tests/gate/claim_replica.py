@@ -160,3 +160,11 @@ def create_claim_replica(text: str = CAP, resources_by_class: Mapping[str, str] 
     replica = ClaimReplica(text, resources_by_class)
     replica.activate_ledgers()
     return replica
+
+
+def create_replica_with_pod(text: str, gpus: int) -> ClaimReplica:
+    """Return a replica that has seen the pod `u1` with these GPUs."""
+    replica = create_claim_replica(text)
+    replica.store_pod("u1", gpus)
+    replica.observe("u1")
+    return replica

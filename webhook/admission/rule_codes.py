@@ -258,7 +258,8 @@ WORKLOAD_OVER_QUOTA = Code(
     "workload-over-quota",
     "The pods of a workload, or those that a rollout of it starts first, exceed a ResourceQuota.",
     "The API server stores the workload, and ResourceQuota rejects its pods one by one, which only an event on the "
-    "ReplicaSet or Job reports. The gate never denies for it: it warns where it watches the quotas of the cluster.",
+    "ReplicaSet or Job reports, or the claims for devices that controllers make for them. The gate never denies for "
+    "it: it warns where it watches the quotas of the cluster.",
     "# ResourceQuota gpus: hard: {requests.nvidia.com/gpu: 8}, used: 6\nkind: Deployment\nspec:\n"
     "  replicas: 2  # of 2 GPUs each\n",
     "# ResourceQuota gpus: hard: {requests.nvidia.com/gpu: 8}, used: 6\nkind: Deployment\nspec:\n"
@@ -308,6 +309,18 @@ DEVICES_OVER_FREE = Code(
     "# cap memory: used 80Gi, hard 160Gi, devices: {gpu-memory: {sum: memory}}\n# every device has 80Gi\n"
     + _format_claim_example("count: 1"),
 )
+CLAIMS_OVER_QUOTA = Code(
+    "TG213",
+    "claims-over-quota",
+    "The claims that controllers make for a pod exceed a ResourceQuota.",
+    "The API server stores the pod, and ResourceQuota rejects its claims: those of templates, or the claim that "
+    "kube-scheduler makes for extended resources of device classes. Only an event on the pod or its condition "
+    "PodScheduled reports that. The gate never denies for it: it warns where it watches the quotas of the cluster.",
+    "# ResourceQuota gpus: hard: {gpu.example.com.deviceclass.resource.k8s.io/devices: 4}, used: 3\nkind: Pod\nspec:\n"
+    "  resourceClaims: [{name: gpus, resourceClaimTemplateName: two-gpus}]\n",
+    "# ResourceQuota gpus: hard: {gpu.example.com.deviceclass.resource.k8s.io/devices: 4}, used: 2\nkind: Pod\nspec:\n"
+    "  resourceClaims: [{name: gpus, resourceClaimTemplateName: two-gpus}]\n",
+)
 
 CODES: tuple[Code, ...] = (
     NOT_WHOLE,
@@ -342,5 +355,6 @@ CODES: tuple[Code, ...] = (
     CLAIMS_OVER_FREE,
     DEVICES_OVER_CAP,
     DEVICES_OVER_FREE,
+    CLAIMS_OVER_QUOTA,
 )
 """Every code of rules and caps, for `tallygate explain` and the documentation."""

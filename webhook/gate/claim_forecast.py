@@ -119,11 +119,14 @@ def counts_devices(caps: Iterable[ActiveCap], review: LeastAmountsReview | None)
     return any(cap.device_sources or (review is not None and forecasts_devices(cap)) for cap in caps)
 
 
-def describe_unknown(claims: PodClaims) -> str:
-    """Return the message that claims have no forecast; empty if they have one, or if no user reads it."""
+def describe_unknown(claims: PodClaims, limits: str = "caps") -> str:
+    """Return the message that claims have no forecast; empty if they have one, or if no user reads it.
+
+    `limits` is the noun for what the claims were not compared with.
+    """
     if not claims.unknown or claims.is_controlled:
         return ""
-    return f"the claims that templates make were not compared with caps: {claims.unknown}"
+    return f"the claims that templates make were not compared with {limits}: {claims.unknown}"
 
 
 def is_controlled(meta: ObjectMeta | None) -> bool:
@@ -170,7 +173,8 @@ def forecast_impossible_claims(claims: PodClaims, charges: Sequence[CapCharge]) 
         for name, claimed in sorted(claims.compute_charge(cap).items()):
             own = charge.requested.get(name, 0)
             if name in cap.hard and own + claimed > cap.hard[name]:
-                text = f"{_describe_request(name, own, claimed)}, {_describe_limit(cap, name)}: the pod can never run"
+                request = describe_claims_request(name, own, claimed)
+                text = f"{request}, {_describe_limit(cap, name)}: the pod can never run"
                 yield _create_problem(CLAIMS_OVER_CAP, cap, text)
 
 
@@ -190,14 +194,14 @@ def forecast_waiting_claims(claims: PodClaims, results: Sequence[CapChargeResult
             free = max(cap.hard.get(name, claimed) - ledger.compute_charged().get(name, 0), 0)
             if name in cap.hard and claimed > free:
                 text = (
-                    f"{_describe_request(name, 0, claimed)}, {_describe_limit(cap, name)}, "
+                    f"{describe_claims_request(name, 0, claimed)}, {_describe_limit(cap, name)}, "
                     f"free {format_amount(name, free)}: the pod stays pending until {describe_wait(cap, name)}"
                 )
                 yield _create_problem(CLAIMS_OVER_FREE, cap, text)
 
 
-def _describe_request(name: str, own: int, claimed: int) -> str:
-    """Return the sum; `own` is what the pod requests without its claims."""
+def describe_claims_request(name: str, own: int, claimed: int) -> str:
+    """Return the sum that a pod and its claims request; `own` is what the pod requests without its claims."""
     if not own:
         return f"the claims of this pod request {format_amount(name, claimed)} {name}"
     return (

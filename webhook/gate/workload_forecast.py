@@ -1,47 +1,30 @@
-"""Forecasts for the pods of a workload, under the caps and ResourceQuotas of its namespace.
+"""Forecasts for the pods of a workload under a limit, and those of the caps over its namespace.
 
 Kubernetes reports a rejected pod to the controller only, in an event on a ReplicaSet (kubernetes#96634). The gate
 reports it when the user applies the workload. A forecast reserves nothing, and every pod is still evaluated when it is
-created. Under a cap the claims that are made from templates count beside the pods.
-
-A forecast under a ResourceQuota never denies a workload: ResourceQuota itself rejects the pods. Later admission may
-still add defaults of a LimitRange or a priority class to a pod. If a scope depends on these, there is no forecast; and
-a sum may be too low.
+created. The claims that are made from templates count beside the pods. `quota_forecast` has the limits of
+ResourceQuotas.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
-from tallygate.webhook.accounting.amounts import Amounts, format_amount, round_down_to_unit, round_up_to_unit
+from tallygate.webhook.accounting.amounts import Amounts, format_amount
 from tallygate.webhook.accounting.charge import Charge
 from tallygate.webhook.accounting.problem import Code, Problem, Reason
-from tallygate.webhook.accounting.quantity import Quantity
-from tallygate.webhook.accounting.quantity_parser import QuantityError
-from tallygate.webhook.accounting.resource_quota import compute_quota_charge, is_in_scope
 from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.admission.rule_codes import (
     WORKLOAD_OVER_CAP,
     WORKLOAD_OVER_FREE,
-    WORKLOAD_OVER_QUOTA,
     WORKLOAD_ROLLOUT,
 )
 from tallygate.webhook.gate.applied_workload import ForecastWorkload, multiply
-from tallygate.webhook.gate.decisions import create_missing_limit_problem, describe_scope, describe_wait
+from tallygate.webhook.gate.decisions import CLAIMS_WAIT, create_missing_limit_problem, describe_scope, describe_wait
 from tallygate.webhook.gate.device_forecast import is_counted
-from tallygate.webhook.objects.core import (
-    Pod,
-    PodSpec,
-    ResourceList,
-    ResourceQuota,
-    ResourceQuotaSpec,
-    ResourceQuotaStatus,
-)
+from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.state.ledger.ledger import Ledger
 
 _NO_AMOUNTS = Amounts()
-_UNKNOWN_SCOPES = {"BestEffort", "CrossNamespacePodAffinity"}
-_CODES = WORKLOAD_OVER_QUOTA, WORKLOAD_OVER_QUOTA, WORKLOAD_OVER_QUOTA
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +140,10 @@ class _ResourceForecast:
         limit = f"{self._describe_limit()}, free {format_amount(self.name, free)}"
         if increase > free:
             waiting = -(-(increase - free) // self.per_pod)
-            until = f"{'' if self.is_least else 'other '}{describe_wait(self.limit.cap, self.name)}"
+            wait = describe_wait(self.limit.cap, self.name)
+            if self.limit.cap is None and self.name in self.limit.claimed:
+                wait = CLAIMS_WAIT
+            until = f"{'' if self.is_least else 'other '}{wait}"
             text = (
                 f"{self._describe_request(self.workload.replicas.count)}, {limit}: {'at least ' * self.is_least}"
                 f"{waiting} wait{'s' * (waiting == 1)} until {until}"
@@ -192,68 +178,6 @@ class _ResourceForecast:
         rule = self.limit.cap.definition.name if self.limit.cap else ""
         problem = Problem("", code.number, Reason.FORBIDDEN, text, rule=rule, policy_kind="cap")
         return Forecast(problem, permanent, affects_all)
-
-
-class QuotaLister(Protocol):
-    """A source of the ResourceQuotas of namespaces."""
-
-    def list_quotas(self, namespace: str) -> Sequence[ResourceQuota] | None:
-        """Return the quotas of a namespace, with their used amounts; None if the current state is unknown."""
-        ...
-
-
-def forecast_quotas(
-    workload: ForecastWorkload, old_workload: ForecastWorkload | None, quotas: Sequence[ResourceQuota]
-) -> Iterator[Forecast]:
-    """Yield the forecasts for a workload's pods under each quota of its namespace.
-
-    `old_workload` is the stored workload.
-    """
-    for quota in sorted(quotas, key=_get_name):
-        try:
-            yield from _forecast_quota(workload, old_workload, quota)
-        except QuantityError:
-            continue  # no API server stores such a quota; the next one may be valid
-
-
-def _forecast_quota(
-    workload: ForecastWorkload, old_workload: ForecastWorkload | None, quota: ResourceQuota
-) -> Iterator[Forecast]:
-    spec, status = quota.spec or ResourceQuotaSpec(), quota.status or ResourceQuotaStatus()
-    hard, used = _read_amounts(spec.hard, round_down_to_unit), _read_amounts(status.used, round_up_to_unit)
-    computed_names = used.keys() & (status.hard or {}).keys()  # the used amount of any other name is unknown yet
-    known_hard = Amounts({name: value for name, value in hard.items() if name in computed_names})
-    limit = ForecastLimit(f"quota {_get_name(quota)} of this namespace", known_hard, *_CODES)
-    before = (
-        multiply(_compute_charge(old_workload.template, spec), old_workload.replicas.count)
-        if old_workload
-        else _NO_AMOUNTS
-    )
-    yield from forecast_resources(workload, limit, _compute_charge(workload.template, spec), before, lambda: used)
-
-
-def _compute_charge(template: Pod, spec: ResourceQuotaSpec) -> Amounts:
-    """Return the amounts that one of the pods certainly adds to a quota."""
-    if not _is_surely_selected(spec, template.spec or PodSpec()):
-        return _NO_AMOUNTS
-    charge = compute_quota_charge(template, None)
-    return Amounts({name: cost for name, each in charge.items() if (cost := round_up_to_unit(name, each)) > 0})
-
-
-def _is_surely_selected(spec: ResourceQuotaSpec, pod: PodSpec) -> bool:
-    expressions = (spec.scope_selector.match_expressions if spec.scope_selector else None) or ()
-    scopes = {*(spec.scopes or ()), *(each.scope_name for each in expressions)}
-    if scopes & _UNKNOWN_SCOPES or ("PriorityClass" in scopes and not pod.priority_class_name):
-        return False
-    return is_in_scope(spec, pod) is True
-
-
-def _read_amounts(quantities: ResourceList | None, read: Callable[[str, Quantity], int]) -> Amounts:
-    return Amounts({name: read(name, Quantity.from_json(raw)) for name, raw in (quantities or {}).items()})
-
-
-def _get_name(quota: ResourceQuota) -> str:
-    return (quota.metadata.name if quota.metadata else None) or ""
 
 
 def forecast_cap(

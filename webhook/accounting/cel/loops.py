@@ -11,6 +11,7 @@ from tallygate.webhook.accounting.cel.runtime_values import (
     CelMap,
     EvaluationError,
     UnsupportedValueError,
+    select_failure,
 )
 
 MAX_COST: Final = 1_000_000
@@ -109,7 +110,7 @@ def _test_items(plan: LoopPlan, run: Run, items: Iterator[None], *, decisive: bo
         try:
             value = predicate(run)
         except EvaluationError as error:
-            failure = error if failure is None or isinstance(error, UnsupportedValueError) else failure
+            failure = select_failure(failure, error)
             continue
         if value is decisive:
             result = decisive
