@@ -91,7 +91,10 @@ def test_an_allocation_beyond_the_cap_is_rejected_with_the_arithmetic() -> None:
     stored = create_claim("c2", replica.revision)
     decision = replica.review_claim(create_claim("c2", replica.revision, "h-2"), oldObject=stored, subResource="status")
     message = response(decision)["status"]["message"]
-    assert "exceeded: allocated 1 h100, charged to others 2, hard 2, free 0. Wait until the devices of" in message
+    assert (
+        "exceeded: allocated 1 h100, charged to others 2, hard 2, free 0; top consumers: ResourceClaim claim-c1 (2). "
+        "Wait until the devices of"
+    ) in message
 
 
 def test_a_device_that_the_selector_does_not_match_counts_nothing() -> None:

@@ -179,7 +179,7 @@ def _add_devices(charge: CapCharge, old: ResourceClaim, new: ResourceClaim, find
         UndecidedChargeError: if the amount of a device is not known.
     """
     meters = charge.cap.device_meters
-    before, after = _list_counted_devices(charge.cap, old), _list_counted_devices(charge.cap, new)
+    before, after = list_counted_devices(charge.cap, old), list_counted_devices(charge.cap, new)
     if not after or before == after:
         return charge
     current = count_devices(before, meters, find_device, _NO_AMOUNTS).amounts
@@ -198,7 +198,8 @@ def _add_devices(charge: CapCharge, old: ResourceClaim, new: ResourceClaim, find
     )
 
 
-def _list_counted_devices(cap: ActiveCap, claim: ResourceClaim) -> tuple[AllocatedDevice, ...]:
+def list_counted_devices(cap: ActiveCap, claim: ResourceClaim) -> tuple[AllocatedDevice, ...]:
+    """Return the devices of a claim that count under names by attributes or capacities; none if the claim does not."""
     is_owned = bool(find_pod_uid(claim.metadata or ObjectMeta()))
     return list_allocated_devices(claim) if cap.counts_allocation(claim, is_owned=is_owned) else ()
 

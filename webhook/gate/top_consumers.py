@@ -289,7 +289,7 @@ class TopConsumers:
         groups = () if usage_lister is None else usage_lister.list_groups(cap, key)
         list_names = _list_no_names if usage_lister is None else usage_lister.list_pod_names
         try:
-            claims = () if usage_lister is None else usage_lister.list_claims(cap, key)
+            claims = () if usage_lister is None else usage_lister.list_claims(cap, key, result.before)
             if cap.definition.shared:
                 return sum_by_namespace(groups, result.before, claims)
             return sum_by_workload(groups, result.before, self._owners, list_names, claims)

@@ -19,7 +19,8 @@ from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.gate import allocated_usage, charging, claims_usage, ledger_reconciler, usage_lister
 from tallygate.webhook.gate.allocated_usage import AllocatedUsage
 from tallygate.webhook.gate.charging import ReserveTransition
-from tallygate.webhook.gate.claims_usage import ClaimSources, ClaimsUsage
+from tallygate.webhook.gate.claims_usage import ClaimsUsage
+from tallygate.webhook.gate.counted_claims import ClaimSources
 from tallygate.webhook.gate.usage_lister import UsageLister
 from tallygate.webhook.objects.devices import DeviceRequest
 from tallygate.webhook.state.informers.consumer_columns import StoredConsumer

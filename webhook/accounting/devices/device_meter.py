@@ -133,9 +133,9 @@ class DeviceMeter:
         """
         if known is None or not known.is_published:
             raise UndecidedDeviceError(f"no ResourceSlice that this replica has seen publishes device {device.id}")
-        measured, amount = self._measure(device.id, known.content), self.compute_amount(device, known)
-        if measured.problem or amount is None:
-            raise UndecidedDeviceError(f"device {device.id} is undecided: {measured.problem}")
+        problem, amount = self.find_problem(device, known), self.compute_amount(device, known)
+        if problem or amount is None:
+            raise UndecidedDeviceError(f"device {device.id} is undecided: {problem}")
         return amount
 
     def compute_certain(self, device_id: DeviceId, content: bytes) -> int:
@@ -146,6 +146,15 @@ class DeviceMeter:
     def list_capacity_names(self, driver: str) -> tuple[str, ...]:
         """Return the names of the capacity in a slice of a driver; none if the meter counts devices."""
         return _list_spellings(self._capacity, driver) if self._capacity else ()
+
+    def find_problem(self, device: AllocatedDevice, known: KnownDevice) -> str:
+        """Return why the amount of a known device is not certain, or an empty text."""
+        return self._measure(device.id, known.content).problem
+
+    @property
+    def is_sum(self) -> bool:
+        """Whether a capacity is summed: the amount of an unknown device has no bound then, else it is at most 1."""
+        return bool(self._capacity)
 
     def _measure(self, device_id: DeviceId, content: bytes) -> _Measured:
         """Return the whole device under this definition; an undecided one keeps the former result."""

@@ -143,11 +143,13 @@ class DeviceStore(ObjectStore[SliceRecord]):
         }
 
 
-class _NamedDevice(msgspec.Struct, frozen=True):
+class PublishedDevice(msgspec.Struct, frozen=True):
+    """The name of a device in a slice."""
+
     name: str = ""
 
 
-_NAME_DECODER = msgspec.json.Decoder(_NamedDevice)
+_NAME_DECODER = msgspec.json.Decoder(PublishedDevice)
 
 
 def create_slice_record(resource_slice: ResourceSlice) -> SliceRecord:
