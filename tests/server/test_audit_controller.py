@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from tallygate.webhook.cli.sources.options import load_usable_policies
 from tallygate.webhook.kube.config import load_kubeconfig
+from tallygate.webhook.policy.model import PolicySet
 from tallygate.webhook.server.controllers import audit_controller
 from tallygate.webhook.server.controllers.audit_controller import AuditController, AuditSchedule
 from tallygate.webhook.server.controllers.informers import GateInformers
@@ -16,20 +17,25 @@ from tallygate.webhook.server.lifecycle import ServeError
 from tallygate.webhook.server.serve import serve
 from tallygate.webhook.server.settings.table import Settings
 from tallygate.webhook.server.telemetry.controller_metrics import AuditMetrics
+from tests.accounting.claims import claim_object, exactly, result
+from tests.admission.case import parse_policies
 from tests.cli.usage.clusters import GPU, namespace, pod
+from tests.gate.gate_fixture import CAP
 from tests.kube.kubeconfig import write_kubeconfig
 from tests.server.app_harness import Log
 from tests.server.process import eventually
 from tests.server.small_cluster import SmallCluster, run_small_cluster
+from tests.state.informers.slices import DRIVER, POOL, create_device, create_slice
 
 DEPLOYMENTS = "/apis/apps/v1/deployments"
 OWN = "tallygate-system"
+CLAIMS, SLICES = (f"/apis/resource.k8s.io/v1/{name}" for name in ("resourceclaims", "resourceslices"))
 
 
 class Replica:
     """A replica that audits a small cluster; it is the leader while `is_leading` is set."""
 
-    def __init__(self, cluster: SmallCluster, folder: Path, interval: float) -> None:
+    def __init__(self, cluster: SmallCluster, folder: Path, interval: float, policies: PolicySet | None = None) -> None:
         self.log = Log()
         self.is_leading = True
         self.leader_checks = 0
@@ -37,8 +43,8 @@ class Replica:
         self.metrics = AuditMetrics(self.registry, self.check_leader, interval)
         config = load_kubeconfig(write_kubeconfig(folder, cluster.server))
         self._cluster = GateInformers(config, self.log.logger)
-        policies = load_usable_policies(())
-        schedule = AuditSchedule(interval, lambda: policies, self.check_leader, OWN)
+        active = policies or load_usable_policies(())
+        schedule = AuditSchedule(interval, lambda: active, self.check_leader, OWN)
         self.audits = AuditController(config, self._cluster, schedule, self.log.logger, self.metrics)
 
     @contextmanager
@@ -60,6 +66,11 @@ class Replica:
     def count_runs(self, result: str) -> float:
         """Return the number of audits with this result."""
         return self.registry.get_sample_value("tallygate_audit_runs_total", {"result": result}) or 0.0
+
+    def describe_last_audit(self) -> tuple[int, list[str]] | None:
+        """Return the number of findings of the last audit, and its remarks as logged."""
+        audited = [each for each in self.log.lines if each["event"] == "audited"]
+        return (sum(audited[-1]["findings"].values()), audited[-1].get("remarks", [])) if audited else None
 
     def list_events(self) -> list[str]:
         """Return the logged events of audits."""
@@ -97,6 +108,33 @@ def test_the_leader_audits_at_each_interval(cluster_with_findings: SmallCluster,
         assert replica.list_events().count("audited") >= 2
     assert "/api/v1/nodes" in cluster_with_findings.paths
     assert DEPLOYMENTS in cluster_with_findings.paths
+
+
+@pytest.mark.parametrize(
+    ("statuses", "excess", "remarks"),
+    [
+        pytest.param({}, 1, [], id="slices-are-counted"),
+        pytest.param(
+            {SLICES: 403},
+            0,
+            ["allocated devices were not counted under h100: the ResourceSlices are not listed"],
+            id="slices-may-not-be-listed",
+        ),
+    ],
+)
+def test_caps_by_what_is_allocated_are_audited_or_a_remark(
+    tmp_path: Path, statuses: dict[str, int], excess: int, remarks: list[str]
+) -> None:
+    policies = parse_policies(CAP.replace("{nvidia.com/gpu: 4}", "{h100: 1}\n  devices: {h100: {selector: 'true'}}"))
+    with run_small_cluster(namespaces=[namespace("team-a")]) as cluster:
+        results = [result(driver=DRIVER, pool=POOL, device=each) for each in ("h-0", "h-1")]
+        cluster.objects |= {
+            CLAIMS: [claim_object(exactly(2), results=results)],
+            SLICES: [create_slice(10, create_device("h-0"), create_device("h-1"))],
+        }
+        cluster.error_statuses |= statuses
+        with Replica(cluster, tmp_path, 0.1, policies).run() as replica:
+            assert eventually(lambda: replica.describe_last_audit() == (excess, remarks))
 
 
 def test_a_replica_audits_nothing_until_it_is_the_leader(cluster_with_findings: SmallCluster, tmp_path: Path) -> None:

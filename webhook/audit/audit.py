@@ -30,7 +30,8 @@ class AuditInput:
     """The stores of a cluster: its pods and namespaces, which are synced, and its nodes if they are known.
 
     `snapshots` are without the pods on nodes: a stored pod has its node or is pending, which `tallygate predict`
-    explains. `resources_by_class` has the extended resource of each class of devices, empty if it has none.
+    explains. `resources_by_class` has the extended resource of each class of devices, empty if it has none. It
+    `has_slices` unless devices may not be listed.
     """
 
     pods: PodStore
@@ -38,6 +39,7 @@ class AuditInput:
     usage_lister: UsageLister
     snapshots: SnapshotProvider | None = None
     resources_by_class: Mapping[str, str] = field(default_factory=dict)
+    has_slices: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +102,16 @@ class Audit:
         return names if self._scope.included_namespaces is None else self._scope.included_namespaces
 
     def _audit_caps(self, names: frozenset[str]) -> None:
-        cap_audit = CapAudit(self._evaluator.caps, self._input.usage_lister, self._input.pods)
+        cap_audit = CapAudit(self._evaluator.caps, self._input.usage_lister, self._input.pods, self._evaluator.coverage)
         includes_shared = self._scope.included_namespaces is None
         for finding in cap_audit.find_excess(names - self._scope.excluded_namespaces, includes_shared=includes_shared):
             self._evaluator.findings.add(finding)
             self._throttle(0)
+        uncounted = sorted({name for cap in self._evaluator.caps.list_caps() for name in cap.device_meters})
+        if uncounted and not self._input.has_slices:
+            self._evaluator.coverage.add_remark(
+                f"allocated devices were not counted under {', '.join(uncounted)}: the ResourceSlices are not listed"
+            )
         skipped = [cap.definition.name for cap in self._evaluator.caps.list_caps() if cap.definition.shared]
         if not includes_shared and skipped:
             self._evaluator.coverage.add_remark(

@@ -1,12 +1,14 @@
 """The caps whose used amounts exceed their limits, counted as `tallygate usage` does, with their top consumers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tallygate.webhook.accounting.amounts import Amounts, format_amount
 from tallygate.webhook.accounting.problem import Code, Problem, Reason
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
 from tallygate.webhook.admission.rule_codes import NAMESPACE_OVER_CAP, OVER_SOFT_CAP
-from tallygate.webhook.audit.audit_findings import AuditFinding, ObjectRef
+from tallygate.webhook.audit.audit_findings import AuditCoverage, AuditFinding, ObjectRef
+from tallygate.webhook.gate.counted_claims import CountedClaim, describe_uncertain
+from tallygate.webhook.gate.decisions import find_consumer_words
 from tallygate.webhook.gate.top_consumers import (
     Consumer,
     PodOwners,
@@ -27,10 +29,12 @@ class CapAudit:
     """An audit of the used amounts of each cap; pods and claims must be synced.
 
     A cap that is not shared is checked for each requested namespace; a shared cap is checked once for all its members.
+    Devices whose amounts are not certain are remarks of the `coverage`.
     """
 
-    def __init__(self, caps: CapIndex, usage_lister: UsageLister, pods: PodStore) -> None:
+    def __init__(self, caps: CapIndex, usage_lister: UsageLister, pods: PodStore, coverage: AuditCoverage) -> None:
         self._caps = caps
+        self._coverage = coverage
         self._usage_lister = usage_lister
         self._pods = pods
         self._owners = PodOwners()
@@ -53,14 +57,19 @@ class CapAudit:
 
     def _check_ledger(self, cap: ActiveCap, key: LedgerKey) -> Iterator[AuditFinding]:
         members = self._usage_lister.find_membership(cap, key)
-        used = self._count_used(cap, key, members) if members else Amounts()
+        claims = self._usage_lister.list_claims(cap, key)
+        used = self._count_used(cap, members, claims) if members else Amounts()
+        scope = f" in namespace {key.namespace}" if key.namespace else ""
+        for text in describe_uncertain(cap, claims):
+            self._coverage.add_remark(f"cap {cap.definition.name}{scope}: {text}")
         hard_excess = used.find_excess(cap.hard)
         for name in sorted(hard_excess):
+            words = find_consumer_words(cap, name)
             message = (
                 f"{_describe_cap(cap)} exceeded: used {format_amount(name, used[name])} {name}, "
                 f"hard {format_amount(name, cap.hard[name])}, {format_amount(name, hard_excess[name])} too much"
                 f"{self._format_top_consumers(cap, key, name)}. "
-                "No further pod is accepted until pods end; end some, or raise the cap"
+                f"No further {words.rejected} until {words.end}; {words.remedy}, or raise the cap"
             )
             yield _create_finding(cap, key, name, NAMESPACE_OVER_CAP, Enforcement.DENY, message)
         for name in sorted(used.find_excess(cap.soft).keys() - hard_excess.keys()):
@@ -70,9 +79,9 @@ class CapAudit:
             )
             yield _create_finding(cap, key, name, OVER_SOFT_CAP, Enforcement.WARN, message)
 
-    def _count_used(self, cap: ActiveCap, key: LedgerKey, members: Membership) -> Amounts:
+    def _count_used(self, cap: ActiveCap, members: Membership, claims: Sequence[CountedClaim]) -> Amounts:
         used = self._pods.compute_usage(cap, members.names).used
-        return sum((each.counted for each in self._usage_lister.list_claims(cap, key)), used)
+        return sum((each.counted for each in claims), used)
 
     def _format_top_consumers(self, cap: ActiveCap, key: LedgerKey, name: str) -> str:
         """Return the top consumers of a resource as text, empty if the cap does not show them."""

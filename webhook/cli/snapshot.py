@@ -48,7 +48,8 @@ def snapshot(file: str, kubeconfig: Path | None, context: str | None, *, in_clus
     that decide where pods can run, and the version of Kubernetes. It has no environment, commands, images or other
     annotations, so that it can be shared. Needed rights: list on nodes, pods and namespaces. If they may be listed, it
     also contains CapLedgers, persistent volumes and their claims, storage classes, CSI nodes, drivers, capacities and
-    attachments, priority classes, disruption budgets, and classes of devices, claims for them and templates of claims.
+    attachments, priority classes, disruption budgets, and classes of devices, claims for them, templates of claims, and
+    the attributes and capacities of devices in ResourceSlices.
 
     Exit codes: 0 written, 2 failed.
     """
@@ -59,8 +60,8 @@ def snapshot(file: str, kubeconfig: Path | None, context: str | None, *, in_clus
 def _list_objects(client_config: ClientConfig) -> tuple[list[SnapshotItem], int]:
     """Return every object and the revision of the pods.
 
-    The pods are listed after the ledgers, so that they are no older than the pods that any ledger counted, and claims
-    after the pods, so that the pod of each is known.
+    The pods are listed after the ledgers, so that they are no older than the pods that any ledger counted, claims after
+    the pods, so that the pod of each is known, and slices after the claims, which show the devices of these.
     """
     client = ApiClient(client_config)
     try:

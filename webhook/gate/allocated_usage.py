@@ -6,12 +6,12 @@ devices takes an unknown one for a selected one. A sum of capacities cannot be c
 its name until the device is known or the claim is deleted.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple
 
 from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.accounting.devices.device_meter import count_devices
+from tallygate.webhook.accounting.devices.device_meter import AllocatedAmounts, count_devices
 from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.state.informers.claim_records import ClaimGroup
 from tallygate.webhook.state.informers.claim_store import AllocatedClaim, ClaimStore
@@ -44,15 +44,10 @@ def count_allocated(
     """
     total: dict[str, int] = {}
     by_uid, unpublished, uncounted, is_behind = {}, {}, set[str](), False
-    for claim in claims.list_allocated(namespaces):
-        if not _is_counted(cap, claim):
-            continue
-        kept = ledger.unpublished.get(claim.uid, _NO_AMOUNTS)
-        if kept:
-            kept = Amounts({name: kept[name] for name in kept if ledger.resources >= cap.list_sources((name,))})
-        found = count_devices(claim.devices, cap.device_meters, devices.find_device, kept)
+    for claim, found, kept in list_allocated(cap, claims, devices, namespaces, ledger):
         uncounted |= found.unknown
-        is_behind |= bool(found.unknown) and (devices.revision or 0) < claim.revision
+        if (devices.revision or 0) < claim.revision:
+            is_behind |= bool(found.unknown) or not (found.is_published or kept or _knows_devices(devices, claim))
         for name, amount in found.amounts.items():
             total[name] = total.get(name, 0) + amount
         if not found.is_published:
@@ -64,7 +59,26 @@ def count_allocated(
     return AllocatedUsage(used, by_uid, kept_claims, frozenset(uncounted), is_behind)
 
 
+def _knows_devices(devices: DeviceStore, claim: AllocatedClaim) -> bool:
+    return all(devices.find_device(each.id) is not None for each in claim.devices)
+
+
+def list_allocated(
+    cap: ActiveCap, claims: ClaimStore, devices: DeviceStore, namespaces: Collection[str], ledger: Ledger
+) -> Iterator[tuple[AllocatedClaim, AllocatedAmounts, Amounts]]:
+    """Yield the claims of these namespaces whose devices count under a cap, each with the amounts of its devices.
+
+    The last item are the amounts that the ledger keeps for a claim with unpublished devices, by unchanged definitions.
+    """
+    for claim in claims.list_allocated(namespaces):
+        if _is_counted(cap, claim):
+            kept = ledger.unpublished.get(claim.uid, _NO_AMOUNTS)
+            if kept:
+                kept = Amounts({name: kept[name] for name in kept if ledger.resources >= cap.list_sources((name,))})
+            yield claim, count_devices(claim.devices, cap.device_meters, devices.find_device, kept), kept
+
+
 def _is_counted(cap: ActiveCap, claim: AllocatedClaim) -> bool:
-    if claim.is_owned or not cap.is_selective:
+    if claim.pod_uid or not cap.is_selective:
         return True
     return isinstance(claim.group, ClaimGroup) and cap.counts_allocation(claim.group.to_claim(), is_owned=False)

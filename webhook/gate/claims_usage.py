@@ -11,6 +11,7 @@ from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.gate.allocated_usage import AllocatedUsage, count_allocated
+from tallygate.webhook.gate.counted_claims import ClaimSources, compute_remainders
 from tallygate.webhook.state.informers.claim_store import ClaimStore, OwnedClaim
 from tallygate.webhook.state.informers.consumer_store import ConsumerUsage
 from tallygate.webhook.state.informers.device_store import DeviceStore
@@ -20,14 +21,6 @@ from tallygate.webhook.state.ledger.ledger import Ledger
 _MAX_READS = 3
 _NO_AMOUNTS = Amounts()
 _NOTHING_ALLOCATED = AllocatedUsage()
-
-
-class ClaimSources(NamedTuple):
-    """The stores that watches update."""
-
-    pods: PodStore
-    claims: ClaimStore
-    devices: DeviceStore | None
 
 
 class ClaimsUsage(NamedTuple):
@@ -91,15 +84,13 @@ def _sum_claims(
 ) -> ClaimsUsage:
     """Return the sum of claims without those of the scheduler whose pods count, and of allocated devices."""
     usage, owned = claims
-    confirmed = pods.find_owned_claims(cap, {uid: each.owner for uid, each in owned.items() if each.is_reserved})
+    remainders = compute_remainders(cap, owned, pods)
     used, unconfirmed, by_uid = usage.used, _NO_AMOUNTS, dict(usage.used_by_consumer)
     for uid, each in owned.items():
-        if uid in confirmed:
-            # the classes of a resource may have changed since the scheduler made the claim
-            rest = _NO_AMOUNTS if cap.is_selective else each.amounts.find_shortfall(confirmed[uid])
-            used = used - each.amounts + rest
+        if uid in remainders:
+            used = used - each.amounts + remainders[uid]
             if uid in by_uid:
-                by_uid[uid] = rest
+                by_uid[uid] = remainders[uid]
         elif each.is_young:
             unconfirmed += each.amounts
     if allocated.by_uid:

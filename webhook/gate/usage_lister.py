@@ -17,8 +17,8 @@ import msgspec
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.devices.device_meter import DeviceId, KnownDevice
 from tallygate.webhook.admission.cap_index import ActiveCap
-from tallygate.webhook.gate.claims_usage import ClaimSources, ClaimsUsage, count_claims, needs_claims
-from tallygate.webhook.gate.counted_claims import CountedClaim, list_counted_claims
+from tallygate.webhook.gate.claims_usage import ClaimsUsage, count_claims, needs_claims
+from tallygate.webhook.gate.counted_claims import ClaimSources, CountedClaim, list_counted_claims
 from tallygate.webhook.policy.matching import matches_namespace
 from tallygate.webhook.state.informers.claim_store import ClaimStore
 from tallygate.webhook.state.informers.consumer_store import GroupUsage, NotSyncedError
@@ -313,14 +313,16 @@ class UsageLister:
         membership = self.find_membership(cap, key)
         return self._pods.list_groups(cap, membership.names if membership else ())
 
-    def list_claims(self, cap: ActiveCap, key: LedgerKey) -> list[CountedClaim]:
+    def list_claims(self, cap: ActiveCap, key: LedgerKey, ledger: Ledger = _NO_LEDGER) -> list[CountedClaim]:
         """Return the claims under a ledger.
 
         Raises:
             NotSyncedError: if pods or claims are not listed yet.
         """
         membership = self.find_membership(cap, key)
-        return list_counted_claims(cap, membership.names if membership else (), self._pods, self._claims)
+        if self._claims is None or membership is None:
+            return []
+        return list_counted_claims(cap, membership.names, ClaimSources(self._pods, self._claims, self._devices), ledger)
 
     def list_pod_names(self, group: GroupUsage, max_names: int) -> list[str]:
         """Return the names of at most `max_names` pods of a group."""

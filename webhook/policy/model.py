@@ -266,3 +266,8 @@ class PolicySet:
     caps: tuple[NamespaceCap, ...] = ()
     digest: str = ""
     files: tuple[str, ...] = field(default=())
+
+    @property
+    def needs_slices(self) -> bool:
+        """Whether a cap counts devices by their attributes or capacities, which ResourceSlices have."""
+        return any(each.is_by_allocation for cap in self.caps for each in cap.devices.values())

@@ -22,6 +22,7 @@ def parse_caps(hard: str = "{nvidia.com/gpu: 4}", **spec: str) -> tuple[Namespac
     return parse_policies(f"{head}  namespaces: {{include: [team-a]}}\n  hard: {hard}\n{fields}").caps
 
 
+BY_ALLOCATION = parse_caps(hard="{h100: 4}", devices="{h100: {selector: 'true'}}")
 CASES: Cases = {
     "a permission is missing": (
         {"permissions": exclude_permissions("delete leases.coordination.k8s.io")},
@@ -82,4 +83,16 @@ CASES: Cases = {
         {"devices": UNKNOWN},
     ),
     "classes of devices cannot be listed": ({"device_classes": UNAVAILABLE}, {"devices": UNKNOWN}),
+    "the gate may not list slices of devices": (
+        {"permissions": exclude_permissions("list resourceslices.resource.k8s.io")},
+        {"permissions": FAIL},
+    ),
+    "slices of devices cannot be listed": (
+        {"published_devices": UNAVAILABLE, "caps": BY_ALLOCATION},
+        {"devices": UNKNOWN},
+    ),
+    "a cap counts attributes of devices, and none is published": (
+        {"published_devices": 0, "caps": BY_ALLOCATION},
+        {"devices": WARN},
+    ),
 }

@@ -80,6 +80,7 @@ def test_every_failure_has_a_reason_of_one_line(changes: dict[str, Any], expecte
         {"quotas": (quota({"limits.cpu": "2000m", "pods": "5"}),), "cap_limits": create_cap_limits()},
         {"other_configurations": (create_other_configuration("aa"), create_other_configuration("zz"))},
         {"device_classes": {"gpu": "nvidia.com/gpu", "nic": ""}, "caps": cluster_cases.parse_caps()},
+        {"published_devices": 8, "caps": cluster_cases.BY_ALLOCATION},
         {"namespaces": (LabelledNamespace("default", {}), LabelledNamespace("kube-system", {}))},
         {
             "permissions": exclude_permissions("create secrets", "list cronjobs.batch"),

@@ -44,8 +44,9 @@ def _create_plays_after_version(pods: Sequence[Object], **found: Responder) -> l
 
 
 def _create_snapshot_plays(pods: Sequence[Object], **found: Responder) -> list[Responder]:
-    """Return the responses to a snapshot, whose lists end with claims for devices and their templates."""
-    return [NO_LEDGERS, *_create_plays_after_version(pods, **found), NO_LEDGERS, NO_LEDGERS]
+    """Return the responses to a snapshot, whose lists end with claims for devices, their templates and slices."""
+    claims = [NO_LEDGERS for _ in snapshot_items.CLAIM_CODECS]
+    return [NO_LEDGERS, *_create_plays_after_version(pods, **found), *claims]
 
 
 def _create_pending_pod(**spec: object) -> Object:

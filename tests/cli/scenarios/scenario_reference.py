@@ -40,7 +40,7 @@ steps:
   or when its workload or pods have changed. Rollouts are not simulated: pods of an old template stay.
   Another controller makes the ResourceClaims of pods from their templates, named `POD-NAME-1` …, and deletes them with
   their pods. The forecasts for these claims are those of the gate. No scheduler allocates devices: a step does
-  (`allocate`), and the gate may reject it. The DeviceClasses of a cluster are created by steps.
+  (`allocate`), and the gate may reject it. The DeviceClasses and ResourceSlices of a cluster are created by steps.
 - **Time** passes in `wait` only. Ledgers are active when a scenario begins. The amounts of an allowed pod are
   *reserved*; after `wait: 1s` its ledger has counted it, and they are *used*. A new ledger of an older namespace
   becomes active after some 40 seconds; until then pods must be sent again later (`verdict: retry`).

@@ -163,6 +163,7 @@ def test_check_and_usage_read_a_snapshot(tmp_path: Path) -> None:
         "Pod",
         "ResourceClaimList",
         "ResourceClaimTemplateList",
+        "ResourceSliceList",
     ]
     assert listed["metadata"] == {"resourceVersion": "200"}
     arguments = ["--policies", str(tmp_path / "cap.yaml"), "--snapshot", str(path)]

@@ -11,7 +11,7 @@ from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.cli.app import root
 from tallygate.webhook.cli.sources.cap_ledger_list import CapLedgerList, CapLedgerRecord
 from tallygate.webhook.cli.usage.usage_report import ChosenLedger, LedgerChoice, compute_usage
-from tallygate.webhook.cli.usage.verify import find_drift, find_incomparable_names
+from tallygate.webhook.cli.usage.verify import find_drift, find_incomparable
 from tallygate.webhook.gate.top_consumers import PodOwners, describe_consumers, sum_by_namespace, sum_by_workload
 from tallygate.webhook.gate.usage_lister import get_ledger_key
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
@@ -128,22 +128,25 @@ def test_a_claim_is_named_as_its_pod_or_by_its_name(tmp_path: Path) -> None:
     assert describe_consumers(GPU, by_namespace.list_top(GPU)) == "namespace team-a (6, 1 reserved)"
 
 
-def test_allocated_devices_are_not_counted_without_a_ledger_and_that_is_reported(tmp_path: Path) -> None:
+def test_allocated_devices_are_not_counted_without_slices_and_that_is_reported(tmp_path: Path) -> None:
     """Report it once for the cap, and on the line of the name."""
     definition = "devices: {h100: {selector: 'true'}}"
     text = CAP.replace("{nvidia.com/gpu: 8}}", f"{{h100: 8}}, {definition}}}")
     cluster = load_snapshot(tmp_path, [namespace("team-a"), create_claim("c", 3)])
     policies = parse_policies(text)
     caps = cluster.stores.index_caps(policies)
-    assert [each for each in cluster.stores.list_unread(caps) if "under h100: this command reads" in each]
+    assert "allocated devices are not counted under h100: the snapshot has no resourceslices" in [
+        *cluster.stores.list_unread(caps)
+    ]
     (cap,) = caps.list_caps()
     chosen = ChosenLedger(cap, get_ledger_key(cap, "team-a"), frozenset({"team-a"}))
     (line,) = compute_usage(cluster, caps, LedgerChoice()).lines
-    assert line.remarks == ("not counted: only the ledger has the attributes and capacities of devices",)
+    assert line.remarks == ("not counted: the attributes and capacities of some devices are unknown",)
+    assert (line.used, line.free) == (None, None)
     ledger = Ledger(cap.hard, used=Amounts({"h100": 2}), resources=cap.counted, pods_revision=5)
     record = CapLedgerRecord("u", "", "gpus", 6, chosen.key, ledger, None)
     cluster.ledgers = CapLedgerList({chosen.key: record})
     (line,) = compute_usage(cluster, caps, LedgerChoice()).lines
     assert (line.used, line.remarks) == (2, ())
-    assert find_incomparable_names(cluster, chosen) == {"h100"}
+    assert find_incomparable(cluster, chosen) == {"h100": "the snapshot has no resourceslices"}
     assert not list(find_drift(cluster, chosen))

@@ -42,8 +42,12 @@ class AuditSource:
     remarks: tuple[str, ...] = ()
 
 
-def read_cluster(connection: ClientConfig, scope: AuditScope, sleep: WaitFunction, *, check_nodes: bool) -> AuditSource:
+def read_cluster(
+    connection: ClientConfig, scope: AuditScope, sleep: WaitFunction, *, check_nodes: bool, slices: bool
+) -> AuditSource:
     """Return the source that reads a cluster; `check_nodes` if the policies check that pods fit a node.
+
+    It reads `slices` of devices on request.
 
     Raises:
         UsageError: if a requested namespace does not exist.
@@ -56,7 +60,7 @@ def read_cluster(connection: ClientConfig, scope: AuditScope, sleep: WaitFunctio
         if stores.namespaces.find(name) is None:
             raise UsageError(f"namespace {name} does not exist at {connection.server}")
     stores.pods.apply(_list_pods(client, stores, scope))
-    read_devices(client, stores, _list_scopes(scope))
+    read_devices(client, stores, _list_scopes(scope), slices=slices)
     remarks = (_NODES_NOT_CHECKED,) if check_nodes and scope.included_namespaces is not None else ()
     snapshots = list_nodes(pages) if check_nodes and scope.included_namespaces is None else None
     return AuditSource(stores, _create_audit_input(stores, snapshots), list_objects(pages, scope), remarks)

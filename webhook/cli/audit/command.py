@@ -117,7 +117,7 @@ def _run_audit(
             if previous // _PROGRESS_INTERVAL != completed // _PROGRESS_INTERVAL:
                 update(completed)
 
-        loaded = _read_source(scope, connection, snapshot, check_nodes=RuleIndex(policies).has_node_rules)
+        loaded = _read_source(policies, scope, connection, snapshot)
         result = Audit(policies, loaded.audit_input, scope, report_progress).run(loaded.objects)
     return result, [*loaded.remarks, *loaded.stores.list_unread(loaded.stores.index_caps(policies))]
 
@@ -133,10 +133,11 @@ def _write_reports(reports: ReportWriter, api: ReportApi, result: AuditResult, s
 
 
 def _read_source(
-    scope: AuditScope, connection: ClientConfig | None, snapshot: Path | None, *, check_nodes: bool
+    policies: PolicySet, scope: AuditScope, connection: ClientConfig | None, snapshot: Path | None
 ) -> AuditSource:
+    check_nodes, slices = RuleIndex(policies).has_node_rules, policies.needs_slices
     if connection is not None:
-        return audit_source.read_cluster(connection, scope, time.sleep, check_nodes=check_nodes)
+        return audit_source.read_cluster(connection, scope, time.sleep, check_nodes=check_nodes, slices=slices)
     if snapshot is None:
         raise UsageError("name a cluster or a snapshot")
     return audit_source.read_snapshot(snapshot, scope, check_nodes=check_nodes)

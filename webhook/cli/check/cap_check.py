@@ -14,16 +14,18 @@ from functools import partial
 import msgspec
 
 from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.accounting.charge import ConsumerKind, has_ended
+from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.accounting.names import DEVICE_CLASS_PREFIX, is_extended
 from tallygate.webhook.accounting.problem import Problem
-from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
 from tallygate.webhook.admission.rule_index import Labels
 from tallygate.webhook.cli.check.merge import ReportedProblem
+from tallygate.webhook.cli.check.snapshot_usage import SnapshotUsage, compute_used_by_pod, get_metadata
+from tallygate.webhook.cli.manifests.claim_manifests import ClaimTemplates, index_classes
 from tallygate.webhook.cli.manifests.typed_objects import TypedObject
 from tallygate.webhook.cli.output.findings import FindingSeverity
-from tallygate.webhook.cli.sources.snapshot_reader import SnapshotContents, SnapshotError
+from tallygate.webhook.cli.sources.snapshot_reader import SnapshotContents
+from tallygate.webhook.gate.applied_workload import ForecastWorkload, create_workload
 from tallygate.webhook.gate.charging import CapCharge, ChargedConsumer, ChargeResult, ReadTransition, charge_consumer
 from tallygate.webhook.gate.claim_forecast import (
     NO_CLAIMS,
@@ -39,14 +41,9 @@ from tallygate.webhook.gate.decisions import (
     create_soft_limit_warnings,
 )
 from tallygate.webhook.gate.usage_lister import get_ledger_key
-from tallygate.webhook.gate.workload_forecast import ForecastWorkload, create_workload, forecast_cap
+from tallygate.webhook.gate.workload_forecast import forecast_cap
 from tallygate.webhook.objects.core import Pod
-from tallygate.webhook.objects.devices import (
-    DeviceClass,
-    ResourceClaim,
-    ResourceClaimTemplate,
-    ResourceClaimTemplateSpec,
-)
+from tallygate.webhook.objects.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.policy.model import ForecastEnforcement, PolicySet
 from tallygate.webhook.state.in_memory import MemoryLedgers
@@ -76,15 +73,16 @@ class CapChecker:
         classes: Iterable[DeviceClass],
         templates: Iterable[ResourceClaimTemplate],
     ) -> None:
-        self._resources_by_class = _index_classes((*snapshot.classes, *classes))
-        self._templates = _ClaimTemplates((*snapshot.templates, *templates))
+        self._resources_by_class = index_classes((*snapshot.classes, *classes))
+        self._templates = ClaimTemplates((*snapshot.templates, *templates))
         self._index = CapIndex(policies, self._resources_by_class)
         self._stored_claims = {_get_key(claim.metadata) for claim in snapshot.claims}
         self._claims_by_pod_uid = _index_owned_claims(snapshot.claims)
         self._pods: dict[str, list[Pod]] = {}
         for pod in snapshot.pods:
-            self._pods.setdefault(_get_metadata(pod).namespace or "", []).append(pod)
-        self._ledgers = self._create_ledgers(snapshot)
+            self._pods.setdefault(get_metadata(pod).namespace or "", []).append(pod)
+        self._usage = SnapshotUsage(self._index, snapshot)
+        self._ledgers = MemoryLedgers(self._usage.ledgers)
         self._attempts = 0
 
     def charge(self, typed: TypedObject, labels: Labels | None) -> CapCheckResult:
@@ -122,7 +120,7 @@ class CapChecker:
 
     def _find_claims(self, typed: TypedObject, pod: Pod, caps: Sequence[ActiveCap]) -> PodClaims:
         """Return the claims that templates make for each pod of an object; none for a stored pod, as in the gate."""
-        if not any(cap.device_sources or any(map(may_count_devices, cap.resources)) for cap in caps):
+        if not any(cap.counts_claims or any(map(may_count_devices, cap.resources)) for cap in caps):
             return NO_CLAIMS
         if typed.view is not None and not typed.view.is_template and self._find_existing_pods(typed, pod):
             return NO_CLAIMS
@@ -135,6 +133,7 @@ class CapChecker:
             yield f"{message} in namespace {namespace}"
         for claim in claims.claims:
             yield from map(_describe_unknown_class, self._list_unknown_classes(claim, caps))
+            yield from self._describe_by_allocation(namespace, claim, caps)
 
     def _charge_claim(
         self, typed: TypedObject, claim: ResourceClaim, caps: Sequence[ActiveCap], not_evaluated: tuple[str, ...]
@@ -146,7 +145,18 @@ class CapChecker:
         charges = [CapCharge(cap, _NO_AMOUNTS, cap.compute_claim_charge(claim), may_exceed=False) for cap in caps]
         remarks = (_describe_unknown_class(name) for name in self._list_unknown_classes(claim, caps))
         result = self._reserve(typed, charges, ConsumerKind.CLAIM)
-        return CapCheckResult(_list_problems(result), (*not_evaluated, *remarks))
+        by_allocation = self._describe_by_allocation(subject.namespace, claim, caps)
+        return CapCheckResult(_list_problems(result), (*not_evaluated, *remarks, *by_allocation))
+
+    def _describe_by_allocation(self, namespace: str, claim: ResourceClaim, caps: Sequence[ActiveCap]) -> Iterator[str]:
+        """Yield a message for each cap that counts the devices of a claim only when they are allocated."""
+        for cap in caps:
+            if cap.counts_allocation(claim, is_owned=False):
+                used = self._usage.describe_allocated(cap, get_ledger_key(cap, namespace))
+                yield (
+                    f"cap {cap.definition.name} counts {', '.join(sorted(cap.device_meters))} when devices are "
+                    f"allocated, so claims of namespace {namespace} were not compared with it; {used}"
+                )
 
     def _list_unknown_classes(self, claim: ResourceClaim, caps: Sequence[ActiveCap]) -> list[str]:
         """Return the classes of a claim of which neither a class nor a cap says whether they count."""
@@ -169,7 +179,7 @@ class CapChecker:
         problems: list[ReportedProblem] = []
         for cap in caps:
             used = sum(
-                (_compute_used(cap, pod) for pod in existing), self._compute_owned(cap, existing, planned.claims)
+                (compute_used_by_pod(cap, pod) for pod in existing), self._compute_owned(cap, existing, planned.claims)
             )
             key = get_ledger_key(cap, typed.subject.namespace)
             for forecast in forecast_cap(planned, cap, cap.compute_charge, used, partial(self._read_ledger, key)):
@@ -191,7 +201,7 @@ class CapChecker:
 
         If `claims`, those of a further pod, are unknown, the increase is unknown too, so both are without claims.
         """
-        stored = (each for pod in pods for each in self._claims_by_pod_uid.get(_get_metadata(pod).uid or "", ()))
+        stored = (each for pod in pods for each in self._claims_by_pod_uid.get(get_metadata(pod).uid or "", ()))
         return _NO_AMOUNTS if claims.unknown else PodClaims(tuple(stored)).compute_charge(cap)
 
     def _charge_pods(
@@ -255,36 +265,9 @@ class CapChecker:
         """Return the snapshot's pods of an object: the pod itself, or all pods with the labels of the template."""
         pods = self._pods.get(typed.subject.namespace, [])
         if typed.view is None or not typed.view.is_template:
-            return [each for each in pods if _get_metadata(each).name == typed.subject.name]
-        labels = (_get_metadata(pod).labels or {}).items()
-        return [each for each in pods if labels and labels <= (_get_metadata(each).labels or {}).items()]
-
-    def _create_ledgers(self, snapshot: SnapshotContents) -> MemoryLedgers:
-        used_by_key: dict[LedgerKey, tuple[ActiveCap, Amounts]] = {}
-        pods_by_uid = {_get_metadata(pod).uid: pod for pod in snapshot.pods}
-        consumers: list[Pod | ResourceClaim] = [*snapshot.pods, *snapshot.claims]
-        for consumer in consumers:
-            namespace = (consumer.metadata or ObjectMeta()).namespace or ""
-            for cap in self._index.find_matching(namespace, snapshot.labels_by_namespace.get(namespace)).caps:
-                key = get_ledger_key(cap, namespace)
-                previous = used_by_key.get(key, (cap, _NO_AMOUNTS))[1]
-                if isinstance(consumer, Pod):
-                    used = _compute_used(cap, consumer)
-                else:
-                    used = _compute_used_by_claim(cap, consumer, pods_by_uid)
-                used_by_key[key] = (cap, previous + used)
-        return MemoryLedgers({key: Ledger(cap.hard, used) for key, (cap, used) in used_by_key.items()})
-
-
-class _ClaimTemplates:
-    """Templates of claims by namespace and name; a later one replaces an earlier one."""
-
-    def __init__(self, templates: Iterable[ResourceClaimTemplate]) -> None:
-        specs = {_get_key(each.metadata): each.spec or ResourceClaimTemplateSpec() for each in templates}
-        self._claims = {key: ResourceClaim(spec.metadata, spec.spec) for key, spec in specs.items()}
-
-    def find_claim(self, namespace: str, name: str) -> ResourceClaim | None:
-        return self._claims.get((namespace, name))
+            return [each for each in pods if get_metadata(each).name == typed.subject.name]
+        labels = (get_metadata(pod).labels or {}).items()
+        return [each for each in pods if labels and labels <= (get_metadata(each).labels or {}).items()]
 
 
 def may_count_devices(name: str) -> bool:
@@ -318,35 +301,6 @@ def _index_owned_claims(claims: Iterable[ResourceClaim]) -> Mapping[str, Sequenc
     return by_pod_uid
 
 
-def _compute_used_by_claim(cap: ActiveCap, claim: ResourceClaim, pods_by_uid: Mapping[str | None, Pod]) -> Amounts:
-    """Return what a claim counts beside its pod, if kube-scheduler made it for one (`webhook.gate.counted_claims`)."""
-    charge, pod = cap.compute_claim_charge(claim), _find_pod(claim, pods_by_uid)
-    if pod is None:
-        return charge
-    return _NO_AMOUNTS if cap.is_selective else charge.find_shortfall(_compute_used(cap, pod))
-
-
-def _find_pod(claim: ResourceClaim, pods_by_uid: Mapping[str | None, Pod]) -> Pod | None:
-    """Return the pod that counts for a claim of kube-scheduler: by the status of both, and not ended."""
-    uid = find_pod_uid(claim.metadata or ObjectMeta())
-    reserved_for = (claim.status.reserved_for if claim.status else None) or ()
-    pod = pods_by_uid.get(uid) if uid and any(each.uid == uid for each in reserved_for) else None
-    status = pod.status if pod is not None else None
-    named = status.extended_resource_claim_status if status is not None else None
-    if pod is None or named is None or has_ended(pod):
-        return None
-    return pod if _get_key(claim.metadata) == (_get_metadata(pod).namespace, named.resource_claim_name) else None
-
-
-def _index_classes(classes: Iterable[DeviceClass]) -> dict[str, str]:
-    """Return the extended resource of each class, empty if it has none; a later class replaces an earlier one."""
-    return {
-        each.metadata.name: (each.spec.extended_resource_name if each.spec else None) or ""
-        for each in classes
-        if each.metadata is not None and each.metadata.name
-    }
-
-
 def _get_key(metadata: ObjectMeta | None) -> tuple[str, str]:
     metadata = metadata or ObjectMeta()
     return metadata.namespace or "", metadata.name or ""
@@ -359,23 +313,9 @@ def _describe_unknown_class(name: str) -> str:
     )
 
 
-def _compute_used(cap: ActiveCap, pod: Pod) -> Amounts:
-    try:
-        return cap.compute_charge(pod).amounts
-    except QuantityError as error:
-        name = f"{_get_metadata(pod).namespace}/{_get_metadata(pod).name}"
-        raise SnapshotError(
-            f"the snapshot's pod {name} has a quantity that no API server would have stored: {error}"
-        ) from error
-
-
 def _create_cap_problem(problem: Problem, severity: FindingSeverity) -> ReportedProblem:
     return ReportedProblem(problem, f"cap {problem.rule}", severity)
 
 
 def _multiply(amounts: Amounts, count: int) -> Amounts:
     return Amounts({name: amount * count for name, amount in amounts.items()})
-
-
-def _get_metadata(pod: Pod) -> ObjectMeta:
-    return pod.metadata or ObjectMeta()

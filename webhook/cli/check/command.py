@@ -1,6 +1,7 @@
 """The command `tallygate check`: the evaluation of manifests before they are sent to a cluster."""
 
 import sys
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import click
@@ -30,6 +31,7 @@ from tallygate.webhook.cli.sources import snapshot_reader as snapshots
 from tallygate.webhook.cli.sources.kube_contexts import find_default_namespace
 from tallygate.webhook.cli.sources.options import combine_files, files_options, load_usable_policies, snapshot_option
 from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS
+from tallygate.webhook.policy.model import PolicySet
 
 
 @click.command(
@@ -105,21 +107,23 @@ def check(  # noqa: PLR0913 -- one argument for each option
     findings = _check_manifests(loaded, check_context, run_summary)
     if check_context.policies.caps and snapshot is None:
         run_summary.notes.append("no existing pods counted for caps: give the state of the cluster with --snapshot")
-    if snapshot_contents is not None and (missing := _list_missing_devices(check_context)):
-        run_summary.notes.append(f"claims for devices are not counted for caps: the snapshot has no {missing}")
+    if snapshot_contents is not None:
+        run_summary.notes += _list_missing_devices(policy_set, snapshot_contents.device_kinds)
     tables.print_findings("CheckReport", findings, run_summary, output)
     if any(finding.code in UNREADABLE_CODES for finding in findings):
         ctx.exit(EXIT_USAGE_ERROR)
     ctx.exit(EXIT_FINDINGS if is_failure(findings, strict=strict) else 0)
 
 
-def _list_missing_devices(context: CheckContext) -> str:
-    """Return the kinds of devices that the snapshot does not have, empty if no cap may count them."""
-    names = {name for cap in context.policies.caps for name in (*cap.hard, *cap.soft)}
-    known = context.snapshot.device_kinds if context.snapshot else frozenset[str]()
+def _list_missing_devices(policies: PolicySet, known: Collection[str]) -> Iterator[str]:
+    """Yield a note for the kinds of devices that a snapshot does not have, if a cap may count them."""
+    names = {name for cap in policies.caps for name in (*cap.hard, *cap.soft)}
     resources = {"ResourceClaim": "resourceclaims", "DeviceClass": "deviceclasses"}
-    missing = [resource for kind, resource in resources.items() if kind not in known]
-    return " and no ".join(missing) if any(map(may_count_devices, names)) else ""
+    missing = " and no ".join(resource for kind, resource in resources.items() if kind not in known)
+    if missing and (policies.needs_slices or any(map(may_count_devices, names))):
+        yield f"claims for devices are not counted for caps: the snapshot has no {missing}"
+    if policies.needs_slices and "ResourceSlice" not in known:
+        yield "allocated devices are not counted for caps: the snapshot has no resourceslices"
 
 
 def _create_empty_finding(argument: str) -> Finding:

@@ -142,7 +142,8 @@ class GateFacts:
     `version` is the version of this tallygate.
     `served_certificate` is the certificate of a gate that is called by URL; None if it is called by its Service.
     `device_classes` has the extended resource of each class of devices, empty if it has none; `caps` are those of the
-    given policies, None without policies.
+    given policies, None without policies. `published_devices` is the number of devices in ResourceSlices, None if no
+    cap needs them.
     """
 
     now: datetime
@@ -168,6 +169,7 @@ class GateFacts:
     opaque_name_users: tuple[OpaqueNameUser, ...] | Unavailable = field(default=())
     device_classes: Mapping[str, str] | Unavailable = field(default_factory=dict)
     caps: tuple[NamespaceCap, ...] | None = None
+    published_devices: int | Unavailable | None = None
 
     def list_configurations(self) -> Iterator[tuple[str, WebhookConfiguration]]:
         """Yield the gate's configurations that exist, with the kind as kubectl names it."""

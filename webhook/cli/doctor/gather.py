@@ -52,6 +52,7 @@ from tallygate.webhook.kube.resource_codec import ResourceCodec, parse_revision
 from tallygate.webhook.objects.core import Namespace, Node, ResourceQuota
 from tallygate.webhook.objects.meta import ObjectMeta, StringMap
 from tallygate.webhook.policy.model import PodFilter
+from tallygate.webhook.state.informers.device_store import RESOURCE_SLICE_CODEC
 from tallygate.webhook.state.informers.named_stores import DEVICE_CLASS_CODEC
 from tallygate.webhook.state.kubernetes import cap_ledger
 
@@ -134,6 +135,17 @@ class PagedLists:
             return {each.name: each.resource for each in list_resource(self._client, DEVICE_CLASS_CODEC).items}
         except UnknownResourceError:
             return {}
+        except (ListError, ApiError) as error:
+            return Unavailable(str(error))
+
+    def count_published_devices(self, caps: CapIndex | None) -> int | Unavailable | None:
+        """Return the number of devices in ResourceSlices, None if no cap counts them by attributes or capacities."""
+        if caps is None or not any(cap.device_meters for cap in caps.list_caps()):
+            return None
+        try:
+            return sum(len(each.devices) for each in list_resource(self._client, RESOURCE_SLICE_CODEC).items)
+        except UnknownResourceError:
+            return 0
         except (ListError, ApiError) as error:
             return Unavailable(str(error))
 
@@ -320,6 +332,7 @@ class _Gatherer:
             opaque_name_users=self._paged_lists.list_opaque_name_users(),
             device_classes=self._paged_lists.list_device_classes(),
             caps=None if caps is None else tuple(each.definition for each in caps.list_caps()),
+            published_devices=self._paged_lists.count_published_devices(caps),
         )
 
     def _get_configuration(self, kind: str) -> WebhookConfiguration | Unavailable | None:

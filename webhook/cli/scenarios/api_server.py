@@ -9,7 +9,7 @@ Of the defaults that Kubernetes sets before admission, only the defaults of reso
 
 import copy
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -36,11 +36,12 @@ from tallygate.webhook.cli.scenarios.scenario import (
     parse_decision,
 )
 from tallygate.webhook.gate.gate import Gate
-from tallygate.webhook.objects.core import Pod, PodSpec
-from tallygate.webhook.objects.devices import ResourceClaim, ResourceClaimTemplate
+from tallygate.webhook.objects.core import Namespace, Pod, PodSpec
+from tallygate.webhook.objects.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from tallygate.webhook.objects.meta import PartialObjectMetadata
+from tallygate.webhook.state.informers.device_store import PublishedDevice
 
-CLUSTER_SCOPED = frozenset({"Namespace", "Node", "DeviceClass"})
+CLUSTER_SCOPED = frozenset({"Namespace", "Node", "DeviceClass", "ResourceSlice"})
 _CREATION_TIMESTAMP = "2026-01-01T00:00:00Z"
 
 _CONTAINER_LISTS = ("containers", "initContainers")
@@ -49,8 +50,28 @@ _DECODE_METADATA: Final = msgspec.json.Decoder(PartialObjectMetadata).decode
 _WEBHOOK_TIMEOUT_SECONDS: Final = 5.0  # as registered
 _STATUS: Final = "status"
 _DEVICES_GROUP: Final = "resource.k8s.io"
-_STORED_KINDS: Final = frozenset({("", "Namespace"), (_DEVICES_GROUP, "DeviceClass")})
-"""The modelled kinds to which no rule applies."""
+_SLICE_DECODER: Final = msgspec.json.Decoder(ResourceSlice)
+_DEVICE_DECODER: Final = msgspec.json.Decoder(PublishedDevice)
+
+
+def _decode_slice(content: bytes) -> ResourceSlice:
+    """Decode a slice and its devices.
+
+    Raises:
+        msgspec.ValidationError: if a field has another type.
+    """
+    resource_slice = _SLICE_DECODER.decode(content)
+    for each in (resource_slice.spec.devices if resource_slice.spec else None) or ():
+        _DEVICE_DECODER.decode(each)
+    return resource_slice
+
+
+_STORED_KINDS: Final[Mapping[tuple[str, str], Callable[[bytes], object]]] = {
+    ("", "Namespace"): msgspec.json.Decoder(Namespace).decode,
+    (_DEVICES_GROUP, "DeviceClass"): msgspec.json.Decoder(DeviceClass).decode,
+    (_DEVICES_GROUP, "ResourceSlice"): _decode_slice,
+}
+"""The decoders of the modelled kinds to which no rule applies."""
 
 _EXCLUDED_NAMESPACES: Final = frozenset({"kube-system", DEFAULT_NAMESPACE})
 
@@ -236,7 +257,8 @@ class ApiServer:
         """Run admission and validation; the result's `stored_body` is the object to store."""
         target = REVIEW_TARGETS.get((_get_group(body), key.kind))
         try:
-            (target.decode if target else _DECODE_METADATA)(msgspec.json.encode(body))
+            other = _STORED_KINDS.get((_get_group(body), key.kind), _DECODE_METADATA)
+            (target.decode if target else other)(msgspec.json.encode(body))
         except msgspec.ValidationError as error:
             return create_rejection(f"{key} in version {body['apiVersion']} cannot be handled: {error}")
         if target is None:

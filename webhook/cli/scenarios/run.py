@@ -144,15 +144,9 @@ class StepRunner:
 
     def _allocate(self, action: Allocate, claim: JsonObject) -> RequestResult:
         """Store the allocation as kube-scheduler does."""
+        requests = [request for request, count in action.devices.items() for _ in range(count)]
         results = [
-            {
-                "request": request,
-                "driver": "simulated",
-                "pool": "pool",
-                "device": f"{request}-{number}".replace("/", "-"),
-            }
-            for request, count in action.devices.items()
-            for number in range(count)
+            {"request": request, **device._asdict()} for request, device in zip(requests, action.names, strict=True)
         ]
         status = {**(claim.get("status") or {}), "allocation": {"devices": {"results": results}}}
         request = replace(self._create_request("status"), user=_SCHEDULER)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
+from tallygate.webhook.accounting.devices.device_meter import DeviceId
 from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.admission.request import PatchOperation, UserInfo
@@ -102,10 +103,11 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Allocate:
-    """An allocation of a claim by kube-scheduler: the number of devices of each request."""
+    """An allocation of a claim by kube-scheduler: the number of devices of each request, and all devices in turn."""
 
     target: StepTarget
     devices: Mapping[str, int]
+    names: tuple[DeviceId, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+from tallygate.webhook.accounting.devices.device_meter import DeviceId
 from tallygate.webhook.accounting.names import REQUESTS_PREFIX
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.admission.request import UserInfo
@@ -37,7 +38,7 @@ from tallygate.webhook.policy.lint_findings import LintFinding, Severity
 from tallygate.webhook.policy.load import SHIPPED_POLICIES, load_policies
 from tallygate.webhook.policy.model import NamespaceCap, PolicySet, SourceLocation
 from tallygate.webhook.policy.policy_builder import Fields
-from tallygate.webhook.policy.policy_codes import MISSING_FIELD, UNKNOWN_FIELD, UNKNOWN_VALUE
+from tallygate.webhook.policy.policy_codes import BAD_LENGTH, BAD_NAME, MISSING_FIELD, UNKNOWN_FIELD, UNKNOWN_VALUE
 from tallygate.webhook.policy.suggest import format_suggestion
 from tallygate.webhook.server.settings.value_types import parse_duration
 
@@ -52,6 +53,7 @@ _KINDS: Final = {
     "resourceclaim": "ResourceClaim",
     "resourceclaimtemplate": "ResourceClaimTemplate",
     "deviceclass": "DeviceClass",
+    "resourceslice": "ResourceSlice",
 }
 
 _AUTHENTICATED: Final = "system:authenticated"
@@ -108,7 +110,26 @@ def _build_allocation(fields: Fields, name: str, source: SourceLocation) -> Acti
     value = fields.get_fields(name)
     pairs = value.get_node("devices")
     entries = pairs.entries if isinstance(pairs, Mapping) else ()
-    return Allocate(_build_target(value, source), {entry.name: parse_count(entry.value) or 0 for entry in entries})
+    counts = {entry.name: parse_count(entry.value) or 0 for entry in entries}
+    names, total = value.get_texts("names"), sum(counts.values())
+    if names and len(names) != total:
+        raise _create_error(source, BAD_LENGTH, f"names has {len(names)} entries for {total} devices; name each device")
+    ids = tuple(_parse_device(name, source) for name in names) or tuple(_simulate_devices(counts))
+    return Allocate(_build_target(value, source), counts, ids)
+
+
+def _parse_device(name: str, source: SourceLocation) -> DeviceId:
+    driver, _, rest = name.partition("/")
+    pool, _, device = rest.rpartition("/")
+    if not (driver and pool and device):
+        raise _create_error(source, BAD_NAME, f"{name} is no device; write DRIVER/POOL/DEVICE, as in a ResourceSlice")
+    return DeviceId(driver, pool, device)
+
+
+def _simulate_devices(counts: dict[str, int]) -> Iterator[DeviceId]:
+    for request, count in counts.items():
+        for number in range(count):
+            yield DeviceId("simulated", "pool", f"{request}-{number}".replace("/", "-"))
 
 
 _ACTION_BUILDERS: dict[str, Callable[[Fields, str, SourceLocation], Action]] = {

@@ -32,6 +32,7 @@ from tallygate.webhook.kube.resource_codec import Changed, Replaced, WatchEvent
 from tallygate.webhook.objects.core import Namespace
 from tallygate.webhook.state.in_memory import MemoryLedgers
 from tallygate.webhook.state.informers.claim_store import ClaimStore
+from tallygate.webhook.state.informers.device_store import RESOURCE_SLICE_CODEC, DeviceStore
 from tallygate.webhook.state.informers.named_stores import (
     DEVICE_CLASS_CODEC,
     NAMESPACE_CODEC,
@@ -83,13 +84,18 @@ class SimulatedCluster:
         self._nonce_counter = itertools.count(1)
         self._pods, self._namespaces, self._nodes = PodStore(), NamespaceStore(), NodeStore()
         self._claims, self._device_classes = ClaimStore(self._read_clock), DeviceClassStore()
-        self._claim_templates = ClaimTemplateStore()
+        self._claim_templates, self._devices = ClaimTemplateStore(), DeviceStore(self._claims.list_devices)
         self._scheduler_cache: SchedulerCache | None = None
         self._decode_pod_event: Callable[[bytes], WatchEvent[PodRecord]] = self._pods.codec.decode_event
         has_node_rules = RuleIndex(scenario.policies).has_node_rules
         self.store = ApiServerStore(self._send_watch_event)
         self._usage_lister = UsageLister(
-            self._pods, self._namespaces, self._read_clock, self._read_clock, claims=self._claims
+            self._pods,
+            self._namespaces,
+            self._read_clock,
+            self._read_clock,
+            claims=self._claims,
+            devices=self._devices,
         )
         self._ledgers = MemoryLedgers(is_standalone=False)
         top_consumers = TopConsumers(self._read_clock, self._usage_lister)
@@ -188,6 +194,7 @@ class SimulatedCluster:
         self._claims.apply(Replaced((), self.store.revision))
         self._device_classes.apply(Replaced((), self.store.revision))
         self._claim_templates.apply(Replaced((), self.store.revision))
+        self._devices.apply(Replaced((), self.store.revision))
         for _ in range(_ACTIVATION_RECONCILES):
             self.now += IN_FLIGHT_BOUND_SECONDS
             self._reconcile_ledgers()
@@ -214,6 +221,8 @@ class SimulatedCluster:
             self._claim_templates.apply(self._claim_templates.codec.decode_event(_encode_watch_event(event, body)))
         elif key.kind == "DeviceClass":
             self._device_classes.apply(DEVICE_CLASS_CODEC.decode_event(_encode_watch_event(event, body)))
+        elif key.kind == "ResourceSlice":
+            self._devices.apply(RESOURCE_SLICE_CODEC.decode_event(_encode_watch_event(event, body)))
         elif key.kind == "Node":
             self._nodes.apply(NODE_CODEC.decode_event(_encode_watch_event(event, _add_default_allocatable(body))))
 

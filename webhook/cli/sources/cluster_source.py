@@ -44,12 +44,12 @@ class ClusterSource:
         """
         return namespace or find_default_namespace(self.kubeconfig, self.context, in_cluster=self.in_cluster)
 
-    def read(self) -> ObservedCluster:
-        """Return the cluster at present, or at the time of the snapshot.
+    def read(self, *, slices: bool) -> ObservedCluster:
+        """Return the cluster at present, or at the time of the snapshot, with its `slices` of devices on request.
 
         Raises:
             ClientConfigError: if the API server is not configured.
             ListError: if the pods or namespaces cannot be listed.
             SnapshotError: if the snapshot cannot be read.
         """
-        return observe_snapshot(self.snapshot) if self.snapshot else observe_api_server(self.connect())
+        return observe_snapshot(self.snapshot) if self.snapshot else observe_api_server(self.connect(), slices=slices)

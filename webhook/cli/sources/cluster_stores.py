@@ -11,17 +11,23 @@ from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.names import is_extended
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
 from tallygate.webhook.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
-from tallygate.webhook.gate.counted_claims import CountedClaim, list_counted_claims
+from tallygate.webhook.gate.counted_claims import ClaimSources, CountedClaim, list_counted_claims
 from tallygate.webhook.gate.usage_lister import UsageLister
 from tallygate.webhook.kube.api_errors import ApiErrorReason
 from tallygate.webhook.kube.client import ApiClient
 from tallygate.webhook.kube.resource_codec import Replaced, ResourceCodec, ResourceRecord
 from tallygate.webhook.objects.core import Pod
-from tallygate.webhook.objects.devices import DeviceClass, ResourceClaim
+from tallygate.webhook.objects.devices import DeviceClass, ResourceClaim, ResourceSlice
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.policy.model import PolicySet
 from tallygate.webhook.state.informers.claim_records import ClaimGroup, ClaimRecord, create_claim_record
 from tallygate.webhook.state.informers.claim_store import ClaimStore
+from tallygate.webhook.state.informers.device_store import (
+    RESOURCE_SLICE_CODEC,
+    DeviceStore,
+    SliceRecord,
+    create_slice_record,
+)
 from tallygate.webhook.state.informers.named_stores import (
     DEVICE_CLASS_CODEC,
     DeviceClassRecord,
@@ -31,31 +37,36 @@ from tallygate.webhook.state.informers.named_stores import (
 )
 from tallygate.webhook.state.informers.pod_records import ChargeGroupInterner, PodRecord, create_pod_record
 from tallygate.webhook.state.informers.pod_store import PodStore
+from tallygate.webhook.state.ledger.ledger import Ledger
 
 W = TypeVar("W")
 R = TypeVar("R", bound=ResourceRecord)
 
 CLAIMS = "resourceclaims"
 CLASSES = DEVICE_CLASS_CODEC.name
+SLICES = RESOURCE_SLICE_CODEC.name
 _NO_AMOUNTS = Amounts()
+_NO_LEDGER = Ledger(_NO_AMOUNTS)
 
 
 class CountedUsage(NamedTuple):
     """The amounts that pods and claims use under a ledger, and the part of those that are being deleted.
 
-    `invalid` has the UIDs of the pods with an invalid quantity, which count nothing.
+    `invalid` has the UIDs of the pods with an invalid quantity, which count nothing. `uncounted` are the names whose
+    used amounts are unknown.
     """
 
     used: Amounts
     terminating: Amounts
     invalid: tuple[str, ...]
+    uncounted: frozenset[str] = frozenset()
 
 
 class ClusterStores:
     """The stores that the gate uses, empty until an event is applied.
 
     `creation_times` are the creation times of the pods and claims that were decoded here, by UID, in seconds since
-    1970. `unread` has a reason for each kind of object that could not be read: claims, or classes of devices.
+    1970. `unread` has a reason for each kind of object that could not be read: claims, classes of devices, or slices.
     """
 
     def __init__(self) -> None:
@@ -63,7 +74,10 @@ class ClusterStores:
         self.namespaces = NamespaceStore()
         self.claims = ClaimStore(time.monotonic)
         self.device_classes = DeviceClassStore()
-        self.usage_lister = UsageLister(self.pods, self.namespaces, time.monotonic, lambda: None, claims=self.claims)
+        self.devices = DeviceStore(self.claims.list_devices)
+        self.usage_lister = UsageLister(
+            self.pods, self.namespaces, time.monotonic, lambda: None, claims=self.claims, devices=self.devices
+        )
         self.creation_times: dict[str, float] = {}
         self.unread: dict[str, str] = {}
         self._interner = ChargeGroupInterner()
@@ -98,28 +112,41 @@ class ClusterStores:
             self._caps = policies, generation, caps
         return self._caps[2]
 
-    def list_claims(self, cap: ActiveCap, namespaces: Collection[str]) -> list[CountedClaim]:
+    def list_claims(
+        self, cap: ActiveCap, namespaces: Collection[str], ledger: Ledger | None = None
+    ) -> list[CountedClaim]:
         """Return the claims of these namespaces that have a charge under a cap."""
-        return list_counted_claims(cap, namespaces, self.pods, self.claims)
+        sources = ClaimSources(self.pods, self.claims, self.devices)
+        return list_counted_claims(cap, namespaces, sources, ledger or _NO_LEDGER)
 
-    def count_usage(self, cap: ActiveCap, namespaces: Collection[str], terminating: Sequence[str]) -> CountedUsage:
+    def count_usage(
+        self, cap: ActiveCap, namespaces: Collection[str], terminating: Sequence[str], ledger: Ledger | None
+    ) -> CountedUsage:
         """Return the usage of these namespaces under a cap; `terminating` are UIDs of pods that are being deleted."""
         count = self.pods.compute_usage(cap, namespaces, terminating)
-        claims = self.list_claims(cap, namespaces)
+        claims = self.list_claims(cap, namespaces, ledger)
+        uncounted = self._list_uncounted(cap).union(*(each.allocated.unknown for each in claims))
         deleted_pods = (count.used_by_consumer[uid] for uid in terminating if uid in count.used_by_consumer)
         deleted_claims = (each.counted for each in claims if each.claim.is_terminating)
         return CountedUsage(
             sum((each.counted for each in claims), count.used),
             sum((*deleted_pods, *deleted_claims), _NO_AMOUNTS),
             count.invalid,
+            uncounted,
         )
+
+    def _list_uncounted(self, cap: ActiveCap) -> frozenset[str]:
+        """Return the names that count devices by what was not read."""
+        is_read = self.devices.revision is not None and CLAIMS not in self.unread
+        return frozenset() if is_read else frozenset(cap.device_meters)
 
     def list_unread(self, caps: CapIndex) -> Iterator[str]:
         """Yield a message for each kind of object that could not be read, if a cap may count devices."""
-        if any(cap.device_sources or any(map(is_extended, cap.resources)) for cap in caps.list_caps()):
-            yield from (f"{_EFFECTS[kind]}: {reason}" for kind, reason in self.unread.items())
-        if names := sorted({name for cap in caps.list_caps() for name in cap.device_meters}):
-            yield f"allocated devices are not counted under {', '.join(names)}: this command reads no ResourceSlices"
+        names = sorted({name for cap in caps.list_caps() for name in cap.device_meters})
+        if names or any(cap.device_sources or any(map(is_extended, cap.resources)) for cap in caps.list_caps()):
+            yield from (f"{effect}: {self.unread[kind]}" for kind, effect in _EFFECTS.items() if kind in self.unread)
+        if names and SLICES in self.unread:
+            yield f"allocated devices are not counted under {', '.join(names)}: {self.unread[SLICES]}"
 
     def _record_creation(self, uid: str, metadata: ObjectMeta | None) -> None:
         created = metadata.creation_timestamp if metadata else None
@@ -133,10 +160,13 @@ _EFFECTS = {
 }
 
 
-def read_devices(client: ApiClient, stores: ClusterStores, namespaces: Sequence[str] = ("",)) -> None:
+def read_devices(
+    client: ApiClient, stores: ClusterStores, namespaces: Sequence[str] = ("",), *, slices: bool = False
+) -> None:
     """List the classes of devices, and the claims of all namespaces or of these; record what may not be listed.
 
-    The pods must have been listed before: a claim that is newer than its pod is known to belong to it.
+    The pods must have been listed before: a claim that is newer than its pod is known to belong to it. The `slices` are
+    listed after the claims, on request: they show every device that was allocated.
 
     Raises:
         ListError: if a list fails for another reason than a missing resource or permission.
@@ -145,6 +175,10 @@ def read_devices(client: ApiClient, stores: ClusterStores, namespaces: Sequence[
     lists = [_list_or_record(client, _create_claim_codec(stores, name), stores) for name in namespaces]
     claims = [claim for each in lists for claim in each.items]
     stores.claims.apply(Replaced(claims, max((each.revision for each in lists), default=0)))
+    if slices:
+        listed = _list_or_record(client, RESOURCE_SLICE_CODEC, stores)
+        if SLICES not in stores.unread:
+            stores.devices.apply(listed)
 
 
 def _list_or_record(client: ApiClient, codec: ResourceCodec[W, R], stores: ClusterStores) -> Replaced[R]:
@@ -167,7 +201,7 @@ def _create_claim_codec(stores: ClusterStores, namespace: str) -> ResourceCodec[
 
 
 class DeviceItems:
-    """The claims and classes of devices of a snapshot, collected for its stores.
+    """The claims, classes and slices of devices of a snapshot, collected for its stores.
 
     A snapshot without any of a kind knows them only if it has the mark of that kind, an empty list.
     """
@@ -176,10 +210,11 @@ class DeviceItems:
         self._stores = stores
         self._claims: list[PodRecord] = []
         self._classes: list[DeviceClassRecord] = []
+        self._slices: list[SliceRecord] = []
         self._known: set[str] = set()
 
     def add(self, kind: str, item: msgspec.Raw) -> bool:
-        """Add an object or a mark, and return whether its kind is that of a claim or class.
+        """Add an object or a mark, and return whether its kind is that of a claim, class or slice.
 
         Raises:
             ValueError: if the object is not as a cluster stores it.
@@ -189,7 +224,9 @@ class DeviceItems:
                 self._claims.append(self._stores.create_claim_record(_CLAIM_DECODER.decode(item)))
             case "DeviceClass":
                 self._classes.append(create_device_class_record(_CLASS_DECODER.decode(item)))
-            case "ResourceClaimList" | "DeviceClassList":
+            case "ResourceSlice":
+                self._slices.append(create_slice_record(_SLICE_DECODER.decode(item)))
+            case "ResourceClaimList" | "DeviceClassList" | "ResourceSliceList":
                 pass
             case _:
                 return False
@@ -201,6 +238,10 @@ class DeviceItems:
         stores = self._stores
         stores.device_classes.apply(Replaced(self._classes, revision))
         stores.claims.apply(Replaced(self._claims, revision))
+        if "ResourceSlice" in self._known:
+            stores.devices.apply(Replaced(self._slices, revision))
+        else:
+            stores.unread[SLICES] = f"the snapshot has no {SLICES}"
         if not self._known & {"ResourceClaim", "DeviceClass"}:
             stores.unread[CLAIMS] = f"the snapshot has no {CLAIMS} and no {CLASSES}"
         elif "ResourceClaim" not in self._known:
@@ -211,3 +252,4 @@ class DeviceItems:
 
 _CLAIM_DECODER = msgspec.json.Decoder(ResourceClaim)
 _CLASS_DECODER = msgspec.json.Decoder(DeviceClass)
+_SLICE_DECODER = msgspec.json.Decoder(ResourceSlice)

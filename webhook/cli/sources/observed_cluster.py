@@ -37,6 +37,7 @@ from tallygate.webhook.kube.informer import Informer
 from tallygate.webhook.kube.resource_codec import Changed, Deleted, Replaced, ResourceCodec, WatchEvent, parse_revision
 from tallygate.webhook.objects.core import Namespace, Pod
 from tallygate.webhook.state.informers.consumer_columns import StoredConsumer
+from tallygate.webhook.state.informers.device_store import RESOURCE_SLICE_CODEC
 from tallygate.webhook.state.informers.named_stores import (
     DEVICE_CLASS_CODEC,
     NAMESPACE_CODEC,
@@ -46,6 +47,7 @@ from tallygate.webhook.state.informers.named_stores import (
 from tallygate.webhook.state.informers.pod_records import PodRecord
 from tallygate.webhook.state.informers.pod_store import PodStore
 from tallygate.webhook.state.kubernetes import cap_ledger
+from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
 
 PODS_PATH = "/api/v1/pods"
@@ -79,10 +81,15 @@ class ObservedCluster:
         """Return the member namespaces of a ledger, as the gate finds them."""
         return self.stores.usage_lister.find_membership(cap, key) or _NO_MEMBERS
 
-    def count_usage(self, cap: ActiveCap, members: frozenset[str]) -> CountedUsage:
+    def count_usage(self, cap: ActiveCap, members: frozenset[str], ledger: Ledger | None) -> CountedUsage:
         """Return the usage of the member namespaces of a ledger."""
         terminating = [uid for name in members for uid in self._terminating_by_namespace.get(name, ())]
-        return self.stores.count_usage(cap, members, terminating)
+        return self.stores.count_usage(cap, members, terminating, ledger)
+
+    def find_ledger(self, key: LedgerKey) -> Ledger | None:
+        """Return a stored ledger, None without one, or if it cannot be read."""
+        record = self.ledgers.records.get(key)
+        return None if record is None else record.ledger
 
     def list_unknown_ledgers(self, caps: CapIndex) -> list[LedgerKey]:
         """Return the ledgers of caps that are not in `caps`."""
@@ -107,8 +114,10 @@ class ObservedCluster:
         return uids_by_namespace
 
 
-def observe_api_server(client_config: ClientConfig) -> ObservedCluster:
-    """List a cluster. Ledgers are read first, so that the pods are not older than those that a ledger counted.
+def observe_api_server(client_config: ClientConfig, *, slices: bool) -> ObservedCluster:
+    """List a cluster, with its `slices` of devices on request.
+
+    Ledgers are read first, so that the pods are not older than those that a ledger counted.
 
     Raises:
         ListError: if pods or namespaces cannot be listed.
@@ -118,7 +127,7 @@ def observe_api_server(client_config: ClientConfig) -> ObservedCluster:
         stores, ledgers = ClusterStores(), list_cap_ledgers(client)
         stores.namespaces.apply(list_resource(client, NAMESPACE_CODEC))
         stores.pods.apply(list_resource(client, ResourceCodec("pods", PODS_PATH, Pod, stores.create_pod_record)))
-        read_devices(client, stores)
+        read_devices(client, stores, slices=slices)
         return ObservedCluster(stores, ledgers, time.time())
     finally:
         client.close()
@@ -248,13 +257,10 @@ class CapLedgerStore:
 
 
 class WatchedCluster:
-    """The watches of pods, namespaces and devices and, unless `unavailable_reason` is set, CapLedgers.
+    """The watches of all that was read of a cluster: what could not be read then is not watched."""
 
-    Devices of a kind in `unread` are not watched.
-    """
-
-    def __init__(self, client_config: ClientConfig, unavailable_reason: str, unread: Mapping[str, str]) -> None:
-        self._unavailable_reason = unavailable_reason
+    def __init__(self, client_config: ClientConfig, observed: ObservedCluster) -> None:
+        self._unavailable_reason, unread = observed.ledgers.unavailable_reason, observed.stores.unread
         self._stores, self._ledger_store = ClusterStores(), CapLedgerStore()
         self._stores.unread |= unread
         namespaces, pods = self._stores.namespaces, self._stores.pods
@@ -265,10 +271,15 @@ class WatchedCluster:
         if CLASSES not in unread:
             classes = self._stores.device_classes
             self._informers.append(Informer(DEVICE_CLASS_CODEC, client_config, classes.apply, classes.__len__))
-        if CLAIMS not in unread:
-            claims = self._stores.claims
+        claims = self._stores.claims
+        if CLAIMS in unread:
+            claims.apply(Replaced((), 0))
+        else:
             self._informers.append(Informer(claims.codec, client_config, claims.apply, claims.__len__))
-        if not unavailable_reason:
+        if observed.stores.devices.revision is not None:
+            devices = self._stores.devices
+            self._informers.append(Informer(RESOURCE_SLICE_CODEC, client_config, devices.apply, devices.__len__))
+        if not self._unavailable_reason:
             self._informers.append(
                 Informer(LEDGER_RECORD_CODEC, client_config, self._ledger_store.apply, self._ledger_store.__len__)
             )
@@ -309,7 +320,7 @@ class WatchedCluster:
 @contextmanager
 def watch_cluster(client_config: ClientConfig, observed: ObservedCluster) -> Iterator[WatchedCluster]:
     """Yield the cluster that was observed, watched while the block runs."""
-    cluster = WatchedCluster(client_config, observed.ledgers.unavailable_reason, observed.stores.unread)
+    cluster = WatchedCluster(client_config, observed)
     cluster.start()
     try:
         yield cluster

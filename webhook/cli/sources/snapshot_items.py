@@ -21,6 +21,7 @@ from tallygate.webhook.objects.devices import (
     ResourceClaim,
     ResourceClaimTemplate,
     ResourceClaimTemplateSpec,
+    ResourceSlice,
 )
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.objects.scheduling import (
@@ -46,7 +47,13 @@ class SnapshotItem(NamedTuple):
 _OWNED_KINDS = {*STORAGE_TYPES, "ResourceClaim"}
 
 SchedulingObject = (
-    StorageObject | PriorityClass | PodDisruptionBudget | DeviceClass | ResourceClaim | ResourceClaimTemplate
+    StorageObject
+    | PriorityClass
+    | PodDisruptionBudget
+    | DeviceClass
+    | ResourceClaim
+    | ResourceClaimTemplate
+    | ResourceSlice
 )
 """The objects that scheduling depends on, besides pods, nodes and namespaces."""
 
@@ -118,7 +125,18 @@ class _StoredObject(msgspec.Struct, frozen=True):
     metadata: cap_ledger.CapLedgerMetadata
 
 
+class _SnapshotDevice(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """The fields of a device in a slice that decide what it counts under a cap."""
+
+    name: str = ""
+    attributes: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    capacity: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    allow_multiple_allocations: bool | None = None
+    consumes_counters: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
 _ENCODER = msgspec.json.Encoder()
+_DEVICE_DECODER = msgspec.json.Decoder(_SnapshotDevice)
 _METADATA_DECODER = msgspec.json.Decoder(_StoredObject)
 _FIELDS_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LEDGER_DECODER = msgspec.json.Decoder(cap_ledger.CapLedger)
@@ -140,6 +158,7 @@ _RESOURCES: Sequence[tuple[str, str, str]] = (
     ("resource.k8s.io/v1", "deviceclasses", "DeviceClass"),
     ("resource.k8s.io/v1", "resourceclaims", "ResourceClaim"),
     ("resource.k8s.io/v1", "resourceclaimtemplates", "ResourceClaimTemplate"),
+    ("resource.k8s.io/v1", "resourceslices", "ResourceSlice"),
     ("policy/v1", "poddisruptionbudgets", "PodDisruptionBudget"),
 )
 _TYPES_BY_KIND: dict[str, type[SchedulingObject]] = {
@@ -149,15 +168,16 @@ _TYPES_BY_KIND: dict[str, type[SchedulingObject]] = {
     "DeviceClass": DeviceClass,
     "ResourceClaim": ResourceClaim,
     "ResourceClaimTemplate": ResourceClaimTemplate,
+    "ResourceSlice": ResourceSlice,
 }
-_CLAIM_KINDS = ("ResourceClaim", "ResourceClaimTemplate")
+_CLAIM_KINDS = ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
 
 
 def _create_codec(version: str, plural: str, kind: str) -> ResourceCodec[SchedulingObject, SnapshotItem]:
     """Return the codec of a kind whose items have all the fields that are decoded."""
 
     def create_item(obj: SchedulingObject) -> SnapshotItem:
-        content = _FIELDS_DECODER.decode(_ENCODER.encode(_reduce_template(obj)))
+        content = _FIELDS_DECODER.decode(_ENCODER.encode(_reduce(obj)))
         content.pop("metadata", None)
         return _create_item(kind, obj.metadata, version, **content)
 
@@ -165,12 +185,20 @@ def _create_codec(version: str, plural: str, kind: str) -> ResourceCodec[Schedul
     return ResourceCodec(plural, path, _TYPES_BY_KIND[kind], create_item)
 
 
-def _reduce_template(obj: SchedulingObject) -> SchedulingObject:
-    """Return a template of claims without the annotations of its claims; another object as it is."""
-    if not isinstance(obj, ResourceClaimTemplate) or obj.spec is None:
-        return obj
-    labels = obj.spec.metadata.labels if obj.spec.metadata else None
-    spec = ResourceClaimTemplateSpec(ObjectMeta(labels=labels) if labels else None, obj.spec.spec)
+def _reduce(obj: SchedulingObject) -> SchedulingObject:
+    """Return an object without the fields that are not needed, where its type has such fields."""
+    if isinstance(obj, ResourceSlice) and obj.spec is not None:
+        devices = [msgspec.Raw(_ENCODER.encode(_DEVICE_DECODER.decode(each))) for each in obj.spec.devices or ()]
+        return ResourceSlice(obj.metadata, msgspec.structs.replace(obj.spec, devices=devices))
+    if isinstance(obj, ResourceClaimTemplate) and obj.spec is not None:
+        return _reduce_template(obj, obj.spec)
+    return obj
+
+
+def _reduce_template(obj: ResourceClaimTemplate, template: ResourceClaimTemplateSpec) -> ResourceClaimTemplate:
+    """Return a template of claims without the annotations of its claims."""
+    labels = template.metadata.labels if template.metadata else None
+    spec = ResourceClaimTemplateSpec(ObjectMeta(labels=labels) if labels else None, template.spec)
     return ResourceClaimTemplate(obj.metadata, spec)
 
 
@@ -185,7 +213,7 @@ SCHEDULING_CODECS = tuple(
 """The codecs of the other kinds that scheduling depends on: priorities, device classes and budgets."""
 
 CLAIM_CODECS = tuple(_create_codec(*resource) for resource in _RESOURCES if resource[2] in _CLAIM_KINDS)
-"""The codecs of claims for devices and of their templates, to list after the pods."""
+"""The codecs of claims for devices, of their templates and of slices, to list in this order after the pods."""
 
 LIST_MARKS = {
     name: SnapshotItem("", "", "", 0, f'{{"apiVersion":"{version}","kind":"{kind}List","items":[]}}'.encode())

@@ -23,7 +23,7 @@ from tallygate.webhook.documents.syntax_tree import DocumentError, Limits
 from tallygate.webhook.documents.to_json import to_json
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.objects.core import Namespace, Pod
-from tallygate.webhook.objects.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate
+from tallygate.webhook.objects.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from tallygate.webhook.objects.meta import PartialObjectMetadata
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 SNAPSHOT_LIMITS = Limits(size=512 * 1024 * 1024, nodes=50_000_000, expanded=50_000_000)
 SNAPSHOT_HINT = "write it with `tallygate snapshot`, or `kubectl get nodes,pods,namespaces -A -o json`"
 _LIST = "List"
-_DEVICE_KINDS = {"DeviceClass", "ResourceClaim"}
+_DEVICE_KINDS = {"DeviceClass", "ResourceClaim", "ResourceSlice"}
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 """zlib's value for the header and the check sum of gzip."""
@@ -63,13 +63,15 @@ class SnapshotContents:
     """The pods, the labels of each namespace, and the cluster in columns if pods are to be placed.
 
     `classes` are the classes of devices, `claims` the claims for them, and `templates` the templates of claims.
-    `device_kinds` are the kinds of classes and claims that the snapshot has, of which the cluster may have none.
+    `slices` publish devices. `device_kinds` are the kinds of classes, claims and slices that the snapshot has, of which
+    the cluster may have none.
     """
 
     pods: list[Pod] = field(default_factory=list)
     claims: list[ResourceClaim] = field(default_factory=list)
     templates: list[ResourceClaimTemplate] = field(default_factory=list)
     classes: list[DeviceClass] = field(default_factory=list)
+    slices: list[ResourceSlice] = field(default_factory=list)
     device_kinds: set[str] = field(default_factory=set)
     labels_by_namespace: dict[str, Mapping[str, str]] = field(default_factory=dict)
     cluster: "Cluster | None" = None
@@ -219,7 +221,9 @@ def _add_item(snapshot: SnapshotContents, item: msgspec.Raw, kind: str) -> bool:
             snapshot.templates.append(msgspec.json.decode(item, type=ResourceClaimTemplate))
         case "DeviceClass":
             snapshot.classes.append(msgspec.json.decode(item, type=DeviceClass))
-        case "Node" | "ResourceClaimList" | "ResourceClaimTemplateList" | "DeviceClassList":
+        case "ResourceSlice":
+            snapshot.slices.append(msgspec.json.decode(item, type=ResourceSlice))
+        case "Node" | "ResourceClaimList" | "ResourceClaimTemplateList" | "DeviceClassList" | "ResourceSliceList":
             pass
         case _:
             return is_ingested

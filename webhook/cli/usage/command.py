@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,13 +34,21 @@ from tallygate.webhook.cli.usage.consumers import (
     format_title,
     list_consumers,
 )
-from tallygate.webhook.cli.usage.usage_report import ChosenLedger, LedgerChoice, UsageLine, UsageReport, compute_usage
+from tallygate.webhook.cli.usage.usage_report import (
+    ChosenLedger,
+    LedgerChoice,
+    UsageLine,
+    UsageReport,
+    compute_usage,
+    format_first_names,
+    list_uncertain_devices,
+)
 from tallygate.webhook.cli.usage.verify import (
     Drift,
     convert_drift,
     find_comparable_ledger,
     find_drift,
-    find_incomparable_names,
+    find_incomparable,
     format_drift,
 )
 from tallygate.webhook.policy.model import PolicySet
@@ -104,12 +113,12 @@ class _ConsumersReport:
 
 
 def _compute_consumers(query: UsageQuery, cluster: ObservedCluster) -> _ConsumersReport:
+    chosen_ledgers = _choose_ledgers(query, cluster)
     resources = tuple(
-        consumers
-        for chosen in _choose_ledgers(query, cluster)
-        for consumers in list_consumers(cluster, chosen, query.choice.namespace)
+        consumers for chosen in chosen_ledgers for consumers in list_consumers(cluster, chosen, query.choice.namespace)
     )
-    return _ConsumersReport(resources, tuple(cluster.stores.list_unread(cluster.stores.index_caps(query.policies))))
+    notes = [*cluster.stores.list_unread(cluster.stores.index_caps(query.policies))]
+    return _ConsumersReport(resources, (*notes, *list_uncertain_devices(cluster, chosen_ledgers)))
 
 
 def _print_consumers(report: _ConsumersReport, output: str) -> None:
@@ -145,7 +154,7 @@ def _read_cluster(query: UsageQuery) -> ObservedCluster:
         UsageError: if the requested namespace does not exist.
         TallygateError: if the cluster cannot be read.
     """
-    cluster, name = query.source.read(), query.choice.namespace
+    cluster, name = query.source.read(slices=query.policies.needs_slices), query.choice.namespace
     if name is not None and cluster.stores.namespaces.find(name) is None:
         known = [namespace.name for namespace in cluster.stores.namespaces.list_records()]
         place = format_snapshot_name(query.source.snapshot) if query.source.snapshot else "the cluster"
@@ -234,15 +243,21 @@ def _compare_once(query: UsageQuery) -> _Comparison:
 
 
 def _describe_incomparable(cluster: ObservedCluster, chosen: Sequence[ChosenLedger]) -> Iterator[str]:
-    names_by_cap: dict[str, set[str]] = {}
+    scopes: dict[tuple[str, str, str], list[str]] = {}
     for each in chosen:
-        if names := find_incomparable_names(cluster, each):
-            names_by_cap.setdefault(each.active_cap.definition.name, set()).update(names)
-    reason = (
-        "; ".join(cluster.stores.unread.values()) or "its ledgers count other classes of devices than the cluster has"
-    )
-    for cap, counted in names_by_cap.items():
-        yield f"{', '.join(sorted(counted))} of cap {cap} was not compared: {reason}"
+        names_by_reason: dict[str, list[str]] = {}
+        for name, reason in sorted(find_incomparable(cluster, each).items()):
+            names_by_reason.setdefault(reason, []).append(name)
+        for reason, names in names_by_reason.items():
+            scopes.setdefault((each.active_cap.definition.name, ", ".join(names), reason), []).append(
+                each.key.namespace
+            )
+    ledger_counts = Counter(each.active_cap.definition.name for each in chosen)
+    for (cap, counted, reason), namespaces in scopes.items():
+        is_partial = len(namespaces) < ledger_counts[cap]
+        scope = f" in namespace {format_first_names(sorted(namespaces))}" if is_partial else ""
+        yield f"{counted} of cap {cap} was not compared{scope}: {reason}"
+    yield from list_uncertain_devices(cluster, chosen)
 
 
 def _choose_ledgers(query: UsageQuery, cluster: ObservedCluster) -> list[ChosenLedger]:
@@ -309,7 +324,8 @@ def usage(  # noqa: PLR0913 -- one argument for each option
     The gate's CapLedgers give the used and reserved amounts; COUNTED is the time of their last recount. Where they are
     missing, as in a snapshot or beside a gate with ledgers in memory, the used amounts are counted from the pods and
     claims for devices, and the reserved amounts are unknown. Terminating pods count until they are deleted. Needed
-    rights: list on pods, namespaces, CapLedgers, resourceclaims and deviceclasses; with --watch also watch.
+    rights: list on pods, namespaces, CapLedgers, resourceclaims and deviceclasses, and on resourceslices if a cap
+    counts devices by attributes or capacities; with --watch also watch.
 
     Exit codes: 0 shown, 1 --verify found wrong ledgers, 2 a usage error, or the cluster cannot be read.
     """

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from tallygate.webhook.accounting.amounts import Amounts, format_amount
 from tallygate.webhook.accounting.charge import PODS, ConsumerKind
 from tallygate.webhook.accounting.claim_charge import DeviceSources, compute_claim_charge, compute_requested_devices
+from tallygate.webhook.accounting.devices.device_meter import DeviceFinder, DeviceMeter
 from tallygate.webhook.accounting.names import LIMITS_PREFIX
 from tallygate.webhook.accounting.pod_requests import (
     ResizeView,
@@ -22,7 +23,7 @@ from tallygate.webhook.cli.output.tables import align_rows, escape_control
 from tallygate.webhook.cli.sources.observed_cluster import ObservedCluster
 from tallygate.webhook.cli.usage.usage_report import ChosenLedger
 from tallygate.webhook.cli.usage.usage_table import format_scope
-from tallygate.webhook.gate.counted_claims import CountedClaim
+from tallygate.webhook.gate.counted_claims import CountedClaim, CountedDevices
 from tallygate.webhook.objects.core import Pod, PodSpec
 from tallygate.webhook.objects.devices import ResourceClaim
 from tallygate.webhook.state.informers.pod_records import ChargeGroup
@@ -87,11 +88,10 @@ def list_consumers(
 ) -> Iterator[ResourceConsumers]:
     """Yield the consumers of each resource of a ledger, to show those of one namespace, or all."""
     active_cap, key, members = chosen
-    ledger_record = cluster.ledgers.records.get(key)
-    ledger = None if ledger_record is None else ledger_record.ledger
+    ledger = cluster.find_ledger(key)
     shares = [
         *_list_pod_shares(cluster, active_cap, members),
-        *_list_claim_shares(cluster, active_cap, members),
+        *_list_claim_shares(cluster, active_cap, members, ledger),
         *(_list_reservations(ledger) if ledger else ()),
     ]
     for name in sorted(active_cap.resources):
@@ -228,24 +228,37 @@ def _explain_devices(resources: PodResources, name: str, sources: DeviceSources)
 
 
 def _list_claim_shares(
-    cluster: ObservedCluster, active_cap: ActiveCap, members: frozenset[str]
+    cluster: ObservedCluster, active_cap: ActiveCap, members: frozenset[str], ledger: Ledger | None
 ) -> Iterator[tuple[str, _Share]]:
     """Yield the shares of the claims with their resource, the claims in the order of their names.
 
     A claim that kube-scheduler made for a pod is absent while the pod counts for it.
     """
-    claims = cluster.stores.list_claims(active_cap, members)
+    claims, find_device = cluster.stores.list_claims(active_cap, members, ledger), cluster.stores.devices.find_device
     for each in sorted(claims, key=lambda each: (each.claim.namespace, each.claim.name)):
         claim = each.claim
         state = _TERMINATING if claim.is_terminating else _USED
         for name, amount in each.counted.items():
-            calculation = _explain_claim(each.decode(), name, active_cap.device_sources[name])
-            if each.is_confirmed:
-                calculation += f", of which {amount} more than its pod counts"
+            if name in active_cap.device_meters:
+                calculation = _explain_allocated(each.allocated, name, active_cap.device_meters[name], find_device)
+            else:
+                calculation = _explain_claim(each.decode(), name, active_cap.device_sources[name])
+                if each.is_confirmed:
+                    calculation += f", of which {amount} more than its pod counts"
             if each.pod_uid:
                 calculation += f", {'' if each.is_confirmed else 'marked as '}made for pod {_format_pod(each)}"
             identity = claim.namespace, claim.name, claim.uid, ""
             yield name, _Share(*identity, state, amount, calculation, ConsumerKind.CLAIM)
+
+
+def _explain_allocated(counted: CountedDevices, name: str, meter: DeviceMeter, find_device: DeviceFinder) -> str:
+    """Return the sum of the amounts of allocated devices, or the amount that the ledger keeps for unpublished ones."""
+    total = format_amount(name, counted.amounts[name])
+    amounts = [(each.id, meter.compute_amount(each, find_device(each.id))) for each in counted.devices]
+    if sum(amount or 0 for _, amount in amounts) != counted.amounts[name]:
+        return f"{total} as in the ledger"
+    terms = " + ".join(f"{device} {format_amount(name, amount)}" for device, amount in amounts if amount)
+    return f"{terms} = {total}"
 
 
 def _explain_claim(claim: ResourceClaim, name: str, sources: DeviceSources) -> str:

@@ -15,6 +15,7 @@ from tallygate.webhook.cli.framework import UsageError
 from tallygate.webhook.cli.sources.cap_ledger_list import CapLedgerRecord
 from tallygate.webhook.cli.sources.cluster_stores import CountedUsage
 from tallygate.webhook.cli.sources.observed_cluster import ObservedCluster
+from tallygate.webhook.gate.counted_claims import describe_uncertain
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
 
@@ -77,9 +78,10 @@ class UsageLine:
     """The usage of one resource of a ledger, in the amounts of accounting.
 
     `namespace` is empty for a shared ledger; `members` is the number of its member namespaces, None if it is unknown.
-    `used` is that of the ledger if it `is_from_ledger`, else that of the stored pods and claims. `hard` and `soft` are
-    None without such a limit, and so is `reserved` without a ledger. `terminating` is the part of `used` that belongs
-    to pods and claims that are being deleted, `counted_at` the time of the last recount from newer pods or claims.
+    `used` is that of the ledger if it `is_from_ledger`, else that of the stored pods and claims, None if it is unknown.
+    `hard` and `soft` are None without such a limit, and so is `reserved` without a ledger. `terminating` is the part of
+    `used` that belongs to pods and claims that are being deleted, `counted_at` the time of the last recount from newer
+    pods or claims.
     """
 
     cap: str
@@ -88,7 +90,7 @@ class UsageLine:
     name: str
     hard: int | None
     soft: int | None
-    used: int
+    used: int | None
     reserved: int | None
     terminating: int = 0
     counted_at: datetime | None = None
@@ -97,21 +99,22 @@ class UsageLine:
     is_from_ledger: bool = True
 
     @property
-    def charged(self) -> int:
-        """The amount that counts against the cap."""
-        return self.used + (self.reserved or 0)
+    def charged(self) -> int | None:
+        """The amount that counts against the cap, None if the used amount is unknown."""
+        return None if self.used is None else self.used + (self.reserved or 0)
 
     @property
     def free(self) -> int | None:
-        """The free amount, None without a hard limit."""
-        return None if self.hard is None else max(0, self.hard - self.charged)
+        """The free amount, None without a hard limit, or if the used amount is unknown."""
+        return None if self.hard is None or self.charged is None else max(0, self.hard - self.charged)
 
     @property
     def exceeded_limit(self) -> ExceededLimit:
         """The limit that the charged amount exceeds."""
-        if self.hard is not None and self.charged > self.hard:
+        charged = self.charged or 0
+        if self.hard is not None and charged > self.hard:
             return ExceededLimit.HARD
-        return ExceededLimit.SOFT if self.soft is not None and self.charged > self.soft else ExceededLimit.NONE
+        return ExceededLimit.SOFT if self.soft is not None and charged > self.soft else ExceededLimit.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,15 +144,26 @@ def compute_usage(cluster: ObservedCluster, caps: CapIndex, choice: LedgerChoice
     if unknown_caps:
         notes.append(
             "ledgers of caps that are missing from these policies, or differ there, are not shown: "
-            f"{_format_first_names(unknown_caps)}"
+            f"{format_first_names(unknown_caps)}"
         )
     deleted_namespaces = [] if choice.cap or choice.namespace else cluster.list_deleted_namespaces(caps)
     if deleted_namespaces:
-        notes.append(f"ledgers of deleted namespaces are not shown: {_format_first_names(deleted_namespaces)}")
-    lines = tuple(line for chosen in choice.list_ledgers(cluster, caps) for line in _list_lines(cluster, chosen))
+        notes.append(f"ledgers of deleted namespaces are not shown: {format_first_names(deleted_namespaces)}")
+    chosen_ledgers = list(choice.list_ledgers(cluster, caps))
+    lines = tuple(line for chosen in chosen_ledgers for line in _list_lines(cluster, chosen))
     if not all(line.is_from_ledger for line in lines):
         notes += cluster.stores.list_unread(caps)
-    return UsageReport(lines, tuple(notes))
+    return UsageReport(lines, (*notes, *list_uncertain_devices(cluster, chosen_ledgers)))
+
+
+def list_uncertain_devices(cluster: ObservedCluster, chosen_ledgers: Iterable[ChosenLedger]) -> Iterator[str]:
+    """Yield a note for the devices under each ledger that no slice publishes, or that are undecided."""
+    for active_cap, key, members in chosen_ledgers:
+        if active_cap.device_meters:
+            claims = cluster.stores.list_claims(active_cap, members, cluster.find_ledger(key))
+            scope = f" in namespace {key.namespace}" if key.namespace else ""
+            for text in describe_uncertain(active_cap, claims):
+                yield f"cap {active_cap.definition.name}{scope}: {text}"
 
 
 def get_cap_name(key: LedgerKey) -> str:
@@ -159,9 +173,8 @@ def get_cap_name(key: LedgerKey) -> str:
 
 def _list_lines(cluster: ObservedCluster, chosen: ChosenLedger) -> Iterator[UsageLine]:
     active_cap, key, members = chosen
-    ledger_record = cluster.ledgers.records.get(key)
-    ledger = None if ledger_record is None else ledger_record.ledger
-    count = cluster.count_usage(active_cap, members)
+    ledger_record, ledger = cluster.ledgers.records.get(key), cluster.find_ledger(key)
+    count = cluster.count_usage(active_cap, members, ledger)
     counted_resources = _list_counted(active_cap, ledger)
     ledger_used = _NO_AMOUNTS if ledger is None else ledger.used
     limits = active_cap.hard if ledger is None else _take_smaller_limits(active_cap.hard, ledger.hard)
@@ -173,7 +186,7 @@ def _list_lines(cluster: ObservedCluster, chosen: ChosenLedger) -> Iterator[Usag
             name=name,
             hard=limits.get(name),
             soft=active_cap.soft.get(name),
-            used=(ledger_used if name in counted_resources else count.used).get(name, 0),
+            used=_choose_used(count, ledger_used if name in counted_resources else None, name),
             reserved=None if ledger is None else ledger.reserved.get(name, 0),
             terminating=count.terminating.get(name, 0),
             counted_at=ledger_record.counted_at if ledger_record is not None and name in counted_resources else None,
@@ -181,6 +194,13 @@ def _list_lines(cluster: ObservedCluster, chosen: ChosenLedger) -> Iterator[Usag
             remarks=tuple(_list_remarks(cluster, chosen, ledger, count, name)),
             is_from_ledger=name in counted_resources,
         )
+
+
+def _choose_used(count: CountedUsage, ledger_used: Amounts | None, name: str) -> int | None:
+    """Return the amount of the ledger if it counts the name, else the counted one; None if that is unknown."""
+    if ledger_used is None:
+        return None if name in count.uncounted else count.used.get(name, 0)
+    return ledger_used.get(name, 0)
 
 
 def _list_counted(active_cap: ActiveCap, ledger: Ledger | None) -> frozenset[str]:
@@ -200,9 +220,8 @@ def _list_remarks(
     cluster: ObservedCluster, chosen: ChosenLedger, ledger: Ledger | None, count: CountedUsage, name: str
 ) -> Iterator[str]:
     """Yield the remarks on a line."""
-    is_by_allocation = name in chosen.active_cap.device_meters
-    if is_by_allocation and name not in _list_counted(chosen.active_cap, ledger):
-        yield "not counted: only the ledger has the attributes and capacities of devices"
+    if name in count.uncounted and name not in _list_counted(chosen.active_cap, ledger):
+        yield "not counted: the attributes and capacities of some devices are unknown"
     elif ledger is None:
         if not cluster.ledgers.missing_reason:
             yield "no ledger yet: counted from pods"
@@ -220,7 +239,7 @@ def _list_remarks(
     if count.invalid:
         yield (
             "counted as 0 because of an invalid quantity: "
-            f"{_format_first_names(_list_pod_names(cluster, count.invalid))}"
+            f"{format_first_names(_list_pod_names(cluster, count.invalid))}"
         )
 
 
@@ -254,7 +273,7 @@ def _list_pod_names(cluster: ObservedCluster, uids: Iterable[str]) -> list[str]:
     return sorted(f"{pod.namespace}/{pod.name}" for pod in map(cluster.pods.find, uids) if pod is not None)
 
 
-def _format_first_names(names: list[str]) -> str:
+def format_first_names(names: list[str]) -> str:
     """Return the first ten names, and the number of the others."""
     remainder = f" and {len(names) - 10} more" if len(names) > 10 else ""  # noqa: PLR2004 -- ten fit into a line
     return ", ".join(names[:10]) + remainder

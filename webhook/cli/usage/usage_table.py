@@ -76,7 +76,7 @@ def _list_notes(line: UsageLine) -> list[str]:
     notes = list(line.remarks)
     if line.exceeded_limit is not ExceededLimit.NONE:
         limit = (line.hard if line.exceeded_limit is ExceededLimit.HARD else line.soft) or 0
-        notes.append(f"{format_amount(line.name, line.charged - limit)} over {line.exceeded_limit}")
+        notes.append(f"{format_amount(line.name, (line.charged or 0) - limit)} over {line.exceeded_limit}")
     if line.terminating:
         notes.append(f"{format_amount(line.name, line.terminating)} of them terminating")
     return notes
@@ -84,7 +84,7 @@ def _list_notes(line: UsageLine) -> list[str]:
 
 def _format_bar(line: UsageLine) -> str:
     """Return a bar of the used, reserved and free amounts in tenths of the hard limit."""
-    if not line.hard:
+    if not line.hard or line.used is None or line.charged is None:
         return ""
     used = min(_BAR_WIDTH, -(-line.used * _BAR_WIDTH // line.hard))
     charged = min(_BAR_WIDTH, max(used, -(-line.charged * _BAR_WIDTH // line.hard)))

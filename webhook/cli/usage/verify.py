@@ -8,7 +8,8 @@ would have if it had not ended. A pod that was deleted since leaves no trace, an
 from an unchanged one: so a difference is checked again until a gate has had the time to recount
 (`webhook.cli.usage.command`).
 
-Claims are compared in the same way by `claims_revision`. A claim that kube-scheduler made for a pod may be counted with
+Claims are compared in the same way by `claims_revision`, and their devices by the present slices: a gate recounts soon
+after a change of slices, too. A claim that kube-scheduler made for a pod may be counted with
 any amount up to its charge if it or the pod has changed since: the ledger counts one of the two, or for a moment both.
 
 A reservation is in flight while its pod or claim does not exist, or has changed after the revision. Otherwise the
@@ -27,11 +28,11 @@ from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.cli.output.tables import align_rows
 from tallygate.webhook.cli.sources.cap_ledger_list import CapLedgerRecord
-from tallygate.webhook.cli.sources.cluster_stores import CLAIMS
+from tallygate.webhook.cli.sources.cluster_stores import CLAIMS, CLASSES, SLICES
 from tallygate.webhook.cli.sources.observed_cluster import ObservedCluster
 from tallygate.webhook.cli.usage.usage_report import SOURCE_MARK, ChosenLedger
 from tallygate.webhook.cli.usage.usage_table import format_scope
-from tallygate.webhook.gate.counted_claims import CountedClaim
+from tallygate.webhook.gate.counted_claims import CountedClaim, CountedDevices
 from tallygate.webhook.objects.devices import ResourceClaim
 from tallygate.webhook.state.informers.consumer_columns import StoredConsumer
 from tallygate.webhook.state.informers.pod_records import ChargeGroup
@@ -93,26 +94,39 @@ def find_drift(cluster: ObservedCluster, chosen: ChosenLedger) -> Iterator[Drift
         return
     ledger, counted = ledger_record.ledger, _sum_pods(cluster, chosen, ledger_record)
     _add_claims(counted, cluster, chosen, ledger_record)
-    names = sorted((ledger.resources & chosen.active_cap.resources) - find_incomparable_names(cluster, chosen))
+    names = sorted((ledger.resources & chosen.active_cap.resources) - find_incomparable(cluster, chosen).keys())
     yield from _compare_used(chosen, ledger, counted, names)
     yield from _compare_reservations(chosen, ledger, counted.by_uid, names)
 
 
-def find_incomparable_names(cluster: ObservedCluster, chosen: ChosenLedger) -> frozenset[str]:
-    """Return the names that a ledger counts by other ways to a device than the known ones, or by what is not read.
-
-    The command reads no slices, so it cannot compare devices by their attributes and capacities.
-    """
-    ledger_record = cluster.ledgers.records.get(chosen.key)
-    ledger = ledger_record.ledger if ledger_record else None
+def find_incomparable(cluster: ObservedCluster, chosen: ChosenLedger) -> dict[str, str]:
+    """Return the names under which a ledger cannot be compared, each with the reason."""
+    cap, ledger, unread = chosen.active_cap, cluster.find_ledger(chosen.key), cluster.stores.unread
     if ledger is None:
-        return frozenset()
-    known = chosen.active_cap.list_sources(chosen.active_cap.resources)
+        return {}
+    reasons: dict[str, str] = {}
+    if cap.device_meters:
+        claims = cluster.stores.list_claims(cap, chosen.members, ledger)
+        unknown = frozenset[str]().union(*(each.allocated.unknown for each in claims))
+        reasons |= dict.fromkeys(unknown, "the attributes and capacities of some devices are unknown")
+        if SLICES in unread:
+            reasons |= dict.fromkeys(cap.device_meters, unread[SLICES])
+    if CLAIMS in unread:
+        reasons |= dict.fromkeys((*cap.device_sources, *cap.device_meters), unread[CLAIMS])
     counted = {text for text in ledger.resources if SOURCE_MARK in text}
-    names = {text.partition(SOURCE_MARK)[0] for text in known ^ counted} | chosen.active_cap.device_meters.keys()
-    if CLAIMS in cluster.stores.unread:
-        names |= chosen.active_cap.device_sources.keys()
-    return ledger.resources & names
+    for text in cap.list_sources(cap.resources) ^ counted:
+        name = text.partition(SOURCE_MARK)[0]
+        reasons[name] = _explain_other_sources(unread, is_by_allocation=name in cap.device_meters)
+    reasons |= dict.fromkeys(cap.device_meters.keys() - ledger.resources, "the ledger does not count it")
+    return {name: reason for name, reason in reasons.items() if name in ledger.resources | cap.device_meters.keys()}
+
+
+def _explain_other_sources(unread: Mapping[str, str], *, is_by_allocation: bool) -> str:
+    """Return why a ledger counts a name by other ways to a device than the known ones."""
+    if is_by_allocation:
+        return "its ledgers count by another definition than these policies have"
+    missing = "; ".join(unread[kind] for kind in (CLAIMS, CLASSES) if kind in unread)
+    return missing or "its ledgers count other classes of devices than the cluster has"
 
 
 def format_drift(drifts: list[Drift]) -> list[str]:
@@ -155,8 +169,8 @@ def convert_drift(drift: Drift) -> dict[str, Any]:
 
 
 def _compare_used(chosen: ChosenLedger, ledger: Ledger, counted: _CountedAmounts, names: list[str]) -> Iterator[Drift]:
-    consumers = "pods and claims" if chosen.active_cap.device_sources else "pods"
     for name in names:
+        consumers = _name_consumers(chosen.active_cap, name)
         ledger_used, minimum, margin = ledger.used.get(name, 0), counted.certain[name], counted.uncertain[name]
         if ledger_used < minimum:
             shortfall_text = f"{format_amount(name, minimum - ledger_used)} less than the {consumers} use"
@@ -166,6 +180,12 @@ def _compare_used(chosen: ChosenLedger, ledger: Ledger, counted: _CountedAmounts
             excess_text = f"{format_amount(name, ledger_used - minimum - margin)} more than the {consumers} use"
             reason = f"{excess_text}; {consumers} may have been deleted while no gate counts"
             yield _create_drift(chosen, name, ledger_used, minimum + margin, reason)
+
+
+def _name_consumers(cap: ActiveCap, name: str) -> str:
+    if name in cap.device_meters:
+        return "claims"
+    return "pods and claims" if cap.device_sources else "pods"
 
 
 def _compare_reservations(
@@ -225,12 +245,15 @@ def _add_claims(
     """Add the claims that the ledger has counted, or may have."""
     ledger, created_before = ledger_record.ledger, _get_creation_limit(cluster, ledger_record)
     pods_revision, claims_revision = (ledger.pods_revision, ledger.claims_revision) if ledger else (0, 0)
-    for each in cluster.stores.list_claims(chosen.active_cap, chosen.members):
-        uid = each.claim.uid
+    for each in cluster.stores.list_claims(chosen.active_cap, chosen.members, ledger):
+        uid, is_unchanged = each.claim.uid, each.claim.revision <= claims_revision
         is_pod_known = not each.pod_uid or (each.pod is not None and each.pod.revision <= pods_revision)
-        if each.claim.revision <= claims_revision and is_pod_known:
-            counted.by_uid[uid] = each.counted
-            counted.certain.update(each.counted)
+        are_devices_known = is_unchanged and _is_countable(each.allocated)
+        (counted.certain if are_devices_known else counted.uncertain).update(each.allocated.amounts)
+        if is_unchanged and is_pod_known:
+            if are_devices_known:
+                counted.by_uid[uid] = each.counted
+            counted.certain.update(each.counted - each.allocated.amounts)
             continue
         largest = _compute_largest(chosen.active_cap, each)
         is_old = cluster.stores.creation_times.get(uid, created_before) < created_before
@@ -238,6 +261,11 @@ def _add_claims(
             counted.certain.update(each.charge)
             largest = largest.find_shortfall(each.charge)
         counted.uncertain.update(largest)
+
+
+def _is_countable(devices: CountedDevices) -> bool:
+    """Return whether the gate counts the same amounts, by the slices or by what the ledger keeps."""
+    return devices.is_certain or (devices.is_kept and not devices.undecided)
 
 
 def _compute_largest(active_cap: ActiveCap, counted_claim: CountedClaim) -> Amounts:

@@ -172,4 +172,5 @@ def log_audit(logger: Logger, last: LastAudit, report_counts: ReportCounts | Non
         unreadable=coverage.unreadable,
         seconds=round(last.duration, 1),
         reports=reports,
+        **({"remarks": list(coverage.remarks)} if coverage.remarks else {}),
     )

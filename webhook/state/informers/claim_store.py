@@ -45,13 +45,16 @@ class OwnedClaim(NamedTuple):
 
 
 class AllocatedClaim(NamedTuple):
-    """A claim with devices, at `revision`. It `is_owned` if kube-scheduler seems to have made it for a pod."""
+    """A claim with devices, at `revision`.
+
+    `pod_uid` is the UID of the pod for which kube-scheduler seems to have made it, or empty.
+    """
 
     uid: str
     revision: int
     group: ChargeGroup
     devices: tuple[AllocatedDevice, ...]
-    is_owned: bool
+    pod_uid: str
 
 
 class ClaimStore(ConsumerStore):
@@ -146,9 +149,7 @@ class ClaimStore(ConsumerStore):
         before = by_uid.pop(record.uid, None)
         devices = record.devices if isinstance(record, ClaimRecord) and not is_deleted else ()
         if isinstance(record, ClaimRecord) and devices:
-            by_uid[record.uid] = AllocatedClaim(
-                record.uid, record.revision, record.group, devices, bool(record.pod_uid)
-            )
+            by_uid[record.uid] = AllocatedClaim(record.uid, record.revision, record.group, devices, record.pod_uid)
         if by_uid:
             self._allocated[record.namespace] = by_uid
         else:

@@ -1,6 +1,6 @@
-"""The check of the classes of devices by which claims count under caps."""
+"""The check of the classes and the slices of devices by which claims count under caps."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from tallygate.webhook.accounting.claim_charge import find_device_sources
 from tallygate.webhook.cli.doctor.check_result import (
@@ -26,10 +26,26 @@ def _check_devices(facts: GateFacts) -> CheckResult:
             return create_pass("the cluster has no classes of devices, so no claim counts by its class")
         return create_unknown("which classes of devices caps count cannot be seen: name the policy files by --policies")
     results = [each for cap in facts.caps for each in _check_cap(facts, cap, classes)]
+    results += _check_slices(facts, facts.caps)
     counted = {name for cap in facts.caps for name in _list_counted_classes(cap, classes)}
     uncounted = sorted(classes.keys() - counted)
     rest = f"; claims of these count under no cap: {format_names(uncounted)}" if uncounted else ""
     return combine_results(results, create_pass(f"classes of devices that caps count: {len(counted)}{rest}"))
+
+
+def _check_slices(facts: GateFacts, caps: Iterable[NamespaceCap]) -> Iterator[CheckResult]:
+    """Yield the result for caps that count devices by attributes or capacities, if no slice shows these."""
+    by_allocation = (
+        f"{cap.name} ({name})" for cap in caps for name, each in cap.devices.items() if each.is_by_allocation
+    )
+    names = format_names(sorted(by_allocation))
+    if isinstance(facts.published_devices, Unavailable):
+        yield create_unknown(f"the devices of these caps cannot be listed: {names}: {facts.published_devices.reason}")
+    elif facts.published_devices == 0:
+        yield create_warning(
+            f"no ResourceSlice publishes a device, so nothing is allocated under these caps: {names}",
+            format_kubectl(facts.location, "get", "resourceslices"),
+        )
 
 
 def _check_cap(facts: GateFacts, cap: NamespaceCap, classes: Mapping[str, str]) -> Iterator[CheckResult]:
@@ -63,8 +79,9 @@ CHECKS = (
     Check(
         "devices",
         "Caps count the classes of devices that the cluster has",
-        "WARN: a cap counts a class that does not exist, or counts devices for some priority classes or nodes only; "
-        "UNKNOWN: classes exist, and no policies were named",
+        "WARN: a cap counts a class that does not exist, or counts devices for some priority classes or nodes only, or "
+        "by attributes or capacities, and no ResourceSlice publishes a device; "
+        "UNKNOWN: classes exist, and no policies were named, or the classes or needed ResourceSlices cannot be listed",
         _check_devices,
     ),
 )

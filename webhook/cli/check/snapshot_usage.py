@@ -1,0 +1,130 @@
+"""The amounts that the pods and the claims for devices of a snapshot use under caps, before a manifest is charged.
+
+A claim that kube-scheduler made for a pod counts nothing beside its pod, but for devices that the pod does not count.
+Devices count by their attributes and capacities as the slices of the snapshot publish them.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+
+from tallygate.webhook.accounting.amounts import Amounts, format_amount
+from tallygate.webhook.accounting.charge import has_ended
+from tallygate.webhook.accounting.devices.device_meter import AllocatedAmounts, count_devices
+from tallygate.webhook.accounting.quantity_parser import QuantityError
+from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
+from tallygate.webhook.cli.sources.snapshot_reader import SnapshotContents, SnapshotError
+from tallygate.webhook.gate.charged_requests import list_counted_devices
+from tallygate.webhook.gate.usage_lister import get_ledger_key
+from tallygate.webhook.kube.resource_codec import Replaced
+from tallygate.webhook.objects.core import Pod
+from tallygate.webhook.objects.devices import ResourceClaim
+from tallygate.webhook.objects.meta import ObjectMeta
+from tallygate.webhook.state.informers.claim_records import find_pod_uid
+from tallygate.webhook.state.informers.device_store import DeviceStore, create_slice_record
+from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.state.ports import LedgerKey
+
+_NO_AMOUNTS = Amounts()
+
+
+class SnapshotUsage:
+    """The used amounts by ledger; `ledgers` are without reservations."""
+
+    def __init__(self, index: CapIndex, snapshot: SnapshotContents) -> None:
+        """Count the pods and claims.
+
+        Raises:
+            SnapshotError: if a pod or slice is not as an API server would have stored it.
+        """
+        self._has_slices = {"ResourceSlice", "ResourceClaim"} <= snapshot.device_kinds
+        self._devices = _store_devices(snapshot)
+        self._pods_by_uid = {get_metadata(pod).uid: pod for pod in snapshot.pods}
+        self._unknown: dict[LedgerKey, set[str]] = {}
+        used_by_key: dict[LedgerKey, tuple[ActiveCap, Amounts]] = {}
+        consumers: list[Pod | ResourceClaim] = [*snapshot.pods, *snapshot.claims]
+        for consumer in consumers:
+            namespace = get_metadata(consumer).namespace or ""
+            for cap in index.find_matching(namespace, snapshot.labels_by_namespace.get(namespace)).caps:
+                key = get_ledger_key(cap, namespace)
+                previous = used_by_key.get(key, (cap, _NO_AMOUNTS))[1]
+                used_by_key[key] = (cap, previous + self._compute_used(cap, key, consumer))
+        self.ledgers = {key: Ledger(cap.hard, used) for key, (cap, used) in used_by_key.items()}
+
+    def describe_allocated(self, cap: ActiveCap, key: LedgerKey) -> str:
+        """Return the used amounts under the names that count allocated devices, and what is not known of them."""
+        if not self._has_slices:
+            return "what is used under them is unknown, without the ResourceSlices and claims of a snapshot"
+        ledger = self.ledgers.get(key)
+        unknown: Collection[str] = self._unknown.get(key, ())
+        used = _NO_AMOUNTS if ledger is None else ledger.used
+        return f"used {', '.join(_list_amounts(cap, used, unknown))}"
+
+    def _compute_used(self, cap: ActiveCap, key: LedgerKey, consumer: Pod | ResourceClaim) -> Amounts:
+        if isinstance(consumer, Pod):
+            return compute_used_by_pod(cap, consumer)
+        used = self._compute_used_by_claim(cap, consumer)
+        if not cap.device_meters or not self._has_slices:
+            return used
+        found = self._count_devices(cap, consumer)
+        if found.unknown:
+            self._unknown.setdefault(key, set()).update(found.unknown)
+        return used + found.amounts
+
+    def _compute_used_by_claim(self, cap: ActiveCap, claim: ResourceClaim) -> Amounts:
+        """Return what a claim counts beside its pod, if kube-scheduler made it (`webhook.gate.counted_claims`)."""
+        charge, pod = cap.compute_claim_charge(claim), _find_pod(claim, self._pods_by_uid)
+        if pod is None:
+            return charge
+        return _NO_AMOUNTS if cap.is_selective else charge.find_shortfall(compute_used_by_pod(cap, pod))
+
+    def _count_devices(self, cap: ActiveCap, claim: ResourceClaim) -> AllocatedAmounts:
+        devices = list_counted_devices(cap, claim)
+        return count_devices(devices, cap.device_meters, self._devices.find_device, _NO_AMOUNTS)
+
+
+def compute_used_by_pod(cap: ActiveCap, pod: Pod) -> Amounts:
+    """Return what a pod of the snapshot uses under a cap.
+
+    Raises:
+        SnapshotError: if the pod has an invalid quantity.
+    """
+    try:
+        return cap.compute_charge(pod).amounts
+    except QuantityError as error:
+        name = f"{get_metadata(pod).namespace}/{get_metadata(pod).name}"
+        raise SnapshotError(
+            f"the snapshot's pod {name} has a quantity that no API server would have stored: {error}"
+        ) from error
+
+
+def get_metadata(obj: Pod | ResourceClaim) -> ObjectMeta:
+    """Return the metadata of an object, empty without any."""
+    return obj.metadata or ObjectMeta()
+
+
+def _store_devices(snapshot: SnapshotContents) -> DeviceStore:
+    store = DeviceStore()
+    try:
+        store.apply(Replaced([create_slice_record(each) for each in snapshot.slices], 1))
+    except ValueError as error:
+        raise SnapshotError(f"a ResourceSlice of the snapshot is not as an API server stores it: {error}") from error
+    return store
+
+
+def _list_amounts(cap: ActiveCap, used: Amounts, unknown: Collection[str]) -> Iterator[str]:
+    for name in sorted(cap.device_meters):
+        amount = "unknown" if name in unknown else format_amount(name, used.get(name, 0))
+        limit = f" of {format_amount(name, cap.hard[name])}" if name in cap.hard else ""
+        yield f"{amount}{limit} {name}"
+
+
+def _find_pod(claim: ResourceClaim, pods_by_uid: Mapping[str | None, Pod]) -> Pod | None:
+    """Return the pod that counts for a claim of kube-scheduler: by the status of both, and not ended."""
+    uid = find_pod_uid(get_metadata(claim))
+    reserved_for = (claim.status.reserved_for if claim.status else None) or ()
+    pod = pods_by_uid.get(uid) if uid and any(each.uid == uid for each in reserved_for) else None
+    status = pod.status if pod is not None else None
+    named = status.extended_resource_claim_status if status is not None else None
+    if pod is None or named is None or has_ended(pod):
+        return None
+    is_named = get_metadata(claim).name == named.resource_claim_name
+    return pod if is_named and get_metadata(claim).namespace == get_metadata(pod).namespace else None
