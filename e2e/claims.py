@@ -2,10 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from e2e.api import Object, api
-from e2e.ports import Cluster
+from e2e.extra_gates import run_ledger_gate
+from e2e.gates.process import GateProcess
+from e2e.namespaces import new_namespace
+from e2e.pods import make_deployment
+from e2e.ports import Cluster, Site
 
 GROUP = "resource.k8s.io/v1"
 ROOT = f"/apis/{GROUP}"
@@ -32,6 +37,22 @@ def publish_devices(cluster: Cluster, node: str, count: int) -> Iterator[None]:
     finally:
         for each in made:
             ours.delete(f"{ours.collection(each, '')}/{each['metadata']['name']}")
+
+
+@contextmanager
+def run_claim_gate(site: Site, folder: Path, policies: Mapping[str, str], count: int) -> Iterator[GateProcess]:
+    """Run a gate with its ledgers in the cluster, on a node with this number of devices.
+
+    Raises:
+        NotHereError: if the site's gate is no process on this machine.
+        ClusterError: if the gate does not start, or the API server refuses something.
+    """
+    with (
+        new_namespace(site.cluster, "gate-") as own,
+        publish_devices(site.cluster, site.node, count),
+        run_ledger_gate(site, folder, policies, own) as gate,
+    ):
+        yield gate
 
 
 def device_class(name: str, extended_resource: str = "") -> Object:
@@ -100,6 +121,23 @@ def requesting_pod(image: str, name: str, amounts: Mapping[str, str]) -> Object:
         "metadata": {"name": name},
         "spec": {"containers": [container], "restartPolicy": "Never"},
     }
+
+
+def list_events(cluster: Cluster, namespace: str, pod: str) -> list[Object]:
+    """Return the events on a pod."""
+    events = api(cluster.kubeconfig).items(f"/api/v1/namespaces/{namespace}/events")
+    return [each for each in events if each["involvedObject"]["name"] == pod]
+
+
+def is_placed(cluster: Cluster, namespace: str, pod: str) -> bool:
+    """Return whether a pod has a node."""
+    return "nodeName" in api(cluster.kubeconfig).get(f"/api/v1/namespaces/{namespace}/pods/{pod}")["spec"]
+
+
+def claiming_deployment(image: str, name: str, replicas: int, template: str) -> Object:
+    """Return a Deployment whose pods get a claim from a template each."""
+    spec = claiming_pod(image, name, resourceClaimTemplateName=template)["spec"] | {"restartPolicy": "Always"}
+    return make_deployment(name, replicas, spec, strategy={"type": "Recreate"})
 
 
 def count_devices(cluster: Cluster, namespace: str) -> int:

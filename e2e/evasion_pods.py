@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from e2e.pods import DONGLE, pod
+from e2e.pods import DONGLE, make_deployment, pod
 from e2e.ports import Site
 
 
@@ -30,18 +30,7 @@ def container_of(name: str, **more: Any) -> dict[str, Any]:
 
 def deployment_of(site: Site, container: dict[str, Any], replicas: int = 0) -> dict[str, Any]:
     """Return a Deployment of pods with this container."""
-    labels = {"app": "web"}
-    spec = {**pod(site, "web")["spec"], "containers": [container]}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "web"},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": spec},
-        },
-    }
+    return make_deployment("web", replicas, {**pod(site, "web")["spec"], "containers": [container]})
 
 
 _FORGED_OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "none/such", "uid": "u-1", "controller": True}

@@ -32,6 +32,18 @@ def pod(site: Site, name: str, dongles: str = "1") -> Pod:
     }
 
 
+def make_deployment(name: str, replicas: int, spec: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Return a Deployment of pods with this spec; `more` are further fields of its own spec."""
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template, **more},
+    }
+
+
 def create(site: Site, namespace: str, name: str, dongles: str = "1") -> CompletedProcess[str]:
     """Create such a pod by kubectl, and return the result."""
     stdin = json.dumps(pod(site, name, dongles))

@@ -17,6 +17,7 @@ from e2e.installation.rendered import KUSTOMIZE
 from e2e.installation.rights import Right, collect_rights, read_requests
 from e2e.local.cluster import LocalCluster
 from e2e.local.launches import audit_log
+from e2e.pods import make_deployment
 from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Cluster, Site
 from e2e.report_definitions import OPENREPORTS, WGPOLICY, definitions
@@ -74,17 +75,7 @@ def halves(site: Site, namespace: str) -> str:
         "image": site.image,
         "resources": {"requests": {_BANANAS: "1500m"}, "limits": {_BANANAS: "1500m"}},
     }
-    labels = {"app": "halves"}
-    deployment = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "halves"},
-        "spec": {
-            "replicas": 2,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
-        },
-    }
+    deployment = make_deployment("halves", 2, {"containers": [container]})
     api(site.cluster.kubeconfig).create(f"/apis/apps/v1/namespaces/{namespace}/deployments", deployment)
     until("there are two pods", lambda: _pods(site.cluster, namespace) == 2, _WITHIN)
     return namespace

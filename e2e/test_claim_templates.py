@@ -5,21 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from e2e.api import Object, api
 from e2e.claims import (
     GPU,
     ROOT,
     claim,
     claim_template,
+    claiming_deployment,
     claiming_pod,
     count_devices,
     exactly,
-    publish_devices,
+    is_placed,
+    list_events,
+    run_claim_gate,
 )
-from e2e.extra_gates import run_ledger_gate
 from e2e.gates.process import GateProcess
-from e2e.namespaces import new_namespace
-from e2e.ports import Cluster, Site
+from e2e.ports import Site
 from e2e.tenant import Tenant, tenant
 from e2e.waiting import until
 
@@ -44,11 +44,7 @@ _POLICIES = "---\n".join(
 def ledger_gate(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GateProcess]:
     """Run a gate with its ledgers in the cluster, on a node with eight devices."""
     folder = tmp_path_factory.mktemp("templates") / "gate"
-    with (
-        new_namespace(site.cluster, "gate-") as own,
-        publish_devices(site.cluster, site.node, _DEVICES),
-        run_ledger_gate(site, folder, {"templates.yaml": _POLICIES}, own) as gate,
-    ):
+    with run_claim_gate(site, folder, {"templates.yaml": _POLICIES}, _DEVICES) as gate:
         yield gate
 
 
@@ -61,37 +57,9 @@ def dev(site: Site, ledger_gate: GateProcess, tmp_path: Path) -> Iterator[Tenant
         yield made
 
 
-def _deployment(site: Site, replicas: int, template: str) -> Object:
-    """Return a Deployment whose pods get a claim from a template each."""
-    labels = {"app": "web"}
-    spec = claiming_pod(site.image, "web", resourceClaimTemplateName=template)["spec"]
-    spec["restartPolicy"] = "Always"
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "web"},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": spec},
-            "strategy": {"type": "Recreate"},
-        },
-    }
-
-
-def _list_events(cluster: Cluster, namespace: str, pod: str) -> list[Object]:
-    """Return the events on a pod."""
-    events = api(cluster.kubeconfig).items(f"/api/v1/namespaces/{namespace}/events")
-    return [each for each in events if each["involvedObject"]["name"] == pod]
-
-
-def _is_placed(cluster: Cluster, namespace: str, pod: str) -> bool:
-    return "nodeName" in api(cluster.kubeconfig).get(f"/api/v1/namespaces/{namespace}/pods/{pod}")["spec"]
-
-
 def test_a_deployment_is_warned_of_its_claims_right_after_its_template(site: Site, dev: Tenant) -> None:
     assert dev.create(claim_template("one-gpu", exactly(1))).is_done
-    answer = dev.create(_deployment(site, 3, "one-gpu"))
+    answer = dev.create(claiming_deployment(site.image, "web", 3, "one-gpu"))
     assert answer.is_done, answer.rejection
     assert f"3 replicas with their claims request 3 {GPU}, cap two {_HARD}: 2 of them can run" in answer.messages
     until("two of them have devices", lambda: count_devices(site.cluster, dev.namespace) == 2, _WITHIN)
@@ -101,9 +69,9 @@ def test_a_deployment_is_denied_where_the_cap_says_so(site: Site, ledger_gate: G
     assert ledger_gate.runs
     with tenant(site.cluster, tmp_path, gpus="strict") as strict:
         assert strict.create(claim_template("one-gpu", exactly(1))).is_done
-        refused = strict.create(_deployment(site, 3, "one-gpu")).rejection
+        refused = strict.create(claiming_deployment(site.image, "web", 3, "one-gpu")).rejection
         assert f"3 replicas with their claims request 3 {GPU}, cap strict {_HARD}" in refused
-        assert strict.create(_deployment(site, 2, "one-gpu")).is_done
+        assert strict.create(claiming_deployment(site.image, "web", 2, "one-gpu")).is_done
 
 
 def test_a_pod_whose_claim_the_cap_never_allows_is_denied(site: Site, dev: Tenant) -> None:
@@ -119,14 +87,14 @@ def test_a_pod_whose_claim_has_no_room_is_warned_and_runs_once_it_has(site: Site
     answer = dev.create(claiming_pod(site.image, "late", resourceClaimTemplateName="one-gpu"))
     assert answer.is_done, answer.rejection
     assert f"the claims of this pod request 1 {GPU}, cap two {_HARD}, free 0: the pod stays pending" in answer.messages
-    until("an event on the pod has the reason", lambda: bool(_list_events(cluster, dev.namespace, "late")), _WITHIN)
-    (event,) = _list_events(cluster, dev.namespace, "late")
+    until("an event on the pod has the reason", lambda: bool(list_events(cluster, dev.namespace, "late")), _WITHIN)
+    (event,) = list_events(cluster, dev.namespace, "late")
     assert event["reason"] == "FailedResourceClaimCreation"
     assert 'ResourceClaim "late-gpu-…": cap two of this namespace exceeded: requested 1 ' in event["message"], event
     assert "hard 2, free 0" in event["message"]
     assert "Wait until pods end or claims are deleted" in event["message"]
     dev.api.delete(f"{ROOT}/namespaces/{dev.namespace}/resourceclaims/both")
-    until("the pod is placed", lambda: _is_placed(cluster, dev.namespace, "late"), _WITHIN)
+    until("the pod is placed", lambda: is_placed(cluster, dev.namespace, "late"), _WITHIN)
     assert count_devices(cluster, dev.namespace) == 1
 
 

@@ -23,12 +23,10 @@ from e2e.claims import (
     device_class,
     exactly,
     first_available,
-    publish_devices,
     requesting_pod,
+    run_claim_gate,
 )
-from e2e.extra_gates import run_ledger_gate
 from e2e.gates.process import GateProcess
-from e2e.namespaces import new_namespace
 from e2e.ports import Cluster, Site
 from e2e.tenant import Tenant, tenant
 from e2e.waiting import until
@@ -51,11 +49,7 @@ spec:
 def ledger_gate(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GateProcess]:
     """Run a gate with its ledgers in the cluster, on a node with eight devices."""
     folder = tmp_path_factory.mktemp("claims") / "gate"
-    with (
-        new_namespace(site.cluster, "gate-") as own,
-        publish_devices(site.cluster, site.node, _DEVICES),
-        run_ledger_gate(site, folder, {"claims.yaml": _POLICIES}, own) as gate,
-    ):
+    with run_claim_gate(site, folder, {"claims.yaml": _POLICIES}, _DEVICES) as gate:
         yield gate
 
 

@@ -12,7 +12,7 @@ from subprocess import CompletedProcess
 import pytest
 
 from e2e.api import Object, api
-from e2e.claims import GROUP, ROOT, claim, claiming_pod, count_devices
+from e2e.claims import GROUP, ROOT, claim, claim_template, claiming_pod, count_devices
 from e2e.command_output import run_tallygate
 from e2e.extra_gates import run_ledger_gate
 from e2e.gates.process import GateProcess
@@ -91,11 +91,14 @@ def _slice(node: str) -> Object:
     }
 
 
+def _request_devices(model: str, count: int = 1) -> Object:
+    selectors = [{"cel": {"expression": f'device.attributes["{_DRIVER}"].model == "{model}"'}}]
+    return {"name": "gpu", "exactly": {"deviceClassName": _CLASS, "selectors": selectors, "count": count}}
+
+
 def _request(dev: Tenant, site: Site, name: str, model: str) -> None:
     """Create a claim for a device of a model, and a pod with it."""
-    selectors = [{"cel": {"expression": f'device.attributes["{_DRIVER}"].model == "{model}"'}}]
-    exactly = {"deviceClassName": _CLASS, "selectors": selectors}
-    assert dev.create(claim(name, {"name": "gpu", "exactly": exactly})).is_done
+    assert dev.create(claim(name, _request_devices(model))).is_done
     assert dev.create(claiming_pod(site.image, name, resourceClaimName=name)).is_done
 
 
@@ -109,6 +112,13 @@ def _read_condition(dev: Tenant, site: Site, name: str) -> str:
     pod = api(site.cluster.kubeconfig).get(f"{dev.pods}/{name}")
     conditions = pod.get("status", {}).get("conditions", ())
     return "".join(each.get("message", "") for each in conditions if each["type"] == "PodScheduled")
+
+
+def _read_warnings(dev: Tenant, manifest: Object) -> str:
+    """Create an object in a dry run, and return the warnings that kubectl shows."""
+    done = dev.kubectl("create", "--dry-run=server", "--filename=-", stdin=json.dumps(manifest))
+    assert done.returncode == 0, done.stderr
+    return done.stderr
 
 
 def _delete(dev: Tenant, name: str) -> None:
@@ -136,6 +146,29 @@ def test_devices_of_the_other_model_are_allocated_until_their_memory_is_over_the
     until("the condition has the reason", lambda: _OVER in _read_condition(dev, site, "one-more"), _WITHIN)
     assert "allocated 40Gi gpu-memory, charged to others 120Gi, hard 120Gi" in _read_condition(dev, site, "one-more")
     assert count_devices(site.cluster, dev.namespace) == 2
+
+
+def test_kubectl_shows_that_the_least_of_a_claim_has_no_room(site: Site, dev: Tenant) -> None:
+    two = claim("two", _request_devices("h100", 2))
+    never = "of the published devices, cap models of this namespace has hard"
+    until("the gate has seen the slice", lambda: "TG211" in _read_warnings(dev, two), _WITHIN)
+    shown = _read_warnings(dev, two)
+    assert f'Warning: ResourceClaim "two": this claim gets at least 2 h100 {never} 1: with these devices' in shown
+    assert f"this claim gets at least 160Gi gpu-memory {never} 120Gi: with these devices its pod can never run" in shown
+    one, small = claim("one", _request_devices("h100")), claim("small", _request_devices("a100"))
+    assert _read_warnings(dev, one) == ""
+    _request(dev, site, "first", "h100")
+    until("the first pod is placed", lambda: _is_placed(dev, site, "first"), _WITHIN)
+    until("the ledger counts the device", lambda: "TG212" in _read_warnings(dev, one), _WITHIN)
+    assert "at least 1 h100" in _read_warnings(dev, one)
+    assert _read_warnings(dev, small) == ""
+    made = claim_template("large", _request_devices("h100"))
+    assert dev.create(made).is_done
+    pod = claiming_pod(site.image, "claiming", resourceClaimTemplateName="large")
+    until(
+        "a pod is warned too", lambda: "the claims of this pod get at least 1 h100" in _read_warnings(dev, pod), _WITHIN
+    )
+    assert dev.create(one).is_done
 
 
 def _run(site: Site, gate: GateProcess, dev: Tenant, *options: str) -> CompletedProcess[str]:

@@ -11,7 +11,7 @@ from e2e.extra_gates import require_gate_process, run_watching_gate
 from e2e.gates.process import GateProcess
 from e2e.ledgers import define_ledgers
 from e2e.namespaces import label
-from e2e.pods import DONGLE, Pod, pod
+from e2e.pods import DONGLE, Pod, make_deployment, pod
 from e2e.ports import Cluster, Site
 from e2e.service_account import gates_account
 from e2e.waiting import until
@@ -43,10 +43,7 @@ def event_gate(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 def _deployment(site: Site, replicas: int) -> dict[str, Any]:
-    labels = {"app": "web"}
-    template = {"metadata": {"labels": labels}, "spec": _asking(site)["spec"]}
-    spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
-    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
+    return make_deployment("web", replicas, _asking(site)["spec"])
 
 
 def _asking(site: Site) -> Pod:

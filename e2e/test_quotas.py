@@ -1,4 +1,4 @@
-"""Warnings about ResourceQuotas for an applied workload, compared with what ResourceQuota then does to its pods."""
+"""Warnings about ResourceQuotas, compared with what ResourceQuota then does to pods and to claims for devices."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -6,9 +6,25 @@ from typing import Any, NamedTuple
 import pytest
 
 from e2e.api import Object, api
+from e2e.claims import (
+    GPU,
+    GPUS,
+    MORE_GPUS,
+    ROOT,
+    claim,
+    claim_template,
+    claiming_deployment,
+    claiming_pod,
+    count_devices,
+    exactly,
+    first_available,
+    is_placed,
+    publish_devices,
+    requesting_pod,
+)
 from e2e.extra_gates import run_watching_gate
 from e2e.gates.process import GateProcess
-from e2e.pods import pod
+from e2e.pods import make_deployment, pod
 from e2e.ports import Cluster, Site
 from e2e.waiting import until
 
@@ -52,19 +68,7 @@ def _status(cluster: Cluster, path: str) -> Object:
 def _deployment(site: Site, name: str, replicas: int, resources: dict[str, Any]) -> dict[str, Any]:
     spec = pod(site, name)["spec"]
     spec["containers"][0]["resources"] = resources
-    labels = {"app": name}
-    template = {"metadata": {"labels": labels}, "spec": spec}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": labels},
-            "template": template,
-            "strategy": {"type": "Recreate"},  # else room is missed for a rollout too
-        },
-    }
+    return make_deployment(name, replicas, spec, strategy={"type": "Recreate"})  # else room is missed for a rollout too
 
 
 def _is_warned(cluster: Cluster, namespace: str, body: dict[str, Any]) -> bool:
@@ -150,7 +154,118 @@ def test_the_use_of_other_workloads_is_reported_and_what_they_free_is_seen(site:
     assert _is_warned(cluster, namespace, second)
     assert _is_short(cluster, namespace, "second", 2)
     api(cluster.kubeconfig).delete(f"{_deployments(namespace)}/first")
-    used = {f"requests.{_GPU}": "2"}
+    path = f"{_deployments(namespace)}/second"
+    until("the second has its pods", lambda: _status(cluster, path).get("replicas") == 2, _WITHIN)
+    used = {f"requests.{_GPU}": "2"}  # before that it may rise again
     until("room is left", lambda: _status(cluster, f"{_quotas(namespace)}/q")["used"] == used, _WITHIN)
     until("the gate has seen what is free", lambda: not _ask_dry(cluster, namespace, third), _WITHIN)
     assert not _is_warned(cluster, namespace, third)
+
+
+_BY_CLASS, _CLAIMS = f"{GPUS}.deviceclass.resource.k8s.io/devices", "count/resourceclaims.resource.k8s.io"
+_BY_RESOURCE = f"requests.{GPU}"
+_OF_CLASS = f"deviceclass.resource.kubernetes.io/{GPUS}"
+_BY_RESOURCE_OF_CLASS = f"requests.{_OF_CLASS}"
+
+
+class _ClaimCase(NamedTuple):
+    """A quota, a template's request or amounts of extended resources, and whether ResourceQuota rejects the claim."""
+
+    hard: dict[str, str]
+    requested: Object
+    is_short: bool
+
+
+_FITS = {_BY_CLASS: "2", _CLAIMS: "1", _BY_RESOURCE: "2", _BY_RESOURCE_OF_CLASS: "2"}
+_BOTH = {_BY_CLASS: "3", _BY_RESOURCE: "3", _BY_RESOURCE_OF_CLASS: "3"}
+_TEMPLATES = {
+    "what fits exactly": _ClaimCase(_FITS, exactly(2), is_short=False),
+    "devices of a class": _ClaimCase({_BY_CLASS: "1"}, exactly(2), is_short=True),
+    "devices of another class": _ClaimCase({_BY_CLASS: "0", _BY_RESOURCE: "0"}, exactly(2, MORE_GPUS), is_short=False),
+    "a number of claims": _ClaimCase({_CLAIMS: "0"}, exactly(1), is_short=True),
+    "the extended resource of a class": _ClaimCase({_BY_RESOURCE: "1"}, exactly(2), is_short=True),
+    "the resource of a class": _ClaimCase({_BY_RESOURCE_OF_CLASS: "1"}, exactly(2), is_short=True),
+    "the largest alternative": _ClaimCase({_BY_CLASS: "1"}, first_available(1, 2), is_short=True),
+}
+_AMOUNTS = {
+    "what fits exactly": _ClaimCase(_FITS, {GPU: "2"}, is_short=False),
+    "devices of a class": _ClaimCase({_BY_CLASS: "1"}, {GPU: "2"}, is_short=True),
+    "the extended resource of a class": _ClaimCase({_BY_RESOURCE: "1"}, {_OF_CLASS: "2"}, is_short=True),
+    "the resource of a class": _ClaimCase({_BY_RESOURCE_OF_CLASS: "1"}, {GPU: "2"}, is_short=True),
+    "both resources": _ClaimCase(_BOTH, {GPU: "1", _OF_CLASS: "2"}, is_short=False),
+}
+
+
+@pytest.fixture(scope="module")
+def _devices(site: Site) -> Iterator[None]:
+    """Publish eight devices on the site's node."""
+    with publish_devices(site.cluster, site.node, 8):
+        yield
+
+
+@pytest.mark.parametrize("case", _TEMPLATES.values(), ids=_TEMPLATES)
+@pytest.mark.usefixtures("watching_gate", "_devices")
+def test_the_gate_warns_of_exactly_the_templates_whose_claims_a_quota_rejects(
+    site: Site, namespace: str, case: _ClaimCase
+) -> None:
+    _create(site.cluster, namespace, claim_template("gpus", case.requested))
+    _quota(site, namespace, case.hard)
+    messages = _create(site.cluster, namespace, claiming_pod(site.image, "web", resourceClaimTemplateName="gpus"))
+    assert ("TG213" in messages, "TG" in messages) == (case.is_short, case.is_short), messages
+    assert _is_claim_rejected(site.cluster, namespace) is case.is_short
+
+
+@pytest.mark.parametrize("case", _AMOUNTS.values(), ids=_AMOUNTS)
+@pytest.mark.usefixtures("watching_gate", "_devices")
+def test_the_gate_warns_of_exactly_the_pods_for_which_the_claim_of_the_scheduler_is_rejected(
+    site: Site, namespace: str, case: _ClaimCase
+) -> None:
+    _quota(site, namespace, case.hard)
+    messages = _create(site.cluster, namespace, requesting_pod(site.image, "web", case.requested))
+    assert ("TG213" in messages, "TG" in messages) == (case.is_short, case.is_short), messages
+    assert _is_claim_rejected(site.cluster, namespace) is case.is_short
+
+
+@pytest.mark.usefixtures("watching_gate", "_devices")
+def test_the_gate_warns_of_a_workload_whose_claims_a_quota_rejects(site: Site, namespace: str) -> None:
+    _create(site.cluster, namespace, claim_template("gpus", exactly(2)))
+    _quota(site, namespace, {_BY_CLASS: "5"})
+    messages = _create(site.cluster, namespace, claiming_deployment(site.image, "web", 3, "gpus"))
+    assert f"3 replicas with their claims request 6 {_BY_CLASS}, quota q of this namespace has hard 5" in messages
+    until("two of the claims have devices", lambda: count_devices(site.cluster, namespace) == 4, _WITHIN)
+    until("the third is rejected", lambda: _has_rejection(site.cluster, namespace), _WITHIN)
+
+
+@pytest.mark.usefixtures("watching_gate", "_devices")
+def test_the_api_server_rejects_a_claim_itself_at_once(site: Site, namespace: str) -> None:
+    _quota(site, namespace, {_BY_CLASS: "1"})
+    rejection = api(site.cluster.kubeconfig).ask("POST", _claims_path(namespace), claim("gpus", exactly(2))).rejection
+    assert f"exceeded quota: q, requested: {_BY_CLASS}=2" in rejection
+
+
+def _create(cluster: Cluster, namespace: str, manifest: Object) -> str:
+    """Create an object, and return the messages of the answer."""
+    ours = api(cluster.kubeconfig)
+    answer = ours.ask("POST", ours.collection(manifest, namespace), manifest)
+    assert answer.is_done, answer.rejection
+    return answer.messages
+
+
+def _is_claim_rejected(cluster: Cluster, namespace: str) -> bool:
+    """Return whether ResourceQuota rejects a claim of the pod, once that or the opposite is certain."""
+    until(
+        "the pod is placed, or its claim is rejected",
+        lambda: is_placed(cluster, namespace, "web") or _has_rejection(cluster, namespace),
+        _WITHIN,
+    )
+    return not is_placed(cluster, namespace, "web")
+
+
+def _has_rejection(cluster: Cluster, namespace: str) -> bool:
+    """Return whether an event has a rejection by quota q; before it is seen as computed it rejects in other words."""
+    events = api(cluster.kubeconfig).items(f"/api/v1/namespaces/{namespace}/events")
+    return any("exceeded quota: q" in each["message"] for each in events)
+
+
+def _claims_path(namespace: str) -> str:
+    return f"{ROOT}/namespaces/{namespace}/resourceclaims"

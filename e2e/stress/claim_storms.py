@@ -6,9 +6,9 @@ No scheduler has a part in them: the storms write allocations themselves, as kub
 import json
 import random
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 
@@ -33,14 +33,13 @@ from e2e.stress.filling import SLACK, complete_outcome, delete_pods, fill_namesp
 from e2e.stress.objects import creates, delete
 from e2e.stress.outcome import Outcome, compute_outcome, find_unfounded
 from e2e.stress.overload import Gates, Size
-from e2e.stress.retries import count_requests
+from e2e.stress.retries import compute_retries, count_requests
 from e2e.waiting import until
 
 _BOUND = 8.0  # seconds
 _CLIENTS = 8  # of what surrounds a storm
 _VISITS = 3.0  # seconds, for the leader to reconcile after that
 _SEED = 1
-_FORBIDDEN = "403"
 _TEMPLATE_SECONDS = 20.0
 _PODS_OF_TEMPLATE, _DELETED = 100, 10
 _BACKOFF = 90.0  # seconds; the controller waits twice as long after each refusal of a pod's claim
@@ -123,19 +122,9 @@ def retry_templates(environment: StressEnvironment) -> Outcome:
         deleted_at = time.monotonic()
         until("the cap is full again", lambda: test.usage.now(test.namespace) == hard, _BACKOFF)
         room = time.monotonic() - deleted_at
-    refused = calls["resourceclaims", "POST", _FORBIDDEN]
-    ledgers = sum(times for (resource, _, _), times in calls.items() if resource == "capledgers")
-    return Outcome(
-        f"{_PODS_OF_TEMPLATE} pods with a template of claims under a cap of {hard}: {ledgers} calls about ledgers",
-        seconds=seconds,
-        stored=stored,
-        refused=refused,
-        busy=calls["resourceclaims", "POST", "429"],
-        errors=Counter({"500": times} if (times := calls["resourceclaims", "POST", "500"]) else {}),
-        peak=test.usage.peak,
-        hard=hard,
-        room=f"{room:.1f} s (deleted, by the controller's next attempts)",
-    )
+    title = f"{_PODS_OF_TEMPLATE} pods with a template of claims under a cap of {hard}"
+    outcome, _ = compute_retries(title, calls, "resourceclaims", seconds, stored, test.usage)
+    return replace(outcome, room=f"{room:.1f} s (deleted, by the controller's next attempts)")
 
 
 def reallocate_claims(environment: StressEnvironment, size: Size) -> Outcome:

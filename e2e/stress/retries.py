@@ -10,12 +10,12 @@ from e2e.stress.environment import StressEnvironment
 from e2e.stress.filling import track_namespace
 from e2e.stress.objects import GPU, cap, pod
 from e2e.stress.outcome import Outcome
+from e2e.stress.pod_usage import Usage
 from e2e.stress.watcher import Watcher
 from e2e.waiting import until
 
 _HARD, _SETS, _EACH, _SECONDS, _WITHIN = 10, 30, 10, 20.0, 60.0
 _COUNTED = re.compile(r"^apiserver_request_total\{(.*)\} (\S+)$", re.MULTILINE)
-_FORBIDDEN = "403"
 
 
 def retry_replica_sets(environment: StressEnvironment) -> Outcome:
@@ -38,21 +38,29 @@ def retry_replica_sets(environment: StressEnvironment) -> Outcome:
             calls, seconds = count_requests(client) - before, time.monotonic() - begun
             watcher.until_current()
             stored = len(usage.list_uids())
-    refused = calls["pods", "POST", _FORBIDDEN]
-    ledgers = sum(times for (resource, _, _), times in calls.items() if resource == "capledgers")
-    found = Outcome(
-        f"{_SETS} ReplicaSets of {_EACH} pods each under a full cap: {ledgers} calls about ledgers",
+    title = f"{_SETS} ReplicaSets of {_EACH} pods each under a full cap"
+    found, ledgers = compute_retries(title, calls, "pods", seconds, stored, usage)
+    if ledgers > 2 * (found.refused + stored):
+        found.unmet.append(f"{ledgers} calls about ledgers for {stored} pods stored and {found.refused} refused")
+    return found
+
+
+def compute_retries(  # noqa: PLR0913, PLR0917  # the figures of one test
+    title: str, calls: Counter[tuple[str, str, str]], resource: str, seconds: float, stored: int, usage: Usage
+) -> tuple[Outcome, int]:
+    """Return the outcome of a controller that creates one resource, and the number of calls about ledgers."""
+    ledgers = sum(times for (each, _, _), times in calls.items() if each == "capledgers")
+    outcome = Outcome(
+        f"{title}: {ledgers} calls about ledgers",
         seconds=seconds,
         stored=stored,
-        refused=refused,
-        busy=calls["pods", "POST", "429"],
-        errors=Counter({"500": times} if (times := calls["pods", "POST", "500"]) else {}),
+        refused=calls[resource, "POST", "403"],
+        busy=calls[resource, "POST", "429"],
+        errors=Counter({"500": times} if (times := calls[resource, "POST", "500"]) else {}),
         peak=usage.peak,
-        hard=_HARD,
+        hard=usage.limit.hard,
     )
-    if ledgers > 2 * (refused + stored):
-        found.unmet.append(f"{ledgers} calls about ledgers for {stored} pods stored and {refused} refused")
-    return found
+    return outcome, ledgers
 
 
 def count_requests(client: Client) -> Counter[tuple[str, str, str]]:

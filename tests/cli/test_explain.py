@@ -100,6 +100,64 @@ def test_every_pod_of_a_folder_is_explained(tmp_path: Path) -> None:
     assert found[1]["requests"] == {}
 
 
+CLAIMS = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: two, namespace: team-a}
+spec: {spec: {devices: {requests: [{name: gpus, exactly: {deviceClassName: gpu.example.com, count: 2}}]}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: trainer, namespace: team-a}
+spec:
+  containers: [{name: train, resources: {limits: {nvidia.com/gpu: 1}}}]
+  resourceClaims: [{name: gpus, resourceClaimTemplateName: two}]
+"""
+CLASS = """\
+---
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: gpu.example.com}
+spec: {extendedResourceName: nvidia.com/gpu}
+"""
+
+
+def test_the_claims_that_templates_make_for_a_pod_are_charged_by_a_quota_too() -> None:
+    result = explain("pod", "-f", "-", text=CLAIMS + CLASS)
+    rows = [line.split() for line in result.stdout.splitlines()]
+    assert ["QUOTA", "KEY", "CHARGE", "OF", "CLAIMS"] in rows
+    assert ["requests.nvidia.com/gpu", "1", "2"] in rows
+    assert ["pods", "1", "-"] in rows
+    assert result.stderr == ""
+    (found,) = json.loads(explain("pod", "-f", "-", "-o", "json", text=CLAIMS + CLASS).stdout)["items"]
+    assert found["claimsQuota"] == {
+        "count/resourceclaims.resource.k8s.io": "1",
+        "gpu.example.com.deviceclass.resource.k8s.io/devices": "2",
+        "requests.deviceclass.resource.kubernetes.io/gpu.example.com": "2",
+        "requests.nvidia.com/gpu": "2",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "note", "claimed"),
+    [
+        pytest.param(
+            CLAIMS, "DeviceClass gpu.example.com is not in the files: its extended resource is unknown", 3, id="class"
+        ),
+        pytest.param(
+            CLAIMS.replace("{name: two", "{name: other") + CLASS,
+            "the claims of templates are not in the sum: ResourceClaimTemplate two is unknown",
+            0,
+            id="template",
+        ),
+    ],
+)
+def test_a_note_names_what_the_files_lack(text: str, note: str, claimed: int) -> None:
+    result = explain("pod", "-f", "-", "-o", "json", text=text)
+    assert result.stderr == f"note: <stdin>:6:1: Pod team-a/trainer: {note}\n"
+    assert len(json.loads(result.stdout)["items"][0]["claimsQuota"]) == claimed
+
+
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
 
 

@@ -1,16 +1,18 @@
-"""Claims for devices: the charge of a ResourceQuota beside that of a cap.
+"""Claims for devices: the charge of a ResourceQuota, as forecast and beside that of a cap.
 
-Both mean the same, with three exceptions, each on purpose. A ResourceQuota charges admin access, which takes no device
-from anyone; more devices than the 32 that any claim can get; and, where several classes have one extended resource,
-the devices of one of them only.
+The forecast is exact, but for classes with one extended resource: Kubernetes counts one of them, in no certain order,
+and the forecast has the least. A cap means the same as a quota, with three exceptions, each on purpose. A ResourceQuota
+charges admin access, which takes no device from anyone; more devices than the 32 that any claim can get; and, where
+several classes have one extended resource, the devices of one of them only.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
 from tallygate.webhook.accounting.claim_charge import MAX_DEVICES, compute_claim_charge, find_device_sources
-from tallygate.webhook.accounting.names import DEVICE_CLASS_PREFIX, DEVICES_SUFFIX, REQUESTS_PREFIX
+from tallygate.webhook.accounting.names import DEVICES_SUFFIX, REQUESTS_PREFIX
 from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.accounting.resource_quota import compute_claim_quota_charge
 from tallygate.webhook.objects.devices import ResourceClaim
 from tests.conformance.case import Case, Outcome
 from tests.conformance.typed_objects import decode_object
@@ -24,18 +26,21 @@ def compare(case: Case) -> Outcome:
 
 
 def _list_differences(claim: Case, resources_by_class: dict[str, str], theirs: dict[str, int]) -> Iterator[str]:
+    resources = {*resources_by_class.values()} - {""}
+    forecast = compute_claim_quota_charge(decode_object(claim, ResourceClaim), resources_by_class)
+    for key in sorted(theirs.keys() | forecast.keys()):
+        if key.removeprefix(REQUESTS_PREFIX) not in resources and theirs.get(key, 0) != forecast.get(key, 0):
+            yield f"{key}: Kubernetes charges {theirs.get(key, 0)}, the forecast {forecast.get(key, 0)}"
     for class_name in resources_by_class:
-        expected, name = _charge_as_quota(claim, {class_name}), class_name + DEVICES_SUFFIX
-        for key in (name, f"{REQUESTS_PREFIX}{DEVICE_CLASS_PREFIX}{class_name}"):
-            if theirs.get(key, 0) != expected:
-                yield f"{key}: Kubernetes charges {theirs.get(key, 0)}, its rule {expected}"
-        yield from _compare_charge(claim, name, resources_by_class, {class_name})
-    for resource in sorted({*resources_by_class.values()} - {""}):
+        yield from _compare_charge(claim, class_name + DEVICES_SUFFIX, resources_by_class, {class_name})
+    for resource in sorted(resources):
         classes = {name for name, each in resources_by_class.items() if each == resource}
-        by_class = {_charge_as_quota(claim, {name}) for name in classes}
-        charged = theirs.get(REQUESTS_PREFIX + resource, 0)
-        if charged not in (by_class - {0} or {0}):
+        by_class = {_charge_as_quota(claim, {name}) for name in classes} - {0} or {0}
+        charged, least = theirs.get(REQUESTS_PREFIX + resource, 0), forecast.get(REQUESTS_PREFIX + resource, 0)
+        if charged not in by_class:
             yield f"{resource}: Kubernetes charges {charged}, its rule one of {sorted(by_class)}"
+        if least != min(by_class):
+            yield f"{resource}: the forecast charges {least}, the least is {min(by_class)}"
         yield from _compare_charge(claim, resource, resources_by_class, classes)
 
 

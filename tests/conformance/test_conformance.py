@@ -118,6 +118,7 @@ CLAIM = {
     "classes": {"gpu": "example.com/gpu"},
 }
 CHARGED = {
+    "count/resourceclaims.resource.k8s.io": "1",
     "gpu.deviceclass.resource.k8s.io/devices": "2",
     "requests.deviceclass.resource.kubernetes.io/gpu": "2",
     "requests.example.com/gpu": "2",

@@ -1,9 +1,10 @@
 """One replica of the gate that watches claims for devices, and device classes that a test sets."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tallygate.webhook.accounting.charge import ConsumerKind
+from tallygate.webhook.accounting.devices.least_amounts import LeastAmounts
 from tallygate.webhook.admission.cap_index import CapIndex
 from tallygate.webhook.gate.decisions import Decision
 from tallygate.webhook.gate.gate import Gate
@@ -11,13 +12,14 @@ from tallygate.webhook.gate.ledger_reconciler import LedgerReconciler
 from tallygate.webhook.gate.usage_lister import UsageLister
 from tallygate.webhook.kube.resource_codec import Bookmark
 from tallygate.webhook.state.informers.claim_store import ClaimStore
-from tallygate.webhook.state.informers.device_store import DeviceStore
+from tallygate.webhook.state.informers.device_store import DeviceStore, SliceRecord
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
 from tests.accounting.claims import CLASS, Object
 from tests.admission.case import parse_policies
 from tests.gate.gate_fixture import CAP, GPU, response
 from tests.gate.replica_fixture import BOUND, ReplicaFixture
+from tests.state.informers.claim_templates import create_store
 from tests.state.informers.claims import claim_line, claim_page
 from tests.state.transitions import Put
 
@@ -34,6 +36,9 @@ class ClaimReplica(ReplicaFixture):
         self.claims_during_count: list[Object] = []
         self.claims = ClaimStore(self._read_time_of_claims)
         self.devices = DeviceStore(self.claims.list_devices)
+        self.selectors: dict[str, tuple[str, ...]] = {CLASS: ()}
+        self.templates = create_store()
+        self.slice_lists = 0
         self.usage_lister = UsageLister(
             self.pods,
             self.namespaces,
@@ -51,6 +56,8 @@ class ClaimReplica(ReplicaFixture):
             nonce=self._nonce,
             usage_lister=self.usage_lister,
             resources_by_class=lambda: self.resources_by_class,
+            claim_templates=self.templates,
+            least_amounts=LeastAmounts(self._list_slices, self.selectors.get),
         )
         self.caps: CapIndex = self.gate.get_active_caps()
         self.reconciler = LedgerReconciler(
@@ -73,6 +80,10 @@ class ClaimReplica(ReplicaFixture):
             return self.live_claims.get(uid)
         stored = self.stored_pods.get(uid)
         return int(stored["metadata"]["resourceVersion"]) if stored else None
+
+    def _list_slices(self) -> Sequence[SliceRecord] | None:
+        self.slice_lists += 1
+        return self.devices.list_slices()
 
     def _read_time_of_claims(self) -> float:
         """Return the time; the claims `claims_during_count` arrive just before."""
@@ -148,4 +159,12 @@ def create_claim_replica(text: str = CAP, resources_by_class: Mapping[str, str] 
     """Return a replica whose ledgers are active, at a revision below 200."""
     replica = ClaimReplica(text, resources_by_class)
     replica.activate_ledgers()
+    return replica
+
+
+def create_replica_with_pod(text: str, gpus: int) -> ClaimReplica:
+    """Return a replica that has seen the pod `u1` with these GPUs."""
+    replica = create_claim_replica(text)
+    replica.store_pod("u1", gpus)
+    replica.observe("u1")
     return replica

@@ -14,9 +14,9 @@ from tallygate.webhook.admission.request import Phase
 from tallygate.webhook.gate.claim_forecast import ClaimTemplateLister
 from tallygate.webhook.gate.decisions import Decision
 from tallygate.webhook.gate.gate import Gate
+from tallygate.webhook.gate.quota_forecast import QuotaLister
 from tallygate.webhook.gate.scale_requests import WorkloadReader
-from tallygate.webhook.gate.schedulability import SnapshotProvider, check_schedulability
-from tallygate.webhook.gate.workload_forecast import QuotaLister
+from tallygate.webhook.gate.schedulability import SnapshotProvider, check_schedulability, may_be_advertised
 from tallygate.webhook.policy.model import PolicySet
 from tallygate.webhook.state.in_memory import FixedNamespaces, MemoryLedgers, UnknownNamespaces
 from tallygate.webhook.state.ledger.ledger import Ledger
@@ -70,6 +70,7 @@ class GateFixture:
             workload_reader=workloads,
             claim_templates=claim_templates,
             resources_by_class=lambda: resources_by_class,
+            is_advertised=partial(may_be_advertised, snapshots=snapshots) if snapshots else lambda _: True,
         )
 
     def admit(self, object_: dict[str, Any], phase: Phase = Phase.VALIDATING, **request: Any) -> Decision:

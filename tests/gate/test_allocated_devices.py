@@ -257,15 +257,16 @@ def test_nothing_is_charged_under_a_sum_with_an_unknown_device_until_the_claim_i
     assert allocate(replica, "c2", "h-0") == 200
 
 
-def test_a_recount_waits_for_slices_as_new_as_the_claim() -> None:
-    replica = create_replica(BY_MEMORY)
-    store(replica, "c1", "h-0")
+@pytest.mark.parametrize(("text", "name", "amount"), [(BY_MODEL, "h100", 0), (BY_MEMORY, "gpu-memory", 80 * GIB)])
+def test_a_recount_waits_for_slices_as_new_as_the_claim(text: str, name: str, amount: int) -> None:
+    replica = create_replica(text)
+    store(replica, "c1", "a-0")
     replica.reconcile()
     assert replica.progress_requests
     assert replica.read_ledger().claims_revision < replica.revision
-    publish(replica, *h100s(1))
+    publish(replica, create_device("a-0", "a100"))
     replica.reconcile()
-    assert count(replica, "gpu-memory") == (80 * GIB, 0)
+    assert count(replica, name) == (amount, 0)
 
 
 def test_a_claim_of_the_scheduler_counts_its_devices_here_too() -> None:

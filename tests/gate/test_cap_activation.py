@@ -4,7 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.gate.gate import Gate, UndecidedError
+from tallygate.webhook.gate.decisions import UndecidedError
+from tallygate.webhook.gate.gate import Gate
 from tallygate.webhook.gate.usage_lister import UsageLister
 from tallygate.webhook.state.informers.pod_store import PodStore
 from tallygate.webhook.state.ledger.ledger import Ledger

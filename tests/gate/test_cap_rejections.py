@@ -29,16 +29,17 @@ def test_a_rejection_shows_cpu_and_memory_as_users_write_them() -> None:
     assert "requested 1536Mi memory, used 0, reserved 0, hard 1Gi, free 1Gi." in message
 
 
-@pytest.mark.parametrize(
-    ("hard", "reserved", "requested", "advice"),
-    [
-        (4, 4, 1, "Wait until pods end"),
-        (4, 1, 4, "Request 3 or less, or wait until pods end"),
-        (4, 1, 5, "Request 3 or less"),
-        (4, 4, 5, "Request 4 or less, and wait until pods end"),
-        (0, 0, 1, "The cap allows none in this namespace"),
-    ],
-)
+ADVICE = [
+    (4, 4, 1, "Wait until pods end"),
+    (4, 1, 4, "Request 3 or less, or wait until pods end"),
+    (4, 1, 5, "Request 3 or less"),
+    (4, 4, 5, "Request 4 or less, and wait until pods end"),
+    (0, 0, 1, "The cap allows none in this namespace"),
+]
+"""The hard limit, what is charged, what is requested, and the advice."""
+
+
+@pytest.mark.parametrize(("hard", "reserved", "requested", "advice"), ADVICE)
 def test_a_rejection_advises_to_wait_only_if_waiting_helps(
     hard: int, reserved: int, requested: int, advice: str
 ) -> None:

@@ -14,7 +14,7 @@ from tallygate.webhook.gate.charging import (
     ReleaseTransition,
     ReserveTransition,
 )
-from tallygate.webhook.gate.gate import UndecidedError
+from tallygate.webhook.gate.decisions import UndecidedError
 from tallygate.webhook.state.in_memory import MemoryLedgers
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation
 from tallygate.webhook.state.ports import LedgerKey, StoreUnavailableError, Transition, UnknownOutcomeError

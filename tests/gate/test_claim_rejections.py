@@ -6,6 +6,7 @@ from tallygate.webhook.accounting.amounts import Amounts
 from tests.accounting.claims import CLASS, Object, claim_object, exactly, first_available, result
 from tests.gate.claim_replica import ClaimReplica, create_claim_replica
 from tests.gate.gate_fixture import CAP, GPU, pod, response
+from tests.gate.test_cap_rejections import ADVICE
 from tests.state.informers.claims import create_claim
 
 _CONTROLLER = {"username": "system:serviceaccount:kube-system:resource-claim-controller"}
@@ -36,19 +37,11 @@ def test_the_rejection_of_a_claim_from_a_template_names_its_pod_and_has_the_arit
     )
 
 
-@pytest.mark.parametrize(
-    ("hard", "used", "requested", "advice"),
-    [
-        (4, 4, 1, "Wait until pods end or claims are deleted"),
-        (4, 1, 4, "Request 3 or less, or wait until pods end or claims are deleted"),
-        (4, 1, 5, "Request 3 or less"),
-        (4, 4, 5, "Request 4 or less, and wait until pods end or claims are deleted"),
-        (0, 0, 1, "The cap allows none in this namespace"),
-    ],
-)
+@pytest.mark.parametrize(("hard", "used", "requested", "advice"), ADVICE)
 def test_a_rejection_advises_to_wait_only_if_waiting_helps(hard: int, used: int, requested: int, advice: str) -> None:
     message = read_denial(create_full_replica(hard, used), create_claim("c2", 0, requested))
-    assert message.endswith(f". {advice} (TG201, cap gpus)")
+    of_claims = advice.replace("pods end", "pods end or claims are deleted")
+    assert message.endswith(f". {of_claims} (TG201, cap gpus)")
 
 
 def test_a_rejected_pod_waits_for_claims_too() -> None:
@@ -86,6 +79,32 @@ def test_the_rejection_of_an_allocation_compares_it_with_what_others_leave_free(
         f'ResourceClaim "claim-c1": cap gpus of this namespace exceeded: allocated 3 {GPU}, {arithmetic}'
     )
     assert message.endswith(f". {advice} (TG201, cap gpus)")
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        (CAP, "ResourceClaim claim-c4 (4), ResourceClaim claim-c3 (2), ResourceClaim claim-c2 (1)"),
+        (CAP.replace("hard:", "shared: true\n  hard:"), "namespace team-a (7)"),
+    ],
+    ids=["of one namespace", "shared"],
+)
+def test_the_rejection_of_an_allocation_names_the_others_only(text: str, named: str) -> None:
+    replica = create_claim_replica(text)
+    replica.observe_claim(create_two_or_three(201))
+    for number, devices in ((2, 1), (3, 2), (4, 4)):
+        replica.observe_claim(create_claim(f"c{number}", replica.next_revision(), devices))
+    replica.reconcile()
+    message = read_denial(replica, create_two_or_three(201, 3), create_two_or_three(201))
+    assert f"charged to others 7, hard 4, free 0; top consumers: {named}. Wait" in message
+
+
+def test_the_rejection_of_an_allocation_names_no_consumer_if_there_is_no_other() -> None:
+    replica = create_claim_replica(CAP.replace("gpu: 4", "gpu: 2").replace("hard:", "shared: true\n  hard:"))
+    replica.observe_claim(create_two_or_three(201))
+    replica.reconcile()
+    message = read_denial(replica, create_two_or_three(201, 3), create_two_or_three(201))
+    assert "charged to others 0, hard 2, free 2. Replace" in message
 
 
 def test_a_hard_limit_that_only_the_ledger_has_yet_is_reported() -> None:

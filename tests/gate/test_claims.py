@@ -12,7 +12,7 @@ from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.kube.resource_codec import Bookmark, Replaced
 from tallygate.webhook.state.ledger.ledger import Operation
 from tests.accounting.claims import CLASS, Object, claim_object, exactly, first_available, result
-from tests.gate.claim_replica import ClaimReplica, create_claim_replica
+from tests.gate.claim_replica import ClaimReplica, create_claim_replica, create_replica_with_pod
 from tests.gate.gate_fixture import CAP, GPU, response
 from tests.state.informers.claims import create_claim, scheduler_claim
 
@@ -168,9 +168,7 @@ SCHEDULER = {"username": "system:kube-scheduler"}
 
 
 def test_the_schedulers_claim_is_charged_with_the_part_of_its_pod() -> None:
-    replica = create_claim_replica(TWO)
-    replica.store_pod("u1", 2)
-    replica.observe("u1")
+    replica = create_replica_with_pod(TWO, 2)
     assert replica.request_claim(scheduler_claim("c1", 0, "u1", 2), userInfo=SCHEDULER) == 200
     assert replica.count_gpus() == (2, 0)
     replica.observe_claim(scheduler_claim("c1", replica.next_revision(), "u1", 2))
@@ -191,18 +189,14 @@ def test_the_schedulers_claim_waits_for_the_count_of_its_pod_where_there_is_no_r
 
 
 def test_the_part_of_a_pod_covers_one_claim_of_the_scheduler() -> None:
-    replica = create_claim_replica(TWO)
-    replica.store_pod("u1", 2)
-    replica.observe("u1")
+    replica = create_replica_with_pod(TWO, 2)
     assert replica.request_claim(scheduler_claim("c1", 0, "u1", 2), userInfo=SCHEDULER) == 200
     assert replica.request_claim(scheduler_claim("c1", 0, "u1", 2), userInfo=SCHEDULER) == 200
     assert replica.request_claim(scheduler_claim("c2", 0, "u1", 2), userInfo=SCHEDULER) == 429
 
 
 def test_a_recount_lets_the_part_of_a_pod_cover_one_claim_of_the_scheduler() -> None:
-    replica = create_claim_replica(CAP)
-    replica.store_pod("u1", 2)
-    replica.observe("u1")
+    replica = create_replica_with_pod(CAP, 2)
     for claim in ("c1", "c2"):
         assert replica.request_claim(scheduler_claim(claim, 0, "u1", 2), userInfo=SCHEDULER) == 200
     replica.reconcile()
@@ -215,9 +209,7 @@ def test_a_recount_lets_the_part_of_a_pod_cover_one_claim_of_the_scheduler() -> 
 
 @pytest.mark.parametrize("claim_name", ["claim-c1", ""], ids=["named by its pod", "not yet named"])
 def test_the_part_of_a_pod_covers_no_claim_beside_one_that_is_counted_and(claim_name: str) -> None:
-    replica = create_claim_replica(TWO)
-    replica.store_pod("u1", 2)
-    replica.observe("u1")
+    replica = create_replica_with_pod(TWO, 2)
     replica.observe_claim(scheduler_claim("c1", replica.next_revision(), "u1", 2))
     if claim_name:
         replica.name_claim("u1", claim_name)
@@ -225,17 +217,13 @@ def test_the_part_of_a_pod_covers_no_claim_beside_one_that_is_counted_and(claim_
 
 
 def test_a_claim_of_the_scheduler_that_is_larger_than_its_pod_needs_room_for_the_rest() -> None:
-    replica = create_claim_replica(TWO)
-    replica.store_pod("u1", 1)
-    replica.observe("u1")
+    replica = create_replica_with_pod(TWO, 1)
     assert replica.request_claim(scheduler_claim("c1", 0, "u1", 2), userInfo=SCHEDULER) == 200
     assert replica.count_gpus() == (1, 1)
 
 
 def test_a_request_waits_while_the_schedulers_claim_may_be_counted_twice() -> None:
-    replica = create_claim_replica(CAP)
-    replica.store_pod("u1", 2)
-    replica.observe("u1")
+    replica = create_replica_with_pod(CAP, 2)
     replica.observe_claim(scheduler_claim("c1", replica.next_revision(), "u1", 2))
     assert replica.request_pod("u2", 2) == 429
     replica.name_claim("u1", "claim-c1")
@@ -243,9 +231,7 @@ def test_a_request_waits_while_the_schedulers_claim_may_be_counted_twice() -> No
 
 
 def test_a_claim_that_only_looks_like_the_schedulers_is_rejected_for_good_after_a_while() -> None:
-    replica = create_claim_replica(CAP)
-    replica.store_pod("u1", 2)
-    replica.observe("u1")
+    replica = create_replica_with_pod(CAP, 2)
     replica.observe_claim(scheduler_claim("c1", replica.next_revision(), "u1", 2, is_reserved=False))
     assert replica.request_pod("u2", 2) == 429
     replica.now += 31.0
@@ -288,9 +274,7 @@ def delete_pod(replica: ClaimReplica) -> None:
 @pytest.mark.parametrize("end", [end_pod, delete_pod], ids=["has ended", "is deleted"])
 def test_the_schedulers_claim_counts_by_itself_once_its_pod(end: Callable[[ClaimReplica], None]) -> None:
     """Let the claim be stored after the end of its pod, or before it and not seen yet."""
-    replica = create_claim_replica(TWO)
-    replica.store_pod("u1", 2)
-    replica.observe("u1")
+    replica = create_replica_with_pod(TWO, 2)
     assert replica.request_claim(scheduler_claim("c1", 0, "u1", 2), userInfo=SCHEDULER) == 200
     end(replica)
     replica.reconcile()

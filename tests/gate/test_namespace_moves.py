@@ -5,10 +5,15 @@ from typing import Any
 import pytest
 
 from tallygate.webhook.admission.request import Phase, ReviewError
+from tests.accounting.claims import claim_object, exactly, result
+from tests.gate.claim_replica import ClaimReplica
 from tests.gate.gate_fixture import CAP, GateFixture, response
 from tests.gate.replica_fixture import ReplicaFixture
+from tests.state.informers.slices import DRIVER, POOL, create_device, create_slice, slice_page
 
 BY_LABEL = CAP.replace('include: ["team-*"]', "selector: {matchLabels: {gpu: 'yes'}}")
+CLAIMS = BY_LABEL.replace("gpu: 4", "gpu: 2")
+DEVICES = BY_LABEL.replace("{nvidia.com/gpu: 4}", "{large: 2}\n  devices: {large: {selector: 'true'}}")
 SHARED = BY_LABEL.replace("hard:", "shared: true\n  hard:")
 
 
@@ -43,6 +48,35 @@ def test_a_move_that_exceeds_a_shared_cap_warns_with_the_sum() -> None:
         "exceeded with them: charged 5, hard 4. They stay, and no further pod is accepted until enough pods end "
         "(TG207, cap gpus)"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "used", "end"),
+    [
+        (
+            CLAIMS,
+            "its pods and claims use 3 nvidia.com/gpu",
+            "no further pod or claim is accepted until enough pods end or claims are deleted",
+        ),
+        (
+            DEVICES,
+            "its claims use 3 large",
+            "no further device is allocated until enough devices of claims are free",
+        ),
+    ],
+    ids=["claims by their requests", "allocated devices"],
+)
+def test_a_move_of_claims_names_them(text: str, used: str, end: str) -> None:
+    replica = ClaimReplica(text)
+    replica.label_namespace("b")
+    replica.devices.apply(slice_page(replica.revision, create_slice(5, *(create_device(f"d{i}") for i in range(3)))))
+    devices = [result(driver=DRIVER, pool=POOL, device=f"d{i}") for i in range(3)]
+    claim = claim_object(exactly(3), results=devices, namespace="b", resourceVersion=str(replica.next_revision()))
+    replica.observe_claim(claim)
+    replica.reconcile()
+    (warning,) = list_warnings(replica, {"gpu": "yes"})
+    arithmetic = "and cap gpus of this namespace is exceeded with them: charged 3, hard 2"
+    assert warning == f'Namespace "b": metadata.labels: {used}, {arithmetic}. They stay, and {end} (TG207, cap gpus)'
 
 
 def test_a_move_counts_reservations_too() -> None:

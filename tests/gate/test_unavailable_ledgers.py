@@ -7,7 +7,7 @@ import pytest
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.admission.cap_index import get_cap_name
 from tallygate.webhook.errors import TallygateError
-from tallygate.webhook.gate.gate import UndecidedError
+from tallygate.webhook.gate.decisions import UndecidedError
 from tallygate.webhook.state.batched_ledgers import BatchedLedgers
 from tallygate.webhook.state.in_memory import MemoryLedgers
 from tallygate.webhook.state.ledger.ledger import Ledger

@@ -12,8 +12,7 @@ from functools import partial
 import msgspec
 
 from tallygate.webhook.admission.request import Phase, ReviewError
-from tallygate.webhook.gate.decisions import Decision, DecisionRecord
-from tallygate.webhook.gate.gate import UndecidedError
+from tallygate.webhook.gate.decisions import Decision, DecisionRecord, UndecidedError
 from tallygate.webhook.server.lifecycle import Lifecycle, exit_process
 from tallygate.webhook.server.settings.sources import load_settings
 from tallygate.webhook.server.telemetry.json_log import LineWriter, create_logger

@@ -74,6 +74,12 @@ def _list_own_classes(name: str, resources_by_class: Mapping[str, str]) -> Itera
         yield from (each for each, resource in resources_by_class.items() if resource == name)
 
 
+def list_device_resources(resources_by_class: Mapping[str, str]) -> frozenset[str]:
+    """Return the extended resources that stand for devices of a class."""
+    own = {DEVICE_CLASS_PREFIX + each for each in resources_by_class}
+    return frozenset(own | {each for each in resources_by_class.values() if each})
+
+
 def compute_claim_charge(claim: ResourceClaim, sources: Mapping[str, DeviceSources]) -> Amounts:
     """Return the charge of a claim in devices, by counted name; names of which it has none are absent."""
     spec, status = claim.spec or ResourceClaimSpec(), claim.status

@@ -1,21 +1,46 @@
-"""The charge of a pod under a ResourceQuota, and the scopes that select the pod.
+"""The charge of a pod or a claim for devices under a ResourceQuota, and the scopes that select a pod.
 
 Source: PodUsageFunc, podComputeUsageHelper, QuotaV1Pod and podMatchesScopeFunc in
-pkg/quota/v1/evaluator/core/pods.go, Matches in apiserver pkg/quota/v1/generic/evaluator.go, v1.36.
+pkg/quota/v1/evaluator/core/pods.go, Usage and addExtendedResourceQuota in resource_claims.go beside it, Matches in
+apiserver pkg/quota/v1/generic/evaluator.go; createRequestsAndMappings in
+pkg/scheduler/framework/plugins/dynamicresources/extendeddynamicresources.go, v1.36.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
+from itertools import chain
 
-from tallygate.webhook.accounting.names import DEVICE_CLASS_PREFIX, is_extended, is_hugepage
+import msgspec
+
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.claim_charge import MAX_DEVICES
+from tallygate.webhook.accounting.names import (
+    DEVICE_CLASS_PREFIX,
+    DEVICES_SUFFIX,
+    REQUESTS_PREFIX,
+    is_extended,
+    is_hugepage,
+)
 from tallygate.webhook.accounting.pod_requests import ResizeView, apply_status, compute_limits, compute_requests
 from tallygate.webhook.accounting.pod_resources import Quantities, parse_pod_resources
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.objects.core import Pod, PodSpec, ResourceQuotaSpec, ScopeRequirement
+from tallygate.webhook.objects.devices import (
+    DeviceClaim,
+    DeviceRequest,
+    DeviceSubRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceClaimSpec,
+)
 
+_NO_AMOUNTS = Amounts()
 _ONE_POD = Quantity.from_int(1)
 _COMPUTE_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 _ENDED_PHASES = ("Succeeded", "Failed")
+_DEFAULT_SCHEDULER = "default-scheduler"
+_CLAIM_COUNT = "count/resourceclaims.resource.k8s.io"
 
 
 def compute_quota_charge(pod: Pod, now: datetime | None) -> Mapping[str, Quantity]:
@@ -64,6 +89,68 @@ def is_counted_key(key: str) -> bool:
     if key.startswith("limits."):
         return key.removeprefix("limits.") in _COMPUTE_RESOURCES
     return key != resource and (is_extended(resource) or resource.startswith(DEVICE_CLASS_PREFIX))
+
+
+def compute_claim_quota_charge(claim: ResourceClaim, resources_by_class: Mapping[str, str]) -> Amounts:
+    """Return the amount that a claim surely adds to each quota key, before and after its allocation.
+
+    `resources_by_class` has the extended resource of each DeviceClass, empty if it has none. Of several classes with
+    one extended resource, Kubernetes counts one under its name, in no certain order: the least amount is returned.
+    """
+    requests = ((claim.spec or ResourceClaimSpec()).devices or DeviceClaim()).requests or ()
+    return _compute_devices_charge(_count_devices_by_class(requests), resources_by_class)
+
+
+def compute_scheduler_claim_charge(
+    pod: Pod, resources_by_class: Mapping[str, str], is_advertised: Callable[[str], bool]
+) -> Amounts:
+    """Return the amount that kube-scheduler's claim for the extended resources of a pod surely adds beside the pod.
+
+    kube-scheduler makes the claim for resources of classes that the node of the pod does not advertise.
+    `is_advertised` returns whether any node may advertise a resource: then there may be no claim for it. If several
+    classes have one extended resource, one of them serves it, which is not known here.
+
+    Raises:
+        QuantityError: if a quantity of the pod is invalid.
+    """
+    spec = pod.spec or PodSpec()
+    if spec.node_name or (spec.scheduler_name or _DEFAULT_SCHEDULER) != _DEFAULT_SCHEDULER:
+        return _NO_AMOUNTS
+    if not resources_by_class:
+        return _NO_AMOUNTS
+    requests = compute_requests(parse_pod_resources(msgspec.structs.replace(spec, overhead=None))).quantities
+    served = {
+        name: classes
+        for name, quantity in requests.items()
+        if quantity.sign > 0 and (classes := _find_classes(name, resources_by_class)) and not is_advertised(name)
+    }
+    if not served:
+        return _NO_AMOUNTS
+    by_class = Counter[str]()
+    for name, classes in served.items():
+        if len(classes) == 1 and requests[name].is_whole:
+            by_class[classes[0]] += requests[name].value()
+    own, charge = compute_quota_charge(pod, None), _compute_devices_charge(by_class, resources_by_class)
+    beside = {key: amount - (own[key].value() if key in own else 0) for key, amount in charge.items()}
+    return Amounts({key: amount for key, amount in beside.items() if amount > 0})
+
+
+def is_claim_key(key: str, resources_by_class: Mapping[str, str]) -> bool:
+    """Return whether a quota on a key counts claims for devices (MatchingResources in resource_claims.go)."""
+    if key == _CLAIM_COUNT or key.endswith(DEVICES_SUFFIX):
+        return True
+    return key.startswith(REQUESTS_PREFIX) and bool(
+        _find_classes(key.removeprefix(REQUESTS_PREFIX), resources_by_class)
+    )
+
+
+def requests_any(pod: PodSpec, resources: frozenset[str]) -> bool:
+    """Return whether a container of a pod that the API server has completed requests one of these resources."""
+    for each in chain(pod.containers or (), pod.init_containers or ()):
+        requirements = each.resources
+        if requirements is not None and requirements.requests and not resources.isdisjoint(requirements.requests):
+            return True
+    return False
 
 
 def is_charged_by_quota(pod: Pod, now: datetime | None) -> bool:
@@ -120,6 +207,51 @@ def is_best_effort(pod: PodSpec) -> bool:
     if pod.resources is None:
         lists = [listed for each in (*resources.containers, *resources.init) for listed in (each.requests, each.limits)]
     return not any(listed[name].sign > 0 for listed in lists for name in ("cpu", "memory") if name in listed)
+
+
+def _count_devices_by_class(requests: Iterable[DeviceRequest]) -> Counter[str]:
+    """Return the number of devices of each class that requests may get at most, alternatives by class."""
+    total = Counter[str]()
+    for request in requests:
+        largest = Counter[str]()
+        alternatives: Iterable[ExactDeviceRequest | DeviceSubRequest] = request.first_available or ()
+        if not alternatives and request.exactly is not None:
+            alternatives = (request.exactly,)
+        for each in alternatives:
+            largest[each.device_class_name] = max(largest[each.device_class_name], _count_devices(each))
+        total.update(largest)
+    return total
+
+
+def _count_devices(request: ExactDeviceRequest | DeviceSubRequest) -> int:
+    match request.allocation_mode or "ExactCount":
+        case "ExactCount":
+            return 1 if request.count is None else request.count
+        case "All":
+            return MAX_DEVICES
+        case _:
+            return 0
+
+
+def _compute_devices_charge(by_class: Mapping[str, int], resources_by_class: Mapping[str, str]) -> Amounts:
+    """Return the charge of one claim for this number of devices of each class."""
+    charge = {_CLAIM_COUNT: 1}
+    for class_name, count in by_class.items():
+        charge[class_name + DEVICES_SUFFIX] = count
+        if class_name in resources_by_class:
+            charge[REQUESTS_PREFIX + DEVICE_CLASS_PREFIX + class_name] = count
+        if resource := resources_by_class.get(class_name):
+            key = REQUESTS_PREFIX + resource
+            charge[key] = min(charge.get(key, count), count)
+    return Amounts({key: amount for key, amount in charge.items() if amount})
+
+
+def _find_classes(resource: str, resources_by_class: Mapping[str, str]) -> list[str]:
+    """Return the classes whose devices may serve a resource."""
+    class_name = resource.removeprefix(DEVICE_CLASS_PREFIX)
+    if class_name != resource:
+        return [class_name] if class_name in resources_by_class else []
+    return [name for name, each in resources_by_class.items() if each == resource]
 
 
 def _is_selected(scope: ScopeRequirement, pod: PodSpec) -> bool | None:

@@ -245,9 +245,9 @@ WORKLOAD_ROLLOUT = Code(
 NAMESPACE_OVER_CAP = Code(
     "TG207",
     "namespace-over-cap",
-    "A namespace becomes a member of a cap, and its pods exceed it.",
-    "The labels of a namespace select its caps. Existing pods are not removed, so the cap stays exceeded for a while, "
-    "and accepts no further pod. `tallygate usage` shows it.",
+    "A namespace becomes a member of a cap, and its pods and claims exceed it.",
+    "The labels of a namespace select its caps. Existing pods and claims are not removed, so the cap stays exceeded "
+    "for a while, and accepts no further ones. `tallygate usage` shows it.",
     "# cap batch: shared, hard: {nvidia.com/gpu: 8}, used 6\nkind: Namespace  # its pods use 4\nmetadata:\n"
     "  labels: {team: batch}\n",
     "# cap batch: shared, hard: {nvidia.com/gpu: 8}, used 4\nkind: Namespace  # its pods use 4\nmetadata:\n"
@@ -258,7 +258,8 @@ WORKLOAD_OVER_QUOTA = Code(
     "workload-over-quota",
     "The pods of a workload, or those that a rollout of it starts first, exceed a ResourceQuota.",
     "The API server stores the workload, and ResourceQuota rejects its pods one by one, which only an event on the "
-    "ReplicaSet or Job reports. The gate never denies for it: it warns where it watches the quotas of the cluster.",
+    "ReplicaSet or Job reports, or the claims for devices that controllers make for them. The gate never denies for "
+    "it: it warns where it watches the quotas of the cluster.",
     "# ResourceQuota gpus: hard: {requests.nvidia.com/gpu: 8}, used: 6\nkind: Deployment\nspec:\n"
     "  replicas: 2  # of 2 GPUs each\n",
     "# ResourceQuota gpus: hard: {requests.nvidia.com/gpu: 8}, used: 6\nkind: Deployment\nspec:\n"
@@ -284,6 +285,40 @@ CLAIMS_OVER_FREE = Code(
     "# cap gpus: used 3, hard 4\nkind: Pod\nspec:\n"
     "  resourceClaims: [{name: gpus, resourceClaimTemplateName: two-gpus}]\n",
     "# cap gpus: used 2, hard 4\nkind: Pod\nspec:\n"
+    "  resourceClaims: [{name: gpus, resourceClaimTemplateName: two-gpus}]\n",
+)
+DEVICES_OVER_CAP = Code(
+    "TG211",
+    "devices-over-cap",
+    "The least that a claim can get of the published devices exceeds a cap.",
+    "A cap by allocated devices decides when the scheduler allocates them, and rejects all that the claim can get. "
+    "The claim is stored, and its pod stays pending until other devices are published. It is always a warning.",
+    "# cap memory: hard: {gpu-memory: 40Gi}, devices: {gpu-memory: {sum: memory}}\n# every device has 80Gi\n"
+    + _format_claim_example("count: 1"),
+    "# cap memory: hard: {gpu-memory: 40Gi}, devices: {gpu-memory: {sum: memory}}\n# one of the devices has 40Gi\n"
+    + _format_claim_example("count: 1"),
+)
+DEVICES_OVER_FREE = Code(
+    "TG212",
+    "devices-over-free",
+    "The least that a claim can get of the published devices exceeds the free amount of a cap now.",
+    "A cap by allocated devices decides when the scheduler allocates them. The claim is stored, and its pod stays "
+    "pending until the devices of other claims are free. It is always a warning.",
+    "# cap memory: used 120Gi, hard 160Gi, devices: {gpu-memory: {sum: memory}}\n# every device has 80Gi\n"
+    + _format_claim_example("count: 1"),
+    "# cap memory: used 80Gi, hard 160Gi, devices: {gpu-memory: {sum: memory}}\n# every device has 80Gi\n"
+    + _format_claim_example("count: 1"),
+)
+CLAIMS_OVER_QUOTA = Code(
+    "TG213",
+    "claims-over-quota",
+    "The claims that controllers make for a pod exceed a ResourceQuota.",
+    "The API server stores the pod, and ResourceQuota rejects its claims: those of templates, or the claim that "
+    "kube-scheduler makes for extended resources of device classes. Only an event on the pod or its condition "
+    "PodScheduled reports that. The gate never denies for it: it warns where it watches the quotas of the cluster.",
+    "# ResourceQuota gpus: hard: {gpu.example.com.deviceclass.resource.k8s.io/devices: 4}, used: 3\nkind: Pod\nspec:\n"
+    "  resourceClaims: [{name: gpus, resourceClaimTemplateName: two-gpus}]\n",
+    "# ResourceQuota gpus: hard: {gpu.example.com.deviceclass.resource.k8s.io/devices: 4}, used: 2\nkind: Pod\nspec:\n"
     "  resourceClaims: [{name: gpus, resourceClaimTemplateName: two-gpus}]\n",
 )
 
@@ -318,5 +353,8 @@ CODES: tuple[Code, ...] = (
     WORKLOAD_OVER_QUOTA,
     CLAIMS_OVER_CAP,
     CLAIMS_OVER_FREE,
+    DEVICES_OVER_CAP,
+    DEVICES_OVER_FREE,
+    CLAIMS_OVER_QUOTA,
 )
 """Every code of rules and caps, for `tallygate explain` and the documentation."""

@@ -8,6 +8,7 @@ from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
 from tallygate.webhook.admission.rule_codes import NAMESPACE_OVER_CAP, OVER_SOFT_CAP
 from tallygate.webhook.audit.audit_findings import AuditCoverage, AuditFinding, ObjectRef
 from tallygate.webhook.gate.counted_claims import CountedClaim, describe_uncertain
+from tallygate.webhook.gate.decisions import find_consumer_words
 from tallygate.webhook.gate.top_consumers import (
     Consumer,
     PodOwners,
@@ -22,8 +23,6 @@ from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
 
 _NO_LEDGER = Ledger(Amounts())
-_NO_FURTHER_POD = "No further pod is accepted until pods end; end some, or raise the cap"
-_NO_FURTHER_DEVICE = "No further device is allocated until claims are deleted; delete some, or raise the cap"
 
 
 class CapAudit:
@@ -65,11 +64,12 @@ class CapAudit:
             self._coverage.add_remark(f"cap {cap.definition.name}{scope}: {text}")
         hard_excess = used.find_excess(cap.hard)
         for name in sorted(hard_excess):
+            words = find_consumer_words(cap, name)
             message = (
                 f"{_describe_cap(cap)} exceeded: used {format_amount(name, used[name])} {name}, "
                 f"hard {format_amount(name, cap.hard[name])}, {format_amount(name, hard_excess[name])} too much"
                 f"{self._format_top_consumers(cap, key, name)}. "
-                f"{_NO_FURTHER_DEVICE if name in cap.device_meters else _NO_FURTHER_POD}"
+                f"No further {words.rejected} until {words.end}; {words.remedy}, or raise the cap"
             )
             yield _create_finding(cap, key, name, NAMESPACE_OVER_CAP, Enforcement.DENY, message)
         for name in sorted(used.find_excess(cap.soft).keys() - hard_excess.keys()):

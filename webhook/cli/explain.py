@@ -1,7 +1,8 @@
 """The command `tallygate explain`: the meaning of a code, or the calculation of a pod's effective request.
 
 `tallygate explain pod` explains the pods of a file and the pod templates of its workloads: requests, limits, the charge
-of a ResourceQuota, and the terms of each sum.
+of a ResourceQuota, and the terms of each sum. The claims for devices that templates of the file make for a pod are
+charged by a ResourceQuota too.
 """
 
 import sys
@@ -15,7 +16,8 @@ from rich.console import Group, RenderableType
 from rich.console import Group as Lines
 from rich.text import Text
 
-from tallygate.webhook.accounting.amounts import is_milli
+from tallygate.webhook.accounting.amounts import Amounts, is_milli
+from tallygate.webhook.accounting.names import DEVICES_SUFFIX
 from tallygate.webhook.accounting.pod_requests import (
     EffectiveRequest,
     RequestTerm,
@@ -26,14 +28,21 @@ from tallygate.webhook.accounting.pod_requests import (
 from tallygate.webhook.accounting.problem import Code
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.accounting.quantity_parser import QuantityError
-from tallygate.webhook.accounting.resource_quota import compute_quota_charge
+from tallygate.webhook.accounting.resource_quota import compute_claim_quota_charge, compute_quota_charge
 from tallygate.webhook.cli.framework import DATA_FORMATS, Command, UsageError
+from tallygate.webhook.cli.manifests.claim_manifests import (
+    ClaimTemplates,
+    collect_classes,
+    collect_templates,
+    index_classes,
+)
 from tallygate.webhook.cli.manifests.manifest_files import load_manifests
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest
 from tallygate.webhook.cli.manifests.typed_objects import parse_object
 from tallygate.webhook.cli.output import code_catalog, tables
 from tallygate.webhook.cli.output.tables import create_table, escape_control
 from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError
+from tallygate.webhook.gate.claim_forecast import find_pod_claims
 from tallygate.webhook.objects.core import Pod, PodSpec
 
 _POD = "pod"
@@ -41,7 +50,10 @@ _POD = "pod"
 
 @dataclass(frozen=True, slots=True)
 class PodCalculation:
-    """The calculation of one pod: `title` is its object, `location` its file position, `field` the path of its spec."""
+    """The calculation of one pod: `title` is its object, `location` its file position, `field` the path of its spec.
+
+    `claims` is the charge of a ResourceQuota for the claims that templates make for the pod; `notes` say what it lacks.
+    """
 
     title: str
     location: str
@@ -49,6 +61,8 @@ class PodCalculation:
     requests: EffectiveRequest
     limits: EffectiveRequest
     quota: Mapping[str, Quantity]
+    claims: Mapping[str, int]
+    notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to JSON values; amounts are milli-cpu for cpu and whole units otherwise."""
@@ -59,19 +73,42 @@ class PodCalculation:
             "requests": _resources_to_dict(self.requests),
             "limits": _resources_to_dict(self.limits),
             "quota": {key: str(quantity) for key, quantity in sorted(self.quota.items())},
+            "claimsQuota": {key: str(amount) for key, amount in sorted(self.claims.items())},
         }
 
 
-def calculate_pod(title: str, location: str, field: str, pod: Pod) -> PodCalculation:
-    """Calculate the requests, limits and quota charge of a pod or template.
+@dataclass(frozen=True, slots=True)
+class _ClaimSources:
+    """The templates of claims among the manifests, and the extended resource of each class among them."""
+
+    templates: ClaimTemplates
+    resources_by_class: Mapping[str, str]
+
+    def charge_claims(self, pod: Pod, namespace: str) -> tuple[Amounts, tuple[str, ...]]:
+        """Return the charge of a ResourceQuota for the claims of a pod, and notes on what it lacks."""
+        claims = find_pod_claims(pod, namespace, self.templates)
+        notes = [f"the claims of templates are not in the sum: {claims.unknown}"] if claims.unknown else []
+        keys = {key for each in claims.claims for key in compute_claim_quota_charge(each, {})}
+        classes = {key.removesuffix(DEVICES_SUFFIX) for key in keys if key.endswith(DEVICES_SUFFIX)}
+        unknown = sorted(classes - self.resources_by_class.keys())
+        notes += [f"DeviceClass {name} is not in the files: its extended resource is unknown" for name in unknown]
+        resources_by_class = dict.fromkeys(unknown, "") | dict(self.resources_by_class)
+        charges = (compute_claim_quota_charge(each, resources_by_class) for each in claims.claims)
+        return sum(charges, Amounts()), tuple(notes)
+
+
+def calculate_pod(  # noqa: PLR0913, PLR0917  # what a calculation is of
+    title: str, location: str, field: str, pod: Pod, namespace: str, sources: _ClaimSources
+) -> PodCalculation:
+    """Calculate the requests, limits and quota charge of a pod or template, and the quota charge of its claims.
 
     Raises:
         QuantityError: if a quantity is invalid.
     """
     spec = pod.spec or PodSpec()
-    return PodCalculation(
-        title, location, field, compute_pod_requests(spec), compute_pod_limits(spec), compute_quota_charge(pod, None)
-    )
+    claims, notes = sources.charge_claims(pod, namespace)
+    requests, limits = compute_pod_requests(spec), compute_pod_limits(spec)
+    return PodCalculation(title, location, field, requests, limits, compute_quota_charge(pod, None), claims, notes)
 
 
 def render_calculation(calculation: PodCalculation) -> RenderableType:
@@ -83,11 +120,18 @@ def render_calculation(calculation: PodCalculation) -> RenderableType:
         ),
         _render_table("REQUEST", calculation.requests),
         _render_table("LIMIT", calculation.limits),
-        create_table(
-            ("QUOTA KEY", "CHARGE"), [(key, str(quantity)) for key, quantity in sorted(calculation.quota.items())]
-        ),
+        _render_quota(calculation),
         Text(),
     )
+
+
+def _render_quota(calculation: PodCalculation) -> RenderableType:
+    """Render the charges of a ResourceQuota; those for claims are a column if there are any."""
+    quota, claims = calculation.quota, calculation.claims
+    if not claims:
+        return create_table(("QUOTA KEY", "CHARGE"), [(key, str(quantity)) for key, quantity in sorted(quota.items())])
+    rows = [(key, str(quota.get(key, "-")), str(claims.get(key, "-"))) for key in sorted(quota.keys() | claims.keys())]
+    return create_table(("QUOTA KEY", "CHARGE", "OF CLAIMS"), rows)
 
 
 def _render_table(title: str, effective: EffectiveRequest) -> RenderableType:
@@ -138,18 +182,23 @@ def calculate_pods(filenames: tuple[str, ...], stdin: BinaryIO) -> list[PodCalcu
     loaded = load_manifests(filenames, stdin, DEFAULT_LIMITS, lambda names: names)
     if loaded.findings:
         raise UsageError("\n".join(f"{finding.location}: {finding.message}" for finding in loaded.findings))
-    calculations = [calculation for manifest in loaded.manifests for calculation in _calculate_manifest(manifest)]
+    sources = _ClaimSources(
+        ClaimTemplates(collect_templates(loaded.manifests, "", DEFAULT_LIMITS)),
+        index_classes(collect_classes(loaded.manifests, DEFAULT_LIMITS)),
+    )
+    calculations = [each for manifest in loaded.manifests for each in _calculate_manifest(manifest, sources)]
     if not calculations:
         raise UsageError(f"{', '.join(filenames)}: it contains neither a pod nor a pod template")
     return calculations
 
 
-def _calculate_manifest(manifest: Manifest) -> Iterator[PodCalculation]:
+def _calculate_manifest(manifest: Manifest, sources: _ClaimSources) -> Iterator[PodCalculation]:
     location = f"{manifest.file}:{manifest.node.position.line}:{manifest.node.position.column}"
     try:
         typed = parse_object(manifest, "", DEFAULT_LIMITS)
         if typed is not None and typed.view is not None:
-            yield calculate_pod(str(typed.subject), location, f"{typed.view.path}spec", typed.view.pod)
+            title, field = str(typed.subject), f"{typed.view.path}spec"
+            yield calculate_pod(title, location, field, typed.view.pod, typed.subject.namespace, sources)
     except DocumentError as fault:
         raise UsageError(f"{manifest.file}:{fault.position.line}:{fault.position.column}: {fault.message}") from fault
     except QuantityError as error:
@@ -187,7 +236,7 @@ def explain(subject: str | None, filenames: tuple[str, ...], output: str) -> Non
 
     The effective request is the maximum over the life of the pod: containers and sidecars add up, an init step counts
     on top of the sidecars before it, and overhead is added. `explain pod` shows each term, and the charge of a
-    ResourceQuota.
+    ResourceQuota for the pod, and for the claims that templates in the files make for it.
     """
     if subject == _POD:
         _explain_pods(filenames, output)
@@ -250,6 +299,9 @@ def _explain_pods(filenames: tuple[str, ...], output: str) -> None:
     if not filenames:
         raise UsageError("which pod? name a file: `tallygate explain pod -f FILE`, or -f - for stdin")
     calculations = calculate_pods(filenames, sys.stdin.buffer)
+    for calculation in calculations:
+        for note in calculation.notes:
+            click.echo(escape_control(f"note: {calculation.location}: {calculation.title}: {note}"), err=True)
     if output == "table":
         for calculation in calculations:
             tables.print_content(render_calculation(calculation))

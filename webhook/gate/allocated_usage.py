@@ -44,9 +44,10 @@ def count_allocated(
     """
     total: dict[str, int] = {}
     by_uid, unpublished, uncounted, is_behind = {}, {}, set[str](), False
-    for claim, found, _ in list_allocated(cap, claims, devices, namespaces, ledger):
+    for claim, found, kept in list_allocated(cap, claims, devices, namespaces, ledger):
         uncounted |= found.unknown
-        is_behind |= bool(found.unknown) and (devices.revision or 0) < claim.revision
+        if (devices.revision or 0) < claim.revision:
+            is_behind |= bool(found.unknown) or not (found.is_published or kept or _knows_devices(devices, claim))
         for name, amount in found.amounts.items():
             total[name] = total.get(name, 0) + amount
         if not found.is_published:
@@ -56,6 +57,10 @@ def count_allocated(
     used = Amounts({name: amount for name, amount in total.items() if amount and name not in uncounted})
     kept_claims = dict(islice(sorted(unpublished.items()), _MAX_UNPUBLISHED))
     return AllocatedUsage(used, by_uid, kept_claims, frozenset(uncounted), is_behind)
+
+
+def _knows_devices(devices: DeviceStore, claim: AllocatedClaim) -> bool:
+    return all(devices.find_device(each.id) is not None for each in claim.devices)
 
 
 def list_allocated(

@@ -59,13 +59,13 @@ class UndecidedChargeError(TallygateError):
 class RequestCharges(msgspec.Struct, frozen=True):
     """The consumer that a request writes, its charges, and a problem for each limit that a cap requires.
 
-    `claiming_pod` is the pod that the request creates, if it refers to claims for devices.
+    `created_pod` is the pod that the request creates, None for any other request.
     """
 
     consumer: ChargedConsumer
     charges: Sequence[CapCharge]
     missing_limits: Sequence[Problem] = ()
-    claiming_pod: Pod | None = None
+    created_pod: Pod | None = None
 
 
 def is_charged(decoded_request: DecodedRequest) -> bool:
@@ -120,9 +120,8 @@ def _charge_pod(
         if after.unlimited and not charge.may_exceed:
             missing_limits += _find_missing_limits(charge, before, after)
         charges.append(charge)
-    is_claiming = old is None and new.spec is not None and new.spec.resource_claims
     consumer = _identify(request, new, ConsumerKind.POD, nonce)
-    return RequestCharges(consumer, charges, missing_limits, new if is_claiming else None)
+    return RequestCharges(consumer, charges, missing_limits, new if old is None else None)
 
 
 def _charge_claim(  # noqa: PLR0913  # the arguments of its caller, decoded

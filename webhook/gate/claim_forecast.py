@@ -4,26 +4,41 @@ The controller makes the claims after the pod is stored, and reports a rejected 
 stays pending. The gate reports it when the pod is created; `workload_forecast` does so when a workload is applied. A
 forecast reserves nothing, and each claim is still decided when it is created.
 
-A claim that a pod names itself is charged by its own creation, so it is not part of a forecast. Sources: handleClaim in
-pkg/controller/resourceclaim/controller.go, and BindTo in k8s.io/dynamic-resource-allocation/resourceclaim, v1.37.
+A claim that a pod names itself is charged by its own creation, so it is not part of a forecast. Under a cap by
+allocated devices its creator is warned (`device_forecast`), and so is the creator of a template. Sources: handleClaim
+in pkg/controller/resourceclaim/controller.go, BindTo in k8s.io/dynamic-resource-allocation/resourceclaim, v1.37.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Protocol
 
 import msgspec
 
 from tallygate.webhook.accounting.amounts import Amounts, format_amount
+from tallygate.webhook.accounting.devices.least_amounts import LeastAmounts, LeastAmountsReview
 from tallygate.webhook.accounting.problem import Code, Problem, Reason
 from tallygate.webhook.admission.cap_index import ActiveCap
+from tallygate.webhook.admission.evaluate import SCHEDULER_USER
+from tallygate.webhook.admission.kinds import DecodedRequest
+from tallygate.webhook.admission.request import CREATE
 from tallygate.webhook.admission.rule_codes import CLAIMS_OVER_CAP, CLAIMS_OVER_FREE
 from tallygate.webhook.gate.charging import CapCharge, CapChargeResult
 from tallygate.webhook.gate.decisions import describe_scope, describe_wait
+from tallygate.webhook.gate.device_forecast import (
+    CLAIM,
+    POD,
+    TEMPLATE,
+    compute_least,
+    forecast_amounts,
+    forecasts_devices,
+)
 from tallygate.webhook.objects.core import Pod
-from tallygate.webhook.objects.devices import ResourceClaim
+from tallygate.webhook.objects.devices import ResourceClaim, ResourceClaimTemplate, ResourceClaimTemplateSpec
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.policy.matching import matches_subjects
 from tallygate.webhook.policy.model import ForecastEnforcement
+from tallygate.webhook.state.ledger.ledger import Ledger
 
 _NO_AMOUNTS = Amounts()
 _AUTHENTICATED = "system:authenticated"
@@ -49,12 +64,22 @@ class PodClaims(msgspec.Struct, frozen=True):
     """The claims that templates make for one pod.
 
     `unknown` is the reason why they are not known, else empty; then there are no claims. `is_controlled` is True if a
-    controller created the pod, so that no user reads a warning about it.
+    controller created the pod, so that no user reads a warning about it. `review` has the least amounts of published
+    devices, where slices are watched.
     """
 
     claims: tuple[ResourceClaim, ...] = ()
     unknown: str = ""
     is_controlled: bool = False
+    review: LeastAmountsReview | None = None
+
+    def with_review(self, review: LeastAmountsReview | None) -> "PodClaims":
+        """Return the claims with the least amounts of a review; the same if it has none for them."""
+        return self if review is None or not self.claims else msgspec.structs.replace(self, review=review)
+
+    def compute_least(self, cap: ActiveCap) -> Amounts:
+        """Return the least that all claims count under a cap once they are allocated, by the published devices."""
+        return compute_least(cap, self.claims, self.review)
 
     def compute_charge(self, cap: ActiveCap) -> Amounts:
         """Return the charge of all claims under a cap; empty if the cap does not apply to their controller."""
@@ -64,6 +89,9 @@ class PodClaims(msgspec.Struct, frozen=True):
 
 
 NO_CLAIMS = PodClaims()
+
+LedgerReader = Callable[[ActiveCap], Ledger | None]
+"""Returns the ledger of a cap, or None if it is unavailable."""
 
 
 def find_pod_claims(pod: Pod, namespace: str, templates: ClaimTemplateLister) -> PodClaims:
@@ -86,21 +114,56 @@ def find_pod_claims(pod: Pod, namespace: str, templates: ClaimTemplateLister) ->
     return PodClaims(tuple(found[name] for name in names), is_controlled=controlled)
 
 
-def counts_devices(caps: Iterable[ActiveCap]) -> bool:
-    """Return whether one of the caps counts claims."""
-    return any(cap.device_sources for cap in caps)
+def counts_devices(caps: Iterable[ActiveCap], review: LeastAmountsReview | None) -> bool:
+    """Return whether one of the caps counts claims, or warns of the least that they get."""
+    return any(cap.device_sources or (review is not None and forecasts_devices(cap)) for cap in caps)
 
 
-def describe_unknown(claims: PodClaims) -> str:
-    """Return the message that claims have no forecast; empty if they have one, or if no user reads it."""
+def describe_unknown(claims: PodClaims, limits: str = "caps") -> str:
+    """Return the message that claims have no forecast; empty if they have one, or if no user reads it.
+
+    `limits` is the noun for what the claims were not compared with.
+    """
     if not claims.unknown or claims.is_controlled:
         return ""
-    return f"the claims that templates make were not compared with caps: {claims.unknown}"
+    return f"the claims that templates make were not compared with {limits}: {claims.unknown}"
 
 
 def is_controlled(meta: ObjectMeta | None) -> bool:
     """Return whether a controller created the object for another one. No user reads a warning about it."""
     return any(owner.controller for owner in (meta.owner_references if meta else None) or ())
+
+
+def forecast_devices(
+    decoded_request: DecodedRequest, caps: Iterable[ActiveCap], least_amounts: LeastAmounts, read_ledger: LedgerReader
+) -> Iterator[Problem]:
+    """Yield a problem for each cap by allocated devices that has no room for the claim or template that is created.
+
+    No user reads a warning about a claim that a controller or kube-scheduler creates. A template needs no room itself:
+    only a cap that could never allow its claims is a problem.
+    """
+    request, target = decoded_request.request, decoded_request.target
+    forecasting = [cap for cap in caps if forecasts_devices(cap)]
+    if not forecasting or target is None or request.operation != CREATE or request.user.name == SCHEDULER_USER:
+        return
+    created = decoded_request.get_object(target)
+    if is_controlled(created.metadata):
+        return
+    if isinstance(created, ResourceClaimTemplate):
+        spec = created.spec or ResourceClaimTemplateSpec()
+        claim, subject = ResourceClaim(spec.metadata, spec.spec), TEMPLATE
+    elif isinstance(created, ResourceClaim):
+        claim, subject = created, CLAIM
+    else:
+        return
+    review = least_amounts.start_review()
+    for cap in forecasting:
+        read = partial(read_ledger, cap) if subject is CLAIM else _return_ledger
+        yield from forecast_amounts(subject, compute_least(cap, (claim,), review), cap, read)
+
+
+def _return_ledger(ledger: Ledger | None = None) -> Ledger | None:
+    return ledger
 
 
 def forecast_impossible_claims(claims: PodClaims, charges: Sequence[CapCharge]) -> Iterator[Problem]:
@@ -110,31 +173,35 @@ def forecast_impossible_claims(claims: PodClaims, charges: Sequence[CapCharge]) 
         for name, claimed in sorted(claims.compute_charge(cap).items()):
             own = charge.requested.get(name, 0)
             if name in cap.hard and own + claimed > cap.hard[name]:
-                text = f"{_describe_request(name, own, claimed)}, {_describe_limit(cap, name)}: the pod can never run"
+                request = describe_claims_request(name, own, claimed)
+                text = f"{request}, {_describe_limit(cap, name)}: the pod can never run"
                 yield _create_problem(CLAIMS_OVER_CAP, cap, text)
 
 
 def forecast_waiting_claims(claims: PodClaims, results: Sequence[CapChargeResult]) -> Iterator[Problem]:
     """Yield a problem for each resource of which the claims exceed what a cap has free beside the charged pod.
 
-    The claim controller reports the rejection of a claim on the pod, which is enough if a controller created the pod.
+    Yield one too for the least that they get under a cap by allocated devices. The claim controller reports the
+    rejection of a claim on the pod, and kube-scheduler that of an allocation, which is enough if a controller created
+    the pod.
     """
     for result in () if claims.is_controlled else results:
         cap, ledger = result.charge.cap, result.ledger
         if cap.definition.workloads is ForecastEnforcement.IGNORE or ledger.initializer:
             continue
+        yield from forecast_amounts(POD, claims.compute_least(cap), cap, partial(_return_ledger, ledger))
         for name, claimed in sorted(claims.compute_charge(cap).items()):
             free = max(cap.hard.get(name, claimed) - ledger.compute_charged().get(name, 0), 0)
             if name in cap.hard and claimed > free:
                 text = (
-                    f"{_describe_request(name, 0, claimed)}, {_describe_limit(cap, name)}, "
+                    f"{describe_claims_request(name, 0, claimed)}, {_describe_limit(cap, name)}, "
                     f"free {format_amount(name, free)}: the pod stays pending until {describe_wait(cap, name)}"
                 )
                 yield _create_problem(CLAIMS_OVER_FREE, cap, text)
 
 
-def _describe_request(name: str, own: int, claimed: int) -> str:
-    """Return the sum; `own` is what the pod requests without its claims."""
+def describe_claims_request(name: str, own: int, claimed: int) -> str:
+    """Return the sum that a pod and its claims request; `own` is what the pod requests without its claims."""
     if not own:
         return f"the claims of this pod request {format_amount(name, claimed)} {name}"
     return (

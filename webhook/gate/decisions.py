@@ -2,17 +2,20 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from tallygate.webhook.accounting.amounts import Amounts, format_amount
+from tallygate.webhook.accounting.claim_charge import list_device_resources
 from tallygate.webhook.accounting.problem import Problem, Reason
 from tallygate.webhook.admission import response
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
 from tallygate.webhook.admission.request import ALLOWED, AdmissionRequest, Phase, Verdict
 from tallygate.webhook.admission.rule_codes import NO_LIMIT_UNDER_CAP, OVER_CAP, OVER_SOFT_CAP
 from tallygate.webhook.admission.rule_index import RuleIndex
+from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.gate.charging import CapChargeResult, CapObstacle, ChargeResult
 from tallygate.webhook.gate.top_consumers import ExcessDetails, describe_consumers
 from tallygate.webhook.policy.model import PolicySet
@@ -86,11 +89,41 @@ def _find_hard(result: CapChargeResult, name: str) -> int:
     return min(limits[name] for limits in (result.charge.cap.hard, result.before.hard) if name in limits)
 
 
+CLAIMS_WAIT = "pods end or claims are deleted"
+"""The events that free an amount which claims for devices use."""
+
+
 def describe_wait(cap: ActiveCap | None, name: str) -> str:
-    """Return the events that free an amount under a cap, or under a quota."""
+    """Return the events that free an amount under a cap, or under a quota that counts pods alone."""
     if cap is not None and name in cap.device_meters:
         return "the devices of other claims are free"
-    return "pods end or claims are deleted" if cap is not None and name in cap.device_sources else "pods end"
+    return CLAIMS_WAIT if cap is not None and name in cap.device_sources else "pods end"
+
+
+class ConsumerWords(NamedTuple):
+    """The words for the consumers that count under a name, for messages about a cap that is exceeded already.
+
+    `rejected` continues `no further …`, `end` is the event that leaves room, and `remedy` the way to it.
+    """
+
+    nouns: str
+    rejected: str
+    end: str
+    remedy: str
+
+
+_PODS = ConsumerWords("pods", "pod is accepted", "pods end", "end some")
+_PODS_AND_CLAIMS = ConsumerWords(
+    "pods and claims", "pod or claim is accepted", "pods end or claims are deleted", "end or delete some"
+)
+_ALLOCATIONS = ConsumerWords("claims", "device is allocated", "devices of claims are free", "delete some claims")
+
+
+def find_consumer_words(cap: ActiveCap, name: str) -> ConsumerWords:
+    """Return the words for the consumers that count under a name of a cap."""
+    if name in cap.device_meters:
+        return _ALLOCATIONS
+    return _PODS_AND_CLAIMS if name in cap.device_sources else _PODS
 
 
 def _suggest_request(result: CapChargeResult, name: str, current: int, free: int) -> str:
@@ -207,12 +240,29 @@ class Decision(msgspec.Struct, frozen=True):
     record: DecisionRecord
 
 
+class UndecidedError(TallygateError):
+    """No decision was possible, for a reason other than the user's request: the cluster's failurePolicy decides.
+
+    `uid` is that of the review. `obstacles` are the caps that gave no result; empty for a dry run. `is_transient` is
+    set if another replica, or this one a second later, may decide.
+    """
+
+    def __init__(
+        self, message: str, uid: str = "", obstacles: tuple[CapObstacle, ...] = (), *, is_transient: bool = False
+    ) -> None:
+        super().__init__(message)
+        self.uid = uid
+        self.obstacles = obstacles
+        self.is_transient = is_transient
+
+
 class ActivePolicySet:
     """One policy set with its indexes, for the extended resources of these device classes."""
 
     def __init__(self, policies: PolicySet, resources_by_class: Mapping[str, str]) -> None:
         self.policies = policies
         self.resources_by_class = resources_by_class
+        self.device_resources = list_device_resources(resources_by_class)
         self.rules = RuleIndex(policies)
         self.caps = CapIndex(policies, resources_by_class)
         self.needs_labels = self.rules.needs_labels or self.caps.needs_labels

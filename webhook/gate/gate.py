@@ -1,17 +1,20 @@
 """The gate: from the bytes of an admission review to the bytes of its response."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from msgspec.structs import replace
 
 from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.charge import ConsumerKind
+from tallygate.webhook.accounting.devices.least_amounts import LeastAmounts, LeastAmountsReview
 from tallygate.webhook.accounting.problem import Problem
-from tallygate.webhook.admission.cap_index import NO_CLASSES, CapIndex
+from tallygate.webhook.accounting.resource_quota import requests_any
+from tallygate.webhook.admission.cap_index import NO_CLASSES, ActiveCap, CapIndex
 from tallygate.webhook.admission.evaluate import NodeRuleEvaluator, evaluate_decoded_request
 from tallygate.webhook.admission.kinds import DecodedRequest, find_review_target
-from tallygate.webhook.admission.request import ALLOWED, Phase, decode_review
-from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.admission.request import ALLOWED, CREATE, Phase, decode_review
+from tallygate.webhook.gate.applied_workload import WORKLOAD_KINDS, add_claims, decode_workloads
 from tallygate.webhook.gate.charged_requests import (
     RequestCharges,
     UndecidedChargeError,
@@ -20,14 +23,12 @@ from tallygate.webhook.gate.charged_requests import (
     find_no_device,
     is_charged,
 )
-from tallygate.webhook.gate.charging import CapObstacle, ReadTransition, charge_consumer
+from tallygate.webhook.gate.charging import CapCharge, CapChargeResult, CapObstacle, ReadTransition, charge_consumer
 from tallygate.webhook.gate.claim_forecast import (
-    NO_CLAIMS,
     ClaimTemplateLister,
-    PodClaims,
     counts_devices,
     describe_unknown,
-    find_pod_claims,
+    forecast_devices,
     forecast_impossible_claims,
     forecast_waiting_claims,
 )
@@ -35,6 +36,7 @@ from tallygate.webhook.gate.decisions import (
     ActivePolicySet,
     Decision,
     ReviewContext,
+    UndecidedError,
     add_warnings,
     allow_under_caps,
     create_excess_problems,
@@ -44,17 +46,18 @@ from tallygate.webhook.gate.decisions import (
     retry_later,
 )
 from tallygate.webhook.gate.namespace_moves import check_namespace_move, is_namespace_update
+from tallygate.webhook.gate.quota_forecast import (
+    NO_EXPECTED_CLAIMS,
+    ExpectedClaims,
+    QuotaForecaster,
+    QuotaLister,
+    find_expected_claims,
+    name_limits,
+)
 from tallygate.webhook.gate.scale_requests import WorkloadReader, is_scale_request, resolve_scale
 from tallygate.webhook.gate.top_consumers import TopConsumers
 from tallygate.webhook.gate.usage_lister import UsageLister, get_ledger_key
-from tallygate.webhook.gate.workload_forecast import (
-    WORKLOAD_KINDS,
-    QuotaLister,
-    add_claims,
-    decode_workloads,
-    forecast_cap,
-    forecast_quotas,
-)
+from tallygate.webhook.gate.workload_forecast import forecast_cap
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.policy.model import ForecastEnforcement, PolicySet
 from tallygate.webhook.state.ledger.ledger import Ledger
@@ -69,22 +72,6 @@ from tallygate.webhook.state.ports import (
 )
 
 
-class UndecidedError(TallygateError):
-    """No decision was possible, for a reason other than the user's request: the cluster's failurePolicy decides.
-
-    `uid` is that of the review. `obstacles` are the caps that gave no result; empty for a dry run. `is_transient` is
-    set if another replica, or this one a second later, may decide.
-    """
-
-    def __init__(
-        self, message: str, uid: str = "", obstacles: tuple[CapObstacle, ...] = (), *, is_transient: bool = False
-    ) -> None:
-        super().__init__(message)
-        self.uid = uid
-        self.obstacles = obstacles
-        self.is_transient = is_transient
-
-
 class Gate:
     """The decisions on reviews by the active policies, with the charges under caps in the validating phase.
 
@@ -93,7 +80,9 @@ class Gate:
     rejections. `quotas` lists the ResourceQuotas of namespaces and `claim_templates` the templates of claims, where
     they are watched. `evaluate_node_rules` evaluates the rules that compare pods with nodes. `workload_reader` reads
     the workload of a scale request.
-    `resources_by_class` returns the extended resource of each DeviceClass, the same object until one changes.
+    `resources_by_class` returns the extended resource of each DeviceClass, the same object until one changes;
+    `is_advertised` returns whether any node may advertise a resource. `least_amounts` has the least that claims can
+    get, where slices and classes of devices are watched.
     """
 
     def __init__(  # noqa: PLR0913  # ports, each by its name
@@ -111,13 +100,15 @@ class Gate:
         evaluate_node_rules: NodeRuleEvaluator | None = None,
         workload_reader: WorkloadReader | None = None,
         resources_by_class: Callable[[], Mapping[str, str]] = lambda: NO_CLASSES,
+        least_amounts: LeastAmounts | None = None,
+        is_advertised: Callable[[str], bool] = lambda _: True,
     ) -> None:
         self._policies = policies
         self._namespaces = namespaces
         self._ledgers = ledgers
         self._usage_lister = usage_lister
         self._find_device = find_no_device if usage_lister is None else usage_lister.find_device
-        self._quotas = quotas
+        self._quotas = QuotaForecaster(quotas, resources_by_class, is_advertised) if quotas is not None else None
         self._claim_templates = claim_templates
         self._evaluate_node_rules = evaluate_node_rules
         self._workload_reader = workload_reader
@@ -125,6 +116,7 @@ class Gate:
         self._monotonic = monotonic
         self._nonce = nonce
         self._resources_by_class = resources_by_class
+        self._least_amounts = least_amounts
         self._has_reviewed = False
         self._policy_set = self._index_policies(policies(), resources_by_class())
 
@@ -156,6 +148,9 @@ class Gate:
             return self._charge(context, decoded_request, labels, deadline)
         if phase is Phase.VALIDATING and context.verdict.is_allowed and request.kind in WORKLOAD_KINDS:
             return self._forecast_workload(context, labels, deadline)
+        if phase is Phase.VALIDATING and context.verdict.is_allowed and request.kind == "ResourceClaimTemplate":
+            caps = policy_set.caps.find_matching(request.namespace, labels).caps
+            return decide_with_warnings(context, self._forecast_devices(decoded_request, caps, deadline))
         if phase is Phase.VALIDATING and is_scale_request(request):
             return self._forecast_scale(context, labels, deadline)
         if (
@@ -170,7 +165,7 @@ class Gate:
                     request, policy_set.caps, self._usage_lister, partial(self._read_ledger, deadline=deadline)
                 ),
             )
-        return decide_by_rules(context)
+        return self._forecast_pod(context, decoded_request) if phase is Phase.VALIDATING else decide_by_rules(context)
 
     def get_active_caps(self) -> CapIndex:
         """Return the active caps."""
@@ -205,7 +200,7 @@ class Gate:
                 is_transient=self._usage_lister is not None,
             )
         if not matching.caps:
-            return decide_by_rules(context)
+            return self._forecast_pod(context, decoded_request)
         if self._usage_lister is not None and not self._usage_lister.is_listed:
             # Just after the start: another replica can decide, and a retry there takes no second.
             raise UndecidedError("pods are not listed yet", request.uid, is_transient=True)
@@ -219,33 +214,84 @@ class Gate:
                 self._usage_lister.request_progress()
             return retry_later(context, str(error), (CapObstacle(error.cap, RetryLaterError(str(error))),))
         if request_charges is None:
-            return decide_by_rules(context)
+            return decide_with_warnings(context, self._forecast_devices(decoded_request, matching.caps, deadline))
         if request_charges.missing_limits:
             return deny_by_caps(context, list(request_charges.missing_limits))
-        return self._reserve(context, request_charges, deadline)
+        warnings: Iterable[Problem] = ()
+        if request_charges.consumer.kind is ConsumerKind.CLAIM:
+            warnings = self._forecast_devices(decoded_request, matching.caps, deadline)
+        return self._reserve(context, request_charges, deadline, warnings)
 
-    def _find_claims(self, pod: Pod, request_charges: RequestCharges) -> PodClaims:
-        """Return the claims that templates make for the pod that the request creates."""
-        templates = self._claim_templates
-        if templates is None or not counts_devices(charge.cap for charge in request_charges.charges):
-            return NO_CLAIMS
-        return find_pod_claims(pod, request_charges.consumer.namespace, templates)
+    def _forecast_devices(
+        self, decoded_request: DecodedRequest, caps: Iterable[ActiveCap], deadline: float
+    ) -> Iterable[Problem]:
+        """Return the forecasts for the devices of the claim or template that the request creates."""
+        if self._least_amounts is None:
+            return ()
+        namespace = decoded_request.request.namespace
+        return forecast_devices(
+            decoded_request,
+            caps,
+            self._least_amounts,
+            lambda cap: self._read_ledger(get_ledger_key(cap, namespace), deadline),
+        )
+
+    def _start_review(self) -> LeastAmountsReview | None:
+        return None if self._least_amounts is None else self._least_amounts.start_review()
+
+    def _forecast_pod(self, context: ReviewContext, decoded_request: DecodedRequest) -> Decision:
+        """Return the decision of the rules, with the forecasts of quotas on the claims of a new pod."""
+        request, target = context.request, decoded_request.target
+        if self._quotas is None or not context.verdict.is_allowed or request.kind != "Pod":
+            return decide_by_rules(context)
+        if request.operation == CREATE and target is not None:
+            pod = decoded_request.get_object(target)
+            if isinstance(pod, Pod):
+                context = self._add_forecasts(context, self._find_claims(context, pod))
+        return decide_by_rules(context)
+
+    def _find_claims(self, context: ReviewContext, pod: Pod, charges: Sequence[CapCharge] = ()) -> ExpectedClaims:
+        """Return the claims for a new pod, if one of the caps of these charges, or a quota, counts them."""
+        spec, devices = pod.spec, context.policy_set.device_resources
+        if spec is None:
+            return NO_EXPECTED_CLAIMS
+        if not spec.resource_claims and (not devices or self._quotas is None or not requests_any(spec, devices)):
+            return NO_EXPECTED_CLAIMS
+        namespace, review = context.request.namespace, self._start_review()
+        has_caps = counts_devices((each.cap for each in charges), review)
+        expected = find_expected_claims(pod, namespace, self._quotas, self._claim_templates, has_caps=has_caps)
+        return expected if expected is NO_EXPECTED_CLAIMS else expected.with_review(review)
+
+    def _add_forecasts(
+        self, context: ReviewContext, expected: ExpectedClaims, reserved: Sequence[CapChargeResult] = ()
+    ) -> ReviewContext:
+        """Return the context with the forecasts of caps and quotas on the claims of a pod, after its charge."""
+        if expected is NO_EXPECTED_CLAIMS:
+            return context
+        warnings = list(forecast_waiting_claims(expected.claims, reserved))
+        if self._quotas is not None:
+            warnings += self._quotas.forecast_pod(expected)
+        return add_warnings(context, warnings, describe_unknown(expected.claims, expected.limits))
 
     def _forecast_workload(self, context: ReviewContext, labels: Mapping[str, str] | None, deadline: float) -> Decision:
         """Return the decision on a workload, with the forecasts of caps and quotas on its pods.
 
         The forecasts are warnings; a permanent one is a denial if the cap enforces forecasts by deny.
         """
-        quotas = (self._quotas.list_quotas(context.request.namespace) if self._quotas else None) or ()
+        forecaster = self._quotas
+        quotas = forecaster.list_quotas(context.request.namespace) if forecaster is not None else ()
         pod_target = find_review_target(context.request) if context.policy_set.caps or quotas else None
         workload, old_workload = decode_workloads(context.request, pod_target) if pod_target else (None, None)
         if workload is None:
             return decide_by_rules(context)
         matching = context.policy_set.caps.find_matching(context.request.namespace, labels).caps
         caps = [cap for cap in matching if cap.definition.workloads is not ForecastEnforcement.IGNORE]
-        if self._claim_templates is not None and counts_devices(caps):
+        by_quotas = forecaster is not None and forecaster.counts_claims(quotas)
+        review = self._start_review()
+        limits = name_limits(has_caps=counts_devices(caps, review), has_quotas=by_quotas)
+        if self._claim_templates is not None and limits:
             workload, old_workload = add_claims(
-                workload, old_workload, context.request.namespace, self._claim_templates
+                workload, old_workload, context.request.namespace, self._claim_templates, review
             )
         denied: list[Problem] = []
         warnings: list[Problem] = []
@@ -259,8 +305,9 @@ class Gate:
                 (denied if denies else warnings).append(forecast.problem)
         if denied:
             return deny_by_caps(context, denied)
-        by_quotas = (each.problem for each in forecast_quotas(workload, old_workload, quotas))
-        return decide_with_warnings(context, [*warnings, *by_quotas], describe_unknown(workload.claims))
+        if forecaster is not None:
+            warnings += forecaster.forecast_workload(workload, old_workload, quotas)
+        return decide_with_warnings(context, warnings, describe_unknown(workload.claims, limits))
 
     def _forecast_scale(self, context: ReviewContext, labels: Mapping[str, str] | None, deadline: float) -> Decision:
         """Return the decision on a scale request, as on a change of `replicas` in the workload itself."""
@@ -282,10 +329,21 @@ class Gate:
             return None
         return ledger or Ledger(Amounts())
 
-    def _reserve(self, context: ReviewContext, request_charges: RequestCharges, deadline: float) -> Decision:
-        """Return the decision on a pod or claim after its charge, with the forecast of the claims of the pod."""
-        pod = request_charges.claiming_pod
-        claims = self._find_claims(pod, request_charges) if pod is not None else NO_CLAIMS
+    def _reserve(
+        self,
+        context: ReviewContext,
+        request_charges: RequestCharges,
+        deadline: float,
+        warnings: Iterable[Problem] = (),
+    ) -> Decision:
+        """Return the decision on a pod or claim after its charge, with the forecast of the claims of the pod.
+
+        If it is allowed, it gets these `warnings` too.
+        """
+        pod, expected = request_charges.created_pod, NO_EXPECTED_CLAIMS
+        if pod is not None:
+            expected = self._find_claims(context, pod, request_charges.charges)
+        claims = expected.claims
         if claims.claims and (problems := list(forecast_impossible_claims(claims, request_charges.charges))):
             return deny_by_caps(context, problems)
         if self._monotonic() >= deadline:
@@ -295,7 +353,11 @@ class Gate:
         if result.obstacles and not result.exceeded:
             return _decide_without_result(context, result.obstacles)
         if result.exceeded:
-            describe_excess = partial(self._top_consumers.describe, context.request.namespace)
+            describe_excess = partial(
+                self._top_consumers.describe,
+                context.request.namespace,
+                allocated_claim=consumer.name if consumer.allocates_at else "",
+            )
             return deny_by_caps(
                 context,
                 [
@@ -307,9 +369,9 @@ class Gate:
                 ],
                 result.obstacles,
             )
-        if claims is not NO_CLAIMS:
-            waiting = forecast_waiting_claims(claims, result.reserved)
-            context = add_warnings(context, waiting, describe_unknown(claims))
+        context = self._add_forecasts(context, expected, result.reserved)
+        if warnings:
+            context = add_warnings(context, warnings)
         return allow_under_caps(context, result)
 
 

@@ -8,7 +8,7 @@ from tallygate.webhook.admission.kinds import PodView, ReviewTarget, find_review
 from tallygate.webhook.admission.request import AdmissionRequest
 from tallygate.webhook.admission.resource_fields import list_resource_fields
 from tallygate.webhook.errors import TallygateError
-from tallygate.webhook.gate.workload_forecast import WORKLOAD_KINDS, decode_workloads
+from tallygate.webhook.gate.applied_workload import WORKLOAD_KINDS, decode_workloads
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.objects.scheduling import SchedulingPod, SchedulingPodSpec
 

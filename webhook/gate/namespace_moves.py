@@ -1,6 +1,6 @@
-"""Warnings on a label change of a namespace that brings its pods under a cap: nothing denies such a change.
+"""Warnings on a label change of a namespace that brings its pods and claims under a cap: nothing denies such a change.
 
-Existing pods stay under any cap. The cap may then use more than its hard limit, and admits no further pods.
+Existing ones stay under any cap. The cap may then use more than its hard limit, and admits no further ones.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,6 +12,7 @@ from tallygate.webhook.accounting.problem import Problem, Reason
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
 from tallygate.webhook.admission.request import UPDATE, AdmissionRequest, ReviewError
 from tallygate.webhook.admission.rule_codes import NAMESPACE_OVER_CAP
+from tallygate.webhook.gate.decisions import find_consumer_words
 from tallygate.webhook.gate.usage_lister import UsageLister, get_ledger_key
 from tallygate.webhook.objects.core import Namespace
 from tallygate.webhook.policy.matching import matches_namespace
@@ -33,7 +34,7 @@ def check_namespace_move(
     usage_lister: UsageLister,
     read_ledger: Callable[[LedgerKey], Ledger | None],
 ) -> Iterator[Problem]:
-    """Yield a problem for each cap that gets the namespace as a member and would exceed its hard limit by the pods.
+    """Yield a problem for each cap that gets the namespace as a member and would exceed its hard limit by it.
 
     Raises:
         ReviewError: if the object is not a namespace.
@@ -53,9 +54,11 @@ def _create_problems(cap: ActiveCap, used: Amounts, ledger: Ledger | None) -> It
     cap_name, where = cap.definition.name, "shared by its namespaces" if cap.definition.shared else "of this namespace"
     for name in sorted(after.find_excess(cap.hard).keys() & used.keys()):
         total, hard = format_amount(name, after[name]), format_amount(name, cap.hard[name])
+        words = find_consumer_words(cap, name)
         text = (
-            f"its pods use {format_amount(name, used[name])} {name}, and cap {cap_name} {where} is exceeded with them: "
-            f"charged {total}, hard {hard}. They stay, and no further pod is accepted until enough pods end"
+            f"its {words.nouns} use {format_amount(name, used[name])} {name}, and cap {cap_name} {where} is exceeded "
+            f"with them: charged {total}, hard {hard}. They stay, and no further {words.rejected} until enough "
+            f"{words.end}"
         )
         yield Problem(
             "metadata.labels", NAMESPACE_OVER_CAP.number, Reason.FORBIDDEN, text, rule=cap_name, policy_kind="cap"

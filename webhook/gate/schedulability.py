@@ -125,6 +125,14 @@ def check_schedulability(request: AdmissionRequest, selection: RuleSelection, sn
         return ALLOWED  # the API server rejects such a pod
 
 
+def may_be_advertised(resource: str, snapshots: SnapshotProvider) -> bool:
+    """Return whether a node advertises a resource; True too if the nodes are unknown."""
+    with snapshots.open_snapshot(pods=False) as snapshot:
+        if snapshot is None or not len(snapshot.cluster.nodes):
+            return True
+        return snapshot.cluster.nodes.is_advertised(resource)
+
+
 def _evaluate_rules(
     rules: Sequence[ResourceRule], incoming_pods: IncomingPods, snapshots: SnapshotProvider, complexity: int
 ) -> Verdict:

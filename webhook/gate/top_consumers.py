@@ -34,6 +34,7 @@ MAX_CONSUMERS = 3
 
 _CACHE_FACTOR = 10.0  # the cache time by the computation time
 _MAX_CACHED_LEDGERS = 1000
+_EVERYTHING = 2**63
 _RECONCILE_SECONDS = 3.0  # after the bound a reservation expires by one write and one read, in two reconciliations
 _ROUNDING_SECONDS = 5  # the message rounds up to it: an exact figure would be a new text at each retry of a controller
 _TEMPLATE_HASH_LABEL = (
@@ -80,9 +81,18 @@ class ConsumerSums:
     def __init__(self) -> None:
         self._by_resource: dict[str, dict[str, list[int]]] = {}
 
-    def list_top(self, name: str) -> tuple[Consumer, ...]:
-        """Return the top consumers of a resource, the largest first; equal ones in the order of their names."""
-        top = nsmallest(MAX_CONSUMERS, self._by_resource.get(name, {}).items(), key=lambda each: (-each[1][0], each[0]))
+    def list_top(self, name: str, own: Consumer | None = None) -> tuple[Consumer, ...]:
+        """Return the top consumers of a resource, the largest first; equal ones in the order of their names.
+
+        The amount of `own`, which is about to be allocated, is left out.
+        """
+        consumers = self._by_resource.get(name, {})
+        if own is not None and own.name in consumers:
+            amount, *parts = consumers[own.name]
+            rest = amount - own.amount
+            others = {each: parts for each, parts in consumers.items() if each != own.name}
+            consumers = {**others, own.name: [rest, *(min(part, rest) for part in parts)]} if rest > 0 else others
+        top = nsmallest(MAX_CONSUMERS, consumers.items(), key=lambda each: (-each[1][0], each[0]))
         return tuple(Consumer(consumer, *parts) for consumer, parts in top)
 
     def add(self, name: str, consumer: str, amount: int, *, terminating: int = 0, reserved: int = 0) -> None:
@@ -150,7 +160,7 @@ _KIND_NAMES = {ConsumerKind.POD: "Pod", ConsumerKind.CLAIM: "ResourceClaim"}
 
 
 def _add_claims(sums: ConsumerSums, claims: Sequence[CountedClaim], owners: PodOwners) -> None:
-    """Add the claims of pods, and the largest others: no other claim can be a top consumer."""
+    """Add the claims of pods, and the largest others: no other claim can be a top consumer, beside one left out."""
     others: list[CountedClaim] = []
     for each in claims:
         if each.pod is None:
@@ -158,7 +168,9 @@ def _add_claims(sums: ConsumerSums, claims: Sequence[CountedClaim], owners: PodO
         else:
             sums.add_claim(owners.find_owner(each.pod.group) or f"Pod {each.pod.name}", each)
     for name in {name for each in others for name in each.counted}:
-        for each in nsmallest(MAX_CONSUMERS, others, key=lambda each: (-each.counted.get(name, 0), each.claim.name)):
+        for each in nsmallest(
+            MAX_CONSUMERS + 1, others, key=lambda each: (-each.counted.get(name, 0), each.claim.name)
+        ):
             amount = each.counted.get(name, 0)
             sums.add(
                 name, f"ResourceClaim {each.claim.name}", amount, terminating=amount if each.claim.is_terminating else 0
@@ -240,12 +252,20 @@ class TopConsumers:
         self._in_progress: set[LedgerKey] = set()
         self.ages: dict[LedgerKey, ReservationAges] = {}
 
-    def describe(self, namespace: str, result: CapChargeResult, name: str) -> ExcessDetails:
-        """Return the top consumers of an exceeded resource and the time until unused reservations expire."""
-        key = get_ledger_key(result.charge.cap, namespace)
-        consumers = (
-            self._get_sums(key, result).list_top(name) if result.charge.cap.definition.shows_top_consumers else ()
-        )
+    def describe(
+        self, namespace: str, result: CapChargeResult, name: str, *, allocated_claim: str = ""
+    ) -> ExcessDetails:
+        """Return the top consumers of an exceeded resource and the time until unused reservations expire.
+
+        `allocated_claim` is the name of the claim whose allocation is rejected: only others are consumers.
+        """
+        definition, key = result.charge.cap.definition, get_ledger_key(result.charge.cap, namespace)
+        own = None
+        if allocated_claim and definition.shared:
+            own = Consumer(f"namespace {namespace}", result.charge.current.get(name, 0))
+        elif allocated_claim:
+            own = Consumer(f"{_KIND_NAMES[ConsumerKind.CLAIM]} {allocated_claim}", _EVERYTHING)
+        consumers = self._get_sums(key, result).list_top(name, own) if definition.shows_top_consumers else ()
         return ExcessDetails(consumers, self._estimate_expiry(key, result.before, name) if self._usage_lister else None)
 
     def _get_sums(self, key: LedgerKey, result: CapChargeResult) -> ConsumerSums:

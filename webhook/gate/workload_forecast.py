@@ -1,96 +1,30 @@
-"""Forecasts for the pods of a workload, under the caps and ResourceQuotas of its namespace.
+"""Forecasts for the pods of a workload under a limit, and those of the caps over its namespace.
 
 Kubernetes reports a rejected pod to the controller only, in an event on a ReplicaSet (kubernetes#96634). The gate
 reports it when the user applies the workload. A forecast reserves nothing, and every pod is still evaluated when it is
-created. Under a cap the claims that are made from templates count beside the pods.
-
-A forecast under a ResourceQuota never denies a workload: ResourceQuota itself rejects the pods. Later admission may
-still add defaults of a LimitRange or a priority class to a pod. If a scope depends on these, there is no forecast; and
-a sum may be too low.
+created. The claims that are made from templates count beside the pods. `quota_forecast` has the limits of
+ResourceQuotas.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
-import msgspec
-
-from tallygate.webhook.accounting.amounts import Amounts, format_amount, round_down_to_unit, round_up_to_unit
+from tallygate.webhook.accounting.amounts import Amounts, format_amount
 from tallygate.webhook.accounting.charge import Charge
 from tallygate.webhook.accounting.problem import Code, Problem, Reason
-from tallygate.webhook.accounting.quantity import Quantity
-from tallygate.webhook.accounting.quantity_parser import QuantityError
-from tallygate.webhook.accounting.resource_quota import compute_quota_charge, is_in_scope
 from tallygate.webhook.admission.cap_index import ActiveCap
-from tallygate.webhook.admission.kinds import (
-    KIND_NAMES,
-    DecodedObject,
-    PodView,
-    ReplicaCount,
-    ReviewTarget,
-    count_replicas,
-    decode_object,
-)
-from tallygate.webhook.admission.request import AdmissionRequest
 from tallygate.webhook.admission.rule_codes import (
     WORKLOAD_OVER_CAP,
     WORKLOAD_OVER_FREE,
-    WORKLOAD_OVER_QUOTA,
     WORKLOAD_ROLLOUT,
 )
-from tallygate.webhook.gate.claim_forecast import (
-    NO_CLAIMS,
-    ClaimTemplateLister,
-    PodClaims,
-    find_pod_claims,
-    is_controlled,
-)
-from tallygate.webhook.gate.decisions import create_missing_limit_problem, describe_scope, describe_wait
-from tallygate.webhook.objects.core import (
-    Pod,
-    PodSpec,
-    ResourceList,
-    ResourceQuota,
-    ResourceQuotaSpec,
-    ResourceQuotaStatus,
-)
+from tallygate.webhook.gate.applied_workload import ForecastWorkload, multiply
+from tallygate.webhook.gate.decisions import CLAIMS_WAIT, create_missing_limit_problem, describe_scope, describe_wait
+from tallygate.webhook.gate.device_forecast import is_counted
+from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.state.ledger.ledger import Ledger
 
-WORKLOAD_KINDS = KIND_NAMES - {
-    "LimitRange",
-    "Node",
-    "Pod",
-    "PodTemplate",
-    "ResourceClaim",
-    "ResourceClaimTemplate",
-    "ResourceQuota",
-}
-"""The kinds that create pods."""
-
 _NO_AMOUNTS = Amounts()
-_UNKNOWN_SCOPES = {"BestEffort", "CrossNamespacePodAffinity"}
-_CODES = WORKLOAD_OVER_QUOTA, WORKLOAD_OVER_QUOTA, WORKLOAD_OVER_QUOTA
-
-
-@dataclass(frozen=True, slots=True)
-class ForecastWorkload:
-    """The replicas of a workload, its pod template, and the path of the template.
-
-    `old_template` is the template that it replaces, None if the workload is new; `is_rollout` is True if the two
-    differ. `claims` are the claims that are made for each pod.
-    """
-
-    replicas: ReplicaCount
-    template: Pod
-    path: str
-    old_template: Pod | None = None
-    is_rollout: bool = False
-    claims: PodClaims = NO_CLAIMS
-
-    def sum_charges(self, cap: ActiveCap, compute_charge: Callable[[Pod], Charge]) -> Amounts:
-        """Return the charge of all its pods and claims, given the function that computes the charge of one pod."""
-        per_pod = compute_charge(self.template).amounts + self.claims.compute_charge(cap)
-        return multiply(per_pod, self.replicas.count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +43,8 @@ class Forecast:
 class ForecastLimit:
     """A limit on the pods: its label, the hard amounts, the codes of its problems, and the cap if it is one.
 
-    `claimed` is the part of the amounts that the claims of one pod request.
+    `claimed` is the part of the amounts that the claims of one pod request. `least` are the names of which these get at
+    least an amount, by the devices that are published now: a forecast under them is never permanent.
     """
 
     label: str
@@ -119,6 +54,7 @@ class ForecastLimit:
     rollout_code: Code
     cap: ActiveCap | None = None
     claimed: Amounts = _NO_AMOUNTS
+    least: frozenset[str] = frozenset()
 
 
 ChargedReader = Callable[[], Amounts | None]
@@ -148,11 +84,6 @@ def forecast_resources(
             yield rollout
 
 
-def multiply(amounts: Amounts, count: int) -> Amounts:
-    """Return the amounts of `count` pods together."""
-    return Amounts({name: amount * count for name, amount in amounts.items() if amount * count})
-
-
 @dataclass(frozen=True, slots=True)
 class _ResourceForecast:
     """The forecasts for one resource under one limit."""
@@ -167,15 +98,20 @@ class _ResourceForecast:
         """True if a rollout begins that starts new pods first."""
         return self.workload.is_rollout and self.workload.replicas.surge > 0
 
+    @property
+    def is_least(self) -> bool:
+        """True if the amounts are the least that the pods get."""
+        return self.name in self.limit.least
+
     def forecast_never(self) -> Forecast:
         hard, replicas = self.limit.hard[self.name], self.workload.replicas
         fit = hard // self.per_pod
-        end = f"{fit} of them can run at a time" if fit else "none of them can ever run"
+        end = f"{'at most ' * self.is_least}{fit} of them can run at a time" if fit else "none of them can ever run"
         return self._create_forecast(
             self.limit.over_code,
             f"{self._describe_request(replicas.count)}, {self._describe_limit()}: {end}",
-            permanent=True,
-            affects_all=not fit,
+            permanent=not self.is_least,
+            affects_all=not fit and not self.is_least,
         )
 
     def forecast_rollout(self) -> Forecast | None:
@@ -188,7 +124,8 @@ class _ResourceForecast:
             and (self.workload.is_rollout or self.workload.old_template is None)
         ):
             text = f"{request}, {limit}: the rollout can never proceed, since maxUnavailable lets no old pod end first"
-            return self._create_forecast(self.limit.rollout_code, text, permanent=self.workload.is_rollout)
+            permanent = self.workload.is_rollout and not self.is_least
+            return self._create_forecast(self.limit.rollout_code, text, permanent=permanent)
         if self.has_surge and (replicas.count + replicas.surge) * self.per_pod > hard:
             return self._create_forecast(
                 self.limit.rollout_code,
@@ -203,10 +140,13 @@ class _ResourceForecast:
         limit = f"{self._describe_limit()}, free {format_amount(self.name, free)}"
         if increase > free:
             waiting = -(-(increase - free) // self.per_pod)
-            until = f"other {describe_wait(self.limit.cap, self.name)}"
+            wait = describe_wait(self.limit.cap, self.name)
+            if self.limit.cap is None and self.name in self.limit.claimed:
+                wait = CLAIMS_WAIT
+            until = f"{'' if self.is_least else 'other '}{wait}"
             text = (
-                f"{self._describe_request(self.workload.replicas.count)}, {limit}: {waiting} "
-                f"wait{'s' * (waiting == 1)} until {until}"
+                f"{self._describe_request(self.workload.replicas.count)}, {limit}: {'at least ' * self.is_least}"
+                f"{waiting} wait{'s' * (waiting == 1)} until {until}"
             )
             yield self._create_forecast(self.limit.wait_code, text, permanent=False)
         elif with_surge and self.has_surge and increase + self.workload.replicas.surge * self.per_pod > free:
@@ -220,6 +160,9 @@ class _ResourceForecast:
         noun = self.workload.replicas.noun if count != 1 else self.workload.replicas.noun.removesuffix("s")
         if self.name in self.limit.claimed:
             noun = f"{noun} with {'its' if count == 1 else 'their'} claims"
+        if self.is_least:
+            amount = format_amount(self.name, count * self.per_pod)
+            return f"{count} {noun} get{'s' * (count == 1)} at least {amount} {self.name} of the published devices"
         return (
             f"{count} {noun} request{'s' * (count == 1)} {format_amount(self.name, count * self.per_pod)} {self.name}"
         )
@@ -235,125 +178,6 @@ class _ResourceForecast:
         rule = self.limit.cap.definition.name if self.limit.cap else ""
         problem = Problem("", code.number, Reason.FORBIDDEN, text, rule=rule, policy_kind="cap")
         return Forecast(problem, permanent, affects_all)
-
-
-class QuotaLister(Protocol):
-    """A source of the ResourceQuotas of namespaces."""
-
-    def list_quotas(self, namespace: str) -> Sequence[ResourceQuota] | None:
-        """Return the quotas of a namespace, with their used amounts; None if the current state is unknown."""
-        ...
-
-
-def forecast_quotas(
-    workload: ForecastWorkload, old_workload: ForecastWorkload | None, quotas: Sequence[ResourceQuota]
-) -> Iterator[Forecast]:
-    """Yield the forecasts for a workload's pods under each quota of its namespace.
-
-    `old_workload` is the stored workload.
-    """
-    for quota in sorted(quotas, key=_get_name):
-        try:
-            yield from _forecast_quota(workload, old_workload, quota)
-        except QuantityError:
-            continue  # no API server stores such a quota; the next one may be valid
-
-
-def _forecast_quota(
-    workload: ForecastWorkload, old_workload: ForecastWorkload | None, quota: ResourceQuota
-) -> Iterator[Forecast]:
-    spec, status = quota.spec or ResourceQuotaSpec(), quota.status or ResourceQuotaStatus()
-    hard, used = _read_amounts(spec.hard, round_down_to_unit), _read_amounts(status.used, round_up_to_unit)
-    computed_names = used.keys() & (status.hard or {}).keys()  # the used amount of any other name is unknown yet
-    known_hard = Amounts({name: value for name, value in hard.items() if name in computed_names})
-    limit = ForecastLimit(f"quota {_get_name(quota)} of this namespace", known_hard, *_CODES)
-    before = (
-        multiply(_compute_charge(old_workload.template, spec), old_workload.replicas.count)
-        if old_workload
-        else _NO_AMOUNTS
-    )
-    yield from forecast_resources(workload, limit, _compute_charge(workload.template, spec), before, lambda: used)
-
-
-def _compute_charge(template: Pod, spec: ResourceQuotaSpec) -> Amounts:
-    """Return the amounts that one of the pods certainly adds to a quota."""
-    if not _is_surely_selected(spec, template.spec or PodSpec()):
-        return _NO_AMOUNTS
-    charge = compute_quota_charge(template, None)
-    return Amounts({name: cost for name, each in charge.items() if (cost := round_up_to_unit(name, each)) > 0})
-
-
-def _is_surely_selected(spec: ResourceQuotaSpec, pod: PodSpec) -> bool:
-    expressions = (spec.scope_selector.match_expressions if spec.scope_selector else None) or ()
-    scopes = {*(spec.scopes or ()), *(each.scope_name for each in expressions)}
-    if scopes & _UNKNOWN_SCOPES or ("PriorityClass" in scopes and not pod.priority_class_name):
-        return False
-    return is_in_scope(spec, pod) is True
-
-
-def _read_amounts(quantities: ResourceList | None, read: Callable[[str, Quantity], int]) -> Amounts:
-    return Amounts({name: read(name, Quantity.from_json(raw)) for name, raw in (quantities or {}).items()})
-
-
-def _get_name(quota: ResourceQuota) -> str:
-    return (quota.metadata.name if quota.metadata else None) or ""
-
-
-class _RawTemplate(msgspec.Struct):
-    """A pod template as undecoded JSON, to detect a change."""
-
-    template: msgspec.Raw = msgspec.Raw()
-
-
-class _WithTemplate(msgspec.Struct):
-    spec: _RawTemplate = msgspec.field(default_factory=_RawTemplate)
-
-
-def create_workload(kind: str, decoded_object: DecodedObject, pod_view: PodView | None) -> ForecastWorkload | None:
-    """Return the workload in an object; None if it creates no pods, or a controller of another workload owns it.
-
-    The gate evaluates that other workload itself.
-    """
-    replica_counts = count_replicas(kind, decoded_object)
-    if replica_counts is None or pod_view is None or is_controlled(decoded_object.metadata):
-        return None
-    return ForecastWorkload(replica_counts, pod_view.pod, pod_view.path)
-
-
-def decode_workloads(
-    request: AdmissionRequest, pod_target: ReviewTarget
-) -> tuple[ForecastWorkload | None, ForecastWorkload | None]:
-    """Return the workload of a request and the one that it replaces.
-
-    Raises:
-        ReviewError: if the object is not of the kind that it states.
-    """
-    decoded_object = decode_object(pod_target, request, request.object)
-    new = create_workload(request.kind, decoded_object, pod_target.find_pod(decoded_object))
-    if new is None or request.old_object is None:
-        return new, None
-    decoded_object = decode_object(pod_target, request, request.old_object)
-    old, old_view = (
-        create_workload(request.kind, decoded_object, pod_target.find_pod(decoded_object)),
-        pod_target.find_pod(decoded_object),
-    )
-    is_rollout = _decode_template(request.object) != _decode_template(request.old_object)
-    return replace(new, old_template=old_view.pod if old_view else Pod(), is_rollout=is_rollout), old
-
-
-def add_claims(
-    workload: ForecastWorkload, old_workload: ForecastWorkload | None, namespace: str, templates: ClaimTemplateLister
-) -> tuple[ForecastWorkload, ForecastWorkload | None]:
-    """Return both versions of a workload with the claims that templates make for their pods.
-
-    If those of one version are unknown, the increase is unknown too: then both are without claims.
-    """
-    new, old = find_pod_claims(workload.template, namespace, templates), NO_CLAIMS
-    if old_workload is not None and not new.unknown:
-        old = find_pod_claims(old_workload.template, namespace, templates)
-    if unknown := new.unknown or old.unknown:
-        return replace(workload, claims=PodClaims(unknown=unknown)), old_workload
-    return replace(workload, claims=new), replace(old_workload, claims=old) if old_workload else None
 
 
 def forecast_cap(
@@ -378,19 +202,15 @@ def forecast_cap(
 
     def read_charged() -> Amounts | None:
         ledger = read_ledger()
-        return None if ledger is None else ledger.compute_charged()
+        if ledger is None:
+            return None
+        charged = ledger.compute_charged()
+        unknown = [name for name in least if not is_counted(ledger, cap, name)]
+        return Amounts({name: charged[name] for name in charged if name not in unknown}) if unknown else charged
 
     codes = WORKLOAD_OVER_CAP, WORKLOAD_OVER_FREE, WORKLOAD_ROLLOUT
-    claimed = workload.claims.compute_charge(cap)
-    limit = ForecastLimit(
-        f"cap {cap.definition.name} {describe_scope(cap)}", cap.hard, *codes, cap=cap, claimed=claimed
-    )
+    least = workload.claims.compute_least(cap)
+    claimed = workload.claims.compute_charge(cap) + least
+    label = f"cap {cap.definition.name} {describe_scope(cap)}"
+    limit = ForecastLimit(label, cap.hard, *codes, cap=cap, claimed=claimed, least=frozenset(least))
     yield from forecast_resources(workload, limit, charge.amounts + claimed, before, read_charged)
-
-
-def _decode_template(raw: object) -> bytes:
-    """Return the JSON of the template; the API server writes equal objects alike."""
-    try:
-        return bytes(msgspec.json.decode(raw, type=_WithTemplate).spec.template)  # type: ignore[call-overload]  # bytes or Raw alike
-    except msgspec.DecodeError:
-        return b""

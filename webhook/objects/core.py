@@ -72,6 +72,7 @@ class PodSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     active_deadline_seconds: int | None = None
     os: PodOS | None = None
     scheduling_group: PodGroupReference | None = None
+    scheduler_name: str | None = None
 
 
 class ContainerStatus(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):

@@ -6,6 +6,7 @@ kube-scheduler allocates to it.
 
 import msgspec
 
+from tallygate.webhook.objects.core import ResourceList
 from tallygate.webhook.objects.meta import NodeSelector, ObjectMeta, StringMap
 
 EXTENDED_RESOURCE_CLAIM_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
@@ -27,8 +28,8 @@ class DeviceSelector(msgspec.Struct, rename="camel", frozen=True, omit_defaults=
 class DeviceClassSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """`spec` of a DeviceClass: what its devices must match, and their extended resource."""
 
-    selectors: list[DeviceSelector] | None = None
     extended_resource_name: str | None = None
+    selectors: list[DeviceSelector] | None = None
 
 
 class DeviceClass(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
@@ -81,7 +82,7 @@ class DeviceToleration(msgspec.Struct, rename="camel", frozen=True, omit_default
 class CapacityRequirements(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """The capacity that a request consumes of a device that several claims share: raw quantities by name."""
 
-    requests: dict[str, msgspec.Raw] | None = None
+    requests: ResourceList | None = None
 
 
 class DeviceSubRequest(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
@@ -106,9 +107,9 @@ class ExactDeviceRequest(msgspec.Struct, rename="camel", frozen=True, omit_defau
     selectors: list[DeviceSelector] | None = None
     allocation_mode: str | None = None
     count: int | None = None
+    admin_access: bool | None = None
     tolerations: list[DeviceToleration] | None = None
     capacity: CapacityRequirements | None = None
-    admin_access: bool | None = None
 
 
 class DeviceRequest(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
@@ -225,3 +226,8 @@ class ResourceClaimTemplate(msgspec.Struct, rename="camel", frozen=True, omit_de
 
     metadata: ObjectMeta | None = None
     spec: ResourceClaimTemplateSpec | None = None
+
+
+def list_expressions(selectors: list[DeviceSelector] | None) -> tuple[str, ...]:
+    """Return the expression of each selector, empty for one of an unknown kind."""
+    return tuple(each.cel.expression if each.cel is not None else "" for each in selectors or ())

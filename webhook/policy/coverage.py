@@ -129,6 +129,21 @@ def select_device_patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
     return (*included, *(pattern for pattern in patterns if pattern.startswith("!"))) if included else ()
 
 
+def add_other_device_names(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the patterns with the other name of each class that one of them names, also of those after `!`."""
+    return tuple(dict.fromkeys(each for pattern in patterns for each in (pattern, _rename_devices(pattern))))
+
+
+def _rename_devices(pattern: str) -> str:
+    """Return the other name of the class that a pattern names; the pattern itself if it names none."""
+    mark, name = ("!", pattern[1:]) if pattern.startswith("!") else ("", pattern)
+    if name.startswith(DEVICE_CLASS_PREFIX):
+        return f"{mark}{name.removeprefix(DEVICE_CLASS_PREFIX)}{DEVICES_SUFFIX}"
+    if name.endswith(DEVICES_SUFFIX):
+        return f"{mark}{DEVICE_CLASS_PREFIX}{name.removesuffix(DEVICES_SUFFIX)}"
+    return pattern
+
+
 def _overlaps_devices(pattern: str) -> bool:
     if pattern in FAMILY_PATTERNS:
         return pattern == _ALL_EXTENDED

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tallygate.webhook.accounting.names import LIMITS_PREFIX
 from tallygate.webhook.documents.syntax_tree import join_path
 from tallygate.webhook.policy.coverage import (
+    add_other_device_names,
     can_share_request,
     class_patterns_overlap,
     find_min_allowed,
@@ -71,8 +72,11 @@ def _list_comparable_pairs(rules: tuple[ResourceRule, ...]) -> Iterator[tuple[Re
 
 
 def _list_domains(rule: ResourceRule) -> set[str]:
-    """Return the domains of a rule's resources; a pattern over several domains counts as any domain."""
-    domains = (pattern.partition("/") for pattern in list_included(rule.resources))
+    """Return the domains of a rule's resources; a pattern over several domains counts as any domain.
+
+    The devices of a class have two names, and so two domains.
+    """
+    domains = (pattern.partition("/") for pattern in add_other_device_names(list_included(rule.resources)))
     return {domain if slash and is_literal(domain) else _ANY_DOMAIN for domain, slash, _ in domains}
 
 
@@ -152,15 +156,15 @@ def _find_contradiction(first: ResourceRule, second: ResourceRule) -> Iterator[L
     """Yield an error if the scope of one rule contains the other's, else a warning: no request may match both."""
     if not (_has_shown_bounds(first) and _has_shown_bounds(second)) or not can_share_request(first.match, second.match):
         return
-    if not resources_overlap(first.resources, second.resources):
-        return
-    second_field, first_field = _find_unsatisfiable(second.checks, first.checks)
+    second_field = first_field = ""
+    if resources_overlap(first.resources, second.resources):
+        second_field, first_field = _find_unsatisfiable(second.checks, first.checks)
     if not second_field and _can_share_class(first, second):
         second_field = first_field = _find_unsatisfiable_claim(second.checks, first.checks)
     if not second_field:
         return
     always_overlap = match_covers(first.match, second.match) or match_covers(second.match, first.match)
-    if second_field == _CLAIM_FIELD and first.resources != second.resources:
+    if second_field == _CLAIM_FIELD and not _have_same_devices(first, second):
         always_overlap = False  # a claim may have devices of other classes, which count under one of the rules
     denied = first.enforcement is second.enforcement is Enforcement.DENY
     create_problem = create_error if always_overlap and denied else create_warning
@@ -194,9 +198,14 @@ def _find_unsatisfiable(checks: Checks, other_checks: Checks) -> tuple[str, str]
 def _can_share_class(first: ResourceRule, second: ResourceRule) -> bool:
     """Return whether both rules may check the same device request of a claim."""
     kinds = [rule.match.kinds for rule in (first, second) if rule.match.kinds is not None]
-    return bool(CLAIM_KINDS.intersection(*kinds)) and resources_overlap(
-        select_device_patterns(first.resources), select_device_patterns(second.resources)
-    )
+    patterns = (add_other_device_names(select_device_patterns(rule.resources)) for rule in (first, second))
+    return bool(CLAIM_KINDS.intersection(*kinds)) and resources_overlap(*patterns)
+
+
+def _have_same_devices(first: ResourceRule, second: ResourceRule) -> bool:
+    """Return whether both rules name the same devices, by whichever of the two names of a class."""
+    names, other_names = ({*add_other_device_names(rule.resources)} for rule in (first, second))
+    return names == other_names
 
 
 def _find_unsatisfiable_claim(checks: Checks, other_checks: Checks) -> str:

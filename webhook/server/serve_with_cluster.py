@@ -9,7 +9,7 @@ from functools import partial
 from tallygate.webhook.gate.gate import Gate
 from tallygate.webhook.gate.leader_election import LeaderElector
 from tallygate.webhook.gate.ledger_reconciler import LedgerReconciler
-from tallygate.webhook.gate.schedulability import check_schedulability
+from tallygate.webhook.gate.schedulability import check_schedulability, may_be_advertised
 from tallygate.webhook.gate.top_consumers import TopConsumers
 from tallygate.webhook.kube.client import ClientConfig
 from tallygate.webhook.server.controllers.audit_controller import AuditController, AuditSchedule
@@ -45,10 +45,9 @@ def create_cluster_gate(
         ClientConfigError: if the address of the API server is unknown.
     """
     client_config = load_client_config(settings)
-    informers = GateInformers(client_config, telemetry.log)
-    bound = _read_in_flight_bound(settings, telemetry.log)
+    informers, bound = GateInformers(client_config, telemetry.log), _read_in_flight_bound(settings, telemetry.log)
     nonce_source, ledgers = create_nonce_source(), _create_ledgers(client_config, settings, cap_metrics)
-    top_consumers = TopConsumers(time.monotonic, informers.usage_lister, bound)
+    top_consumers, snapshots = TopConsumers(time.monotonic, informers.usage_lister, bound), informers.snapshot_provider
     gate = Gate(
         policies=policy_reloader.store.get_policies,
         namespaces=WaitingNamespaceLister(informers.namespace_store),
@@ -59,9 +58,11 @@ def create_cluster_gate(
         top_consumers=top_consumers,
         quotas=informers.quotas,
         claim_templates=informers.claim_templates,
-        evaluate_node_rules=partial(check_schedulability, snapshots=informers.snapshot_provider),
+        evaluate_node_rules=partial(check_schedulability, snapshots=snapshots),
         workload_reader=informers.live_reader,
         resources_by_class=informers.device_class_store.get_resources_by_class,
+        least_amounts=informers.least_amounts,
+        is_advertised=partial(may_be_advertised, snapshots=snapshots),
     )
     elector = _create_elector(client_config, settings, gate)
     reconciler = LedgerReconciler(
@@ -82,10 +83,8 @@ def create_cluster_gate(
     ledger_controller = LedgerController(informers, reconciler, gate.get_active_caps, telemetry.log, controller_metrics)
     lease_controller = LeaseController(elector, telemetry.log) if elector is not None else None
     event_recorder = _create_event_recorder(client_config, settings, telemetry)
-    audit_controller = _create_audit_controller(
-        client_config, informers, settings, policy_reloader, reconciler, telemetry
-    )
-    controllers = (ledger_controller, lease_controller, event_recorder, audit_controller)
+    auditor = _create_audit_controller(client_config, informers, settings, policy_reloader, reconciler, telemetry)
+    controllers = (ledger_controller, lease_controller, event_recorder, auditor)
     background: list[BackgroundPart] = [informers, *(each.worker for each in controllers if each is not None)]
     admit = gate.admit if event_recorder is None else event_recorder.wrap_admit(gate.admit)
     return GateParts(admit, background, reconciler.is_leader, _create_registration_factory(settings, client_config))

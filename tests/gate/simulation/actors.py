@@ -1,17 +1,17 @@
-"""The actors of the world and their steps: users, the API server, etcd and the replicas."""
+"""The actors of the world and their steps: users, the API server and etcd."""
 
 from collections.abc import Mapping
 
 from tallygate.webhook.gate.charging import ChargedConsumer
 from tallygate.webhook.state.ledger.ledger import Operation
 from tallygate.webhook.state.ports import LedgerKey, RetryLaterError, StoreUnavailableError
+from tests.gate.simulation.claim_reviews import create_review
+from tests.gate.simulation.cluster_objects import CAP_NAMES, Claim, Pod
 from tests.gate.simulation.environment import OLD_NAMESPACES, Environment, Request, RequestState, StepFunction
-from tests.gate.simulation.ground_truth import ALL_CAPS, CAP_NAMES, WITHOUT_SHARED, Pod
 from tests.gate.simulation.replica import BOUND, Replica
 from tests.gate.simulation.tasks import Task
 from tests.schedules import pick
 
-_MAX_REQUESTS = 6
 _MAX_TASKS = 9
 _NEW_NAMESPACES = ("team-2", "team-3")
 
@@ -52,9 +52,8 @@ class Users:
         )
 
     def _send(self, request: Request) -> str:
-        if len(self._requests) >= _MAX_REQUESTS:
+        if not self._environment.send(request):
             return ""
-        self._requests.append(request)
         return f"{request.operation} {request.uid} in {request.namespace}: {request.old_size} → {request.size}"
 
     def _delete(self, a: int, _b: int) -> str:
@@ -103,8 +102,9 @@ class Users:
 
     def _publish(self, _a: int, _b: int) -> str:
         """Publish a policy without the shared cap, or with it again."""
-        is_whole = self._environment.caps is ALL_CAPS
-        self._environment.caps = WITHOUT_SHARED if is_whole else ALL_CAPS
+        policies = self._environment.policies
+        is_whole = self._environment.caps is policies.both
+        self._environment.caps = policies.without_shared if is_whole else policies.both
         return f"a policy is published {'without' if is_whole else 'with'} the shared cap"
 
 
@@ -142,12 +142,15 @@ class ApiServer:
 
     def _attempt(self, task: Task, request: Request, replica: Replica) -> None:
         pod = ChargedConsumer(
-            request.uid, request.namespace, f"pod-{request.uid}", replica.create_nonce(), request.operation
+            request.uid, request.namespace, request.stored_name, replica.create_nonce(), request.operation
         )
         reserved: frozenset[LedgerKey] = frozenset()
         loaded, seen = replica.loaded, replica.list_seen_revisions()
         try:
-            is_admitted, keys = replica.charge(pod, request.old_size, request.size)
+            if request.claim is None:
+                is_admitted, keys = replica.charge(pod, request.old_size, request.size)
+            else:
+                is_admitted, keys = replica.charge_claim(create_review(request), pod.attempt)
             reserved = frozenset(keys)
         except (RetryLaterError, StoreUnavailableError):
             is_admitted = False
@@ -178,6 +181,9 @@ class ApiServer:
         if request.operation is Operation.CREATE and request.namespace not in self._truth.namespaces:
             self._requests.remove(request)
             return
+        if request.claim is not None:
+            self._commit_claim(request, request.claim)
+            return
         if request.operation is Operation.CREATE:
             new = Pod(request.uid, request.namespace, request.size)
         elif pod is not None and pod.revision == request.old_revision:
@@ -191,7 +197,32 @@ class ApiServer:
             return
         self._requests.remove(request)
         self._truth.put(new)
-        self._environment.invariants.check_stored_pod(new.uid, request.reserved, request.namespaces_revision)
+        self._check_stored(request)
+
+    def _commit_claim(self, request: Request, claim: Claim) -> None:
+        """Store a claim. An allocation is an update or a patch; the latter is reviewed again if the claim changed."""
+        stored = self._truth.claims.get(request.uid)
+        if request.old_claim is None:
+            is_stored = all(
+                (each.namespace, each.name) != (claim.namespace, claim.name) for each in self._truth.claims.values()
+            )
+        else:
+            is_stored = stored is not None and stored.revision == request.old_revision
+        is_patch = stored is not None and not stored.devices and request.token & 1
+        if not is_stored and is_patch and request.old_claim is not None and not request.old_claim.devices:
+            assert stored is not None
+            request.old_claim, request.old_revision = stored, stored.revision
+            request.claim = stored._replace(devices=claim.devices, reserved_for=claim.reserved_for)
+            request.state, request.task = RequestState.CALLING, None
+            return
+        self._requests.remove(request)
+        if is_stored:
+            self._truth.put_claim(claim._replace(token=claim.token or request.token))
+            self._check_stored(request)
+
+    def _check_stored(self, request: Request) -> None:
+        invariants = self._environment.invariants
+        invariants.check_stored(request.uid, request.reserved, request.namespaces_revision)
 
 
 class Etcd:
@@ -247,123 +278,3 @@ class Etcd:
         key = keys[number % len(keys)]
         del self._truth.ledgers[key]
         return f"the ledger {key} is deleted"
-
-
-class Replicas:
-    """The replicas continue their tasks, watch, reconcile, load policies, freeze, crash and lead."""
-
-    def __init__(self, environment: Environment) -> None:
-        self._environment = environment
-        self.steps: Mapping[str, StepFunction] = {
-            "proceed": self._proceed,
-            "reconcile": self._reconcile,
-            "watch": self._watch,
-            "watch_namespaces": self._watch_namespaces,
-            "request_progress": self._request_progress,
-            "bookmark": self._bookmark,
-            "relist": self._relist,
-            "crash": self._crash,
-            "freeze": self._freeze,
-            "thaw": self._thaw,
-            "lead": self._lead,
-            "load": self._load,
-        }
-
-    def _proceed(self, a: int, b: int) -> str:
-        """Run a task up to one of its next pauses."""
-        running, replicas = self._environment.running, self._environment.replicas
-        task = pick([each for each in running if not replicas[each.replica].is_frozen], a)
-        if task is None:
-            return ""
-        for shift in range(1 + b % 3):
-            if not task.is_over:
-                task.proceed(b >> shift)
-        if not task.is_over:
-            return f"replica {task.replica} {task.pause_name}"
-        running.remove(task)
-        if task.failure is not None:
-            raise task.failure
-        return f"replica {task.replica} is done"
-
-    def _reconcile(self, a: int, b: int) -> str:
-        replica = self._environment.find_running(a)
-        ledgers = replica.list_ledgers() if replica else []
-        running = self._environment.running
-        if replica is None or not ledgers or any(each.token < 0 and each.replica == replica.number for each in running):
-            return ""
-        key, cap = ledgers[b % len(ledgers)]
-
-        def reconcile() -> None:
-            try:
-                replica.reconciler.reconcile(key, cap)
-            except (RetryLaterError, StoreUnavailableError):
-                return
-
-        task = self._environment.start_task(replica, reconcile)
-        task.token = ~self._environment.token  # negative: a replica has one thread that reconciles
-        return f"replica {replica.number} reconciles {key.namespace or 'the shared ledger'}"
-
-    def _watch(self, a: int, b: int) -> str:
-        replica = self._environment.find_running(a)
-        if replica is None or not replica.watch(1 + b % 3):
-            return ""
-        return f"replica {replica.number} sees pods up to {replica.pods.revision}"
-
-    def _watch_namespaces(self, a: int, _b: int) -> str:
-        replica = self._environment.find_running(a)
-        return f"replica {replica.number} sees a namespace" if replica and replica.watch_namespaces() else ""
-
-    def _request_progress(self, a: int, _b: int) -> str:
-        replica = self._environment.find_running(a)
-        if replica is None:
-            return ""
-        replica.request_progress()
-        return f"replica {replica.number} requests the revision of the cluster"
-
-    def _bookmark(self, a: int, _b: int) -> str:
-        replica = self._environment.find_running(a)
-        return f"replica {replica.number} receives a bookmark" if replica and replica.receive_bookmark() else ""
-
-    def _relist(self, a: int, _b: int) -> str:
-        replica = self._environment.find_running(a)
-        if replica is None:
-            return ""
-        replica.relist()
-        return f"replica {replica.number} lists pods again (revision {self._environment.truth.revision})"
-
-    def _crash(self, a: int, _b: int) -> str:
-        number = a % len(self._environment.replicas)
-        for task in [each for each in self._environment.running if each.replica == number]:
-            task.kill()
-            self._environment.running.remove(task)
-            for request in self._environment.requests:
-                request.task = None if request.task is task else request.task
-        self._environment.replicas[number] = self._environment.create_replica(number)
-        return f"replica {number} crashes and starts again"
-
-    def _freeze(self, a: int, _b: int) -> str:
-        replica = self._environment.find_running(a)
-        if replica is None:
-            return ""
-        replica.is_frozen = True
-        return f"replica {replica.number} freezes"
-
-    def _thaw(self, a: int, _b: int) -> str:
-        replica = self._environment.replicas[a % len(self._environment.replicas)]
-        if not replica.is_frozen:
-            return ""
-        replica.is_frozen = False
-        return f"replica {replica.number} thaws"
-
-    def _lead(self, a: int, _b: int) -> str:
-        """Let a replica acquire the lease, or lose it."""
-        replica = self._environment.replicas[a % len(self._environment.replicas)]
-        replica.leads = not replica.leads
-        return f"replica {replica.number} {'acquires' if replica.leads else 'loses'} the lease"
-
-    def _load(self, a: int, _b: int) -> str:
-        replica = self._environment.find_running(a)
-        if replica is None or replica.caps is self._environment.caps:
-            return ""
-        replica.load(self._environment.caps)
-        return f"replica {replica.number} loads the policy"

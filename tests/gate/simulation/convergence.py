@@ -1,16 +1,17 @@
 """Convergence: after the in-flight bound one replica alone must bring every ledger to the amounts that pods use."""
 
 from tallygate.webhook.state.ledger.ledger import Ledger
-from tests.gate.simulation.ground_truth import ALL_CAPS
+from tests.gate.simulation.counts import Count
+from tests.gate.simulation.entitlements import split_used
+from tests.gate.simulation.environment import RequestState
 from tests.gate.simulation.replica import BOUND, Replica
+from tests.gate.simulation.replica_actors import ANSWERED
 from tests.gate.simulation.world import World
 from tests.schedules import ViolationError
-from tests.state.informers.pods import GPU
 
 _ROUNDS = 4
-_ANSWERED = 30
-"""A number with which no call is lost."""
 _CACHE_SECONDS = 11.0  # a reconciliation without work may use the cached ledger for so long
+_UNCONFIRMED_SECONDS = 30.0  # a claim that seems to be the scheduler's may be counted twice for so long
 _CONTENDED_SECONDS = 6.0  # the reconciler leaves a ledger to its writers for so long
 
 
@@ -34,18 +35,23 @@ def converge(world: World, choice: int) -> None:
     while truth.late and choice & 1:
         world.step("arrive", 0, 0, 0)
     truth.late.clear()
+    world.claims.finish()
     replica = world.replicas[choice % len(world.replicas)]
     for each in world.replicas:
         each.is_frozen = each is not replica
     replica.leads = True
-    replica.load(ALL_CAPS)
+    replica.load(world.policies.both)
     truth.now += _CACHE_SECONDS
     _reconcile_all(world, replica)
     truth.now += BOUND
     for _ in range(_ROUNDS):
         _reconcile_all(world, replica)
         truth.now += _CONTENDED_SECONDS
-    _check(world)
+    if world.policies.has_claims:
+        truth.now += _UNCONFIRMED_SECONDS
+        _reconcile_all(world, replica)
+    _check(world, replica)
+    _check_own_claim(world, replica)
 
 
 def _reconcile_all(world: World, replica: Replica) -> None:
@@ -54,19 +60,44 @@ def _reconcile_all(world: World, replica: Replica) -> None:
     for position in range(len(replica.list_ledgers())):
         world.step("reconcile", number, position, 0)
         while world.running:
-            world.step("proceed", 0, _ANSWERED, 0)
+            world.step("proceed", 0, ANSWERED, 0)
 
 
-def _check(world: World) -> None:
-    for key, (ledger, _) in world.truth.ledgers.items():
-        if not world.truth.list_members(key):
+def _check_own_claim(world: World, replica: Replica) -> None:
+    """Check that the scheduler may create a claim for a pod that is counted, also if the cap is full."""
+    served = {each.owner for each in world.truth.claims.values() if each.is_annotated}
+    pods = [pod for pod in world.truth.pods.values() if not pod.ended and pod.uid not in served]
+    if not pods or not world.policies.has_claims:
+        return
+    world.claims.create_own(pods[0])
+    request = world.requests[0]
+    world.step("call", 0, world.replicas.index(replica), 0)
+    while world.running:
+        world.step("proceed", 0, ANSWERED, 0)
+    if request.state is RequestState.CALLING:
+        raise ViolationError(f"refused: the scheduler's claim for {pods[0].uid}, which is counted")
+
+
+def _check(world: World, replica: Replica) -> None:
+    truth = world.truth
+    devices = (each for claim in truth.claims.values() for each in claim.devices)
+    found = {each: replica.devices.find_device(each) for each in devices}
+    for key, (ledger, _) in truth.ledgers.items():
+        members = truth.list_members(key)
+        if not members:
             continue  # no replica reconciles the ledger of a namespace that was deleted or has left its cap
-        used = sum(pod.used for pod in world.truth.list_pods(key))
-        if ledger.initializer or ledger.reservations or ledger.compute_charged().get(GPU, 0) != used:
-            where = key.namespace or "all"
-            raise ViolationError(f"not freed: {_describe(ledger)} in {where}, where pods use {used}")
+        now = Count(truth.revision, truth.revision, truth.revision, found=found)
+        parts, charged = split_used(truth, now, ledger, members), ledger.compute_charged()
+        for name in ledger.hard:
+            used = sum(each.get(name, 0) for each in parts.values())
+            is_exact = charged.get(name, 0) == used or name not in ledger.resources
+            if ledger.initializer or ledger.reservations or not is_exact:
+                where = key.namespace or "all"
+                raise ViolationError(f"not freed: {_describe(ledger, name)} in {where}, where {used} are used")
+        if ledger.unconfirmed:
+            raise ViolationError(f"not freed: {key} takes {ledger.unconfirmed} for counted twice")
 
 
-def _describe(ledger: Ledger) -> str:
+def _describe(ledger: Ledger, name: str) -> str:
     initializing = " (initializing)" if ledger.initializer else ""
-    return f"{ledger.used.get(GPU, 0)} are used and {ledger.reserved.get(GPU, 0)} reserved{initializing}"
+    return f"{ledger.used.get(name, 0)} {name} are used and {ledger.reserved.get(name, 0)} reserved{initializing}"

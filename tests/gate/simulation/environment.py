@@ -6,15 +6,21 @@ from enum import StrEnum
 
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation
 from tallygate.webhook.state.ports import LedgerKey
-from tests.gate.simulation.ground_truth import ALL_CAPS, GroundTruth, hash_members
+from tests.gate.simulation.cluster_objects import POOLS, Claim, Slice
+from tests.gate.simulation.counts import CountRecorder
+from tests.gate.simulation.device_policies import PODS_ONLY, Policies
+from tests.gate.simulation.entitlements import Sizes, compute_requested, compute_right
+from tests.gate.simulation.ground_truth import GroundTruth, hash_members
 from tests.gate.simulation.invariants import Invariants
 from tests.gate.simulation.replica import BOUND, Replica
 from tests.gate.simulation.store import Store
 from tests.gate.simulation.tasks import Task, Tasks
+from tests.state.informers.pods import GPU
 
 OLD_NAMESPACES = ("team-a", "team-b")
 """The namespaces that exist from start to end."""
 _REPLICAS = 2
+_MAX_REQUESTS = 6
 
 StepFunction = Callable[[int, int], str]
 """Take one step, which chooses by its numbers; return a line of the story, or none if nothing could be done."""
@@ -30,7 +36,9 @@ class RequestState(StrEnum):
 
 @dataclass(eq=False)
 class Request:
-    """A creation or an update in the API server; `old_revision` is that of the pod which it replaces.
+    """A creation or an update in the API server; `old_revision` is that of the pod or claim which it replaces.
+
+    `claim` is the new claim and `old_claim` the stored one, if it is a request for a claim.
 
     `reserved` are the ledgers that admitted it, by the namespaces as of revision `namespaces_revision`.
     """
@@ -47,12 +55,20 @@ class Request:
     task: Task | None = None
     reserved: frozenset[LedgerKey] = frozenset()
     namespaces_revision: int = 0
+    claim: Claim | None = None
+    old_claim: Claim | None = None
+
+    @property
+    def stored_name(self) -> str:
+        """The name of the object."""
+        return self.claim.name if self.claim is not None else f"pod-{self.uid}"
 
 
 class Environment:
     """The state of the simulation; `caps` are those of the last policy, `token` that of the current step."""
 
-    def __init__(self) -> None:
+    def __init__(self, policies: Policies = PODS_ONLY) -> None:
+        self.policies = policies
         self.truth = GroundTruth()
         self.tasks = Tasks()
         self.requests: list[Request] = []
@@ -60,20 +76,31 @@ class Environment:
         self.token = 0
         for name in OLD_NAMESPACES:
             self.truth.create_namespace(name)
-        self.invariants = Invariants(self.truth, self._compute_claims, ALL_CAPS)
-        self.caps = ALL_CAPS
+        if policies.has_claims:
+            for pool, devices in POOLS.items():
+                self.truth.put_slice(Slice(pool, 1, devices))
+        self.recorder = CountRecorder(self.tasks)
+        self.invariants = Invariants(self.truth, self._compute_rights, policies.both, self.recorder)
+        self.caps = policies.both
         self._store = Store(self.truth, self.tasks, self.invariants.check_ledger)
         self._create_ledgers()
         self.replicas = [self.create_replica(number) for number in range(_REPLICAS)]
 
     def create_replica(self, number: int) -> Replica:
         """Return a replica that has just started."""
-        return Replica(number, self.truth, self.tasks, self._store, self.caps)
+        return Replica(number, self.truth, self.recorder, self._store, self.caps)
 
     def find_running(self, number: int) -> Replica | None:
         """Return a replica by its number, or None if it is frozen."""
         replica = self.replicas[number % len(self.replicas)]
         return None if replica.is_frozen else replica
+
+    def send(self, request: Request) -> bool:
+        """Send a request to the API server; return False if too many are in progress."""
+        if len(self.requests) >= _MAX_REQUESTS:
+            return False
+        self.requests.append(request)
+        return True
 
     def start_task(self, replica: Replica, work: Callable[[], None]) -> Task:
         """Start work in a replica."""
@@ -88,13 +115,16 @@ class Environment:
             task.kill()
         self.running.clear()
 
-    def _compute_claims(self, key: LedgerKey) -> dict[str, int]:
-        """Return the claim of each pod under a ledger: its size, or the larger one of an admitted attempt."""
-        claims = {pod.uid: pod.used for pod in self.truth.list_pods(key)}
+    def _compute_rights(self, key: LedgerKey) -> dict[str, Sizes]:
+        """Return the entitlement of each pod and claim under a ledger, or the larger one of an admitted attempt."""
+        rights: dict[str, Sizes] = {pod.uid: {GPU: pod.used} for pod in self.truth.list_pods(key)}
+        rights |= {claim.uid: compute_right(self.truth, claim) for claim in self.truth.list_claims(key)}
         for request in self.requests:
             if key in request.reserved and self._may_be_stored(key, request):
-                claims[request.uid] = max(claims.get(request.uid, 0), request.size)
-        return claims
+                right = rights.setdefault(request.uid, {})
+                requested = compute_requested(self.truth, request.claim) if request.claim else {GPU: request.size}
+                right.update({name: max(size, right.get(name, 0)) for name, size in requested.items()})
+        return rights
 
     def _may_be_stored(self, key: LedgerKey, request: Request) -> bool:
         """Return whether the API server may yet store a request under the cap of a ledger."""
@@ -102,19 +132,20 @@ class Environment:
             return False
         if self.truth.has_left(key, request.namespace):
             return False
-        pod = self.truth.pods.get(request.uid)
-        revision = pod.revision if pod else 0
+        stored = self.truth.pods.get(request.uid) or self.truth.claims.get(request.uid)
+        revision = stored.revision if stored else 0
         return request.state is not RequestState.CALLING and revision == request.old_revision
 
     def _create_ledgers(self) -> None:
         """Store the ledgers of the old namespaces, which have no pods yet."""
-        for cap in ALL_CAPS.list_caps():
+        for cap in self.policies.both.list_caps():
             for name in ("",) if cap.definition.shared else OLD_NAMESPACES:
                 revision = self.truth.revision
                 ledger = Ledger(
                     cap.hard,
-                    resources=cap.resources,
+                    resources=cap.counted,
                     pods_revision=revision,
+                    claims_revision=revision if cap.counts_claims else 0,
                     namespaces_revision=revision,
                     namespaces_hash=hash_members(OLD_NAMESPACES if cap.definition.shared else (name,)),
                 )

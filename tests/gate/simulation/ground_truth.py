@@ -1,73 +1,15 @@
-"""The ground truth: pods, namespaces and ledgers as etcd stores them, at every revision, and the caps over them."""
+"""The ground truth: pods, claims, slices, namespaces and ledgers as etcd stores them, at every revision."""
 
-from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any, NamedTuple
 
-from tallygate.webhook.admission.cap_index import CapIndex, get_cap_name
+from tallygate.webhook.accounting.devices.device_meter import DeviceId
+from tallygate.webhook.admission.cap_index import get_cap_name
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
-from tests.admission.case import parse_policies
-from tests.state.informers.pods import pod as stored_pod
-
-CAP_NAMES = ("each", "together")
-_EACH, _TOGETHER = 4, 9
-_CAP = """
-apiVersion: tallygate.dev/v1alpha1
-kind: NamespaceCap
-metadata: {{name: {name}}}
-spec:
-  namespaces: {{include: ["team-*"], selector: {{matchLabels: {{{name}: "yes"}}}}}}
-  shared: {shared}
-  hard: {{nvidia.com/gpu: {hard}}}
-"""
-_CAP_OF_EACH = _CAP.format(name="each", shared="false", hard=_EACH)
-_SHARED_CAP = _CAP.format(name="together", shared="true", hard=_TOGETHER)
-ALL_CAPS, WITHOUT_SHARED = (
-    CapIndex(parse_policies(f"{_CAP_OF_EACH}---{_SHARED_CAP}")),
-    CapIndex(parse_policies(_CAP_OF_EACH)),
-)
-"""A cap of each namespace and one that all share; the first alone. Each selects namespaces by a label of its name."""
-
-
-class Pod(NamedTuple):
-    """A stored pod of `size` GPUs."""
-
-    uid: str
-    namespace: str
-    size: int
-    ended: bool = False
-    revision: int = 0
-
-    @property
-    def used(self) -> int:
-        """The GPUs that a cap must count."""
-        return 0 if self.ended else self.size
-
-    def to_object(self) -> dict[str, Any]:
-        """Return the pod as the API server sends it."""
-        phase = {"status": {"phase": "Succeeded" if self.ended else "Running"}}
-        return stored_pod(self.uid, self.revision, str(self.size), self.namespace, **phase)
-
-
-class Namespace(NamedTuple):
-    """A namespace in a watch event, with the names of the caps that select it by its labels."""
-
-    revision: int
-    name: str
-    uid: str
-    is_deleted: bool = False
-    caps: frozenset[str] = frozenset(CAP_NAMES)
-
-
-class PodEvent(NamedTuple):
-    """A watch event of a pod."""
-
-    revision: int
-    kind: str
-    pod: Pod
+from tests.gate.simulation.cluster_objects import CAP_NAMES, Claim, Device, Namespace, Pod, Slice, create_device_id
+from tests.gate.simulation.histories import History
 
 
 @dataclass
@@ -75,14 +17,19 @@ class GroundTruth:
     """API server and etcd. While etcd stalls, transactions wait, and are committed in their order.
 
     `entered` has the revision at which a namespace last returned to a cap by its labels, by the names of both.
+    `pods_of_claims` has the pod of each claim that the scheduler ever wanted to create, `published` every content of
+    each device in any slice.
     """
 
     now: float = 0.0
     revision: int = 10
     is_stalled: bool = False
     nonces: int = 0
-    pods: dict[str, Pod] = field(default_factory=dict)
-    pod_events: list[PodEvent] = field(default_factory=list)
+    pod_history: History[Pod] = field(default_factory=History)
+    claim_history: History[Claim] = field(default_factory=History)
+    slice_history: History[Slice] = field(default_factory=History)
+    pods_of_claims: dict[str, str] = field(default_factory=dict)
+    published: dict[DeviceId, list[Device]] = field(default_factory=dict)
     namespaces: dict[str, Namespace] = field(default_factory=dict)
     namespace_events: list[Namespace] = field(default_factory=list)
     memberships: list[frozenset[str]] = field(default_factory=lambda: [frozenset()])
@@ -90,8 +37,22 @@ class GroundTruth:
     ledgers: dict[LedgerKey, tuple[Ledger, int]] = field(default_factory=dict)
     waiting: list[Callable[[], None]] = field(default_factory=list)
     late: list[Callable[[], None]] = field(default_factory=list)
-    _history: list[tuple[int, Mapping[str, Pod]]] = field(default_factory=lambda: [(0, {})])
     _reads: int = 0
+
+    @property
+    def pods(self) -> Mapping[str, Pod]:
+        """The stored pods by UID."""
+        return self.pod_history.stored
+
+    @property
+    def claims(self) -> Mapping[str, Claim]:
+        """The stored claims by UID."""
+        return self.claim_history.stored
+
+    @property
+    def slices(self) -> Mapping[str, Slice]:
+        """The stored slices by pool."""
+        return self.slice_history.stored
 
     def clock(self) -> float:
         """Return the time in seconds; no two readings are equal."""
@@ -108,15 +69,36 @@ class GroundTruth:
     def put(self, pod: Pod) -> None:
         """Store a pod at the next revision."""
         self.revision += 1
-        stored = pod._replace(revision=self.revision)
-        self.pods[pod.uid] = stored
-        self._record(PodEvent(self.revision, "MODIFIED", stored))
+        self.pod_history.put(pod._replace(revision=self.revision), self.revision)
 
     def delete(self, uid: str) -> None:
         """Delete a pod at the next revision."""
         self.revision += 1
-        deleted = self.pods.pop(uid)._replace(revision=self.revision)
-        self._record(PodEvent(self.revision, "DELETED", deleted))
+        self.pod_history.delete(self.pods[uid]._replace(revision=self.revision), self.revision)
+
+    def put_claim(self, claim: Claim) -> None:
+        """Store a claim at the next revision."""
+        self.revision += 1
+        self.claim_history.put(claim._replace(revision=self.revision), self.revision)
+
+    def delete_claim(self, uid: str) -> None:
+        """Delete a claim at the next revision."""
+        self.revision += 1
+        self.claim_history.delete(self.claims[uid]._replace(revision=self.revision), self.revision)
+
+    def put_slice(self, resource_slice: Slice) -> None:
+        """Store a slice at the next revision."""
+        self.revision += 1
+        self.slice_history.put(resource_slice._replace(revision=self.revision), self.revision)
+        for device in resource_slice.devices:
+            contents = self.published.setdefault(create_device_id(resource_slice.pool, device.name), [])
+            if device not in contents:
+                contents.append(device)
+
+    def delete_slice(self, pool: str) -> None:
+        """Delete the slice of a pool at the next revision."""
+        self.revision += 1
+        self.slice_history.delete(self.slices[pool]._replace(revision=self.revision), self.revision)
 
     def create_namespace(self, namespace: str) -> None:
         """Create a namespace that every cap selects."""
@@ -125,9 +107,11 @@ class GroundTruth:
         self._record_namespace(self.namespaces[namespace])
 
     def delete_namespace(self, namespace: str) -> None:
-        """Delete a namespace, after its pods, as the namespace controller does."""
+        """Delete a namespace, after its pods and claims, as the namespace controller does."""
         for uid in [uid for uid, pod in self.pods.items() if pod.namespace == namespace]:
             self.delete(uid)
+        for uid in [uid for uid, claim in self.claims.items() if claim.namespace == namespace]:
+            self.delete_claim(uid)
         self.revision += 1
         self._record_namespace(self.namespaces.pop(namespace)._replace(revision=self.revision, is_deleted=True))
 
@@ -160,13 +144,14 @@ class GroundTruth:
         members = self.list_members(key)
         return [pod for pod in self.pods.values() if pod.namespace in members]
 
+    def list_claims(self, key: LedgerKey) -> list[Claim]:
+        """Return the claims that a ledger must count now, by themselves or with their pods."""
+        members = self.list_members(key)
+        return [claim for claim in self.claims.values() if claim.namespace in members]
+
     def list_pods_at(self, revision: int) -> Mapping[str, Pod]:
         """Return the pods that were stored at a revision, by UID."""
-        return self._history[bisect_right(self._history, revision, key=lambda moment: moment[0]) - 1][1]
-
-    def _record(self, event: PodEvent) -> None:
-        self.pod_events.append(event)
-        self._history.append((self.revision, dict(self.pods)))
+        return self.pod_history.list_at(revision)
 
     def _record_namespace(self, event: Namespace) -> None:
         self.namespace_events.append(event)

@@ -1,8 +1,9 @@
-"""The invariants, which are checked after every write of a ledger and every stored pod.
+"""The invariants, which are checked after every write of a ledger and every stored pod or claim.
 
-A ledger never charges a pod less than its claim. The used amounts of a ledger are exactly those of the pods that were
-stored at the ledger's revision. The sum of all claims never exceeds a cap. A replica reserves nothing by a count that
-lacks a pod if the replica has seen the pod return to the cap with its namespace.
+A ledger never charges a pod less than its entitlement; a pod and the claims that the scheduler made for it are one
+group. The used amounts of a ledger are exactly those of the pods and claims that were stored at its revisions, and
+those of devices as the replica that counted knew them. The sum of all entitlements never exceeds a cap. A replica
+reserves nothing by a count that lacks a pod if the replica has seen the pod return to the cap with its namespace.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -12,33 +13,47 @@ from tallygate.webhook.admission.cap_index import CapIndex, get_cap_name
 from tallygate.webhook.gate.charging import ChargedConsumer
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
-from tests.gate.simulation.ground_truth import GroundTruth, Pod, hash_members
+from tests.gate.simulation.cluster_objects import Claim, Pod
+from tests.gate.simulation.counts import CountRecorder
+from tests.gate.simulation.entitlements import MEASURED, Sizes, compute_right, split_used
+from tests.gate.simulation.ground_truth import GroundTruth, hash_members
 from tests.gate.simulation.replica import SeenRevisions
 from tests.state.informers.pods import GPU
 
 
 class Foreign(NamedTuple):
-    """A pod that came under a cap uncharged, stored at `revision`, and the last return of its namespace."""
+    """A pod or claim that came under a cap uncharged, as it was stored then, and the last return of its namespace."""
 
-    revision: int
+    consumer: Pod | Claim
     entered: int
+
+    @property
+    def revision(self) -> int:
+        """The revision at which it was stored."""
+        return self.consumer.revision
 
 
 class Invariants:
-    """Checks of ledgers, reservations and stored pods; `violation` is the first that failed.
+    """Checks of ledgers, reservations and stored objects; `violation` is the first that failed.
 
-    `compute_claims` returns the claims under a ledger. A pod is foreign to a cap if it was accepted without the cap or
-    returned to it with its namespace. It is excused until a recount must have counted it, with its later changes.
+    `compute_rights` returns the entitlements under a ledger by UID. A pod or claim is foreign to a cap if it was
+    accepted without the cap or returned to it with its namespace. It is excused until a recount must have counted it,
+    with its later changes.
     """
 
     def __init__(
-        self, truth: GroundTruth, compute_claims: Callable[[LedgerKey], Mapping[str, int]], caps: CapIndex
+        self,
+        truth: GroundTruth,
+        compute_rights: Callable[[LedgerKey], Mapping[str, Sizes]],
+        caps: CapIndex,
+        recorder: CountRecorder,
     ) -> None:
         self._truth = truth
         self.violation = ""
-        self._compute_claims = compute_claims
+        self._compute_rights = compute_rights
+        self._recorder = recorder
         self._caps = caps.list_caps()
-        self._hard = {cap.key: cap.hard[GPU] for cap in self._caps}
+        self._hard = {cap.key: cap.hard for cap in self._caps}
         self._foreign: dict[tuple[LedgerKey, str], Foreign] = {}
         self._has_foreign: set[LedgerKey] = set()
 
@@ -47,23 +62,37 @@ class Invariants:
         stored = self._truth.ledgers.get(key)
         if stored is None or stored[0].initializer:
             return
-        ledger, claims = stored[0], self._compute_claims(key)
-        used_by_pod = self._check_used(key, ledger)
+        ledger, rights = stored[0], self._compute_rights(key)
+        used_by_uid = self._check_used(key, ledger)
         self._end_excuses(key, ledger)
-        for uid, claim in sorted(claims.items()):
-            charged = _compute_charged(ledger, used_by_pod, uid)
-            if charged < claim and (key, uid) not in self._foreign:
-                self._record(f"undercount: {_name(key)} charges {uid} {charged}; its claim is {claim}")
-        hard, total = self._hard[key.cap], sum(claims.values())
-        if total > hard and key not in self._has_foreign:
-            self._record(f"over: {_name(key)} allows {hard}; the claims are {total}")
+        groups = self._group({*rights, *used_by_uid, *ledger.reservations})
+        for name, hard in self._hard[key.cap].items():
+            total = 0
+            for pod, uids in sorted(groups.items()):
+                right = _sum_group(pod, {uid: rights[uid].get(name, 0) for uid in uids if uid in rights})
+                total += right
+                charged = sum(_compute_charged(ledger, used_by_uid, uid, name) for uid in uids)
+                if charged < right and _is_counted(ledger, name) and not self._is_excused(key, uids):
+                    self._record(f"undercount: {_name(key)} charges {pod} {charged} {name}; its claim is {right}")
+            if total > hard and key not in self._has_foreign:
+                self._record(f"over: {_name(key)} allows {hard} {name}; the claims are {total}")
 
-    def check_stored_pod(self, uid: str, reserved: Collection[LedgerKey], namespaces_revision: int) -> None:
-        """Check a pod that has just been stored.
+    def _group(self, uids: Collection[str]) -> dict[str, list[str]]:
+        """Return the UIDs by that of the pod for which the scheduler made a claim; others are alone."""
+        groups: dict[str, list[str]] = {}
+        for uid in sorted(uids):
+            groups.setdefault(self._truth.pods_of_claims.get(uid, uid), []).append(uid)
+        return groups
+
+    def _is_excused(self, key: LedgerKey, uids: Collection[str]) -> bool:
+        return any((key, uid) in self._foreign for uid in uids)
+
+    def check_stored(self, uid: str, reserved: Collection[LedgerKey], namespaces_revision: int) -> None:
+        """Check a pod or claim that has just been stored.
 
         The ledgers `reserved` admitted it, by the namespaces as of `namespaces_revision`.
         """
-        pod = self._truth.pods[uid]
+        pod: Pod | Claim = self._truth.pods.get(uid) or self._truth.claims[uid]
         for key in self._list_keys(pod.namespace):
             if key not in reserved or self._find_entered(key, pod.namespace) > namespaces_revision:
                 self._excuse(key, pod)
@@ -71,8 +100,9 @@ class Invariants:
 
     def excuse_returned(self, namespace: str, cap: str) -> None:
         """Excuse the pods of a namespace that has just returned to a cap."""
+        consumers: list[Pod | Claim] = [*self._truth.pods.values(), *self._truth.claims.values()]
         for key in self._list_keys(namespace):
-            for pod in self._truth.pods.values():
+            for pod in consumers:
                 if get_cap_name(key.cap) == cap and pod.namespace == namespace:
                     self._excuse(key, pod)
 
@@ -87,19 +117,30 @@ class Invariants:
         if stored is None or reservation is None or reservation.attempt != pod.attempt:
             return
         ledger = stored[0]
-        if ledger.pods_revision < loaded_at:
+        claims = (each.revision for each in self._truth.list_claims(key))
+        has_newer_claims = any(ledger.claims_revision < each <= loaded_at for each in claims)
+        if ledger.pods_revision < loaded_at or has_newer_claims:
             self._record(f"unseen: {_name(key)} reserves for {pod.uid} by a count from before its cap was active")
         used_by_pod, members = self._check_used(key, ledger), self._find_members(ledger)
         for (foreign_key, uid), foreign in self._foreign.items():
-            returned = self._truth.pods.get(uid)
-            was_seen = foreign.revision <= seen.pods and foreign.entered <= seen.namespaces
-            if foreign_key != key or returned is None or not was_seen:
+            right = self._find_right(uid)
+            is_claim = isinstance(foreign.consumer, Claim)
+            was_seen = foreign.revision <= (seen.claims if is_claim else seen.pods)
+            if foreign_key != key or not right or not was_seen or foreign.entered > seen.namespaces:
                 continue
-            came_later, has_left = foreign.revision > foreign.entered, returned.namespace not in members
+            has_left = foreign.consumer.namespace not in members
+            came_later = foreign.revision > foreign.entered
             if ledger.namespaces_revision >= foreign.entered and (came_later or has_left):
                 continue
-            if _compute_charged(ledger, used_by_pod, uid) < returned.used:
+            if _compute_charged(ledger, used_by_pod, uid, GPU) < right:
                 self._record(f"unseen: {_name(key)} reserves for {pod.uid} by a count from before {uid} returned")
+
+    def _find_right(self, uid: str) -> int:
+        """Return the GPUs of a stored pod or claim; nothing for a claim that may belong to a pod."""
+        pod, claim = self._truth.pods.get(uid), self._truth.claims.get(uid)
+        if claim is not None:
+            return 0 if claim.is_annotated else compute_right(self._truth, claim)[GPU]
+        return pod.used if pod is not None else 0
 
     def _list_keys(self, namespace: str) -> list[LedgerKey]:
         """Return the ledgers of the caps of which a namespace is a member now."""
@@ -109,28 +150,31 @@ class Invariants:
     def _find_entered(self, key: LedgerKey, namespace: str) -> int:
         return self._truth.entered.get((namespace, get_cap_name(key.cap)), 0)
 
-    def _excuse(self, key: LedgerKey, pod: Pod) -> None:
-        self._foreign[key, pod.uid] = Foreign(pod.revision, self._find_entered(key, pod.namespace))
+    def _excuse(self, key: LedgerKey, pod: Pod | Claim) -> None:
+        self._foreign[key, pod.uid] = Foreign(pod, self._find_entered(key, pod.namespace))
         self._has_foreign.add(key)
 
     def _record(self, violation: str) -> None:
         self.violation = self.violation or violation
 
-    def _check_used(self, key: LedgerKey, ledger: Ledger) -> dict[str, int]:
-        """Check the used amounts of a ledger; return the part of each pod in them."""
-        pods = self._truth.list_pods_at(ledger.pods_revision)
-        members = self._find_members(ledger)
-        used_by_pod = {
-            uid: pod.used
-            for uid, pod in pods.items()
-            if key.namespace in {"", pod.namespace} and pod.namespace in members
-        }
-        used, expected = ledger.used.get(GPU, 0), sum(used_by_pod.values())
-        if GPU in ledger.resources and used != expected:
-            self._record(
-                f"used: {_name(key)} counts {used} at revision {ledger.pods_revision}, when pods used {expected}"
-            )
-        return used_by_pod
+    def _check_used(self, key: LedgerKey, ledger: Ledger) -> dict[str, Sizes]:
+        """Check the used amounts of a ledger; return the part of each pod and claim in them."""
+        count, members = self._recorder.find(ledger), self._find_members(ledger)
+        members = [name for name in members if key.namespace in {"", name}]
+        used_by_uid = split_used(self._truth, count, ledger, members)
+        at = f"at revisions {ledger.pods_revision} and {ledger.claims_revision}"
+        claims = self._truth.claim_history.list_at(count.claims_revision).values()
+        for each in claims:
+            is_known = all(count.found.get(device, device) is not None for device in each.devices)
+            if each.namespace in members and not is_known and count.slices_revision < each.revision:
+                self._record(f"used: {_name(key)} counts {each.uid} by slices at {count.slices_revision}, before it")
+        if any(each.revision > ledger.claims_revision for each in claims):
+            self._record(f"used: {_name(key)} records claims {at}, and counts those at {count.claims_revision}")
+        for name in self._hard[key.cap]:
+            used, expected = ledger.used.get(name, 0), sum(each.get(name, 0) for each in used_by_uid.values())
+            if name in ledger.resources and used != expected:
+                self._record(f"used: {_name(key)} counts {used} {name} {at}, when {expected} were used")
+        return used_by_uid
 
     def _find_members(self, ledger: Ledger) -> Collection[str]:
         """Return the member namespaces with the hash of a ledger: all of a cap at some time, or one."""
@@ -141,16 +185,30 @@ class Invariants:
     def _end_excuses(self, key: LedgerKey, ledger: Ledger) -> None:
         members = self._find_members(ledger)
         for (foreign_key, uid), foreign in list(self._foreign.items()):
-            pod = self._truth.list_pods_at(foreign.revision)[uid]
-            is_counted = ledger.pods_revision >= foreign.revision and ledger.namespaces_revision >= foreign.entered
-            if foreign_key == key and is_counted and pod.namespace in members:
+            if foreign_key != key:
+                continue
+            is_claim = isinstance(foreign.consumer, Claim)
+            counted_at = ledger.claims_revision if is_claim else ledger.pods_revision
+            is_counted = counted_at >= foreign.revision and ledger.namespaces_revision >= foreign.entered
+            if is_counted and foreign.consumer.namespace in members:
                 del self._foreign[foreign_key, uid]
 
 
-def _compute_charged(ledger: Ledger, used_by_pod: Mapping[str, int], uid: str) -> int:
-    """Return the GPUs that a ledger charges for a pod."""
+def _compute_charged(ledger: Ledger, used_by_uid: Mapping[str, Sizes], uid: str, name: str) -> int:
+    """Return the amount that a ledger charges for a pod or claim."""
     reservation = ledger.reservations.get(uid)
-    return used_by_pod.get(uid, 0) + (reservation.compute_reserved().get(GPU, 0) if reservation else 0)
+    reserved = reservation.compute_reserved().get(name, 0) if reservation else 0
+    return used_by_uid.get(uid, {}).get(name, 0) + reserved
+
+
+def _sum_group(pod: str, rights: Mapping[str, int]) -> int:
+    """Return the entitlement of a group: that of the pod or of the claims for it, whichever is larger."""
+    return max(rights.get(pod, 0), sum(right for uid, right in rights.items() if uid != pod))
+
+
+def _is_counted(ledger: Ledger, name: str) -> bool:
+    """Return whether a ledger counts a name: it may not know the capacities of devices."""
+    return name not in MEASURED or name in ledger.resources
 
 
 def _name(key: LedgerKey) -> str:

@@ -4,8 +4,7 @@
 """
 # ruff: noqa: SLF001  # the replaced functions are private to the classes of the product
 
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
 from typing import Any
 from unittest.mock import patch
 
@@ -20,8 +19,9 @@ from tallygate.webhook.state.batched_ledgers import BatchedLedgers, CachedLedger
 from tallygate.webhook.state.ledger.expire import ReservationAges
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
-from tests.gate.simulation.runner import MIXES, simulate
-from tests.schedules import Failure, Mutant, Program, Simulation, Step
+from tests.gate.simulation.claim_mutants import CLAIM_MUTANTS
+from tests.gate.simulation.runner import create_mutant, list_mixes, simulate
+from tests.schedules import Mutant, Program
 
 _find_membership = UsageLister.find_membership
 _write = BatchedLedgers._write
@@ -74,94 +74,83 @@ def _may_lack_namespaces_only(_transition: ReserveTransition, ledger: Ledger, me
     return ledger.namespaces_revision < membership.last_change
 
 
-def _mutant(
-    rule: int, description: str, replacement: AbstractContextManager[Any], mix: str = "storms", seed: int = 0
-) -> Mutant:
-    product = simulate(mix)
-
-    def play(steps: Sequence[Step], end: int) -> Failure | None:
-        with replacement:
-            return product.play(steps, end)
-
-    return Mutant(rule, description, Simulation(product.draw, play), product, seed)
-
-
 MUTANTS: Mapping[str, Mutant] = {
-    "silence_is_success": _mutant(
+    "silence_is_success": create_mutant(
         1,
         "takes a write without an answer for done",
         patch.object(BatchedLedgers, "_write", _accept_unanswered),
         seed=2,
     ),
-    "wins_every_race": _mutant(
+    "wins_every_race": create_mutant(
         1, "takes a write that met a conflict for done", patch.object(BatchedLedgers, "_write", _ignore_conflict)
     ),
-    "tells_before_it_writes": _mutant(
+    "tells_before_it_writes": create_mutant(
         1,
         "completes the waiting calls before their write is done",
         patch.object(BatchedLedgers, "_write", _complete_before_write),
     ),
-    "lands_by_uid": _mutant(
+    "lands_by_uid": create_mutant(
         1,
         "takes any reservation of the pod for its own after an unknown outcome",
         patch.object(ReserveTransition, "is_stored_in", _is_stored_for_uid),
         seed=25,
     ),
-    "withdraws_by_uid": _mutant(
+    "withdraws_by_uid": create_mutant(
         3,
         "releases the reservation of its pod, whichever attempt wrote it",
         patch.object(charging, "release", _release_by_uid),
         seed=3,
     ),
-    "counts_torn": _mutant(
+    "counts_torn": create_mutant(
         4,
         "recounts without the pods of a namespace that was deleted and created again, the latter unseen",
         patch.object(UsageLister, "_is_inconsistent", lambda _lister, _cap, _key: False),
         mix="short-lived namespaces",
         seed=750,
     ),
-    "never_left": _mutant(
+    "never_left": create_mutant(
         5,
         "reserves by a count from before a namespace left its cap and returned",
         patch.object(UsageLister, "find_membership", _find_unchanged_membership),
         mix="relabelled namespaces",
         seed=31,
     ),
-    "ignores_newer_pods": _mutant(
+    "ignores_newer_pods": create_mutant(
         5,
         "reserves by a count of the current namespaces and of pods from before one of them returned",
         patch.object(ReserveTransition, "_may_lack_consumers", _may_lack_namespaces_only),
         mix="relabelled namespaces",
         seed=58,
     ),
-    "marks_unwritten": _mutant(
+    "marks_unwritten": create_mutant(
         6,
         "takes a reconciliation that wrote nothing for a write",
         patch.object(LedgerReconciler, "_cache_result", _confirm_without_write),
         mix="old reservations",
         seed=52,
     ),
-    "has_no_past": _mutant(
+    "has_no_past": create_mutant(
         7,
         "takes a missing ledger for one that never existed",
         patch.object(UsageLister, "is_new_ledger", lambda _lister, _key: True),
         seed=20,
     ),
-    "takes_promising": _mutant(
+    "takes_promising": create_mutant(
         7,
         "deletes the ledger of a deleted namespace although it has reservations",
         patch.object(ledger_reconciler, "_is_empty", _is_empty_but_for_reservations),
         mix="short-lived namespaces",
         seed=1311,
     ),
-    "puts_back": _mutant(
+    "puts_back": create_mutant(
         8,
         "charges a restored cap by the earlier count of its ledger",
         patch.object(UsageLister, "get_required_revisions", lambda _lister, _cap: CountedRevisions(0, 0)),
         seed=1,
     ),
+    **CLAIM_MUTANTS,
 }
 
 PROGRAM = Program(
-    "tests.gate.simulation", {mix: simulate(mix) for mix in MIXES}, MUTANTS, marks=("_`", "`_"), cuts_down=False
+    "tests.gate.simulation", {mix: simulate(mix) for mix in list_mixes()}, MUTANTS, marks=("_`", "`_"), cuts_down=False
 )

@@ -3,10 +3,13 @@
 import json
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
+from tallygate.webhook.admission.kinds import DecodedRequest
+from tallygate.webhook.admission.request import AdmissionRequest
+from tallygate.webhook.gate.charged_requests import UndecidedChargeError, compute_request_charges
 from tallygate.webhook.gate.charging import CapCharge, ChargedConsumer, charge_consumer
 from tallygate.webhook.gate.ledger_reconciler import LedgerReconciler
 from tallygate.webhook.gate.usage_lister import UsageLister, get_ledger_key
@@ -16,39 +19,48 @@ from tallygate.webhook.state.batched_ledgers import BatchedLedgers
 from tallygate.webhook.state.informers.named_stores import NAMESPACE_CODEC, NamespaceRecord, NamespaceStore
 from tallygate.webhook.state.informers.pod_store import PodStore
 from tallygate.webhook.state.ports import LedgerKey, RetryLaterError
-from tests.gate.simulation.ground_truth import GroundTruth, Namespace
+from tests.gate.simulation.cluster_objects import Namespace
+from tests.gate.simulation.counts import CountRecorder, RecordedClaims, RecordedDevices, RecordedLister, RecordedPods
+from tests.gate.simulation.ground_truth import GroundTruth
+from tests.gate.simulation.histories import History, Watch
 from tests.gate.simulation.store import Store
-from tests.gate.simulation.tasks import Tasks
-from tests.state.informers.pods import line, page
+from tests.state.informers.claims import claim_line, claim_page
+from tests.state.informers.pods import GPU, line, page
+from tests.state.informers.slices import slice_line, slice_page
 
 BOUND = 8.0
 """The in-flight bound in seconds."""
 _CHARGE_SECONDS = 4.0
 _DAY = 86_400.0
+_LISTED = 2
+"""The watches of pods and claims decide about the age of the stores, that of slices does not."""
 
 
 class SeenRevisions(NamedTuple):
-    """The revisions up to which a replica has seen pods and namespaces."""
+    """The revisions up to which a replica has seen pods, claims and namespaces."""
 
     pods: int
+    claims: int
     namespaces: int
 
 
 class Replica:
     """One process. A crash replaces it by a new one, which remembers nothing and lists everything again."""
 
-    def __init__(self, number: int, truth: GroundTruth, tasks: Tasks, store: Store, caps: CapIndex) -> None:
+    def __init__(self, number: int, truth: GroundTruth, recorder: CountRecorder, store: Store, caps: CapIndex) -> None:
         self.number = number
         self.is_frozen = False
         self.leads = number == 0
         self.caps = caps
         self._truth = truth
-        self._tasks = tasks
+        self._tasks = recorder.tasks
         self._clock_offset = number * 7 * _DAY - truth.now
-        self._pod_freshness, self._namespace_freshness = Freshness(), Freshness()
-        self._pod_position = self._namespace_position = 0
-        self.pods, self.namespaces = PodStore(), NamespaceStore()
-        self._usage_lister = UsageLister(self.pods, self.namespaces, self.clock, self._find_confirmed_at)
+        self._namespace_freshness = Freshness()
+        self._namespace_position = 0
+        self.namespaces = NamespaceStore()
+        self.claims: RecordedClaims | None = None
+        has_claims = any(each.counts_claims for each in caps.list_caps())
+        self._usage_lister = self._create_device_stores(recorder) if has_claims else self._create_pod_store()
         self._ledgers = BatchedLedgers(store, self.clock)
         self.reconciler = LedgerReconciler(
             caps=lambda: self.caps,
@@ -64,7 +76,37 @@ class Replica:
         """For each active cap, the revision of the cluster at which this replica activated it."""
         self.load(caps)
         self._list_namespaces()
-        self.relist()
+        for watch in self.watches:
+            watch.relist()
+
+    def _create_pod_store(self) -> UsageLister:
+        """Create the store and the watch of a cluster without claims, and return their lister."""
+        self.pods: PodStore = PodStore()
+        self.watches = [self._create_watch("pods", self._truth.pod_history, self.pods.apply, line, page)]
+        return UsageLister(self.pods, self.namespaces, self.clock, self._find_confirmed_at)
+
+    def _create_device_stores(self, recorder: CountRecorder) -> UsageLister:
+        """Create the stores and the watches of pods, claims and slices, and return their lister."""
+        self.pods = RecordedPods(recorder)
+        claims = self.claims = RecordedClaims(recorder, self.clock)
+        self.devices = RecordedDevices(recorder, claims.list_devices)
+        self.watches = [
+            self._create_watch("pods", self._truth.pod_history, self.pods.apply, line, page),
+            self._create_watch("claims", self._truth.claim_history, claims.apply, claim_line, claim_page),
+            self._create_watch("slices", self._truth.slice_history, self.devices.apply, slice_line, slice_page),
+        ]
+        return RecordedLister(
+            recorder,
+            self.pods,
+            self.namespaces,
+            self.clock,
+            self._find_confirmed_at,
+            claims=claims,
+            devices=self.devices,
+        )
+
+    def _create_watch(self, name: str, history: History[Any], *ports: Any) -> Watch[Any, Any]:
+        return Watch(name, history, *ports, get_revision=lambda: self._truth.revision, clock=self.clock)
 
     def clock(self) -> float:
         """Return the time of its own monotonic clock, which began at another time than those of other replicas."""
@@ -91,7 +133,7 @@ class Replica:
         """Load a policy; a new cap is active since the current revision of the cluster."""
         self.caps = caps
         self.loaded = {each.key: self.loaded.get(each.key, self._truth.revision) for each in caps.list_caps()}
-        self._usage_lister.set_active_caps([cap.key for cap in caps.list_caps()])
+        self._usage_lister.set_active_caps([cap.active_key for cap in caps.list_caps()])
 
     def knows_namespace(self, namespace: str) -> bool:
         """Return whether it has seen a namespace; it rejects pods of others at once."""
@@ -104,17 +146,38 @@ class Replica:
             RetryLaterError: if there is no decision, or the namespace was deleted.
             StoreUnavailableError: if a ledger cannot be read or written.
         """
-        labels = self.namespaces.labels(pod.namespace)
-        if labels is None:
-            raise RetryLaterError(f"namespace {pod.namespace} is not known here")
+        caps = self._find_caps(pod.namespace)
         charges = [
-            CapCharge(cap, current=_to_amounts(cap, old_size), requested=_to_amounts(cap, size), may_exceed=False)
-            for cap in self.caps.find_matching(pod.namespace, labels).caps
+            CapCharge(cap, current=_to_amounts(old_size), requested=_to_amounts(size), may_exceed=False) for cap in caps
         ]
-        result = charge_consumer(self._ledgers, pod, charges, self.clock() + _CHARGE_SECONDS, self._usage_lister)
+        return self._charge(pod, charges), [get_ledger_key(cap, pod.namespace) for cap in caps]
+
+    def charge_claim(self, review: AdmissionRequest, nonce: str) -> tuple[bool, Sequence[LedgerKey]]:
+        """Charge a claim with the product's own code; return whether no cap is exceeded, and the ledgers.
+
+        Raises:
+            RetryLaterError: if there is no decision, or the namespace was deleted.
+            StoreUnavailableError: if a ledger cannot be read or written.
+        """
+        caps = self._find_caps(review.namespace)
+        try:
+            found = compute_request_charges(DecodedRequest(review), caps, nonce, self._usage_lister.find_device)
+        except UndecidedChargeError as error:
+            raise RetryLaterError(str(error)) from error
+        is_admitted = found is None or self._charge(found.consumer, found.charges)
+        return is_admitted, [get_ledger_key(cap, review.namespace) for cap in caps]
+
+    def _find_caps(self, namespace: str) -> Sequence[ActiveCap]:
+        labels = self.namespaces.labels(namespace)
+        if labels is None:
+            raise RetryLaterError(f"namespace {namespace} is not known here")
+        return self.caps.find_matching(namespace, labels).caps
+
+    def _charge(self, consumer: ChargedConsumer, charges: Sequence[CapCharge]) -> bool:
+        result = charge_consumer(self._ledgers, consumer, charges, self.clock() + _CHARGE_SECONDS, self._usage_lister)
         if result.obstacles and not result.exceeded:
             raise RetryLaterError(f"{result.obstacles}")
-        return not result.exceeded, [get_ledger_key(each.cap, pod.namespace) for each in charges]
+        return not result.exceeded
 
     def list_ledgers(self) -> list[tuple[LedgerKey, ActiveCap]]:
         """Return the ledgers that it reconciles, last those without member namespaces, which it may delete."""
@@ -131,26 +194,9 @@ class Replica:
     # Watches
 
     def list_seen_revisions(self) -> SeenRevisions:
-        """Return the revisions up to which it has seen pods and namespaces."""
-        return SeenRevisions(self.pods.revision or 0, self.namespaces.revision or 0)
-
-    def relist(self) -> None:
-        """List pods by a quorum read, as after a 410."""
-        started_at = self.clock()
-        self.pods.apply(page(self._truth.revision, *(pod.to_object() for pod in self._truth.pods.values())))
-        self._pod_position = len(self._truth.pod_events)
-        self._pod_freshness.record_list(self._truth.revision, started_at)
-
-    def watch(self, events: int) -> bool:
-        """Receive the next events of pods; return whether there were any."""
-        received = self._truth.pod_events[self._pod_position : self._pod_position + events]
-        for each in received:
-            event = line(each.kind, each.pod.to_object())
-            assert isinstance(event, Changed | Deleted)
-            self.pods.apply(event)
-            self._pod_freshness.record_event(each.revision)
-        self._pod_position += len(received)
-        return bool(received)
+        """Return the revisions up to which it has seen pods, claims and namespaces."""
+        claims = self.claims.revision if self.claims is not None else 0
+        return SeenRevisions(self.pods.revision or 0, claims or 0, self.namespaces.revision or 0)
 
     def watch_namespaces(self) -> bool:
         """Receive the next event of a namespace, or a bookmark; return whether there was an event."""
@@ -166,23 +212,10 @@ class Replica:
         self._namespace_position += 1
         return True
 
-    def request_progress(self) -> None:
-        """Request the current revision of the cluster."""
-        self._pod_freshness.record_cluster_revision(self._truth.revision, self.clock())
-
-    def receive_bookmark(self) -> bool:
-        """Receive a bookmark of pods if there are no more events; return whether it did."""
-        if self._pod_position < len(self._truth.pod_events):
-            return False
-        self.pods.apply(Bookmark(self._truth.revision))
-        self._pod_freshness.record_event(self._truth.revision)
-        return True
-
     def catch_up(self) -> None:
         """Receive every event, and the proof that there are no more."""
-        self.request_progress()
-        self.watch(len(self._truth.pod_events))
-        self.receive_bookmark()
+        for watch in self.watches:
+            watch.catch_up()
         while self.watch_namespaces():
             pass
         self.watch_namespaces()
@@ -196,12 +229,13 @@ class Replica:
 
     def _find_confirmed_at(self) -> float | None:
         self._tasks.pause("computes the age of its stores")
-        pods_at, namespaces_at = self._pod_freshness.confirmed_at, self._namespace_freshness.confirmed_at
-        return None if pods_at is None or namespaces_at is None else min(pods_at, namespaces_at)
+        moments = [self._namespace_freshness.confirmed_at, *(each.confirmed_at for each in self.watches[:_LISTED])]
+        known = [each for each in moments if each is not None]
+        return min(known) if len(known) == len(moments) else None
 
 
-def _to_amounts(cap: ActiveCap, size: int) -> Amounts:
-    return Amounts(dict.fromkeys(cap.resources, size)) if size else Amounts()
+def _to_amounts(size: int) -> Amounts:
+    return Amounts({GPU: size}) if size else Amounts()
 
 
 def _to_record(namespace: Namespace) -> NamespaceRecord:

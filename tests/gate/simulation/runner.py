@@ -1,10 +1,13 @@
 """Play schedules of several mixes of steps."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
 
 from tests.gate.simulation.convergence import converge
+from tests.gate.simulation.device_policies import PODS_ONLY, WITH_CLAIMS, WITH_DEVICES, Policies
 from tests.gate.simulation.world import open_world
-from tests.schedules import Failure, Simulation, Step, ViolationError, draw
+from tests.schedules import Failure, Mutant, Simulation, Step, ViolationError, draw
 
 _STORMS = {
     "create": 6, "change": 6, "call": 14, "proceed": 90, "store": 12, "delete": 1, "end": 0.7, "reconcile": 16,
@@ -35,18 +38,66 @@ MIXES: Mapping[str, Mapping[str, float]] = {
     },
 }  # fmt: skip
 """The weights of the steps."""
-_STEPS = 600
+_CLAIMS = _STORMS | {
+    "create": 2, "change": 1, "claim": 5, "allocate": 12, "deallocate": 5, "delete_claim": 0.7, "reserve_claim": 1,
+    "watch": 6, "watch_devices": 10, "call": 34, "store": 30, "proceed": 50, "run": 50, "publish": 0, "stall": 0.2,
+    "tick": 1, "reconcile": 9, "delete_empty_ledger": 0.1, "delete_ledger": 0.1, "publish_devices": 0.2, "bookmark": 3,
+    "delete_namespace": 0.05, "create_namespace": 0.1,
+}  # fmt: skip
+_OWN_CLAIMS = _CLAIMS | {
+    "own": 9, "name": 14, "copy": 8, "create": 3.5, "claim": 0.5, "end": 0.5, "delete": 0.5, "delete_claim": 2,
+    "watch": 10, "publish_devices": 0.05, "crash": 0.2, "freeze": 0.2,
+}  # fmt: skip
+_CLAIM_MIXES: Mapping[str, Mapping[str, float]] = {
+    "claims": _CLAIMS,
+    "allocations end": _CLAIMS
+    | {
+        "create": 0.3, "change": 0, "claim": 4, "allocate": 20, "deallocate": 14, "delete_claim": 1, "reserve_claim": 0,
+        "watch": 2, "reconcile": 3, "publish_devices": 0,
+    },
+    "the scheduler's claims": _OWN_CLAIMS,
+    "pods of claims end": _OWN_CLAIMS | {"end": 2, "watch": 24, "copy": 0, "reconcile": 16, "delete_claim": 0.3},
+    "devices": _CLAIMS
+    | {"create": 0.3, "change": 0, "claim": 6, "allocate": 20, "publish_devices": 6, "crash": 1, "relist": 2},
+    "old reservations of claims": _SLOW
+    | {
+        "create": 1.5, "claim": 4, "allocate": 7, "deallocate": 3, "own": 2, "name": 4, "copy": 1, "watch_devices": 2,
+        "call": 20, "proceed": 40, "run": 60, "store": 8, "stall": 1, "commit": 5, "watch": 2, "delete_claim": 0.3,
+        "publish_devices": 0.3, "bookmark": 3, "reconcile": 40, "tick": 13, "delete_empty_ledger": 0, "arrive": 1,
+        "create_namespace": 0, "delete_namespace": 0, "delete": 0.3, "delete_ledger": 0.05,
+    },
+    "claims of relabelled namespaces": _CLAIMS
+    | {"relabel": 4, "watch_namespaces": 12, "watch": 12, "watch_devices": 20, "delete_ledger": 0, "reconcile": 4},
+    "claims under restored caps": _CLAIMS | {"publish": 1.5, "load": 4, "request_progress": 4, "bookmark": 6},
+}  # fmt: skip
+"""The weights of the steps in worlds with claims."""
+_WITHOUT_MEASURES = ("allocations end", "pods of claims end")
+"""Mixes under caps that measure no devices: an allocation seldom writes a reservation."""
+_STEPS, _CLAIM_STEPS = 600, 700
+
+
+def list_mixes() -> Mapping[str, Mapping[str, float]]:
+    """Return the weights of the steps of every mix."""
+    return {**MIXES, **_CLAIM_MIXES}
+
+
+def get_policies(mix: str) -> Policies:
+    """Return the policies of the worlds in which a mix of steps is played."""
+    if mix in MIXES:
+        return PODS_ONLY
+    return WITH_CLAIMS if mix in _WITHOUT_MEASURES else WITH_DEVICES
 
 
 def simulate(mix: str) -> Simulation:
     """Return the simulation of a mix of steps."""
-    return Simulation(lambda seed: draw(MIXES[mix], _STEPS, seed), _play)
+    policies, steps = get_policies(mix), _STEPS if mix in MIXES else _CLAIM_STEPS
+    return Simulation(lambda seed: draw(list_mixes()[mix], steps, seed), lambda steps, end: _play(policies, steps, end))
 
 
-def _play(steps: Sequence[Step], end: int) -> Failure | None:
+def _play(policies: Policies, steps: Sequence[Step], end: int) -> Failure | None:
     """Take every step, check the invariants after each, and converge."""
     taken: list[Step] = []
-    with open_world() as world:
+    with open_world(policies) as world:
         try:
             for step in steps:
                 taken.append(step)
@@ -55,3 +106,16 @@ def _play(steps: Sequence[Step], end: int) -> Failure | None:
         except ViolationError as error:
             return Failure(str(error), tuple(world.story), tuple(taken), end)
     return None
+
+
+def create_mutant(
+    rule: int, description: str, replacement: AbstractContextManager[Any], mix: str = "storms", seed: int = 0
+) -> Mutant:
+    """Return the mutant that replaces a part of the product while it plays a mix of steps."""
+    product = simulate(mix)
+
+    def play(steps: Sequence[Step], end: int) -> Failure | None:
+        with replacement:
+            return product.play(steps, end)
+
+    return Mutant(rule, description, Simulation(product.draw, play), product, seed)

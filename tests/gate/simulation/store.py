@@ -84,15 +84,15 @@ class Store:
                 break
         raise UnknownOutcomeError("no answer")
 
-    def read_revision(self, kind: ConsumerKind, namespace: str, name: str, uid: str) -> int | None:  # noqa: ARG002  # pods only
-        """Return the revision of a pod by a quorum read, or None if it is not stored.
+    def read_revision(self, kind: ConsumerKind, namespace: str, name: str, uid: str) -> int | None:
+        """Return the revision of a pod or claim by a quorum read, or None if it is not stored.
 
         Raises:
             StoreUnavailableError: if there is no answer.
         """
-        fate = self._tasks.pause("reads a pod") % _FATES
-        pod = self._truth.pods.get(uid)
-        assert pod is None or (pod.namespace, f"pod-{pod.uid}") == (namespace, name)
-        if self._tasks.pause("has read a pod") % _FATES == _UNANSWERED or fate in {_LOST, _LATE}:
+        fate = self._tasks.pause(f"reads a {kind}") % _FATES
+        stored = self._truth.claims.get(uid) if kind is ConsumerKind.CLAIM else self._truth.pods.get(uid)
+        assert stored is None or (stored.namespace, stored.name) == (namespace, name)
+        if self._tasks.pause(f"has read a {kind}") % _FATES == _UNANSWERED or fate in {_LOST, _LATE}:
             raise StoreUnavailableError("no answer")
-        return pod.revision if pod else None
+        return stored.revision if stored else None

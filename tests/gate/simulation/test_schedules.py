@@ -6,17 +6,17 @@ import re
 import pytest
 
 from tests.gate.simulation.mutants import MUTANTS, PROGRAM
-from tests.gate.simulation.runner import MIXES, simulate
+from tests.gate.simulation.runner import get_policies, list_mixes, simulate
 from tests.gate.simulation.world import open_world
 
-_SCHEDULES = 40
+_SCHEDULES, _CLAIM_SCHEDULES = 40, 12
 _MAX_SCHEDULES = 1000
 """The number of schedules to try if the seed of a mutant no longer fails."""
 
 
-@pytest.mark.parametrize("mix", MIXES)
+@pytest.mark.parametrize("mix", list_mixes())
 def test_no_schedule_violates_an_invariant(mix: str) -> None:
-    PROGRAM.check(mix, range(_SCHEDULES))
+    PROGRAM.check(mix, range(_CLAIM_SCHEDULES if get_policies(mix).has_claims else _SCHEDULES))
 
 
 @pytest.mark.parametrize("name", MUTANTS)
@@ -34,7 +34,7 @@ def test_a_seed_has_the_same_story_every_time() -> None:
     assert len(story) > 200
 
 
-def test_pods_and_ledgers_are_stored_and_expired_reservations_are_read() -> None:
+def test_pods_claims_and_ledgers_are_stored_and_expired_reservations_are_read() -> None:
     """Schedules without these steps would violate nothing either."""
     missing = {
         "create u# is sent to etcd",
@@ -42,10 +42,16 @@ def test_pods_and_ledgers_are_stored_and_expired_reservations_are_read() -> None
         "replica # writes team-a",
         "a late write arrives",
         "replica # reads a pod",
+        "create c# is sent to etcd",
+        "update c# is sent to etcd",
+        "replica # reads a claim",
+        "replica # has counted claims",
+        "replica # has found the pods of claims",
         "replica # waits in the queue",
         "replica # crashes and starts again",
     }
-    for seed, mix in itertools.product(range(30), MIXES):
+    mixes = ("storms", "old reservations", "pods of claims end", "old reservations of claims")
+    for seed, mix in itertools.product(range(30), mixes):
         missing -= {re.sub(r"\d+", "#", line) for line in _play(mix, seed)}
         if not missing:
             break
@@ -54,14 +60,15 @@ def test_pods_and_ledgers_are_stored_and_expired_reservations_are_read() -> None
 
 def test_every_kind_of_step_does_something() -> None:
     useful: set[str] = set()
-    for seed, mix in itertools.product(range(12), ("storms", "relabelled namespaces")):
-        with open_world() as world:
+    mixes = ("storms", "relabelled namespaces", "the scheduler's claims", "devices")
+    for seed, mix in itertools.product(range(12), mixes):
+        with open_world(get_policies(mix)) as world:
             useful |= {step[0] for step in simulate(mix).draw(seed) if world.step(*step)}
-    assert useful == {step for weights in MIXES.values() for step, weight in weights.items() if weight}
+    assert useful == {step for weights in list_mixes().values() for step, weight in weights.items() if weight}
 
 
 def _play(mix: str, seed: int) -> list[str]:
-    with open_world() as world:
+    with open_world(get_policies(mix)) as world:
         for step in simulate(mix).draw(seed):
             world.step(*step)
         return world.story

@@ -5,8 +5,11 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 from tallygate.webhook.state import batched_ledgers
-from tests.gate.simulation.actors import ApiServer, Etcd, Replicas, Users
+from tests.gate.simulation.actors import ApiServer, Etcd, Users
+from tests.gate.simulation.claim_actors import Claims, Drivers
+from tests.gate.simulation.device_policies import PODS_ONLY, Policies
 from tests.gate.simulation.environment import Environment, StepFunction
+from tests.gate.simulation.replica_actors import Replicas
 from tests.gate.simulation.tasks import Signal
 from tests.schedules import ViolationError
 
@@ -14,14 +17,17 @@ from tests.schedules import ViolationError
 class World(Environment):
     """The environment and the actors in it; `story` has a line for each step that did something."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, policies: Policies) -> None:
+        super().__init__(policies)
         self.story: list[str] = []
+        self.claims = Claims(self)
         self._steps: Mapping[str, StepFunction] = {
             **Users(self).steps,
             **ApiServer(self).steps,
             **Etcd(self).steps,
             **Replicas(self).steps,
+            **self.claims.steps,
+            **Drivers(self).steps,
             "tick": self._tick,
         }
 
@@ -45,9 +51,9 @@ class World(Environment):
 
 
 @contextmanager
-def open_world() -> Iterator[World]:
+def open_world(policies: Policies = PODS_ONLY) -> Iterator[World]:
     """Yield a world whose wait queues use its clock; end its threads on exit."""
-    world = World()
+    world = World(policies)
     signal = type("WorldSignal", (Signal,), {"tasks": world.tasks, "now": staticmethod(world.truth.clock)})
     with patch.object(batched_ledgers, "Event", signal):
         try:

@@ -3,14 +3,14 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/cel"
+
+	"tallygate.dev/oracle/lines"
 )
 
 type device struct {
@@ -88,19 +88,5 @@ func answer(q question) (found map[string]any) {
 }
 
 func main() {
-	in := bufio.NewScanner(os.Stdin)
-	in.Buffer(make([]byte, 1<<20), 1<<24)
-	out := bufio.NewWriter(os.Stdout)
-	defer out.Flush()
-	encoder := json.NewEncoder(out)
-	encoder.SetEscapeHTML(false)
-	for in.Scan() {
-		var q question
-		if err := json.Unmarshal(in.Bytes(), &q); err != nil {
-			panic(err)
-		}
-		if err := encoder.Encode(line{q, answer(q)}); err != nil {
-			panic(err)
-		}
-	}
+	lines.Answer(func(q question) any { return line{q, answer(q)} })
 }

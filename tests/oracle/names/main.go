@@ -3,9 +3,6 @@
 package main
 
 import (
-	"bufio"
-	"encoding/json"
-	"os"
 	"sort"
 	"strings"
 
@@ -19,6 +16,8 @@ import (
 	v1helper "k8s.io/kubernetes/pkg/apis/core/v1/helper"
 	"k8s.io/kubernetes/pkg/apis/core/validation"
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
+
+	"tallygate.dev/oracle/lines"
 )
 
 type question struct {
@@ -89,19 +88,5 @@ func answer(name string) map[string]any {
 }
 
 func main() {
-	in := bufio.NewScanner(os.Stdin)
-	in.Buffer(make([]byte, 1<<20), 1<<24)
-	out := bufio.NewWriter(os.Stdout)
-	defer out.Flush()
-	encoder := json.NewEncoder(out)
-	encoder.SetEscapeHTML(false)
-	for in.Scan() {
-		var q question
-		if err := json.Unmarshal(in.Bytes(), &q); err != nil {
-			panic(err)
-		}
-		if err := encoder.Encode(line{q, answer(q.Name)}); err != nil {
-			panic(err)
-		}
-	}
+	lines.Answer(func(q question) any { return line{q, answer(q.Name)} })
 }

@@ -4,12 +4,11 @@
 package main
 
 import (
-	"bufio"
-	"encoding/json"
-	"os"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"tallygate.dev/oracle/lines"
 )
 
 type question struct {
@@ -77,19 +76,5 @@ func answer(q question) map[string]any {
 }
 
 func main() {
-	in := bufio.NewScanner(os.Stdin)
-	in.Buffer(make([]byte, 1<<20), 1<<24)
-	out := bufio.NewWriter(os.Stdout)
-	defer out.Flush()
-	encoder := json.NewEncoder(out)
-	encoder.SetEscapeHTML(false)
-	for in.Scan() {
-		var q question
-		if err := json.Unmarshal(in.Bytes(), &q); err != nil {
-			panic(err)
-		}
-		if err := encoder.Encode(line{q, answer(q)}); err != nil {
-			panic(err)
-		}
-	}
+	lines.Answer(func(q question) any { return line{q, answer(q)} })
 }

@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	k8s.io/api v0.37.2
 	k8s.io/component-helpers v0.37.2
+	tallygate.dev/oracle/lines v0.0.0
 )
 
 require (
@@ -26,3 +27,5 @@ require (
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
 )
+
+replace tallygate.dev/oracle/lines => ../lines

@@ -4,13 +4,12 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
-	"fmt"
-	"os"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
+
+	"tallygate.dev/oracle/lines"
 )
 
 type question struct {
@@ -23,26 +22,21 @@ type answer struct {
 	Answer     map[string]string `json:"answer"`
 }
 
-func main() {
-	lines := bufio.NewScanner(os.Stdin)
-	lines.Buffer(nil, 1<<24)
-	for lines.Scan() {
-		var asked question
-		var pod corev1.Pod
-		if json.Unmarshal(lines.Bytes(), &asked) != nil || json.Unmarshal(asked.Pod, &pod) != nil {
-			continue // no API server would store this pod
-		}
-		requests := resourcehelper.PodRequests(&pod, resourcehelper.PodResourcesOptions{
-			UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true,
-		})
-		texts := map[string]string{}
-		for name, quantity := range requests {
-			texts[string(name)] = quantity.String()
-		}
-		line, err := json.Marshal(answer{"1.37", asked.Pod, texts})
-		if err != nil {
-			panic(err)
-		}
-		fmt.Println(string(line))
+func sum(asked question) any {
+	var pod corev1.Pod
+	if json.Unmarshal(asked.Pod, &pod) != nil {
+		return nil // no API server would store this pod
 	}
+	requests := resourcehelper.PodRequests(&pod, resourcehelper.PodResourcesOptions{
+		UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true,
+	})
+	texts := map[string]string{}
+	for name, quantity := range requests {
+		texts[string(name)] = quantity.String()
+	}
+	return answer{"1.37", asked.Pod, texts}
+}
+
+func main() {
+	lines.Answer(sum)
 }

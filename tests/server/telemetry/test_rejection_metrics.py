@@ -8,8 +8,7 @@ from prometheus_client import CollectorRegistry
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.gate.charging import ChargeMode
-from tallygate.webhook.gate.decisions import Decision
-from tallygate.webhook.gate.gate import UndecidedError
+from tallygate.webhook.gate.decisions import Decision, UndecidedError
 from tallygate.webhook.server.telemetry.metrics import MAX_CAPS, REASONS, RejectionMetrics, ServerMetrics
 from tallygate.webhook.server.web.http_errors import HttpError
 from tallygate.webhook.server.web.request_log import RequestLog

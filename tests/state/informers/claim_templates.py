@@ -17,6 +17,11 @@ def template(name: str, *requests: dict[str, Any], revision: int = 3, namespace:
 def create_store(*items: dict[str, Any], revision: int = 7) -> ClaimTemplateStore:
     """Return a store after its first list."""
     store = ClaimTemplateStore()
+    put_templates(store, *items, revision=revision)
+    return store
+
+
+def put_templates(store: ClaimTemplateStore, *items: dict[str, Any], revision: int = 7) -> None:
+    """Deliver a complete list."""
     body = json.dumps({"metadata": {"resourceVersion": str(revision)}, "items": items}).encode()
     store.apply(Replaced(store.codec.decode_page(body).items, revision))
-    return store

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tallygate.webhook.kube.api_errors import ApiError
-from tallygate.webhook.objects.devices import DeviceRequest, ResourceClaim
+from tallygate.webhook.objects.devices import DeviceRequest, ResourceClaim, list_expressions
 from tallygate.webhook.state.informers.namespaced_stores import ClaimTemplateStore
 from tests.accounting.claims import CLASS, exactly
 from tests.state.informers.claim_templates import create_store, template
@@ -30,9 +30,10 @@ def read_count(claim: ResourceClaim | None) -> int | None:
     return exact.count if exact else None
 
 
-def test_a_template_gives_the_labels_and_requests_of_its_claims_without_selectors() -> None:
-    selectors = [{"cel": {"expression": "true"}}]
-    claim = create_store(template("two", exactly(2, selectors=selectors))).find_claim("team-a", "two")
+def test_a_template_gives_the_labels_and_requests_of_its_claims_with_selectors_and_capacities() -> None:
+    selectors, capacity = [{"cel": {"expression": "true"}}], {"requests": {"memory": "1Gi"}}
+    stored = template("two", exactly(2, selectors=selectors, capacity=capacity))
+    claim = create_store(stored).find_claim("team-a", "two")
     assert claim is not None
     assert claim.metadata is not None
     assert (claim.metadata.labels, claim.metadata.name, read_count(claim)) == ({"tier": "batch"}, None, 2)
@@ -40,7 +41,11 @@ def test_a_template_gives_the_labels_and_requests_of_its_claims_without_selector
     assert claim.spec.devices is not None
     (request,) = claim.spec.devices.requests or [DeviceRequest()]
     assert request.exactly is not None
-    assert (request.exactly.device_class_name, request.exactly.selectors) == (CLASS, None)
+    assert (request.exactly.device_class_name, list_expressions(request.exactly.selectors)) == (CLASS, ("true",))
+    assert request.exactly.capacity is not None
+    assert {name: bytes(each) for name, each in (request.exactly.capacity.requests or {}).items()} == {
+        "memory": b'"1Gi"'
+    }
 
 
 def test_templates_are_known_by_namespace_and_name() -> None:

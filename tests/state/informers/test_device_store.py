@@ -94,3 +94,28 @@ def test_a_change_of_other_fields_notifies_no_listener() -> None:
     assert not changes
     store.apply(slice_line("MODIFIED", create_slice(7, create_device("gpu-0", "a100"))))
     assert changes == [frozenset({"slice-1"})]
+
+
+def test_the_listed_slices_are_the_same_object_until_one_changes() -> None:
+    store = DeviceStore()
+    assert store.list_slices() is None
+    store.apply(slice_page(5, create_slice(5, create_device("gpu-0"))))
+    listed = store.list_slices()
+    assert listed is not None
+    assert [each.name for each in listed] == ["slice-1"]
+    store.apply(slice_line("BOOKMARK", {"kind": "ResourceSlice", "metadata": {"resourceVersion": "7"}}))
+    store.apply(slice_line("MODIFIED", create_slice(8, create_device("gpu-0"))))  # with the same devices
+    assert store.list_slices() is listed
+    store.apply(slice_line("MODIFIED", create_slice(9, create_device("gpu-1"))))
+    assert store.list_slices() is not listed
+
+
+def test_slices_of_former_generations_are_not_listed_and_none_is_while_a_pool_is_incomplete() -> None:
+    store = DeviceStore()
+    old, new = (create_slice(5, create_device("gpu-0"), name=f"slice-{each}", generation=each) for each in (1, 2))
+    store.apply(slice_page(5, old, new))
+    assert [each.name for each in store.list_slices() or ()] == ["slice-2"]
+    new["spec"]["pool"]["resourceSliceCount"] = 2
+    new["metadata"]["resourceVersion"] = "6"
+    store.apply(slice_line("MODIFIED", new))
+    assert store.list_slices() is None

@@ -9,8 +9,11 @@ import pytest
 from tallygate.webhook.kube.api_errors import ApiError
 from tallygate.webhook.kube.resource_codec import Bookmark, Replaced, WatchEvent
 from tallygate.webhook.state.informers.named_stores import (
+    DEVICE_CLASS_CODEC,
     NAMESPACE_CODEC,
     NODE_CODEC,
+    DeviceClassRecord,
+    DeviceClassStore,
     MemberNamespaces,
     NamespaceRecord,
     NamespaceStore,
@@ -142,3 +145,24 @@ def test_nodes_are_stored_with_their_content_and_a_heartbeat_is_no_change() -> N
     store.apply(node("DELETED", 5, "5"))
     assert changes == [{"n1"}] * 3
     assert (len(store.list_nodes()), store.revision) == (0, 5)
+
+
+def device_class(revision: int, resource: str, *expressions: str) -> WatchEvent[DeviceClassRecord]:
+    """Return an event with a class of devices of an extended resource, with these selectors."""
+    selectors = [{"cel": {"expression": each}} for each in expressions]
+    spec = {"extendedResourceName": resource, "selectors": [*selectors, {}]}
+    line = {"type": "MODIFIED", "object": item("gpu", revision) | {"spec": spec}}
+    return DEVICE_CLASS_CODEC.decode_event(json.dumps(line).encode())
+
+
+def test_a_class_has_its_selectors_and_a_change_of_these_keeps_the_resources() -> None:
+    store = DeviceClassStore()
+    store.apply(Replaced((), 1))
+    store.apply(device_class(2, "v.example/gpu", "true"))
+    assert (store.find_selectors("gpu"), store.find_selectors("other")) == (("true", ""), None)
+    resources = store.get_resources_by_class()
+    store.apply(device_class(3, "v.example/gpu", "false"))
+    assert store.find_selectors("gpu") == ("false", "")
+    assert store.get_resources_by_class() is resources
+    store.apply(device_class(4, "v.example/other", "false"))
+    assert store.get_resources_by_class() == {"gpu": "v.example/other"}

@@ -1,4 +1,4 @@
-"""Closures of calls: logic, equality, functions, and what is evaluated when an expression is compiled.
+"""Closures of calls: logic, equality, functions, and the parts that are evaluated during compilation.
 
 Sources: interpreter/{planner,interpretable,decorators}.go of cel-go.
 """
@@ -22,6 +22,7 @@ from tallygate.webhook.accounting.cel.runtime_values import (
     are_equal,
     is_list_member,
     name_type,
+    select_failure,
 )
 from tallygate.webhook.accounting.cel.semantic_version import SemanticVersion
 from tallygate.webhook.accounting.cel.syntax import Call, ExpressionError, SyntaxNode
@@ -63,7 +64,7 @@ def plan_logic(steps: list[Step], *, is_and: bool) -> Plan:
             try:
                 value = step(run)
             except EvaluationError as error:
-                failure = error if failure is None or isinstance(error, UnsupportedValueError) else failure
+                failure = select_failure(failure, error)
                 continue
             if value is decisive:
                 return decisive

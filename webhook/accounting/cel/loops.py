@@ -11,6 +11,7 @@ from tallygate.webhook.accounting.cel.runtime_values import (
     CelMap,
     EvaluationError,
     UnsupportedValueError,
+    select_failure,
 )
 
 MAX_COST: Final = 1_000_000
@@ -22,10 +23,11 @@ _CHECK_EVERY = 64
 class Run:
     """One evaluation: the values of names by place, the cost until now, and the items of all loops until now."""
 
-    __slots__ = ("cost", "items", "names")
+    __slots__ = ("cost", "items", "max_cost", "names")
 
-    def __init__(self, names: list[object], count: int) -> None:
+    def __init__(self, names: list[object], count: int, max_cost: int = MAX_COST) -> None:
         self.names = names + [None] * count
+        self.max_cost = max_cost
         self.cost = 0
         self.items = 0
 
@@ -35,8 +37,8 @@ class Run:
         Raises:
             AbortedEvaluationError: if it is more than is allowed.
         """
-        if self.cost > MAX_COST:
-            raise AbortedEvaluationError(f"the evaluation costs more than {MAX_COST}")
+        if self.cost > self.max_cost:
+            raise AbortedEvaluationError(f"the evaluation costs more than {self.max_cost}")
         if self.items > _MAX_ITEMS:
             message = f"loops over more than {_MAX_ITEMS} items are not supported"
             raise AbortedEvaluationError(message, is_unsupported=True)
@@ -108,7 +110,7 @@ def _test_items(plan: LoopPlan, run: Run, items: Iterator[None], *, decisive: bo
         try:
             value = predicate(run)
         except EvaluationError as error:
-            failure = error if failure is None or isinstance(error, UnsupportedValueError) else failure
+            failure = select_failure(failure, error)
             continue
         if value is decisive:
             result = decisive

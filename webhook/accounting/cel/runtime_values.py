@@ -33,6 +33,11 @@ class UnsupportedValueError(EvaluationError):
     is_unsupported = True
 
 
+def select_failure(failure: EvaluationError | None, error: EvaluationError) -> EvaluationError:
+    """Return the failure of joined terms after one more error: the first one, unless a value is not supported."""
+    return error if failure is None or isinstance(error, UnsupportedValueError) else failure
+
+
 class AbortedEvaluationError(TallygateError):
     """An evaluation ends without a result, and nothing in the expression makes up for that."""
 

@@ -138,6 +138,15 @@ class DeviceMeter:
             raise UndecidedDeviceError(f"device {device.id} is undecided: {problem}")
         return amount
 
+    def compute_certain(self, device_id: DeviceId, content: bytes) -> int:
+        """Return the amount of a whole published device; 0 if it is not certain."""
+        measured = self._measure(device_id, content)
+        return 0 if measured.problem or not measured.is_selected else measured.amount or 0
+
+    def list_capacity_names(self, driver: str) -> tuple[str, ...]:
+        """Return the names of the capacity in a slice of a driver; none if the meter counts devices."""
+        return _list_spellings(self._capacity, driver) if self._capacity else ()
+
     def find_problem(self, device: AllocatedDevice, known: KnownDevice) -> str:
         """Return why the amount of a known device is not certain, or an empty text."""
         return self._measure(device.id, known.content).problem
@@ -148,7 +157,7 @@ class DeviceMeter:
         return bool(self._capacity)
 
     def _measure(self, device_id: DeviceId, content: bytes) -> _Measured:
-        """Return the whole device under this definition; an undecided one keeps what was known before."""
+        """Return the whole device under this definition; an undecided one keeps the former result."""
         before = self._measured.get(device_id)
         if before is not None and before.content == content:
             return before
@@ -212,7 +221,7 @@ _DECODER = msgspec.json.Decoder(_DeviceContent)
 
 @lru_cache(maxsize=1024)
 def create_meter(selector: str, capacity: str) -> DeviceMeter:
-    """Return the meter of a definition: the same one for the same definition, with what it knows of devices.
+    """Return the meter of a definition: the same one for the same definition, with the amounts that it has measured.
 
     Raises:
         ExpressionError: if the expression is invalid.
@@ -221,7 +230,7 @@ def create_meter(selector: str, capacity: str) -> DeviceMeter:
 
 
 class AllocatedAmounts(NamedTuple):
-    """What the devices of a claim count, by name, also zero; names whose amount cannot be known are in `unknown`."""
+    """The amounts of the devices of a claim by name, also zero; `unknown` are the names without a known amount."""
 
     amounts: dict[str, int]
     unknown: frozenset[str]
@@ -234,7 +243,7 @@ def count_devices(
     find_device: DeviceFinder,
     kept: Mapping[str, int],
 ) -> AllocatedAmounts:
-    """Return what the devices of a claim count; `kept` are its amounts by name if a device is unknown."""
+    """Return the amounts of the devices of a claim; `kept` are its amounts by name if a device is unknown."""
     found = [(each, find_device(each.id)) for each in devices]
     has_unknown = any(known is None for _, known in found)
     amounts, unknown = {}, set()

@@ -7,7 +7,7 @@ from typing import Final
 from tallygate.webhook.accounting.cel.cel_types import BOOL, DYN, QUANTITY, STRING, CelType, make_map
 from tallygate.webhook.accounting.cel.evaluator import plan_program
 from tallygate.webhook.accounting.cel.expression_parser import parse_expression
-from tallygate.webhook.accounting.cel.loops import Run, Step
+from tallygate.webhook.accounting.cel.loops import MAX_COST, Run, Step
 from tallygate.webhook.accounting.cel.runtime_values import (
     AbortedEvaluationError,
     EvaluationError,
@@ -31,14 +31,16 @@ _FIELDS: Final = {
 
 
 class UndecidedMatchError(TallygateError):
-    """Whether a device matches cannot be decided: the evaluation failed, or costs more than is allowed.
+    """The result of an expression on a device is undecided: the evaluation failed, or costs more than is allowed.
 
-    `is_unsupported` is true where Kubernetes may have a result, and this package has not.
+    `is_unsupported` is true where Kubernetes may have a result, and this package has not. `cost` is the cost of the
+    evaluation until then.
     """
 
-    def __init__(self, message: str, *, is_unsupported: bool = False) -> None:
+    def __init__(self, message: str, *, is_unsupported: bool = False, cost: int = 0) -> None:
         super().__init__(message)
         self.is_unsupported = is_unsupported
+        self.cost = cost
 
 
 class CompiledSelector:
@@ -59,18 +61,20 @@ class CompiledSelector:
         """
         return self.evaluate(device)[0]
 
-    def evaluate(self, device: Device) -> tuple[bool, int]:
-        """Return whether a device matches, and what the evaluation costs.
+    def evaluate(self, device: Device, max_cost: int = MAX_COST) -> tuple[bool, int]:
+        """Return whether a device matches, and the cost of the evaluation.
 
         Raises:
-            UndecidedMatchError: as `matches`.
+            UndecidedMatchError: as `matches`, or if the evaluation costs more than `max_cost`.
         """
+        run: Run | None = None
         try:
-            run = Run([make_variable(device)], self._count - 1)
+            run = Run([make_variable(device)], self._count - 1, max_cost)
             value = self._step(run)
             run.check()
         except (EvaluationError, AbortedEvaluationError) as error:
-            raise UndecidedMatchError(str(error), is_unsupported=error.is_unsupported) from error
+            cost = 0 if run is None else run.cost
+            raise UndecidedMatchError(str(error), is_unsupported=error.is_unsupported, cost=cost) from error
         while isinstance(value, Optional) and value.has_value:
             value = value.value
         if type(value) is not bool:

@@ -21,9 +21,11 @@ from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
 from tallygate.webhook.admission.rule_index import Labels
 from tallygate.webhook.cli.check.merge import ReportedProblem
 from tallygate.webhook.cli.check.snapshot_usage import SnapshotUsage, compute_used_by_pod, get_metadata
+from tallygate.webhook.cli.manifests.claim_manifests import ClaimTemplates, index_classes
 from tallygate.webhook.cli.manifests.typed_objects import TypedObject
 from tallygate.webhook.cli.output.findings import FindingSeverity
 from tallygate.webhook.cli.sources.snapshot_reader import SnapshotContents
+from tallygate.webhook.gate.applied_workload import ForecastWorkload, create_workload
 from tallygate.webhook.gate.charging import CapCharge, ChargedConsumer, ChargeResult, ReadTransition, charge_consumer
 from tallygate.webhook.gate.claim_forecast import (
     NO_CLAIMS,
@@ -39,14 +41,9 @@ from tallygate.webhook.gate.decisions import (
     create_soft_limit_warnings,
 )
 from tallygate.webhook.gate.usage_lister import get_ledger_key
-from tallygate.webhook.gate.workload_forecast import ForecastWorkload, create_workload, forecast_cap
+from tallygate.webhook.gate.workload_forecast import forecast_cap
 from tallygate.webhook.objects.core import Pod
-from tallygate.webhook.objects.devices import (
-    DeviceClass,
-    ResourceClaim,
-    ResourceClaimTemplate,
-    ResourceClaimTemplateSpec,
-)
+from tallygate.webhook.objects.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.policy.model import ForecastEnforcement, PolicySet
 from tallygate.webhook.state.in_memory import MemoryLedgers
@@ -76,8 +73,8 @@ class CapChecker:
         classes: Iterable[DeviceClass],
         templates: Iterable[ResourceClaimTemplate],
     ) -> None:
-        self._resources_by_class = _index_classes((*snapshot.classes, *classes))
-        self._templates = _ClaimTemplates((*snapshot.templates, *templates))
+        self._resources_by_class = index_classes((*snapshot.classes, *classes))
+        self._templates = ClaimTemplates((*snapshot.templates, *templates))
         self._index = CapIndex(policies, self._resources_by_class)
         self._stored_claims = {_get_key(claim.metadata) for claim in snapshot.claims}
         self._claims_by_pod_uid = _index_owned_claims(snapshot.claims)
@@ -273,17 +270,6 @@ class CapChecker:
         return [each for each in pods if labels and labels <= (get_metadata(each).labels or {}).items()]
 
 
-class _ClaimTemplates:
-    """Templates of claims by namespace and name; a later one replaces an earlier one."""
-
-    def __init__(self, templates: Iterable[ResourceClaimTemplate]) -> None:
-        specs = {_get_key(each.metadata): each.spec or ResourceClaimTemplateSpec() for each in templates}
-        self._claims = {key: ResourceClaim(spec.metadata, spec.spec) for key, spec in specs.items()}
-
-    def find_claim(self, namespace: str, name: str) -> ResourceClaim | None:
-        return self._claims.get((namespace, name))
-
-
 def may_count_devices(name: str) -> bool:
     """Return whether a name in a cap may stand for devices, whatever classes exist."""
     return is_extended(name) or name.startswith(DEVICE_CLASS_PREFIX)
@@ -313,15 +299,6 @@ def _index_owned_claims(claims: Iterable[ResourceClaim]) -> Mapping[str, Sequenc
             if owner.controller and owner.kind == "Pod" and owner.uid and not find_pod_uid(metadata):
                 by_pod_uid.setdefault(owner.uid, []).append(claim)
     return by_pod_uid
-
-
-def _index_classes(classes: Iterable[DeviceClass]) -> dict[str, str]:
-    """Return the extended resource of each class, empty if it has none; a later class replaces an earlier one."""
-    return {
-        each.metadata.name: (each.spec.extended_resource_name if each.spec else None) or ""
-        for each in classes
-        if each.metadata is not None and each.metadata.name
-    }
 
 
 def _get_key(metadata: ObjectMeta | None) -> tuple[str, str]:

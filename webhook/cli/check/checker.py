@@ -5,10 +5,7 @@ patches before the API server's validation, and converts a problem of a field to
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-
-import msgspec
 
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.accounting.quantity_parser import QuantityError
@@ -26,6 +23,7 @@ from tallygate.webhook.cli.check.merge import (
     ReportedProblem,
     merge_problems,
 )
+from tallygate.webhook.cli.manifests.claim_manifests import collect_classes, collect_templates
 from tallygate.webhook.cli.manifests.known_fields import UnknownField, find_unknown_fields
 from tallygate.webhook.cli.manifests.manifest_files import create_document_finding
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest, ManifestError, find_duplicates
@@ -42,9 +40,6 @@ from tallygate.webhook.cli.sources.snapshot_reader import SnapshotContents
 from tallygate.webhook.documents.scalars import format_float
 from tallygate.webhook.documents.syntax_tree import DocumentError, Entry, Limits, Scalar, locate
 from tallygate.webhook.documents.syntax_tree import Mapping as MappingNode
-from tallygate.webhook.documents.to_json import to_json
-from tallygate.webhook.objects.devices import DeviceClass, ResourceClaimTemplate
-from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.policy.model import Enforcement, Equality, PolicySet
 
 
@@ -185,8 +180,8 @@ class ManifestChecker:
     def __init__(self, context: CheckContext, manifests: Sequence[Manifest]) -> None:
         self._context = context
         self._rule_checker = RuleChecker(context.policies)
-        classes = _collect_classes(manifests, context.limits)
-        templates = _collect_templates(manifests, context)
+        classes = collect_classes(manifests, context.limits)
+        templates = collect_templates(manifests, context.namespace, context.limits)
         self._cap_checker = CapChecker(context.policies, context.snapshot or SnapshotContents(), classes, templates)
         snapshot_labels = context.snapshot.labels_by_namespace if context.snapshot else {}
         self._labels_by_namespace: dict[str, Labels] = {**snapshot_labels, **_collect_labels(manifests)}
@@ -278,28 +273,6 @@ def _collect_labels(manifests: Iterable[Manifest]) -> Mapping[str, Labels]:
             entries = labels.entries if isinstance(labels, MappingNode) else []
             labels_by_namespace[manifest.name] = {entry.name: _get_text(entry.value) for entry in entries}
     return labels_by_namespace
-
-
-def _collect_classes(manifests: Iterable[Manifest], limits: Limits) -> Iterator[DeviceClass]:
-    """Yield the classes of devices among the manifests, without those that an API server could not decode."""
-    for manifest in manifests:
-        if (manifest.group, manifest.kind) == ("resource.k8s.io", "DeviceClass"):
-            with suppress(DocumentError, msgspec.ValidationError):
-                yield _CLASS_DECODER.decode(to_json(manifest.node, limits.expanded))
-
-
-def _collect_templates(manifests: Iterable[Manifest], context: CheckContext) -> Iterator[ResourceClaimTemplate]:
-    """Yield the templates of claims among the manifests, with their namespaces, without those that are not read."""
-    for manifest in manifests:
-        if manifest.kind == "ResourceClaimTemplate" and is_read(manifest):
-            with suppress(DocumentError):
-                typed = parse_object(manifest, context.namespace, context.limits)
-                if typed is not None and isinstance(typed.content, ResourceClaimTemplate):
-                    metadata = ObjectMeta(name=typed.subject.name, namespace=typed.subject.namespace)
-                    yield ResourceClaimTemplate(metadata, typed.content.spec)
-
-
-_CLASS_DECODER = msgspec.json.Decoder(DeviceClass)
 
 
 def _get_text(node: object) -> str:

@@ -1,8 +1,8 @@
 """The informers of a server, and the gate's listers on their stores: namespaces, quotas, claim templates, snapshots.
 
 A user who creates a namespace and at once a pod in it is ahead of the watch, so the namespace lister waits. So does the
-lister of claim templates. Templates and quotas serve the forecast of a workload, which the gate gives when the workload
-is applied. The snapshots of nodes and pods serve rules that ask whether a pod fits on a node.
+lister of claim templates. Templates and quotas serve the forecasts for pods and workloads, which the gate gives when a
+user creates or applies them. The snapshots of nodes and pods serve rules that ask whether a pod fits on a node.
 """
 
 import time
@@ -12,6 +12,7 @@ from functools import partial
 from threading import BoundedSemaphore, Condition
 from typing import Final
 
+from tallygate.webhook.accounting.devices.least_amounts import LeastAmounts
 from tallygate.webhook.gate.schedulability import ClusterSnapshot
 from tallygate.webhook.gate.usage_lister import UsageLister
 from tallygate.webhook.kube.client import ApiClient, ClientConfig, read_git_version
@@ -65,7 +66,7 @@ class InformerQuotaLister:
 
     def __init__(self, client_config: ClientConfig, log: Logger) -> None:
         self._store = QuotaStore()
-        again = "workloads get forecasts of ResourceQuotas again"
+        again = "pods and workloads get forecasts of ResourceQuotas again"
         self._unsynced_log = FailureLog(
             partial(log.warning, "quotas-not-evaluated"),
             partial(log.info, "quotas-evaluated", message=again),
@@ -81,7 +82,7 @@ class InformerQuotaLister:
     def list_quotas(self, namespace: str) -> Sequence[ResourceQuota] | None:
         """Return the quotas of a namespace, or None while the store is stale or not synced."""
         stale = self._informer.get_status().stale
-        self._unsynced_log.update(f"workloads get no forecasts of ResourceQuotas: {stale}" if stale else "")
+        self._unsynced_log.update(f"pods and workloads get no forecasts of ResourceQuotas: {stale}" if stale else "")
         return None if stale else self._store.list_quotas(namespace)
 
 
@@ -215,6 +216,7 @@ class GateInformers:
         self.claim_store = self._informers.claims
         self.device_store = self._informers.devices
         self.device_class_store = self._informers.scheduler_cache.device_class_store
+        self.least_amounts = LeastAmounts(self.device_store.list_slices, self.device_class_store.find_selectors)
         self.live_reader = LiveReader(self._client)
         self.usage_lister = UsageLister(
             self.pod_store,

@@ -12,8 +12,7 @@ from wsgiref.types import StartResponse, WSGIApplication
 
 from tallygate.webhook.admission.request import Phase, ReviewError
 from tallygate.webhook.admission.webhook_configuration import ADMIT_PATH_PREFIX
-from tallygate.webhook.gate.decisions import Decision
-from tallygate.webhook.gate.gate import UndecidedError
+from tallygate.webhook.gate.decisions import Decision, UndecidedError
 from tallygate.webhook.server.interfaces import Admit
 from tallygate.webhook.server.web.http_errors import STATUS_LINES, FirstAttempts, HttpError
 from tallygate.webhook.server.web.request_body import BodyError, BodyReader, Environ, parse_timeout

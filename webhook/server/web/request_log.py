@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from tallygate.webhook.gate.decisions import DecisionRecord
-from tallygate.webhook.gate.gate import UndecidedError
+from tallygate.webhook.gate.decisions import DecisionRecord, UndecidedError
 from tallygate.webhook.server.telemetry.json_log import Logger
 from tallygate.webhook.server.telemetry.metrics import ServerMetrics
 from tallygate.webhook.server.web.http_errors import HttpError

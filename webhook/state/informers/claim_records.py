@@ -80,16 +80,18 @@ def create_claim_record(claim: ResourceClaim, interner: ChargeGroupInterner) -> 
         parse_revision(meta.resource_version or ""),
         has_ended=False,
         is_terminating=meta.deletion_timestamp is not None,
-        group=intern_claim(claim, interner),
+        group=interner.intern(_ENCODER.encode(_create_group_claim(claim))),
         pod_uid=pod_uid,
         is_reserved=bool(pod_uid) and any(each.resource == "pods" and each.uid == pod_uid for each in reserved_for),
         devices=list_allocated_devices(claim),
     )
 
 
-def intern_claim(claim: ResourceClaim, interner: ChargeGroupInterner) -> ChargeGroup:
-    """Return the charge group of a claim."""
-    return interner.intern(_ENCODER.encode(_create_group_claim(claim)))
+def intern_template(claim: ResourceClaim, interner: ChargeGroupInterner) -> ChargeGroup:
+    """Return the group of a claim as a template makes it, with the selectors and capacities of its devices."""
+    metadata = claim.metadata or ObjectMeta()
+    content = ResourceClaim(ObjectMeta(labels=metadata.labels) if metadata.labels else None, claim.spec)
+    return interner.intern(_ENCODER.encode(content))
 
 
 def find_pod_uid(meta: ObjectMeta) -> str:
@@ -115,12 +117,14 @@ def _create_group_claim(claim: ResourceClaim) -> ResourceClaim:
 
 
 def _drop_selectors(request: DeviceRequest) -> DeviceRequest:
-    """Return the request without the selectors of its devices, which do not change its charge."""
+    """Return the request without selectors and capacities, which do not change its charge."""
     exactly, alternatives = request.exactly, request.first_available
     return DeviceRequest(
         request.name,
-        msgspec.structs.replace(exactly, selectors=None) if exactly else None,
-        [msgspec.structs.replace(each, selectors=None) for each in alternatives] if alternatives else None,
+        msgspec.structs.replace(exactly, selectors=None, capacity=None) if exactly else None,
+        [msgspec.structs.replace(each, selectors=None, capacity=None) for each in alternatives]
+        if alternatives
+        else None,
     )
 
 

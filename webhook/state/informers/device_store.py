@@ -21,7 +21,11 @@ _PoolKey = tuple[str, str]
 
 
 class SliceRecord(msgspec.Struct, frozen=True):
-    """One slice: its pool, and the JSON of each device by name."""
+    """One slice: its pool, and the JSON of each device by name.
+
+    `slice_count` is the number of slices of the pool. If the slice `selects_per_device`, nodes differ in the devices
+    that they reach, else they reach all or none of them.
+    """
 
     uid: str
     name: str
@@ -31,11 +35,13 @@ class SliceRecord(msgspec.Struct, frozen=True):
     generation: int
     devices: dict[str, bytes]
     namespace: str = ""
+    slice_count: int = 0
+    selects_per_device: bool = False
 
     @property
     def compared_value(self) -> object:
         """All stored fields."""
-        return self.driver, self.pool, self.generation, self.devices
+        return self.driver, self.pool, self.generation, self.devices, self.slice_count, self.selects_per_device
 
 
 class DeviceStore(ObjectStore[SliceRecord]):
@@ -51,6 +57,28 @@ class DeviceStore(ObjectStore[SliceRecord]):
         self._slice_names: dict[_PoolKey, set[str]] = {}
         self._published: dict[_PoolKey, dict[str, bytes]] = {}
         self._unpublished: dict[DeviceId, bytes] = {}
+        self._listed: tuple[int, tuple[SliceRecord, ...] | None] = (-1, None)
+
+    def list_slices(self) -> tuple[SliceRecord, ...] | None:
+        """Return the slices of the newest generations; None before the first list, and while a pool is incomplete.
+
+        It is the same object until a slice changes.
+        """
+        if self._listed[0] != self._generation:
+            with self._lock:
+                self._listed = self._generation, self._select_newest()
+        return self._listed[1]
+
+    def _select_newest(self) -> tuple[SliceRecord, ...] | None:
+        selected: list[SliceRecord] = []
+        for names in self._slice_names.values():
+            slices = [self._slices[name] for name in names]
+            generation = max((each.generation for each in slices), default=0)
+            newest = [each for each in slices if each.generation == generation]
+            if any(each.slice_count != len(newest) for each in newest):
+                return None
+            selected += newest
+        return tuple(selected) if self._revision is not None else None
 
     def find_device(self, device_id: DeviceId) -> KnownDevice | None:
         """Return a device as it is published, or was published last; None if this store has never seen it."""
@@ -142,6 +170,8 @@ def create_slice_record(resource_slice: ResourceSlice) -> SliceRecord:
         intern(spec.pool.name),
         spec.pool.generation,
         devices,
+        slice_count=spec.pool.resource_slice_count,
+        selects_per_device=bool(spec.per_device_node_selection),
     )
 
 

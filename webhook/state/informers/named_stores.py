@@ -25,7 +25,7 @@ from tallygate.webhook.kube.resource_codec import (
     parse_revision,
 )
 from tallygate.webhook.objects.core import Namespace
-from tallygate.webhook.objects.devices import DeviceClass, DeviceClassSpec
+from tallygate.webhook.objects.devices import DeviceClass, DeviceClassSpec, list_expressions
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.objects.scheduling import (
     NodeSpec,
@@ -258,18 +258,22 @@ NODE_CODEC = ResourceCodec("nodes", "/api/v1/nodes", SchedulingNode, create_node
 
 
 class DeviceClassRecord(msgspec.Struct, frozen=True):
-    """One device class; `resource` is its extended resource name, or an empty string."""
+    """One device class: its extended resource name, or an empty string, and the expressions that select its devices.
+
+    An expression is empty for a selector of another kind than CEL, which no API server stores yet.
+    """
 
     uid: str
     name: str
     revision: int
     resource: str = ""
     namespace: str = ""
+    selectors: tuple[str, ...] = ()
 
     @property
     def compared_value(self) -> object:
         """All stored fields."""
-        return self.resource
+        return self.resource, self.selectors
 
     def to_device_class(self) -> DeviceClass:
         """Create a device class from the stored fields."""
@@ -288,8 +292,14 @@ class DeviceClassStore(ObjectStore[DeviceClassRecord]):
         if self._resources[0] != self._generation:
             with self._lock:
                 resources = {record.name: record.resource for record in self._records.values()}
-                self._resources = self._generation, MappingProxyType(resources)
+                known = self._resources[1]
+                self._resources = self._generation, known if resources == known else MappingProxyType(resources)
         return self._resources[1]
+
+    def find_selectors(self, class_name: str) -> tuple[str, ...] | None:
+        """Return the expressions that select the devices of a class; None if the class is unknown."""
+        record = self.find(class_name)
+        return None if record is None else record.selectors
 
 
 def create_device_class_record(device_class: DeviceClass) -> DeviceClassRecord:
@@ -301,8 +311,14 @@ def create_device_class_record(device_class: DeviceClass) -> DeviceClassRecord:
     meta = device_class.metadata
     if meta is None or not meta.uid or not meta.name:
         raise ValueError("a device class without uid or name")
-    resource = (device_class.spec.extended_resource_name if device_class.spec else None) or ""
-    return DeviceClassRecord(meta.uid, meta.name, parse_revision(meta.resource_version or ""), resource)
+    spec = device_class.spec or DeviceClassSpec()
+    return DeviceClassRecord(
+        meta.uid,
+        meta.name,
+        parse_revision(meta.resource_version or ""),
+        spec.extended_resource_name or "",
+        selectors=list_expressions(spec.selectors),
+    )
 
 
 DEVICE_CLASS_CODEC = ResourceCodec(

@@ -21,7 +21,7 @@ from tallygate.webhook.kube.resource_codec import (
 from tallygate.webhook.objects.core import ResourceQuota
 from tallygate.webhook.objects.devices import ResourceClaim, ResourceClaimTemplate, ResourceClaimTemplateSpec
 from tallygate.webhook.objects.meta import ObjectMeta
-from tallygate.webhook.state.informers.claim_records import ClaimGroup, intern_claim
+from tallygate.webhook.state.informers.claim_records import ClaimGroup, intern_template
 from tallygate.webhook.state.informers.pod_records import ChargeGroup, ChargeGroupInterner
 
 R = TypeVar("R", bound=ResourceRecord)
@@ -147,7 +147,7 @@ class ClaimTemplateStore(NamespacedStore[ClaimTemplateRecord]):
         )
 
     def find_claim(self, namespace: str, name: str, timeout: float = 0.0) -> ResourceClaim | None:
-        """Return the labels and requests of a claim from this template; None if it is unknown after `timeout` s."""
+        """Return the labels and the spec of a claim from this template; None if it is unknown after `timeout` s."""
         record = self.find(namespace, name, timeout)
         return record.group.to_claim() if record is not None and isinstance(record.group, ClaimGroup) else None
 
@@ -163,5 +163,5 @@ def _create_claim_template_record(
     meta, spec = template.metadata, template.spec or ResourceClaimTemplateSpec()
     if meta is None or not meta.uid or not meta.namespace or not meta.name:
         raise ValueError("a template of claims without uid, namespace or name")
-    group = intern_claim(ResourceClaim(spec.metadata, spec.spec), interner)
+    group = intern_template(ResourceClaim(spec.metadata, spec.spec), interner)
     return ClaimTemplateRecord(meta.uid, meta.namespace, meta.name, parse_revision(meta.resource_version or ""), group)

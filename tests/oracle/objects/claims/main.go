@@ -3,10 +3,7 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
-	"fmt"
-	"os"
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +11,8 @@ import (
 	"k8s.io/klog/v2"
 	resourcev1 "k8s.io/kubernetes/pkg/apis/resource/v1"
 	quotacore "k8s.io/kubernetes/pkg/quota/v1/evaluator/core"
+
+	"tallygate.dev/oracle/lines"
 )
 
 type question struct {
@@ -26,36 +25,31 @@ type answer struct {
 	Answer map[string]string `json:"answer"`
 }
 
-func main() {
-	lines := bufio.NewScanner(os.Stdin)
-	lines.Buffer(nil, 1<<24)
-	for lines.Scan() {
-		var asked question
-		var claim resourceapi.ResourceClaim
-		if json.Unmarshal(lines.Bytes(), &asked) != nil || json.Unmarshal(asked.Claim, &claim) != nil {
-			continue // no API server would store this claim
-		}
-		resourcev1.SetObjectDefaults_ResourceClaim(&claim)
-		classes := extendedresourcecache.NewExtendedResourceCache(klog.Background())
-		for name, resource := range asked.Classes {
-			class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name}}
-			if resource != "" {
-				class.Spec.ExtendedResourceName = &resource
-			}
-			classes.OnAdd(class, false)
-		}
-		usage, err := quotacore.NewResourceClaimEvaluator(nil, classes, nil, nil).Usage(&claim)
-		if err != nil {
-			panic(err)
-		}
-		texts := map[string]string{}
-		for name, quantity := range usage {
-			texts[string(name)] = quantity.String()
-		}
-		line, err := json.Marshal(answer{asked, texts})
-		if err != nil {
-			panic(err)
-		}
-		fmt.Println(string(line))
+func charge(asked question) any {
+	var claim resourceapi.ResourceClaim
+	if json.Unmarshal(asked.Claim, &claim) != nil {
+		return nil // no API server would store this claim
 	}
+	resourcev1.SetObjectDefaults_ResourceClaim(&claim)
+	classes := extendedresourcecache.NewExtendedResourceCache(klog.Background())
+	for name, resource := range asked.Classes {
+		class := &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if resource != "" {
+			class.Spec.ExtendedResourceName = &resource
+		}
+		classes.OnAdd(class, false)
+	}
+	usage, err := quotacore.NewResourceClaimEvaluator(nil, classes, nil, nil).Usage(&claim)
+	if err != nil {
+		panic(err)
+	}
+	texts := map[string]string{}
+	for name, quantity := range usage {
+		texts[string(name)] = quantity.String()
+	}
+	return answer{asked, texts}
+}
+
+func main() {
+	lines.Answer(charge)
 }

@@ -1,0 +1,159 @@
+"""The objects of the API server as the ground truth stores them, and as watches show them."""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+from tallygate.webhook.accounting.devices.device_meter import DeviceId
+from tallygate.webhook.objects.devices import EXTENDED_RESOURCE_CLAIM_ANNOTATION
+from tests.accounting.claims import CLASS, claim_object, exactly, first_available, result
+from tests.state.informers.pods import pod as stored_pod
+from tests.state.informers.slices import DRIVER, create_device, create_slice
+
+CAP_NAMES = ("each", "together")
+
+
+class Pod(NamedTuple):
+    """A stored pod of `size` GPUs. `claim` is the name of the scheduler's claim for them, in its status."""
+
+    uid: str
+    namespace: str
+    size: int
+    ended: bool = False
+    revision: int = 0
+    claim: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return f"pod-{self.uid}"
+
+    @property
+    def used(self) -> int:
+        """The GPUs that a cap must count."""
+        return 0 if self.ended else self.size
+
+    def to_object(self) -> dict[str, Any]:
+        """Return the pod as the API server sends it."""
+        status: dict[str, Any] = {"phase": "Succeeded" if self.ended else "Running"}
+        if self.claim:
+            status["extendedResourceClaimStatus"] = {"resourceClaimName": self.claim}
+        return stored_pod(self.uid, self.revision, str(self.size), self.namespace, status=status)
+
+
+class Namespace(NamedTuple):
+    """A namespace in a watch event, with the names of the caps that select it by its labels."""
+
+    revision: int
+    name: str
+    uid: str
+    is_deleted: bool = False
+    caps: frozenset[str] = frozenset(CAP_NAMES)
+
+
+class Claim(NamedTuple):
+    """A stored claim, which gets as many devices as one of the `alternatives` when it is allocated.
+
+    `reserved_for` is the UID of the pod in its status, `owner` that in its metadata, which a tenant can write, with the
+    scheduler's annotation if it `is_annotated`. `made_for` is the pod for whose extended resource the scheduler created
+    it; only the invariants may know it. After the end of an allocation `has_ended` is True.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    alternatives: tuple[int, ...]
+    owner: str = ""
+    is_annotated: bool = False
+    made_for: str = ""
+    devices: tuple[DeviceId, ...] = ()
+    reserved_for: str = ""
+    has_ended: bool = False
+    revision: int = 0
+    token: int = 0
+
+    @property
+    def is_flexible(self) -> bool:
+        """Whether allocations of it may differ in their number of devices."""
+        return len(self.alternatives) > 1
+
+    @property
+    def counted(self) -> int:
+        """The devices that it counts: those that it has, or the most that it may get."""
+        return len(self.devices) or max(self.alternatives)
+
+    def to_object(self) -> dict[str, Any]:
+        """Return the claim as the API server sends it."""
+        metadata: dict[str, Any] = {
+            "name": self.name, "namespace": self.namespace, "uid": self.uid, "resourceVersion": str(self.revision),
+        }  # fmt: skip
+        if self.owner:
+            pod = {"kind": "Pod", "name": f"pod-{self.owner}", "uid": self.owner, "controller": True}
+            metadata["ownerReferences"] = [pod]
+        if self.is_annotated:
+            metadata["annotations"] = {EXTENDED_RESOURCE_CLAIM_ANNOTATION: "true"}
+        request, chosen = exactly(self.alternatives[0]), "gpu"
+        if self.is_flexible:
+            request = first_available(*((CLASS, count) for count in self.alternatives))
+            index = self.alternatives.index(len(self.devices)) if self.devices else 0
+            chosen = f"gpu/choice-{index}"
+        claim = claim_object(request, **metadata)
+        if self.devices:
+            results = [result(chosen, driver=each.driver, pool=each.pool, device=each.device) for each in self.devices]
+            reserved_for = [{"resource": "pods", "name": f"pod-{self.reserved_for}", "uid": self.reserved_for}]
+            claim["status"] = {"allocation": {"devices": {"results": results}}, "reservedFor": reserved_for}
+        return claim
+
+
+class Device(NamedTuple):
+    """A published device: whether it is of the model that counts, and its memory."""
+
+    name: str
+    is_h100: bool
+    memory: int
+
+    @property
+    def amounts(self) -> dict[str, int]:
+        """Its amounts under the names that count devices by attributes and capacities."""
+        return {"h100": int(self.is_h100), "gpu-memory": self.memory}
+
+
+POOLS: Mapping[str, tuple[Device, ...]] = {
+    pool: tuple(Device(f"gpu-{index}", *each) for index, each in enumerate(devices))
+    for pool, devices in {
+        "node-1": ((True, 1), (True, 3), (False, 2), (True, 2), (True, 1)),
+        "node-2": ((True, 2), (False, 1), (True, 1), (True, 3), (True, 1)),
+    }.items()
+}
+"""All devices of each pool."""
+
+
+class Slice(NamedTuple):
+    """The only ResourceSlice of a pool."""
+
+    pool: str
+    generation: int
+    devices: tuple[Device, ...]
+    revision: int = 0
+
+    @property
+    def uid(self) -> str:
+        """The name of its pool, which has no other slice."""
+        return self.pool
+
+    def to_object(self) -> dict[str, Any]:
+        """Return the slice as the API server sends it."""
+        devices = (_create_device(*each) for each in self.devices)
+        return create_slice(
+            self.revision, *devices, name=f"slice-{self.pool}", pool=self.pool, generation=self.generation
+        )
+
+
+@cache
+def _create_device(name: str, is_h100: bool, memory: int) -> dict[str, Any]:  # noqa: FBT001  # fields of a tuple
+    return create_device(name, "h100" if is_h100 else "a100", str(memory))
+
+
+def create_device_id(pool: str, name: str) -> DeviceId:
+    """Return the identity of a device of the only driver."""
+    return DeviceId(DRIVER, pool, name)

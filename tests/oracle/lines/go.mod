@@ -1,0 +1,3 @@
+module tallygate.dev/oracle/lines
+
+go 1.26.0

@@ -1,0 +1,252 @@
+"""The devices of one ResourceSlice: those that an expression matches, and the least amounts that a request can get.
+
+A device with an undecided expression may match. A shared device counts with the least that a request consumes of it
+(calculateConsumedCapacity in k8s.io/dynamic-resource-allocation/structured/internal/experimental, v1.37).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from tallygate.webhook.accounting.cel.loops import MAX_COST
+from tallygate.webhook.accounting.cel.syntax import ExpressionError
+from tallygate.webhook.accounting.devices.device_meter import DeviceId, DeviceMeter
+from tallygate.webhook.accounting.devices.device_values import AttributeValue, CapacityValue, Device
+from tallygate.webhook.accounting.devices.expression import CompiledSelector, UndecidedMatchError, compile_selector
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.accounting.quantity_parser import QuantityError
+
+_EVALUATION = 5  # the work of an evaluation beside its cost
+_MAX_LENGTH = 2048  # of an expression: the compiled form of a longer one takes much time and memory
+
+
+class PublishedSlice(Protocol):
+    """One ResourceSlice: nodes reach all of its devices or none, unless it `selects_per_device`."""
+
+    @property
+    def name(self) -> str:
+        """The name of the slice."""
+        ...
+
+    @property
+    def driver(self) -> str:
+        """The driver of the pool."""
+        ...
+
+    @property
+    def pool(self) -> str:
+        """The name of the pool."""
+        ...
+
+    @property
+    def devices(self) -> Mapping[str, bytes]:
+        """The JSON of each device by name."""
+        ...
+
+    @property
+    def selects_per_device(self) -> bool:
+        """Whether nodes are selected for each device, not for the slice."""
+        ...
+
+
+class WorkLimitError(Exception):
+    """A review needs more work than is allowed."""
+
+
+class Work:
+    """The work that a review may still do, in the costs of expressions."""
+
+    def __init__(self, limit: int) -> None:
+        self.remaining = limit
+
+    def spend(self, amount: int) -> None:
+        """Reduce the remaining work.
+
+        Raises:
+            WorkLimitError: if nothing remains.
+        """
+        self.remaining -= amount
+        if self.remaining < 0:
+            raise WorkLimitError
+
+
+class SliceMatches(NamedTuple):
+    """The devices of a slice that an expression matches, and those that it may match, as bits in their order."""
+
+    published: PublishedSlice
+    sure: int
+    possible: int
+
+
+class SliceAmounts(NamedTuple):
+    """The least amounts of the devices of a slice in their order, and the least of them.
+
+    `skippable` are, as bits, the devices that mode `All` may leave out.
+    """
+
+    published: PublishedSlice
+    least: int
+    amounts: tuple[int, ...]
+    skippable: int
+
+
+def evaluate_slice(text: str, published: PublishedSlice, work: Work) -> SliceMatches:
+    """Return the devices of a slice that an expression matches.
+
+    Raises:
+        WorkLimitError: if that is more work than is allowed.
+    """
+    selector = _compile(text)
+    sure = possible = 0
+    for index, content in enumerate(published.devices.values()):
+        is_match = None if selector is None else _evaluate(selector, published.driver, content, work)
+        sure |= (is_match is True) << index
+        possible |= (is_match is not False) << index
+    return SliceMatches(published, sure, possible)
+
+
+@lru_cache(maxsize=64)
+def _compile(text: str) -> CompiledSelector | None:
+    """Return a compiled expression; None if it is long, or this package cannot compile it."""
+    if len(text) > _MAX_LENGTH:
+        return None
+    try:
+        return compile_selector(text)
+    except ExpressionError:
+        return None
+
+
+def _evaluate(selector: CompiledSelector, driver: str, content: bytes, work: Work) -> bool | None:
+    """Return whether an expression matches a device; None if that is undecided."""
+    work.spend(_EVALUATION)
+    decoded = _decode(content)
+    if decoded is None:
+        return None
+    device = Device(driver, decoded.attributes, decoded.capacity, decoded.allow_multiple_allocations)
+    try:
+        is_match, cost = selector.evaluate(device, min(work.remaining, MAX_COST))
+    except UndecidedMatchError as error:
+        work.spend(error.cost)
+        return None
+    work.spend(cost)
+    return is_match
+
+
+def measure_slice(
+    published: PublishedSlice, meter: DeviceMeter, requested: Mapping[str, bytes], work: Work
+) -> SliceAmounts:
+    """Return the least amounts of the devices of a slice, for a request of these quantities by capacity.
+
+    Raises:
+        WorkLimitError: if that is more work than is allowed.
+    """
+    work.spend(2 * _EVALUATION * len(published.devices))
+    amounts, skippable = [], 0
+    names = meter.list_capacity_names(published.driver)
+    for index, (name, content) in enumerate(published.devices.items()):
+        device = _decode(content)
+        amount = (
+            0 if device is None else meter.compute_certain(DeviceId(published.driver, published.pool, name), content)
+        )
+        if device is not None and device.allow_multiple_allocations:
+            amount = min(amount, _compute_consumption(device, names, requested, amount))
+        if device is None or requested or _may_be_skipped(device):
+            skippable |= 1 << index
+        amounts.append(amount)
+    return SliceAmounts(published, min(amounts, default=0), tuple(amounts), skippable)
+
+
+_MISSING = msgspec.Raw()
+
+
+class _ValidRange(msgspec.Struct, frozen=True):
+    """`validRange` of a request policy."""
+
+    min: msgspec.Raw = _MISSING
+    step: msgspec.Raw = _MISSING
+
+
+class _RequestPolicy(msgspec.Struct, frozen=True, rename="camel"):
+    """The amounts that a request may consume of a capacity, and the default."""
+
+    default: msgspec.Raw = _MISSING
+    valid_values: tuple[msgspec.Raw, ...] | None = None
+    valid_range: _ValidRange | None = None
+
+
+class _ConsumableCapacity(CapacityValue, frozen=True, rename="camel"):
+    """A capacity with the policy of requests for a part of it."""
+
+    request_policy: _RequestPolicy | None = None
+
+
+class _DeviceContent(msgspec.Struct, frozen=True, rename="camel"):
+    """The fields of a device in a slice that decide a match and the least amount."""
+
+    attributes: dict[str, AttributeValue] = {}
+    capacity: dict[str, _ConsumableCapacity] = {}
+    allow_multiple_allocations: bool | None = None
+    consumes_counters: tuple[msgspec.Raw, ...] = ()
+    binding_conditions: tuple[str, ...] = ()
+
+
+_DECODER = msgspec.json.Decoder(_DeviceContent)
+
+
+def _decode(content: bytes) -> _DeviceContent | None:
+    """Return the fields of a device; None if its JSON has another form."""
+    try:
+        return _DECODER.decode(content)
+    except msgspec.MsgspecError:
+        return None
+
+
+def _may_be_skipped(device: _DeviceContent) -> bool:
+    """Return whether schedulers with other features leave the device out, or allocate a part of it."""
+    return bool(device.allow_multiple_allocations or device.consumes_counters or device.binding_conditions)
+
+
+def _compute_consumption(
+    device: _DeviceContent, names: tuple[str, ...], requested: Mapping[str, bytes], whole: int
+) -> int:
+    """Return the least that a request consumes of the first of these capacities that a shared device has.
+
+    `whole` is the amount of the device, which counts without such a capacity.
+    """
+    name = next((each for each in names if each in device.capacity), None)
+    if name is None:
+        return whole
+    try:
+        return _apply_policy(device.capacity[name], requested.get(name)).value()
+    except QuantityError:
+        return 0
+
+
+def _apply_policy(capacity: _ConsumableCapacity, requested: bytes | None) -> Quantity:
+    """Return the least that a request consumes of a capacity.
+
+    Raises:
+        QuantityError: if a quantity is invalid.
+    """
+    policy = capacity.request_policy or _RequestPolicy()
+    if requested is None:
+        return Quantity.from_json(policy.default if bytes(policy.default) else capacity.value)
+    amount = Quantity.from_json(requested)
+    if policy.valid_range is not None and bytes(policy.valid_range.min):
+        least = Quantity.from_json(policy.valid_range.min)
+        return least if amount <= least else _round_up(amount, least, bytes(policy.valid_range.step))
+    values = [Quantity.from_json(each) for each in policy.valid_values or ()]
+    return next((each for each in values if amount <= each), amount)
+
+
+def _round_up(amount: Quantity, least: Quantity, raw_step: bytes) -> Quantity:
+    """Return the amount rounded up to a step, if all are whole: schedulers round fractions in two ways."""
+    step = Quantity.from_json(raw_step) if raw_step else Quantity.from_int(0)
+    if not (amount.is_whole and least.is_whole and step.is_whole) or step.sign <= 0:
+        return amount
+    steps = -(-(amount.value() - least.value()) // step.value())
+    return Quantity.from_int(least.value() + steps * step.value())
