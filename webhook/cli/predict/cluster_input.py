@@ -78,13 +78,15 @@ class ClusterInput:
     """A cluster, and its pods without a node by namespace and name.
 
     `omissions` are messages on unread resources, and on a version of Kubernetes that is not modelled. `device_problems`
-    are the reasons why devices are unknown.
+    are the reasons why devices are unknown, `unread_devices` are the resources about devices that were not read, by
+    reason.
     """
 
     cluster: Cluster = field(default_factory=Cluster)
     pending_pods: dict[tuple[str, str], SchedulingPod] = field(default_factory=dict)
     omissions: list[str] = field(default_factory=list)
     device_problems: list[str] = field(default_factory=list)
+    unread_devices: dict[str, list[str]] = field(default_factory=dict)
 
     def ingest(self, kind: str, content: ObjectJson) -> bool:
         """Put an object into the cluster, and return whether scheduling uses its kind.
@@ -169,7 +171,8 @@ def _list_cluster(client_config: ClientConfig) -> ClusterInput:
             _add_pod(cluster_input, record)
         for codec in snapshot_items.CLAIM_CODECS:
             _ingest_all(cluster_input, _list_if_allowed(cluster_input, client, codec) or ())
-        settle_devices(cluster_input.cluster, cluster_input.device_problems)
+        unread = [reason.format(", ".join(names)) for reason, names in cluster_input.unread_devices.items()]
+        settle_devices(cluster_input.cluster, (*unread, *cluster_input.device_problems))
     except QuantityError as error:
         raise ClusterInputError(f"{client_config.server} has stored an invalid quantity: {error}") from error
     finally:
@@ -209,13 +212,13 @@ def _list_if_allowed(
         return list_resource(client, codec).items
     except UnknownResourceError:
         if is_about_devices:
-            cluster_input.device_problems.append(f"the API server does not serve {codec.name}")
+            cluster_input.unread_devices.setdefault("the API server does not serve {}", []).append(codec.name)
         return ()
     except ListError as error:
         if error.cause.reason is not ApiErrorReason.FORBIDDEN:
             raise
         if is_about_devices:
-            cluster_input.device_problems.append(f"{codec.name} may not be listed")
+            cluster_input.unread_devices.setdefault("you may not list {}", []).append(codec.name)
         cluster_input.omissions.append(f"{codec.name} may not be listed: {error.cause}")
         return None
 

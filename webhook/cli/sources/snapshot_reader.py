@@ -109,8 +109,10 @@ def _settle_devices(cluster: "Cluster", snapshot: SnapshotContents) -> None:
 
 
 def list_missing_kinds(known: Collection[str]) -> Iterator[str]:
-    """Yield a problem for each kind of object about devices that a snapshot does not have."""
-    yield from (f"the snapshot has no {name}" for kind, name in DEVICE_RESOURCES.items() if kind not in known)
+    """Yield a problem if a snapshot does not have all kinds of objects about devices."""
+    missing = [name for kind, name in DEVICE_RESOURCES.items() if kind not in known]
+    if missing:
+        yield f"the snapshot has no {', '.join(missing)}"
 
 
 def read_items(path: Path, handle: ItemHandler) -> str:
