@@ -6,6 +6,7 @@ The output is the same for the cluster, a snapshot, kubectl's list, and the pod'
 import json
 import subprocess
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -242,7 +243,7 @@ def test_pods_with_claims_end_as_was_predicted_before(
 ) -> None:
     """Predict each pod from its manifest, then create it; a snapshot has the same prediction."""
     ours, verdicts = api(site.cluster.kubeconfig), {}
-    for name in _CLAIMS:
+    for name, count in _CLAIMS.items():
         written = claiming_pod(site.image, name, resourceClaimName=name)
         asked = ("predict", "-f", "-", "--namespace", three_devices, "-o", "json")
         found = _prediction(tallygate(*asked, *live, stdin=json.dumps(written)))
@@ -253,14 +254,12 @@ def test_pods_with_claims_end_as_was_predicted_before(
         verdicts[name] = found["verdict"]
         ours.create(_pods(three_devices), written)
         if found["verdict"] == "fits now":
-            until("it has a node", lambda name=name: _has_node(site.cluster, three_devices, name), _WITHIN)
+            until("it has a node", partial(_has_node, site.cluster, three_devices, name), _WITHIN)
         else:
-            until("it was tried", lambda name=name: bool(_message(site.cluster, three_devices, name)), _WITHIN)
+            until("it was tried", partial(_was_tried, site.cluster, three_devices, name), _WITHIN)
             assert _message(site.cluster, three_devices, name) == found["message"]
             (near,) = found["closestNodes"]
-            assert [(each["requests"], each["missing"]) for each in near["deviceShortfalls"]] == [
-                (_CLAIMS[name], _CLAIMS[name] - 1)
-            ]
+            assert [(each["requests"], each["missing"]) for each in near["deviceShortfalls"]] == [(count, count - 1)]
             (pool,) = near["deviceShortfalls"][0]["pools"]
             first = {"claim": f"{three_devices}/first", "pods": [f"{three_devices}/first"], "devices": 2}
             assert (pool["devices"], pool["free"], pool["allocated"]) == (3, 1, [first])
@@ -269,3 +268,7 @@ def test_pods_with_claims_end_as_was_predicted_before(
 
 def _has_node(cluster: Cluster, namespace: str, name: str) -> bool:
     return bool(_pod(cluster, namespace, name)["spec"].get("nodeName"))
+
+
+def _was_tried(cluster: Cluster, namespace: str, name: str) -> bool:
+    return bool(_message(cluster, namespace, name))

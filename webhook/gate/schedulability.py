@@ -291,7 +291,7 @@ class _PodCheck:
         prediction = self._shortage
         return (
             f"{self._describe_shortage(prediction)}: {_strip_period(prediction.message)}"
-            if prediction and prediction.candidate is None and not _is_held(prediction)
+            if prediction and prediction.candidate is None and not _waits_for_claim(prediction)
             else ""
         )
 
@@ -353,7 +353,7 @@ def _describe_largest(name: str, largest: int) -> str:
     return f"the largest node has {format_amount(name, largest)}" if largest else "no node has any"
 
 
-def _is_held(prediction: Prediction) -> bool:
+def _waits_for_claim(prediction: Prediction) -> bool:
     """Return whether a claim that is not ready keeps the pod out of the queue: it may be stored after the pod."""
     return prediction.next_result is not None and bool(prediction.next_result.hold_reason)
 

@@ -89,12 +89,7 @@ class ClusterInput:
     unread_devices: dict[str, list[str]] = field(default_factory=dict)
 
     def ingest(self, kind: str, content: ObjectJson) -> bool:
-        """Put an object into the cluster, and return whether scheduling uses its kind.
-
-        Raises:
-            QuantityError: if a quantity is invalid.
-            ValueError: if the content does not fit its kind.
-        """
+        """Put an object into the cluster as `ingest`, and keep the error of a slice that cannot be read."""
         try:
             return ingest(self.cluster, kind, content)
         except SliceError as error:

@@ -60,7 +60,7 @@ def _prediction_to_dict(details: PredictionDetails) -> dict[str, Any]:
         "on": [{"node": name, "copies": copies} for name, copies in details.copies_by_node.items()],
         "feasibleNodes": details.feasible_count,
         "message": result.message if result else None,
-        "held": (result.hold_reason or None) if result else None,
+        "holdReason": (result.hold_reason or None) if result else None,
         "nominated": list(result.nominated_nodes) if result else [],
         "preempts": _eviction_to_dict(details.preemption) if details.preemption else None,
         "largest": [_amount_to_dict(name, amount) for name, amount in prediction.largest_allocatable.items()],
