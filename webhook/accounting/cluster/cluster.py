@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from tallygate.webhook.accounting.cluster.node_columns import NodeColumns, PriorityUsage
 from tallygate.webhook.accounting.cluster.pod_indexes import AntiAffinityIndex, LabelIndex, SelectorCounts
 from tallygate.webhook.accounting.cluster.pod_info import HostPort, PodInfo, SchedulingGroupInterner
@@ -272,7 +274,7 @@ class ClusterFork:
     def assume(self, pod: PodInfo) -> None:
         """Put a pod on its nominated node."""
         self._save_original(pod)
-        assumed = pod._replace(node=pod.nominated_node, nominated_node="")
+        assumed = replace(pod, node=pod.nominated_node, nominated_node="")
         self._cluster.put_pod(assumed)
         self._record_change(assumed, 1)
 
