@@ -132,7 +132,7 @@ def _create_case(cpu: str, result: dict[str, Any], **spec: Any) -> dict[str, Any
     return {"nodes": [node("n1", cpu="1")], "pods": [], "pod": pod(requests={"cpu": cpu}, **spec), "result": result}
 
 
-DEVICES = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]}
+FOREIGN = {"schedulerName": "volcano"}
 SHORT = (
     "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are available: "
     "1 Preemption is not helpful for scheduling."
@@ -144,9 +144,11 @@ SHORT = (
     [
         pytest.param(_create_case("1", PLACED), True, id="it fits"),
         pytest.param(_create_case("2", REFUSED | {"message": SHORT}), True, id="it does not fit"),
-        pytest.param(_create_case("1", PLACED, **DEVICES), False, id="it fits, if devices are free"),
-        pytest.param(_create_case("1", REFUSED, **DEVICES), False, id="it would fit, but devices are not free"),
-        pytest.param(_create_case("2", REFUSED, **DEVICES), False, id="it does not fit, with any free devices"),
+        pytest.param(_create_case("1", PLACED, **FOREIGN), False, id="it fits, by the rules of the default scheduler"),
+        pytest.param(_create_case("1", REFUSED, **FOREIGN), False, id="it would fit, but another scheduler rejects it"),
+        pytest.param(
+            _create_case("2", REFUSED, **FOREIGN), False, id="it does not fit by the rules of the default scheduler"
+        ),
     ],
 )
 def test_the_product_names_features_that_it_does_not_model(
@@ -164,7 +166,7 @@ def test_the_product_names_features_that_it_does_not_model(
     [
         pytest.param(_create_case("1", REFUSED), id="it fits"),
         pytest.param(_create_case("2", PLACED), id="it does not fit"),
-        pytest.param(_create_case("2", PLACED, **DEVICES), id="it does not fit, with any free devices"),
+        pytest.param(_create_case("2", PLACED, **FOREIGN), id="it does not fit by the rules of the default scheduler"),
     ],
 )
 def test_a_certain_answer_of_the_product_can_differ(case: dict[str, Any]) -> None:

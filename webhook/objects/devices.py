@@ -1,12 +1,13 @@
 """Devices of dynamic resource allocation (resource.k8s.io/v1): classes, slices, claims and templates of claims.
 
-The fields are those that decide what a claim counts under a cap, and what rules demand of it.
+The fields are those that decide what a claim counts under a cap, what rules demand of it, and which devices
+kube-scheduler allocates to it.
 """
 
 import msgspec
 
 from tallygate.webhook.objects.core import ResourceList
-from tallygate.webhook.objects.meta import ObjectMeta, StringMap
+from tallygate.webhook.objects.meta import NodeSelector, ObjectMeta, StringMap
 
 EXTENDED_RESOURCE_CLAIM_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 """The annotation of a claim that kube-scheduler creates for the extended resources of a pod."""
@@ -25,7 +26,7 @@ class DeviceSelector(msgspec.Struct, rename="camel", frozen=True, omit_defaults=
 
 
 class DeviceClassSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """`spec` of a DeviceClass, with the extended resource of its devices."""
+    """`spec` of a DeviceClass: what its devices must match, and their extended resource."""
 
     extended_resource_name: str | None = None
     selectors: list[DeviceSelector] | None = None
@@ -47,12 +48,19 @@ class DevicePool(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True
 
 
 class ResourceSliceSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """`spec` of a ResourceSlice; `devices` stay raw JSON, since few of them are read."""
+    """`spec` of a ResourceSlice; `devices` and `shared_counters` stay raw JSON, since few of them are read.
+
+    The devices are those of one node, of the nodes that a selector matches, of all nodes, or each has nodes of its own.
+    """
 
     driver: str = ""
     pool: DevicePool = DevicePool()
-    devices: list[msgspec.Raw] | None = None
+    node_name: str | None = None
+    node_selector: NodeSelector | None = None
+    all_nodes: bool | None = None
     per_device_node_selection: bool | None = None
+    shared_counters: list[msgspec.Raw] | None = None
+    devices: list[msgspec.Raw] | None = None
 
 
 class ResourceSlice(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
@@ -62,8 +70,17 @@ class ResourceSlice(msgspec.Struct, rename="camel", frozen=True, omit_defaults=T
     spec: ResourceSliceSpec | None = None
 
 
+class DeviceToleration(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """One toleration of the taints of devices; an empty `operator` is `Equal`."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
 class CapacityRequirements(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """`capacity` of a request: the amounts that it consumes of a shared device."""
+    """The capacity that a request consumes of a device that several claims share: raw quantities by name."""
 
     requests: ResourceList | None = None
 
@@ -79,6 +96,7 @@ class DeviceSubRequest(msgspec.Struct, rename="camel", frozen=True, omit_default
     selectors: list[DeviceSelector] | None = None
     allocation_mode: str | None = None
     count: int | None = None
+    tolerations: list[DeviceToleration] | None = None
     capacity: CapacityRequirements | None = None
 
 
@@ -90,6 +108,7 @@ class ExactDeviceRequest(msgspec.Struct, rename="camel", frozen=True, omit_defau
     allocation_mode: str | None = None
     count: int | None = None
     admin_access: bool | None = None
+    tolerations: list[DeviceToleration] | None = None
     capacity: CapacityRequirements | None = None
 
 
@@ -101,10 +120,22 @@ class DeviceRequest(msgspec.Struct, rename="camel", frozen=True, omit_defaults=T
     first_available: list[DeviceSubRequest] | None = None
 
 
+class DeviceConstraint(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """A constraint on the devices of the requests of these names, of all requests without names.
+
+    They have the same value of `match_attribute`, or each another value of `distinct_attribute`.
+    """
+
+    requests: list[str] | None = None
+    match_attribute: str | None = None
+    distinct_attribute: str | None = None
+
+
 class DeviceClaim(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """`spec.devices` of a claim."""
 
     requests: list[DeviceRequest] | None = None
+    constraints: list[DeviceConstraint] | None = None
 
 
 class ResourceClaimSpec(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
@@ -122,6 +153,9 @@ class DeviceResult(msgspec.Struct, rename="camel", frozen=True, omit_defaults=Tr
     device: str = ""
     admin_access: bool | None = None
     consumed_capacity: StringMap | None = None
+    share_id: str | None = msgspec.field(name="shareID", default=None)
+    binding_conditions: list[str] | None = None
+    binding_failure_conditions: list[str] | None = None
 
 
 class DeviceAllocation(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
@@ -131,9 +165,11 @@ class DeviceAllocation(msgspec.Struct, rename="camel", frozen=True, omit_default
 
 
 class AllocationResult(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """`status.allocation` of a claim."""
+    """`status.allocation` of a claim; the devices can be reached from the nodes that the selector matches, or all."""
 
     devices: DeviceAllocation | None = None
+    node_selector: NodeSelector | None = None
+    allocation_timestamp: str | None = None
 
 
 class ClaimConsumer(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
@@ -145,11 +181,29 @@ class ClaimConsumer(msgspec.Struct, rename="camel", frozen=True, omit_defaults=T
     uid: str = ""
 
 
+class DeviceCondition(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """One entry of `conditions` of an allocated device."""
+
+    type: str = ""
+    status: str = ""
+
+
+class AllocatedDeviceStatus(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """One entry of `status.devices`: the conditions that a driver reports of an allocated device."""
+
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    share_id: str | None = msgspec.field(name="shareID", default=None)
+    conditions: list[DeviceCondition] | None = None
+
+
 class ResourceClaimStatus(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
     """`status` of a claim."""
 
     allocation: AllocationResult | None = None
     reserved_for: list[ClaimConsumer] | None = None
+    devices: list[AllocatedDeviceStatus] | None = None
 
 
 class ResourceClaim(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):

@@ -177,10 +177,21 @@ class SchedulingPodSpec(PodSpec, rename="camel", frozen=True, omit_defaults=True
     host_users: bool | None = None
 
 
+class PodResourceClaimStatus(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
+    """One entry of `status.resourceClaimStatuses`: the claim that was made from the template of this name in the pod.
+
+    Without a name the pod needs no claim for it.
+    """
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
 class SchedulingPodStatus(PodStatus, rename="camel", frozen=True, omit_defaults=True):
-    """`status` of a pod with the fields that preemption reads."""
+    """`status` of a pod with the fields that preemption and claims read."""
 
     nominated_node_name: str | None = None
+    resource_claim_statuses: list[PodResourceClaimStatus] | None = None
     start_time: str | None = None
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.device_index import DeviceIndex
 from tallygate.webhook.accounting.cluster.ingest import ingest
 from tallygate.webhook.accounting.cluster.scheduler_version import NEWEST_VERSION, SchedulerVersion
 from tallygate.webhook.accounting.cluster.storage_index import StorageIndex
@@ -93,7 +94,7 @@ def create_full_cluster(
 ) -> Cluster:
     """Create a cluster with a complete storage index and all other objects."""
     cluster = create_cluster(nodes, pods, version)
-    cluster.storage = StorageIndex()
+    cluster.storage, cluster.devices = StorageIndex(), DeviceIndex()
     for each in others:
         ingest(cluster, each.get("kind", ""), msgspec.json.encode(each))
     return cluster

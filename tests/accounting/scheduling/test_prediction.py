@@ -94,7 +94,7 @@ def test_a_pod_with_scheduling_gates_does_not_fit_now() -> None:
     ("spec", "expected"),
     [
         ({"schedulerName": "volcano"}, "scheduler volcano: its rules are not known"),
-        ({"resourceClaims": [{"name": "gpu"}]}, "resource claims: which devices are free"),
+        ({"resourceClaims": [{"name": "gpu"}]}, "resource claims: the claims and devices of this cluster"),
         ({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}, "volumes: claims, volumes and"),
     ],
 )
@@ -115,9 +115,7 @@ def test_a_device_class_resource_is_not_insufficient_on_a_node_that_does_not_adv
     ingest(cluster, "DeviceClass", msgspec.json.encode(device_class))
     prediction = _predict(cluster, pod(requests={_BANANAS: "2"}))
     assert (prediction.feasibility, prediction.nodes) == (Feasibility.UNKNOWN, ("without",))
-    assert prediction.unmodelled == (
-        "example.com/banana: which devices of class fruit are free for it is not modelled",
-    )
+    assert prediction.unmodelled == ("example.com/banana: the devices of class fruit in this cluster are not known",)
     own = _predict(cluster, pod(requests={"deviceclass.resource.kubernetes.io_fruit": "1"}))
     assert (own.feasibility, own.placed_count) == (Feasibility.UNKNOWN, 1)
     assert (

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from tallygate.webhook.accounting.cluster.device_index import DeviceIndex
 from tallygate.webhook.accounting.cluster.node_columns import NodeColumns, PriorityUsage
 from tallygate.webhook.accounting.cluster.pod_indexes import AntiAffinityIndex, LabelIndex, SelectorCounts
 from tallygate.webhook.accounting.cluster.pod_info import HostPort, PodInfo, SchedulingGroupInterner
@@ -33,6 +34,7 @@ class DeviceClasses:
     """The device classes of a cluster by name."""
 
     def __init__(self) -> None:
+        self.by_name: dict[str, DeviceClass] = {}
         self._resource_by_class: dict[str, str] = {}
         self._classes_by_resource: dict[str, dict[str, None]] = {}
 
@@ -45,14 +47,17 @@ class DeviceClasses:
         name = (device_class.metadata or ObjectMeta()).name or ""
         resource = (device_class.spec.extended_resource_name if device_class.spec else None) or ""
         if self._resource_by_class.get(name) == resource:
+            self.by_name[name] = device_class
             return
         self.remove(name)
+        self.by_name[name] = device_class
         self._resource_by_class[name] = resource
         if resource:
             self._classes_by_resource.setdefault(resource, {})[name] = None
 
     def remove(self, name: str) -> None:
         """Remove a class."""
+        self.by_name.pop(name, None)
         resource = self._resource_by_class.pop(name, "")
         classes = self._classes_by_resource.get(resource)
         if classes is not None:
@@ -79,7 +84,8 @@ class Cluster:
 
     `label_index` has the scheduling groups of pods on nodes, `anti_affinity_index` the terms by which these pods repel
     others. `selector_counts` counts the pods that a selector matches, `priority_usage` the amounts that pods use, by
-    priority. `storage` stays None while no object about volumes is known. `fork_changes` has the pods that a fork
+    priority. `storage` stays None while no object about volumes is known, and `devices` while the slices and claims of
+    devices are not. `fork_changes` has the pods that a fork
     removed (-1), restored (0) or assumed (1), by UID, the latest change last (see `fork`). `scheduler_version` is the
     version of the scheduler whose rules apply, `git_version` the version that the cluster reports, as `v1.37.2`, or
     None.
@@ -94,6 +100,7 @@ class Cluster:
         self.priority_classes: dict[str, PriorityClass] = {}
         self.budgets: list[PodDisruptionBudget] = []
         self.storage: StorageIndex | None = None
+        self.devices: DeviceIndex | None = None
         self.device_classes = DeviceClasses()
         self.fork_changes: dict[str, tuple[PodInfo, int]] = {}
         self.label_index = LabelIndex()

@@ -5,10 +5,11 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.device_index import DeviceIndex
 from tallygate.webhook.accounting.cluster.pod_info import create_pod_info
 from tallygate.webhook.accounting.cluster.storage_index import StorageIndex, StorageObject
 from tallygate.webhook.objects.core import Namespace
-from tallygate.webhook.objects.devices import DeviceClass
+from tallygate.webhook.objects.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.objects.scheduling import (
     PodDisruptionBudget,
@@ -91,6 +92,16 @@ def _put_namespace(cluster: Cluster, content: ObjectJson) -> None:
     cluster.namespaces[meta.name or ""] = meta.labels or {}
 
 
+_SLICE_DECODER, _CLAIM_DECODER = msgspec.json.Decoder(ResourceSlice), msgspec.json.Decoder(ResourceClaim)
+_TEMPLATE_DECODER = msgspec.json.Decoder(ResourceClaimTemplate)
+
+
+def _get_devices(cluster: Cluster) -> DeviceIndex:
+    if cluster.devices is None:
+        cluster.devices = DeviceIndex()
+    return cluster.devices
+
+
 class _ClusterVersion(msgspec.Struct, rename="camel"):
     git_version: str
 
@@ -110,6 +121,9 @@ _HANDLERS: Mapping[str, Callable[[Cluster, ObjectJson], None]] = {
     "PriorityClass": _put_priority_class,
     VERSION_KIND: lambda cluster, content: cluster.set_version(_VERSION_DECODER.decode(content).git_version),
     "DeviceClass": lambda cluster, content: cluster.device_classes.put(_DEVICE_CLASS_DECODER.decode(content)),
+    "ResourceSlice": lambda cluster, content: _get_devices(cluster).put(_SLICE_DECODER.decode(content)),
+    "ResourceClaim": lambda cluster, content: _get_devices(cluster).put(_CLAIM_DECODER.decode(content)),
+    "ResourceClaimTemplate": lambda cluster, content: _get_devices(cluster).put(_TEMPLATE_DECODER.decode(content)),
     "PodDisruptionBudget": lambda cluster, content: cluster.budgets.append(_BUDGET_DECODER.decode(content)),
     **{kind: _create_storage_handler(decoded) for kind, decoded in STORAGE_TYPES.items()},
 }

@@ -21,7 +21,7 @@ class SchedulerVersion:
     selector of the incoming pod stands for the namespaces that it matches, and for nothing else.
     `counts_one_violated_budget`: a victim counts under no further budget after one that it violates.
     `fixes_start_times`: a victim that has not started has one start time during an attempt. `sums_resizes`: a pod that
-    is being resized counts as in `resized_requests`.
+    is being resized counts as in `resized_requests`. `allocates_as_37`: devices are allocated by the rules of 1.37.
     """
 
     minor: int
@@ -32,6 +32,7 @@ class SchedulerVersion:
     counts_one_violated_budget: bool = False
     fixes_start_times: bool = False
     sums_resizes: bool = False
+    allocates_as_37: bool = False
 
     def __str__(self) -> str:
         """Return the version as users write it."""
@@ -48,6 +49,7 @@ MODELLED_VERSIONS = (
         counts_one_violated_budget=True,
         fixes_start_times=True,
         sums_resizes=True,
+        allocates_as_37=True,
     ),
 )
 """The modelled versions in ascending order."""

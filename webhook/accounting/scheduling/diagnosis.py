@@ -20,6 +20,7 @@ class FilterStatus:
 
     `unresolvable` marks the rejected nodes on which no preemption helps. `plugin` is the filter's plugin; the caller of
     the filter sets it. `is_error` marks a failure of the filter, on which the scheduler aborts the attempt.
+    `is_undecided` marks nodes on which the scheduler has a result that is not known here.
     """
 
     reason: str
@@ -27,6 +28,7 @@ class FilterStatus:
     unresolvable: Mask
     plugin: str = ""
     is_error: bool = False
+    is_undecided: bool = False
 
 
 def mark_unresolvable(reason: str, rejected: Mask) -> FilterStatus:
@@ -41,10 +43,14 @@ def mark_unschedulable(reason: str, rejected: Mask) -> FilterStatus:
 
 @dataclass(frozen=True, slots=True)
 class PreFilterStatus:
-    """The reason of a pre-filter for a pod that fits no node, and whether it is an error; no preemption helps."""
+    """The reason of a pre-filter for a pod that fits no node, and whether it is an error; no preemption helps.
+
+    `is_by_devices` is set for the reason of DynamicResources, which runs last.
+    """
 
     reason: str
     is_error: bool = False
+    is_by_devices: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,6 +86,11 @@ class Diagnosis:
         for status in self.statuses:
             rejected |= status.rejected
         return rejected
+
+    @property
+    def undecided(self) -> tuple[str, ...]:
+        """The reasons why the scheduler's result for some nodes is not known here."""
+        return tuple(each.reason for each in self.statuses if each.is_undecided and each.rejected.any())
 
     @property
     def error(self) -> str:

@@ -22,6 +22,7 @@ from tallygate.webhook.accounting.scheduling.diagnosis import (
 )
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.plugins import (
+    dynamic_resources,
     inter_pod_constraints,
     node_eligibility,
     node_resources_fit,
@@ -60,6 +61,7 @@ FILTERS: Mapping[str, Filter] = {
     "VolumeZone": volume_zone.filter_volume_zone,
     "PodTopologySpread": inter_pod_constraints.filter_topology_spread,
     "InterPodAffinity": inter_pod_constraints.filter_inter_pod_affinity,
+    "DynamicResources": dynamic_resources.filter_dynamic_resources,
     "NodeDeclaredFeatures": node_eligibility.filter_node_declared_features,
 }
 """The filters in their order, by plugin. A node has the reasons of the first plugin that rejects it."""
@@ -67,7 +69,7 @@ FILTERS: Mapping[str, Filter] = {
 INTER_POD_PLUGINS = ("PodTopologySpread", "InterPodAffinity")
 """The plugins that depend on other pods: a placement on one node changes their results for others."""
 
-PLUGINS_AFTER_INTER_POD = ("NodeDeclaredFeatures",)
+PLUGINS_AFTER_INTER_POD = ("DynamicResources", "NodeDeclaredFeatures")
 """The other plugins that do not run on a node which an inter-pod plugin rejects."""
 
 _NODE_NAMES_PLUGIN = (
@@ -84,6 +86,9 @@ def run_filters(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices | None = 
             return Diagnosis(candidates, (), PreFilterStatus(reason))
     if pod.inter_pod.pre_filter_error:
         return Diagnosis(candidates, (), PreFilterStatus(pod.inter_pod.pre_filter_error, is_error=True))
+    device_status = dynamic_resources.pre_filter_dynamic_resources(pod, cluster)
+    if device_status is not None:
+        return Diagnosis(candidates, (), device_status)
     node_names = node_eligibility.list_named_nodes(pod)
     return (
         run_filters_with_nominated_pods(pod, cluster, candidates)

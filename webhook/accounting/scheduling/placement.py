@@ -15,6 +15,7 @@ import numpy as np
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.columns import NodeIndices
 from tallygate.webhook.accounting.cluster.pod_info import PodInfo, list_scheduling_volumes
+from tallygate.webhook.accounting.scheduling.assumed_devices import AssumedDevices, shares_claims
 from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis
 from tallygate.webhook.accounting.scheduling.filters import (
     INTER_POD_PLUGINS,
@@ -83,6 +84,7 @@ class PlacementSession:
 
     def __init__(self, cluster: Cluster, scoring: Scoring = DEFAULT_SCORING) -> None:
         self._cluster, self._scoring = cluster, scoring
+        self.devices = AssumedDevices(cluster)
         self.placed_pods: list[PodInfo] = []
 
     def place(self, pod: IncomingPod, count: int, diagnosis: Diagnosis) -> PlacementResult:
@@ -95,7 +97,7 @@ class PlacementSession:
         """
         if not count or not len(diagnosis.feasible):
             return PlacementResult((), diagnosis if count else None)
-        if not is_independent(pod) and self._needs_all_filters(pod):
+        if (not is_independent(pod) and self._needs_all_filters(pod)) or shares_claims(pod, self._cluster):
             return self._place_one_by_one(pod, count, diagnosis)
         place = self._place_independent if is_independent(pod) else self._place_interacting
         nodes = tuple(place(pod, count, diagnosis))
@@ -113,10 +115,11 @@ class PlacementSession:
         ]
         heapify(heap)
         for _ in range(count):
+            while heap and not self.assume(pod, heap[0][2]):
+                heappop(heap)
             if not heap:
                 return
             _, name, node_index = heap[0]
-            self.assume(pod, node_index)
             yield node_index
             capacity[node_index] -= 1
             if capacity[node_index]:
@@ -129,7 +132,8 @@ class PlacementSession:
         remaining = self._find_remaining_nodes(pod, diagnosis)
         capacity, lookahead = count_max_copies(pod, self._cluster, remaining), self._create_lookahead(pod)
         node_scores = lookahead.score(remaining)
-        for _ in range(count):
+        placed = 0
+        while placed < count:
             feasible = np.flatnonzero(
                 np.isin(remaining, select_feasible(pod, self._cluster, remaining, INTER_POD_PLUGINS))
             )
@@ -137,10 +141,13 @@ class PlacementSession:
                 return
             position = int(feasible[node_scores[feasible].argmax()])
             node_index = int(remaining[position])
-            self.assume(pod, node_index)
-            yield node_index
-            capacity[position] -= 1
-            node_scores[position] = lookahead.score_next(node_index)
+            if self.assume(pod, node_index):
+                yield node_index
+                placed += 1
+                capacity[position] -= 1
+                node_scores[position] = lookahead.score_next(node_index)
+            else:
+                capacity[position] = 0
             if not capacity[position]:
                 remaining, capacity, node_scores = (
                     np.delete(each, position) for each in (remaining, capacity, node_scores)
@@ -181,8 +188,10 @@ class PlacementSession:
     def _create_lookahead(self, pod: IncomingPod) -> ScoreLookahead:
         return ScoreLookahead(pod, self._cluster.groups.intern(pod.pod), self._cluster, self._scoring)
 
-    def assume(self, pod: IncomingPod, node_index: int) -> None:
-        """Put one copy on a node."""
+    def assume(self, pod: IncomingPod, node_index: int) -> bool:
+        """Put one copy on a node, and return whether the devices there suffice; if not, nothing changes."""
+        if not self.devices.take(pod, node_index):
+            return False
         copy = PodInfo(
             f"copy {len(self.placed_pods)}",
             pod.name,
@@ -192,6 +201,7 @@ class PlacementSession:
         )
         self.placed_pods.append(copy)
         self._cluster.put_pod(copy)
+        return True
 
 
 @contextmanager
@@ -203,6 +213,7 @@ def open_placement_session(cluster: Cluster, scoring: Scoring = DEFAULT_SCORING)
     finally:
         for copy in session.placed_pods:
             cluster.remove_pod(copy.uid)
+        session.devices.revert()
 
 
 def count_max_pods(cluster: Cluster) -> int:

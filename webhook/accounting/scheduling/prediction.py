@@ -33,7 +33,11 @@ from tallygate.webhook.accounting.scheduling.placement import (
     is_independent,
     open_placement_session,
 )
-from tallygate.webhook.accounting.scheduling.plugins import node_eligibility, node_resources_fit
+from tallygate.webhook.accounting.scheduling.plugins import (
+    dynamic_resources,
+    node_eligibility,
+    node_resources_fit,
+)
 from tallygate.webhook.accounting.scheduling.plugins.node_volume_limits import find_migrated_driver, has_migrated_volume
 from tallygate.webhook.accounting.scheduling.plugins.pod_claims import list_claim_refs
 from tallygate.webhook.accounting.scheduling.schedule import ScheduleResult, schedule_one
@@ -137,7 +141,7 @@ def predict_copies(
         QuantityError: if the size of a claim or volume is invalid.
         SelectorError: if a claim has an invalid selector.
     """
-    unmodelled = tuple(find_unmodelled(pod, cluster))
+    unmodelled = (*find_unmodelled(pod, cluster), *diagnosis.undecided)
     if pod.spec.scheduling_gates:
         placement = PlacementResult((), diagnosis if count else None)
     else:
@@ -173,7 +177,7 @@ def predict_quickly(pod: IncomingPod, cluster: Cluster, count: int, diagnosis: D
         QuantityError: if the size of a claim or volume is invalid.
         SelectorError: if a claim has an invalid selector.
     """
-    unmodelled = tuple(find_unmodelled(pod, cluster))
+    unmodelled = (*find_unmodelled(pod, cluster), *diagnosis.undecided)
     if unmodelled:
         return Prediction(Feasibility.UNKNOWN, count, (), unmodelled, diagnosis)
     if _has_capacity(pod, cluster, count, diagnosis.feasible):
@@ -209,7 +213,7 @@ def predict_daemon_set(
         SelectorError: if a claim has an invalid selector.
     """
     diagnosis = diagnosis.restrict_to(_find_target_nodes(pod, cluster))
-    unmodelled = tuple(find_unmodelled(pod, cluster))
+    unmodelled = (*find_unmodelled(pod, cluster), *diagnosis.undecided)
     feasible, count = diagnosis.feasible.tolist(), len(diagnosis.nodes)
     if session is not None:
         for node_index in feasible:
@@ -299,6 +303,7 @@ _UNRESOLVABLE_FILTERS: Sequence[Filter] = (
     node_eligibility.filter_taint_toleration,
     node_eligibility.filter_node_affinity,
     _filter_allocatable,
+    dynamic_resources.filter_published_devices,
 )
 """The filters whose result does not depend on other pods."""
 
@@ -344,11 +349,11 @@ def find_unmodelled(pod: IncomingPod, cluster: Cluster) -> Iterator[str]:
     """Yield a message for each feature of a pod that is not modelled."""
     yield from _find_unmodelled_volumes(pod, cluster)
     yield from _find_unmodelled_namespaces(pod, cluster)
-    if pod.spec.resource_claims:
-        yield "resource claims: which devices are free for them is not modelled"
-    for name in pod.requests:
+    if cluster.devices is None and pod.spec.resource_claims:
+        yield "resource claims: the claims and devices of this cluster are not known"
+    for name in pod.requests if cluster.devices is None else ():
         if (device_class := cluster.device_classes.find_class(name)) is not None:
-            yield f"{name}: which devices of class {device_class} are free for it is not modelled"
+            yield f"{name}: the devices of class {device_class} in this cluster are not known"
     if (pod.spec.scheduler_name or _DEFAULT_SCHEDULER) != _DEFAULT_SCHEDULER:
         yield f"scheduler {pod.spec.scheduler_name}: its rules are not known; those of the default one were asked"
 

@@ -18,6 +18,7 @@ from tallygate.webhook.accounting.amounts import Amounts, format_amount
 from tallygate.webhook.accounting.cluster.cluster import Cluster, fork
 from tallygate.webhook.accounting.cluster.columns import NodeIndices
 from tallygate.webhook.accounting.cluster.pod_info import PodInfo
+from tallygate.webhook.accounting.scheduling.device_remedies import try_device_changes
 from tallygate.webhook.accounting.scheduling.filters import run_filters, run_filters_with_nominated_pods
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.plugins import node_eligibility, node_resources_fit
@@ -59,6 +60,9 @@ def find_remedies(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> tup
         nodes_by_change: dict[str, list[str]] = {}
         for changes in combinations(_CHANGES, change_count):
             for change, node_name in _try_changes(pod, cluster, nodes, changes):
+                nodes_by_change.setdefault(change, []).append(node_name)
+        if change_count == 1:
+            for change, node_name in try_device_changes(pod, cluster, nodes):
                 nodes_by_change.setdefault(change, []).append(node_name)
         if nodes_by_change:
             return tuple(Remedy(change, tuple(sorted(node_names))) for change, node_names in nodes_by_change.items())

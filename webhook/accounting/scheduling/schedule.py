@@ -24,6 +24,11 @@ from tallygate.webhook.accounting.cluster.columns import Mask, NodeIndices
 from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis, format_fit_error, format_reason_counts
 from tallygate.webhook.accounting.scheduling.filters import INTER_POD_PLUGINS, select_feasible
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import (
+    describe_post_filter,
+    find_bind_error,
+    find_hold_reason,
+)
 from tallygate.webhook.accounting.scheduling.plugins.node_eligibility import find_pre_score_error
 from tallygate.webhook.accounting.scheduling.plugins.node_resources_fit import mask_device_backed
 from tallygate.webhook.accounting.scheduling.victims import (
@@ -35,7 +40,6 @@ from tallygate.webhook.accounting.scheduling.victims import (
 from tallygate.webhook.accounting.selectors import join_errors
 
 _GATED = "Scheduling is blocked due to non-empty scheduling gates"  # the API server writes it into the pod's status
-_NO_CLAIMS = "no new claims to deallocate"
 # DynamicResources is the first post-filter plugin. Its pre-filter stores a state before the filters run, unless an
 # earlier plugin rejects the pod; "not found" is its error about the missing state.
 _STATE_NOT_FOUND = "not found"
@@ -78,7 +82,8 @@ class PreemptionResult:
 class ScheduleResult:
     """The nodes of which the scheduler selects one; without any, `message` is the scheduler's message.
 
-    `diagnosis` stays None for a pod with scheduling gates, `preemption` if preemption did not run.
+    `diagnosis` stays None for a pod with scheduling gates, and for one with a `hold_reason`: a claim that is not ready
+    keeps it out of the queue, without a message. `preemption` stays None if preemption did not run.
     `nominated_nodes` has the nodes of which one is nominated for a pod that fits no node: by preemption now, or by an
     earlier one.
     """
@@ -88,6 +93,7 @@ class ScheduleResult:
     message: str = ""
     preemption: PreemptionResult | None = None
     nominated_nodes: tuple[str, ...] = ()
+    hold_reason: str = ""
 
 
 def schedule_one(
@@ -104,15 +110,19 @@ def schedule_one(
     current_nomination = (pod.nominated_node,) if pod.nominated_node else ()
     if pod.spec.scheduling_gates:
         return ScheduleResult(None, (), _GATED, nominated_nodes=current_nomination)
+    hold_reason = find_hold_reason(pod, cluster)
+    if hold_reason:
+        return ScheduleResult(None, nominated_nodes=current_nomination, hold_reason=hold_reason)
     if diagnosis.error:
         return ScheduleResult(diagnosis, (), diagnosis.error)
     nodes = tuple(_select_nodes(pod, cluster, diagnosis))
     if nodes:
         error = find_pre_score_error(pod) if len(nodes) > 1 else ""
+        error = error or find_bind_error(pod, cluster, diagnosis.feasible)
         return ScheduleResult(diagnosis, (), error) if error else ScheduleResult(diagnosis, nodes)
     if not len(diagnosis.nodes):
         return ScheduleResult(diagnosis, (), format_fit_error(diagnosis))
-    if diagnosis.pre_filter_status is not None:
+    if diagnosis.pre_filter_status is not None and not diagnosis.pre_filter_status.is_by_devices:
         message = format_fit_error(diagnosis, _STATE_NOT_FOUND)
         return ScheduleResult(diagnosis, (), message, nominated_nodes=current_nomination)
     preemption = _preempt(pod, cluster, diagnosis, max_dry_runs)
@@ -120,7 +130,10 @@ def schedule_one(
     return ScheduleResult(
         diagnosis,
         (),
-        format_fit_error(diagnosis, _format_post_filter_message(preemption, cluster)),
+        format_fit_error(
+            diagnosis,
+            _format_post_filter_message(preemption, cluster, describe_post_filter(pod, cluster, diagnosis)),
+        ),
         preemption,
         nominated or (current_nomination if preemption.keeps_nomination else ()),
     )
@@ -132,7 +145,7 @@ def _select_nodes(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis) -> I
     return iter([pod.nominated_node] if pod.nominated_node in node_names else node_names)
 
 
-def _format_post_filter_message(preemption: PreemptionResult, cluster: Cluster) -> str:
+def _format_post_filter_message(preemption: PreemptionResult, cluster: Cluster, device_message: str) -> str:
     """Return the text that preemption adds to the fit error; before 1.37 it is empty if preemption has victims."""
     if preemption.selected is not None and cluster.scheduler_version.reports_preemption:
         node = cluster.nodes.get_name(preemption.selected.node_index)
@@ -141,8 +154,7 @@ def _format_post_filter_message(preemption: PreemptionResult, cluster: Cluster) 
     if not preemption.message:
         return ""
     message = f"preemption: {preemption.message}"
-    has_claims = cluster.scheduler_version.reports_claims and not preemption.is_error
-    return f"{_NO_CLAIMS}, {message}" if has_claims else message
+    return message if preemption.is_error or not device_message else f"{device_message}, {message}"
 
 
 def _preempt(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis, max_dry_runs: int | None) -> PreemptionResult:

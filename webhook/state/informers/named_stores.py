@@ -277,7 +277,7 @@ class DeviceClassRecord(msgspec.Struct, frozen=True):
 
     def to_device_class(self) -> DeviceClass:
         """Create a device class from the stored fields."""
-        return DeviceClass(ObjectMeta(name=self.name), DeviceClassSpec(self.resource or None))
+        return DeviceClass(ObjectMeta(name=self.name), DeviceClassSpec(extended_resource_name=self.resource or None))
 
 
 class DeviceClassStore(ObjectStore[DeviceClassRecord]):

@@ -1,0 +1,1 @@
+"""The allocator of devices, against the answers of Kubernetes' own."""

@@ -1,0 +1,192 @@
+"""The pools of devices that a node can reach (pools_incubating.go).
+
+A pool is the slices of one driver and one name with the newest generation. It is complete if all its slices are there.
+Nothing is allocated from an incomplete pool, nor from an invalid one: one that names a device twice, or counts with
+counters that no slice defines.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
+
+from tallygate.webhook.accounting.allocation.published_devices import (
+    CounterSets,
+    NodeChoice,
+    PublishedDevice,
+    PublishedSlice,
+)
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.objects.meta import NodeSelector
+
+
+class TargetNode(Protocol):
+    """A node that devices are allocated for."""
+
+    @property
+    def name(self) -> str:
+        """The name of the node."""
+        ...
+
+    def matches(self, selector: NodeSelector) -> bool:
+        """Return whether a node selector matches the node."""
+        ...
+
+
+class PoolId(NamedTuple):
+    """The name of a pool, which is unique for a driver."""
+
+    driver: str
+    pool: str
+
+    def __str__(self) -> str:
+        return "/".join(self)
+
+
+class Pool(NamedTuple):
+    """A pool as one node sees it.
+
+    `slices` have devices that the node may reach, `other_slices` have others of the same counters. `invalid_reason` is
+    empty for a valid pool.
+    """
+
+    id: PoolId
+    is_complete: bool = True
+    invalid_reason: str = ""
+    slices: tuple[PublishedSlice, ...] = ()
+    other_slices: tuple[PublishedSlice, ...] = ()
+    counter_sets: CounterSets = MappingProxyType({})
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether devices may be allocated from the pool."""
+        return self.is_complete and not self.invalid_reason
+
+
+class SliceIndex:
+    """The slices of a cluster, by the nodes that they are for, and by pool.
+
+    Since 1.37, slices of counters have nodes like any other, and slices whose devices can be combined with some others
+    only are not read, so that their pool is incomplete (DRADeviceCompatibilityGroups is off by default).
+    """
+
+    def __init__(self, slices: Iterable[PublishedSlice], *, since_37: bool) -> None:
+        self._since_37 = since_37
+        self._by_node: dict[str, list[PublishedSlice]] = defaultdict(list)
+        self._shared: list[PublishedSlice] = []
+        self._by_pool: dict[PoolId, list[PublishedSlice]] = defaultdict(list)
+        for each in slices:
+            is_of_node = each.nodes.name and (since_37 or not each.counter_sets)
+            (self._by_node[each.nodes.name] if is_of_node else self._shared).append(each)
+            self._by_pool[PoolId(each.driver, each.pool)].append(each)
+
+    def list_node_names(self) -> Collection[str] | None:
+        """Return the nodes with slices of their own; None if there are slices for several nodes, too."""
+        return None if self._shared else self._by_node.keys()
+
+    def gather_pools(self, node: TargetNode) -> list[Pool]:
+        """Return the pools that a node can reach, in the order in which the scheduler tries their devices."""
+        by_pool: dict[PoolId, list[PublishedSlice]] = {}
+        for each in (*self._by_node.get(node.name, ()), *self._shared):
+            if self._is_read(each) and self._is_relevant(each, node):
+                _add_newest(by_pool.setdefault(PoolId(each.driver, each.pool), []), each)
+        pools = [pool for pool_id, slices in by_pool.items() if (pool := self._build_pool(pool_id, slices)) is not None]
+        return sorted(pools, key=lambda pool: (_has_binding_conditions(pool), pool.id))
+
+    def _is_read(self, published: PublishedSlice) -> bool:
+        return not (self._since_37 and published.has_groups)
+
+    def _is_relevant(self, published: PublishedSlice, node: TargetNode) -> bool:
+        if published.counter_sets and not self._since_37:
+            return True
+        nodes = published.nodes
+        if nodes.name or nodes.is_all or nodes.selector is not None:
+            return reaches(nodes, node)
+        return published.has_nodes_by_device and any(reaches(each.content.nodes, node) for each in published.devices)
+
+    def _build_pool(self, pool_id: PoolId, slices: list[PublishedSlice]) -> Pool | None:
+        """Return a pool; None if slices for other nodes are newer, so that the driver is replacing the pool."""
+        generation, count = slices[0].generation, slices[0].slice_count
+        every = slices
+        if len(slices) != count:
+            in_pool = self._by_pool[pool_id]
+            if any(each.generation > generation for each in in_pool):
+                return None
+            every = [each for each in in_pool if each.generation == generation and self._is_read(each)]
+            if len(every) != count:
+                return Pool(pool_id, is_complete=False)
+        near = sorted(slices, key=lambda each: each.name)
+        names = {each.name for each in near}
+        far = tuple(each for each in every if each.name not in names)
+        return self._create_pool(pool_id, near, far)
+
+    def _create_pool(self, pool_id: PoolId, near: Sequence[PublishedSlice], far: tuple[PublishedSlice, ...]) -> Pool:
+        devices = tuple(each for each in near if not each.counter_sets)
+        other = far
+        counting = [each for each in near if each.counter_sets]
+        if self._since_37:
+            counting += [each for each in far if each.counter_sets]
+            other = tuple(each for each in far if not each.counter_sets)
+        reason = _find_duplicate_device(devices)
+        counter_sets, counter_reason = _collect_counters(counting)
+        reason = reason or counter_reason or _find_unknown_counter(counter_sets, (*devices, *other))
+        if reason:
+            return Pool(pool_id, invalid_reason=reason)
+        return Pool(pool_id, slices=devices, other_slices=other, counter_sets=counter_sets)
+
+
+def reaches(nodes: NodeChoice, node: TargetNode) -> bool:
+    """Return whether a node is one of those that devices can be reached from (NodeMatches)."""
+    if nodes.name:
+        return nodes.name == node.name
+    return nodes.is_all or (nodes.selector is not None and node.matches(nodes.selector))
+
+
+def _add_newest(slices: list[PublishedSlice], published: PublishedSlice) -> None:
+    """Add a slice to those of its pool, unless it is outdated; a newer one replaces them."""
+    if slices and published.generation < slices[0].generation:
+        return
+    if slices and published.generation > slices[0].generation:
+        slices.clear()
+    slices.append(published)
+
+
+def _has_binding_conditions(pool: Pool) -> bool:
+    return any(each.content.has_binding_conditions for each in list_devices(pool.slices))
+
+
+def list_devices(slices: Iterable[PublishedSlice]) -> Iterator[PublishedDevice]:
+    """Return an iterator over the devices of slices, in order."""
+    for each in slices:
+        yield from each.devices
+
+
+def _find_duplicate_device(slices: Iterable[PublishedSlice]) -> str:
+    names = set()
+    for device in list_devices(slices):
+        if device.id.device in names:
+            return f"duplicate device name {device.id.device}"
+        names.add(device.id.device)
+    return ""
+
+
+def _collect_counters(slices: Iterable[PublishedSlice]) -> tuple[CounterSets, str]:
+    counter_sets: dict[str, Mapping[str, Quantity]] = {}
+    for name, counters in (counter_set for each in slices for counter_set in each.counter_sets):
+        if name in counter_sets:
+            return {}, f"duplicate counter set name {name}"
+        counter_sets[name] = counters
+    return counter_sets, ""
+
+
+def _find_unknown_counter(counter_sets: CounterSets, slices: Iterable[PublishedSlice]) -> str:
+    for device in list_devices(slices):
+        for set_name, consumed in device.content.consumed_counters:
+            if set_name not in counter_sets:
+                return f"counter set {set_name} not found"
+            for name in consumed:
+                if name not in counter_sets[set_name]:
+                    return f"counter {name} not found in counter set {set_name}"
+    return ""

@@ -1,0 +1,256 @@
+"""Slices of devices as the allocator reads them: decoded once, with exact quantities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from tallygate.webhook.accounting.devices.device_meter import DeviceId
+from tallygate.webhook.accounting.devices.device_values import AttributeValue, CapacityValue, Device
+from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.accounting.quantity_parser import QuantityError
+from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.objects.devices import ResourceSlice
+from tallygate.webhook.objects.meta import NodeSelector
+
+_PREVENTING_EFFECTS: Final = frozenset({"NoSchedule", "NoExecute"})
+
+CounterSets = Mapping[str, Mapping[str, Quantity]]
+"""Quantities of counters, by counter set and by counter."""
+
+
+class SliceError(TallygateError):
+    """A slice that cannot be read as Kubernetes reads it."""
+
+
+class DeviceTaint(msgspec.Struct, frozen=True):
+    """A taint of a device; only some effects prevent an allocation."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class ValidRange(NamedTuple):
+    """The amounts that a request may consume of a capacity: from `low` to `high`, in steps."""
+
+    low: Quantity | None
+    high: Quantity | None
+    step: Quantity | None
+
+
+class RequestPolicy(NamedTuple):
+    """The policy of a capacity that several claims share: the default of a request, and the amounts that are valid."""
+
+    default: Quantity | None
+    valid_values: tuple[Quantity, ...]
+    valid_range: ValidRange | None
+
+
+class Capacity(NamedTuple):
+    """One capacity of a device."""
+
+    value: Quantity
+    policy: RequestPolicy | None
+
+
+class NodeChoice(NamedTuple):
+    """The nodes from which devices can be reached: one by its name, all, or those that a selector matches."""
+
+    name: str = ""
+    is_all: bool = False
+    selector: NodeSelector | None = None
+
+
+class DeviceContent(msgspec.Struct, frozen=True, eq=False, weakref=True):
+    """A device without the pool that it is in; devices with the same JSON have the same content.
+
+    `expressed` is the part that expressions read, `taints` are those that prevent allocations. `nodes` matter only in a
+    slice whose devices have nodes of their own. `list_attribute` is the name of an attribute whose value is a list.
+    `has_groups` is True if the device can be combined with some others only.
+    """
+
+    expressed: Device
+    capacities: Mapping[str, Capacity]
+    consumed_counters: tuple[tuple[str, Mapping[str, Quantity]], ...]
+    taints: tuple[DeviceTaint, ...]
+    is_shared: bool
+    has_binding_conditions: bool
+    binds_to_node: bool
+    nodes: NodeChoice
+    list_attribute: str
+    has_groups: bool
+
+    @property
+    def attributes(self) -> Mapping[str, AttributeValue]:
+        """The attributes by name, as the driver writes them."""
+        return self.expressed.attributes
+
+
+class PublishedDevice(NamedTuple):
+    """A device of a slice."""
+
+    id: DeviceId
+    content: DeviceContent
+
+
+class PublishedSlice(NamedTuple):
+    """A slice with its decoded devices; `has_groups` is True if one of them can be combined with some others only."""
+
+    name: str
+    driver: str
+    pool: str
+    generation: int
+    slice_count: int
+    nodes: NodeChoice
+    has_nodes_by_device: bool
+    counter_sets: tuple[tuple[str, Mapping[str, Quantity]], ...]
+    devices: tuple[PublishedDevice, ...]
+    has_groups: bool
+
+
+_ABSENT: Final = msgspec.Raw(b"null")
+
+
+class _Range(msgspec.Struct, frozen=True):
+    min: msgspec.Raw = _ABSENT
+    max: msgspec.Raw = _ABSENT
+    step: msgspec.Raw = _ABSENT
+
+
+class _Policy(msgspec.Struct, frozen=True, rename="camel"):
+    default: msgspec.Raw = _ABSENT
+    valid_values: list[msgspec.Raw] | None = None
+    valid_range: _Range | None = None
+
+
+class _Capacity(CapacityValue, frozen=True, rename="camel"):
+    request_policy: _Policy | None = None
+
+
+class _Counter(msgspec.Struct, frozen=True):
+    value: msgspec.Raw
+
+
+class _CounterSet(msgspec.Struct, frozen=True):
+    name: str = ""
+    counters: dict[str, _Counter] | None = None
+
+
+class _CounterConsumption(msgspec.Struct, frozen=True, rename="camel"):
+    counter_set: str = ""
+    compatibility_groups: list[str] | None = None
+    counters: dict[str, _Counter] | None = None
+
+
+class _Device(msgspec.Struct, frozen=True, rename="camel"):
+    attributes: dict[str, AttributeValue] = {}
+    capacity: dict[str, _Capacity] = {}
+    consumes_counters: list[_CounterConsumption] | None = None
+    node_name: str | None = None
+    node_selector: NodeSelector | None = None
+    all_nodes: bool | None = None
+    taints: list[DeviceTaint] | None = None
+    binding_conditions: list[str] | None = None
+    binds_to_node: bool | None = None
+    allow_multiple_allocations: bool | None = None
+
+
+class _NamedDevice(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+_DEVICES = msgspec.json.Decoder(_Device)
+_CONTENTS: WeakValueDictionary[tuple[str, bytes], DeviceContent] = WeakValueDictionary()
+_NAMES = msgspec.json.Decoder(_NamedDevice)
+_COUNTER_SETS = msgspec.json.Decoder(_CounterSet)
+
+
+def read_slice(published: ResourceSlice) -> PublishedSlice:
+    """Return a slice with its decoded devices.
+
+    Raises:
+        SliceError: if a device or a quantity is invalid.
+    """
+    name, spec = (published.metadata.name if published.metadata else None) or "", published.spec
+    if spec is None:
+        raise SliceError(f"ResourceSlice {name} has no spec")
+    try:
+        counter_sets = tuple(
+            (each.name, _read_counters(each.counters)) for each in map(_COUNTER_SETS.decode, spec.shared_counters or ())
+        )
+        devices = tuple(
+            PublishedDevice(
+                DeviceId(spec.driver, spec.pool.name, _NAMES.decode(raw).name), _read_content(spec.driver, bytes(raw))
+            )
+            for raw in spec.devices or ()
+        )
+    except (msgspec.MsgspecError, QuantityError) as error:
+        raise SliceError(f"ResourceSlice {name}: {error}") from None
+    return PublishedSlice(
+        name,
+        spec.driver,
+        spec.pool.name,
+        spec.pool.generation,
+        spec.pool.resource_slice_count,
+        NodeChoice(spec.node_name or "", bool(spec.all_nodes), spec.node_selector),
+        bool(spec.per_device_node_selection),
+        counter_sets,
+        devices,
+        any(each.content.has_groups for each in devices),
+    )
+
+
+def _read_content(driver: str, raw: bytes) -> DeviceContent:
+    known = _CONTENTS.get((driver, raw))
+    if known is not None:
+        return known
+    device = _DEVICES.decode(raw)
+    content = DeviceContent(
+        Device(driver, device.attributes, device.capacity, device.allow_multiple_allocations),
+        {
+            name: Capacity(Quantity.from_json(each.value), _read_policy(each.request_policy))
+            for name, each in device.capacity.items()
+        },
+        tuple((each.counter_set, _read_counters(each.counters)) for each in device.consumes_counters or ()),
+        tuple(each for each in device.taints or () if each.effect in _PREVENTING_EFFECTS),
+        bool(device.allow_multiple_allocations),
+        device.binding_conditions is not None,
+        bool(device.binds_to_node),
+        NodeChoice(device.node_name or "", bool(device.all_nodes), device.node_selector),
+        next((name for name, each in device.attributes.items() if _is_list(each)), ""),
+        any(each.compatibility_groups for each in device.consumes_counters or ()),
+    )
+    _CONTENTS[driver, raw] = content
+    return content
+
+
+def _is_list(attribute: AttributeValue) -> bool:
+    return any(each is not None for each in (attribute.ints, attribute.bools, attribute.strings, attribute.versions))
+
+
+def _read_counters(counters: Mapping[str, _Counter] | None) -> dict[str, Quantity]:
+    return {name: Quantity.from_json(each.value) for name, each in (counters or {}).items()}
+
+
+def _read_policy(policy: _Policy | None) -> RequestPolicy | None:
+    if policy is None:
+        return None
+    valid = tuple(Quantity.from_json(each) for each in policy.valid_values or ())
+    return RequestPolicy(_read_optional(policy.default), valid, _read_range(policy.valid_range))
+
+
+def _read_range(valid: _Range | None) -> ValidRange | None:
+    if valid is None:
+        return None
+    step = _read_optional(valid.step)
+    if step is not None and step.value() < 1:
+        raise SliceError(f"the step of a range of valid amounts is {step}: it must be above 0")
+    return ValidRange(_read_optional(valid.min), _read_optional(valid.max), step)
+
+
+def _read_optional(raw: msgspec.Raw) -> Quantity | None:
+    return None if bytes(raw) == b"null" else Quantity.from_json(raw)

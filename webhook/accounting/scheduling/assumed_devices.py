@@ -1,0 +1,75 @@
+"""The devices of pods that a session places on a cluster: allocated as by the scheduler, and freed at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tallygate.webhook.accounting.allocation.allocations import Allocation
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.device_index import DeviceIndex
+from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import (
+    NodeRejection,
+    allocate_on_node,
+    find_devices_of_pod,
+    list_claims_on_node,
+    needs_devices,
+)
+from tallygate.webhook.objects.devices import ClaimConsumer, ResourceClaim, ResourceClaimStatus
+from tallygate.webhook.objects.meta import ObjectMeta
+
+
+def shares_claims(pod: IncomingPod, cluster: Cluster) -> bool:
+    """Return whether copies of a pod share a claim without devices: the first copy decides for all."""
+    return cluster.devices is not None and any(each.resource_claim_name for each in pod.spec.resource_claims or ())
+
+
+class AssumedDevices:
+    """The claims that were allocated during a session; for one thread at a time."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._made: list[ResourceClaim] = []
+        self._replaced: list[ResourceClaim] = []
+
+    def take(self, pod: IncomingPod, node_index: int) -> bool:
+        """Allocate the claims of a pod on a node, and return whether its devices suffice; if not, nothing changes."""
+        devices, cluster = self._cluster.devices, self._cluster
+        if devices is None or not needs_devices(pod, cluster):
+            return True
+        of_pod = find_devices_of_pod(pod, cluster, devices)
+        allocations = allocate_on_node(pod, cluster, node_index, of_pod)
+        if isinstance(allocations, NodeRejection):
+            return False
+        self._put(pod, devices, list_claims_on_node(pod, cluster, node_index, of_pod), allocations)
+        return True
+
+    def revert(self) -> None:
+        """Free all devices again."""
+        devices = self._cluster.devices
+        if devices is not None:
+            for claim in self._made:
+                devices.remove(claim)
+            for claim in reversed(self._replaced):
+                devices.put(claim)
+
+    def _put(
+        self,
+        pod: IncomingPod,
+        devices: DeviceIndex,
+        claims: Sequence[ResourceClaim],
+        allocations: Sequence[Allocation],
+    ) -> None:
+        for claim, allocation in zip(claims, allocations, strict=True):
+            meta = claim.metadata or ObjectMeta()
+            stored = devices.claims.get((pod.namespace, meta.name or ""))
+            if stored is not None:
+                self._replaced.append(stored)
+            else:
+                # no name of a stored claim has a space
+                meta = ObjectMeta(name=f"copy {len(self._made)}", namespace=pod.namespace)
+            status = ResourceClaimStatus(allocation.to_status(), [ClaimConsumer(resource="pods", name=pod.name)])
+            allocated = ResourceClaim(meta, claim.spec, status)
+            devices.put(allocated)
+            if stored is None:
+                self._made.append(allocated)

@@ -1,0 +1,389 @@
+"""The plugin DynamicResources: claims for devices, and extended resources that devices back.
+
+A claim that is allocated fits the nodes from which its devices can be reached. Any other claim fits the nodes whose
+devices suffice for all claims of the pod. Source: plugins/dynamicresources/dynamicresources.go and
+extendeddynamicresources.go, resourceclaim in dynamic-resource-allocation, v1.36 and v1.37.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tallygate.webhook.accounting.allocation.allocations import Allocation
+from tallygate.webhook.accounting.allocation.planned_requests import (
+    AllocationError,
+    NodeAllocationError,
+    UndecidedAllocationError,
+)
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.columns import Mask, NodeIndices
+from tallygate.webhook.accounting.cluster.device_index import DeviceIndex
+from tallygate.webhook.accounting.names import DEVICE_CLASS_PREFIX, is_extended
+from tallygate.webhook.accounting.scheduling.diagnosis import (
+    Diagnosis,
+    FilterStatus,
+    PreFilterStatus,
+    mark_unresolvable,
+)
+from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.plugins.node_eligibility import match_selector
+from tallygate.webhook.accounting.scheduling.plugins.node_resources_fit import mask_device_backed
+from tallygate.webhook.accounting.scheduling.plugins.special_claim import create_special_claim
+from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.objects.core import PodResourceClaim
+from tallygate.webhook.objects.devices import (
+    AllocationResult,
+    ClaimConsumer,
+    DeviceClass,
+    DeviceRequest,
+    ResourceClaim,
+)
+from tallygate.webhook.objects.meta import NodeSelector, ObjectMeta
+
+CANNOT_ALLOCATE = "cannot allocate all claims"
+"""The reason of a node whose devices do not suffice."""
+
+_NOT_AVAILABLE = "resourceclaim not available on the node"
+_OLD_SPECIAL_CLAIM = "cannot schedule extended resource claim"
+
+
+class ClaimNotReadyError(TallygateError):
+    """A claim of a pod that keeps it out of the queue: it is missing, being deleted, or of another pod."""
+
+
+class DevicesOfPod(NamedTuple):
+    """The claims of a pod, and the class of each extended resource that may be allocated as devices.
+
+    `special` is the claim that an earlier attempt has left for extended resources.
+    """
+
+    claims: tuple[ResourceClaim, ...]
+    classes: Mapping[str, str]
+    special: ResourceClaim | None
+
+    @property
+    def to_allocate(self) -> tuple[ResourceClaim, ...]:
+        """The claims without devices."""
+        return tuple(each for each in self.claims if get_allocation(each) is None)
+
+
+def needs_devices(pod: IncomingPod, cluster: Cluster) -> bool:
+    """Return whether a pod has claims, or extended resources that a class of devices backs."""
+    return bool(pod.spec.resource_claims) or any(True for _ in _find_classes(pod, cluster))
+
+
+def find_devices_of_pod(pod: IncomingPod, cluster: Cluster, devices: DeviceIndex) -> DevicesOfPod:
+    """Return the claims of a pod.
+
+    Raises:
+        ClaimNotReadyError: if one is not there, or not the claim of this pod.
+    """
+    claims = tuple(
+        claim for each in pod.spec.resource_claims or () if (claim := _find_claim(pod, each, devices)) is not None
+    )
+    classes = dict(_find_classes(pod, cluster))
+    return DevicesOfPod(claims, classes, devices.special_claims.get(pod.uid) if classes and pod.uid else None)
+
+
+def find_hold_reason(pod: IncomingPod, cluster: Cluster) -> str:
+    """Return the reason why a pod does not enter the queue (PreEnqueue): a claim of it is not ready; else empty."""
+    if cluster.devices is None or not pod.spec.resource_claims:
+        return ""
+    try:
+        find_devices_of_pod(pod, cluster, cluster.devices)
+    except ClaimNotReadyError as error:
+        return str(error)
+    return ""
+
+
+def find_bind_error(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> str:
+    """Return the error with which kube-scheduler fails to bind a pod to any of these nodes, empty without one.
+
+    It stores no claim without requests: that of a pod with other claims, on a node that has its extended resources
+    itself.
+    """
+    classes = dict(_find_classes(pod, cluster)) if cluster.devices is not None and pod.spec.resource_claims else {}
+    if not classes or any(mask_device_backed(cluster, nodes, resource).any() for resource in classes):
+        return ""
+    problem = f"no update of pod {pod.namespace}/{pod.name} ExtendedResourceClaimStatus"
+    return f'running PreBind plugin "DynamicResources": nil or empty request mappings, {problem}'
+
+
+def pre_filter_dynamic_resources(pod: IncomingPod, cluster: Cluster) -> PreFilterStatus | None:
+    """Return the reason why a pod fits no node: a request that names no class, or one that is missing."""
+    devices = cluster.devices
+    if devices is None or not needs_devices(pod, cluster):
+        return None
+    try:
+        of_pod = find_devices_of_pod(pod, cluster, devices)
+    except ClaimNotReadyError as error:
+        return PreFilterStatus(str(error), is_by_devices=True)
+    for claim in of_pod.to_allocate:
+        for request in _list_requests(claim):
+            status = _check_request(claim, request, cluster.device_classes.by_name)
+            if status is not None:
+                return status
+    return None
+
+
+def filter_dynamic_resources(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
+    """Reject nodes from which allocated devices cannot be reached, and nodes whose devices do not suffice."""
+    devices = cluster.devices
+    if devices is None or not needs_devices(pod, cluster):
+        return
+    try:
+        of_pod = find_devices_of_pod(pod, cluster, devices)
+    except ClaimNotReadyError:
+        return
+    if of_pod.special is not None:
+        yield mark_unresolvable(_OLD_SPECIAL_CLAIM, np.ones(len(nodes), dtype=np.bool_))
+        return
+    rejections = _find_rejections(pod, cluster, nodes, of_pod)
+    unavailable = _mask_unavailable(of_pod.claims, cluster, nodes)
+    for rejection in dict.fromkeys(each for each in rejections if each is not None):
+        mask = np.array([each == rejection for each in rejections], dtype=np.bool_)
+        unavailable &= ~mask
+        yield FilterStatus(
+            rejection.reason, mask, mask, is_error=rejection.is_error, is_undecided=rejection.is_undecided
+        )
+    yield mark_unresolvable(_NOT_AVAILABLE, unavailable)
+
+
+def filter_published_devices(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
+    """Reject nodes whose devices do not suffice for the claims without devices, even if no other claim had any."""
+    devices = cluster.devices
+    if devices is None or not needs_devices(pod, cluster) or find_hold_reason(pod, cluster):
+        return
+    of_pod = find_devices_of_pod(pod, cluster, devices)
+    if of_pod.special is None:
+        rejections = _find_rejections(pod, cluster, nodes, of_pod, is_idle=True)
+        is_short = [each is not None and not each.is_undecided and not each.is_error for each in rejections]
+        yield mark_unresolvable(CANNOT_ALLOCATE, np.array(is_short, dtype=np.bool_))
+
+
+class NodeRejection(NamedTuple):
+    """The reason why no devices are allocated on a node; an error ends the attempt.
+
+    `is_undecided`: kube-scheduler has a result, and the allocator here has none.
+    """
+
+    reason: str
+    is_error: bool = False
+    is_undecided: bool = False
+
+
+_NOT_ENOUGH = NodeRejection(CANNOT_ALLOCATE)
+
+
+def allocate_on_node(
+    pod: IncomingPod, cluster: Cluster, node_index: int, of_pod: DevicesOfPod, *, is_idle: bool = False
+) -> Sequence[Allocation] | NodeRejection:
+    """Return the allocations of the claims without devices on a node, or the reason why there are none.
+
+    If `is_idle`, no other claim has devices.
+    """
+    claims = list_claims_on_node(pod, cluster, node_index, of_pod)
+    if not claims:
+        return ()
+    assert cluster.devices is not None  # noqa: S101  # the callers have asked
+    classes = cluster.device_classes.by_name
+    allocator = cluster.devices.get_allocator(cluster.scheduler_version, classes, is_idle=is_idle)
+    try:
+        allocations = allocator.allocate(ClusterNode(cluster, node_index), claims)
+    except NodeAllocationError as error:
+        return NodeRejection(str(error))
+    except UndecidedAllocationError as error:
+        return NodeRejection(f"devices: {error}", is_undecided=True)
+    except AllocationError as error:
+        return NodeRejection(str(error), is_error=True)
+    return NodeRejection(CANNOT_ALLOCATE) if allocations is None else allocations
+
+
+def list_claims_on_node(
+    pod: IncomingPod, cluster: Cluster, node_index: int, of_pod: DevicesOfPod
+) -> tuple[ResourceClaim, ...]:
+    """Return the claims that need devices on a node, with the one for extended resources that the node lacks."""
+    nodes = np.array([node_index])
+    classes = {
+        name: class_name for name, class_name in of_pod.classes.items() if mask_device_backed(cluster, nodes, name)[0]
+    }
+    special = (create_special_claim(pod.namespace, pod.spec, classes),) if classes else ()
+    return (*of_pod.to_allocate, *special)
+
+
+def _find_rejections(
+    pod: IncomingPod, cluster: Cluster, nodes: NodeIndices, of_pod: DevicesOfPod, *, is_idle: bool = False
+) -> list[NodeRejection | None]:
+    """Return for each node the reason why devices do not suffice; None if they do."""
+    rejections: list[NodeRejection | None] = [None] * len(nodes)
+    undecided: Iterable[int] = range(len(nodes))
+    if not of_pod.classes:
+        if not of_pod.to_allocate:
+            return rejections
+        rejected, undecided = _count_devices(cluster, nodes, of_pod.to_allocate, is_idle=is_idle)
+        for position in rejected:
+            rejections[position] = _NOT_ENOUGH
+    for position in undecided:
+        result = allocate_on_node(pod, cluster, int(nodes[position]), of_pod, is_idle=is_idle)
+        rejections[position] = result if isinstance(result, NodeRejection) else None
+    return rejections
+
+
+def _count_devices(
+    cluster: Cluster, nodes: NodeIndices, claims: Sequence[ResourceClaim], *, is_idle: bool
+) -> tuple[list[int], Sequence[int]]:
+    """Return the positions of the nodes without enough devices, and of those that a search must decide."""
+    assert cluster.devices is not None  # noqa: S101  # the callers have asked
+    classes = cluster.device_classes.by_name
+    columns = cluster.devices.get_columns(cluster.scheduler_version, classes, is_idle=is_idle)
+    found = columns.find_nodes(claims)
+    if found is None:
+        return [], range(len(nodes))
+    get_name, positions = cluster.nodes.get_name, columns.positions
+    rows = np.array([positions.get(get_name(index), -1) for index in nodes.tolist()], dtype=np.intp)
+    is_known = rows >= 0
+    is_decided = ~is_known
+    is_rejected = ~is_known
+    is_decided[is_known] = found.is_decided[rows[is_known]]
+    is_rejected[is_known] = found.is_decided[rows[is_known]] & ~found.has_enough[rows[is_known]]
+    return np.flatnonzero(is_rejected).tolist(), np.flatnonzero(~is_decided).tolist()
+
+
+class ClusterNode:
+    """A node of the cluster, as the allocator asks for it."""
+
+    def __init__(self, cluster: Cluster, index: int) -> None:
+        self._columns = cluster.nodes
+        self._index = index
+
+    @property
+    def name(self) -> str:
+        """The name of the node."""
+        return self._columns.get_name(self._index)
+
+    def matches(self, selector: NodeSelector) -> bool:
+        """Return whether a node selector matches the node."""
+        return bool(match_selector(selector, self._columns)[self._index])
+
+
+def describe_post_filter(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis) -> str:
+    """Return the message of the post-filter for a pod that fits no node: it may free the devices of an idle claim."""
+    is_reported, devices, nodes = cluster.scheduler_version.reports_claims, cluster.devices, diagnosis.nodes
+    nothing = "no new claims to deallocate" if is_reported else ""
+    if devices is None or diagnosis.pre_filter_status is not None or not needs_devices(pod, cluster):
+        return nothing
+    of_pod = find_devices_of_pod(pod, cluster, devices)
+    if not of_pod.claims and not of_pod.classes:
+        return nothing
+    is_unavailable = np.zeros(len(nodes), dtype=np.bool_)
+    for status in diagnosis.statuses:
+        if status.reason == _NOT_AVAILABLE:
+            is_unavailable |= status.rejected
+    if any(
+        _is_idle(claim, pod.uid) and _mask_unavailable((claim,), cluster, nodes[is_unavailable]).any()
+        for claim in of_pod.claims
+    ):
+        return "deallocation of ResourceClaim completed"
+    if of_pod.special is not None:
+        return "deletion of ResourceClaim completed"
+    return "still not schedulable" if is_reported else ""
+
+
+def get_allocation(claim: ResourceClaim) -> AllocationResult | None:
+    """Return the allocated devices of a claim, if any."""
+    return claim.status.allocation if claim.status else None
+
+
+def _find_classes(pod: IncomingPod, cluster: Cluster) -> Iterator[tuple[str, str]]:
+    for name in pod.requests:
+        if is_extended(name) or name.startswith(DEVICE_CLASS_PREFIX):
+            class_name = cluster.device_classes.find_class(name)
+            if class_name is not None:
+                yield name, class_name
+
+
+def _find_claim(pod: IncomingPod, reference: PodResourceClaim, devices: DeviceIndex) -> ResourceClaim | None:
+    """Return the claim that a pod refers to; None if none is needed (foreachPodResourceClaim).
+
+    Raises:
+        ClaimNotReadyError: if it is not there, or not the claim of this pod.
+    """
+    name = reference.resource_claim_name
+    is_own = name is None
+    if is_own and not pod.uid:
+        return _make_claim(pod, reference, devices)
+    if is_own:
+        statuses = (pod.pod.status.resource_claim_statuses if pod.pod.status else None) or ()
+        made = next((each for each in statuses if each.name == reference.name), None)
+        if made is None:
+            raise ClaimNotReadyError(f'pod "{pod.namespace}/{pod.name}": ResourceClaim not created yet')
+        name = made.resource_claim_name
+    if name is None:
+        return None
+    claim = devices.claims.get((pod.namespace, name))
+    if claim is None:
+        raise ClaimNotReadyError(f'resourceclaims.resource.k8s.io "{name}" not found')
+    meta = claim.metadata or ObjectMeta()
+    if meta.deletion_timestamp is not None:
+        raise ClaimNotReadyError(f'resourceclaim "{name}" is being deleted')
+    if is_own and not any(each.controller and each.uid == pod.uid for each in meta.owner_references or ()):
+        own = f"Pod {pod.namespace}/{pod.name} (Pod is not owner)"
+        raise ClaimNotReadyError(f"ResourceClaim {pod.namespace}/{name} was not created for {own}")
+    return claim
+
+
+def _make_claim(pod: IncomingPod, reference: PodResourceClaim, devices: DeviceIndex) -> ResourceClaim:
+    """Return the claim that will be made from a template once the pod is stored.
+
+    Raises:
+        ClaimNotReadyError: if the template is not there.
+    """
+    name = reference.resource_claim_template_name or ""
+    template = devices.templates.get((pod.namespace, name))
+    if template is None:
+        raise ClaimNotReadyError(f'resourceclaimtemplates.resource.k8s.io "{name}" not found')
+    meta = ObjectMeta(name=f"{pod.name}-{reference.name}", namespace=pod.namespace)
+    return ResourceClaim(meta, template.spec.spec if template.spec else None)
+
+
+def _list_requests(claim: ResourceClaim) -> Sequence[DeviceRequest]:
+    return (claim.spec.devices.requests if claim.spec and claim.spec.devices else None) or ()
+
+
+def _check_request(
+    claim: ResourceClaim, request: DeviceRequest, classes: Mapping[str, DeviceClass]
+) -> PreFilterStatus | None:
+    """Return the reason why a request can have no devices anywhere (validateDeviceClass)."""
+    if request.exactly is not None:
+        named = [(request.name, request.exactly.device_class_name)]
+    else:
+        named = [(f"{request.name}/{each.name}", each.device_class_name) for each in request.first_available or ()]
+    if not named:
+        meta = claim.metadata or ObjectMeta()
+        place = f"resource claim {meta.namespace}/{meta.name}, request {request.name}"
+        return PreFilterStatus(f"{place}: unknown request type", is_by_devices=True)
+    for name, class_name in named:
+        if not class_name:
+            return PreFilterStatus(f"request {name}: unsupported request type", is_error=True)
+        if class_name not in classes:
+            return PreFilterStatus(f"request {name}: device class {class_name} does not exist", is_by_devices=True)
+    return None
+
+
+def _mask_unavailable(claims: Iterable[ResourceClaim], cluster: Cluster, nodes: NodeIndices) -> Mask:
+    """Return a mask of the nodes from which the devices of an allocated claim cannot be reached."""
+    unavailable = np.zeros(len(nodes), dtype=np.bool_)
+    for claim in claims:
+        allocation = get_allocation(claim)
+        if allocation is not None and allocation.node_selector is not None:
+            unavailable |= ~match_selector(allocation.node_selector, cluster.nodes)[nodes]
+    return unavailable
+
+
+def _is_idle(claim: ResourceClaim, pod_uid: str) -> bool:
+    """Return whether no other pod has reserved a claim, so that its devices can be freed for this one."""
+    reserved: Sequence[ClaimConsumer] = (claim.status.reserved_for if claim.status else None) or ()
+    return not reserved or [each.uid for each in reserved] == [pod_uid]
