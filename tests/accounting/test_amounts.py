@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tallygate.webhook.accounting.amounts import Amounts, format_amount, is_milli, round_down_to_unit, round_up_to_unit
+from tallygate.webhook.accounting.amounts import (
+    Amounts,
+    format_amount,
+    is_milli,
+    round_down_to_unit,
+    round_up_to_unit,
+    share_amounts,
+)
 from tallygate.webhook.accounting.quantity import Quantity
 
 NAMES = ("cpu", "memory", "nvidia.com/gpu", "pods")
@@ -102,6 +109,13 @@ def test_amounts_have_no_order() -> None:
 def test_equal_amounts_have_equal_hashes() -> None:
     assert hash(Amounts({"a": 1, "b": 2})) == hash(Amounts({"b": 2, "a": 1}))
     assert Amounts({"a": 0}) != Amounts()
+
+
+def test_equal_amounts_are_shared_unless_their_names_are_long() -> None:
+    for name, is_shared in (("a", True), ("a" * 1024, True), ("a" * 1025, False)):
+        one, other = Amounts({name: 1}), Amounts({name: 1})
+        assert share_amounts(one) == one
+        assert (share_amounts(one) is share_amounts(other)) is is_shared
 
 
 def test_no_amounts_are_empty() -> None:

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from tallygate.webhook.accounting.result_cache import Fingerprint, FingerprintCache, compute_fingerprint
+from tallygate.webhook.accounting.result_cache import Fingerprint, FingerprintCache, compute_fingerprint, share_text
 from tallygate.webhook.objects.core import PodSpec
 
 _BOTH = '{"requests": {"nvidia.com/gpu": "1", "cpu": "2"}, "limits": {"nvidia.com/gpu": "1"}}'
@@ -70,3 +70,10 @@ def test_the_cache_is_limited_in_number_and_length() -> None:
     assert len(known) <= 512
     found.put((("main", b"1" * 5000),), 1)
     assert found.get((("main", b"1" * 5000),)) is None
+
+
+def test_equal_texts_are_shared_unless_they_are_long() -> None:
+    for length, is_shared in ((320, True), (321, False)):
+        one, other = ("".join(["x"] * length) for _ in range(2))
+        assert share_text(one) == one
+        assert (share_text(one) is share_text(other)) is is_shared

@@ -13,6 +13,7 @@ from itertools import cycle, islice
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.columns import NodeIndices
@@ -63,7 +64,7 @@ def create_cluster(nodes: int = NODES, pod_count: int = PODS) -> tuple[Cluster, 
         )
         assert first is not None
         copies = range(workload, pod_count, workloads)
-        pods += [first._replace(uid=f"u{number}", node=f"n{number * 7919 % nodes}") for number in copies]
+        pods += [replace(first, uid=f"u{number}", node=f"n{number * 7919 % nodes}") for number in copies]
     for pod in pods:
         cluster.put_pod(pod)
     return cluster, pods
@@ -143,7 +144,7 @@ def _create_filter_runs(
 ) -> Iterator[Callable[[], object]]:
     """Yield runs of the filters for a pod of one workload after another, each after a pod has moved."""
     for number, pod in enumerate(pod_cycle):
-        cluster.put_pod(pod._replace(node=f"n{number}"))
+        cluster.put_pod(replace(pod, node=f"n{number}"))
         workload = number * 37 % WORKLOADS
         text = msgspec.json.encode(create_pod(workload, constraints)).replace(b"@", str(workload).encode())
         yield partial(_run_filters, cluster, msgspec.json.decode(text, type=SchedulingPod), nodes)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,6 +19,7 @@ from tallygate.certs.renewal import issue
 
 _PORT = re.compile(rb'"port": ?(\d+)')
 _TICKS = os.sysconf("SC_CLK_TCK")
+_PEAK = re.compile(r"^VmHWM:\s+(\d+) kB$", re.MULTILINE)
 _PSS = re.compile(r"^Pss: +(\d+) kB$", re.MULTILINE)
 
 
@@ -43,6 +44,12 @@ class RunningServer:
         rollups = (Path(f"/proc/{pid}/smaps_rollup").read_text() for pid, _ in self._stats())
         return sum(int(kib) for rollup in rollups for kib in _PSS.findall(rollup)) / 2**10
 
+    def peak_mib(self) -> float:
+        """Return the most resident memory so far, of the process itself (VmHWM, /proc/PID/status)."""
+        found = _PEAK.search(Path(f"/proc/{self.pid}/status").read_text())
+        assert found
+        return int(found[1]) / 2**10
+
     def _stats(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the id of the process and of its children, and the fields of `/proc/PID/stat` from the state on."""
         for path in Path("/proc").glob("[0-9]*/stat"):
@@ -60,10 +67,10 @@ def issue_certificate(folder: Path) -> None:
 
 
 @contextmanager
-def run_server(arguments: Sequence[str]) -> Iterator[RunningServer]:
+def run_server(arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> Iterator[RunningServer]:
     """Run a server until the block ends. It logs its port; its log is a pipe that is read, as a container's is."""
-    started_at = time.monotonic()
-    process = subprocess.Popen([sys.executable, *arguments], stderr=subprocess.PIPE)  # noqa: S603  # our own modules
+    started_at, command = time.monotonic(), [sys.executable, *arguments]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, env=environment)  # noqa: S603  # our own modules
     assert process.stderr
     try:
         port = _read_port(process.stderr)

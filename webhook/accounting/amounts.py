@@ -8,6 +8,7 @@ limit is unlimited (`Amounts.find_excess`), a missing capacity is zero (`Amounts
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Never
 
 from tallygate.webhook.accounting.names import LIMITS_PREFIX, REQUESTS_PREFIX
@@ -107,3 +108,17 @@ class Amounts(dict[str, int]):
             if amount > available:
                 shortfall[name] = amount - available
         return Amounts(shortfall)
+
+
+_MAX_SHARED_AMOUNTS = 4096
+_MAX_SHARED_LENGTH = 1024  # characters of all names: no user can fill the memory with long ones
+
+
+def share_amounts(amounts: Amounts) -> Amounts:
+    """Return the amounts that stand for all equal ones: many groups of pods request the same."""
+    return _share(amounts) if sum(map(len, amounts)) <= _MAX_SHARED_LENGTH else amounts
+
+
+@lru_cache(maxsize=_MAX_SHARED_AMOUNTS)
+def _share(amounts: Amounts) -> Amounts:
+    return amounts

@@ -94,3 +94,9 @@ def memoize(function: Callable[[_Text, *_Rest], _Result]) -> Callable[[_Text, *_
         return function(text, *rest) if len(text) > MAX_TEXT_LENGTH else cached(text, *rest)
 
     return call
+
+
+@memoize
+def share_text(text: str) -> str:
+    """Return the text that stands for all equal ones: the labels and times of 100,000 pods repeat."""
+    return text

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import pytest
+from msgspec.structs import replace
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.pod_info import PodInfo, create_pod_info
@@ -48,7 +49,7 @@ def test_a_terminating_pod_is_also_counted_as_terminating(cluster: Cluster) -> N
     cluster.put_pod(there)
     counts = cluster.selector_counts.count_pods(MATCH_EVERYTHING, None, cluster.nodes.size)
     assert (counts.pods[0], counts.terminating[0]) == (1, 0)
-    cluster.put_pod(there._replace(is_terminating=True))
+    cluster.put_pod(replace(there, is_terminating=True))
     counts = cluster.selector_counts.count_pods(MATCH_EVERYTHING, None, cluster.nodes.size)
     assert (counts.pods[0], counts.terminating[0]) == (1, 1)
 

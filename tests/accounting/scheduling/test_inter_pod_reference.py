@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster, fork
 from tallygate.webhook.accounting.cluster.pod_info import PodInfo, create_pod_info
@@ -140,4 +141,4 @@ def _create_nominated_pod(pod: Json, uid: str, node: str, cluster: Cluster) -> P
     """Create a pod without a node and with a nominated node."""
     found = create_pod_info(decode_pod(pod), cluster.groups)
     assert found is not None
-    return found._replace(uid=uid, node="", nominated_node=node)
+    return replace(found, uid=uid, node="", nominated_node=node)

@@ -1,14 +1,17 @@
 """The measured clients: `python -m tests.bench.cluster.clients ours|official KUBECONFIG`.
 
-Each is a process that prints its figures as one line of JSON.
+Each is a process that prints its figures as one line of JSON. The official client imports its models when an
+annotation names one; the informers must not have them in memory.
 """
+
+from __future__ import annotations
 
 import json
 import resource
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kubernetes import client, config
 
@@ -17,6 +20,9 @@ from tallygate.webhook.kube.reflector import WatchTimeouts
 from tallygate.webhook.state.informers.cluster_informers import ClusterInformers
 from tests.bench.cluster.synthetic import EVENTS, REVISION
 from tests.state.informers.pods import GPU, cap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _LISTED_PODS = 5_000  # pods that the official client lists; the figures are scaled
 

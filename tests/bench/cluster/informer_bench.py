@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.bench.cluster.synthetic import CLAIMS, NAMESPACES, PODS, encode_pod
+from tests.bench.cluster.gate_memory import GateMemory, measure_gate
+from tests.bench.cluster.synthetic import CLAIMS, EVENTS, NAMESPACES, PODS, encode_pod
 from tests.bench.servers import issue_certificate, run_server
 
 
@@ -19,7 +20,10 @@ def main() -> None:
         with run_server(["-m", "tests.bench.cluster.cluster_api", name]) as server:
             config = write_kubeconfig(folder, server.port)
             ours, official = _run_client("ours", config), _run_client("official", config)
+        with run_server(["-m", "tests.bench.cluster.cluster_api", name, "expire"]) as server:
+            gate = measure_gate(folder, write_kubeconfig(folder, server.port))
     _print(ours, official)
+    _print_gate(gate)
 
 
 def _print(ours: dict[str, float], official: dict[str, float]) -> None:
@@ -34,6 +38,16 @@ def _print(ours: dict[str, float], official: dict[str, float]) -> None:
     print(f"A change: {ours['change'] * 1e6:.0f} µs of CPU from socket to columns; peak {ours['peak_after']:.0f} MiB.")
     print(f"A count of one namespace, the first time: {ours['one'] * 1e6:.0f} µs of CPU.")
     print(f"A count of all: {ours['all_first'] * 1e3:.0f} ms of CPU the first time, {ours['all'] * 1e3:.0f} ms after.")
+
+
+def _print_gate(gate: GateMemory) -> None:
+    print(
+        f"\nMost resident memory of a gate, `tallygate serve`; without a cluster {gate.start:.0f} MiB at its start:\n"
+    )
+    print("| until the end of | MiB | CPU s |\n| --- | ---: | ---: |")
+    print(f"| the first list | {gate.listed:.0f} | {gate.list_cpu:.1f} |")
+    print(f"| {EVENTS:,} changes of pods | {gate.changed:.0f} | {gate.change_cpu:.1f} |")
+    print(f"| a second list of pods, after the history has expired | {gate.relisted:.0f} | {gate.relist_cpu:.1f} |")
 
 
 def _run_client(client: str, kubeconfig: Path) -> dict[str, float]:

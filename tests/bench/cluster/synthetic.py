@@ -13,6 +13,7 @@ CLAIMS = 20_000
 NAMESPACES = 5_000
 REVISION = 1_000_000
 EVENTS = 20_000
+RELIST_REVISION = REVISION + EVENTS + 1
 _PODS_OF_A_DEPLOYMENT = 4
 
 
@@ -45,6 +46,10 @@ def encode_pod(number: int, revision: int, phase: str = "RunningServer") -> byte
         (b"@NODE@", f"node-{number % 2000:04d}"),
         (b"@GPUS@", str(1 + deployment % 8)),
         (b"@PHASE@", phase),
+        (
+            b"@START@",
+            f"2026-01-{1 + deployment % 28:02}T{deployment % 24:02}:{deployment % 60:02}:{deployment % 59:02}Z",
+        ),
     ):
         text = text.replace(mark, value.encode())
     return text
@@ -85,12 +90,12 @@ _ENCODERS: dict[str, Callable[[int], bytes]] = {
 }
 
 
-def encode_page(kind: str, first: int, limit: int) -> bytes:
-    """Return a page of a list; of other kinds than pods, claims and namespaces there are no objects."""
+def encode_page(kind: str, first: int, limit: int, revision: int = REVISION) -> bytes:
+    """Return a page of a list at a revision; of other kinds than pods, claims and namespaces there are no objects."""
     total = _TOTALS.get(kind, 0)
     numbers = range(first, min(first + limit, total))
     items = [_ENCODERS[kind](number) for number in numbers]
-    meta: dict[str, object] = {"resourceVersion": str(REVISION)}
+    meta: dict[str, object] = {"resourceVersion": str(revision)}
     if numbers and numbers[-1] + 1 < total:
         meta |= {"continue": str(numbers[-1] + 1), "remainingItemCount": total - numbers[-1] - 1}
     head = f'{{"kind":"List","apiVersion":"v1","metadata":{json.dumps(meta)},"items":['
@@ -185,6 +190,7 @@ _TEMPLATE = json.dumps(
         },
         "status": {
             "phase": "@PHASE@",
+            "startTime": "@START@",
             "conditions": [
                 {"type": kind, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
                 for kind in ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")

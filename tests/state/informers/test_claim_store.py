@@ -38,6 +38,13 @@ def test_selectors_and_devices_do_not_change_the_charge_group() -> None:
     assert create_store(plain, *allocated).group_count == 2
 
 
+def test_the_names_of_devices_are_in_memory_once() -> None:
+    store = create_store(*(claim_object(exactly(1), results=[result()], uid=uid) for uid in ("u1", "u2")))
+    one, other = store.list_devices()
+    assert one == other
+    assert all(name is same for name, same in zip(one, other, strict=True))
+
+
 def test_a_deleted_claim_leaves_a_tombstone_and_uses_nothing() -> None:
     store = create_store(create_claim("u1", 5, 2))
     store.apply(claim_line("DELETED", create_claim("u1", 11, 2)))

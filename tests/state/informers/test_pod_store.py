@@ -3,6 +3,7 @@
 import json
 import weakref
 from collections import Counter
+from itertools import permutations
 
 import pytest
 from hypothesis import given
@@ -185,6 +186,17 @@ def test_the_pod_count_of_each_charge_group_is_correct(steps: list[tuple[int, st
         columns.put(store.codec.decode_page(body).items[0])
         for among in (("team-0",), ("team-1",), ("team-0", "team-1", "team-2")):
             assert columns.count_groups(among) == Counter(shape for _, shape in columns.list_groups_by_uid(among))
+
+
+@pytest.mark.parametrize("order", list(permutations(range(4))), ids=str)
+def test_pods_of_a_namespace_are_listed_whatever_the_order_of_their_removal(order: tuple[int, ...]) -> None:
+    columns, left = ConsumerColumns(), {f"u{number}" for number in order}
+    for uid in sorted(left):
+        columns.put(page(7, pod(uid, 5)).items[0])
+    for number in order:
+        columns.remove(f"u{number}")
+        left.remove(f"u{number}")
+        assert {each.uid for each in columns.list_all("team-a")} == left
 
 
 def test_the_slots_of_removed_pods_are_reused() -> None:

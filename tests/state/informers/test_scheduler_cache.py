@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.ingest import ingest
+from tallygate.webhook.accounting.cluster.pod_info import PodInfo
 from tallygate.webhook.kube.resource_codec import Replaced, WatchEvent
 from tallygate.webhook.state.informers.named_stores import (
     DEVICE_CLASS_CODEC,
@@ -18,7 +19,7 @@ from tallygate.webhook.state.informers.named_stores import (
 )
 from tallygate.webhook.state.informers.pod_records import PodRecord
 from tallygate.webhook.state.informers.pod_store import PodStore
-from tallygate.webhook.state.informers.scheduler_cache import SchedulerCache
+from tallygate.webhook.state.informers.scheduler_cache import SchedulerCache, SchedulingPodRecord
 from tests.state.informers.pods import GPU, pod
 
 
@@ -44,6 +45,18 @@ class ClusterStores:
         self.revision += 1
         item["metadata"]["resourceVersion"] = str(self.revision)
         self._apply(self._codec.decode_event(json.dumps({"type": kind, "object": item}).encode()))
+
+    def decode_record(self, item: dict[str, Any]) -> PodRecord:
+        """Return the record of a pod of a list, without a change of the stores."""
+        body = json.dumps({"metadata": {"resourceVersion": "1"}, "items": [item]}).encode()
+        (record,) = self._codec.decode_page(body).items
+        return record
+
+    def decode(self, item: dict[str, Any]) -> PodInfo | None:
+        """Return a pod of a list as the scheduler counts it, without a change of the stores."""
+        record = self.decode_record(item)
+        assert isinstance(record, SchedulingPodRecord)
+        return record.pod_info
 
     def node(self, kind: str, name: str, gpus: str, **spec: Any) -> None:
         """Deliver a line of the watch of nodes."""
@@ -111,6 +124,18 @@ def test_acquire_returns_none_after_the_timeout() -> None:
     with stores.scheduler_cache.acquire(1.0) as first, stores.scheduler_cache.acquire(0.01) as second:
         assert first is not None
         assert second is None
+
+
+def test_a_pod_that_is_listed_again_is_in_memory_once() -> None:
+    stores, placed = ClusterStores(), pod("u1", 1, "2", spec={"nodeName": "n1"})
+    stores.list(placed)
+    first = stores.decode(placed)
+    assert first is not None
+    assert first is stores.decode(placed)
+    record = stores.decode_record(placed)
+    assert (record.uid, record.name) == ("u1", first.name)
+    assert (record.uid is first.uid, record.name is first.name) == (True, True)
+    assert stores.decode(pod("u1", 2, "2", spec={"nodeName": "n2"})) != first
 
 
 def test_a_node_with_an_invalid_quantity_is_ignored_and_harms_no_other() -> None:

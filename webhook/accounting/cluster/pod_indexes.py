@@ -9,7 +9,7 @@ term under one condition that a pod must meet, so that a lookup compares a pod w
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from itertools import chain
-from typing import NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,27 +22,61 @@ K = TypeVar("K", bound=Hashable)
 _NO_GROUPS: AbstractSet[SchedulingGroup] = frozenset()
 
 
+class _GroupSets(Generic[K]):
+    """Sets of scheduling groups by key. A set of one is stored as the group: most values of labels have one only."""
+
+    def __init__(self) -> None:
+        self._sets: dict[K, SchedulingGroup | set[SchedulingGroup]] = {}
+
+    def keys(self) -> AbstractSet[K]:
+        """Return the keys with at least one group."""
+        return self._sets.keys()
+
+    def add(self, key: K, group: SchedulingGroup) -> None:
+        """Add a group to a set; it may be present already."""
+        stored = self._sets.setdefault(key, group)
+        if isinstance(stored, set):
+            stored.add(group)
+        elif stored is not group:
+            self._sets[key] = {stored, group}
+
+    def remove(self, key: K, group: SchedulingGroup) -> None:
+        """Remove a group that is present in a set."""
+        stored = self._sets[key]
+        if isinstance(stored, set):
+            stored.remove(group)
+        if not isinstance(stored, set) or not stored:
+            del self._sets[key]
+
+    def find(self, key: K) -> AbstractSet[SchedulingGroup]:
+        """Return the groups of a key. Callers must not change the set."""
+        stored = self._sets.get(key)
+        if stored is None:
+            return _NO_GROUPS
+        return stored if isinstance(stored, set) else frozenset((stored,))
+
+
 class LabelIndex:
     """The scheduling groups of pods on nodes."""
 
     def __init__(self) -> None:
         self._groups: set[SchedulingGroup] = set()
-        self._by_namespace: dict[str, set[SchedulingGroup]] = {}
-        self._by_label: dict[tuple[str, str], set[SchedulingGroup]] = {}
+        self._by_namespace = _GroupSets[str]()
+        self._by_label = _GroupSets[tuple[str, str]]()
 
     def add(self, group: SchedulingGroup) -> None:
         """Add a group; it may be present already."""
         self._groups.add(group)
-        self._by_namespace.setdefault(group.namespace, set()).add(group)
+        self._by_namespace.add(group.namespace, group)
         for label in group.labels.items():
-            self._by_label.setdefault(label, set()).add(group)
+            self._by_label.add(label, group)
 
     def remove(self, group: SchedulingGroup) -> None:
         """Remove a group that is present."""
         self._groups.remove(group)
-        _remove_group(self._by_namespace, group.namespace, group)
+        self._by_namespace.remove(group.namespace, group)
         for label in group.labels.items():
-            _remove_group(self._by_label, label, group)
+            self._by_label.remove(label, group)
 
     def namespaces(self) -> AbstractSet[str]:
         """Return the namespaces with at least one group."""
@@ -50,7 +84,7 @@ class LabelIndex:
 
     def find_in_namespace(self, namespace: str) -> AbstractSet[SchedulingGroup]:
         """Return the groups of one namespace. Callers must not change the set."""
-        return self._by_namespace.get(namespace, _NO_GROUPS)
+        return self._by_namespace.find(namespace)
 
     def find_matching(self, selector: Selector, namespaces: frozenset[str] | None) -> set[SchedulingGroup]:
         """Return the groups that a selector matches in these namespaces, None for all.
@@ -79,25 +113,16 @@ class LabelIndex:
             else [sum(len(self.find_in_namespace(each)) for each in namespaces)]
         )
         in_conditions = [each for each in selector.conditions if each.operator == "In"]
-        sizes += [
-            sum(len(self._by_label.get((each.key, value), _NO_GROUPS)) for value in each.values)
-            for each in in_conditions
-        ]
+        sizes += [sum(len(self._by_label.find((each.key, value))) for value in each.values) for each in in_conditions]
         return min(sizes)
 
     def _find_with_label(self, condition: LabelCondition) -> AbstractSet[SchedulingGroup]:
-        return _union(self._by_label.get((condition.key, value), _NO_GROUPS) for value in condition.values)
+        return _union(self._by_label.find((condition.key, value)) for value in condition.values)
 
 
 def _union(sets: Iterable[AbstractSet[SchedulingGroup]]) -> AbstractSet[SchedulingGroup]:
     group_sets = list(sets)
     return group_sets[0] if len(group_sets) == 1 else set[SchedulingGroup]().union(*group_sets)
-
-
-def _remove_group(sets: dict[K, set[SchedulingGroup]], key: K, group: SchedulingGroup) -> None:
-    sets[key].remove(group)
-    if not sets[key]:
-        del sets[key]
 
 
 _MAX_CACHED_COUNTS = 64

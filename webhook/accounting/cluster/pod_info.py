@@ -9,6 +9,7 @@ kube-scheduler framework/types.go; mutatePodAffinity in pkg/registry/core/pod/st
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
@@ -16,12 +17,13 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.amounts import Amounts, share_amounts
 from tallygate.webhook.accounting.charge import has_ended
 from tallygate.webhook.accounting.cluster.scheduler_version import SchedulerVersion
 from tallygate.webhook.accounting.node_fit import compute_scheduler_requests_on_node
 from tallygate.webhook.accounting.pod_requests import compute_non_zero_requests
 from tallygate.webhook.accounting.resized_requests import compute_resized_amounts
+from tallygate.webhook.accounting.result_cache import share_text
 from tallygate.webhook.accounting.selectors import Selector, SelectorError, parse_selector
 from tallygate.webhook.objects.meta import LabelSelector, ObjectMeta, SelectorRequirement
 from tallygate.webhook.objects.scheduling import (
@@ -159,9 +161,9 @@ class SchedulingGroup:
             else (compute_scheduler_requests_on_node(pod), compute_non_zero_requests(pod))
         )
         self.namespace = meta.namespace or "default"
-        self.labels = meta.labels or _NO_LABELS
-        self.requests = Amounts({name: amount for name, amount in requests.items() if amount > 0})
-        self.non_zero_requests = non_zero_requests
+        self.labels = _share_texts(meta.labels) if meta.labels else _NO_LABELS
+        self.requests = share_amounts(Amounts({name: amount for name, amount in requests.items() if amount > 0}))
+        self.non_zero_requests = share_amounts(non_zero_requests)
         self.ports = list_host_ports(spec)
         self.priority = spec.priority or 0
         self.anti_affinity = _parse_anti_affinity(spec, self.namespace)
@@ -169,8 +171,12 @@ class SchedulingGroup:
         self.terminating_counts: dict[int, int] = {}
 
 
+def _share_texts(labels: Mapping[str, str]) -> Mapping[str, str]:
+    return {share_text(key): share_text(value) for key, value in labels.items()}
+
+
 class SchedulingGroupInterner:
-    """The one group of equal pods, as long as a caller refers to it.
+    """The one group of equal pods, as long as a caller refers to it. The key is a hash, since the text is long.
 
     The version decides the requests of a pod that is being resized.
     """
@@ -186,7 +192,7 @@ class SchedulingGroupInterner:
             QuantityError: if a request is invalid.
         """
         essential_pod = _extract_essential_pod(merge_label_keys(pod))
-        key = _ENCODER.encode(essential_pod)
+        key = hashlib.sha256(_ENCODER.encode(essential_pod)).digest()
         group = self._groups.get(key)
         if group is None:
             group = self._groups[key] = SchedulingGroup(essential_pod, self._version)
@@ -249,7 +255,7 @@ def _extract_resize_status(status: SchedulingPodStatus | None) -> SchedulingPodS
     )
 
 
-class PodInfo(NamedTuple):
+class PodInfo(msgspec.Struct, frozen=True, gc=False):
     """A pod that is on a node, or has a nominated one.
 
     `node` is the pod's node. `nominated_node` is set only without a node: the pod runs there once its victims are
@@ -291,7 +297,7 @@ def create_pod_info(pod: SchedulingPod, groups: SchedulingGroupInterner) -> PodI
         groups.intern(pod),
         node,
         "" if node else nominated_node,
-        (status.start_time if status else None) or "",
+        share_text((status.start_time if status else None) or ""),
         meta.deletion_timestamp is not None,
         list_scheduling_volumes(spec),
         _is_preempted(pod),

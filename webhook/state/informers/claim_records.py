@@ -8,7 +8,7 @@ from sys import intern
 
 import msgspec
 
-from tallygate.webhook.accounting.devices.device_meter import AllocatedDevice, list_allocated_devices
+from tallygate.webhook.accounting.devices.device_meter import AllocatedDevice, DeviceId, list_allocated_devices
 from tallygate.webhook.kube.resource_codec import ResourceCodec, parse_revision
 from tallygate.webhook.objects.devices import (
     EXTENDED_RESOURCE_CLAIM_ANNOTATION,
@@ -35,7 +35,7 @@ class ClaimGroup(ChargeGroup):
 
     def to_claim(self) -> ResourceClaim:
         """Decode the common fields of the claims; each call decodes the content again."""
-        return _CLAIM_DECODER.decode(self._content)
+        return _CLAIM_DECODER.decode(self._decompress())
 
 
 class ClaimRecord(PodRecord, frozen=True, gc=False):
@@ -83,8 +83,13 @@ def create_claim_record(claim: ResourceClaim, interner: ChargeGroupInterner) -> 
         group=interner.intern(_ENCODER.encode(_create_group_claim(claim))),
         pod_uid=pod_uid,
         is_reserved=bool(pod_uid) and any(each.resource == "pods" and each.uid == pod_uid for each in reserved_for),
-        devices=list_allocated_devices(claim),
+        devices=tuple(_share_names(each) for each in list_allocated_devices(claim)),
     )
+
+
+def _share_names(device: AllocatedDevice) -> AllocatedDevice:
+    """Return the device with names that are in memory once: all devices of a driver or pool have them in common."""
+    return AllocatedDevice(DeviceId(*map(intern, device.id)), device.consumed)
 
 
 def intern_template(claim: ResourceClaim, interner: ChargeGroupInterner) -> ChargeGroup:

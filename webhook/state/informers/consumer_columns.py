@@ -36,7 +36,8 @@ class ConsumerColumns:
 
     def __init__(self) -> None:
         self._index_by_uid: dict[str, int] = {}
-        self._indexes_by_namespace: dict[str, set[int]] = {}
+        self._indexes_by_namespace: dict[str, array[int]] = {}
+        self._position = array("i")  # of each pod in the array of its namespace
         self._group_counts: dict[
             str, dict[ChargeGroup, int]
         ] = {}  # by namespace: number of pods of each group that have not ended
@@ -76,11 +77,7 @@ class ConsumerColumns:
         if index is None:
             return False
         self._add_to_count(index, -1)
-        namespace = self._namespace[index]
-        indexes = self._indexes_by_namespace[namespace]
-        indexes.discard(index)
-        if not indexes:
-            del self._indexes_by_namespace[namespace]
+        self._remove_from_namespace(index)
         self._uid[index] = self._namespace[index] = self._name[index] = self._node[index] = ""
         self._group[index] = _NO_GROUP
         self._free_indexes.append(index)
@@ -153,6 +150,7 @@ class ConsumerColumns:
         else:
             index = len(self._uid)
             self._uid.append(record.uid)
+            self._position.append(0)
             self._namespace.append(namespace)
             self._name.append(record.name)
             self._node.append("")
@@ -160,8 +158,23 @@ class ConsumerColumns:
             self._revision.append(0)
             self._flags.append(0)
         self._index_by_uid[record.uid] = index
-        self._indexes_by_namespace.setdefault(namespace, set()).add(index)
+        indexes = self._indexes_by_namespace.get(namespace)
+        if indexes is None:
+            indexes = self._indexes_by_namespace[namespace] = array("i")
+        self._position[index] = len(indexes)
+        indexes.append(index)
         return index
+
+    def _remove_from_namespace(self, index: int) -> None:
+        """Remove a pod from the array of its namespace; the last pod of the array takes its position."""
+        namespace, position = self._namespace[index], self._position[index]
+        indexes = self._indexes_by_namespace[namespace]
+        last = indexes.pop()
+        if last != index:
+            indexes[position] = last
+            self._position[last] = position
+        if not indexes:
+            del self._indexes_by_namespace[namespace]
 
     def _read(self, index: int) -> StoredConsumer:
         flags = self._flags[index]

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.amounts import Amounts, share_amounts
 from tallygate.webhook.accounting.charge import Charge
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.kube.resource_codec import Bookmark, Changed, Deleted, Replaced, WatchEvent
@@ -111,8 +111,8 @@ class GroupCharges:
     def _compute_amounts(self, group: ChargeGroup) -> Amounts | None:
         try:
             if isinstance(group, ClaimGroup):
-                return self.cap.compute_claim_charge(group.to_claim())
-            return self.cap.compute_charge(group.to_pod()).amounts
+                return share_amounts(self.cap.compute_claim_charge(group.to_claim()))
+            return share_amounts(self.cap.compute_charge(group.to_pod()).amounts)
         except QuantityError:
             return None
 

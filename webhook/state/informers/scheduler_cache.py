@@ -100,26 +100,31 @@ class SchedulerCache:
                 self._cluster.remove_pod(event.item.uid)
 
     def _create_record(self, record: PodRecord, pod: SchedulingPod) -> PodRecord:
+        pod_info = self._create_pod_info(pod)
+        uid, name = (record.uid, record.name) if pod_info is None else (pod_info.uid, pod_info.name)
         return SchedulingPodRecord(
-            record.uid,
+            uid,
             record.namespace,
-            record.name,
+            name,
             record.node,
             record.revision,
             record.has_ended,
             record.is_terminating,
             record.group,
             record.claim_name,
-            self._create_pod_info(pod),
+            pod_info,
         )
 
     def _create_pod_info(self, pod: SchedulingPod) -> PodInfo | None:
+        """Return the pod info; the stored one if it is equal, so that a later list does not take its memory twice."""
         pod = _drop_oversized_fields(pod)
         with self._lock:
             try:
-                return create_pod_info(pod, self._cluster.groups)
+                pod_info = create_pod_info(pod, self._cluster.groups)
             except QuantityError:
                 return None  # no API server stores such a pod
+            stored = self._cluster.find_pod(pod_info.uid) if pod_info is not None else None
+            return stored if stored == pod_info else pod_info
 
     def _replace(self, event: Replaced[PodRecord]) -> None:
         """Replace all pods in batches; `has_pods` is false until the end."""
