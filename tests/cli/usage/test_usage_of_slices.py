@@ -67,7 +67,10 @@ def create_stored_slice(revision: int, *devices: Object) -> Object:
 @pytest.fixture
 def cluster() -> Iterator[SmallCluster]:
     """Yield a cluster with two devices of each model, three of them allocated."""
-    secret: Object = {"basic": {"attributes": {"token": {"string": "hunter2"}}}, "bindingFailureConditions": ["hunter2"]}
+    secret: Object = {
+        "basic": {"attributes": {"token": {"string": "hunter2"}}},
+        "bindingFailureConditions": ["hunter2"],
+    }
     devices = [create_device("h-0", **secret), create_device("h-1"), create_device("a-0", "a100", "40Gi")]
     with run_small_cluster(namespaces=[namespace("team-a")]) as made:
         made.objects |= {
