@@ -15,7 +15,7 @@ from tests.accounting.scheduling.product_scheduler import create_full_cluster
 
 _START = "claim default/c, request r for"
 _POOL = "pool gpu.example.com/n:"
-_SHARED = {
+_SHARED: dict[str, Any] = {
     "allowMultipleAllocations": True,
     "capacity": {"memory": {"value": "80Gi", "requestPolicy": {"default": "10Gi", "validRange": {"min": "1Gi"}}}},
 }
