@@ -29,7 +29,7 @@ _SHARE = {
 }
 
 
-def _counted(name: str, slots: int) -> dict[str, Any]:
+def _create_partition(name: str, slots: int) -> dict[str, Any]:
     counters = [{"counterSet": "card", "counters": {"slots": {"value": str(slots)}}}]
     return device(name, consumesCounters=counters)
 
@@ -78,7 +78,7 @@ _CLAIMING = pod("new", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
             [
                 device_slice(
                     "n",
-                    [_counted("half", 4), _counted("whole", 8)],
+                    [_create_partition("half", 4), _create_partition("whole", 8)],
                     pool={"resourceSliceCount": 2},
                 ),
                 device_slice(
