@@ -92,7 +92,7 @@ def create_node_selector(taken: Iterable[tuple[PublishedSlice, PublishedDevice]]
     """Return the nodes from which all these devices can be reached; None for all nodes.
 
     Raises:
-        SliceError: if a slice has a selector with several terms, which the API server rejects.
+        SliceError: if a device has a selector with several terms.
     """
     fields: list[SelectorRequirement] = []
     expressions: list[SelectorRequirement] = []

@@ -33,7 +33,7 @@ class CapacityRequestError(TallygateError):
 class ConsumptionRules:
     """The rules of one version.
 
-    `has_fractions` is the feature DRAFractionalCapacityRange of 1.37; since 1.37 a request whose amount int64 cannot
+    `has_fractions` is the feature DRAFractionalCapacityRange of 1.37, which is off by default; since 1.37 a request whose amount int64 cannot
     represent ends the allocation (`rejects_unreadable`).
     """
 
