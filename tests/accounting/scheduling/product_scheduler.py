@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tallygate.webhook.accounting.allocation.allocations import DeviceResult
+from tallygate.webhook.accounting.allocation.allocations import ChosenDevice
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.device_index import DeviceIndex
 from tallygate.webhook.accounting.cluster.ingest import ingest
@@ -108,7 +108,7 @@ def list_filter_errors(cluster: Cluster, pod: Json) -> set[str]:
     return {f'running "{each.plugin}" filter plugin: {each.reason}' for each in diagnosis.statuses if each.is_error}
 
 
-def _write_result(result: DeviceResult) -> dict[str, Any]:
+def _write_result(result: ChosenDevice) -> dict[str, Any]:
     written: dict[str, Any] = {"request": result.request, **result.device._asdict()}
     if result.has_admin_access:
         written["adminAccess"] = True

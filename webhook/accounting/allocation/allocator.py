@@ -38,7 +38,7 @@ from tallygate.webhook.accounting.allocation.planned_requests import (
     format_name,
 )
 from tallygate.webhook.accounting.allocation.pools import Pool, SliceIndex, TargetNode
-from tallygate.webhook.accounting.allocation.published_devices import PublishedDevice, PublishedSlice, SliceError
+from tallygate.webhook.accounting.allocation.published_devices import PublishedDevice, PublishedSlice
 from tallygate.webhook.accounting.devices.device_meter import DeviceId
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.objects.devices import DeviceClass, ResourceClaim
@@ -53,10 +53,8 @@ class AllocatorRules(NamedTuple):
     since_37: bool
 
     def create_consumption_rules(self) -> ConsumptionRules:
-        """Return the rules for capacities that several claims share.
-
-        A scheduler of 1.37 has DRAFractionalCapacityRange only with `--min-compatibility-version=1.37`.
-        """
+        """Return the rules for capacities that several claims share."""
+        # DRAFractionalCapacityRange needs --min-compatibility-version=1.37.
         return ConsumptionRules(has_fractions=False, rejects_unreadable=self.since_37)
 
 
@@ -131,7 +129,13 @@ class Allocator:
             if any(pool.invalid_reason for pool in pools):
                 raise NodeAllocationError("invalid resource pools were encountered")
             return None
-        return [_create_allocation(each, node) for each in searched]
+        return [
+            Allocation(
+                tuple(taken.result for taken in each.taken),
+                create_node_selector(each.claim, ((taken.published, taken.device) for taken in each.taken), node.name),
+            )
+            for each in searched
+        ]
 
     def _has_room(self, device: PublishedDevice, requested: Amounts) -> bool:
         """Return whether a device is one that a request for all devices is about."""
@@ -183,15 +187,6 @@ class _SearchedClaim(NamedTuple):
     requests: list[tuple[PlannedRequest, ...]]
     constraints: list[Constraint]
     taken: list[_Taken]
-
-
-def _create_allocation(searched: _SearchedClaim, node: TargetNode) -> Allocation:
-    try:
-        selector = create_node_selector(((each.published, each.device) for each in searched.taken), node.name)
-    except SliceError as error:
-        name = (searched.claim.metadata.name if searched.claim.metadata else None) or ""
-        raise AllocationError(f"create NodeSelector for claim {name}: {error}") from None
-    return Allocation(tuple(each.result for each in searched.taken), selector)
 
 
 class _Search:

@@ -99,36 +99,6 @@ def find_hold_reason(pod: IncomingPod, cluster: Cluster) -> str:
     return ""
 
 
-def find_bind_error(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> str:
-    """Return the error with which kube-scheduler fails to bind a pod to any of these nodes, empty without one.
-
-    It stores no claim without requests: that of a pod with other claims, on a node that has its extended resources
-    itself. Nor can it add a pod to a claim whose allocation has no timestamp, as schedulers before 1.36 write it: it
-    would add the timestamp to an allocation that must not change.
-    """
-    for claim in _list_claims(pod, cluster):
-        allocation = get_allocation(claim)
-        if allocation is not None and not allocation.allocation_timestamp and not _is_reserved_for(claim, pod.uid):
-            meta = claim.metadata or ObjectMeta()
-            problem = "status.allocation: Invalid value: null: field cannot be modified once set"
-            return (
-                f'running PreBind plugin "DynamicResources": add reservation to claim {meta.namespace}/{meta.name}: '
-                f'ResourceClaim.resource.k8s.io "{meta.name}" is invalid: {problem}'
-            )
-    classes = dict(_find_classes(pod, cluster)) if cluster.devices is not None and pod.spec.resource_claims else {}
-    if not classes or any(mask_device_backed(cluster, nodes, resource).any() for resource in classes):
-        return ""
-    problem = f"no update of pod {pod.namespace}/{pod.name} ExtendedResourceClaimStatus"
-    return f'running PreBind plugin "DynamicResources": nil or empty request mappings, {problem}'
-
-
-def _list_claims(pod: IncomingPod, cluster: Cluster) -> Sequence[ResourceClaim]:
-    """Return the claims of a pod that is in the queue."""
-    if cluster.devices is None or not pod.spec.resource_claims:
-        return ()
-    return find_devices_of_pod(pod, cluster, cluster.devices).claims
-
-
 def pre_filter_dynamic_resources(pod: IncomingPod, cluster: Cluster) -> PreFilterStatus | None:
     """Return the reason why a pod fits no node: a request that names no class, or one that is missing."""
     devices = cluster.devices
@@ -398,10 +368,6 @@ def _mask_unavailable(claims: Iterable[ResourceClaim], cluster: Cluster, nodes: 
         if allocation is not None and allocation.node_selector is not None:
             unavailable |= ~match_selector(allocation.node_selector, cluster.nodes)[nodes]
     return unavailable
-
-
-def _is_reserved_for(claim: ResourceClaim, pod_uid: str) -> bool:
-    return any(each.uid == pod_uid for each in (claim.status.reserved_for if claim.status else None) or ())
 
 
 def _is_idle(claim: ResourceClaim, pod_uid: str) -> bool:
