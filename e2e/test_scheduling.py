@@ -1,6 +1,6 @@
 """The prediction beside the real scheduler, on newly drawn cases: few here, thousands by e2e.scheduling."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -8,13 +8,15 @@ from e2e.local.build import kubernetes_version
 from e2e.scheduling.api import RejectedError
 from e2e.scheduling.case_runner import CaseRunner, create_case_runner
 from e2e.scheduling.comparison import Implementation, decide_by_release, find_differences
-from e2e.scheduling.draw.case import draw_case
+from e2e.scheduling.draw.case import draw_case, draw_device_case
+from e2e.scheduling.draw.cluster_parts import DrawnCase
 from e2e.scheduling.plane import plane
 from e2e.scheduling.recorded_case import RecordedCase
 from tests.accounting.scheduling.reference.scheduler import schedule
 
 _SEED = 2026
 _CASES = 60
+_DEVICE_CASES = 30
 
 
 @pytest.fixture(scope="module")
@@ -31,10 +33,14 @@ def runner(pytestconfig: pytest.Config) -> Iterator[CaseRunner]:
 @pytest.fixture(scope="module")
 def case_answers(runner: CaseRunner) -> list[RecordedCase]:
     """Return the cases whose pods the API server accepts."""
+    return _run_cases(runner, draw_case, _CASES)
+
+
+def _run_cases(runner: CaseRunner, draw: Callable[[int, int], DrawnCase], count: int) -> list[RecordedCase]:
     cases = []
-    for number in range(_CASES):
+    for number in range(count):
         try:
-            cases.append(runner.run(draw_case(_SEED, number)))
+            cases.append(runner.run(draw(_SEED, number)))
         except RejectedError:
             continue
     return cases
@@ -52,6 +58,12 @@ def test_the_prediction_says_nothing_else_than_the_scheduler(
     if implementation is schedule and not kubernetes_version().startswith("v1.36."):
         pytest.skip("the transcription is that of 1.36")
     assert [line for each in case_answers for line in find_differences(each, implementation)] == []
+
+
+def test_the_prediction_says_nothing_else_about_pods_that_need_devices(runner: CaseRunner) -> None:
+    cases = _run_cases(runner, draw_device_case, _DEVICE_CASES)
+    assert sum(bool(each.result.claims) for each in cases) > 0.1 * _DEVICE_CASES
+    assert [line for each in cases for line in find_differences(each, decide_by_release)] == []
 
 
 def test_a_seed_and_a_number_draw_the_same_again() -> None:

@@ -4,7 +4,7 @@ import importlib
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from itertools import count
 from pathlib import Path
@@ -15,7 +15,8 @@ from e2e.errors import BuildError, ClusterError
 from e2e.scheduling.api import RejectedError
 from e2e.scheduling.case_runner import create_case_runner
 from e2e.scheduling.comparison import Implementation, find_differences
-from e2e.scheduling.draw.case import draw_case
+from e2e.scheduling.draw.case import draw_case, draw_device_case
+from e2e.scheduling.draw.cluster_parts import DrawnCase
 from e2e.scheduling.plane import plane
 from e2e.scheduling.reasons import table
 from e2e.scheduling.recorded_case import RecordedCase, open_case_writer, read_cases
@@ -42,6 +43,7 @@ class _ImplementationType(click.ParamType[Implementation]):
 @click.command()
 @click.option("--cases", default=2000, show_default=True, help="Number of cases.")
 @click.option("--seed", default=1, show_default=True, help="Seed of the cases.")
+@click.option("--devices", is_flag=True, help="Draw devices, too.")
 @click.option("--out", type=_FILE, help="Write each case as a line to this file.")
 @click.option("--read", "file", type=_FILE, help="Use the recorded cases of this file, without a scheduler.")
 @click.option(
@@ -50,7 +52,15 @@ class _ImplementationType(click.ParamType[Implementation]):
     type=_ImplementationType(),
     help="Print the differences to the results of this function.",
 )
-def main(cases: int, seed: int, out: Path | None, file: Path | None, implementation: Implementation | None) -> None:
+def main(  # noqa: PLR0913 -- the options
+    *,
+    cases: int,
+    seed: int,
+    devices: bool,
+    out: Path | None,
+    file: Path | None,
+    implementation: Implementation | None,
+) -> None:
     """Draw clusters and pods, and run the scheduler on them; progress on stderr.
 
     Exit code 1 if the compared function has other results.
@@ -59,7 +69,9 @@ def main(cases: int, seed: int, out: Path | None, file: Path | None, implementat
     try:
         with ExitStack() as stack:
             write = stack.enter_context(open_case_writer(out)) if out else None
-            for name, case in read_cases(file) if file else _run_cases(seed, cases):
+            for name, case in (
+                read_cases(file) if file else _run_cases(seed, cases, draw_device_case if devices else draw_case)
+            ):
                 results.append(case.result)
                 if write:
                     write(case.to_line(name))
@@ -76,7 +88,7 @@ def main(cases: int, seed: int, out: Path | None, file: Path | None, implementat
     sys.exit(EXIT_FINDINGS if different else 0)
 
 
-def _run_cases(seed: int, cases: int) -> Iterator[tuple[str, RecordedCase]]:
+def _run_cases(seed: int, cases: int, draw: Callable[[int, int], DrawnCase]) -> Iterator[tuple[str, RecordedCase]]:
     """Yield the given number of cases that the API server accepts, by name."""
     click.echo("starting etcd, an API server and a scheduler …", err=True)
     with plane() as running, create_case_runner(running) as runner:
@@ -85,7 +97,7 @@ def _run_cases(seed: int, cases: int) -> Iterator[tuple[str, RecordedCase]]:
             if done == cases:
                 return
             with suppress(RejectedError):
-                yield f"{seed}/{number}", runner.run(draw_case(seed, number))
+                yield f"{seed}/{number}", runner.run(draw(seed, number))
                 done += 1
             if (now := time.monotonic()) > reported_at + _EVERY or done == cases:
                 reported_at = now

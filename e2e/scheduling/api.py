@@ -34,9 +34,15 @@ _GROUPS = {
     "VolumeAttachment": "apis/storage.k8s.io/v1/volumeattachments",
     "PodDisruptionBudget": "apis/policy/v1/poddisruptionbudgets",
     "PriorityClass": "apis/scheduling.k8s.io/v1/priorityclasses",
+    "DeviceClass": "apis/resource.k8s.io/v1/deviceclasses",
+    "ResourceSlice": "apis/resource.k8s.io/v1/resourceslices",
+    "ResourceClaim": "apis/resource.k8s.io/v1/resourceclaims",
+    "ResourceClaimTemplate": "apis/resource.k8s.io/v1/resourceclaimtemplates",
     "RuntimeClass": "apis/node.k8s.io/v1/runtimeclasses",
 }
-_WITH_STATUS_SUBRESOURCE = frozenset({"Pod", "PersistentVolumeClaim", "PersistentVolume", "PodDisruptionBudget"})
+_WITH_STATUS_SUBRESOURCE = frozenset(
+    {"Pod", "PersistentVolumeClaim", "PersistentVolume", "PodDisruptionBudget", "ResourceClaim"}
+)
 """Kinds whose status a create drops; a Node keeps its status."""
 
 
@@ -72,7 +78,7 @@ class Api:
         stored = self._ask("POST", _folder(made), made)
         if made["kind"] in _WITH_STATUS_SUBRESOURCE and "status" in made:
             stored["status"] = stored.get("status", {}) | made["status"]
-            stored = self._ask("PUT", f"{_path(stored)}/status", stored)
+            stored = self.put_status(stored)
         return stored
 
     def try_out(self, made: Object) -> None:
@@ -90,6 +96,18 @@ class Api:
             RejectedError: if the API server rejects the object.
         """
         return self._ask("PUT", _path(changed), changed)
+
+    def put_status(self, changed: Object) -> Object:
+        """Replace the status of an object, and return the stored object.
+
+        Raises:
+            RejectedError: if the API server rejects the object.
+        """
+        return self._ask("PUT", f"{_path(changed)}/status", changed)
+
+    def get(self, known: Object) -> Object:
+        """Return an object as it is stored now."""
+        return self._ask("GET", _path(known))
 
     def delete(self, deleted: Object, seconds: int = 0) -> None:
         """Delete an object; `seconds` is the grace period of pods."""

@@ -3,12 +3,14 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain
 
 from e2e.errors import ClusterError
 from e2e.scheduling.api import Api, Object, drop_managed_fields
 from e2e.scheduling.base_objects import create_base_objects
-from e2e.scheduling.draw.case import DrawnCase
+from e2e.scheduling.device_allocations import create_template_claims, list_allocations, waits_for_driver
+from e2e.scheduling.draw.cluster_parts import DrawnCase
 from e2e.scheduling.plane import Plane
 from e2e.scheduling.recorded_case import RecordedCase, Result
 from e2e.scheduling.scheduler_dumps import SchedulerDumps
@@ -34,11 +36,19 @@ class CaseRunner:
         with create_cluster(self._api, self._dumps, case) as cluster:
             log_position = self._dumps.get_log_position()
             pod = self._api.make(case.pod)
+            objects = [*cluster.objects, *create_template_claims(self._api, pod, cluster.objects)]
             result = self._result(pod, cluster.pods, log_position)
-            return RecordedCase(cluster.nodes, cluster.pods, cluster.objects, _drop_result(pod), result)
+            if result.scheduled and any(each["kind"] == "DeviceClass" for each in objects) and result.claims is None:
+                result = replace(result, claims=list_allocations(self._api, pod, objects))
+            return RecordedCase(cluster.nodes, cluster.pods, objects, _drop_result(pod), result)
 
     def _result(self, pod: Object, before: list[Object], log_position: int) -> Result:
-        """Return the first result: a gated pod has it at once, another pod in its first change with a result."""
+        """Return the first result: a gated pod has it at once, another pod in its first change with a result.
+
+        A pod whose claims are not ready has none. One with claims from templates is kept out of the queue at first.
+        """
+        if _has_own_claims(pod) and not self._dumps.is_attempted(_full_name(pod), log_position):
+            return Result(scheduled=False)
         for now in chain((pod,), self._api.changes(pod)):
             node, nominated = now["spec"].get("nodeName", ""), now["status"].get("nominatedNodeName", "")
             rejection = next((each for each in now["status"].get("conditions", ()) if _is_rejection(each)), None)
@@ -48,8 +58,9 @@ class CaseRunner:
             if node:
                 feasible = self._dumps.find_feasible_count(_full_name(pod), node, log_position)
                 return Result(scheduled=True, node=node, feasible=feasible)
-            # A pod with unbound volumes gets its nominated node first (NominatedNodeNameForExpectation).
-            if nominated:
+            # A pod with unbound volumes, or without devices yet, gets its nominated node first
+            # (NominatedNodeNameForExpectation).
+            if nominated and ("volumes" in pod["spec"] or waits_for_driver(self._api, now)):
                 return Result(scheduled=True, node=nominated)
         raise ClusterError("the watch of the pod ended without a result")
 
@@ -80,6 +91,13 @@ def create_case_runner(plane: Plane) -> Iterator[CaseRunner]:
 
 def _is_rejection(condition: Object) -> bool:
     return bool(condition["type"] == "PodScheduled" and condition["status"] == "False")
+
+
+def _has_own_claims(pod: Object) -> bool:
+    """Return whether a pod in the queue has claims, and none from a template."""
+    references = pod["spec"].get("resourceClaims", ())
+    is_gated = "schedulingGates" in pod["spec"]
+    return bool(references) and not is_gated and all("resourceClaimName" in each for each in references)
 
 
 def _is_live(pod: Object) -> bool:

@@ -10,8 +10,15 @@ from typing import Final, Protocol
 from e2e.local.build import kubernetes_version
 from e2e.scheduling.api import Object
 from e2e.scheduling.recorded_case import RecordedCase
+from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.scheduler_version import parse_minor, select_version
-from tests.accounting.scheduling.product_scheduler import ProductAnswer, decide
+from tests.accounting.scheduling.product_scheduler import (
+    ProductAnswer,
+    create_full_cluster,
+    decide,
+    find_device_differences,
+    list_filter_errors,
+)
 
 _VICTIMS: Final = re.compile(r"preempting \d+ victims")
 _ORDERS: Final = 30  # of which each is as likely, so that a second one is found
@@ -65,6 +72,33 @@ def _list_messages_of_ties(case: RecordedCase, implementation: Implementation) -
             yield from _list_messages(implementation(case.nodes, pods, case.objects, case.pod))
 
 
+def _list_errors_of_nodes(case: RecordedCase) -> Iterator[str]:
+    """Yield the errors of all nodes: filters run on several nodes at once, and the first error ends the attempt."""
+    if case.result.message.startswith('running "'):
+        yield from list_filter_errors(_create_cluster(case), case.pod)
+
+
+def _fails_on_a_node(case: RecordedCase, answer: Answer, implementation: Implementation) -> bool:
+    """Return whether the binding fails in the same way on one of the feasible nodes, of which the scheduler takes any."""
+    return case.result.message.startswith("running PreBind plugin ") and any(
+        implementation([node], case.pods, case.objects, case.pod).message == case.result.message
+        for node in case.nodes
+        if node["metadata"]["name"] in answer.nodes
+    )
+
+
+def _find_device_differences(case: RecordedCase) -> Iterator[str]:
+    """Yield a line for each claim to which the product allocates other devices on the chosen node."""
+    result = case.result
+    if result.claims:
+        yield from find_device_differences(_create_cluster(case), case.pod, result.node, result.claims)
+
+
+def _create_cluster(case: RecordedCase) -> Cluster:
+    version = select_version(parse_minor(kubernetes_version()))
+    return create_full_cluster(case.nodes, case.pods, case.objects, version)
+
+
 def find_differences(case: RecordedCase, implementation: Implementation) -> Iterator[str]:
     """Yield a line for each difference to the result of the scheduler."""
     result = case.result
@@ -73,13 +107,17 @@ def find_differences(case: RecordedCase, implementation: Implementation) -> Iter
     except Exception as error:  # noqa: BLE001  any error means no result, and the next case follows
         yield f"no answer: {error!r}"
         return
+    if case.result.node in answer.nodes:
+        yield from _find_device_differences(case)
+    if _fails_on_a_node(case, answer, implementation):
+        return
     if result.scheduled and result.node not in answer.nodes:
         yield f"placed on {result.node}, answered: {sorted(answer.nodes) or 'nowhere'}"
     if result.feasible is not None and result.feasible != len(answer.nodes):
         yield f"{result.feasible} feasible nodes, answered: {sorted(answer.nodes) or 'none'}"
     if not result.scheduled and answer.nodes:
         yield f"not placed, answered: {sorted(answer.nodes)}"
-    messages = chain(_list_messages(answer), _list_messages_of_ties(case, implementation))
+    messages = chain(_list_messages(answer), _list_messages_of_ties(case, implementation), _list_errors_of_nodes(case))
     if result.message not in messages:
         yield f"scheduler: {result.message}\n  answered:   {answer.message}"
     if result.nominated not in (answer.nominated or {""}):

@@ -78,7 +78,7 @@ def _start(built: Programs, folder: Path, stack: ExitStack, controllers: Sequenc
         launches.etcd(built, folder, ports),
         server if controllers else _disable_watch_cache(server),
         *managed,
-        _log_feasible_nodes(launches.scheduler(built, folder, ports, credentials)),
+        _log_attempts(launches.scheduler(built, folder, ports, credentials)),
     ):
         component = Component(launch, folder, {"HOME": str(folder), "KUBECONFIG": ""})
         started[launch.name] = component
@@ -95,9 +95,9 @@ def _select_controllers(launch: Launch, controllers: Sequence[str]) -> Launch:
     return replace(launch, command=(*others, *own))
 
 
-def _log_feasible_nodes(launch: Launch) -> Launch:
-    """Return a launch that logs the number of feasible nodes of each pod."""
-    return replace(launch, command=(*launch.command, "--v=2"))
+def _log_attempts(launch: Launch) -> Launch:
+    """Return a launch that logs the attempts for each pod, its feasible nodes, and what keeps it out of the queue."""
+    return replace(launch, command=(*launch.command, "--v=2", "--vmodule=schedule_one=3,scheduling_queue=4"))
 
 
 def _disable_admission_plugins(launch: Launch) -> Launch:

@@ -13,7 +13,8 @@ from e2e.scheduling.api import Object
 class Result:
     """The result of the scheduler's first attempt; `nominated` is the node on which it preempted the `victims`.
 
-    `feasible` is the number of feasible nodes; the scheduler does not log it for a pod with unbound volumes.
+    `feasible` is the number of feasible nodes; the scheduler does not log it for a pod with unbound volumes. `claims`
+    has the devices that it allocated, by claim.
     """
 
     scheduled: bool
@@ -22,6 +23,7 @@ class Result:
     message: str = ""
     victims: tuple[str, ...] = ()
     feasible: int | None = None
+    claims: dict[str, list[Object]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ import click
 from e2e.errors import BuildError, ClusterError
 from e2e.scheduling.api import Api, Object, RejectedError
 from e2e.scheduling.base_objects import create_base_objects
-from e2e.scheduling.draw.case import DrawnCase, draw_case_from
+from e2e.scheduling.draw.case import draw_case_from
+from e2e.scheduling.draw.cluster_parts import DrawnCase
 from e2e.scheduling.draw.dice import Dice
 from e2e.scheduling.draw.names import BANANAS, GPU, HOSTNAME, IMAGE, ZONE
 from e2e.scheduling.plane import plane

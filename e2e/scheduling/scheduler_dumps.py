@@ -23,6 +23,8 @@ _DUMP = re.compile(
     re.DOTALL,
 )
 _BOUND = '"Successfully bound pod to node" pod="{}" node="{}" evaluatedNodes='
+_ATTEMPT = '"Attempting to schedule pod" pod="{}"'
+_KEPT_OUT = '"Status after running PreEnqueue plugin" pod="{}"'
 _FEASIBLE = r"\d+ feasibleNodes=(\d+)\n"
 
 
@@ -87,6 +89,20 @@ class SchedulerDumps:
         """
         bound = re.compile(re.escape(_BOUND.format(pod, node)) + _FEASIBLE)
         return int(self._wait_for_log(bound, since)[1])
+
+    def is_attempted(self, pod: str, since: int) -> bool:
+        """Return whether the scheduler attempts to schedule a pod (`namespace/name`), or keeps it out of the queue.
+
+        Raises:
+            ClusterError: if the scheduler does not log either in time.
+        """
+        attempt = re.escape(_ATTEMPT.format(pod))
+        return (
+            self._wait_for_log(re.compile(f"(?P<attempt>{attempt})|{re.escape(_KEPT_OUT.format(pod))}"), since)[
+                "attempt"
+            ]
+            is not None
+        )
 
     def _wait_for_log(self, pattern: re.Pattern[str], since: int) -> re.Match[str]:
         deadline = time.monotonic() + _WITHIN

@@ -5,13 +5,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from e2e.scheduling.api import Api, Object, RejectedError
-from e2e.scheduling.draw.case import DrawnCase
+from e2e.scheduling.draw.cluster_parts import DrawnCase
 from e2e.scheduling.draw.names import NAMESPACES
 from e2e.scheduling.scheduler_dumps import SchedulerDumps
 
 _CLAIM, _VOLUME = "PersistentVolumeClaim", "PersistentVolume"
-_IN_NAMESPACES = ("PodDisruptionBudget", _CLAIM, "CSIStorageCapacity")
-_CLUSTER_SCOPED = (_VOLUME, "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment")
+_DEVICE_CLAIM = "ResourceClaim"
+_IN_NAMESPACES = ("PodDisruptionBudget", _CLAIM, "CSIStorageCapacity", _DEVICE_CLAIM, "ResourceClaimTemplate")
+_CLUSTER_SCOPED = (
+    *(_VOLUME, "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment"),
+    *("DeviceClass", "ResourceSlice"),
+)
 _OBJECTS = ("Namespace", "PriorityClass", "RuntimeClass", *_CLUSTER_SCOPED, *_IN_NAMESPACES)
 _ENDED = ("Succeeded", "Failed")
 _GRACE = 3600  # seconds of grace of a pod with a deletion timestamp
@@ -96,9 +100,10 @@ def _clear(api: Api, dumps: SchedulerDumps) -> None:
         api.clear(kind, NAMESPACES)
     for kind in (*_CLUSTER_SCOPED, "Node"):
         api.clear(kind)
-    for claim in api.list_objects(_CLAIM):  # those with a finalizer
-        claim["metadata"]["finalizers"] = []
-        api.put(claim)
+    for kind in (_CLAIM, _DEVICE_CLAIM):
+        for claim in api.list_objects(kind):  # those with a finalizer
+            claim["metadata"]["finalizers"] = []
+            api.put(claim)
     dumps.wait_until_cached(set(), set())
 
 

@@ -1,10 +1,15 @@
 """Schedule: a cluster in a real API server and scheduler, a new pod, and the result."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Protocol
 
-from tallygate.webhook.accounting.cluster.scheduler_version import parse_minor, select_version
-from tests.accounting.scheduling.product_scheduler import decide, mask_placement
+from tallygate.webhook.accounting.cluster.scheduler_version import SchedulerVersion, parse_minor, select_version
+from tests.accounting.scheduling.product_scheduler import (
+    create_full_cluster,
+    decide,
+    find_device_differences,
+    mask_placement,
+)
 from tests.conformance.case import Case, Outcome
 
 Objects = Sequence[dict[str, Any]]
@@ -35,9 +40,10 @@ def compare(case: Case) -> Outcome:
 
     Where the product names a feature that it does not model, its answer is still certain for a pod that fits nowhere.
     """
-    answer = decide(*_parts(case), version=select_version(parse_minor(case.get("kubernetes", "1.36"))))
+    version = select_version(parse_minor(case.get("kubernetes", "1.36")))
+    answer = decide(*_parts(case), version=version)
     if not answer.unknown:
-        return Outcome(tuple(_differences(case, answer)))
+        return Outcome((*_differences(case, answer), *_find_device_differences(case, answer, version)))
     wrong = case["result"]["scheduled"] and not answer.nodes
     differences = (f"scheduled: Kubernetes True, tallygate False, not judged: {answer.unknown}",) if wrong else ()
     return Outcome(differences, is_judged=False)
@@ -50,6 +56,15 @@ def create_comparison(scheduler: Scheduler) -> Callable[[Case], Outcome]:
 
 def _parts(case: Case) -> tuple[Objects, Objects, Objects, dict[str, Any]]:
     return case["nodes"] or [], case["pods"] or [], case.get("objects") or [], case["pod"]
+
+
+def _find_device_differences(case: Case, answer: ScheduleAnswer, version: SchedulerVersion) -> Iterator[str]:
+    """Yield a sentence for each claim to which the product allocates other devices on the node of the case."""
+    result = case["result"]
+    if result.get("claims") and result["node"] in answer.nodes:
+        nodes, pods, others, pod = _parts(case)
+        cluster = create_full_cluster(nodes, pods, others, version)
+        yield from find_device_differences(cluster, pod, result["node"], result["claims"])
 
 
 def _differences(case: Case, answer: ScheduleAnswer) -> list[str]:

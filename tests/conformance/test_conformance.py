@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.__main__ import main
+from tests.conformance.case import read_cases
 from tests.conformance.report import run
 
 CASES = sorted(Path(__file__).parent.joinpath("cases").glob("*.jsonl*"))
+CASES_WITH_DEVICES = Path(__file__).parent / "cases" / "schedule-dra.jsonl.gz"
 NOT_JUDGED = {
     "devices.jsonl.gz": 14,
-    "found-schedule.jsonl": 1,
     "wide-devices.jsonl.gz": 22,
-    "wide-schedule-claims.jsonl.gz": 91,
 }
 """The number of cases by file for which tallygate names something that it does not support; other files have none."""
 ANSWER: dict[str, object] = {
@@ -129,6 +129,14 @@ CHARGED = {
 def test_another_charge_of_a_claim_is_a_disagreement(tmp_path: Path, name: str) -> None:
     assert not run(_write(tmp_path / "cases.jsonl", {**CLAIM, "answer": CHARGED})).disagreements
     assert run(_write(tmp_path / "cases.jsonl", {**CLAIM, "answer": {**CHARGED, name: "3"}})).disagreements
+
+
+def test_another_allocated_device_is_a_disagreement(tmp_path: Path) -> None:
+    case = next(each for each in read_cases(CASES_WITH_DEVICES) if each["result"].get("claims"))
+    assert not run(_write(tmp_path / "cases.jsonl", case)).disagreements
+    (results,) = case["result"]["claims"].values()
+    results[0]["device"] = "another"
+    assert "devices of" in str(run(_write(tmp_path / "cases.jsonl", case)))
 
 
 def test_a_rejection_for_size_of_a_small_number_is_a_disagreement(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ _ORACLES = Path(__file__).parent
 _CASES = _ORACLES.parent / "accounting" / "devices" / "cases"
 _BUILD_FLAGS = {"1.36": (), "1.37": ("-modfile", "versions/1.37.mod")}
 
-_DEFAULT_FEATURES: dict[str, tuple[str, ...]] = {
+DEFAULT_FEATURES: dict[str, tuple[str, ...]] = {
     "1.36": (
         "AdminAccess",
         "ConsumableCapacity",
@@ -26,7 +26,11 @@ _DEFAULT_FEATURES: dict[str, tuple[str, ...]] = {
         "PrioritizedList",
     )
 }
-_DEFAULT_FEATURES["1.37"] = (*_DEFAULT_FEATURES["1.36"], "FractionalCapacityRange")
+DEFAULT_FEATURES["1.37"] = DEFAULT_FEATURES["1.36"]
+"""The allocator's features that are on by default, by version of Kubernetes.
+
+FractionalCapacityRange needs `--min-compatibility-version=1.37`.
+"""
 
 Cases = dict[str, Mapping[str, Any]]
 
@@ -76,7 +80,7 @@ def _answer_known(program: Path, known: Cases, cases: Cases) -> Cases:
 
 def _add_default_answers(version: str, program: Path, cases: Cases) -> Cases:
     """Return the cases with the answers that a cluster without settings of its own gives, where these differ."""
-    answered = _run(program, cases=[{**case, "features": _DEFAULT_FEATURES[version]} for case in cases.values()])
+    answered = _run(program, cases=[{**case, "features": DEFAULT_FEATURES[version]} for case in cases.values()])
     return {
         name: case if answered[name]["answer"] == case["answer"] else {**case, "default": answered[name]["answer"]}
         for name, case in cases.items()

@@ -1,7 +1,7 @@
 """A case: a cluster and its incoming pod, from a seed and a number."""
 
-from dataclasses import dataclass
-
+from e2e.scheduling.draw.cluster_parts import DrawnCase
+from e2e.scheduling.draw.devices import add_devices
 from e2e.scheduling.draw.dice import Dice
 from e2e.scheduling.draw.names import CROWDED, NAMESPACES, Json, pod_selector
 from e2e.scheduling.draw.nodes import nodes
@@ -23,21 +23,20 @@ _ABOUT = {
 _MAX_PLACED_PODS = 30
 
 
-@dataclass(frozen=True)
-class DrawnCase:
-    """The objects in an order in which they can be created, the pods on nodes, and the incoming pod."""
-
-    objects: list[Json]
-    nodes: list[Json]
-    pods: list[Json]
-    pod: Json
-
-
 def draw_case(seed: int, number: int) -> DrawnCase:
     """Return the case of a number; the unique name of its pod separates late binding errors from other cases."""
     case = draw_case_from(Dice(f"{seed}/{number}", _draw_features(Dice(f"{seed}/{number}/about"))))
     case.pod["metadata"]["name"] += f"-{number}"
     return case
+
+
+def draw_device_case(seed: int, number: int) -> DrawnCase:
+    """Return the case of a number with devices; half of the cases have nothing else that decides."""
+    about = Dice(f"{seed}/{number}/devices/about")
+    features = {"devices"} if about.chance(0.75) else {"devices", *_draw_features(about)} - {"gates"}
+    case = draw_case_from(Dice(f"{seed}/{number}/devices/cluster", frozenset(features)))
+    case.pod["metadata"]["name"] += f"-{number}"
+    return add_devices(Dice(f"{seed}/{number}/devices"), case, f"-{number}")
 
 
 def draw_case_from(dice: Dice) -> DrawnCase:

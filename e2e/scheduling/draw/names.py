@@ -10,7 +10,7 @@ REGION = "topology.kubernetes.io/region"
 RACK = "example.com/rack"
 GPU, IP, BANANAS = "nvidia.com/gpu", "example.com/ip", "pod.alpha.kubernetes.io/opaque-int-resource-bananas"
 NAMESPACES = {
-    "default": {"team": "a"},
+    "default": {"team": "a", "resource.kubernetes.io/admin-access": "true"},
     "blue": {"team": "b"},
     "green": {"team": "b", "env": "prod"},
 }

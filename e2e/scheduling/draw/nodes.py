@@ -33,7 +33,7 @@ _EFFECTS = {"NoSchedule": 5.0, "NoExecute": 2.0, "PreferNoSchedule": 2.0}
 
 def nodes(dice: Dice) -> list[Json]:
     """Return the nodes of a cluster, sometimes none."""
-    size = dice.pick_weighted(_SMALL if dice.about & CROWDED else _SIZES)
+    size = dice.pick_weighted(_SMALL if dice.about & {*CROWDED, "devices"} else _SIZES)
     entries = [_node(dice, f"n{number}") for number in range(size)]
     if dice.about & {"spread", "company"} and dice.chance(0.5):  # few schedulable nodes are the interesting case
         for node in dice.sample(entries, 0, size):

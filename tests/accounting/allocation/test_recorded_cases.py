@@ -4,10 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.accounting.allocation.recorded_cases import Case, answer, read_cases
-
-_FIELDS_OF_DRIVERS = ("tolerations", "bindingConditions", "bindingFailureConditions")
-"""Fields of a result that an allocation copies for the kubelet, and that decide nothing."""
+from tests.accounting.allocation.recorded_cases import Case, answer, read_cases, select_answer
 
 _WRAPPED = {
     "consumable-capacity-range-policy-allocation-mode-all-overflow-aborts",
@@ -26,20 +23,7 @@ _CASES = {
 
 def _expect(case: Case) -> dict[str, Any]:
     """Return the recorded answer with the fields that the product has."""
-    recorded = case.get("default", case["answer"])
-    if "error" in recorded:
-        return {"error": recorded["error"].replace(' "not found" not found', ' "CLASS" not found')}
-    if recorded["results"] is None:
-        return {}
-    return {"results": [_select_fields(each) for each in recorded["results"]]}
-
-
-def _select_fields(allocation: dict[str, Any]) -> dict[str, Any]:
-    results = [
-        {name: value for name, value in each.items() if name not in _FIELDS_OF_DRIVERS}
-        for each in allocation["devices"].get("results", [])
-    ]
-    return {**allocation, "devices": {"results": results} if results else {}}
+    return select_answer(case.get("default", case["answer"]))
 
 
 def _list_cases(version: str) -> list[Any]:

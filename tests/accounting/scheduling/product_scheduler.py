@@ -1,12 +1,13 @@
 """The product's scheduling functions, called with objects as the API server stores them."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
+from tallygate.webhook.accounting.allocation.allocations import ChosenDevice
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.device_index import DeviceIndex
 from tallygate.webhook.accounting.cluster.ingest import ingest
@@ -15,12 +16,20 @@ from tallygate.webhook.accounting.cluster.storage_index import StorageIndex
 from tallygate.webhook.accounting.scheduling.filters import run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.placement import PlacementResult, PlacementSession, open_placement_session
+from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import (
+    NodeRejection,
+    allocate_on_node,
+    find_devices_of_pod,
+    list_claims_on_node,
+)
+from tallygate.webhook.accounting.scheduling.plugins.special_claim import NAME_IN_MEMORY
 from tallygate.webhook.accounting.scheduling.prediction import find_unmodelled
 from tallygate.webhook.accounting.scheduling.schedule import ScheduleResult, schedule_one
 from tallygate.webhook.objects.scheduling import SchedulingPod
 from tests.accounting.scheduling.clusters import create_cluster, decode_pod
 
 Json = Mapping[str, Any]
+_COMPARED_FIELDS = frozenset({"request", "driver", "pool", "device", "adminAccess", "consumedCapacity"})
 _PLACEMENT = re.compile(r"(found a potential placement for pod on node )[^,]+,")
 
 
@@ -57,6 +66,55 @@ def decide(
     return ProductAnswer(
         frozenset(result.nodes), frozenset(result.nominated_nodes), result.message, list_unmodelled(new, cluster)
     )
+
+
+def find_devices(cluster: Cluster, pod: Json, node: str) -> dict[str, list[dict[str, Any]]]:
+    """Return the devices that the product allocates for a pod on a node, by claim, in the form of the API."""
+    incoming = IncomingPod.from_pod(decode_pod(pod), cluster.priority_classes)
+    node_index = cluster.nodes.find_index(node)
+    assert cluster.devices is not None
+    assert node_index is not None
+    of_pod = find_devices_of_pod(incoming, cluster, cluster.devices)
+    allocations = allocate_on_node(incoming, cluster, node_index, of_pod)
+    assert not isinstance(allocations, NodeRejection), allocations.reason
+    claims = list_claims_on_node(incoming, cluster, node_index, of_pod)
+    names = [(each.metadata.name if each.metadata else None) or "" for each in claims]
+    return {
+        name: [_write_result(each) for each in allocation.results]
+        for name, allocation in zip(names, allocations, strict=True)
+    }
+
+
+def find_device_differences(
+    cluster: Cluster, pod: Json, node: str, recorded: Mapping[str, Iterable[Json]]
+) -> Iterator[str]:
+    """Yield a sentence for each claim to which the product allocates other devices on a node than recorded."""
+    found = find_devices(cluster, pod, node)
+    special = f"{pod['metadata']['name']}-extended-resources-"
+    expected = {
+        NAME_IN_MEMORY if name.startswith(special) else name: [
+            {field: value for field, value in each.items() if field in _COMPARED_FIELDS} for each in results
+        ]
+        for name, results in recorded.items()
+    }
+    for name in sorted(expected.keys() | found.keys()):
+        if expected.get(name) != found.get(name):
+            yield f"devices of {name} on {node}: Kubernetes {expected.get(name)}, tallygate {found.get(name)}"
+
+
+def list_filter_errors(cluster: Cluster, pod: Json) -> set[str]:
+    """Return the errors of filters on all nodes; kube-scheduler reports the one that comes first."""
+    diagnosis = run_filters(IncomingPod.from_pod(decode_pod(pod), cluster.priority_classes), cluster)
+    return {f'running "{each.plugin}" filter plugin: {each.reason}' for each in diagnosis.statuses if each.is_error}
+
+
+def _write_result(result: ChosenDevice) -> dict[str, Any]:
+    written: dict[str, Any] = {"request": result.request, **result.device._asdict()}
+    if result.has_admin_access:
+        written["adminAccess"] = True
+    if result.consumed:
+        written["consumedCapacity"] = {name: str(amount) for name, amount in result.consumed.items()}
+    return written
 
 
 def attempt(pod: SchedulingPod, cluster: Cluster) -> ScheduleResult:

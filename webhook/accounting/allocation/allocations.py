@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from tallygate.webhook.accounting.allocation.consumed_capacity import Amounts
-from tallygate.webhook.accounting.allocation.published_devices import PublishedDevice, PublishedSlice, SliceError
+from tallygate.webhook.accounting.allocation.planned_requests import AllocationError
+from tallygate.webhook.accounting.allocation.published_devices import PublishedDevice, PublishedSlice
 from tallygate.webhook.accounting.devices.device_meter import DeviceId
 from tallygate.webhook.accounting.quantity import Quantity
-from tallygate.webhook.objects.devices import AllocationResult, DeviceAllocation
+from tallygate.webhook.objects.devices import AllocationResult, DeviceAllocation, ResourceClaim
 from tallygate.webhook.objects.devices import DeviceResult as StoredResult
 from tallygate.webhook.objects.meta import NodeSelector, NodeSelectorTerm, SelectorRequirement
 
@@ -88,11 +89,13 @@ class Allocation(NamedTuple):
         return AllocationResult(DeviceAllocation(results), self.node_selector)
 
 
-def create_node_selector(taken: Iterable[tuple[PublishedSlice, PublishedDevice]], node: str) -> NodeSelector | None:
+def create_node_selector(
+    claim: ResourceClaim, taken: Iterable[tuple[PublishedSlice, PublishedDevice]], node: str
+) -> NodeSelector | None:
     """Return the nodes from which all these devices can be reached; None for all nodes.
 
     Raises:
-        SliceError: if a slice has a selector with several terms, which the API server rejects.
+        AllocationError: if a device has a selector with several terms.
     """
     fields: list[SelectorRequirement] = []
     expressions: list[SelectorRequirement] = []
@@ -103,7 +106,9 @@ def create_node_selector(taken: Iterable[tuple[PublishedSlice, PublishedDevice]]
             return NodeSelector([term])
         terms = (nodes.selector.node_selector_terms if nodes.selector else None) or ()
         if len(terms) > 1:
-            raise SliceError(f"unsupported ResourceSlice.NodeSelector with {len(terms)} terms")
+            name = (claim.metadata.name if claim.metadata else None) or ""
+            problem = f"unsupported ResourceSlice.NodeSelector with {len(terms)} terms"
+            raise AllocationError(f"create NodeSelector for claim {name}: {problem}")
         for one in terms:
             _add_new(one.match_fields or (), fields)
             _add_new(one.match_expressions or (), expressions)

@@ -54,7 +54,8 @@ class AllocatorRules(NamedTuple):
 
     def create_consumption_rules(self) -> ConsumptionRules:
         """Return the rules for capacities that several claims share."""
-        return ConsumptionRules(has_fractions=self.since_37, rejects_unreadable=self.since_37)
+        # DRAFractionalCapacityRange needs --min-compatibility-version=1.37.
+        return ConsumptionRules(has_fractions=False, rejects_unreadable=self.since_37)
 
 
 class _NoNode(NamedTuple):
@@ -131,7 +132,7 @@ class Allocator:
         return [
             Allocation(
                 tuple(taken.result for taken in each.taken),
-                create_node_selector(((taken.published, taken.device) for taken in each.taken), node.name),
+                create_node_selector(each.claim, ((taken.published, taken.device) for taken in each.taken), node.name),
             )
             for each in searched
         ]

@@ -33,8 +33,8 @@ class CapacityRequestError(TallygateError):
 class ConsumptionRules:
     """The rules of one version.
 
-    `has_fractions` is the feature DRAFractionalCapacityRange of 1.37; since 1.37 a request whose amount int64 cannot
-    represent ends the allocation (`rejects_unreadable`).
+    `has_fractions` is the feature DRAFractionalCapacityRange of 1.37, which is off by default; since 1.37 a request
+    whose amount int64 cannot represent ends the allocation (`rejects_unreadable`).
     """
 
     def __init__(self, *, has_fractions: bool, rejects_unreadable: bool) -> None:

@@ -36,6 +36,11 @@ _MAX_SELECTORS: Final = 256
 _MAX_RESULTS: Final = 100_000
 _ALL: Final = "All"
 _EXACT: Final = "ExactCount"
+_MISSING_KEY: Final = "no such key:"
+_MISSING_KEY_HINT: Final = (
+    ". consider using CEL optional chaining (.? followed by orValue())"
+    " or guarding the check with has() for optional fields"
+)
 
 
 class AllocationError(TallygateError):
@@ -53,7 +58,8 @@ class UndecidedAllocationError(TallygateError):
 class Selectors:
     """The compiled selectors, and their results by device; for one thread at a time.
 
-    Since 1.37 errors name the device, and expressions accept attributes with lists, which are no attributes before.
+    Since 1.37 errors name the device and give a hint about missing keys, and expressions accept attributes with lists,
+    which are no attributes before.
     """
 
     def __init__(self, *, since_37: bool) -> None:
@@ -86,7 +92,8 @@ class Selectors:
                     return False
             except UndecidedMatchError as error:
                 on_device = f" on device {device.id}" if self.since_37 else ""
-                message = f"{owner}: selector #{index}{on_device}: CEL runtime error: {error}"
+                hint = _MISSING_KEY_HINT if self.since_37 and _MISSING_KEY in str(error) else ""
+                message = f"{owner}: selector #{index}{on_device}: CEL runtime error: {error}{hint}"
                 raise (UndecidedAllocationError if error.is_unsupported else AllocationError)(message) from None
         return True
 

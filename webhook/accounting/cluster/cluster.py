@@ -66,11 +66,18 @@ class DeviceClasses:
                 del self._classes_by_resource[resource]
 
     def find_class(self, resource: str) -> str | None:
-        """Return the class whose devices serve a resource on nodes without it; None when no class does."""
+        """Return the class whose devices serve a resource on nodes without it; None when no class does.
+
+        Of several classes it is the newest one, and of those of one second the first by name.
+        """
         class_name = resource.removeprefix(DEVICE_CLASS_PREFIX)
         if class_name != resource and class_name in self._resource_by_class:
             return class_name
-        return next(iter(self._classes_by_resource.get(resource, ())), None)
+        names = sorted(self._classes_by_resource.get(resource, ()))
+        return max(names, key=self._get_creation_time, default=None)
+
+    def _get_creation_time(self, name: str) -> str:
+        return (self.by_name[name].metadata or ObjectMeta()).creation_timestamp or ""
 
 
 K = TypeVar("K")

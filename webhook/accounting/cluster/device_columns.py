@@ -58,6 +58,10 @@ class DeviceColumns:
             for pool in allocator.slices.gather_pools(_NamedNode(name)):
                 self._is_plain[position] &= _is_plain(pool)
                 for device in (device for each in pool.slices for device in each.devices):
+                    known = self._rows.get(device.id)
+                    if known is not None:  # slices for two nodes have one pool
+                        self._is_plain[[nodes[known], position]] = False
+                        continue
                     self._rows[device.id] = len(nodes)
                     nodes.append(position)
                     contents.append(self._intern(device))
@@ -73,7 +77,7 @@ class DeviceColumns:
         By Hall's theorem there are enough for all requests if there are for each set of them.
         """
         requests = self._plan(claims) if self._covers_every_slice else None
-        if requests is None:
+        if not requests:  # claims without requests fit nodes without devices, too
             return None
         counts = self._count_by_kind(requests)
         if counts is None or len(counts) > _MAX_KINDS:

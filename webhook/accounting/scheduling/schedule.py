@@ -26,8 +26,9 @@ from tallygate.webhook.accounting.scheduling.filters import INTER_POD_PLUGINS, s
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import (
     describe_post_filter,
-    find_bind_error,
+    find_devices_of_pod,
     find_hold_reason,
+    get_allocation,
 )
 from tallygate.webhook.accounting.scheduling.plugins.node_eligibility import find_pre_score_error
 from tallygate.webhook.accounting.scheduling.plugins.node_resources_fit import mask_device_backed
@@ -38,11 +39,14 @@ from tallygate.webhook.accounting.scheduling.victims import (
     select_victims_on_node,
 )
 from tallygate.webhook.accounting.selectors import join_errors
+from tallygate.webhook.objects.devices import ResourceClaim
+from tallygate.webhook.objects.meta import ObjectMeta
 
 _GATED = "Scheduling is blocked due to non-empty scheduling gates"  # the API server writes it into the pod's status
 # DynamicResources is the first post-filter plugin. Its pre-filter stores a state before the filters run, unless an
 # earlier plugin rejects the pod; "not found" is its error about the missing state.
 _STATE_NOT_FOUND = "not found"
+_PRE_BIND = 'running PreBind plugin "DynamicResources":'
 
 NO_VICTIMS = "No preemption victims found for incoming pod"
 _POLICY_NEVER = "not eligible due to preemptionPolicy=Never."
@@ -118,7 +122,7 @@ def schedule_one(
     nodes = tuple(_select_nodes(pod, cluster, diagnosis))
     if nodes:
         error = find_pre_score_error(pod) if len(nodes) > 1 else ""
-        error = error or find_bind_error(pod, cluster, diagnosis.feasible)
+        error = error or _find_bind_error(pod, cluster, diagnosis.feasible)
         return ScheduleResult(diagnosis, (), error) if error else ScheduleResult(diagnosis, nodes)
     if not len(diagnosis.nodes):
         return ScheduleResult(diagnosis, (), format_fit_error(diagnosis))
@@ -137,6 +141,33 @@ def schedule_one(
         preemption,
         nominated or (current_nomination if preemption.keeps_nomination else ()),
     )
+
+
+def _find_bind_error(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> str:
+    """Return the error with which kube-scheduler fails to bind a pod to any of these nodes, empty without one.
+
+    It cannot add a pod to a claim whose allocation has no timestamp, as schedulers before 1.36 write it: it would add
+    the timestamp to an allocation that must not change. It stores no claim without requests: that of a pod with other
+    claims, on a node that has its extended resources itself.
+    """
+    if cluster.devices is None or not pod.spec.resource_claims:
+        return ""
+    claims, classes, _ = find_devices_of_pod(pod, cluster, cluster.devices)
+    for claim in claims:
+        allocation = get_allocation(claim)
+        if allocation is not None and not allocation.allocation_timestamp and not _is_reserved_for(claim, pod.uid):
+            meta = claim.metadata or ObjectMeta()
+            invalid = f'ResourceClaim.resource.k8s.io "{meta.name}" is invalid'
+            problem = "status.allocation: Invalid value: null: field cannot be modified once set"
+            return f"{_PRE_BIND} add reservation to claim {meta.namespace}/{meta.name}: {invalid}: {problem}"
+    if not classes or any(mask_device_backed(cluster, nodes, resource).any() for resource in classes):
+        return ""
+    problem = f"no update of pod {pod.namespace}/{pod.name} ExtendedResourceClaimStatus"
+    return f"{_PRE_BIND} nil or empty request mappings, {problem}"
+
+
+def _is_reserved_for(claim: ResourceClaim, pod_uid: str) -> bool:
+    return any(each.uid == pod_uid for each in (claim.status.reserved_for if claim.status else None) or ())
 
 
 def _select_nodes(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis) -> Iterator[str]:

@@ -99,19 +99,6 @@ def find_hold_reason(pod: IncomingPod, cluster: Cluster) -> str:
     return ""
 
 
-def find_bind_error(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> str:
-    """Return the error with which kube-scheduler fails to bind a pod to any of these nodes, empty without one.
-
-    It stores no claim without requests: that of a pod with other claims, on a node that has its extended resources
-    itself.
-    """
-    classes = dict(_find_classes(pod, cluster)) if cluster.devices is not None and pod.spec.resource_claims else {}
-    if not classes or any(mask_device_backed(cluster, nodes, resource).any() for resource in classes):
-        return ""
-    problem = f"no update of pod {pod.namespace}/{pod.name} ExtendedResourceClaimStatus"
-    return f'running PreBind plugin "DynamicResources": nil or empty request mappings, {problem}'
-
-
 def pre_filter_dynamic_resources(pod: IncomingPod, cluster: Cluster) -> PreFilterStatus | None:
     """Return the reason why a pod fits no node: a request that names no class, or one that is missing."""
     devices = cluster.devices

@@ -1,0 +1,164 @@
+"""Devices for a drawn cluster: classes, slices, claims of pods on nodes, and what the incoming pod asks for."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from e2e.scheduling.draw.cluster_parts import DrawnCase
+from e2e.scheduling.draw.device_claims import BACKED, CLASSES, draw_claim_spec, draw_classes
+from e2e.scheduling.draw.device_slices import draw_slices
+from e2e.scheduling.draw.dice import Dice
+from e2e.scheduling.draw.names import DELETION_TIMESTAMP, ZONE, Json
+
+IMPLICIT = "deviceclass.resource.kubernetes.io/"
+_SHARE = "6b06e461-97e2-48b1-b9ab-49435e6e{:04x}"
+_FINALIZER = "resource.kubernetes.io/delete-protection"
+_KINDS = {"own": 6.0, "template": 3.0, "allocated": 2.0, "deleted": 0.15, "missing": 0.1}
+"""What a reference of the incoming pod is about: a claim without devices, a template, or a claim that has devices."""
+_NOT_READY = {"deleted", "missing"}
+_DENSITIES = (0.0, 0.2, 0.2, 0.5, 0.8)
+
+
+def add_devices(dice: Dice, case: DrawnCase, tag: str) -> DrawnCase:
+    """Return a case with devices; its pods and nodes are changed.
+
+    Pools and claims have the tag of the case in their names: a scheduler that waits for a driver keeps the devices of
+    an earlier case for some seconds.
+    """
+    names = [each["metadata"]["name"] for each in case.nodes]
+    slices = draw_slices(dice, names, tag)
+    allocated = [
+        _create_allocated_claim(dice, number, case, each) for number, each in enumerate(_draw_allocated(dice, slices))
+    ]
+    for node in case.nodes:
+        _change_resources(dice, node)
+    for claim in allocated:
+        if case.pods and dice.chance(0.5):
+            _add_reference(dice.pick(case.pods), claim)
+    classes = draw_classes(dice)
+    resources = _list_resources(classes)
+    asked = list(_ask(dice, case.pod, allocated, resources))
+    for each in (*allocated, *asked):
+        each["metadata"]["name"] += tag
+    for pod in (*case.pods, case.pod):
+        for reference in pod["spec"].get("resourceClaims", ()):
+            for key in reference.keys() - {"name"}:
+                reference[key] += tag
+    return replace(case, objects=[*case.objects, *classes, *slices, *allocated, *asked])
+
+
+def _list_resources(classes: Sequence[Json]) -> Sequence[str]:
+    """Return the extended resources that classes may back.
+
+    If classes share one, the order in which kube-scheduler sees them decides about the implicit names of the others.
+    """
+    names = [each["spec"].get("extendedResourceName") for each in classes]
+    shares = len(set(names) - {None}) < len(names) - names.count(None)
+    return BACKED if shares else (*BACKED, *(IMPLICIT + each for each in CLASSES[:2]))
+
+
+def _change_resources(dice: Dice, node: Json) -> None:
+    """Remove an extended resource that classes may back from most nodes, and add another one to some."""
+    for amounts in {id(each): each for each in (node["status"]["capacity"], node["status"]["allocatable"])}.values():
+        if dice.chance(0.7):
+            amounts.pop(BACKED[1], None)
+        if dice.chance(0.15):
+            amounts[BACKED[0]] = dice.pick(("0", "1", "4"))
+
+
+def _draw_allocated(dice: Dice, slices: Sequence[Json]) -> Iterator[list[tuple[Json, Json]]]:
+    """Yield the devices of claims, with their slices; nearly all claims have different ones."""
+    density, taken = dice.pick(_DENSITIES), list[tuple[Json, Json]]()
+    for each in slices:
+        for device in each["spec"].get("devices", ()):
+            if dice.chance(density):
+                taken.append((each, device))
+    while taken:
+        count = min(len(taken), dice.pick_weighted({1: 5, 2: 2, 3: 1}))
+        yield taken[:count]
+        taken = taken[count:]
+
+
+def _create_allocated_claim(dice: Dice, number: int, case: DrawnCase, devices: list[tuple[Json, Json]]) -> Json:
+    request = {"name": "r", "exactly": {"deviceClassName": "any", "count": len(devices)}}
+    claim = _create_claim(f"allocated{number}", case.pod["metadata"]["namespace"], {"devices": {"requests": [request]}})
+    results = [_create_result(dice, 64 * number + index, *each) for index, each in enumerate(devices)]
+    allocation: Json = {"devices": {"results": results}, "allocationTimestamp": "2026-01-01T10:00:00Z"}
+    if dice.chance(0.05):  # as schedulers before Kubernetes 1.36 write it
+        del allocation["allocationTimestamp"]
+    allocation |= _draw_reach(dice, case, devices[0][0]["spec"])
+    owner = {"resource": "pods", "name": f"old{number}", "uid": _SHARE.format(0xF000 + number)}
+    claim["metadata"]["finalizers"] = [_FINALIZER]
+    claim["status"] = {"allocation": allocation} | ({"reservedFor": [owner]} if dice.chance(0.6) else {})
+    return claim
+
+
+def _create_result(dice: Dice, number: int, published: Json, device: Json) -> Json:
+    spec = published["spec"]
+    result: Json = {"request": "r", "driver": spec["driver"], "pool": spec["pool"]["name"], "device": device["name"]}
+    if device.get("allowMultipleAllocations"):
+        result["shareID"] = _SHARE.format(number)
+        if "capacity" in device and dice.chance(0.9):
+            result["consumedCapacity"] = {
+                name: dice.pick(("4Gi", "8Gi", "20Gi", "40Gi")) if name == "memory" else dice.pick(("0", "1", "500m"))
+                for name in device["capacity"]
+            }
+    return result
+
+
+def _draw_reach(dice: Dice, case: DrawnCase, spec: Json) -> Json:
+    """Return the part of an allocation about the nodes from which the devices can be reached."""
+    node = spec.get("nodeName") or (dice.pick(case.nodes)["metadata"]["name"] if case.nodes else "n0")
+    named = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    zoned = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": dice.sample(("a", "b", "c"), 1, 2)}]}
+    term = dice.pick((named, named, named, zoned, None))
+    return {} if term is None else {"nodeSelector": {"nodeSelectorTerms": [term]}}
+
+
+def _create_claim(name: str, namespace: str, spec: Json) -> Json:
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata, "spec": spec}
+
+
+def _add_reference(pod: Json, claim: Json) -> None:
+    """Let a pod on a node use a claim of its namespace."""
+    if pod["metadata"]["namespace"] == claim["metadata"]["namespace"]:
+        name = claim["metadata"]["name"]
+        pod["spec"].setdefault("resourceClaims", []).append({"name": name, "resourceClaimName": name})
+
+
+def _ask(dice: Dice, pod: Json, allocated: Sequence[Json], resources: Sequence[str]) -> Iterator[Json]:
+    """Let the incoming pod use claims and extended resources, and yield the claims and templates that are new."""
+    kinds = [dice.pick_weighted(_KINDS) for _ in range(dice.pick_weighted({0: 1.5, 1: 6, 2: 2}))]
+    if "template" in kinds:
+        kinds = [each for each in kinds if each not in _NOT_READY]
+    namespace, unused = pod["metadata"]["namespace"], list(allocated)
+    references = []
+    for number, kind in enumerate(kinds):
+        name = f"mine{number}"
+        reference = {"name": name, "resourceClaimName": name}
+        if kind == "allocated" and unused:
+            reference["resourceClaimName"] = unused.pop(dice.count(0, len(unused) - 1))["metadata"]["name"]
+        elif kind == "template":
+            reference = {"name": name, "resourceClaimTemplateName": name}
+            yield _create_claim(name, namespace, {"spec": draw_claim_spec(dice)}) | {"kind": "ResourceClaimTemplate"}
+        elif kind != "missing":
+            claim = _create_claim(name, namespace, draw_claim_spec(dice))
+            if kind == "deleted":
+                claim["metadata"] |= {"finalizers": ["example.com/kept"], "deletionTimestamp": DELETION_TIMESTAMP}
+            yield claim
+        references.append(reference)
+    if references:
+        pod["spec"]["resourceClaims"] = references
+    if not references or dice.chance(0.2):
+        _request_resources(dice, pod["spec"], resources)
+
+
+def _request_resources(dice: Dice, spec: Json, resources: Sequence[str]) -> None:
+    """Let containers request extended resources that classes may back."""
+    names = dice.sample(resources, 1, 2)
+    containers = [*spec.get("initContainers", ()), *spec["containers"]]
+    for container in dice.sample(containers, 1, len(containers)):
+        amounts: Mapping[str, str] = {name: dice.pick_weighted({"1": 5, "2": 3, "3": 1, "0": 0.3}) for name in names}
+        has = container.setdefault("resources", {})
+        for part in ("requests", "limits"):
+            has[part] = {**has.get(part, {}), **amounts}
