@@ -5,12 +5,14 @@ The output is the same for the cluster, a snapshot, kubectl's list, and the pod'
 
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from e2e.api import Object, api
+from e2e.claims import claim, claiming_pod, exactly, publish_devices
 from e2e.command_output import run_tallygate
 from e2e.pods import DONGLE, pod
 from e2e.ports import Cluster, Site
@@ -219,3 +221,54 @@ def test_a_daemon_sets_pod_is_explained_in_the_schedulers_own_words(
 
     until("the scheduler has tried its pod", lambda: bool(message()), _WITHIN)
     assert message() == found["message"]
+
+
+@pytest.fixture
+def three_devices(site: Site, namespace: str) -> Iterator[str]:
+    """Yield a namespace with claims for two, two and four devices of a node that has three."""
+    ours = api(site.cluster.kubeconfig)
+    with publish_devices(site.cluster, site.node, 3):
+        for name, count in _CLAIMS.items():
+            ours.create(f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims", claim(name, exactly(count)))
+        yield namespace
+        for name in _CLAIMS:
+            ours.delete(f"{_pods(namespace)}/{name}", gracePeriodSeconds="0")
+
+
+_CLAIMS = {"first": 2, "second": 2, "many": 4}
+
+
+def test_pods_with_claims_end_as_was_predicted_before(
+    site: Site, tallygate: Run, live: tuple[str, str], three_devices: str, tmp_path: Path
+) -> None:
+    """Predict each pod from its manifest, then create it; a snapshot has the same prediction."""
+    ours, verdicts = api(site.cluster.kubeconfig), {}
+    for name, count in _CLAIMS.items():
+        written = claiming_pod(site.image, name, resourceClaimName=name)
+        asked = ("predict", "-f", "-", "--namespace", three_devices, "-o", "json")
+        found = _prediction(tallygate(*asked, *live, stdin=json.dumps(written)))
+        snapshot = str(tmp_path / f"{name}.json")
+        assert tallygate("snapshot", snapshot, *live).returncode == 0
+        stored = tallygate(*asked, "--snapshot", snapshot, stdin=json.dumps(written))
+        assert _prediction(stored) == found
+        verdicts[name] = found["verdict"]
+        ours.create(_pods(three_devices), written)
+        if found["verdict"] == "fits now":
+            until("it has a node", partial(_has_node, site.cluster, three_devices, name), _WITHIN)
+        else:
+            until("it was tried", partial(_was_tried, site.cluster, three_devices, name), _WITHIN)
+            assert _message(site.cluster, three_devices, name) == found["message"]
+            (near,) = found["closestNodes"]
+            assert [(each["requests"], each["missing"]) for each in near["deviceShortfalls"]] == [(count, count - 1)]
+            (pool,) = near["deviceShortfalls"][0]["pools"]
+            first = {"claim": f"{three_devices}/first", "pods": [f"{three_devices}/first"], "devices": 2}
+            assert (pool["devices"], pool["free"], pool["allocated"]) == (3, 1, [first])
+    assert verdicts == {"first": "fits now", "second": "not now", "many": "never on these nodes"}
+
+
+def _has_node(cluster: Cluster, namespace: str, name: str) -> bool:
+    return bool(_pod(cluster, namespace, name)["spec"].get("nodeName"))
+
+
+def _was_tried(cluster: Cluster, namespace: str, name: str) -> bool:
+    return bool(_message(cluster, namespace, name))

@@ -66,6 +66,7 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
     in_files = read_pods_to_place(files, source.choose_namespace(namespace), 1)
     all_pods = [pods.copy_unscheduled() for pods in in_files.pods]
     cluster_input = read_cluster_input(source)
+    in_files.put_claims(cluster_input.cluster)
     capacities = list(_compute_capacities(all_pods, cluster_input))
     if output == "table":
         _print_capacities(capacities)

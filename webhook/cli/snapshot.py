@@ -23,6 +23,8 @@ from tallygate.webhook.kube.client import ApiClient, ClientConfig, read_git_vers
 from tallygate.webhook.kube.resource_codec import ResourceCodec
 
 _STDOUT = "-"
+_TEMPLATES = "resourceclaimtemplates"
+_UNSERVED: Sequence[SnapshotItem] = []
 _GZIP_SUFFIX = ".gz"
 _HEADER, _SEPARATOR = b'{"apiVersion":"v1","kind":"List","items":[\n', b",\n"
 
@@ -111,11 +113,16 @@ def _list_volume_objects(client: ApiClient) -> Iterator[SnapshotItem]:
 
 
 def _list_marked(client: ApiClient, codec: ResourceCodec[SchedulingObject, SnapshotItem]) -> Iterator[SnapshotItem]:
-    """Yield the objects of a resource if they may be listed, after its mark if it has one."""
+    """Yield the objects of a resource if they may be listed, after its mark if it has one.
+
+    Templates of claims have no mark if the API server does not serve them: it may have claims of another version.
+    """
     items = _list_if_allowed(client, codec)
-    if items is not None:
-        yield from [snapshot_items.LIST_MARKS[codec.name]] if codec.name in snapshot_items.LIST_MARKS else []
-        yield from items
+    if items is None:
+        return
+    is_marked = codec.name in snapshot_items.LIST_MARKS and not (codec.name == _TEMPLATES and items is _UNSERVED)
+    yield from [snapshot_items.LIST_MARKS[codec.name]] if is_marked else []
+    yield from items
 
 
 def _list_if_allowed(
@@ -125,7 +132,7 @@ def _list_if_allowed(
     try:
         return list_resource(client, codec).items
     except UnknownResourceError:
-        return ()
+        return _UNSERVED
     except ListError as error:
         if error.cause.reason is not ApiErrorReason.FORBIDDEN:
             raise

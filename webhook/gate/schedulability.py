@@ -291,7 +291,7 @@ class _PodCheck:
         prediction = self._shortage
         return (
             f"{self._describe_shortage(prediction)}: {_strip_period(prediction.message)}"
-            if prediction and prediction.candidate is None
+            if prediction and prediction.candidate is None and not _waits_for_claim(prediction)
             else ""
         )
 
@@ -351,6 +351,11 @@ def _replace_deny(rule: ResourceRule) -> ResourceRule:
 
 def _describe_largest(name: str, largest: int) -> str:
     return f"the largest node has {format_amount(name, largest)}" if largest else "no node has any"
+
+
+def _waits_for_claim(prediction: Prediction) -> bool:
+    """Return whether a claim that is not ready keeps the pod out of the queue: it may be stored after the pod."""
+    return prediction.next_result is not None and bool(prediction.next_result.hold_reason)
 
 
 def _strip_period(sentence: str) -> str:

@@ -8,14 +8,14 @@ import pytest
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.ingest import ingest
 from tallygate.webhook.accounting.node_fit import Shortfall
+from tallygate.webhook.accounting.scheduling.device_shortfalls import DeviceInspector
 from tallygate.webhook.accounting.scheduling.filters import run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.node_diagnosis import NodeDiagnosis, diagnose_node
 from tallygate.webhook.accounting.scheduling.placement import open_placement_session
 from tallygate.webhook.accounting.scheduling.prediction import (
     Feasibility,
-    NodeDiagnosis,
     Prediction,
-    diagnose_node,
     predict_copies,
 )
 from tests.accounting.scheduling.clusters import create_cluster, decode_pod, node, pod
@@ -37,8 +37,9 @@ def _diagnose_nodes(cluster: Cluster, written: dict[str, Any]) -> dict[str, Node
     assert prediction.next_result is not None
     diagnosis, incoming = prediction.next_result.diagnosis, IncomingPod.from_pod(decode_pod(written))
     assert diagnosis is not None
+    inspector = DeviceInspector(incoming, cluster)
     diagnoses = [
-        diagnose_node(incoming, cluster, diagnosis, each, can_ever_run=each not in prediction.unresolvable)
+        diagnose_node(inspector, diagnosis, each, can_ever_run=each not in prediction.unresolvable)
         for each in diagnosis.nodes.tolist()
     ]
     return {each.name: each for each in diagnoses}

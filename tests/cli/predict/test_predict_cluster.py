@@ -14,6 +14,7 @@ from tests.cli.usage.test_usage_cluster import NO_LEDGERS, NODE, VERSION, page, 
 from tests.state.kubernetes.scripted_api_server import Responder, respond_json
 
 _RESOURCES = [codec.name for codec in (*snapshot_items.VOLUME_CODECS, *snapshot_items.SCHEDULING_CODECS)]
+_CLAIMS = [codec.name for codec in snapshot_items.CLAIM_CODECS]
 _CLAIM: Object = {
     "metadata": {
         "name": "data",
@@ -40,13 +41,13 @@ def _create_plays(pods: Sequence[Object], **found: Responder) -> list[Responder]
 
 
 def _create_plays_after_version(pods: Sequence[Object], **found: Responder) -> list[Responder]:
-    return [page([namespace("team-a")]), page([_NODE]), *_create_list_plays(**found), page(pods, revision=200)]
+    """Return the responses to the lists, which end with claims for devices, their templates and slices."""
+    claims = [found.get(name, NO_LEDGERS) for name in _CLAIMS]
+    return [page([namespace("team-a")]), page([_NODE]), *_create_list_plays(**found), page(pods, revision=200), *claims]
 
 
 def _create_snapshot_plays(pods: Sequence[Object], **found: Responder) -> list[Responder]:
-    """Return the responses to a snapshot, whose lists end with claims for devices, their templates and slices."""
-    claims = [NO_LEDGERS for _ in snapshot_items.CLAIM_CODECS]
-    return [NO_LEDGERS, *_create_plays_after_version(pods, **found), *claims]
+    return [NO_LEDGERS, *_create_plays_after_version(pods, **found)]
 
 
 def _create_pending_pod(**spec: object) -> Object:
@@ -63,12 +64,12 @@ def _read_json(result: Result) -> Object:
 _ARGUMENTS = ("predict", "pod/waits", "--namespace", "team-a", "-o", "json")
 
 
-def test_everything_is_listed_once_and_pods_last(tmp_path: Path) -> None:
+def test_everything_is_listed_once_and_claims_after_the_pods(tmp_path: Path) -> None:
     result, paths = run(tmp_path, _create_plays([_create_pending_pod(), pod("running", {GPU: "6"})]), *_ARGUMENTS)
     assert result.exit_code == 1
     assert result.stderr == ""
     resources = [path.split("?")[0].rpartition("/")[2] for path in paths]
-    assert resources == ["version", "namespaces", "nodes", *_RESOURCES, "pods"]
+    assert resources == ["version", "namespaces", "nodes", *_RESOURCES, "pods", *_CLAIMS]
     (found,) = _read_json(result)["items"]
     assert [each["name"] for each in found["closestNodes"][0]["consumers"]] == ["running"]
 
@@ -166,6 +167,92 @@ def test_an_empty_list_of_claims_is_not_unknown(tmp_path: Path) -> None:
     assert CliRunner().invoke(root, [*_ARGUMENTS, "--snapshot", str(path)]).stdout == result.stdout
 
 
+_GPU_CLASS: Object = {"metadata": {"name": "gpu", "uid": "gpu", "resourceVersion": "6"}, "spec": {}}
+_DEVICES: Object = {
+    "metadata": {"name": "n1-gpus", "uid": "slice", "resourceVersion": "7"},
+    "spec": {
+        "driver": "gpu.example.com",
+        "pool": {"name": "n1", "generation": 1, "resourceSliceCount": 1},
+        "nodeName": "n1",
+        "devices": [
+            {"name": "gpu-0", "taints": [{"key": "sick", "effect": "NoExecute"}]},
+            {"name": "gpu-1", "basicUnknown": 1},
+        ],
+    },
+}
+_DEVICE_CLAIM: Object = {
+    "metadata": {"name": "two", "namespace": "team-a", "uid": "two", "resourceVersion": "8"},
+    "spec": {"devices": {"requests": [{"name": "gpus", "exactly": {"deviceClassName": "gpu", "count": 2}}]}},
+}
+_ALL_DEVICES = {
+    "deviceclasses": page([_GPU_CLASS]),
+    "resourceclaims": page([_DEVICE_CLAIM]),
+    "resourceclaimtemplates": page([]),
+    "resourceslices": page([_DEVICES]),
+}
+_CLAIMING = {"resourceClaims": [{"name": "gpus", "resourceClaimName": "two"}]}
+
+
+def _create_claiming_pod() -> Object:
+    made = pod("waits", {}, spec=_CLAIMING, status={"phase": "Pending"})
+    del made["spec"]["nodeName"]
+    return made
+
+
+def test_devices_are_predicted_from_a_cluster_and_from_its_snapshot(tmp_path: Path) -> None:
+    live, _ = run(tmp_path, _create_plays([_create_claiming_pod()], **_ALL_DEVICES), *_ARGUMENTS)
+    (found,) = _read_json(live)["items"]
+    assert (found["verdict"], found["unknown"]) == ("never on these nodes", [])
+    (shortfall,) = found["closestNodes"][0]["deviceShortfalls"]
+    assert (shortfall["claim"], shortfall["requests"], shortfall["missing"]) == ("team-a/two", 2, 1)
+    assert shortfall["pools"][0]["unsuitable"] == [{"reason": "has the taint sick:NoExecute", "devices": 1}]
+    path = tmp_path / "now.json"
+    taken, _ = run(
+        tmp_path, [VERSION, *_create_snapshot_plays([_create_claiming_pod()], **_ALL_DEVICES)], "snapshot", str(path)
+    )
+    assert (taken.exit_code, taken.stderr) == (0, "")
+    stored = CliRunner().invoke(root, [*_ARGUMENTS, "--snapshot", str(path)])
+    assert (stored.exit_code, stored.stdout) == (live.exit_code, live.stdout)
+
+
+@pytest.mark.parametrize(
+    ("lacking", "live_reason"),
+    [
+        pytest.param(
+            dict.fromkeys(_ALL_DEVICES, NO_LEDGERS),
+            "the API server does not serve deviceclasses, resourceclaims, resourceclaimtemplates, resourceslices",
+            id="an API server without devices",
+        ),
+        *(
+            pytest.param({name: _FORBIDDEN}, f"you may not list {name}", id=f"forbidden {name}")
+            for name in _ALL_DEVICES
+        ),
+        pytest.param(
+            {
+                "resourceslices": page(
+                    [_DEVICES | {"spec": {**_DEVICES["spec"], "devices": [{"name": "a", "taints": 7}]}}]
+                )
+            },
+            "ResourceSlice n1-gpus: Expected `array | null`, got `int` - at `$.taints`",
+            id="a slice that cannot be read",
+        ),
+    ],
+)
+def test_without_one_kind_about_devices_a_pod_with_a_claim_is_unknown(
+    tmp_path: Path, lacking: dict[str, Responder], live_reason: str
+) -> None:
+    plays = _ALL_DEVICES | lacking
+    live, _ = run(tmp_path, _create_plays([_create_claiming_pod()], **plays), *_ARGUMENTS)
+    (found,) = _read_json(live)["items"]
+    known = "resource claims: the claims and devices of this cluster are not known"
+    assert (found["verdict"], found["unknown"]) == ("unknown", [f"{known}: {live_reason}"])
+    path = tmp_path / "now.json"
+    run(tmp_path, [VERSION, *_create_snapshot_plays([_create_claiming_pod()], **plays)], "snapshot", str(path))
+    (stored,) = json.loads(CliRunner().invoke(root, [*_ARGUMENTS, "--snapshot", str(path)]).stdout)["items"]
+    assert stored["verdict"] == "unknown"
+    assert stored["unknown"][0].startswith(known)
+
+
 @pytest.mark.parametrize(
     ("pods", "found", "sentence"),
     [
@@ -176,8 +263,8 @@ def test_an_empty_list_of_claims_is_not_unknown(tmp_path: Path) -> None:
 def test_an_unreadable_list_is_one_sentence(
     tmp_path: Path, pods: list[Object], found: dict[str, Responder], sentence: str
 ) -> None:
-    """Exit with code 2."""
-    result, _ = run(tmp_path, _create_plays(pods, **found), *_ARGUMENTS)
+    """Exit with code 2, and list nothing after the pods."""
+    result, _ = run(tmp_path, _create_plays(pods, **found)[: -len(_CLAIMS)], *_ARGUMENTS)
     assert (result.exit_code, result.stdout) == (2, "")
     assert sentence in result.stderr
     assert len(result.stderr.splitlines()) == 1

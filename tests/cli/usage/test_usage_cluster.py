@@ -162,7 +162,6 @@ def test_check_and_usage_read_a_snapshot(tmp_path: Path) -> None:
         "Pod",
         "Pod",
         "ResourceClaimList",
-        "ResourceClaimTemplateList",
         "ResourceSliceList",
     ]
     assert listed["metadata"] == {"resourceVersion": "200"}

@@ -67,7 +67,10 @@ def create_stored_slice(revision: int, *devices: Object) -> Object:
 @pytest.fixture
 def cluster() -> Iterator[SmallCluster]:
     """Yield a cluster with two devices of each model, three of them allocated."""
-    secret: Object = {"basic": {"attributes": {"token": {"string": "hunter2"}}}, "taints": [{"key": "hunter2"}]}
+    secret: Object = {
+        "basic": {"attributes": {"token": {"string": "hunter2"}}},
+        "bindingFailureConditions": ["hunter2"],
+    }
     devices = [create_device("h-0", **secret), create_device("h-1"), create_device("a-0", "a100", "40Gi")]
     with run_small_cluster(namespaces=[namespace("team-a")]) as made:
         made.objects |= {
@@ -79,7 +82,7 @@ def cluster() -> Iterator[SmallCluster]:
 
 
 def test_a_snapshot_gives_the_amounts_of_the_cluster(cluster: SmallCluster, tmp_path: Path) -> None:
-    """Leave out the fields of a device that no cap counts by."""
+    """Leave out the fields of a device by which no cap counts, and no scheduler allocates."""
     (tmp_path / "models.yaml").write_text(CAP)
     usage = ("usage", "--policies", str(tmp_path / "models.yaml"), "-o", "json")
     now = tmp_path / "now.json"

@@ -92,7 +92,7 @@ class Cluster:
     `label_index` has the scheduling groups of pods on nodes, `anti_affinity_index` the terms by which these pods repel
     others. `selector_counts` counts the pods that a selector matches, `priority_usage` the amounts that pods use, by
     priority. `storage` stays None while no object about volumes is known, and `devices` while the slices and claims of
-    devices are not. `fork_changes` has the pods that a fork
+    devices are not; `devices_problem` is then the reason, if it is known. `fork_changes` has the pods that a fork
     removed (-1), restored (0) or assumed (1), by UID, the latest change last (see `fork`). `scheduler_version` is the
     version of the scheduler whose rules apply, `git_version` the version that the cluster reports, as `v1.37.2`, or
     None.
@@ -108,6 +108,7 @@ class Cluster:
         self.budgets: list[PodDisruptionBudget] = []
         self.storage: StorageIndex | None = None
         self.devices: DeviceIndex | None = None
+        self.devices_problem = ""
         self.device_classes = DeviceClasses()
         self.fork_changes: dict[str, tuple[PodInfo, int]] = {}
         self.label_index = LabelIndex()

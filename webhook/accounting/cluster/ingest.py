@@ -1,6 +1,6 @@
 """Ingestion of listed objects, given as JSON, into a cluster."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -49,9 +49,11 @@ def ingest(cluster: Cluster, kind: str, content: ObjectJson) -> bool:
     """Put an object into a cluster; return False, and do nothing, for a kind that scheduling does not use.
 
     The first object about volumes creates `cluster.storage`: from then on the objects about volumes count as complete.
+    The first slice, claim or template of claims creates `cluster.devices`; see `settle_devices`.
 
     Raises:
         QuantityError: if a requested or allocatable quantity is invalid.
+        SliceError: if a slice of devices is invalid.
         ValueError: if the content does not fit its kind.
     """
     put_object = _HANDLERS.get(kind)
@@ -59,6 +61,15 @@ def ingest(cluster: Cluster, kind: str, content: ObjectJson) -> bool:
         return False
     put_object(cluster, content)
     return True
+
+
+def settle_devices(cluster: Cluster, problems: Sequence[str]) -> None:
+    """Make the devices of a cluster known once all objects about them are in it; with a problem they are unknown."""
+    cluster.devices_problem = "; ".join(problems)
+    if problems:
+        cluster.devices = None
+    else:
+        _get_devices(cluster)
 
 
 def _create_storage_handler(object_type: type[StorageObject]) -> Callable[[Cluster, ObjectJson], None]:

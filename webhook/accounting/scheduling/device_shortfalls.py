@@ -6,11 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from tallygate.webhook.accounting.allocation.allocator import Allocator
+from tallygate.webhook.accounting.allocation.consumed_capacity import CapacityRequestError
+from tallygate.webhook.accounting.allocation.counters import CounterUse
 from tallygate.webhook.accounting.allocation.mismatch import NOT_OF_CLASS, find_mismatch
 from tallygate.webhook.accounting.allocation.planned_requests import AllocationError, PlannedRequest, format_name
-from tallygate.webhook.accounting.allocation.pools import Pool
+from tallygate.webhook.accounting.allocation.pools import Pool, reaches
+from tallygate.webhook.accounting.allocation.published_devices import PublishedDevice
 from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.device_index import DeviceIndex
 from tallygate.webhook.accounting.devices.device_meter import DeviceId
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import (
@@ -20,17 +23,21 @@ from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import (
     list_claims_on_node,
     needs_devices,
 )
+from tallygate.webhook.accounting.scheduling.plugins.special_claim import NAME_IN_MEMORY
 from tallygate.webhook.objects.devices import ResourceClaim
+from tallygate.webhook.objects.meta import ObjectMeta
 
 
 class DeviceHolder(NamedTuple):
-    """A claim with a device, and the pods that it is reserved for."""
+    """A claim with a device, and the pods that it is reserved for; the claim of an earlier copy has no name."""
 
     claim: str
     pods: tuple[str, ...]
 
     def __str__(self) -> str:
-        return self.claim if not self.pods else f"{', '.join(self.pods)}, claim {self.claim}"
+        if not self.claim:
+            return f"an earlier copy of {', '.join(self.pods)}"
+        return f"claim {self.claim}" if not self.pods else f"{', '.join(self.pods)}, claim {self.claim}"
 
 
 class PoolShortfall(NamedTuple):
@@ -65,99 +72,204 @@ class PoolShortfall(NamedTuple):
 
 
 class DeviceShortfall(NamedTuple):
-    """What one request of a claim lacks on a node; `requested` is a number of devices, or `all`."""
+    """One request of a claim on a node: the devices that it requests, and those that it lacks by itself.
+
+    `claim` is empty for the extended resources of a pod. `requested` is the number of devices; None for all of them.
+    `missing` is 0 for a request that would have enough devices without the others, and without constraints.
+    """
 
     claim: str
     request: str
     class_name: str
-    requested: str
+    requested: int | None
+    missing: int
     pools: tuple[PoolShortfall, ...]
 
     def __str__(self) -> str:
-        wanted = f"request {self.request} for {self.requested} of class {self.class_name}"
+        number = "all devices" if self.requested is None else f"{self.requested} device{'s' * (self.requested != 1)}"
+        wanted = f"{number} of class {self.class_name}"
         pools = "; ".join(map(str, self.pools)) or "no pool of devices"
-        return f"claim {self.claim}, {wanted}: {pools}"
+        if not self.claim:
+            return f"extended resources, {wanted}: {pools}"
+        return f"claim {self.claim}, request {self.request} for {wanted}: {pools}"
+
+
+class NodeDevice(NamedTuple):
+    """A device that a node can reach, with the claims that it is allocated to."""
+
+    name: str
+    holders: tuple[DeviceHolder, ...]
+
+
+class NodePool(NamedTuple):
+    """A pool that a node can reach; `problem` is set for one from which nothing is allocated."""
+
+    name: str
+    devices: tuple[NodeDevice, ...]
+    problem: str = ""
+
+
+_Holders = Mapping[DeviceId, Sequence[DeviceHolder]]
+
+
+class DeviceInspector:
+    """The devices of nodes, as the claims of one pod need them; valid until claims change."""
+
+    def __init__(self, pod: IncomingPod, cluster: Cluster) -> None:
+        self.pod = pod
+        self.cluster = cluster
+        devices = cluster.devices
+        self._is_empty = devices is None or not needs_devices(pod, cluster) or bool(find_hold_reason(pod, cluster))
+        self._holders: _Holders = {} if devices is None or self._is_empty else _find_holders(devices.claims.values())
+
+    def find_shortfalls(self, node_index: int) -> tuple[DeviceShortfall, ...]:
+        """Return what each request without enough free devices lacks on a node.
+
+        Without such a request the result has all requests: they compete for the same devices, or a constraint excludes
+        their combinations.
+        """
+        devices, cluster = self.cluster.devices, self.cluster
+        if devices is None or self._is_empty:
+            return ()
+        of_pod = find_devices_of_pod(self.pod, cluster, devices)
+        node = _InspectedNode(devices, cluster, node_index, self._holders)
+        shortfalls = [
+            node.compare(claim, alternatives)
+            for claim in list_claims_on_node(self.pod, cluster, node_index, of_pod)
+            for alternatives in node.plan(claim)
+        ]
+        short = tuple(each for one in shortfalls for each in one if each.missing)
+        return short or tuple(each for one in shortfalls for each in one)
+
+    def list_pools(self, node_index: int) -> tuple[NodePool, ...]:
+        """Return the pools that a node can reach, in the order in which kube-scheduler tries their devices."""
+        devices = self.cluster.devices
+        if devices is None or self._is_empty:
+            return ()
+        return tuple(_InspectedNode(devices, self.cluster, node_index, self._holders).list_pools())
 
 
 def find_device_shortfalls(pod: IncomingPod, cluster: Cluster, node_index: int) -> tuple[DeviceShortfall, ...]:
-    """Return what each request without enough free devices lacks on a node.
-
-    Without such a request the result has all requests: they compete for the same devices, or a constraint excludes
-    their combinations.
-    """
-    devices = cluster.devices
-    if devices is None or not needs_devices(pod, cluster) or find_hold_reason(pod, cluster):
-        return ()
-    allocator = devices.get_allocator(cluster.scheduler_version, cluster.device_classes.by_name)
-    of_pod = find_devices_of_pod(pod, cluster, devices)
-    pools = allocator.slices.gather_pools(ClusterNode(cluster, node_index))
-    holders = _find_holders(devices.claims.values())
-    shortfalls = [
-        (DeviceShortfall(format_name(claim), request.full_name, request.class_name, wanted, by_pool), is_short)
-        for claim in list_claims_on_node(pod, cluster, node_index, of_pod)
-        for request in _list_requests(allocator, claim)
-        for wanted, by_pool, is_short in [_compare(allocator, request, pools, holders)]
-    ]
-    short = tuple(shortfall for shortfall, is_short in shortfalls if is_short)
-    return short or tuple(shortfall for shortfall, _ in shortfalls)
+    """Return what each request of a pod lacks on a node (see `DeviceInspector.find_shortfalls`)."""
+    return DeviceInspector(pod, cluster).find_shortfalls(node_index)
 
 
-def _list_requests(allocator: Allocator, claim: ResourceClaim) -> Iterator[PlannedRequest]:
-    try:
-        for alternatives in allocator.plan(claim):
-            yield from alternatives
-    except AllocationError:
-        return
+class _InspectedNode:
+    """One node with the pools that it can reach."""
+
+    def __init__(self, devices: DeviceIndex, cluster: Cluster, node_index: int, holders: _Holders) -> None:
+        self._allocator = devices.get_allocator(cluster.scheduler_version, cluster.device_classes.by_name)
+        self._node = ClusterNode(cluster, node_index)
+        self._pools = self._allocator.slices.gather_pools(self._node)
+        self._counters = CounterUse(self._allocator.state.has, by_pool_name=False)
+        self._holders = holders
+
+    def plan(self, claim: ResourceClaim) -> Sequence[Sequence[PlannedRequest]]:
+        """Return the alternatives of each request of a claim; none if it cannot be allocated anywhere."""
+        try:
+            return self._allocator.plan(claim)
+        except AllocationError:
+            return ()
+
+    def compare(self, claim: ResourceClaim, alternatives: Iterable[PlannedRequest]) -> list[DeviceShortfall]:
+        """Return the shortfall of each alternative of a request; one alternative without shortfall is sufficient."""
+        name = (claim.metadata.name if claim.metadata else None) or ""
+        shortfalls = [
+            self._compare(format_name(claim) if name != NAME_IN_MEMORY else "", request) for request in alternatives
+        ]
+        sufficient = [each for each in shortfalls if not each.missing]
+        return sufficient[:1] or shortfalls
+
+    def list_pools(self) -> Iterator[NodePool]:
+        """Yield the pools with all their devices."""
+        for pool in self._pools:
+            listed = tuple(
+                NodeDevice(each.id.device, tuple(self._holders.get(each.id, ()))) for each in self._list_devices(pool)
+            )
+            yield NodePool(str(pool.id), listed, _describe_problem(pool))
+
+    def _list_devices(self, pool: Pool) -> list[PublishedDevice]:
+        return [
+            device
+            for published in pool.slices
+            for device in published.devices
+            if not published.has_nodes_by_device or reaches(device.content.nodes, self._node)
+        ]
+
+    def _compare(self, claim: str, request: PlannedRequest) -> DeviceShortfall:
+        by_pool = tuple(self._describe_pool(request, pool) for pool in self._pools)
+        relevant = tuple(each for each in by_pool if each.problem or each.free or each.in_use or not each.is_foreign)
+        free = sum(each.free for each in by_pool)
+        if request.is_all:
+            in_use = sum(sum(each.in_use.values()) for each in by_pool)
+            missing = in_use or int(not free)
+        else:
+            missing = max(request.number - free, 0)
+        number = None if request.is_all else request.number
+        return DeviceShortfall(claim, request.full_name, request.class_name, number, missing, relevant)
+
+    def _describe_pool(self, request: PlannedRequest, pool: Pool) -> PoolShortfall:
+        problem = _describe_problem(pool)
+        if problem:
+            return PoolShortfall(str(pool.id), 0, 0, {}, {}, problem)
+        in_use: Counter[DeviceHolder] = Counter()
+        mismatches: Counter[str] = Counter()
+        devices = self._list_devices(pool)
+        for device in devices:
+            mismatch = self._find_mismatch(request, device)
+            if mismatch:
+                mismatches[mismatch] += 1
+            elif device.id in self._allocator.state.whole and not request.has_admin_access:
+                in_use[next(iter(self._holders.get(device.id, ())), DeviceHolder("of another pod", ()))] += 1
+            elif shortage := self._find_shortage(request, pool, device):
+                mismatches[shortage] += 1
+        free = len(devices) - sum(in_use.values()) - sum(mismatches.values())
+        return PoolShortfall(str(pool.id), len(devices), free, in_use, mismatches)
+
+    def _find_mismatch(self, request: PlannedRequest, device: PublishedDevice) -> str:
+        try:
+            return find_mismatch(self._allocator, request, device)
+        except CapacityRequestError as error:
+            return str(error)
+
+    def _find_shortage(self, request: PlannedRequest, pool: Pool, device: PublishedDevice) -> str:
+        """Return what allocated devices leave too little of: the capacity of a shared device, or counters."""
+        state = self._allocator.state
+        consumed = state.consumed.get(device.id)
+        if consumed and not self._allocator.consumption.fits(device.content, request.requested, consumed):
+            holders = "; ".join(map(str, self._holders.get(device.id, ())))
+            return f"has too little capacity left beside {holders or 'other claims'}"
+        if device.content.consumed_counters and not state.has(device.id):
+            if not self._counters.reserve(pool, device):
+                return "has too little left of its counters beside allocated devices"
+            self._counters.release(pool, device)
+        return ""
 
 
-def _compare(
-    allocator: Allocator,
-    request: PlannedRequest,
-    pools: Sequence[Pool],
-    holders: Mapping[DeviceId, DeviceHolder],
-) -> tuple[str, tuple[PoolShortfall, ...], bool]:
-    by_pool = tuple(_describe_pool(allocator, request, pool, holders) for pool in pools)
-    relevant = tuple(each for each in by_pool if each.problem or each.free or each.in_use or not each.is_foreign)
-    free = sum(each.free for each in by_pool)
-    if request.is_all:
-        in_use = any(each.in_use for each in by_pool)
-        return "all devices", relevant, not free or in_use
-    number = f"{request.number} device{'s' * (request.number != 1)}"
-    return number, relevant, free < request.number
-
-
-def _describe_pool(
-    allocator: Allocator, request: PlannedRequest, pool: Pool, holders: Mapping[DeviceId, DeviceHolder]
-) -> PoolShortfall:
-    name = str(pool.id)
+def _describe_problem(pool: Pool) -> str:
     if not pool.is_complete:
-        return PoolShortfall(name, 0, 0, {}, {}, "its driver is replacing its slices")
-    if pool.invalid_reason:
-        return PoolShortfall(name, 0, 0, {}, {}, f"it is invalid: {pool.invalid_reason}")
-    in_use: Counter[DeviceHolder] = Counter()
-    mismatches: Counter[str] = Counter()
-    devices = [device for each in pool.slices for device in each.devices]
-    for device in devices:
-        mismatch = find_mismatch(allocator, request, device)
-        if mismatch:
-            mismatches[mismatch] += 1
-        elif device.id in allocator.state.whole and not request.has_admin_access:
-            in_use[holders.get(device.id, DeviceHolder("of another pod", ()))] += 1
-    free = len(devices) - sum(in_use.values()) - sum(mismatches.values())
-    return PoolShortfall(name, len(devices), free, in_use, mismatches)
+        return "its driver is replacing its slices"
+    return f"it is invalid: {pool.invalid_reason}" if pool.invalid_reason else ""
 
 
-def _find_holders(claims: Iterable[ResourceClaim]) -> dict[DeviceId, DeviceHolder]:
-    holders = {}
+def _find_holders(claims: Iterable[ResourceClaim]) -> dict[DeviceId, list[DeviceHolder]]:
+    holders: dict[DeviceId, list[DeviceHolder]] = {}
     for claim in claims:
         allocation = claim.status.allocation if claim.status else None
-        reserved = (claim.status.reserved_for if claim.status else None) or ()
-        namespace = (claim.metadata.namespace if claim.metadata else None) or ""
-        holder = DeviceHolder(format_name(claim), tuple(f"{namespace}/{each.name}" for each in reserved))
-        for result in (allocation.devices.results if allocation and allocation.devices else None) or ():
-            if not result.admin_access:
-                holders[DeviceId(result.driver, result.pool, result.device)] = holder
+        results = (allocation.devices.results if allocation and allocation.devices else None) or ()
+        holder = _create_holder(claim) if results else None
+        for result in results:
+            if holder is not None and not result.admin_access:
+                holders.setdefault(DeviceId(result.driver, result.pool, result.device), []).append(holder)
     return holders
+
+
+def _create_holder(claim: ResourceClaim) -> DeviceHolder:
+    reserved = (claim.status.reserved_for if claim.status else None) or ()
+    meta = claim.metadata or ObjectMeta()
+    is_copy = " " in (meta.name or "")  # see AssumedDevices
+    pods = tuple(f"{meta.namespace}/{each.name}" for each in reserved)
+    return DeviceHolder("" if is_copy else format_name(claim), pods)
 
 
 def _agree(reason: str, count: int) -> str:

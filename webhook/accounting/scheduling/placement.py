@@ -24,6 +24,7 @@ from tallygate.webhook.accounting.scheduling.filters import (
     select_feasible,
 )
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import needs_devices
 from tallygate.webhook.accounting.scheduling.plugins.node_eligibility import list_named_nodes
 from tallygate.webhook.accounting.scheduling.plugins.node_resources_fit import mask_device_backed
 from tallygate.webhook.accounting.scheduling.scoring import (
@@ -57,6 +58,11 @@ def is_independent(pod: IncomingPod) -> bool:
         affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None
     )
     return not (has_hard_spread or has_pod_affinity or list_scheduling_volumes(spec))
+
+
+def needs_amounts_only(pod: IncomingPod, cluster: Cluster) -> bool:
+    """Return whether `count_max_copies` has the number of copies: they are independent and get no devices."""
+    return is_independent(pod) and (cluster.devices is None or not needs_devices(pod, cluster))
 
 
 def count_max_copies(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> ExactIntegerArray:

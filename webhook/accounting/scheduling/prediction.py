@@ -1,4 +1,4 @@
-"""Predictions for copies of a pod: fits now, not now, never or unknown; with a diagnosis of one node on request.
+"""Predictions for copies of a pod: fits now, not now, never or unknown.
 
 A DaemonSet gets one pod for every eligible node. Source: nodeShouldRunDaemonPod and AddOrUpdateDaemonPodTolerations in
 pkg/controller/daemon, v1.36. The controller makes a pod for each node whose taints and labels allow it; the scheduler
@@ -21,8 +21,7 @@ import numpy as np
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.columns import Mask, NodeIndices
-from tallygate.webhook.accounting.cluster.pod_info import AffinityTerm, PodInfo
-from tallygate.webhook.accounting.node_fit import Shortfall
+from tallygate.webhook.accounting.cluster.pod_info import AffinityTerm
 from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis, FilterStatus, mark_unresolvable
 from tallygate.webhook.accounting.scheduling.filters import Filter, run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
@@ -30,7 +29,7 @@ from tallygate.webhook.accounting.scheduling.placement import (
     PlacementResult,
     PlacementSession,
     count_max_copies,
-    is_independent,
+    needs_amounts_only,
     open_placement_session,
 )
 from tallygate.webhook.accounting.scheduling.plugins import (
@@ -45,8 +44,6 @@ from tallygate.webhook.accounting.scheduling.victims import PreemptionCandidate
 from tallygate.webhook.objects.meta import NodeSelector, NodeSelectorTerm, SelectorRequirement
 from tallygate.webhook.objects.scheduling import Affinity, NodeAffinity, SchedulingPod, SchedulingPodSpec, Toleration
 
-MAX_CONSUMERS = 5
-"""The maximal number of pods in `NodeDiagnosis.consumers`."""
 _PODS = "pods"
 _MAX_DRY_RUNS = 3  # each one removes and restores every pod of a lower priority
 _MAX_LISTED = 3
@@ -60,29 +57,6 @@ class Feasibility(StrEnum):
     NOT_NOW = "not now"
     NEVER = "never on these nodes"
     UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class NodeConsumer:
-    """A pod on a node, and the amounts that it uses of the resources which are short there."""
-
-    pod: PodInfo
-    amounts: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class NodeDiagnosis:
-    """The diagnosis of one node: `reasons` are the scheduler's, empty if the pod fits.
-
-    `shortfalls` are all resources that are short, `can_ever_run` is whether the pod could run there after other pods
-    left, `consumers` are the pods that use most of the resources in short supply, at most five.
-    """
-
-    name: str
-    reasons: tuple[str, ...]
-    shortfalls: tuple[Shortfall, ...] = ()
-    can_ever_run: bool = True
-    consumers: tuple[NodeConsumer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -197,7 +171,7 @@ def _has_capacity(pod: IncomingPod, cluster: Cluster, count: int, feasible: Node
     """Return whether all copies fit on these nodes, where that is known without a placement."""
     if count == 1:
         return bool(len(feasible))
-    return is_independent(pod) and int(count_max_copies(pod, cluster, feasible).sum()) >= count
+    return needs_amounts_only(pod, cluster) and int(count_max_copies(pod, cluster, feasible).sum()) >= count
 
 
 def predict_daemon_set(
@@ -260,30 +234,6 @@ def _create_pod_for_node(pod: SchedulingPod, node_name: str) -> SchedulingPod:
     affinity_to_node = NodeAffinity(NodeSelector([NodeSelectorTerm(match_fields=[name_requirement])]))
     affinity = msgspec.structs.replace(spec.affinity or Affinity(), node_affinity=affinity_to_node)
     return msgspec.structs.replace(pod, spec=msgspec.structs.replace(spec, affinity=affinity))
-
-
-def diagnose_node(
-    pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis, node_index: int, *, can_ever_run: bool
-) -> NodeDiagnosis:
-    """Return the diagnosis of one of the evaluated nodes."""
-    name, reasons = cluster.nodes.get_name(node_index), diagnosis.reasons(node_index)
-    if not reasons:
-        return NodeDiagnosis(name, ())
-    shortfalls = node_resources_fit.find_shortfalls(pod, cluster, node_index)
-    consumers = _find_top_consumers(cluster, node_index, shortfalls) if can_ever_run else ()
-    return NodeDiagnosis(name, reasons, shortfalls, can_ever_run, consumers)
-
-
-def _find_top_consumers(cluster: Cluster, node_index: int, shortfalls: Iterable[Shortfall]) -> tuple[NodeConsumer, ...]:
-    """Return the pods that use most of the short resources; the first resource decides."""
-    names = [each.resource for each in shortfalls if each.resource != _PODS]
-    consumers = [
-        NodeConsumer(pod, amounts)
-        for pod in cluster.get_node_pods(node_index).values()
-        if (amounts := {name: pod.group.requests[name] for name in names if name in pod.group.requests})
-    ]
-    consumers.sort(key=lambda each: ([-each.amounts.get(name, 0) for name in names], each.pod.namespace, each.pod.name))
-    return tuple(consumers[:MAX_CONSUMERS])
 
 
 def _filter_allocatable(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
@@ -349,13 +299,20 @@ def find_unmodelled(pod: IncomingPod, cluster: Cluster) -> Iterator[str]:
     """Yield a message for each feature of a pod that is not modelled."""
     yield from _find_unmodelled_volumes(pod, cluster)
     yield from _find_unmodelled_namespaces(pod, cluster)
-    if cluster.devices is None and pod.spec.resource_claims:
-        yield "resource claims: the claims and devices of this cluster are not known"
-    for name in pod.requests if cluster.devices is None else ():
-        if (device_class := cluster.device_classes.find_class(name)) is not None:
-            yield f"{name}: the devices of class {device_class} in this cluster are not known"
+    if cluster.devices is None:
+        yield from _find_unknown_devices(pod, cluster)
     if (pod.spec.scheduler_name or _DEFAULT_SCHEDULER) != _DEFAULT_SCHEDULER:
         yield f"scheduler {pod.spec.scheduler_name}: its rules are not known; those of the default one were asked"
+
+
+def _find_unknown_devices(pod: IncomingPod, cluster: Cluster) -> Iterator[str]:
+    """Yield a message for the claims of a pod, and for each extended resource that a class of devices backs."""
+    reason = f": {cluster.devices_problem}" if cluster.devices_problem else ""
+    if pod.spec.resource_claims:
+        yield f"resource claims: the claims and devices of this cluster are not known{reason}"
+    for name in pod.requests:
+        if (device_class := cluster.device_classes.find_class(name)) is not None:
+            yield f"{name}: the devices of class {device_class} in this cluster are not known{reason}"
 
 
 def _find_unmodelled_volumes(pod: IncomingPod, cluster: Cluster) -> Iterator[str]:

@@ -15,7 +15,7 @@ from tallygate.webhook.accounting.scheduling.placement import (
     count_max_copies,
     count_max_pods,
     get_free_amounts,
-    is_independent,
+    needs_amounts_only,
     open_placement_session,
 )
 from tallygate.webhook.accounting.scheduling.plugins.node_resources_fit import NO_FREE_PORTS
@@ -51,7 +51,7 @@ def compute_remaining_capacity(pod: IncomingPod, cluster: Cluster) -> RemainingC
         QuantityError: if the size of a claim or volume is invalid.
         SelectorError: if a claim has an invalid selector.
     """
-    count_copies = _count_independent if is_independent(pod) else _count_by_placement
+    count_copies = _count_independent if needs_amounts_only(pod, cluster) else _count_by_placement
     copies_by_node, diagnosis, reason_counts = count_copies(pod, cluster)
     message = (
         format_fit_error(diagnosis)

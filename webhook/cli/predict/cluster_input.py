@@ -15,9 +15,10 @@ from typing import NamedTuple
 import click
 import msgspec
 
+from tallygate.webhook.accounting.allocation.published_devices import SliceError
 from tallygate.webhook.accounting.charge import has_ended
 from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.cluster.ingest import ingest
+from tallygate.webhook.accounting.cluster.ingest import ObjectJson, ingest, settle_devices
 from tallygate.webhook.accounting.cluster.pod_info import PodInfo, create_pod_info, merge_label_keys
 from tallygate.webhook.accounting.cluster.scheduler_version import NEWEST_VERSION, parse_minor
 from tallygate.webhook.accounting.cluster.storage_index import StorageIndex
@@ -30,7 +31,13 @@ from tallygate.webhook.cli.sources.cluster_source import ClusterSource
 from tallygate.webhook.cli.sources.observed_cluster import PODS_PATH
 from tallygate.webhook.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
 from tallygate.webhook.cli.sources.snapshot_items import SchedulingObject, SnapshotItem
-from tallygate.webhook.cli.sources.snapshot_reader import SnapshotError, format_snapshot_name, read_items
+from tallygate.webhook.cli.sources.snapshot_reader import (
+    DEVICE_RESOURCES,
+    SnapshotError,
+    format_snapshot_name,
+    list_missing_kinds,
+    read_items,
+)
 from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.kube.api_errors import ApiErrorReason
@@ -70,12 +77,24 @@ class ClusterInputError(TallygateError):
 class ClusterInput:
     """A cluster, and its pods without a node by namespace and name.
 
-    `omissions` are messages on unread resources, and on a version of Kubernetes that is not modelled.
+    `omissions` are messages on unread resources, and on a version of Kubernetes that is not modelled. `device_problems`
+    are the reasons why devices are unknown, `unread_devices` are the resources about devices that were not read, by
+    reason.
     """
 
     cluster: Cluster = field(default_factory=Cluster)
     pending_pods: dict[tuple[str, str], SchedulingPod] = field(default_factory=dict)
     omissions: list[str] = field(default_factory=list)
+    device_problems: list[str] = field(default_factory=list)
+    unread_devices: dict[str, list[str]] = field(default_factory=dict)
+
+    def ingest(self, kind: str, content: ObjectJson) -> bool:
+        """Put an object into the cluster as `ingest`, and keep the error of a slice that cannot be read."""
+        try:
+            return ingest(self.cluster, kind, content)
+        except SliceError as error:
+            self.device_problems.append(str(error))
+            return True
 
 
 class _PodRecord(NamedTuple):
@@ -103,6 +122,7 @@ def read_cluster(source: ClusterSource) -> ClusterInput:
 
 def _read_snapshot(path: Path) -> ClusterInput:
     cluster_input = ClusterInput()
+    device_kinds: set[str] = set()
 
     def handle_item(kind: str, item: msgspec.Raw) -> bool:
         if kind == "Pod":
@@ -111,7 +131,10 @@ def _read_snapshot(path: Path) -> ClusterInput:
         if kind == snapshot_items.VOLUMES_LISTED_KIND:
             cluster_input.cluster.storage = cluster_input.cluster.storage or StorageIndex()
             return True
-        return ingest(cluster_input.cluster, kind, item) or kind == cap_ledger.KIND
+        device_kind = kind.removesuffix("List")
+        if device_kind in DEVICE_RESOURCES:
+            device_kinds.add(device_kind)
+        return cluster_input.ingest(kind, item) or kind == cap_ledger.KIND or device_kind in DEVICE_RESOURCES
 
     try:
         read_items(path, handle_item)
@@ -119,6 +142,8 @@ def _read_snapshot(path: Path) -> ClusterInput:
         raise SnapshotError(
             f"{format_snapshot_name(path)}: it has a quantity that no API server would have stored: {error}"
         ) from error
+    cluster_input.device_problems += list_missing_kinds(device_kinds)
+    settle_devices(cluster_input.cluster, cluster_input.device_problems)
     if not len(cluster_input.cluster.nodes):
         cluster_input.omissions.append("the snapshot has no nodes")
     return cluster_input
@@ -139,6 +164,10 @@ def _list_cluster(client_config: ClientConfig) -> ClusterInput:
             _ingest_all(cluster_input, _list_if_allowed(cluster_input, client, codec) or ())
         for record in list_resource(client, pods).items:
             _add_pod(cluster_input, record)
+        for codec in snapshot_items.CLAIM_CODECS:
+            _ingest_all(cluster_input, _list_if_allowed(cluster_input, client, codec) or ())
+        unread = [reason.format(", ".join(names)) for reason, names in cluster_input.unread_devices.items()]
+        settle_devices(cluster_input.cluster, (*unread, *cluster_input.device_problems))
     except QuantityError as error:
         raise ClusterInputError(f"{client_config.server} has stored an invalid quantity: {error}") from error
     finally:
@@ -173,20 +202,25 @@ def _list_if_allowed(
     codec: ResourceCodec[SchedulingObject, SnapshotItem],
 ) -> Sequence[SnapshotItem] | None:
     """Return the items of a resource, none if the API server does not serve it, None if the list is forbidden."""
+    is_about_devices = codec.name in DEVICE_RESOURCES.values()
     try:
         return list_resource(client, codec).items
     except UnknownResourceError:
+        if is_about_devices:
+            cluster_input.unread_devices.setdefault("the API server does not serve {}", []).append(codec.name)
         return ()
     except ListError as error:
         if error.cause.reason is not ApiErrorReason.FORBIDDEN:
             raise
+        if is_about_devices:
+            cluster_input.unread_devices.setdefault("you may not list {}", []).append(codec.name)
         cluster_input.omissions.append(f"{codec.name} may not be listed: {error.cause}")
         return None
 
 
 def _ingest_all(cluster_input: ClusterInput, items: Iterable[SnapshotItem]) -> None:
     for item in items:
-        ingest(cluster_input.cluster, item.kind, item.content)
+        cluster_input.ingest(item.kind, item.content)
 
 
 def _create_record(cluster: Cluster, pod: SchedulingPod) -> _PodRecord:

@@ -242,6 +242,7 @@ def predict(  # noqa: PLR0913 -- one argument for each option
         in_files = read_pods_to_place(manifests, chosen_namespace or "", replicas, selector)
         all_pods = [each for each in in_files.pods if not is_placed(each)]
         cluster_input = read_cluster_input(source, nodes, added)
+        in_files.put_claims(cluster_input.cluster)
     else:
         cluster_input = read_cluster_input(source, nodes, added)
         all_pods = find_pending_pods(PodQuery(names, chosen_namespace, selector), cluster_input)
@@ -310,5 +311,8 @@ def _print_predictions(
         tables.print_content(prediction_text.format_prediction(details))
         if verbose and details.node_lines and is_terminal:
             tables.print_content(prediction_text.create_node_table(details.node_lines))
+            if (pools := prediction_text.create_pool_table(details.node_lines)) is not None:
+                tables.print_content(pools)
         elif verbose and details.node_lines:
-            click.echo("\n".join(prediction_text.format_rows(details.node_lines)))
+            rows = prediction_text.format_rows(details.node_lines)
+            click.echo("\n".join([*rows, *prediction_text.format_pool_rows(details.node_lines)]))

@@ -1,12 +1,14 @@
 """The pods to place: those that manifests would create, with the number of copies that run at a time."""
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import click
 import msgspec
 
+from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.admission.kinds import ReplicaCount, count_replicas
 from tallygate.webhook.cli.framework import UsageError
 from tallygate.webhook.cli.manifests.known_fields import find_unknown_fields
@@ -19,6 +21,7 @@ from tallygate.webhook.cli.progress import track_files
 from tallygate.webhook.documents import syntax_tree
 from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError, Limits, Position
 from tallygate.webhook.documents.to_json import to_json
+from tallygate.webhook.objects.devices import ResourceClaim, ResourceClaimTemplate
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.objects.scheduling import PriorityClass, SchedulingPod, SchedulingPodSpec
 from tallygate.webhook.policy.matching import matches_labels
@@ -27,6 +30,7 @@ from tallygate.webhook.policy.model import PolicyLabelSelector
 _POD_DECODER = msgspec.json.Decoder(SchedulingPod)
 _FIELDS_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ONE_PER_NODE = "DaemonSet"
+_CLAIM_KINDS = frozenset({"ResourceClaim", "ResourceClaimTemplate"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +124,21 @@ def read_manifests(filenames: Sequence[str]) -> list[Manifest]:
 
 @dataclass(frozen=True, slots=True)
 class PodsInFiles:
-    """The pods that files create, and the number of objects whose pods are unknown, since their kind is not read."""
+    """The pods that files create, and the number of objects whose pods are unknown, since their kind is not read.
+
+    `claims` are the claims for devices in the files, and the templates of claims.
+    """
 
     pods: tuple[PodsToPlace, ...] = ()
     unread_count: int = 0
+    claims: tuple[ResourceClaim | ResourceClaimTemplate, ...] = ()
+
+    def put_claims(self, cluster: Cluster) -> None:
+        """Add the claims and the templates to a cluster whose devices are known; a claim that exists stays."""
+        devices = cluster.devices
+        for each in self.claims if devices is not None else ():
+            if devices is not None and (isinstance(each, ResourceClaimTemplate) or devices.find(each) is None):
+                devices.put(each)
 
 
 def read_pods_to_place(
@@ -137,19 +152,33 @@ def read_pods_to_place(
         UsageError: if a file cannot be read, an object is one that no API server accepts, or the files have no pod and
             no pod template.
     """
-    manifests = [each for each in read_manifests(filenames) if selector is None or _is_selected(each, selector)]
+    all_manifests = read_manifests(filenames)
+    manifests = [each for each in all_manifests if selector is None or _is_selected(each, selector)]
     _check_manifests(manifests)
     unread = [(each, found) for each in manifests if not is_read(each) and (found := find_unread_pods(each))]
     for manifest, warning in unread:
         subject = create_subject(manifest, namespace)
         click.echo(f"tallygate: {_locate(manifest, warning.position)}: {subject}: {warning.message}", err=True)
-    all_pods = tuple(_parse_manifests(manifests, namespace, count))
+    all_pods = tuple(pods for each in manifests for pods in _parse(each, namespace, count))
     if not all_pods:
         condition = " and that the selector matches" if selector else ""
         raise UsageError(
             f"{', '.join(filenames)}: it contains neither a pod nor a pod template of a kind that is read{condition}"
         )
-    return PodsInFiles(all_pods, len(unread))
+    return PodsInFiles(all_pods, len(unread), tuple(_list_claims(all_manifests, namespace)))
+
+
+def _list_claims(manifests: Iterable[Manifest], namespace: str) -> Iterator[ResourceClaim | ResourceClaimTemplate]:
+    """Yield the claims for devices, without devices, and the templates of claims."""
+    for manifest in manifests:
+        typed = _decode(manifest, namespace) if manifest.kind in _CLAIM_KINDS and is_read(manifest) else None
+        if typed is None:
+            continue
+        metadata = ObjectMeta(name=typed.subject.name, namespace=typed.subject.namespace)
+        if isinstance(typed.content, ResourceClaim):
+            yield ResourceClaim(metadata, typed.content.spec)
+        elif isinstance(typed.content, ResourceClaimTemplate):
+            yield ResourceClaimTemplate(metadata, typed.content.spec)
 
 
 def _check_manifests(manifests: Sequence[Manifest]) -> None:
@@ -181,17 +210,27 @@ def _is_selected(manifest: Manifest, selector: PolicyLabelSelector) -> bool:
     return matches_labels(selector, texts)
 
 
-def _parse_manifests(manifests: Sequence[Manifest], namespace: str, count: int | None) -> Iterator[PodsToPlace]:
-    for manifest in manifests:
-        try:
-            yield from create_pods_to_place([manifest], namespace, count, DEFAULT_LIMITS)
-        except DocumentError as error:
-            raise UsageError(f"{_locate(manifest, error.position)}: {error.message}") from error
-        except msgspec.ValidationError as error:
-            raise UsageError(
-                f"{_locate(manifest, manifest.node.position)}: {manifest.kind} {manifest.name}: {error}; the API "
-                "server could not decode this"
-            ) from error
+def _parse(manifest: Manifest, namespace: str, count: int | None) -> list[PodsToPlace]:
+    with _report_errors(manifest):
+        return list(create_pods_to_place([manifest], namespace, count, DEFAULT_LIMITS))
+
+
+def _decode(manifest: Manifest, namespace: str) -> TypedObject | None:
+    with _report_errors(manifest):
+        return parse_object(manifest, namespace, DEFAULT_LIMITS)
+
+
+@contextmanager
+def _report_errors(manifest: Manifest) -> Generator[None]:
+    try:
+        yield
+    except DocumentError as error:
+        raise UsageError(f"{_locate(manifest, error.position)}: {error.message}") from error
+    except msgspec.ValidationError as error:
+        raise UsageError(
+            f"{_locate(manifest, manifest.node.position)}: {manifest.kind} {manifest.name}: {error}; the API "
+            "server could not decode this"
+        ) from error
 
 
 def is_placed(pods: PodsToPlace) -> bool:

@@ -7,16 +7,17 @@ from itertools import islice
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.node_fit import Shortfall
+from tallygate.webhook.accounting.scheduling.device_shortfalls import DeviceInspector, NodePool
 from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis
 from tallygate.webhook.accounting.scheduling.filters import run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.node_diagnosis import NodeDiagnosis, diagnose_node
 from tallygate.webhook.accounting.scheduling.placement import PlacementSession
+from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import CANNOT_ALLOCATE
 from tallygate.webhook.accounting.scheduling.plugins.node_resources_fit import sort_by_shortfall
 from tallygate.webhook.accounting.scheduling.prediction import (
     Feasibility,
-    NodeDiagnosis,
     Prediction,
-    diagnose_node,
     find_unresolvable_nodes,
     predict_copies,
     predict_daemon_set,
@@ -34,13 +35,15 @@ from tallygate.webhook.policy.suggest import suggest_resource
 
 _PODS = "pods"
 _MAX_CLOSEST_NODES = 3
+_MAX_INSPECTED_NODES = 1000  # each of their devices is compared with each request
 
 
 @dataclass(frozen=True, slots=True)
 class NodeLine:
     """A node for the pods to place: its diagnosis, its two scores, and the number of copies that are placed on it.
 
-    `tightest` is the requested resource with the highest utilization of the node if the pod ran there.
+    `tightest` is the requested resource with the highest utilization of the node if the pod ran there. `pools` are the
+    pools of devices that the node can reach, if the pod needs devices.
     """
 
     diagnosis: NodeDiagnosis
@@ -48,6 +51,7 @@ class NodeLine:
     balance_score: int
     tightest: Shortfall
     copies: int = 0
+    pools: tuple[NodePool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +59,10 @@ class PredictionDetails:
     """The prediction for one object, and the details that only the command shows.
 
     If a copy cannot run, the other fields describe the first such copy: `closest_nodes` are the nodes with the smallest
-    shortfalls among those where evictions help, `evictions` and `remedies` the changes that would help, `preemption`
-    the choice of the scheduler's preemption, `suggestions` the probable names for resources that no node advertises.
-    `node_lines` are the nodes one by one, if requested: before the first copy if all can run, else before the first
-    copy that cannot.
+    shortfalls among those where evictions help, and those that lack the fewest devices. `evictions` and `remedies` are
+    the changes that would help, `preemption` is the choice of the scheduler's preemption, `suggestions` are probable
+    names for resources that no node advertises. `node_lines` are the nodes one by one, if requested: before the first
+    copy if all can run, else before the first copy that cannot.
     """
 
     pods: PodsToPlace
@@ -125,7 +129,10 @@ def _add_explanation(
     sorted_nodes = sort_by_shortfall(pod, cluster, nodes)
     return replace(
         details,
-        closest_nodes=tuple(_find_closest_nodes(pod, cluster, diagnosis, sorted_nodes)),
+        closest_nodes=(
+            *_find_closest_nodes(pod, cluster, diagnosis, sorted_nodes),
+            *_find_nodes_with_devices(pod, cluster, diagnosis, prediction.unresolvable),
+        ),
         evictions=find_eviction_options(pod, cluster, sorted_nodes, {each.uid for each in session.placed_pods}),
         remedies=find_remedies(pod, cluster, diagnosis.nodes),
         preemption=EvictionOption(cluster.nodes.get_name(chosen.node_index), chosen.victims) if chosen else None,
@@ -149,8 +156,35 @@ def _find_closest_nodes(
     pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis, nodes: Iterable[int]
 ) -> Iterator[NodeDiagnosis]:
     """Return the first nodes with shortfalls, of these nodes that could run the pod after evictions."""
-    diagnoses = (diagnose_node(pod, cluster, diagnosis, node_index, can_ever_run=True) for node_index in nodes)
+    inspector = DeviceInspector(pod, cluster)
+    diagnoses = (diagnose_node(inspector, diagnosis, node_index, can_ever_run=True) for node_index in nodes)
     return islice((each for each in diagnoses if each.shortfalls), _MAX_CLOSEST_NODES)
+
+
+def _find_nodes_with_devices(
+    pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis, unresolvable: Collection[int]
+) -> list[NodeDiagnosis]:
+    """Return the nodes that only lack devices: those that can run the pod later first, then by missing devices."""
+    rejected = [
+        node_index
+        for status in diagnosis.statuses
+        if status.reason == CANNOT_ALLOCATE
+        for node_index in diagnosis.nodes[status.rejected].tolist()
+    ]
+    inspector = DeviceInspector(pod, cluster)
+    diagnoses = [
+        diagnose_node(inspector, diagnosis, each, can_ever_run=each not in unresolvable)
+        for each in sorted(rejected, key=lambda each: each in unresolvable)[:_MAX_INSPECTED_NODES]
+    ]
+    with_pools = [each for each in diagnoses if any(request.pools for request in each.device_shortfalls)]
+    known = with_pools or [each for each in diagnoses if each.device_shortfalls]
+    return sorted(known, key=_rank_by_devices)[:_MAX_CLOSEST_NODES]
+
+
+def _rank_by_devices(diagnosis: NodeDiagnosis) -> tuple[bool, int, int, str]:
+    shortfalls = diagnosis.device_shortfalls
+    published = sum(pool.devices for each in shortfalls for pool in each.pools if not pool.is_foreign)
+    return not diagnosis.can_ever_run, sum(each.missing for each in shortfalls), -published, diagnosis.name
 
 
 def _count_copies(lines: tuple[NodeLine, ...], prediction: Prediction) -> tuple[NodeLine, ...]:
@@ -162,13 +196,14 @@ def _create_node_lines(
     pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis, unresolvable: Collection[int], scoring: Scoring
 ) -> tuple[NodeLine, ...]:
     """Return a line for each diagnosed node, ordered by name."""
-    nodes = diagnosis.nodes
+    nodes, inspector = diagnosis.nodes, DeviceInspector(pod, cluster)
     lines = [
         NodeLine(
-            diagnose_node(pod, cluster, diagnosis, node_index, can_ever_run=node_index not in unresolvable),
+            diagnose_node(inspector, diagnosis, node_index, can_ever_run=node_index not in unresolvable),
             allocation_score,
             balance_score,
             _find_tightest(pod, cluster, node_index),
+            pools=inspector.list_pools(node_index),
         )
         for node_index, allocation_score, balance_score in zip(
             nodes.tolist(),

@@ -7,7 +7,13 @@ from tallygate.webhook.accounting.amounts import is_milli
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.pod_info import PodInfo
 from tallygate.webhook.accounting.node_fit import Shortfall
-from tallygate.webhook.accounting.scheduling.prediction import NodeConsumer, NodeDiagnosis
+from tallygate.webhook.accounting.scheduling.device_shortfalls import (
+    DeviceHolder,
+    DeviceShortfall,
+    NodePool,
+    PoolShortfall,
+)
+from tallygate.webhook.accounting.scheduling.node_diagnosis import NodeConsumer, NodeDiagnosis
 from tallygate.webhook.accounting.scheduling.remaining_capacity import RemainingCapacity
 from tallygate.webhook.accounting.scheduling.remedies import EvictionOption
 from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace
@@ -54,6 +60,7 @@ def _prediction_to_dict(details: PredictionDetails) -> dict[str, Any]:
         "on": [{"node": name, "copies": copies} for name, copies in details.copies_by_node.items()],
         "feasibleNodes": details.feasible_count,
         "message": result.message if result else None,
+        "holdReason": (result.hold_reason or None) if result else None,
         "nominated": list(result.nominated_nodes) if result else [],
         "preempts": _eviction_to_dict(details.preemption) if details.preemption else None,
         "largest": [_amount_to_dict(name, amount) for name, amount in prediction.largest_allocatable.items()],
@@ -81,6 +88,7 @@ def _node_line_to_dict(line: NodeLine) -> dict[str, Any]:
         "copies": line.copies,
         "scores": scores,
         "tightest": _shortfall_to_dict(line.tightest),
+        "pools": [_pool_to_dict(each) for each in line.pools],
     }
 
 
@@ -92,6 +100,44 @@ def _diagnosis_to_dict(diagnosis: NodeDiagnosis) -> dict[str, Any]:
         "reasons": list(diagnosis.reasons),
         "shortfalls": [_shortfall_to_dict(each) for each in diagnosis.shortfalls],
         "consumers": [_consumer_to_dict(each) for each in diagnosis.consumers],
+        "deviceShortfalls": [_device_shortfall_to_dict(each) for each in diagnosis.device_shortfalls],
+    }
+
+
+def _device_shortfall_to_dict(shortfall: DeviceShortfall) -> dict[str, Any]:
+    return {
+        "claim": shortfall.claim or None,
+        "request": shortfall.request,
+        "class": shortfall.class_name,
+        "requests": "all" if shortfall.requested is None else shortfall.requested,
+        "missing": shortfall.missing,
+        "pools": [_pool_shortfall_to_dict(each) for each in shortfall.pools],
+    }
+
+
+def _pool_shortfall_to_dict(pool: PoolShortfall) -> dict[str, Any]:
+    return {
+        "pool": pool.pool,
+        "problem": pool.problem or None,
+        "devices": pool.devices,
+        "free": pool.free,
+        "allocated": [_holder_to_dict(holder) | {"devices": count} for holder, count in pool.in_use.items()],
+        "unsuitable": [{"reason": reason, "devices": count} for reason, count in pool.mismatches.items()],
+    }
+
+
+def _holder_to_dict(holder: DeviceHolder) -> dict[str, Any]:
+    return {"claim": holder.claim or None, "pods": list(holder.pods)}
+
+
+def _pool_to_dict(pool: NodePool) -> dict[str, Any]:
+    return {
+        "pool": pool.name,
+        "problem": pool.problem or None,
+        "devices": [
+            {"device": each.name, "allocatedTo": [_holder_to_dict(holder) for holder in each.holders]}
+            for each in pool.devices
+        ],
     }
 
 

@@ -12,7 +12,9 @@ from rich.text import Text
 from tallygate.webhook.accounting.amounts import format_amount
 from tallygate.webhook.accounting.cluster.pod_info import PodInfo
 from tallygate.webhook.accounting.node_fit import Shortfall
-from tallygate.webhook.accounting.scheduling.prediction import MAX_CONSUMERS, Feasibility, NodeConsumer, NodeDiagnosis
+from tallygate.webhook.accounting.scheduling.device_shortfalls import NodePool
+from tallygate.webhook.accounting.scheduling.node_diagnosis import MAX_CONSUMERS, NodeConsumer, NodeDiagnosis
+from tallygate.webhook.accounting.scheduling.prediction import Feasibility
 from tallygate.webhook.cli.output.tables import Paragraph, align_rows, create_table, escape_control
 from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace
 from tallygate.webhook.cli.predict.prediction_details import NodeLine, PredictionDetails
@@ -53,10 +55,14 @@ def format_counts(details: PredictionDetails) -> str:
 
 def format_details(details: PredictionDetails) -> Iterator[str]:
     """Yield the lines beneath a prediction."""
-    if details.prediction.next_result is not None:
-        yield details.prediction.message
+    result = details.prediction.next_result
+    if result is not None:
+        yield f"kube-scheduler does not try the pod yet: {result.hold_reason}" if result.hold_reason else result.message
     yield from _format_gates(details.pods)
-    yield from (format_shortfalls(each) for each in details.closest_nodes)
+    for diagnosis in details.closest_nodes:
+        if diagnosis.shortfalls:
+            yield format_shortfalls(diagnosis)
+        yield from _format_device_shortfalls(diagnosis)
     yield from _format_largest(details.prediction.largest_allocatable, details.suggestions)
     if details.preemption:
         yield (f"the scheduler preempts pods on {details.preemption.node}: {_format_pods(details.preemption.pods)}")
@@ -80,6 +86,26 @@ def format_shortfalls(diagnosis: NodeDiagnosis) -> str:
     note = ", among others," if len(diagnosis.consumers) >= MAX_CONSUMERS else ""
     used_by = f"; used{note} by {format_names(consumers)}" if consumers else ""
     return f"{diagnosis.name} lacks {shortfalls}{used_by}"
+
+
+def _format_device_shortfalls(diagnosis: NodeDiagnosis) -> Iterator[str]:
+    """Yield a line for each request without devices on a node."""
+    shortfalls = diagnosis.device_shortfalls
+    for each in shortfalls[:_MAX_NAMES]:
+        if each.missing:
+            yield f"{diagnosis.name} lacks {each.missing} device{'s' * (each.missing != 1)}: {each}"
+        else:
+            yield f"{diagnosis.name} has enough devices for this request by itself: {each}"
+    if len(shortfalls) > _MAX_NAMES:
+        yield f"{diagnosis.name}: {len(shortfalls) - _MAX_NAMES} more requests without devices"
+    if shortfalls and not any(each.missing for each in shortfalls):
+        yield f"{diagnosis.name} has no devices for all of it together: {_explain_together(len(shortfalls))}"
+
+
+def _explain_together(request_count: int) -> str:
+    if request_count == 1:
+        return "a constraint excludes the combinations of free devices, or these share counters"
+    return "the requests compete for the same devices, or a constraint excludes their combinations"
 
 
 def format_shortfall(shortfall: Shortfall) -> str:
@@ -154,6 +180,34 @@ def create_node_table(lines: Sequence[NodeLine]) -> RenderableType:
     header = (*_HEADER[:-1], "USED", _HEADER[-1])
     rows = [(*_create_styled_row(line), format_bar(line.tightest), format_reason(line)) for line in lines]
     return create_table(header, rows, ("USED", "BALANCE", "FIT", "COPIES"))
+
+
+_POOL_HEADER = ("NODE", "POOL", "DEVICES", "FREE", "ALLOCATED")
+
+
+def format_pool_rows(lines: Sequence[NodeLine]) -> list[str]:
+    """Return one row per pool of devices that a node can reach, for pipes; none if the pods need no devices."""
+    rows = list(_create_pool_rows(lines))
+    return align_rows(_POOL_HEADER, rows) if rows else []
+
+
+def create_pool_table(lines: Sequence[NodeLine]) -> RenderableType | None:
+    """Return the table of pools, for terminals; None if the pods need no devices."""
+    rows = list(_create_pool_rows(lines))
+    return create_table(_POOL_HEADER, rows, ()) if rows else None
+
+
+def _create_pool_rows(lines: Iterable[NodeLine]) -> Iterator[tuple[str, ...]]:
+    for line in lines:
+        yield from ((line.diagnosis.name, *_create_pool_row(pool)) for pool in line.pools)
+
+
+def _create_pool_row(pool: NodePool) -> tuple[str, ...]:
+    if pool.problem:
+        return pool.name, "-", "-", pool.problem
+    free = [each.name for each in pool.devices if not each.holders]
+    allocated = [f"{each.name} ({'; '.join(map(str, each.holders))})" for each in pool.devices if each.holders]
+    return pool.name, str(len(pool.devices)), format_names(free) or "-", format_names(allocated) or "-"
 
 
 def get_node_feasibility(line: NodeLine) -> str:

@@ -126,13 +126,19 @@ class _StoredObject(msgspec.Struct, frozen=True):
 
 
 class _SnapshotDevice(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """The fields of a device in a slice that decide what it counts under a cap."""
+    """The fields of a device in a slice that decide what it counts under a cap, and which claims can have it."""
 
     name: str = ""
     attributes: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     capacity: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     allow_multiple_allocations: bool | None = None
     consumes_counters: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    node_name: str | None = None
+    node_selector: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    all_nodes: bool | None = None
+    taints: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    binding_conditions: list[str] | None = None
+    binds_to_node: bool | None = None
 
 
 _ENCODER = msgspec.json.Encoder()

@@ -8,7 +8,7 @@ Columns, and numpy with them, are imported only to place pods: the import takes 
 import io
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -32,7 +32,13 @@ if TYPE_CHECKING:
 SNAPSHOT_LIMITS = Limits(size=512 * 1024 * 1024, nodes=50_000_000, expanded=50_000_000)
 SNAPSHOT_HINT = "write it with `tallygate snapshot`, or `kubectl get nodes,pods,namespaces -A -o json`"
 _LIST = "List"
-_DEVICE_KINDS = {"DeviceClass", "ResourceClaim", "ResourceSlice"}
+DEVICE_RESOURCES: Mapping[str, str] = {
+    "DeviceClass": "deviceclasses",
+    "ResourceClaim": "resourceclaims",
+    "ResourceClaimTemplate": "resourceclaimtemplates",
+    "ResourceSlice": "resourceslices",
+}
+"""The resource of each kind of object that is needed to predict which devices a pod gets."""
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 """zlib's value for the header and the check sum of gzip."""
@@ -63,8 +69,8 @@ class SnapshotContents:
     """The pods, the labels of each namespace, and the cluster in columns if pods are to be placed.
 
     `classes` are the classes of devices, `claims` the claims for them, and `templates` the templates of claims.
-    `slices` publish devices. `device_kinds` are the kinds of classes, claims and slices that the snapshot has, of which
-    the cluster may have none.
+    `slices` publish devices. `device_kinds` are the kinds of classes, claims, templates and slices that the snapshot
+    has, of which the cluster may have none. `device_problems` are the errors of slices that cannot be read.
     """
 
     pods: list[Pod] = field(default_factory=list)
@@ -73,6 +79,7 @@ class SnapshotContents:
     classes: list[DeviceClass] = field(default_factory=list)
     slices: list[ResourceSlice] = field(default_factory=list)
     device_kinds: set[str] = field(default_factory=set)
+    device_problems: list[str] = field(default_factory=list)
     labels_by_namespace: dict[str, Mapping[str, str]] = field(default_factory=dict)
     cluster: "Cluster | None" = None
 
@@ -90,7 +97,22 @@ def read_snapshot(path: Path, *, with_cluster: bool = False) -> SnapshotContents
         raise SnapshotError(
             f"{format_snapshot_name(path)}: it has a quantity that no API server would have stored: {error}"
         ) from error
+    if snapshot.cluster is not None:
+        _settle_devices(snapshot.cluster, snapshot)
     return snapshot
+
+
+def _settle_devices(cluster: "Cluster", snapshot: SnapshotContents) -> None:
+    from tallygate.webhook.accounting.cluster.ingest import settle_devices  # noqa: PLC0415  see the module's docstring
+
+    settle_devices(cluster, (*list_missing_kinds(snapshot.device_kinds), *snapshot.device_problems))
+
+
+def list_missing_kinds(known: Collection[str]) -> Iterator[str]:
+    """Yield a problem if a snapshot does not have all kinds of objects about devices."""
+    missing = [name for kind, name in DEVICE_RESOURCES.items() if kind not in known]
+    if missing:
+        yield f"the snapshot has no {', '.join(missing)}"
 
 
 def read_items(path: Path, handle: ItemHandler) -> str:
@@ -199,15 +221,20 @@ def _iterate_documents(data: bytes) -> Iterator[bytes]:
         yield to_json(document.root, SNAPSHOT_LIMITS.expanded)
 
 
-def _ingest_item(cluster: "Cluster", kind: str, item: msgspec.Raw) -> bool:
+def _ingest_item(snapshot: SnapshotContents, cluster: "Cluster", kind: str, item: msgspec.Raw) -> bool:
+    from tallygate.webhook.accounting.allocation.published_devices import SliceError  # noqa: PLC0415  see the docstring
     from tallygate.webhook.accounting.cluster.ingest import ingest  # noqa: PLC0415  see the module's docstring
 
-    return ingest(cluster, kind, item)
+    try:
+        return ingest(cluster, kind, item)
+    except SliceError as error:
+        snapshot.device_problems.append(str(error))
+        return True
 
 
 def _add_item(snapshot: SnapshotContents, item: msgspec.Raw, kind: str) -> bool:
     """Add an object to a snapshot, and return whether its kind is used."""
-    is_ingested = snapshot.cluster is not None and _ingest_item(snapshot.cluster, kind, item)
+    is_ingested = snapshot.cluster is not None and _ingest_item(snapshot, snapshot.cluster, kind, item)
     match kind:
         case "Pod":
             snapshot.pods.append(msgspec.json.decode(item, type=Pod))
@@ -227,5 +254,5 @@ def _add_item(snapshot: SnapshotContents, item: msgspec.Raw, kind: str) -> bool:
             pass
         case _:
             return is_ingested
-    snapshot.device_kinds.update({kind.removesuffix(_LIST)} & _DEVICE_KINDS)
+    snapshot.device_kinds.update({kind.removesuffix(_LIST)} & DEVICE_RESOURCES.keys())
     return True

@@ -1,0 +1,67 @@
+"""The diagnosis of one node: the reasons of the scheduler, what is short there, and the pods that use it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.cluster.pod_info import PodInfo
+from tallygate.webhook.accounting.node_fit import Shortfall
+from tallygate.webhook.accounting.scheduling.device_shortfalls import DeviceInspector, DeviceShortfall
+from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis
+from tallygate.webhook.accounting.scheduling.plugins import node_resources_fit
+from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import CANNOT_ALLOCATE
+
+MAX_CONSUMERS = 5
+"""The maximal number of pods in `NodeDiagnosis.consumers`."""
+_PODS = "pods"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeConsumer:
+    """A pod on a node, and the amounts that it uses of the resources which are short there."""
+
+    pod: PodInfo
+    amounts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDiagnosis:
+    """The diagnosis of one node: `reasons` are the scheduler's, empty if the pod fits.
+
+    `shortfalls` are all resources that are short, `can_ever_run` is whether the pod could run there after other pods
+    left, `consumers` are the pods that use most of the resources in short supply, at most five. `device_shortfalls` are
+    the requests of claims without devices.
+    """
+
+    name: str
+    reasons: tuple[str, ...]
+    shortfalls: tuple[Shortfall, ...] = ()
+    can_ever_run: bool = True
+    consumers: tuple[NodeConsumer, ...] = ()
+    device_shortfalls: tuple[DeviceShortfall, ...] = ()
+
+
+def diagnose_node(
+    inspector: DeviceInspector, diagnosis: Diagnosis, node_index: int, *, can_ever_run: bool
+) -> NodeDiagnosis:
+    """Return the diagnosis of one of the evaluated nodes for the pod of the inspector."""
+    pod, cluster = inspector.pod, inspector.cluster
+    name, reasons = cluster.nodes.get_name(node_index), diagnosis.reasons(node_index)
+    if not reasons:
+        return NodeDiagnosis(name, ())
+    shortfalls = node_resources_fit.find_shortfalls(pod, cluster, node_index)
+    consumers = _find_top_consumers(cluster, node_index, shortfalls) if can_ever_run else ()
+    devices = inspector.find_shortfalls(node_index) if CANNOT_ALLOCATE in reasons else ()
+    return NodeDiagnosis(name, reasons, shortfalls, can_ever_run, consumers, devices)
+
+
+def _find_top_consumers(cluster: Cluster, node_index: int, shortfalls: Iterable[Shortfall]) -> tuple[NodeConsumer, ...]:
+    """Return the pods that use most of the short resources; the first resource decides."""
+    names = [each.resource for each in shortfalls if each.resource != _PODS]
+    consumers = [
+        NodeConsumer(pod, amounts)
+        for pod in cluster.get_node_pods(node_index).values()
+        if (amounts := {name: pod.group.requests[name] for name in names if name in pod.group.requests})
+    ]
+    consumers.sort(key=lambda each: ([-each.amounts.get(name, 0) for name in names], each.pod.namespace, each.pod.name))
+    return tuple(consumers[:MAX_CONSUMERS])
