@@ -15,7 +15,7 @@ from tests.accounting.scheduling.product_scheduler import create_full_cluster
 
 _START = "claim default/c, request r for"
 _POOL = "pool gpu.example.com/n:"
-_SHARED = {
+_SHARED: dict[str, Any] = {
     "allowMultipleAllocations": True,
     "capacity": {"memory": {"value": "80Gi", "requestPolicy": {"default": "10Gi", "validRange": {"min": "1Gi"}}}},
 }
@@ -29,7 +29,7 @@ _SHARE = {
 }
 
 
-def _counted(name: str, slots: int) -> dict[str, Any]:
+def _create_partition(name: str, slots: int) -> dict[str, Any]:
     counters = [{"counterSet": "card", "counters": {"slots": {"value": str(slots)}}}]
     return device(name, consumesCounters=counters)
 
@@ -78,7 +78,7 @@ _CLAIMING = pod("new", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
             [
                 device_slice(
                     "n",
-                    [_counted("half", 4), _counted("whole", 8)],
+                    [_create_partition("half", 4), _create_partition("whole", 8)],
                     pool={"resourceSliceCount": 2},
                 ),
                 device_slice(
