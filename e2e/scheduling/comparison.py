@@ -79,7 +79,7 @@ def _list_errors_of_nodes(case: RecordedCase) -> Iterator[str]:
 
 
 def _fails_on_a_node(case: RecordedCase, answer: Answer, implementation: Implementation) -> bool:
-    """Return whether the binding fails in the same way on one of the feasible nodes: the scheduler takes any."""
+    """Return whether the binding fails in this way on one of the feasible nodes, of which the scheduler takes any."""
     return case.result.message.startswith("running PreBind plugin ") and any(
         implementation([node], case.pods, case.objects, case.pod).message == case.result.message
         for node in case.nodes
