@@ -223,10 +223,12 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     exist yet, and workloads, are read from files: the replicas of a Deployment, the parallel pods of a Job, the pod of
     a DaemonSet on each eligible node. Where pods do not fit, the output has the scheduler's message, the shortfalls of
     nodes, the pods that use the resources, and changes that would help; each of them was tried. With -o json or yaml,
-    nodes are listed with -v, and for one object.
+    nodes are listed with -v, and for one object. For pods with claims for devices the output shows the devices that
+    nodes lack, and -v the devices of each pool; claims and templates of claims in the files count too.
 
     Needed rights: list on nodes, pods and namespaces. The command also reads what `tallygate snapshot` reads, and
-    reports on stderr what it may not list.
+    reports on stderr what it may not list. Pods with claims for devices are unknown unless classes of devices, claims,
+    templates of claims and ResourceSlices may be listed.
 
     Exit codes: 0 all fit now, 1 something does not fit or is unknown, 2 a usage error, or the cluster cannot be read.
     Pods of a kind that is not read are unknown: the command reports them on stderr.
