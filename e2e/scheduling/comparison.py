@@ -78,6 +78,15 @@ def _list_errors_of_nodes(case: RecordedCase) -> Iterator[str]:
         yield from list_filter_errors(_create_cluster(case), case.pod)
 
 
+def _fails_on_a_node(case: RecordedCase, answer: Answer, implementation: Implementation) -> bool:
+    """Return whether the binding fails in this way on one of the feasible nodes, of which the scheduler takes any."""
+    return case.result.message.startswith("running PreBind plugin ") and any(
+        implementation([node], case.pods, case.objects, case.pod).message == case.result.message
+        for node in case.nodes
+        if node["metadata"]["name"] in answer.nodes
+    )
+
+
 def _find_device_differences(case: RecordedCase) -> Iterator[str]:
     """Yield a line for each claim to which the product allocates other devices on the chosen node."""
     result = case.result
@@ -100,6 +109,8 @@ def find_differences(case: RecordedCase, implementation: Implementation) -> Iter
         return
     if case.result.node in answer.nodes:
         yield from _find_device_differences(case)
+    if _fails_on_a_node(case, answer, implementation):
+        return
     if result.scheduled and result.node not in answer.nodes:
         yield f"placed on {result.node}, answered: {sorted(answer.nodes) or 'nowhere'}"
     if result.feasible is not None and result.feasible != len(answer.nodes):

@@ -26,22 +26,24 @@ def add_devices(dice: Dice, case: DrawnCase, tag: str) -> DrawnCase:
     """
     names = [each["metadata"]["name"] for each in case.nodes]
     slices = draw_slices(dice, names, tag)
-    held = [_create_held_claim(dice, number, case, each) for number, each in enumerate(_draw_held(dice, slices))]
+    allocated = [
+        _create_allocated_claim(dice, number, case, each) for number, each in enumerate(_draw_allocated(dice, slices))
+    ]
     for node in case.nodes:
         _change_resources(dice, node)
-    for claim in held:
+    for claim in allocated:
         if case.pods and dice.chance(0.5):
             _add_reference(dice.pick(case.pods), claim)
     classes = draw_classes(dice)
     resources = _list_resources(classes)
-    asked = list(_ask(dice, case.pod, held, resources))
-    for each in (*held, *asked):
+    asked = list(_ask(dice, case.pod, allocated, resources))
+    for each in (*allocated, *asked):
         each["metadata"]["name"] += tag
     for pod in (*case.pods, case.pod):
         for reference in pod["spec"].get("resourceClaims", ()):
             for key in reference.keys() - {"name"}:
                 reference[key] += tag
-    return replace(case, objects=[*case.objects, *classes, *slices, *held, *asked])
+    return replace(case, objects=[*case.objects, *classes, *slices, *allocated, *asked])
 
 
 def _list_resources(classes: Sequence[Json]) -> Sequence[str]:
@@ -63,7 +65,7 @@ def _change_resources(dice: Dice, node: Json) -> None:
             amounts[BACKED[0]] = dice.pick(("0", "1", "4"))
 
 
-def _draw_held(dice: Dice, slices: Sequence[Json]) -> Iterator[list[tuple[Json, Json]]]:
+def _draw_allocated(dice: Dice, slices: Sequence[Json]) -> Iterator[list[tuple[Json, Json]]]:
     """Yield the devices of claims, with their slices; nearly all claims have different ones."""
     density, taken = dice.pick(_DENSITIES), list[tuple[Json, Json]]()
     for each in slices:
@@ -76,9 +78,9 @@ def _draw_held(dice: Dice, slices: Sequence[Json]) -> Iterator[list[tuple[Json, 
         taken = taken[count:]
 
 
-def _create_held_claim(dice: Dice, number: int, case: DrawnCase, devices: list[tuple[Json, Json]]) -> Json:
+def _create_allocated_claim(dice: Dice, number: int, case: DrawnCase, devices: list[tuple[Json, Json]]) -> Json:
     request = {"name": "r", "exactly": {"deviceClassName": "any", "count": len(devices)}}
-    claim = _create_claim(f"held{number}", case.pod["metadata"]["namespace"], {"devices": {"requests": [request]}})
+    claim = _create_claim(f"allocated{number}", case.pod["metadata"]["namespace"], {"devices": {"requests": [request]}})
     results = [_create_result(dice, 64 * number + index, *each) for index, each in enumerate(devices)]
     allocation: Json = {"devices": {"results": results}, "allocationTimestamp": "2026-01-01T10:00:00Z"}
     if dice.chance(0.05):  # as schedulers before Kubernetes 1.36 write it
@@ -124,12 +126,12 @@ def _add_reference(pod: Json, claim: Json) -> None:
         pod["spec"].setdefault("resourceClaims", []).append({"name": name, "resourceClaimName": name})
 
 
-def _ask(dice: Dice, pod: Json, held: Sequence[Json], resources: Sequence[str]) -> Iterator[Json]:
+def _ask(dice: Dice, pod: Json, allocated: Sequence[Json], resources: Sequence[str]) -> Iterator[Json]:
     """Let the incoming pod use claims and extended resources, and yield the claims and templates that are new."""
     kinds = [dice.pick_weighted(_KINDS) for _ in range(dice.pick_weighted({0: 1.5, 1: 6, 2: 2}))]
     if "template" in kinds:
         kinds = [each for each in kinds if each not in _NOT_READY]
-    namespace, unused = pod["metadata"]["namespace"], list(held)
+    namespace, unused = pod["metadata"]["namespace"], list(allocated)
     references = []
     for number, kind in enumerate(kinds):
         name = f"mine{number}"

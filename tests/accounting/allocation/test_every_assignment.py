@@ -44,7 +44,7 @@ def _wishes(draw: st.DrawFn) -> Json:
 
 @st.composite
 def _claims(draw: st.DrawFn, name: str) -> Json:
-    requests = []
+    requests: list[Json] = []
     for number in range(draw(st.integers(1, 2))):
         if draw(st.integers(0, 2)) == 0:
             alternatives = [{"name": f"s{index}", **draw(_wishes())} for index in range(draw(st.integers(1, 2)))]
@@ -52,11 +52,12 @@ def _claims(draw: st.DrawFn, name: str) -> Json:
         else:
             requests.append({"name": f"r{number}", "exactly": draw(_wishes())})
     devices: Json = {"requests": requests}
+    names: list[str] = [each["name"] for each in requests]
     if draw(st.booleans()):
         kind = draw(st.sampled_from(["matchAttribute", "distinctAttribute"]))
         devices["constraints"] = [{kind: f"gpu.example.com/{draw(st.sampled_from(['model', 'numa']))}"}]
         if draw(st.booleans()):
-            devices["constraints"][0]["requests"] = [draw(st.sampled_from([each["name"] for each in requests]))]
+            devices["constraints"][0]["requests"] = [draw(st.sampled_from(names))]
     return {"metadata": {"name": name, "namespace": "default"}, "spec": {"devices": devices}}
 
 

@@ -50,7 +50,11 @@ def claim(name: str, *requests: Json, allocated: Sequence[str] = (), pods: Seque
             for each in allocated
         ]
         terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [allocated[0].split("/")[0]]}]}]
-        status["allocation"] = {"devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": terms}}
+        status["allocation"] = {
+            "devices": {"results": results},
+            "nodeSelector": {"nodeSelectorTerms": terms},
+            "allocationTimestamp": "2026-01-01T10:00:00Z",
+        }
     if pods:
         status["reservedFor"] = [{"resource": "pods", "name": each, "uid": f"uid-{each}"} for each in pods]
     spec = {"devices": {"requests": list(requests) or [request()], **constraints}}

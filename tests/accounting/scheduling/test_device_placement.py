@@ -7,6 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from e2e.scheduling.draw.case import draw_device_case
+from tallygate.webhook.accounting.allocation.allocations import Allocation
 from tallygate.webhook.accounting.allocation.planned_requests import UndecidedAllocationError
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.ingest import ingest
@@ -21,7 +22,7 @@ from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import (
 )
 from tallygate.webhook.accounting.scheduling.scoring import score_nodes
 from tests.accounting.scheduling.clusters import decode_pod
-from tests.accounting.scheduling.product_scheduler import create_full_cluster, find_devices, place
+from tests.accounting.scheduling.product_scheduler import create_full_cluster, place
 
 _COPIES = 4
 
@@ -77,6 +78,7 @@ def test_copies_take_devices_as_one_attempt_after_the_other_does(number: int) ->
 
 def _place_by_attempts(cluster: Cluster, raw: dict[str, Any], pod: IncomingPod) -> list[int]:
     """Return the nodes of copies, each with its claims and the copy itself stored before the next attempt."""
+    assert cluster.devices is not None
     nodes: list[int] = []
     for copy in range(_COPIES):
         feasible = run_filters(pod, cluster)
@@ -86,10 +88,11 @@ def _place_by_attempts(cluster: Cluster, raw: dict[str, Any], pod: IncomingPod) 
         best = min(feasible.feasible[scores == scores.max()].tolist(), key=cluster.nodes.get_name)
         node = cluster.nodes.get_name(best)
         nodes.append(best)
-        for claim, results in find_devices(cluster, raw, node).items():
-            stored = [{**each, "shareID": "s"} if "consumedCapacity" in each else each for each in results]
-            metadata = {"name": f"{claim}-of-{copy}", "namespace": pod.namespace}
-            status = {"allocation": {"devices": {"results": stored}}}
+        of_pod = find_devices_of_pod(pod, cluster, cluster.devices)
+        for number, allocation in enumerate(allocate_on_node(pod, cluster, best, of_pod)):
+            assert isinstance(allocation, Allocation)
+            metadata = {"name": f"claim{number}-of-{copy}", "namespace": pod.namespace}
+            status = {"allocation": allocation.to_status()}
             ingest(cluster, "ResourceClaim", msgspec.json.encode({"metadata": metadata, "status": status}))
         metadata = {**raw["metadata"], "name": f"copy{copy}", "uid": f"copy{copy}"}
         stored_pod = {**raw, "metadata": metadata, "spec": {**raw["spec"], "nodeName": node}}

@@ -170,7 +170,7 @@ def test_an_extended_resource_takes_devices_where_the_node_has_none_of_its_own()
 @pytest.mark.parametrize(
     ("objects", "expected"),
     [
-        pytest.param([claim("c", request(count=3))], Feasibility.NEVER, id="no node has so many devices"),
+        pytest.param([claim("c", request(count=3))], Feasibility.NEVER, id="no node has three devices"),
         pytest.param(
             [claim("c", request(count=2)), claim("d", allocated=["a/a0"], pods=["x"])],
             Feasibility.NOT_NOW,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tallygate.webhook.accounting.allocation.consumed_capacity import Amounts
 from tallygate.webhook.accounting.allocation.planned_requests import AllocationError
-from tallygate.webhook.accounting.allocation.published_devices import PublishedDevice, PublishedSlice
+from tallygate.webhook.accounting.allocation.published_devices import AllocatableDevice, AllocatableSlice
 from tallygate.webhook.accounting.devices.device_meter import DeviceId
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.objects.devices import AllocationResult, DeviceAllocation, ResourceClaim
@@ -90,7 +90,7 @@ class Allocation(NamedTuple):
 
 
 def create_node_selector(
-    claim: ResourceClaim, taken: Iterable[tuple[PublishedSlice, PublishedDevice]], node: str
+    claim: ResourceClaim, taken: Iterable[tuple[AllocatableSlice, AllocatableDevice]], node: str
 ) -> NodeSelector | None:
     """Return the nodes from which all these devices can be reached; None for all nodes.
 

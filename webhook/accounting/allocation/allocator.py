@@ -38,7 +38,7 @@ from tallygate.webhook.accounting.allocation.planned_requests import (
     format_name,
 )
 from tallygate.webhook.accounting.allocation.pools import Pool, SliceIndex, TargetNode
-from tallygate.webhook.accounting.allocation.published_devices import PublishedDevice, PublishedSlice
+from tallygate.webhook.accounting.allocation.published_devices import AllocatableDevice, AllocatableSlice
 from tallygate.webhook.accounting.devices.device_meter import DeviceId
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.objects.devices import DeviceClass, ResourceClaim
@@ -78,7 +78,7 @@ class Allocator:
 
     def __init__(
         self,
-        slices: Iterable[PublishedSlice],
+        slices: Iterable[AllocatableSlice],
         classes: Mapping[str, DeviceClass],
         state: AllocatedState,
         rules: AllocatorRules,
@@ -100,7 +100,7 @@ class Allocator:
         """
         return RequestPlanner(_NO_NODE, (), self._classes, self.selectors, self._has_room).plan(claim)
 
-    def suits(self, claim: ResourceClaim, request: PlannedRequest, device: PublishedDevice) -> bool:
+    def suits(self, claim: ResourceClaim, request: PlannedRequest, device: AllocatableDevice) -> bool:
         """Return whether a device that nothing else uses is one for a request.
 
         Raises:
@@ -137,7 +137,7 @@ class Allocator:
             for each in searched
         ]
 
-    def _has_room(self, device: PublishedDevice, requested: Amounts) -> bool:
+    def _has_room(self, device: AllocatableDevice, requested: Amounts) -> bool:
         """Return whether a device is one that a request for all devices is about."""
         allocated = _NO_AMOUNTS if self._rules.since_37 else self.state.consumed.get(device.id, _NO_AMOUNTS)
         return self.consumption.fits(device.content, requested, allocated)
@@ -175,8 +175,8 @@ class _Taken(NamedTuple):
     """A device that the search has taken for a claim, and what must be undone to give it back."""
 
     pool: Pool
-    published: PublishedSlice
-    device: PublishedDevice
+    published: AllocatableSlice
+    device: AllocatableDevice
     request: PlannedRequest
     result: ChosenDevice
     has_counters: bool
@@ -316,7 +316,7 @@ class _Search:
         self._claims[claim_index].taken.append(_Taken(pool, published, device, request, result, is_counted))
         return True
 
-    def _is_permitted(self, claim_index: int, request: PlannedRequest, device: PublishedDevice) -> bool:
+    def _is_permitted(self, claim_index: int, request: PlannedRequest, device: AllocatableDevice) -> bool:
         """Return whether taints, constraints and capacity permit a device; add it to the constraints if so.
 
         Raises:
@@ -368,7 +368,7 @@ class _Search:
         is_shared = self._since_37 and device in self._state.shared
         return is_shared or device in self._state.consumed or device in self._consumed
 
-    def _check_room(self, claim_index: int, request: PlannedRequest, device: PublishedDevice) -> bool:
+    def _check_room(self, claim_index: int, request: PlannedRequest, device: AllocatableDevice) -> bool:
         """Return whether a device has room for a request.
 
         Raises:
@@ -380,7 +380,7 @@ class _Search:
             owner = f"claim {format_name(self._claims[claim_index].claim)}, request {request.name}"
             raise AllocationError(f"{owner}: checking capacity for device {device.id}: {error}") from None
 
-    def _has_room(self, request: PlannedRequest, device: PublishedDevice) -> bool:
+    def _has_room(self, request: PlannedRequest, device: AllocatableDevice) -> bool:
         allocated = self._state.consumed.get(device.id, _NO_AMOUNTS)
         return self._consumption.fits(
             device.content, request.requested, allocated, _sum(self._consumed.get(device.id, ()))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import Protocol
 
-from tallygate.webhook.accounting.allocation.published_devices import PublishedDevice
+from tallygate.webhook.accounting.allocation.published_devices import AllocatableDevice
 from tallygate.webhook.accounting.devices.device_values import AttributeValue
 from tallygate.webhook.objects.devices import DeviceConstraint
 
@@ -17,7 +17,7 @@ from tallygate.webhook.objects.devices import DeviceConstraint
 class Constraint(Protocol):
     """A constraint during a search."""
 
-    def add(self, request: str, alternative: str, device: PublishedDevice) -> bool:
+    def add(self, request: str, alternative: str, device: AllocatableDevice) -> bool:
         """Add a device of a request, or of its alternative, if the constraint permits that; return whether it does."""
         ...
 
@@ -40,7 +40,7 @@ def create_constraint(constraint: DeviceConstraint, *, keeps_every_value: bool) 
     return None
 
 
-def find_attribute(device: PublishedDevice, name: str) -> AttributeValue | None:
+def find_attribute(device: AllocatableDevice, name: str) -> AttributeValue | None:
     """Return an attribute by its full name; the driver may leave its own domain out."""
     found = device.content.attributes.get(name)
     domain, slash, identifier = name.partition("/")
@@ -85,7 +85,7 @@ class _SameValue(_Selective):
         self._value: Hashable | None = None
         self._count = 0
 
-    def add(self, request: str, alternative: str, device: PublishedDevice) -> bool:
+    def add(self, request: str, alternative: str, device: AllocatableDevice) -> bool:
         if not self._applies(request, alternative):
             return True
         attribute = find_attribute(device, self._attribute)
@@ -111,7 +111,7 @@ class _DistinctValues(_Selective):
         super().__init__(names, attribute)
         self._values: list[Hashable | None] = []
 
-    def add(self, request: str, alternative: str, device: PublishedDevice) -> bool:
+    def add(self, request: str, alternative: str, device: AllocatableDevice) -> bool:
         if not self._applies(request, alternative):
             return True
         attribute = find_attribute(device, self._attribute)
@@ -133,7 +133,7 @@ class _DistinctValuesByRequest(_Selective):
         self._values: dict[str, Hashable | None] = {}
         self._count = 0
 
-    def add(self, request: str, alternative: str, device: PublishedDevice) -> bool:
+    def add(self, request: str, alternative: str, device: AllocatableDevice) -> bool:
         if not self._applies(request, alternative):
             return True
         attribute = find_attribute(device, self._attribute)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tallygate.webhook.accounting.allocation.pools import Pool, PoolId, list_devices
-from tallygate.webhook.accounting.allocation.published_devices import PublishedDevice
+from tallygate.webhook.accounting.allocation.published_devices import AllocatableDevice
 from tallygate.webhook.accounting.devices.device_meter import DeviceId
 from tallygate.webhook.accounting.quantity import Quantity
 
@@ -29,7 +29,7 @@ class CounterUse:
         self._available: dict[PoolId, dict[Counter, Quantity]] = {}
         self._consumed: dict[PoolId, dict[Counter, Quantity]] = {}
 
-    def reserve(self, pool: Pool, device: PublishedDevice) -> bool:
+    def reserve(self, pool: Pool, device: AllocatableDevice) -> bool:
         """Consume the counters of a device, and return whether that is possible; if not, nothing is consumed."""
         key = self._get_key(pool)
         available = self._available.get(key)
@@ -42,7 +42,7 @@ class CounterUse:
             return False
         return True
 
-    def release(self, pool: Pool, device: PublishedDevice) -> None:
+    def release(self, pool: Pool, device: AllocatableDevice) -> None:
         """Give the counters of a device back."""
         _add(self._consumed[self._get_key(pool)], device, sign=-1)
 
@@ -65,7 +65,7 @@ class CounterUse:
         return available
 
 
-def _add(consumed: dict[Counter, Quantity], device: PublishedDevice, *, sign: int) -> None:
+def _add(consumed: dict[Counter, Quantity], device: AllocatableDevice, *, sign: int) -> None:
     for set_name, counters in device.content.consumed_counters:
         for name, value in counters.items():
             consumed[set_name, name] = consumed.get((set_name, name), _ZERO) + (value if sign > 0 else -value)

@@ -12,7 +12,7 @@ from tallygate.webhook.accounting.allocation.planned_requests import (
     PlannedRequest,
     UndecidedAllocationError,
 )
-from tallygate.webhook.accounting.allocation.published_devices import DeviceContent, PublishedDevice
+from tallygate.webhook.accounting.allocation.published_devices import AllocatableDevice, DeviceContent
 from tallygate.webhook.accounting.devices.device_values import AttributeValue
 
 _READ_NAME: Final = re.compile(r"device\.(?:attributes|capacity)\[[^]]*\]\.\??([A-Za-z_][A-Za-z0-9_]*)")
@@ -22,7 +22,7 @@ NOT_OF_CLASS: Final = "not of class"
 """The beginning of the reason for a device of another class."""
 
 
-def find_mismatch(allocator: Allocator, request: PlannedRequest, device: PublishedDevice) -> str:
+def find_mismatch(allocator: Allocator, request: PlannedRequest, device: AllocatableDevice) -> str:
     """Return the first reason why a request cannot have a device that is free; empty if it can."""
     content = device.content
     if not _matches(allocator, request.class_selectors, device):
@@ -42,7 +42,7 @@ def find_mismatch(allocator: Allocator, request: PlannedRequest, device: Publish
     return ""
 
 
-def _matches(allocator: Allocator, selectors: tuple[str, ...], device: PublishedDevice) -> bool:
+def _matches(allocator: Allocator, selectors: tuple[str, ...], device: AllocatableDevice) -> bool:
     try:
         return allocator.selectors.match("", selectors, device)
     except (AllocationError, UndecidedAllocationError):

@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 from tallygate.webhook.accounting.allocation.consumed_capacity import Amounts, CapacityRequestError
 from tallygate.webhook.accounting.allocation.pools import Pool, TargetNode, reaches
 from tallygate.webhook.accounting.allocation.published_devices import (
+    AllocatableDevice,
+    AllocatableSlice,
     DeviceContent,
     DeviceTaint,
-    PublishedDevice,
-    PublishedSlice,
 )
 from tallygate.webhook.accounting.cel.syntax import ExpressionError
 from tallygate.webhook.accounting.devices.expression import UndecidedMatchError, compile_selector
@@ -66,7 +66,7 @@ class Selectors:
         self.since_37 = since_37
         self._compiled: dict[str, Callable[[DeviceContent], bool]] = {}
 
-    def match(self, owner: str, selectors: Iterable[str], device: PublishedDevice) -> bool:
+    def match(self, owner: str, selectors: Iterable[str], device: AllocatableDevice) -> bool:
         """Return whether a device meets all selectors of a class or of a claim.
 
         Raises:
@@ -120,7 +120,7 @@ def _format_compile_error(text: str, error: ExpressionError) -> str:
     return f"ERROR: <input>:{line}:{column}: {error.message}\n | {shown}\n | {'.' * (column - 1)}^"
 
 
-Candidate = tuple[Pool, PublishedSlice, PublishedDevice]
+Candidate = tuple[Pool, AllocatableSlice, AllocatableDevice]
 """A device in its slice and pool."""
 
 
@@ -164,7 +164,7 @@ class RequestPlanner:
         pools: Sequence[Pool],
         classes: Mapping[str, DeviceClass],
         selectors: Selectors,
-        has_room: Callable[[PublishedDevice, Amounts], bool],
+        has_room: Callable[[AllocatableDevice, Amounts], bool],
     ) -> None:
         self._node = node
         self._pools = pools
@@ -197,7 +197,7 @@ class RequestPlanner:
         return planned
 
     def is_selectable(
-        self, claim: ResourceClaim, request: PlannedRequest, published: PublishedSlice, device: PublishedDevice
+        self, claim: ResourceClaim, request: PlannedRequest, published: AllocatableSlice, device: AllocatableDevice
     ) -> bool:
         """Return whether a device is one that the request asks for, and the node can reach it.
 
@@ -264,7 +264,7 @@ class RequestPlanner:
                     if self.is_selectable(claim, request, each, device) and self._check_room(owner, request, device):
                         yield pool, each, device
 
-    def _check_room(self, owner: str, request: PlannedRequest, device: PublishedDevice) -> bool:
+    def _check_room(self, owner: str, request: PlannedRequest, device: AllocatableDevice) -> bool:
         try:
             return self._has_room(device, request.requested)
         except CapacityRequestError as error:

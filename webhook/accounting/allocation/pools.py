@@ -13,10 +13,10 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from tallygate.webhook.accounting.allocation.published_devices import (
+    AllocatableDevice,
+    AllocatableSlice,
     CounterSets,
     NodeChoice,
-    PublishedDevice,
-    PublishedSlice,
 )
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.objects.meta import NodeSelector
@@ -55,8 +55,8 @@ class Pool(NamedTuple):
     id: PoolId
     is_complete: bool = True
     invalid_reason: str = ""
-    slices: tuple[PublishedSlice, ...] = ()
-    other_slices: tuple[PublishedSlice, ...] = ()
+    slices: tuple[AllocatableSlice, ...] = ()
+    other_slices: tuple[AllocatableSlice, ...] = ()
     counter_sets: CounterSets = MappingProxyType({})
 
     @property
@@ -72,11 +72,11 @@ class SliceIndex:
     only are not read, so that their pool is incomplete (DRADeviceCompatibilityGroups is off by default).
     """
 
-    def __init__(self, slices: Iterable[PublishedSlice], *, since_37: bool) -> None:
+    def __init__(self, slices: Iterable[AllocatableSlice], *, since_37: bool) -> None:
         self._since_37 = since_37
-        self._by_node: dict[str, list[PublishedSlice]] = defaultdict(list)
-        self._shared: list[PublishedSlice] = []
-        self._by_pool: dict[PoolId, list[PublishedSlice]] = defaultdict(list)
+        self._by_node: dict[str, list[AllocatableSlice]] = defaultdict(list)
+        self._shared: list[AllocatableSlice] = []
+        self._by_pool: dict[PoolId, list[AllocatableSlice]] = defaultdict(list)
         for each in slices:
             is_of_node = each.nodes.name and (since_37 or not each.counter_sets)
             (self._by_node[each.nodes.name] if is_of_node else self._shared).append(each)
@@ -88,17 +88,17 @@ class SliceIndex:
 
     def gather_pools(self, node: TargetNode) -> list[Pool]:
         """Return the pools that a node can reach, in the order in which the scheduler tries their devices."""
-        by_pool: dict[PoolId, list[PublishedSlice]] = {}
+        by_pool: dict[PoolId, list[AllocatableSlice]] = {}
         for each in (*self._by_node.get(node.name, ()), *self._shared):
             if self._is_read(each) and self._is_relevant(each, node):
                 _add_newest(by_pool.setdefault(PoolId(each.driver, each.pool), []), each)
         pools = [pool for pool_id, slices in by_pool.items() if (pool := self._build_pool(pool_id, slices)) is not None]
         return sorted(pools, key=lambda pool: (_has_binding_conditions(pool), pool.id))
 
-    def _is_read(self, published: PublishedSlice) -> bool:
+    def _is_read(self, published: AllocatableSlice) -> bool:
         return not (self._since_37 and published.has_groups)
 
-    def _is_relevant(self, published: PublishedSlice, node: TargetNode) -> bool:
+    def _is_relevant(self, published: AllocatableSlice, node: TargetNode) -> bool:
         if published.counter_sets and not self._since_37:
             return True
         nodes = published.nodes
@@ -106,7 +106,7 @@ class SliceIndex:
             return reaches(nodes, node)
         return published.has_nodes_by_device and any(reaches(each.content.nodes, node) for each in published.devices)
 
-    def _build_pool(self, pool_id: PoolId, slices: list[PublishedSlice]) -> Pool | None:
+    def _build_pool(self, pool_id: PoolId, slices: list[AllocatableSlice]) -> Pool | None:
         """Return a pool; None if slices for other nodes are newer, so that the driver is replacing the pool."""
         generation, count = slices[0].generation, slices[0].slice_count
         every = slices
@@ -122,7 +122,9 @@ class SliceIndex:
         far = tuple(each for each in every if each.name not in names)
         return self._create_pool(pool_id, near, far)
 
-    def _create_pool(self, pool_id: PoolId, near: Sequence[PublishedSlice], far: tuple[PublishedSlice, ...]) -> Pool:
+    def _create_pool(
+        self, pool_id: PoolId, near: Sequence[AllocatableSlice], far: tuple[AllocatableSlice, ...]
+    ) -> Pool:
         devices = tuple(each for each in near if not each.counter_sets)
         other = far
         counting = [each for each in near if each.counter_sets]
@@ -144,7 +146,7 @@ def reaches(nodes: NodeChoice, node: TargetNode) -> bool:
     return nodes.is_all or (nodes.selector is not None and node.matches(nodes.selector))
 
 
-def _add_newest(slices: list[PublishedSlice], published: PublishedSlice) -> None:
+def _add_newest(slices: list[AllocatableSlice], published: AllocatableSlice) -> None:
     """Add a slice to those of its pool, unless it is outdated; a newer one replaces them."""
     if slices and published.generation < slices[0].generation:
         return
@@ -157,13 +159,13 @@ def _has_binding_conditions(pool: Pool) -> bool:
     return any(each.content.has_binding_conditions for each in list_devices(pool.slices))
 
 
-def list_devices(slices: Iterable[PublishedSlice]) -> Iterator[PublishedDevice]:
+def list_devices(slices: Iterable[AllocatableSlice]) -> Iterator[AllocatableDevice]:
     """Return an iterator over the devices of slices, in order."""
     for each in slices:
         yield from each.devices
 
 
-def _find_duplicate_device(slices: Iterable[PublishedSlice]) -> str:
+def _find_duplicate_device(slices: Iterable[AllocatableSlice]) -> str:
     names = set()
     for device in list_devices(slices):
         if device.id.device in names:
@@ -172,7 +174,7 @@ def _find_duplicate_device(slices: Iterable[PublishedSlice]) -> str:
     return ""
 
 
-def _collect_counters(slices: Iterable[PublishedSlice]) -> tuple[CounterSets, str]:
+def _collect_counters(slices: Iterable[AllocatableSlice]) -> tuple[CounterSets, str]:
     counter_sets: dict[str, Mapping[str, Quantity]] = {}
     for name, counters in (counter_set for each in slices for counter_set in each.counter_sets):
         if name in counter_sets:
@@ -181,7 +183,7 @@ def _collect_counters(slices: Iterable[PublishedSlice]) -> tuple[CounterSets, st
     return counter_sets, ""
 
 
-def _find_unknown_counter(counter_sets: CounterSets, slices: Iterable[PublishedSlice]) -> str:
+def _find_unknown_counter(counter_sets: CounterSets, slices: Iterable[AllocatableSlice]) -> str:
     for device in list_devices(slices):
         for set_name, consumed in device.content.consumed_counters:
             if set_name not in counter_sets:

@@ -90,14 +90,14 @@ class DeviceContent(msgspec.Struct, frozen=True, eq=False, weakref=True):
         return self.expressed.attributes
 
 
-class PublishedDevice(NamedTuple):
+class AllocatableDevice(NamedTuple):
     """A device of a slice."""
 
     id: DeviceId
     content: DeviceContent
 
 
-class PublishedSlice(NamedTuple):
+class AllocatableSlice(NamedTuple):
     """A slice with its decoded devices; `has_groups` is True if one of them can be combined with some others only."""
 
     name: str
@@ -108,7 +108,7 @@ class PublishedSlice(NamedTuple):
     nodes: NodeChoice
     has_nodes_by_device: bool
     counter_sets: tuple[tuple[str, Mapping[str, Quantity]], ...]
-    devices: tuple[PublishedDevice, ...]
+    devices: tuple[AllocatableDevice, ...]
     has_groups: bool
 
 
@@ -169,7 +169,7 @@ _NAMES = msgspec.json.Decoder(_NamedDevice)
 _COUNTER_SETS = msgspec.json.Decoder(_CounterSet)
 
 
-def read_slice(published: ResourceSlice) -> PublishedSlice:
+def read_slice(published: ResourceSlice) -> AllocatableSlice:
     """Return a slice with its decoded devices.
 
     Raises:
@@ -183,14 +183,14 @@ def read_slice(published: ResourceSlice) -> PublishedSlice:
             (each.name, _read_counters(each.counters)) for each in map(_COUNTER_SETS.decode, spec.shared_counters or ())
         )
         devices = tuple(
-            PublishedDevice(
+            AllocatableDevice(
                 DeviceId(spec.driver, spec.pool.name, _NAMES.decode(raw).name), _read_content(spec.driver, bytes(raw))
             )
             for raw in spec.devices or ()
         )
     except (msgspec.MsgspecError, QuantityError) as error:
         raise SliceError(f"ResourceSlice {name}: {error}") from None
-    return PublishedSlice(
+    return AllocatableSlice(
         name,
         spec.driver,
         spec.pool.name,

@@ -20,7 +20,7 @@ from tallygate.webhook.accounting.allocation.planned_requests import (
     UndecidedAllocationError,
 )
 from tallygate.webhook.accounting.allocation.pools import Pool
-from tallygate.webhook.accounting.allocation.published_devices import DeviceContent, PublishedDevice
+from tallygate.webhook.accounting.allocation.published_devices import AllocatableDevice, DeviceContent
 from tallygate.webhook.accounting.cluster.columns import Mask
 from tallygate.webhook.accounting.devices.device_meter import DeviceId
 from tallygate.webhook.objects.devices import ResourceClaim
@@ -51,7 +51,7 @@ class DeviceColumns:
         self._is_plain = np.ones(len(self.positions), dtype=np.bool_)
         self._rows: dict[DeviceId, int] = {}
         self._contents: dict[DeviceContent, int] = {}
-        self._examples: list[PublishedDevice] = []
+        self._examples: list[AllocatableDevice] = []
         nodes: list[int] = []
         contents: list[int] = []
         for name, position in self.positions.items():
@@ -140,7 +140,7 @@ class DeviceColumns:
                 self._is_free[row] = not state.has(device)
         state.changed.clear()
 
-    def _intern(self, device: PublishedDevice) -> int:
+    def _intern(self, device: AllocatableDevice) -> int:
         index = self._contents.setdefault(device.content, len(self._contents))
         if index == len(self._examples):
             self._examples.append(device)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from tallygate.webhook.accounting.allocation.allocations import AllocatedState
 from tallygate.webhook.accounting.allocation.allocator import Allocator, AllocatorRules
-from tallygate.webhook.accounting.allocation.published_devices import PublishedSlice, read_slice
+from tallygate.webhook.accounting.allocation.published_devices import AllocatableSlice, read_slice
 from tallygate.webhook.accounting.cluster.device_columns import DeviceColumns
 from tallygate.webhook.accounting.cluster.scheduler_version import SchedulerVersion
 from tallygate.webhook.accounting.devices.device_meter import DeviceId
@@ -34,7 +34,7 @@ class DeviceIndex:
         self.claims: dict[tuple[str, str], ResourceClaim] = {}
         self.templates: dict[tuple[str, str], ResourceClaimTemplate] = {}
         self.special_claims: dict[str, ResourceClaim] = {}
-        self._slices: dict[str, PublishedSlice] = {}
+        self._slices: dict[str, AllocatableSlice] = {}
         self._state = AllocatedState()
         self._allocators: dict[tuple[int, bool], Allocator] = {}
         self._columns: dict[tuple[int, bool], DeviceColumns] = {}

@@ -11,7 +11,7 @@ from tallygate.webhook.accounting.allocation.counters import CounterUse
 from tallygate.webhook.accounting.allocation.mismatch import NOT_OF_CLASS, find_mismatch
 from tallygate.webhook.accounting.allocation.planned_requests import AllocationError, PlannedRequest, format_name
 from tallygate.webhook.accounting.allocation.pools import Pool, reaches
-from tallygate.webhook.accounting.allocation.published_devices import PublishedDevice
+from tallygate.webhook.accounting.allocation.published_devices import AllocatableDevice
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.device_index import DeviceIndex
 from tallygate.webhook.accounting.devices.device_meter import DeviceId
@@ -188,7 +188,7 @@ class _InspectedNode:
             )
             yield NodePool(str(pool.id), listed, _describe_problem(pool))
 
-    def _list_devices(self, pool: Pool) -> list[PublishedDevice]:
+    def _list_devices(self, pool: Pool) -> list[AllocatableDevice]:
         return [
             device
             for published in pool.slices
@@ -226,13 +226,13 @@ class _InspectedNode:
         free = len(devices) - sum(in_use.values()) - sum(mismatches.values())
         return PoolShortfall(str(pool.id), len(devices), free, in_use, mismatches)
 
-    def _find_mismatch(self, request: PlannedRequest, device: PublishedDevice) -> str:
+    def _find_mismatch(self, request: PlannedRequest, device: AllocatableDevice) -> str:
         try:
             return find_mismatch(self._allocator, request, device)
         except CapacityRequestError as error:
             return str(error)
 
-    def _find_shortage(self, request: PlannedRequest, pool: Pool, device: PublishedDevice) -> str:
+    def _find_shortage(self, request: PlannedRequest, pool: Pool, device: AllocatableDevice) -> str:
         """Return what allocated devices leave too little of: the capacity of a shared device, or counters."""
         state = self._allocator.state
         consumed = state.consumed.get(device.id)
