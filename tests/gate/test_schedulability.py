@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.cluster.ingest import ingest
+from tallygate.webhook.accounting.cluster.ingest import ingest, settle_devices
 from tallygate.webhook.gate.schedulability import ClusterSnapshot, FixedSnapshot
+from tests.accounting.scheduling.devices import claim, device_slice, request
 from tests.gate.gate_fixture import GPU, GateFixture, pod, response
 from tests.gate.test_workload_forecast import list_warnings, workload
 
@@ -256,6 +257,28 @@ def test_unknown_device_classes_allow_resources_that_no_node_advertises() -> Non
     fixture = GateFixture(RULE % ("deny", f"{ADVERTISED}, {NOT_NOW}"), snapshots=snapshots)
     assert get_message(fixture, create_pod("example.com/dongle")) == ""
     assert "TG113" in get_message(fixture, pod("u", 5))
+
+
+@pytest.mark.parametrize(
+    ("checks", "devices", "claim_name", "expected"),
+    [
+        pytest.param(NOT_NOW, 2, "two", "", id="enough devices"),
+        pytest.param(NEVER, 1, "two", "no node can ever run this pod: 0/1 nodes are available: 1 cannot", id="too few"),
+        pytest.param(NOT_NOW, 2, "missing", "", id="a claim that may be stored after the pod"),
+    ],
+)
+def test_a_pod_with_a_claim_is_compared_with_known_devices(
+    checks: str, devices: int, claim_name: str, expected: str
+) -> None:
+    cluster_ = cluster(4)
+    add_device_class(cluster_, "gpu")
+    published = device_slice("a", [f"d{number}" for number in range(devices)])
+    for each in (published, claim("two", request(count=2), metadata={"namespace": "team-a"})):
+        ingest(cluster_, each["kind"], json.dumps(each).encode())
+    settle_devices(cluster_, ())
+    body = pod("u", 1, resourceClaims=[{"name": "gpus", "resourceClaimName": claim_name}])
+    message = get_message(create_fixture(cluster_, checks), body)
+    assert expected in message if expected else message == ""
 
 
 def test_an_undecodable_pod_gets_no_message() -> None:
