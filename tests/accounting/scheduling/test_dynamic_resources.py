@@ -237,3 +237,25 @@ def test_a_change_that_helps_is_found(objects: Sequence[dict[str, Any]], expecte
     incoming = IncomingPod.from_pod(decode_pod(_pod("c")))
     remedies = find_remedies(incoming, cluster, cluster.nodes.get_indices())
     assert expected in [(each.change, each.nodes) for each in remedies]
+
+
+def test_a_search_that_takes_too_much_work_leaves_the_prediction_unknown() -> None:
+    """Ask for combinations that no search can try one by one: values that differ in no device but the last."""
+    devices = [
+        device(f"d{index:02}", attributes={"model": {"string": "same" if index % 2 else f"m{index}"}})
+        for index in range(40)
+    ]
+    wanted = [request(f"r{index}", count=3) for index in range(9)]
+    cluster = create_full_cluster(
+        [node("n")],
+        [],
+        [
+            device_class(),
+            device_slice("n", devices),
+            claim("c", *wanted, constraints=[{"distinctAttribute": "gpu.example.com/model"}]),
+        ],
+    )
+    incoming = IncomingPod.from_pod(decode_pod(_pod("c")))
+    diagnosis = run_filters(incoming, cluster)
+    assert diagnosis.undecided == ("devices: the search for devices takes more work than is allowed",)
+    assert predict_quickly(incoming, cluster, 1, diagnosis).feasibility is Feasibility.UNKNOWN

@@ -24,10 +24,12 @@ from tallygate.webhook.accounting.allocation.consumed_capacity import (
     Amounts,
     CapacityRequestError,
     ConsumptionRules,
+    sum_amounts,
 )
 from tallygate.webhook.accounting.allocation.counters import CounterUse
 from tallygate.webhook.accounting.allocation.planned_requests import (
     MAX_RESULTS,
+    TOO_MUCH_WORK,
     AllocationError,
     Candidate,
     NodeAllocationError,
@@ -37,14 +39,15 @@ from tallygate.webhook.accounting.allocation.planned_requests import (
     UndecidedAllocationError,
     format_name,
 )
-from tallygate.webhook.accounting.allocation.pools import Pool, SliceIndex, TargetNode
+from tallygate.webhook.accounting.allocation.pools import NamedNode, Pool, SliceIndex, TargetNode
 from tallygate.webhook.accounting.allocation.published_devices import AllocatableDevice, AllocatableSlice
 from tallygate.webhook.accounting.devices.device_meter import DeviceId
-from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.accounting.devices.slice_devices import Work
 from tallygate.webhook.objects.devices import DeviceClass, ResourceClaim
-from tallygate.webhook.objects.meta import NodeSelector
 
 _NO_AMOUNTS: Amounts = {}
+_CANDIDATE = 2  # the work for one device
+_STEP = 2
 
 
 class AllocatorRules(NamedTuple):
@@ -58,22 +61,11 @@ class AllocatorRules(NamedTuple):
         return ConsumptionRules(has_fractions=False, rejects_unreadable=self.since_37)
 
 
-class _NoNode(NamedTuple):
-    name: str = ""
-
-    def matches(self, _: NodeSelector) -> bool:
-        """Return False."""
-        return False
-
-
-_NO_NODE = _NoNode()
-
-
 class Allocator:
     """Allocates devices of a cluster; other slices need another allocator. For one thread at a time.
 
     `slices` are indexed by node, `state` is what claims have, and may change. `selectors` and `consumption` are the
-    rules for one device. `max_steps` limits one search.
+    rules for one device. `max_work` limits one attempt, in the costs of expressions: about a microsecond each.
     """
 
     def __init__(
@@ -82,15 +74,20 @@ class Allocator:
         classes: Mapping[str, DeviceClass],
         state: AllocatedState,
         rules: AllocatorRules,
-        max_steps: int = 100_000,
+        max_work: int = 2_000_000,
     ) -> None:
         self.slices = SliceIndex(slices, since_37=rules.since_37)
         self.state = state
         self._classes = classes
         self._rules = rules
         self.consumption = rules.create_consumption_rules()
-        self.selectors = Selectors(since_37=rules.since_37)
-        self._max_steps = max_steps
+        self._max_work = max_work
+        self._work = Work(max_work)
+        self.selectors = Selectors(self._work, since_37=rules.since_37)
+
+    def begin_attempt(self) -> None:
+        """Allow the work of an attempt: on all nodes together."""
+        self._work.remaining = self._max_work
 
     def plan(self, claim: ResourceClaim) -> list[tuple[PlannedRequest, ...]]:
         """Return the alternatives of each request of a claim, without the devices of requests for all.
@@ -98,7 +95,7 @@ class Allocator:
         Raises:
             AllocationError: if the claim cannot be allocated on any node.
         """
-        return RequestPlanner(_NO_NODE, (), self._classes, self.selectors, self._has_room).plan(claim)
+        return RequestPlanner(NamedNode(""), (), self._classes, self.selectors, self._has_room).plan(claim)
 
     def suits(self, claim: ResourceClaim, request: PlannedRequest, device: AllocatableDevice) -> bool:
         """Return whether a device that nothing else uses is one for a request.
@@ -125,7 +122,7 @@ class Allocator:
         planner = RequestPlanner(node, pools, self._classes, self.selectors, self._has_room)
         searched = [_SearchedClaim(each, planner.plan(each), self._create_constraints(each), []) for each in claims]
         search = _Search(searched, pools, planner, self.state, self._rules)
-        if not search.run(self._max_steps):
+        if not search.run(self._work):
             if any(pool.invalid_reason for pool in pools):
                 raise NodeAllocationError("invalid resource pools were encountered")
             return None
@@ -210,9 +207,10 @@ class _Search:
         ]
         self._counters = CounterUse(state.has, by_pool_name=not rules.since_37)
         self._allocating: dict[DeviceId, set[int]] = {}
+        self._work = Work(0)
         self._consumed: dict[DeviceId, list[Amounts]] = {}
 
-    def run(self, max_steps: int) -> bool:
+    def run(self, work: Work) -> bool:
         """Return whether there is a solution; it is then in the claims.
 
         Raises:
@@ -220,7 +218,9 @@ class _Search:
         """
         stack = [self._try(_Position())]
         outcome: _Outcome | None = None
-        for _ in range(max_steps):
+        self._work = work
+        while True:
+            self._spend(_STEP)
             try:
                 position = stack[-1].send(outcome)
             except StopIteration as stop:
@@ -233,7 +233,6 @@ class _Search:
             else:
                 stack.append(self._try(position))
                 outcome = None
-        raise UndecidedAllocationError(f"no result after {max_steps} steps of the search for devices")
 
     def _try(self, position: _Position) -> Generator[_Position, _Outcome | None, _Outcome]:
         """Yield the positions that follow this one, with a device taken; the outcome of each is sent back."""
@@ -275,6 +274,7 @@ class _Search:
         for index in range(position.start, len(self._candidates)):
             candidate = self._candidates[index]
             _, published, device = candidate
+            self._spend(_CANDIDATE)
             if (
                 self._is_taken(position.claim, request, device.id)
                 or not self._planner.is_selectable(claim.claim, request, published, device)
@@ -287,6 +287,11 @@ class _Search:
             if outcome is _Outcome.TOO_MANY:
                 return outcome
         return _Outcome.FAILED
+
+    def _spend(self, amount: int) -> None:
+        self._work.remaining -= amount
+        if self._work.remaining < 0:
+            raise UndecidedAllocationError(TOO_MUCH_WORK)
 
     def _take(self, claim_index: int, request: PlannedRequest, candidate: Candidate) -> bool:
         """Take a device for a claim, and return whether that is possible; if not, nothing changes."""
@@ -325,7 +330,7 @@ class _Search:
         if any(not request.tolerates(taint) for taint in device.content.taints):
             return False
         claim = self._claims[claim_index]
-        names = _get_names(request)
+        names = request.names
         for index, constraint in enumerate(claim.constraints):
             if not constraint.add(*names, device):
                 for added in reversed(claim.constraints[:index]):
@@ -352,7 +357,7 @@ class _Search:
         else:
             self._allocating[taken.device.id].discard(claim_index)
         for constraint in reversed(claim.constraints):
-            constraint.remove(*_get_names(taken.request))
+            constraint.remove(*taken.request.names)
         if taken.has_counters:
             self._counters.release(taken.pool, taken.device)
 
@@ -383,18 +388,5 @@ class _Search:
     def _has_room(self, request: PlannedRequest, device: AllocatableDevice) -> bool:
         allocated = self._state.consumed.get(device.id, _NO_AMOUNTS)
         return self._consumption.fits(
-            device.content, request.requested, allocated, _sum(self._consumed.get(device.id, ()))
+            device.content, request.requested, allocated, sum_amounts(self._consumed.get(device.id, ()))
         )
-
-
-def _get_names(request: PlannedRequest) -> tuple[str, str]:
-    """Return the names of a request and of its alternative, as constraints compare them."""
-    return (request.parent, request.name) if request.parent else (request.name, "")
-
-
-def _sum(amounts: Iterable[Amounts]) -> Amounts:
-    total: dict[str, Quantity] = {}
-    for each in amounts:
-        for name, amount in each.items():
-            total[name] = total[name] + amount if name in total else amount
-    return total

@@ -6,7 +6,7 @@ the policy allows. Two requests may share a device as long as the sum fits, if t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tallygate.webhook.accounting.allocation.published_devices import (
@@ -132,6 +132,15 @@ class ConsumptionRules:
             return False
         given = [each for each in valid if each is not None]
         return all(map(_is_whole_milli, given)) and (valid.step is None or valid.step.milli() >= 1)
+
+
+def sum_amounts(amounts: Iterable[Amounts]) -> Amounts:
+    """Return the sums by capacity."""
+    total: dict[str, Quantity] = {}
+    for each in amounts:
+        for name, amount in each.items():
+            total[name] = total[name] + amount if name in total else amount
+    return total
 
 
 def _create_error(name: str, reason: str) -> CapacityRequestError:

@@ -13,8 +13,10 @@ from tallygate.webhook.accounting.allocation.published_devices import (
     DeviceContent,
     DeviceTaint,
 )
+from tallygate.webhook.accounting.cel.loops import MAX_COST
 from tallygate.webhook.accounting.cel.syntax import ExpressionError
 from tallygate.webhook.accounting.devices.expression import UndecidedMatchError, compile_selector
+from tallygate.webhook.accounting.devices.slice_devices import EVALUATION, Work, WorkLimitError
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.errors import TallygateError
@@ -55,15 +57,20 @@ class UndecidedAllocationError(TallygateError):
     """kube-scheduler has a result, and this package has not: an expression, or the size of the search."""
 
 
+TOO_MUCH_WORK: Final = "the search for devices takes more work than is allowed"
+"""The reason why an attempt has no result."""
+
+
 class Selectors:
     """The compiled selectors, and their results by device; for one thread at a time.
 
     Since 1.37 errors name the device and give a hint about missing keys, and expressions accept attributes with lists,
-    which are no attributes before.
+    which are no attributes before. `work` is what the present attempt may still do.
     """
 
-    def __init__(self, *, since_37: bool) -> None:
+    def __init__(self, work: Work, *, since_37: bool) -> None:
         self.since_37 = since_37
+        self._work = work
         self._compiled: dict[str, Callable[[DeviceContent], bool]] = {}
 
     def match(self, owner: str, selectors: Iterable[str], device: AllocatableDevice) -> bool:
@@ -79,7 +86,7 @@ class Selectors:
                 if len(self._compiled) >= _MAX_SELECTORS:
                     self._compiled.pop(next(iter(self._compiled)))
                 try:
-                    matches = self._compiled[text] = _create_matcher(text)
+                    matches = self._compiled[text] = _create_matcher(text, self._work)
                 except ExpressionError as error:
                     problem = f"compilation failed: {_format_compile_error(text, error)}"
                     message = f"{owner}: selector #{index}: CEL compile error: {problem}"
@@ -98,7 +105,7 @@ class Selectors:
         return True
 
 
-def _create_matcher(text: str) -> Callable[[DeviceContent], bool]:
+def _create_matcher(text: str, work: Work) -> Callable[[DeviceContent], bool]:
     selector = compile_selector(text)
     known: dict[DeviceContent, bool] = {}
 
@@ -107,10 +114,28 @@ def _create_matcher(text: str) -> Callable[[DeviceContent], bool]:
         if found is None:
             if len(known) >= _MAX_RESULTS:
                 known.clear()
-            found = known[content] = selector.matches(content.expressed)
+            try:
+                found, cost = selector.evaluate(content.expressed, min(work.remaining, MAX_COST))
+            except UndecidedMatchError as error:
+                _spend(work, error.cost)
+                raise
+            _spend(work, cost)
+            known[content] = found
         return found
 
     return matches
+
+
+def _spend(work: Work, cost: int) -> None:
+    """Reduce the work of an attempt by an evaluation.
+
+    Raises:
+        UndecidedAllocationError: if that was too much.
+    """
+    try:
+        work.spend(EVALUATION + cost)
+    except WorkLimitError:
+        raise UndecidedAllocationError(TOO_MUCH_WORK) from None
 
 
 def _format_compile_error(text: str, error: ExpressionError) -> str:
@@ -146,6 +171,11 @@ class PlannedRequest(NamedTuple):
     def full_name(self) -> str:
         """The name in the results of an allocation."""
         return f"{self.parent}/{self.name}" if self.parent else self.name
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The names of the request and of its alternative, as constraints compare them."""
+        return (self.parent, self.name) if self.parent else (self.name, "")
 
     def tolerates(self, taint: DeviceTaint) -> bool:
         """Return whether a toleration permits the taint (ToleratesTaint in resourceclaim/devicetoleration.go)."""

@@ -35,6 +35,16 @@ class TargetNode(Protocol):
         ...
 
 
+class NamedNode(NamedTuple):
+    """A node of which only the name is known: it reaches its own devices, and no shared ones by a selector."""
+
+    name: str
+
+    def matches(self, _: NodeSelector) -> bool:
+        """Return False."""
+        return False
+
+
 class PoolId(NamedTuple):
     """The name of a pool, which is unique for a driver."""
 

@@ -19,12 +19,11 @@ from tallygate.webhook.accounting.allocation.planned_requests import (
     PlannedRequest,
     UndecidedAllocationError,
 )
-from tallygate.webhook.accounting.allocation.pools import Pool
+from tallygate.webhook.accounting.allocation.pools import NamedNode, Pool
 from tallygate.webhook.accounting.allocation.published_devices import AllocatableDevice, DeviceContent
 from tallygate.webhook.accounting.cluster.columns import Mask
 from tallygate.webhook.accounting.devices.device_meter import DeviceId
 from tallygate.webhook.objects.devices import ResourceClaim
-from tallygate.webhook.objects.meta import NodeSelector
 
 _MAX_KINDS: Final = 6  # of requests: their combinations are counted
 _MAX_MASKS: Final = 64
@@ -55,7 +54,7 @@ class DeviceColumns:
         nodes: list[int] = []
         contents: list[int] = []
         for name, position in self.positions.items():
-            for pool in allocator.slices.gather_pools(_NamedNode(name)):
+            for pool in allocator.slices.gather_pools(NamedNode(name)):
                 self._is_plain[position] &= _is_plain(pool)
                 for device in (device for each in pool.slices for device in each.devices):
                     known = self._rows.get(device.id)
@@ -145,14 +144,6 @@ class DeviceColumns:
         if index == len(self._examples):
             self._examples.append(device)
         return index
-
-
-class _NamedNode(NamedTuple):
-    name: str
-
-    def matches(self, _: NodeSelector) -> bool:
-        """Return False: slices for several nodes are left to the search."""
-        return False
 
 
 def _is_plain(pool: Pool) -> bool:

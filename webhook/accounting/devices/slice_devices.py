@@ -20,7 +20,8 @@ from tallygate.webhook.accounting.devices.expression import CompiledSelector, Un
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 
-_EVALUATION = 5  # the work of an evaluation beside its cost
+EVALUATION = 5
+"""The work of an evaluation beside its cost."""
 _MAX_LENGTH = 2048  # of an expression: the compiled form of a longer one takes much time and memory
 
 
@@ -122,7 +123,7 @@ def _compile(text: str) -> CompiledSelector | None:
 
 def _evaluate(selector: CompiledSelector, driver: str, content: bytes, work: Work) -> bool | None:
     """Return whether an expression matches a device; None if that is undecided."""
-    work.spend(_EVALUATION)
+    work.spend(EVALUATION)
     decoded = _decode(content)
     if decoded is None:
         return None
@@ -144,7 +145,7 @@ def measure_slice(
     Raises:
         WorkLimitError: if that is more work than is allowed.
     """
-    work.spend(2 * _EVALUATION * len(published.devices))
+    work.spend(2 * EVALUATION * len(published.devices))
     amounts, skippable = [], 0
     names = meter.list_capacity_names(published.driver)
     for index, (name, content) in enumerate(published.devices.items()):

@@ -165,6 +165,13 @@ class NodeRejection(NamedTuple):
 _NOT_ENOUGH = NodeRejection(CANNOT_ALLOCATE)
 
 
+def begin_attempt(cluster: Cluster, *, is_idle: bool = False) -> None:
+    """Allow the allocator the work of one attempt, for all nodes together."""
+    if cluster.devices is not None:
+        classes = cluster.device_classes.by_name
+        cluster.devices.get_allocator(cluster.scheduler_version, classes, is_idle=is_idle).begin_attempt()
+
+
 def allocate_on_node(
     pod: IncomingPod, cluster: Cluster, node_index: int, of_pod: DevicesOfPod, *, is_idle: bool = False
 ) -> Sequence[Allocation] | NodeRejection:
@@ -205,6 +212,7 @@ def _find_rejections(
     pod: IncomingPod, cluster: Cluster, nodes: NodeIndices, of_pod: DevicesOfPod, *, is_idle: bool = False
 ) -> list[NodeRejection | None]:
     """Return for each node the reason why devices do not suffice; None if they do."""
+    begin_attempt(cluster, is_idle=is_idle)
     rejections: list[NodeRejection | None] = [None] * len(nodes)
     undecided: Iterable[int] = range(len(nodes))
     if not of_pod.classes:
