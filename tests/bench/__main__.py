@@ -2,7 +2,7 @@
 
 import sys
 
-from tests.bench import decisions, headroom, pipeline, relay, schedulability, scheduling
+from tests.bench import decisions, devices, headroom, pipeline, relay, schedulability, scheduling
 from tests.bench.audit import audit_bench
 from tests.bench.cluster import informer_bench
 
@@ -10,6 +10,7 @@ _BENCHES = {
     "audit": audit_bench.main,
     "cluster": informer_bench.main,
     "decisions": decisions.main,
+    "devices": devices.main,
     "headroom": headroom.main,
     "pipeline": pipeline.main,
     "scheduling": scheduling.main,
