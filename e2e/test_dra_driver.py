@@ -56,6 +56,7 @@ def namespace_under_cap(site: Site, tmp_path_factory: pytest.TempPathFactory) ->
             yield namespace
             way.uninstall(shell)
         finally:
+            _remove_pods(site.cluster, namespace)
             run_kubectl(site.cluster, "delete", "--ignore-not-found", "--wait=false", "--filename=-", stdin=manifest)
 
 
@@ -75,6 +76,13 @@ def test_a_third_pod_of_a_template_runs_once_one_of_two_has_returned_its_device(
     (third,) = {f"pod-{number}" for number in range(3)} - set(running)
     until("the third runs", lambda: third in _list_running(ours, pods), _WITHIN, lambda: read_logs(site.cluster))
     assert count_devices(site.cluster, namespace_under_cap) == 2
+
+
+def _remove_pods(cluster: Cluster, namespace: str) -> None:
+    """Delete the pods, and wait: without their driver, the kubelet can not end them, and they stay on the node."""
+    ours, pods = api(cluster.kubeconfig), f"/api/v1/namespaces/{namespace}/pods"
+    ours.delete(pods, gracePeriodSeconds="1")
+    until("no pod has a device", lambda: not ours.items(pods), _WITHIN)
 
 
 def _list_running(ours: Api, pods: str) -> list[str]:
