@@ -8,7 +8,8 @@ missing request where a rule has `fill`. A second application changes nothing, b
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 
 from tallygate.webhook.accounting.name_rules import NameContext
 from tallygate.webhook.accounting.problem import Problem
@@ -17,12 +18,12 @@ from tallygate.webhook.admission.kinds import (
     ClaimView,
     DecodedObject,
     DecodedRequest,
-    PodView,
     ReviewTarget,
     decode_object,
     find_claim,
 )
 from tallygate.webhook.admission.object_checks import RuleViolation, ViolationIdentity, check_object
+from tallygate.webhook.admission.pod_view import PodView
 from tallygate.webhook.admission.request import ALLOWED, CREATE, AdmissionRequest, PatchOperation, Phase, Verdict
 from tallygate.webhook.admission.resource_fields import ResourceField, list_resource_fields, strip_quota_prefix
 from tallygate.webhook.admission.rule_index import Labels, RuleIndex, RuleSelection
@@ -31,7 +32,7 @@ from tallygate.webhook.policy.model import Enforcement
 
 _STRICTEST_FIRST = (Enforcement.DENY, Enforcement.WARN, Enforcement.AUDIT)
 _NUMBER_PATTERN = re.compile(r"(\d{1,18})", re.ASCII)  # a name may have more digits than Python converts to one int
-_INDEX_PATTERN = re.compile(r"\[(\d+)\]")
+_STEP_PATTERN = re.compile(r"\[([^\]]*)\]|\.?([^.\[]+)")
 _NO_LABELS: Labels = {}
 SCHEDULER_USER = "system:kube-scheduler"
 """The user that creates claims for the extended resources of pods, and writes the allocations of all claims."""
@@ -77,7 +78,11 @@ class _Evaluation:
 
     def compute_verdict(self, phase: Phase) -> Verdict:
         decoded_object = self.decoded_request.get_object(self.target)
-        pod_view = self.target.find_pod(decoded_object)
+        pod_views = self.target.list_pods(decoded_object)
+        if len(pod_views) > 1:
+            parts = [(pod_view, self._select_for_user(decoded_object, pod_view)) for pod_view in pod_views]
+            return self._check_parts(decoded_object, parts, phase)
+        pod_view = pod_views[0] if pod_views else None
         selection = self._select_for_user(decoded_object, pod_view)
         claim = find_claim(decoded_object) if pod_view is None else None
         if claim is not None:
@@ -89,10 +94,10 @@ class _Evaluation:
             or selection.unknown
             or (fingerprint := self.decoded_request.get_fingerprint(pod_view.pod)) is None
         ):
-            return self._check_object(decoded_object, pod_view, selection, phase)
+            return self._check_parts(decoded_object, [(pod_view, selection)], phase)
         if selection.passing_pods.get(fingerprint):
             return ALLOWED
-        verdict = self._check_object(decoded_object, pod_view, selection, phase)
+        verdict = self._check_parts(decoded_object, [(pod_view, selection)], phase)
         if verdict is ALLOWED and self.request.old_object is None:
             selection.passing_pods.put(fingerprint, value=True)
         return verdict
@@ -103,24 +108,32 @@ class _Evaluation:
         user = self.request.user
         violations = check_claim(claim, selection.claim_rules, user)
         if violations and self.request.old_object is not None:
-            violations = check_claim(claim, selection.claim_rules, user, existing=self._find_existing())
+            violations = check_claim(claim, selection.claim_rules, user, existing=self._existing)
         unknown = self._describe_unevaluated({rule.name for rule in list_claim_rules(claim, self.selection.unknown)})
         if self.request.old_object is None:
             unknown += tuple(describe_unknown_users(claim, selection.claim_rules, user))
         return create_verdict(violations, unknown) if violations or unknown else ALLOWED
 
-    def _check_object(
-        self, decoded_object: DecodedObject, pod_view: PodView | None, selection: RuleSelection, phase: Phase
+    def _check_parts(
+        self, decoded_object: DecodedObject, parts: Iterable[tuple[PodView | None, RuleSelection]], phase: Phase
     ) -> Verdict:
-        resource_fields = list_resource_fields(decoded_object, pod_view)
-        patch = self._create_patch(resource_fields, selection) if phase is Phase.MUTATING else ()
-        fills_limits = bool(patch)
-        violations = check_object(resource_fields, pod_view, selection, fills_limits=fills_limits)
-        if violations and self.request.old_object is not None:
-            violations = check_object(
-                resource_fields, pod_view, selection, fills_limits=fills_limits, existing=self._find_existing()
-            )
-        unknown = self._describe_unevaluated(self._find_unevaluated(resource_fields)) if selection.unknown else ()
+        """Return the verdict on the templates of an object, or on the object itself, each with its rules."""
+        violations: list[RuleViolation] = []
+        patch: tuple[PatchOperation, ...] = ()
+        unevaluated: set[str] = set()
+        for pod_view, selection in parts:
+            resource_fields = list_resource_fields(decoded_object, pod_view)
+            fill = self._create_patch(resource_fields, selection) if phase is Phase.MUTATING else ()
+            found = check_object(resource_fields, pod_view, selection, fills_limits=bool(fill))
+            if found and self.request.old_object is not None:
+                found = check_object(
+                    resource_fields, pod_view, selection, fills_limits=bool(fill), existing=self._existing
+                )
+            violations += found
+            patch += fill
+            if selection.unknown:
+                unevaluated |= self._find_unevaluated(resource_fields)
+        unknown = self._describe_unevaluated(unevaluated)
         if not violations:
             return Verdict(unknown=unknown, patch=patch) if unknown or patch else ALLOWED
         return create_verdict(violations, unknown, patch)
@@ -133,22 +146,26 @@ class _Evaluation:
         )
         return self.selection.for_user(self.request.user, (metadata.labels if metadata else None) or _NO_LABELS)
 
-    def _find_existing(self) -> frozenset[ViolationIdentity]:
-        """Return all violations of the stored object: with a limit, the others would count as new."""
+    @cached_property
+    def _existing(self) -> frozenset[ViolationIdentity]:
+        """All violations of the stored object: with a limit, the others would count as new."""
         stored_object = decode_object(self.target, self.request, self.request.old_object)
-        pod_view = self.target.find_pod(stored_object)
-        selection, claim = self._select_for_user(stored_object, pod_view), find_claim(stored_object)
+        claim = find_claim(stored_object)
         if claim is not None:
+            selection = self._select_for_user(stored_object, None)
             violations = check_claim(claim, selection.claim_rules, self.request.user, max_violations=None)
             return frozenset(violation.identity for violation in violations)
-        violations = check_object(
-            list_resource_fields(stored_object, pod_view),
-            pod_view,
-            selection,
-            fills_limits=False,
-            max_violations=None,
+        return frozenset(
+            violation.identity
+            for pod_view in self.target.list_pods(stored_object) or (None,)
+            for violation in check_object(
+                list_resource_fields(stored_object, pod_view),
+                pod_view,
+                self._select_for_user(stored_object, pod_view),
+                fills_limits=False,
+                max_violations=None,
+            )
         )
-        return frozenset(violation.identity for violation in violations)
 
     def _create_patch(
         self, resource_fields: list[ResourceField], selection: RuleSelection
@@ -160,11 +177,12 @@ class _Evaluation:
         if self.request.kind == "Pod" or self.request.old_object is None:
             return ()  # a stored pod's resources cannot be changed by a patch
         stored_object = decode_object(self.target, self.request, self.request.old_object)
-        return tuple(
-            create_fill_operations(
-                resource_fields, list_resource_fields(stored_object, self.target.find_pod(stored_object)), selection
-            )
-        )
+        stored_fields = [
+            resource_field
+            for pod_view in self.target.list_pods(stored_object) or (None,)
+            for resource_field in list_resource_fields(stored_object, pod_view)
+        ]
+        return tuple(create_fill_operations(resource_fields, stored_fields, selection))
 
     def _find_unevaluated(self, resource_fields: list[ResourceField]) -> set[str]:
         """Return the names of the rules that were not evaluated although they have something to check."""
@@ -266,7 +284,7 @@ def _create_copy_operations(
 
 def _create_json_pointer(path: str) -> str:
     """Return a field path (`spec.containers[0].resources`) as a JSON pointer."""
-    return "/" + _INDEX_PATTERN.sub(r"/\1", path).replace(".", "/")
+    return "".join(f"/{_escape_json_pointer(key or field)}" for key, field in _STEP_PATTERN.findall(path))
 
 
 def _escape_json_pointer(name: str) -> str:

@@ -3,27 +3,28 @@
 One table names the kinds and the subresources that matter; tallygate accepts everything else unchanged.
 `DecodedRequest` decodes the object of a request on first use, and only once.
 
-`count_replicas` computes the number of pods of a workload and the additional pods of a rollout, as the controllers of
-Kubernetes v1.36 do: pkg/controller/deployment/util/deployment_util.go (ResolveFenceposts),
-pkg/controller/job/job_controller.go, and the defaults of pkg/apis/apps/v1/defaults.go.
+Kinds of other projects come from the definitions in `known_kinds`; `pod_sets` reads their objects.
 """
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 
 from tallygate.webhook.accounting.result_cache import Fingerprint, compute_fingerprint
-from tallygate.webhook.admission.request import CREATE, UPDATE, AdmissionRequest, ReviewError
-from tallygate.webhook.objects.apps import (
-    CronJob,
-    DeploymentStrategy,
-    IntOrPercent,
-    PodTemplate,
-    Workload,
-    WorkloadSpec,
+from tallygate.webhook.admission.known_kinds import KNOWN_KINDS
+from tallygate.webhook.admission.pod_sets import CustomWorkload, read_custom_workload
+from tallygate.webhook.admission.pod_view import (
+    PodView,
+    ReplicaCount,
+    count_daemon_pods,
+    count_deployment_pods,
+    count_job_pods,
+    count_replicas,
 )
+from tallygate.webhook.admission.request import CREATE, UPDATE, AdmissionRequest, ReviewError
+from tallygate.webhook.objects.apps import CronJob, PodTemplate, Workload, WorkloadSpec
 from tallygate.webhook.objects.core import LimitRange, Node, Pod, ResourceQuota
 from tallygate.webhook.objects.devices import (
     DeviceRequest,
@@ -33,20 +34,27 @@ from tallygate.webhook.objects.devices import (
     ResourceClaimTemplateSpec,
 )
 from tallygate.webhook.objects.meta import ObjectMeta
+from tallygate.webhook.policy.workload_kinds import WorkloadKind
 
 DecodedObject = (
-    Pod | Workload | CronJob | PodTemplate | Node | ResourceQuota | LimitRange | ResourceClaim | ResourceClaimTemplate
+    Pod
+    | Workload
+    | CronJob
+    | PodTemplate
+    | Node
+    | ResourceQuota
+    | LimitRange
+    | ResourceClaim
+    | ResourceClaimTemplate
+    | CustomWorkload
 )
 """Any object that rules apply to."""
 
+PodLister = Callable[[DecodedObject], Sequence[PodView]]
+"""Returns the pods and pod templates in an object."""
 
-@dataclass(frozen=True, slots=True)
-class PodView:
-    """A pod or pod template inside an object: `path` is empty for a pod, else it ends in a dot."""
-
-    path: str
-    pod: Pod
-    is_template: bool
+GroupKind = tuple[str, str]
+"""API group and kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,39 +69,54 @@ class ClaimView:
 
 @dataclass(frozen=True, slots=True)
 class ReviewTarget:
-    """A kind that rules evaluate: its resource name, decoder, pod lookup and subresources.
+    """A kind that rules evaluate: its resource name, decoder, pods and subresources.
 
-    `subresources` are the subresources whose writes can change requests; the empty one is the object itself.
+    `subresources` are the subresources whose writes can change requests; the empty one is the object itself. If it
+    `creates_pods`, a controller makes pods of its templates. `versions` are those that are read, the newest first.
     """
 
     plural: str
     decode: Callable[[bytes | msgspec.Raw], DecodedObject]
-    find_pod: Callable[[DecodedObject], PodView | None]
+    list_pods: PodLister
     subresources: frozenset[str]
+    creates_pods: bool = False
+    versions: tuple[str, ...] = ("v1",)
 
 
-def _find_own_pod(decoded_object: DecodedObject) -> PodView | None:
-    return PodView("", decoded_object, is_template=False) if isinstance(decoded_object, Pod) else None
+def _list_own_pod(decoded_object: DecodedObject) -> Sequence[PodView]:
+    return (PodView("", decoded_object, is_template=False),) if isinstance(decoded_object, Pod) else ()
 
 
-def _find_pod_in_spec(decoded_object: DecodedObject) -> PodView | None:
-    template = decoded_object.spec.template if isinstance(decoded_object, Workload) and decoded_object.spec else None
-    return PodView("spec.template.", template, is_template=True) if template else None
+def _list_template_pods(count: Callable[[WorkloadSpec], ReplicaCount]) -> PodLister:
+    def list_pods(decoded_object: DecodedObject) -> Sequence[PodView]:
+        spec = decoded_object.spec if isinstance(decoded_object, Workload) else None
+        if spec is None or spec.template is None:
+            return ()
+        return (PodView("spec.template.", spec.template, is_template=True, replicas=count(spec)),)
+
+    return list_pods
 
 
-def _find_pod_in_job_template(decoded_object: DecodedObject) -> PodView | None:
+def _list_job_template_pods(decoded_object: DecodedObject) -> Sequence[PodView]:
     job = decoded_object.spec.job_template if isinstance(decoded_object, CronJob) and decoded_object.spec else None
-    template = job.spec.template if job and job.spec else None
-    return PodView("spec.jobTemplate.spec.template.", template, is_template=True) if template else None
+    spec = job.spec if job else None
+    if spec is None or spec.template is None:
+        return ()
+    path = "spec.jobTemplate.spec.template."
+    return (PodView(path, spec.template, is_template=True, replicas=count_job_pods(spec)),)
 
 
-def _find_pod_at_top(decoded_object: DecodedObject) -> PodView | None:
+def _list_pods_at_top(decoded_object: DecodedObject) -> Sequence[PodView]:
     template = decoded_object.template if isinstance(decoded_object, PodTemplate) else None
-    return PodView("template.", template, is_template=True) if template else None
+    return (PodView("template.", template, is_template=True),) if template else ()
 
 
-def _find_no_pod(_: DecodedObject) -> PodView | None:
-    return None
+def _list_pod_sets(decoded_object: DecodedObject) -> Sequence[PodView]:
+    return decoded_object.pod_sets if isinstance(decoded_object, CustomWorkload) else ()
+
+
+def _list_no_pods(_: DecodedObject) -> Sequence[PodView]:
+    return ()
 
 
 def find_claim(decoded_object: DecodedObject) -> ClaimView | None:
@@ -113,39 +136,61 @@ def _list_requests(spec: ResourceClaimSpec | None) -> Sequence[DeviceRequest]:
 _OBJECT_ONLY = frozenset({""})
 _DECODE_WORKLOAD = msgspec.json.Decoder(Workload).decode
 
-REVIEW_TARGETS: dict[tuple[str, str], ReviewTarget] = {
+
+def _create_workload_target(plural: str, count: Callable[[WorkloadSpec], ReplicaCount]) -> ReviewTarget:
+    return ReviewTarget(plural, _DECODE_WORKLOAD, _list_template_pods(count), _OBJECT_ONLY, creates_pods=True)
+
+
+BUILT_IN_TARGETS: Mapping[GroupKind, ReviewTarget] = {
     ("", "Pod"): ReviewTarget(
-        "pods", msgspec.json.Decoder(Pod).decode, _find_own_pod, frozenset({"", "resize", "ephemeralcontainers"})
+        "pods", msgspec.json.Decoder(Pod).decode, _list_own_pod, frozenset({"", "resize", "ephemeralcontainers"})
     ),
-    ("apps", "Deployment"): ReviewTarget("deployments", _DECODE_WORKLOAD, _find_pod_in_spec, _OBJECT_ONLY),
-    ("apps", "ReplicaSet"): ReviewTarget("replicasets", _DECODE_WORKLOAD, _find_pod_in_spec, _OBJECT_ONLY),
-    ("apps", "StatefulSet"): ReviewTarget("statefulsets", _DECODE_WORKLOAD, _find_pod_in_spec, _OBJECT_ONLY),
-    ("apps", "DaemonSet"): ReviewTarget("daemonsets", _DECODE_WORKLOAD, _find_pod_in_spec, _OBJECT_ONLY),
-    ("batch", "Job"): ReviewTarget("jobs", _DECODE_WORKLOAD, _find_pod_in_spec, _OBJECT_ONLY),
-    ("", "ReplicationController"): ReviewTarget(
-        "replicationcontrollers", _DECODE_WORKLOAD, _find_pod_in_spec, _OBJECT_ONLY
-    ),
+    ("apps", "Deployment"): _create_workload_target("deployments", count_deployment_pods),
+    ("apps", "ReplicaSet"): _create_workload_target("replicasets", count_replicas),
+    ("apps", "StatefulSet"): _create_workload_target("statefulsets", count_replicas),
+    ("apps", "DaemonSet"): _create_workload_target("daemonsets", count_daemon_pods),
+    ("batch", "Job"): _create_workload_target("jobs", count_job_pods),
+    ("", "ReplicationController"): _create_workload_target("replicationcontrollers", count_replicas),
     ("batch", "CronJob"): ReviewTarget(
-        "cronjobs", msgspec.json.Decoder(CronJob).decode, _find_pod_in_job_template, _OBJECT_ONLY
+        "cronjobs", msgspec.json.Decoder(CronJob).decode, _list_job_template_pods, _OBJECT_ONLY, creates_pods=True
     ),
     ("", "PodTemplate"): ReviewTarget(
-        "podtemplates", msgspec.json.Decoder(PodTemplate).decode, _find_pod_at_top, _OBJECT_ONLY
+        "podtemplates", msgspec.json.Decoder(PodTemplate).decode, _list_pods_at_top, _OBJECT_ONLY
     ),
-    ("", "Node"): ReviewTarget("nodes", msgspec.json.Decoder(Node).decode, _find_no_pod, frozenset({"", "status"})),
+    ("", "Node"): ReviewTarget("nodes", msgspec.json.Decoder(Node).decode, _list_no_pods, frozenset({"", "status"})),
     ("", "ResourceQuota"): ReviewTarget(
-        "resourcequotas", msgspec.json.Decoder(ResourceQuota).decode, _find_no_pod, _OBJECT_ONLY
+        "resourcequotas", msgspec.json.Decoder(ResourceQuota).decode, _list_no_pods, _OBJECT_ONLY
     ),
     ("", "LimitRange"): ReviewTarget(
-        "limitranges", msgspec.json.Decoder(LimitRange).decode, _find_no_pod, _OBJECT_ONLY
+        "limitranges", msgspec.json.Decoder(LimitRange).decode, _list_no_pods, _OBJECT_ONLY
     ),
     ("resource.k8s.io", "ResourceClaim"): ReviewTarget(
-        "resourceclaims", msgspec.json.Decoder(ResourceClaim).decode, _find_no_pod, frozenset({"", "status"})
+        "resourceclaims", msgspec.json.Decoder(ResourceClaim).decode, _list_no_pods, frozenset({"", "status"})
     ),
     ("resource.k8s.io", "ResourceClaimTemplate"): ReviewTarget(
-        "resourceclaimtemplates", msgspec.json.Decoder(ResourceClaimTemplate).decode, _find_no_pod, _OBJECT_ONLY
+        "resourceclaimtemplates", msgspec.json.Decoder(ResourceClaimTemplate).decode, _list_no_pods, _OBJECT_ONLY
     ),
 }
-"""API group and kind to the review target."""
+"""API group and kind to the review target, for the kinds that every API server has."""
+
+
+def create_target(kind: WorkloadKind) -> ReviewTarget:
+    """Return the review target of a kind by its definition."""
+    return ReviewTarget(
+        kind.resource,
+        partial(read_custom_workload, kind),
+        _list_pod_sets,
+        _OBJECT_ONLY,
+        creates_pods=True,
+        versions=kind.versions,
+    )
+
+
+REVIEW_TARGETS: Mapping[GroupKind, ReviewTarget] = {
+    **BUILT_IN_TARGETS,
+    **{(kind.group, kind.kind): create_target(kind) for kind in KNOWN_KINDS},
+}
+"""API group and kind to the review target, for all kinds that are known without a policy."""
 
 SCALABLE_KINDS = {
     ("apps", "deployments"): "Deployment",
@@ -157,6 +202,12 @@ SCALABLE_KINDS = {
 
 KIND_NAMES = frozenset(kind for _, kind in REVIEW_TARGETS)
 """The names of the kinds that rules evaluate, for policies and for metric labels."""
+
+
+def creates_pods(request: AdmissionRequest) -> bool:
+    """Return whether a controller makes pods of objects of the kind of a request."""
+    target = REVIEW_TARGETS.get((request.group, request.kind))
+    return target is not None and target.creates_pods
 
 
 def find_review_target(request: AdmissionRequest) -> ReviewTarget | None:
@@ -205,73 +256,3 @@ class DecodedRequest:
         if self._fingerprint is None:
             self._fingerprint = (compute_fingerprint(pod.spec) if pod.spec is not None else None,)
         return self._fingerprint[0]
-
-
-_PERCENT_PATTERN = re.compile(r"(\d{1,9})%", re.ASCII)
-_DEFAULT_SHARE = "25%"
-_RECREATE = "Recreate"
-
-
-@dataclass(frozen=True, slots=True)
-class ReplicaCount:
-    """The number of pods that a workload runs at a time; `noun` is the name of these pods in messages.
-
-    A rollout adds up to `surge` pods. If `is_surge_required`, it cannot end an old pod before an additional one runs.
-    """
-
-    count: int
-    noun: str = "replicas"
-    surge: int = 0
-    is_surge_required: bool = False
-
-
-def count_replicas(kind: str, decoded_object: DecodedObject) -> ReplicaCount | None:
-    """Return the number of pods of a workload, or None for a kind without pods of its own.
-
-    The number of a DaemonSet depends on the nodes: it counts as 1, the minimum. A value that the API server will
-    reject, such as an invalid share, counts as absent.
-    """
-    if isinstance(decoded_object, CronJob):
-        job = decoded_object.spec.job_template if decoded_object.spec else None
-        return _count_job_pods(job.spec) if job and job.spec else None
-    if not isinstance(decoded_object, Workload) or decoded_object.spec is None:
-        return None
-    if kind == "Job":
-        return _count_job_pods(decoded_object.spec)
-    if kind == "DaemonSet":
-        return ReplicaCount(1, "pods")
-    count = max(_get_or_default(decoded_object.spec.replicas, 1), 0)
-    return (
-        _count_deployment_pods(count, decoded_object.spec.strategy or DeploymentStrategy())
-        if kind == "Deployment"
-        else ReplicaCount(count)
-    )
-
-
-def _count_job_pods(spec: WorkloadSpec) -> ReplicaCount:
-    if spec.suspend:
-        return ReplicaCount(0)
-    parallel = _get_or_default(spec.parallelism, 1)
-    return ReplicaCount(max(min(parallel, _get_or_default(spec.completions, parallel)), 0), "parallel pods")
-
-
-def _count_deployment_pods(count: int, strategy: DeploymentStrategy) -> ReplicaCount:
-    if strategy.type == _RECREATE:
-        return ReplicaCount(count)
-    rolling = strategy.rolling_update
-    surge = _resolve_share(rolling.max_surge if rolling else None, count, round_up=True)
-    unavailable = _resolve_share(rolling.max_unavailable if rolling else None, count, round_up=False)
-    # If both are zero, Kubernetes lets one pod be unavailable: otherwise the rollout could not proceed.
-    return ReplicaCount(count, surge=surge, is_surge_required=unavailable == 0 and surge > 0)
-
-
-def _resolve_share(share: IntOrPercent | None, count: int, *, round_up: bool) -> int:
-    if isinstance(share, int):
-        return share
-    percent_match = _PERCENT_PATTERN.fullmatch(_DEFAULT_SHARE if share is None else share)
-    product = int(percent_match[1]) * count if percent_match else 0
-    return -(-product // 100) if round_up else product // 100
-
-
-def _get_or_default(value: int | None, default: int) -> int:
-    return default if value is None else value

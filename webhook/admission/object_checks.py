@@ -10,7 +10,7 @@ from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.admission import compiled_checks
 from tallygate.webhook.admission.compiled_checks import CheckFailure, CompiledChecks, RuleCheckFailure
-from tallygate.webhook.admission.kinds import PodView
+from tallygate.webhook.admission.pod_view import PodView
 from tallygate.webhook.admission.resource_fields import ResourceField, strip_quota_prefix
 from tallygate.webhook.admission.rule_codes import LIMIT_MISSING, POD_BOUND, REQUEST_NOT_LIMIT, TOO_LARGE
 from tallygate.webhook.admission.rule_index import RuleSelection
@@ -205,21 +205,21 @@ def _check_pod_requests(
         return  # an entry is unreadable, and its rule reports it
     for name in sorted(names & effective.quantities.keys()):
         total, checks = effective.quantities[name], selection.get_checks(name)
-        field_path = f"{pod_view.path}spec"
+        field_path, key = pod_view.locate("spec"), (f"{pod_view.identity}sum", name, total.text)
         for rule in checks.whole_rules:
             if total.is_beyond_int64:
                 yield create_violation(
                     field_path,
                     rule,
                     compiled_checks.create_too_large_failure(f"{total} {name} in all"),
-                    ("sum", name, total.text),
+                    key,
                 )
         for rule, bounds in checks.pod_bounds:
             for message in _describe_bound_violations(
                 f"the pod requests {total} {name} in all ({explain_request(effective, name)})", total, bounds
             ):
                 failure = CheckFailure(POD_BOUND.number, Reason.INVALID, total.text, message)
-                yield create_violation(field_path, rule, failure, ("sum", name, total.text))
+                yield create_violation(field_path, rule, failure, key)
 
 
 def _describe_bound_violations(prefix: str, total: Quantity, bounds: AmountBounds) -> Iterator[str]:

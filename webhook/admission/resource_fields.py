@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tallygate.webhook.accounting.name_rules import NameContext
-from tallygate.webhook.admission.kinds import DecodedObject, PodView
+from tallygate.webhook.admission.kinds import DecodedObject
+from tallygate.webhook.admission.pod_view import PodView
 from tallygate.webhook.objects.core import (
-    Container,
     LimitRange,
     Node,
     PodSpec,
@@ -40,7 +40,7 @@ def list_resource_fields(decoded_object: DecodedObject, pod_view: PodView | None
     """Return all resource fields of an object, in the order of its JSON."""
     if pod_view is not None:
         spec = pod_view.pod.spec
-        return list(_list_pod_fields(spec, pod_view.path)) if spec else []
+        return list(_list_pod_fields(spec, pod_view)) if spec else []
     match decoded_object:
         case Node():
             return _list_node_fields(decoded_object)
@@ -53,7 +53,9 @@ def list_resource_fields(decoded_object: DecodedObject, pod_view: PodView | None
             return []
 
 
-def _list_pod_fields(spec: PodSpec, prefix: str) -> Iterator[ResourceField]:
+def _list_pod_fields(spec: PodSpec, pod_view: PodView) -> Iterator[ResourceField]:
+    prefix, places = pod_view.path, pod_view.places
+    group = f"{pod_view.identity}/" if pod_view.identity else ""
     for field, containers in (
         ("initContainers", spec.init_containers),
         ("containers", spec.containers),
@@ -61,25 +63,31 @@ def _list_pod_fields(spec: PodSpec, prefix: str) -> Iterator[ResourceField]:
     ):
         for index, container in enumerate(containers or ()):
             if container.resources is not None:
-                yield _create_container_field(f"{prefix}spec.{field}[{index}]", field, container, container.resources)
+                path = f"spec.{field}[{index}].resources"
+                path = pod_view.locate(path) if places else f"{prefix}{path}"
+                identity = f"{group}{field}/{container.name}"
+                yield _create_container_field(path, field, identity, container.resources)
     if spec.resources is not None:
         requests_and_limits = (spec.resources.requests or _EMPTY, spec.resources.limits or _EMPTY)
         yield ResourceField(
-            f"{prefix}spec.resources.", "pod", NameContext.POD, _label_lists(requests_and_limits), requests_and_limits
+            f"{pod_view.locate('spec.resources')}.",
+            f"{group}pod",
+            NameContext.POD,
+            _label_lists(requests_and_limits),
+            requests_and_limits,
         )
     if spec.overhead:
-        yield ResourceField(f"{prefix}spec.", "overhead", NameContext.OVERHEAD, (("overhead", spec.overhead),))
+        lists = (("overhead", spec.overhead),)
+        yield ResourceField(f"{pod_view.locate('spec')}.", f"{group}overhead", NameContext.OVERHEAD, lists)
 
 
-def _create_container_field(
-    path: str, field: str, container: Container, resources: ResourceRequirements
-) -> ResourceField:
+def _create_container_field(path: str, field: str, identity: str, resources: ResourceRequirements) -> ResourceField:
     requests_and_limits = (resources.requests or _EMPTY, resources.limits or _EMPTY)
     # The API server rejects resources of ephemeral containers, so a rule neither compares nor fills in their lists.
     compared_pair = requests_and_limits if field != "ephemeralContainers" else None
     return ResourceField(
-        f"{path}.resources.",
-        f"{field}/{container.name}",
+        f"{path}.",
+        identity,
         NameContext.CONTAINER,
         _label_lists(requests_and_limits),
         compared_pair,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from tallygate.webhook.admission.kinds import REVIEW_TARGETS, SCALABLE_KINDS
+from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, SCALABLE_KINDS
 from tallygate.webhook.admission.request import CREATE, UPDATE, Phase
 
 CONFIGURATION_NAME = "tallygate"
@@ -28,9 +28,9 @@ GroupKind = tuple[str, str]
 _DOMAIN = "tallygate.dev"
 _TIMEOUT_SECONDS = 5  # within the API server's 30, and long enough for a decision that waits in the queue
 _CLUSTER_SCOPED = frozenset({("", "Node")})
-_NAMESPACED = frozenset(REVIEW_TARGETS) - _CLUSTER_SCOPED
+_NAMESPACED = frozenset(BUILT_IN_TARGETS) - _CLUSTER_SCOPED
 _CLAIMS = frozenset(
-    key for key in REVIEW_TARGETS if key[0] == "resource.k8s.io"
+    key for key in BUILT_IN_TARGETS if key[0] == "resource.k8s.io"
 )  # no rule fills in anything of a claim
 _NAMESPACED_BY_PHASE = {Phase.MUTATING: _NAMESPACED - _CLAIMS, Phase.VALIDATING: _NAMESPACED}
 
@@ -250,7 +250,7 @@ def _create_common_fields() -> dict[str, Any]:
 def _list_creation_rules(kinds: Iterable[GroupKind], scope: str) -> list[dict[str, Any]]:
     """Return one rule per group, without subresources, because they are never created."""
     return [
-        _create_rule(group, [REVIEW_TARGETS[key].plural for key in members], [CREATE], scope)
+        _create_rule(group, [BUILT_IN_TARGETS[key].plural for key in members], [CREATE], scope)
         for group, members in _group_by_api_group(kinds)
     ]
 
@@ -268,7 +268,7 @@ def _group_by_api_group(kinds: Iterable[GroupKind]) -> Iterator[tuple[str, Itera
 
 
 def _list_resources(kind: GroupKind) -> list[str]:
-    target = REVIEW_TARGETS[kind]
+    target = BUILT_IN_TARGETS[kind]
     return [
         f"{target.plural}/{subresource}" if subresource else target.plural
         for subresource in sorted(target.subresources)

@@ -13,7 +13,8 @@ from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
 from tallygate.webhook.admission.evaluate import evaluate_request
-from tallygate.webhook.admission.kinds import REVIEW_TARGETS, decode_object
+from tallygate.webhook.admission.kinds import REVIEW_TARGETS, creates_pods, decode_object
+from tallygate.webhook.admission.pod_view import PodView
 from tallygate.webhook.admission.request import CREATE, AdmissionRequest, Phase, ReviewError, Verdict
 from tallygate.webhook.admission.rule_index import Labels, RuleIndex
 from tallygate.webhook.audit.audit_findings import AuditCoverage, AuditFinding, AuditFindings, ObjectRef
@@ -26,7 +27,7 @@ from tallygate.webhook.audit.owners import (
     create_problem_key,
     get_controller,
 )
-from tallygate.webhook.gate.applied_workload import WORKLOAD_KINDS, create_workload
+from tallygate.webhook.gate.applied_workload import create_workload
 from tallygate.webhook.gate.decisions import create_missing_limit_problem
 from tallygate.webhook.gate.schedulability import SnapshotProvider, check_schedulability
 from tallygate.webhook.gate.workload_forecast import forecast_cap
@@ -66,7 +67,7 @@ class ObjectEvaluator:
         labels = self._labels(request.namespace) if request.namespace else None
         # In this phase a request that a rule fills in is not missing.
         verdicts = [evaluate_request(request, self._rules, labels, Phase.MUTATING)]
-        if self._snapshots is not None and request.kind in WORKLOAD_KINDS:
+        if self._snapshots is not None and creates_pods(request):
             selection = self._rules.select_node_rules(request.kind, request.namespace, labels)
             if selection is not None:
                 verdicts.append(check_schedulability(request, selection, self._snapshots))
@@ -98,17 +99,15 @@ def _evaluate_cap(cap: ActiveCap, request: AdmissionRequest) -> Iterator[Evaluat
     """Yield the lasting problems of one cap: a limit is missing, or the pods of a workload can never fit."""
     target = REVIEW_TARGETS[request.group, request.kind]
     decoded_object = decode_object(target, request, request.object)
-    pod_view = target.find_pod(decoded_object)
-    if pod_view is None:
+    pod_views = target.list_pods(decoded_object)
+    if not pod_views:
         return
     try:
         if (request.group, request.kind) == POD:
-            for name, containers in cap.compute_charge(pod_view.pod).unlimited.items():
+            for name, containers in cap.compute_charge(pod_views[0].pod).unlimited.items():
                 yield Enforcement.DENY, create_missing_limit_problem(cap.definition.name, name, containers)
             return
-        forecast_workload = (
-            create_workload(request.kind, decoded_object, pod_view) if request.kind in WORKLOAD_KINDS else None
-        )
+        forecast_workload = create_workload(decoded_object, pod_views)
         if forecast_workload is None or cap.definition.workloads is ForecastEnforcement.IGNORE:
             return
         for forecast in forecast_cap(forecast_workload, cap, cap.compute_charge, _NO_AMOUNTS, _get_no_charge):
@@ -195,9 +194,10 @@ class AuditEvaluator:
     ) -> None:
         self.coverage.evaluated[request.kind] += 1
         owner_problems = self._problems_by_owner.get_problems(request.namespace, get_controller(metadata))
-        path = _get_pod_path(request) if problems else ""
+        views = _list_views(request) if problems else ()
         problems_by_key = {
-            create_problem_key(problem, path): (enforcement, problem) for enforcement, problem in problems
+            create_problem_key(problem, _find_pod_field(problem.field, views)): (enforcement, problem)
+            for enforcement, problem in problems
         }
         # Problems of the owner are recorded for the object too: caps evaluate a Deployment, not its ReplicaSets.
         self._problems_by_owner.record(
@@ -224,7 +224,11 @@ class AuditEvaluator:
         owner_problems = self._problems_by_owner.get_problems(namespace, owner)
         return _GroupProblems(
             f"{owner.kind} {owner.name}" if owner else "",
-            tuple((key, *item) for item in problems if (key := create_problem_key(item[1], "")) not in owner_problems),
+            tuple(
+                (key, *item)
+                for item in problems
+                if (key := create_problem_key(item[1], item[1].field)) not in owner_problems
+            ),
         )
 
     def _add_pod_findings(
@@ -262,7 +266,11 @@ class _GroupProblems(NamedTuple):
     problems: tuple[tuple[ProblemKey, Enforcement, Problem], ...]
 
 
-def _get_pod_path(request: AdmissionRequest) -> str:
+def _list_views(request: AdmissionRequest) -> Sequence[PodView]:
     target = REVIEW_TARGETS[request.group, request.kind]
-    pod_view = target.find_pod(decode_object(target, request, request.object))
-    return pod_view.path if pod_view is not None else ""
+    return target.list_pods(decode_object(target, request, request.object))
+
+
+def _find_pod_field(field: str, views: Sequence[PodView]) -> str:
+    """Return the field of the pod that a path in its object names, or the path itself."""
+    return next((found for view in views if (found := view.find_pod_field(field)) is not None), field)

@@ -46,7 +46,8 @@ def create_list_path(key: tuple[str, str], namespace: str = "") -> str:
     """Return the path of the list of a kind, of all namespaces or of one."""
     group, _ = key
     namespace_path = f"/namespaces/{namespace}" if namespace else ""
-    return f"{f'/apis/{group}/v1' if group else '/api/v1'}{namespace_path}/{REVIEW_TARGETS[key].plural}"
+    target = REVIEW_TARGETS[key]
+    return f"{f'/apis/{group}' if group else '/api'}/{target.versions[0]}{namespace_path}/{target.plural}"
 
 
 class AuditError(TallygateError):

@@ -88,6 +88,6 @@ class ProblemsByOwner:
         return self._problems.get(OwnerKey(namespace, owner.kind or "", owner.name or ""), frozenset())
 
 
-def create_problem_key(problem: Problem, pod_path: str) -> ProblemKey:
-    """Return the key of a problem, without `pod_path`, the path of the pod in its object."""
-    return problem.code, problem.rule, problem.field.removeprefix(pod_path), problem.message
+def create_problem_key(problem: Problem, pod_field: str) -> ProblemKey:
+    """Return the key of a problem at a field of a pod."""
+    return problem.code, problem.rule, pod_field, problem.message

@@ -196,9 +196,11 @@ def _calculate_manifest(manifest: Manifest, sources: _ClaimSources) -> Iterator[
     location = f"{manifest.file}:{manifest.node.position.line}:{manifest.node.position.column}"
     try:
         typed = parse_object(manifest, "", DEFAULT_LIMITS)
-        if typed is not None and typed.view is not None:
-            title, field = str(typed.subject), f"{typed.view.path}spec"
-            yield calculate_pod(title, location, field, typed.view.pod, typed.subject.namespace, sources)
+        if typed is None:
+            return
+        for view in typed.views:
+            title, field = str(typed.subject), view.locate("spec")
+            yield calculate_pod(title, location, field, view.pod, typed.subject.namespace, sources)
     except DocumentError as fault:
         raise UsageError(f"{manifest.file}:{fault.position.line}:{fault.position.column}: {fault.message}") from fault
     except QuantityError as error:

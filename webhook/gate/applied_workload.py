@@ -1,23 +1,14 @@
 """The workload of a request, with the pods and claims that its controller makes: the subject of its forecasts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-
-import msgspec
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import Charge
 from tallygate.webhook.accounting.devices.least_amounts import LeastAmountsReview
 from tallygate.webhook.admission.cap_index import ActiveCap
-from tallygate.webhook.admission.kinds import (
-    KIND_NAMES,
-    DecodedObject,
-    PodView,
-    ReplicaCount,
-    ReviewTarget,
-    count_replicas,
-    decode_object,
-)
+from tallygate.webhook.admission.kinds import DecodedObject, ReviewTarget, decode_object
+from tallygate.webhook.admission.pod_view import PodView, ReplicaCount, read_template
 from tallygate.webhook.admission.request import AdmissionRequest
 from tallygate.webhook.gate.claim_forecast import (
     NO_CLAIMS,
@@ -28,37 +19,55 @@ from tallygate.webhook.gate.claim_forecast import (
 )
 from tallygate.webhook.objects.core import Pod
 
-WORKLOAD_KINDS = KIND_NAMES - {
-    "LimitRange",
-    "Node",
-    "Pod",
-    "PodTemplate",
-    "ResourceClaim",
-    "ResourceClaimTemplate",
-    "ResourceQuota",
-}
-"""The kinds that create pods."""
-
 
 @dataclass(frozen=True, slots=True)
-class ForecastWorkload:
-    """The replicas of a workload, its pod template, and the path of the template.
+class ForecastPods:
+    """The pods of one template of a workload.
 
-    `old_template` is the template that it replaces, None if the workload is new; `is_rollout` is True if the two
-    differ. `claims` are the claims that are made for each pod.
+    `old_template` is the template that it replaces, None if there was none; `is_rollout` is True if the two differ.
+    `claims` are the claims that are made for each pod.
     """
 
+    view: PodView
     replicas: ReplicaCount
-    template: Pod
-    path: str
     old_template: Pod | None = None
     is_rollout: bool = False
     claims: PodClaims = NO_CLAIMS
 
+    @property
+    def template(self) -> Pod:
+        """The template of the pods."""
+        return self.view.pod
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastWorkload:
+    """A workload: the pods of each of its templates."""
+
+    pod_sets: tuple[ForecastPods, ...]
+
+    @property
+    def pod_count(self) -> int:
+        """The number of all its pods."""
+        return sum(pods.replicas.count for pods in self.pod_sets)
+
+    @property
+    def is_rollout(self) -> bool:
+        """True if one of its templates changes."""
+        return any(pods.is_rollout for pods in self.pod_sets)
+
+    @property
+    def unknown_claims(self) -> PodClaims:
+        """The claims of the first template whose claims are unknown, else none."""
+        return next((pods.claims for pods in self.pod_sets if pods.claims.unknown), NO_CLAIMS)
+
     def sum_charges(self, cap: ActiveCap, compute_charge: Callable[[Pod], Charge]) -> Amounts:
         """Return the charge of all its pods and claims, given the function that computes the charge of one pod."""
-        claimed = self.claims.compute_charge(cap) + self.claims.compute_least(cap)
-        return multiply(compute_charge(self.template).amounts + claimed, self.replicas.count)
+        total = Amounts()
+        for pods in self.pod_sets:
+            claimed = pods.claims.compute_charge(cap) + pods.claims.compute_least(cap)
+            total += multiply(compute_charge(pods.template).amounts + claimed, pods.replicas.count)
+        return total
 
 
 def multiply(amounts: Amounts, count: int) -> Amounts:
@@ -66,25 +75,13 @@ def multiply(amounts: Amounts, count: int) -> Amounts:
     return Amounts({name: amount * count for name, amount in amounts.items() if amount * count})
 
 
-class _RawTemplate(msgspec.Struct):
-    """A pod template as undecoded JSON, to detect a change."""
-
-    template: msgspec.Raw = msgspec.Raw()
-
-
-class _WithTemplate(msgspec.Struct):
-    spec: _RawTemplate = msgspec.field(default_factory=_RawTemplate)
-
-
-def create_workload(kind: str, decoded_object: DecodedObject, pod_view: PodView | None) -> ForecastWorkload | None:
+def create_workload(decoded_object: DecodedObject, pod_views: Sequence[PodView]) -> ForecastWorkload | None:
     """Return the workload in an object; None if it creates no pods, or a controller of another workload owns it.
 
     The gate evaluates that other workload itself.
     """
-    replica_counts = count_replicas(kind, decoded_object)
-    if replica_counts is None or pod_view is None or is_controlled(decoded_object.metadata):
-        return None
-    return ForecastWorkload(replica_counts, pod_view.pod, pod_view.path)
+    pod_sets = tuple(ForecastPods(each, each.replicas) for each in pod_views if each.replicas is not None)
+    return None if not pod_sets or is_controlled(decoded_object.metadata) else ForecastWorkload(pod_sets)
 
 
 def decode_workloads(
@@ -96,16 +93,25 @@ def decode_workloads(
         ReviewError: if the object is not of the kind that it states.
     """
     decoded_object = decode_object(pod_target, request, request.object)
-    new = create_workload(request.kind, decoded_object, pod_target.find_pod(decoded_object))
+    new_views = pod_target.list_pods(decoded_object)
+    new = create_workload(decoded_object, new_views)
     if new is None or request.old_object is None:
         return new, None
     decoded_object = decode_object(pod_target, request, request.old_object)
-    old, old_view = (
-        create_workload(request.kind, decoded_object, pod_target.find_pod(decoded_object)),
-        pod_target.find_pod(decoded_object),
+    old_views = pod_target.list_pods(decoded_object)
+    old = create_workload(decoded_object, old_views)
+    new_contents = {each.identity: _read_template(each, request.object) for each in new_views}
+    old_contents = {each.identity: _read_template(each, request.old_object) for each in old_views}
+    old_templates = {each.identity: each.pod for each in old_views}
+    pod_sets = tuple(
+        replace(
+            pods,
+            old_template=old_templates.get(pods.view.identity, Pod()),
+            is_rollout=new_contents[pods.view.identity] != old_contents.get(pods.view.identity, b""),
+        )
+        for pods in new.pod_sets
     )
-    is_rollout = _decode_template(request.object) != _decode_template(request.old_object)
-    return replace(new, old_template=old_view.pod if old_view else Pod(), is_rollout=is_rollout), old
+    return ForecastWorkload(pod_sets), old
 
 
 def add_claims(
@@ -120,21 +126,29 @@ def add_claims(
     If those of one version are unknown, the increase is unknown too: then both are without claims. If the claims
     change, the old ones may have got more than their least, so the increase under caps by allocated devices is unknown.
     """
-    new, old = find_pod_claims(workload.template, namespace, templates), NO_CLAIMS
-    if old_workload is not None and not new.unknown:
-        old = find_pod_claims(old_workload.template, namespace, templates)
-    if unknown := new.unknown or old.unknown:
-        return replace(workload, claims=PodClaims(unknown=unknown)), old_workload
+    old_sets = old_workload.pod_sets if old_workload is not None else ()
+    found: list[PodClaims] = []
+    for pods in (*workload.pod_sets, *old_sets):
+        found.append(find_pod_claims(pods.template, namespace, templates))
+        if unknown := found[-1].unknown:
+            return _replace_claims(workload, [PodClaims(unknown=unknown)] * len(workload.pod_sets)), old_workload
+    new, old = found[: len(workload.pod_sets)], found[len(workload.pod_sets) :]
     if old_workload is None:
-        return replace(workload, claims=new.with_review(review)), None
-    if new.claims != old.claims:
+        return _replace_claims(workload, [each.with_review(review) for each in new]), None
+    if [each.claims for each in new] != [each.claims for each in old]:
         review = None
-    return replace(workload, claims=new.with_review(review)), replace(old_workload, claims=old.with_review(review))
+    return (
+        _replace_claims(workload, [each.with_review(review) for each in new]),
+        _replace_claims(old_workload, [each.with_review(review) for each in old]),
+    )
 
 
-def _decode_template(raw: object) -> bytes:
-    """Return the JSON of the template; the API server writes equal objects alike."""
-    try:
-        return bytes(msgspec.json.decode(raw, type=_WithTemplate).spec.template)  # type: ignore[call-overload]  # bytes or Raw alike
-    except msgspec.DecodeError:
-        return b""
+def _replace_claims(workload: ForecastWorkload, claims: Sequence[PodClaims]) -> ForecastWorkload:
+    return ForecastWorkload(
+        tuple(replace(pods, claims=each) for pods, each in zip(workload.pod_sets, claims, strict=True))
+    )
+
+
+def _read_template(pod_view: PodView, content: object) -> bytes:
+    """Return the JSON of a template; the API server writes equal objects alike."""
+    return bytes(read_template(pod_view, content))

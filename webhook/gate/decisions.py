@@ -177,13 +177,15 @@ def _find_newly_exceeded(result: CapChargeResult, limits: Amounts) -> set[str]:
     return charged.find_excess(limits).keys() & charged.find_shortfall(result.before.compute_charged()).keys()
 
 
-def create_missing_limit_problem(cap: str, resource: str, containers: tuple[str, ...], path: str = "") -> Problem:
+def create_missing_limit_problem(
+    cap: str, resource: str, containers: tuple[str, ...], field: str = "spec.containers"
+) -> Problem:
     """Return the problem of a pod that sets no limit for a resource whose limits a cap counts.
 
-    `path` is the path of the pod in its object.
+    `field` is the path of the containers in the object.
     """
     return Problem(
-        f"{path}spec.containers",
+        field,
         NO_LIMIT_UNDER_CAP.number,
         Reason.REQUIRED,
         f"cap {cap} counts {resource}, which is missing on {', '.join(containers)}: set it",

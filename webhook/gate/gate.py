@@ -12,9 +12,9 @@ from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.accounting.resource_quota import requests_any
 from tallygate.webhook.admission.cap_index import NO_CLASSES, ActiveCap, CapIndex
 from tallygate.webhook.admission.evaluate import NodeRuleEvaluator, evaluate_decoded_request
-from tallygate.webhook.admission.kinds import DecodedRequest, find_review_target
+from tallygate.webhook.admission.kinds import DecodedRequest, creates_pods, find_review_target
 from tallygate.webhook.admission.request import ALLOWED, CREATE, Phase, decode_review
-from tallygate.webhook.gate.applied_workload import WORKLOAD_KINDS, add_claims, decode_workloads
+from tallygate.webhook.gate.applied_workload import add_claims, decode_workloads
 from tallygate.webhook.gate.charged_requests import (
     RequestCharges,
     UndecidedChargeError,
@@ -146,7 +146,7 @@ class Gate:
                 context = replace(context, verdict=context.verdict.merge(verdict))
         if phase is Phase.VALIDATING and context.verdict.is_allowed and policy_set.caps and is_charged(decoded_request):
             return self._charge(context, decoded_request, labels, deadline)
-        if phase is Phase.VALIDATING and context.verdict.is_allowed and request.kind in WORKLOAD_KINDS:
+        if phase is Phase.VALIDATING and context.verdict.is_allowed and creates_pods(request):
             return self._forecast_workload(context, labels, deadline)
         if phase is Phase.VALIDATING and context.verdict.is_allowed and request.kind == "ResourceClaimTemplate":
             caps = policy_set.caps.find_matching(request.namespace, labels).caps
@@ -307,7 +307,7 @@ class Gate:
             return deny_by_caps(context, denied)
         if forecaster is not None:
             warnings += forecaster.forecast_workload(workload, old_workload, quotas)
-        return decide_with_warnings(context, warnings, describe_unknown(workload.claims, limits))
+        return decide_with_warnings(context, warnings, describe_unknown(workload.unknown_claims, limits))
 
     def _forecast_scale(self, context: ReviewContext, labels: Mapping[str, str] | None, deadline: float) -> Decision:
         """Return the decision on a scale request, as on a change of `replicas` in the workload itself."""

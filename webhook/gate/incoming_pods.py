@@ -1,20 +1,24 @@
 """Incoming pods: the pods that an admission request creates, as the scheduler reads them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import msgspec
 
-from tallygate.webhook.admission.kinds import PodView, ReviewTarget, find_review_target
+from tallygate.webhook.admission.kinds import ReviewTarget, find_review_target
+from tallygate.webhook.admission.pod_view import PodView, read_template
 from tallygate.webhook.admission.request import AdmissionRequest
 from tallygate.webhook.admission.resource_fields import list_resource_fields
 from tallygate.webhook.errors import TallygateError
-from tallygate.webhook.gate.applied_workload import WORKLOAD_KINDS, decode_workloads
+from tallygate.webhook.gate.applied_workload import decode_workloads
+from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.objects.scheduling import SchedulingPod, SchedulingPodSpec
 
 _POD = msgspec.json.Decoder(SchedulingPod)
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _DAEMON_SET = "DaemonSet"
+_NO_TEMPLATE = PodView("", Pod(), is_template=False)
 _JSON_NULL = msgspec.Raw(b"null")
 _JSON_EMPTY = (b"null", b"[]")
 _MAX_BYTES = 128 * 1024  # of constraints on nodes and other pods; the thousand terms that are evaluated are shorter
@@ -41,7 +45,7 @@ _CONSTRAINTS = msgspec.json.Decoder(_ConstrainedPod)
 
 
 class IncomingPods(msgspec.Struct, frozen=True):
-    """A pod at `path` in its object, and the number of its `copies`; None for one on every node.
+    """A pod at `view` in its object, and the number of its `copies`; None for one on every node.
 
     `noun` is the name of the copies in messages, empty for a single pod. If `is_deferred`, it is unknown whether the
     pods fit now: they replace pods that end, they have scheduling gates, their priority is unknown, or they come with
@@ -49,21 +53,21 @@ class IncomingPods(msgspec.Struct, frozen=True):
     """
 
     pod: SchedulingPod
-    path: str = ""
+    view: PodView
     copies: int | None = 1
     noun: str = ""
     is_deferred: bool = False
 
     def locate_resources(self) -> Mapping[str, str]:
         """Return the path of the first request for each resource."""
-        view = PodView(self.path, self.pod, is_template=bool(self.path))
+        view = replace(self.view, pod=self.pod)
         return dict(reversed(list(_list_paths(view))))
 
 
-def find_incoming_pods(request: AdmissionRequest) -> IncomingPods | None:
-    """Return the pods that a request creates; None if it creates none, or the scheduler does not place them.
+def find_incoming_pods(request: AdmissionRequest) -> Sequence[IncomingPods]:
+    """Return the pods of each template that a request creates; none if the scheduler does not place them.
 
-    Return None also for pods that no API server could decode: it rejects them itself.
+    Return none also for pods that no API server could decode: it rejects them itself.
 
     Raises:
         ReviewError: if an object is not of the kind that it states.
@@ -71,52 +75,48 @@ def find_incoming_pods(request: AdmissionRequest) -> IncomingPods | None:
     """
     pod_target = find_review_target(request)
     if pod_target is None or request.subresource:
-        return None
+        return ()
     try:
         if (request.group, request.kind) == ("", "Pod"):
-            return _read_pod(request) if request.old_object is None else None
-        return _read_workload(request, pod_target) if request.kind in WORKLOAD_KINDS else None
+            return tuple(_read_pod(request)) if request.old_object is None else ()
+        return tuple(_read_workload(request, pod_target)) if pod_target.creates_pods else ()
     except msgspec.DecodeError:
-        return None
+        return ()
 
 
-def _read_pod(request: AdmissionRequest) -> IncomingPods | None:
-    pod = _decode_pod(request, "")
+def _read_pod(request: AdmissionRequest) -> Iterator[IncomingPods]:
+    pod = _decode_pod(_NO_TEMPLATE, request)
     spec = pod.spec or SchedulingPodSpec()
-    return (
-        None
-        if spec.node_name
-        else IncomingPods(pod, is_deferred=bool(spec.scheduling_gates) or _is_priority_unknown(spec))
-    )
+    if not spec.node_name:
+        is_deferred = bool(spec.scheduling_gates) or _is_priority_unknown(spec)
+        yield IncomingPods(pod, _NO_TEMPLATE, is_deferred=is_deferred)
 
 
-def _read_workload(request: AdmissionRequest, pod_target: ReviewTarget) -> IncomingPods | None:
-    """Return the pods of a new workload, the additional pods of a changed one, or one pod of a rollout."""
+def _read_workload(request: AdmissionRequest, pod_target: ReviewTarget) -> Iterator[IncomingPods]:
+    """Yield the pods of a new workload, the additional pods of a changed one, or one pod of a rollout."""
     workload, old_workload = decode_workloads(request, pod_target)
-    if workload is None:
-        return None
-    increase = workload.replicas.count - (old_workload.replicas.count if old_workload else 0)
-    if old_workload is not None and not workload.is_rollout and increase <= 0:
-        return None
-    pod = _decode_pod(request, workload.path)
-    spec = pod.spec or SchedulingPodSpec()
-    noun = f"more {workload.replicas.noun}" if old_workload else workload.replicas.noun
-    is_deferred = (
-        workload.is_rollout
-        or not increase
-        or bool(spec.scheduling_gates)
-        or _is_priority_unknown(spec)
-        or _has_claim_templates(request)
-    )
-    copies = None if request.kind == _DAEMON_SET else max(increase, 1)
-    return IncomingPods(pod, workload.path, copies, noun, is_deferred)
+    old_counts = {pods.view.identity: pods.replicas.count for pods in (old_workload.pod_sets if old_workload else ())}
+    for pods in workload.pod_sets if workload is not None else ():
+        increase = pods.replicas.count - old_counts.get(pods.view.identity, 0)
+        if old_workload is not None and not pods.is_rollout and increase <= 0:
+            continue
+        pod = _decode_pod(pods.view, request)
+        spec = pod.spec or SchedulingPodSpec()
+        noun = f"more {pods.replicas.noun}" if old_workload else pods.replicas.noun
+        is_deferred = (
+            pods.is_rollout
+            or not increase
+            or bool(spec.scheduling_gates)
+            or _is_priority_unknown(spec)
+            or _has_claim_templates(request)
+        )
+        copies = None if request.kind == _DAEMON_SET else max(increase, 1)
+        yield IncomingPods(pod, pods.view, copies, noun, is_deferred)
 
 
-def _decode_pod(request: AdmissionRequest, path: str) -> SchedulingPod:
+def _decode_pod(view: PodView, request: AdmissionRequest) -> SchedulingPod:
     """Return the pod with all fields that decide where it can run; its namespace is that of the request."""
-    content = msgspec.Raw(bytes(request.object))
-    for step in filter(None, path.split(".")):
-        content = _FIELDS.decode(content)[step]
+    content = read_template(view, request.object)
     if _is_too_complex(content):
         raise TooComplexError
     pod = _POD.decode(content)

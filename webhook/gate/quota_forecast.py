@@ -36,7 +36,7 @@ from tallygate.webhook.gate.claim_forecast import (
     is_controlled,
 )
 from tallygate.webhook.gate.decisions import CLAIMS_WAIT
-from tallygate.webhook.gate.workload_forecast import ForecastLimit, forecast_resources
+from tallygate.webhook.gate.workload_forecast import ChargedPods, ForecastLimit, forecast_resources
 from tallygate.webhook.objects.core import (
     Pod,
     PodSpec,
@@ -133,15 +133,20 @@ class QuotaForecaster(msgspec.Struct, frozen=True):
         self, workload: ForecastWorkload, old_workload: ForecastWorkload | None, quota: ResourceQuota
     ) -> Iterator[Problem]:
         hard, used = _read_limits(quota)
-        claimed = self._charge_claims(workload.template, workload.claims, quota)
-        limit = ForecastLimit(_describe_quota(quota), hard, *_CODES, claimed=claimed)
-        per_pod = _charge_pod(workload.template, quota) + claimed
+        limit = ForecastLimit(_describe_quota(quota), hard, *_CODES)
+        charged_pods = list(self._charge_pods(workload, quota))
         before = _NO_AMOUNTS
         if old_workload is not None:
-            old_claimed = self._charge_claims(old_workload.template, old_workload.claims, quota)
-            before = multiply(_charge_pod(old_workload.template, quota) + old_claimed, old_workload.replicas.count)
-        for forecast in forecast_resources(workload, limit, per_pod, before, lambda: used):
+            for old in self._charge_pods(old_workload, quota):
+                before += multiply(old.per_pod, old.pods.replicas.count)
+        for forecast in forecast_resources(charged_pods, limit, before, lambda: used):
             yield forecast.problem
+
+    def _charge_pods(self, workload: ForecastWorkload, quota: ResourceQuota) -> Iterator[ChargedPods]:
+        """Yield the pods of each template with what one of them surely adds to a quota."""
+        for pods in workload.pod_sets:
+            claimed = self._charge_claims(pods.template, pods.claims, quota)
+            yield ChargedPods(pods, _charge_pod(pods.template, quota) + claimed, claimed)
 
     def _forecast_claims(self, pod: Pod, claims: PodClaims, quota: ResourceQuota) -> Iterator[Problem]:
         hard, used = _read_limits(quota)

@@ -109,11 +109,21 @@ def check_schedulability(request: AdmissionRequest, selection: RuleSelection, sn
         ReviewError: if an object is not of the kind that it states.
     """
     try:
-        incoming_pods = find_incoming_pods(request)
+        all_pods = find_incoming_pods(request)
     except TooComplexError:
         return Verdict(unknown=tuple(map(_describe_too_complex, selection.node_rules)))
-    if incoming_pods is None:
-        return ALLOWED
+    verdict = ALLOWED
+    for incoming_pods in all_pods:
+        found = _check_incoming_pods(request, incoming_pods, selection, snapshots)
+        if found is not ALLOWED:
+            verdict = verdict.merge(found)
+    return verdict
+
+
+def _check_incoming_pods(
+    request: AdmissionRequest, incoming_pods: IncomingPods, selection: RuleSelection, snapshots: SnapshotProvider
+) -> Verdict:
+    """Return the verdict on the pods of one template."""
     labels = (incoming_pods.pod.metadata.labels if incoming_pods.pod.metadata else None) or {}
     rules = selection.for_user(request.user, labels).node_rules
     complexity = estimate_complexity(incoming_pods.pod, _MAX_COMPLEXITY) if rules else 0
@@ -233,7 +243,7 @@ class _PodCheck:
     def _create_violation(self, rule: ResourceRule, code: Code, message: str, name: str = "") -> RuleViolation:
         path = self._incoming_pods.locate_resources().get(name, "") if name else ""
         reason = Reason.NOT_FOUND if name else Reason.FORBIDDEN
-        problem = Problem(path or f"{self._incoming_pods.path}spec", code.number, reason, message, rule=rule.name)
+        problem = Problem(path or self._incoming_pods.view.locate("spec"), code.number, reason, message, rule=rule.name)
         return RuleViolation(problem, rule, (code.number, rule.name, name))
 
     def _describe_unadvertised(self, name: str) -> str:

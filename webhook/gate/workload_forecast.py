@@ -6,19 +6,20 @@ created. The claims that are made from templates count beside the pods. `quota_f
 ResourceQuotas.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tallygate.webhook.accounting.amounts import Amounts, format_amount
 from tallygate.webhook.accounting.charge import Charge
 from tallygate.webhook.accounting.problem import Code, Problem, Reason
 from tallygate.webhook.admission.cap_index import ActiveCap
+from tallygate.webhook.admission.pod_view import ReplicaCount
 from tallygate.webhook.admission.rule_codes import (
     WORKLOAD_OVER_CAP,
     WORKLOAD_OVER_FREE,
     WORKLOAD_ROLLOUT,
 )
-from tallygate.webhook.gate.applied_workload import ForecastWorkload, multiply
+from tallygate.webhook.gate.applied_workload import ForecastPods, ForecastWorkload, multiply
 from tallygate.webhook.gate.decisions import CLAIMS_WAIT, create_missing_limit_problem, describe_scope, describe_wait
 from tallygate.webhook.gate.device_forecast import is_counted
 from tallygate.webhook.objects.core import Pod
@@ -41,11 +42,7 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class ForecastLimit:
-    """A limit on the pods: its label, the hard amounts, the codes of its problems, and the cap if it is one.
-
-    `claimed` is the part of the amounts that the claims of one pod request. `least` are the names of which these get at
-    least an amount, by the devices that are published now: a forecast under them is never permanent.
-    """
+    """A limit on the pods: its label, the hard amounts, the codes of its problems, and the cap if it is one."""
 
     label: str
     hard: Amounts
@@ -53,6 +50,18 @@ class ForecastLimit:
     wait_code: Code
     rollout_code: Code
     cap: ActiveCap | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChargedPods:
+    """The pods of one template, and the charge of each of them, with its claims.
+
+    `claimed` is the part of the amounts that the claims of one pod request. `least` are the names of which these get at
+    least an amount, by the devices that are published now: a forecast under them is never permanent.
+    """
+
+    pods: ForecastPods
+    per_pod: Amounts
     claimed: Amounts = _NO_AMOUNTS
     least: frozenset[str] = frozenset()
 
@@ -62,16 +71,17 @@ ChargedReader = Callable[[], Amounts | None]
 
 
 def forecast_resources(
-    workload: ForecastWorkload, limit: ForecastLimit, per_pod: Amounts, before: Amounts, read_charged: ChargedReader
+    charged_pods: Sequence[ChargedPods], limit: ForecastLimit, before: Amounts, read_charged: ChargedReader
 ) -> Iterator[Forecast]:
-    """Yield the forecasts for the pods under one limit.
+    """Yield the forecasts for the pods of a workload under one limit.
 
-    `per_pod` is the charge of one pod, `before` the amount that the limit already counts of the old workload.
+    `before` is the amount that the limit already counts of the old workload.
     """
-    requested = multiply(per_pod, workload.replicas.count)
+    requested = sum((multiply(each.per_pod, each.pods.replicas.count) for each in charged_pods), _NO_AMOUNTS)
     increase = requested.find_shortfall(before)
-    for name in sorted(per_pod.keys() & limit.hard.keys()):
-        forecast = _ResourceForecast(workload, limit, name, per_pod[name])
+    for name in sorted({name for each in charged_pods for name in each.per_pod} & limit.hard.keys()):
+        shares = tuple(each for each in charged_pods if name in each.per_pod)
+        forecast = _ResourceForecast(shares, limit, name)
         if requested.get(name, 0) > limit.hard[name]:
             if name in increase:
                 yield forecast.forecast_never()
@@ -86,45 +96,66 @@ def forecast_resources(
 
 @dataclass(frozen=True, slots=True)
 class _ResourceForecast:
-    """The forecasts for one resource under one limit."""
+    """The forecasts for one resource under one limit; `shares` are the pods that request it."""
 
-    workload: ForecastWorkload
+    shares: tuple[ChargedPods, ...]
     limit: ForecastLimit
     name: str
-    per_pod: int
+
+    @property
+    def per_pod(self) -> int:
+        """The smallest amount of one pod."""
+        return min(each.per_pod[self.name] for each in self.shares)
+
+    @property
+    def replicas(self) -> ReplicaCount:
+        """The number of pods that request the resource; those of several templates add up."""
+        if len(self.shares) == 1:
+            return self.shares[0].pods.replicas
+        return ReplicaCount(sum(each.pods.replicas.count for each in self.shares), "pods")
+
+    @property
+    def is_rollout(self) -> bool:
+        """True if the template of some of these pods changes."""
+        return any(each.pods.is_rollout for each in self.shares)
 
     @property
     def has_surge(self) -> bool:
         """True if a rollout begins that starts new pods first."""
-        return self.workload.is_rollout and self.workload.replicas.surge > 0
+        return self.is_rollout and self.replicas.surge > 0
 
     @property
     def is_least(self) -> bool:
         """True if the amounts are the least that the pods get."""
-        return self.name in self.limit.least
+        return any(self.name in each.least for each in self.shares)
+
+    def _sum_amounts(self) -> int:
+        return sum(each.per_pod[self.name] * each.pods.replicas.count for each in self.shares)
 
     def forecast_never(self) -> Forecast:
-        hard, replicas = self.limit.hard[self.name], self.workload.replicas
+        hard = self.limit.hard[self.name]
         fit = hard // self.per_pod
-        end = f"{'at most ' * self.is_least}{fit} of them can run at a time" if fit else "none of them can ever run"
+        if not fit:
+            end = "none of them can ever run"
+        elif len(self.shares) > 1:
+            end = "not all of them can run at a time"
+        else:
+            end = f"{'at most ' * self.is_least}{fit} of them can run at a time"
         return self._create_forecast(
             self.limit.over_code,
-            f"{self._describe_request(replicas.count)}, {self._describe_limit()}: {end}",
+            f"{self._describe_request(self._sum_amounts())}, {self._describe_limit()}: {end}",
             permanent=not self.is_least,
             affects_all=not fit and not self.is_least,
         )
 
     def forecast_rollout(self) -> Forecast | None:
         """Return a forecast if a rollout exceeds the limit with its first new pod, or with its whole surge."""
-        replicas, hard = self.workload.replicas, self.limit.hard[self.name]
+        replicas, hard = self.replicas, self.limit.hard[self.name]
         request, limit = self._describe_rollout_request(), self._describe_limit()
-        if (
-            replicas.is_surge_required
-            and (replicas.count + 1) * self.per_pod > hard
-            and (self.workload.is_rollout or self.workload.old_template is None)
-        ):
+        is_new = all(each.pods.old_template is None for each in self.shares)
+        if replicas.is_surge_required and (replicas.count + 1) * self.per_pod > hard and (self.is_rollout or is_new):
             text = f"{request}, {limit}: the rollout can never proceed, since maxUnavailable lets no old pod end first"
-            permanent = self.workload.is_rollout and not self.is_least
+            permanent = self.is_rollout and not self.is_least
             return self._create_forecast(self.limit.rollout_code, text, permanent=permanent)
         if self.has_surge and (replicas.count + replicas.surge) * self.per_pod > hard:
             return self._create_forecast(
@@ -136,40 +167,49 @@ class _ResourceForecast:
 
     def forecast_wait(self, charged: int, increase: int, *, with_surge: bool) -> Iterator[Forecast]:
         """Yield a forecast if the new pods, or `with_surge` those that a rollout adds, exceed the free amount now."""
+        replicas = self.replicas
         free = max(self.limit.hard[self.name] - charged, 0)
         limit = f"{self._describe_limit()}, free {format_amount(self.name, free)}"
         if increase > free:
-            waiting = -(-(increase - free) // self.per_pod)
             wait = describe_wait(self.limit.cap, self.name)
-            if self.limit.cap is None and self.name in self.limit.claimed:
+            if self.limit.cap is None and self._are_claimed:
                 wait = CLAIMS_WAIT
             until = f"{'' if self.is_least else 'other '}{wait}"
-            text = (
-                f"{self._describe_request(self.workload.replicas.count)}, {limit}: {'at least ' * self.is_least}"
-                f"{waiting} wait{'s' * (waiting == 1)} until {until}"
-            )
+            request = self._describe_request(self._sum_amounts())
+            text = f"{request}, {limit}: {self._describe_waiting(increase - free)} until {until}"
             yield self._create_forecast(self.limit.wait_code, text, permanent=False)
-        elif with_surge and self.has_surge and increase + self.workload.replicas.surge * self.per_pod > free:
-            starts_none = self.workload.replicas.is_surge_required and increase + self.per_pod > free
+        elif with_surge and self.has_surge and increase + replicas.surge * self.per_pod > free:
+            starts_none = replicas.is_surge_required and increase + self.per_pod > free
             end = "no new pod starts until others end" if starts_none else "the rollout proceeds only as pods end"
             yield self._create_forecast(
                 self.limit.rollout_code, f"{self._describe_rollout_request()}, {limit}: {end}", permanent=False
             )
 
-    def _describe_request(self, count: int) -> str:
-        noun = self.workload.replicas.noun if count != 1 else self.workload.replicas.noun.removesuffix("s")
-        if self.name in self.limit.claimed:
+    def _describe_waiting(self, missing: int) -> str:
+        """Return how many pods wait while this amount is missing."""
+        if len(self.shares) > 1:
+            return "some of them wait"
+        waiting = -(-missing // self.per_pod)
+        return f"{'at least ' * self.is_least}{waiting} wait{'s' * (waiting == 1)}"
+
+    @property
+    def _are_claimed(self) -> bool:
+        return any(self.name in each.claimed for each in self.shares)
+
+    def _describe_request(self, amount: int, count: int | None = None) -> str:
+        count = self.replicas.count if count is None else count
+        noun = self.replicas.noun if count != 1 else self.replicas.noun.removesuffix("s")
+        if self._are_claimed:
             noun = f"{noun} with {'its' if count == 1 else 'their'} claims"
+        text = f"{format_amount(self.name, amount)} {self.name}"
         if self.is_least:
-            amount = format_amount(self.name, count * self.per_pod)
-            return f"{count} {noun} get{'s' * (count == 1)} at least {amount} {self.name} of the published devices"
-        return (
-            f"{count} {noun} request{'s' * (count == 1)} {format_amount(self.name, count * self.per_pod)} {self.name}"
-        )
+            return f"{count} {noun} get{'s' * (count == 1)} at least {text} of the published devices"
+        return f"{count} {noun} request{'s' * (count == 1)} {text}"
 
     def _describe_rollout_request(self) -> str:
-        replicas = self.workload.replicas
-        return f"with {replicas.surge} more during a rollout, {self._describe_request(replicas.count + replicas.surge)}"
+        replicas = self.replicas
+        count = replicas.count + replicas.surge
+        return f"with {replicas.surge} more during a rollout, {self._describe_request(count * self.per_pod, count)}"
 
     def _describe_limit(self) -> str:
         return f"{self.limit.label} has hard {format_amount(self.name, self.limit.hard[self.name])}"
@@ -192,25 +232,37 @@ def forecast_cap(
     `compute_charge` returns the charge of one pod, `before` is the amount that the ledger already counts of the old
     workload; `read_ledger` returns the ledger, or None if it is unavailable.
     """
-    charge = compute_charge(workload.template)
-    if workload.replicas.count:
-        already_unlimited = compute_charge(workload.old_template).unlimited if workload.old_template else {}
-        for name, containers in charge.unlimited.items():
-            if added := tuple(each for each in containers if each not in already_unlimited.get(name, ())):
-                problem = create_missing_limit_problem(cap.definition.name, name, added, workload.path)
-                yield Forecast(problem, permanent=True, affects_all=True)
+    charged_pods: list[ChargedPods] = []
+    for pods in workload.pod_sets:
+        charge = compute_charge(pods.template)
+        least = pods.claims.compute_least(cap)
+        claimed = pods.claims.compute_charge(cap) + least
+        charged_pods.append(ChargedPods(pods, charge.amounts + claimed, claimed, frozenset(least)))
+        if pods.replicas.count:
+            yield from _forecast_missing_limits(pods, cap, charge, compute_charge)
 
     def read_charged() -> Amounts | None:
         ledger = read_ledger()
         if ledger is None:
             return None
         charged = ledger.compute_charged()
-        unknown = [name for name in least if not is_counted(ledger, cap, name)]
+        unknown = [name for name in all_least if not is_counted(ledger, cap, name)]
         return Amounts({name: charged[name] for name in charged if name not in unknown}) if unknown else charged
 
-    codes = WORKLOAD_OVER_CAP, WORKLOAD_OVER_FREE, WORKLOAD_ROLLOUT
-    least = workload.claims.compute_least(cap)
-    claimed = workload.claims.compute_charge(cap) + least
+    all_least = frozenset(name for each in charged_pods for name in each.least)
     label = f"cap {cap.definition.name} {describe_scope(cap)}"
-    limit = ForecastLimit(label, cap.hard, *codes, cap=cap, claimed=claimed, least=frozenset(least))
-    yield from forecast_resources(workload, limit, charge.amounts + claimed, before, read_charged)
+    limit = ForecastLimit(label, cap.hard, WORKLOAD_OVER_CAP, WORKLOAD_OVER_FREE, WORKLOAD_ROLLOUT, cap)
+    yield from forecast_resources(charged_pods, limit, before, read_charged)
+
+
+def _forecast_missing_limits(
+    pods: ForecastPods, cap: ActiveCap, charge: Charge, compute_charge: Callable[[Pod], Charge]
+) -> Iterator[Forecast]:
+    """Yield a forecast for each counted limit that containers lack, and did not lack before."""
+    already_unlimited = compute_charge(pods.old_template).unlimited if pods.old_template else {}
+    for name, containers in charge.unlimited.items():
+        if added := tuple(each for each in containers if each not in already_unlimited.get(name, ())):
+            problem = create_missing_limit_problem(
+                cap.definition.name, name, added, pods.view.locate("spec.containers")
+            )
+            yield Forecast(problem, permanent=True, affects_all=True)

@@ -3,7 +3,8 @@
 The patch is applied first, since the API server validates the object with the filled requests.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -17,7 +18,8 @@ from tallygate.webhook.accounting.validation.node_and_quota import (
     validate_quota,
 )
 from tallygate.webhook.accounting.validation.pods import check_pod_strictly, validate_pod
-from tallygate.webhook.admission.kinds import DecodedObject, PodView
+from tallygate.webhook.admission.kinds import DecodedObject
+from tallygate.webhook.admission.pod_view import PodView
 from tallygate.webhook.admission.request import PatchOperation
 from tallygate.webhook.objects.core import LimitRange, Node, ResourceQuota
 
@@ -51,10 +53,18 @@ def _unescape(step: str) -> str:
     return step.replace("~1", "/").replace("~0", "~")
 
 
-def validate_object(typed: DecodedObject, view: PodView | None) -> Sequence[Problem]:
-    """Return the problems that the API server's own validation reports, after its defaulting."""
-    if view is not None:
-        return validate_pod(view.pod, view.path, template=view.is_template)
+def validate_object(typed: DecodedObject, views: Sequence[PodView]) -> Sequence[Problem]:
+    """Return the problems that the API server's own validation reports, after its defaulting.
+
+    An API server does not validate the templates in objects of other projects: a controller creates pods of them, and
+    then they are rejected. So their problems are those of the pods.
+    """
+    if views:
+        return [
+            problem
+            for view in views
+            for problem in _locate_problems(view, validate_pod(view.pod, "", template=view.is_template))
+        ]
     match typed:
         case Node():
             return validate_node(typed)
@@ -66,10 +76,20 @@ def validate_object(typed: DecodedObject, view: PodView | None) -> Sequence[Prob
             return ()
 
 
-def find_accepted_problems(typed: DecodedObject, view: PodView | None) -> Sequence[Problem]:
+def _locate_problems(view: PodView, problems: Iterable[Problem]) -> Iterator[Problem]:
+    """Yield the problems of a pod with their fields in the object."""
+    for problem in problems:
+        yield replace(problem, field=view.locate(problem.field))
+
+
+def find_accepted_problems(typed: DecodedObject, views: Sequence[PodView]) -> Sequence[Problem]:
     """Return the problems that the API server accepts and tallygate reports."""
-    if view is not None:
-        return check_pod_strictly(view.pod, view.path, template=view.is_template)
+    if views:
+        return [
+            problem
+            for view in views
+            for problem in _locate_problems(view, check_pod_strictly(view.pod, "", template=view.is_template))
+        ]
     match typed:
         case Node():
             return check_node_strictly(typed)

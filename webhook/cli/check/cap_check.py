@@ -18,6 +18,7 @@ from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.accounting.names import DEVICE_CLASS_PREFIX, is_extended
 from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
+from tallygate.webhook.admission.pod_view import PodView, ReplicaCount
 from tallygate.webhook.admission.rule_index import Labels
 from tallygate.webhook.cli.check.merge import ReportedProblem
 from tallygate.webhook.cli.check.snapshot_usage import SnapshotUsage, compute_used_by_pod, get_metadata
@@ -25,7 +26,7 @@ from tallygate.webhook.cli.manifests.claim_manifests import ClaimTemplates, inde
 from tallygate.webhook.cli.manifests.typed_objects import TypedObject
 from tallygate.webhook.cli.output.findings import FindingSeverity
 from tallygate.webhook.cli.sources.snapshot_reader import SnapshotContents
-from tallygate.webhook.gate.applied_workload import ForecastWorkload, create_workload
+from tallygate.webhook.gate.applied_workload import ForecastPods, ForecastWorkload, create_workload
 from tallygate.webhook.gate.charging import CapCharge, ChargedConsumer, ChargeResult, ReadTransition, charge_consumer
 from tallygate.webhook.gate.claim_forecast import (
     NO_CLAIMS,
@@ -99,32 +100,35 @@ class CapChecker:
         )
         if isinstance(typed.content, ResourceClaim):
             return self._charge_claim(typed, typed.content, matching.caps, not_evaluated)
-        if typed.view is None or not matching.caps:
+        if not typed.views or not matching.caps:
             return CapCheckResult(not_evaluated=not_evaluated)
-        planned = create_workload(typed.manifest.kind, typed.content, typed.view)
-        if planned is None and typed.view.is_template:
+        planned = create_workload(typed.content, typed.views)
+        if planned is None and typed.views[0].is_template:
             return CapCheckResult(not_evaluated=not_evaluated)
-        claims = self._find_claims(typed, typed.view.pod, matching.caps)
-        not_evaluated += tuple(self._describe_unread_claims(namespace, claims, matching.caps))
+        pod_sets = [
+            replace(pods, claims=self._find_claims(typed, pods.view, matching.caps))
+            for pods in (planned.pod_sets if planned else (ForecastPods(typed.views[0], ReplicaCount(1)),))
+        ]
+        for pods in pod_sets:
+            not_evaluated += tuple(self._describe_unread_claims(namespace, pods.claims, matching.caps))
         if planned is None:
-            return CapCheckResult(self._charge_pods(typed, typed.view.pod, matching.caps, 1, claims), not_evaluated)
-        problems = self._forecast(typed, replace(planned, claims=claims), matching.caps)
+            return CapCheckResult(self._charge_pods(typed, pod_sets, matching.caps), not_evaluated)
+        problems = self._forecast(typed, ForecastWorkload(tuple(pod_sets)), matching.caps)
         if problems:
             return CapCheckResult(problems, not_evaluated)
         if typed.manifest.kind == _ONE_PER_NODE:
             return CapCheckResult(
                 not_evaluated=(*not_evaluated, "caps were not asked: how many pods a DaemonSet makes is not known")
             )
-        problems = self._charge_pods(typed, typed.view.pod, matching.caps, planned.replicas.count, claims)
-        return CapCheckResult(problems, not_evaluated)
+        return CapCheckResult(self._charge_pods(typed, pod_sets, matching.caps), not_evaluated)
 
-    def _find_claims(self, typed: TypedObject, pod: Pod, caps: Sequence[ActiveCap]) -> PodClaims:
+    def _find_claims(self, typed: TypedObject, view: PodView, caps: Sequence[ActiveCap]) -> PodClaims:
         """Return the claims that templates make for each pod of an object; none for a stored pod, as in the gate."""
         if not any(cap.counts_claims or any(map(may_count_devices, cap.resources)) for cap in caps):
             return NO_CLAIMS
-        if typed.view is not None and not typed.view.is_template and self._find_existing_pods(typed, pod):
+        if not view.is_template and self._find_existing_pods(typed, view):
             return NO_CLAIMS
-        claims = find_pod_claims(pod, typed.subject.namespace, self._templates)
+        claims = find_pod_claims(view.pod, typed.subject.namespace, self._templates)
         return msgspec.structs.replace(claims, is_controlled=False)  # a user reads the findings about every pod
 
     def _describe_unread_claims(self, namespace: str, claims: PodClaims, caps: Sequence[ActiveCap]) -> Iterator[str]:
@@ -169,18 +173,19 @@ class CapChecker:
 
     def has_existing_pods(self, typed: TypedObject) -> bool:
         """Return whether the snapshot has pods of the same object."""
-        return typed.view is not None and bool(self._find_existing_pods(typed, typed.view.pod))
+        return any(self._find_existing_pods(typed, view) for view in typed.views)
 
     def _forecast(
         self, typed: TypedObject, planned: ForecastWorkload, caps: Sequence[ActiveCap]
     ) -> tuple[ReportedProblem, ...]:
         """Return the forecast for the pods of a workload, as the gate would report it for the applied object."""
-        existing = self._find_existing_pods(typed, planned.template)
         problems: list[ReportedProblem] = []
         for cap in caps:
-            used = sum(
-                (compute_used_by_pod(cap, pod) for pod in existing), self._compute_owned(cap, existing, planned.claims)
-            )
+            used = _NO_AMOUNTS
+            for pods in planned.pod_sets:
+                existing = self._find_existing_pods(typed, pods.view)
+                owned = self._compute_owned(cap, existing, pods.claims)
+                used += sum((compute_used_by_pod(cap, pod) for pod in existing), owned)
             key = get_ledger_key(cap, typed.subject.namespace)
             for forecast in forecast_cap(planned, cap, cap.compute_charge, used, partial(self._read_ledger, key)):
                 is_denied = forecast.affects_all or (
@@ -205,30 +210,35 @@ class CapChecker:
         return _NO_AMOUNTS if claims.unknown else PodClaims(tuple(stored)).compute_charge(cap)
 
     def _charge_pods(
-        self, typed: TypedObject, pod: Pod, caps: Sequence[ActiveCap], count: int, claims: PodClaims
+        self, typed: TypedObject, pod_sets: Sequence[ForecastPods], caps: Sequence[ActiveCap]
     ) -> tuple[ReportedProblem, ...]:
-        existing = self._find_existing_pods(typed, pod)
-        is_template = typed.view is not None and typed.view.is_template
-        charges: list[CapCharge] = []
-        missing_limits: list[Problem] = []
-        for cap in caps:
-            pod_charge = cap.compute_charge(pod)
-            path = typed.view.path if typed.view else ""
-            missing_limits += [
-                create_missing_limit_problem(cap.definition.name, name, names, path)
-                for name, names in pod_charge.unlimited.items()
-            ]
-            current = sum((cap.compute_charge(each).amounts for each in existing), _NO_AMOUNTS)
-            requested = pod_charge.amounts
-            if is_template:
-                current += self._compute_owned(cap, existing, claims)
-                requested += claims.compute_charge(cap)
-            charges.append(CapCharge(cap, current, _multiply(requested, count), may_exceed=False))
+        """Charge all pods of an object together."""
+        missing_limits = [
+            create_missing_limit_problem(cap.definition.name, name, names, pods.view.locate("spec.containers"))
+            for cap in caps
+            for pods in pod_sets
+            for name, names in cap.compute_charge(pods.template).unlimited.items()
+        ]
         if missing_limits:
             return tuple(_create_cap_problem(problem, FindingSeverity.ERROR) for problem in missing_limits)
-        if is_template or not claims.claims:
+        charges = [self._sum_charges(typed, pod_sets, cap) for cap in caps]
+        claims = pod_sets[0].claims
+        if pod_sets[0].view.is_template or not claims.claims:
             return _list_problems(self._reserve(typed, charges, ConsumerKind.POD))
         return self._charge_pod_with_claims(typed, charges, claims)
+
+    def _sum_charges(self, typed: TypedObject, pod_sets: Sequence[ForecastPods], cap: ActiveCap) -> CapCharge:
+        """Return the charge of all pods of an object, and what the cap counts for those that exist."""
+        current = requested = _NO_AMOUNTS
+        for pods in pod_sets:
+            existing = self._find_existing_pods(typed, pods.view)
+            current += sum((cap.compute_charge(each).amounts for each in existing), _NO_AMOUNTS)
+            per_pod = cap.compute_charge(pods.template).amounts
+            if pods.view.is_template:
+                current += self._compute_owned(cap, existing, pods.claims)
+                per_pod += pods.claims.compute_charge(cap)
+            requested += _multiply(per_pod, pods.replicas.count)
+        return CapCharge(cap, current, requested, may_exceed=False)
 
     def _charge_pod_with_claims(
         self, typed: TypedObject, charges: Sequence[CapCharge], claims: PodClaims
@@ -261,12 +271,12 @@ class CapChecker:
         )
         return charge_consumer(self._ledgers, consumer, charges, math.inf)
 
-    def _find_existing_pods(self, typed: TypedObject, pod: Pod) -> list[Pod]:
+    def _find_existing_pods(self, typed: TypedObject, view: PodView) -> list[Pod]:
         """Return the snapshot's pods of an object: the pod itself, or all pods with the labels of the template."""
         pods = self._pods.get(typed.subject.namespace, [])
-        if typed.view is None or not typed.view.is_template:
+        if not view.is_template:
             return [each for each in pods if get_metadata(each).name == typed.subject.name]
-        labels = (get_metadata(pod).labels or {}).items()
+        labels = (get_metadata(view.pod).labels or {}).items()
         return [each for each in pods if labels and labels <= (get_metadata(each).labels or {}).items()]
 
 

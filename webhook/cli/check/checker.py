@@ -52,11 +52,12 @@ def find_duplicate_keys(manifest: Manifest) -> Iterator[ManifestError]:
 
 def find_misread_numbers(typed: TypedObject) -> Iterator[ManifestError]:
     """Yield an error for every quantity without quotes that reaches the API server as another number than written."""
-    for resource_field in list_resource_fields(typed.content, typed.view):
-        for field, _ in resource_field.lists:
-            location = locate(typed.manifest.node, f"{resource_field.path}{field}")
-            for entry in location.node.entries if location.exact and isinstance(location.node, MappingNode) else ():
-                yield from _check_number(entry)
+    for view in typed.views or (None,):
+        for resource_field in list_resource_fields(typed.content, view):
+            for field, _ in resource_field.lists:
+                location = locate(typed.manifest.node, f"{resource_field.path}{field}")
+                for entry in location.node.entries if location.exact and isinstance(location.node, MappingNode) else ():
+                    yield from _check_number(entry)
 
 
 def _check_number(entry: Entry) -> Iterator[ManifestError]:
@@ -257,9 +258,9 @@ def _create_field_finding(manifest: Manifest, subject: FindingSubject, unknown: 
 
 def _validate(typed: TypedObject) -> Iterator[ReportedProblem]:
     """Yield the problems that the API server rejects, and those that it accepts although they are mistakes."""
-    for problem in api_validation.validate_object(typed.content, typed.view):
+    for problem in api_validation.validate_object(typed.content, typed.views):
         yield ReportedProblem(problem, API_SERVER, FindingSeverity.ERROR)
-    for problem in api_validation.find_accepted_problems(typed.content, typed.view):
+    for problem in api_validation.find_accepted_problems(typed.content, typed.views):
         yield ReportedProblem(problem, ACCEPTED_BY_KUBERNETES, FindingSeverity.WARNING)
 
 

@@ -48,6 +48,11 @@ class Manifest:
         """The API group: `apps` of `apps/v1`, empty for `v1`."""
         return self.api_version.rpartition("/")[0]
 
+    @property
+    def version(self) -> str:
+        """The version in its API group: `v1` of `apps/v1`."""
+        return self.api_version.rpartition("/")[2]
+
 
 @dataclass(frozen=True, slots=True)
 class NotAnObject:

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from tallygate.webhook.admission.kinds import REVIEW_TARGETS, DecodedObject, PodView
+from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS, DecodedObject
+from tallygate.webhook.admission.pod_view import PodView
 from tallygate.webhook.admission.request import CREATE, AdmissionRequest
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest, ManifestError
 from tallygate.webhook.cli.manifests.unread_kinds import find_wrong_kind, is_old_claim
@@ -28,13 +29,13 @@ _CLUSTER_SCOPED = frozenset({"Node"})
 
 @dataclass(frozen=True, slots=True)
 class TypedObject:
-    """An object of a kind that requests resources: as written, as JSON, decoded, and its pod or template if any."""
+    """An object of a kind that requests resources: as written, as JSON, decoded, and its pods or pod templates."""
 
     manifest: Manifest
     subject: FindingSubject
     body: bytes
     content: DecodedObject
-    view: PodView | None
+    views: tuple[PodView, ...]
 
     @property
     def request(self) -> AdmissionRequest:
@@ -53,8 +54,10 @@ def create_subject(manifest: Manifest, namespace: str) -> FindingSubject:
 
 def is_read(manifest: Manifest) -> bool:
     """Return whether the kind of an object is one that is read, in the apiVersion that API servers have."""
-    is_known = (manifest.group, manifest.kind) in REVIEW_TARGETS and not is_old_claim(manifest)
-    return is_known and find_wrong_kind(manifest) is None
+    target = REVIEW_TARGETS.get((manifest.group, manifest.kind))
+    if target is None or is_old_claim(manifest) or find_wrong_kind(manifest) is not None:
+        return False
+    return target in BUILT_IN_TARGETS.values() or manifest.version in target.versions
 
 
 def parse_object(manifest: Manifest, namespace: str, limits: Limits) -> TypedObject | None:
@@ -71,14 +74,14 @@ def parse_object(manifest: Manifest, namespace: str, limits: Limits) -> TypedObj
         content = target.decode(body)
     except msgspec.ValidationError as error:
         raise _create_type_error(manifest, error) from error
-    return TypedObject(manifest, create_subject(manifest, namespace), body, content, target.find_pod(content))
+    return TypedObject(manifest, create_subject(manifest, namespace), body, content, tuple(target.list_pods(content)))
 
 
 def replace_body(typed: TypedObject, body: bytes) -> TypedObject:
     """Return the object with another body."""
     target = REVIEW_TARGETS[typed.manifest.group, typed.manifest.kind]
     content = target.decode(body)
-    return replace(typed, body=body, content=content, view=target.find_pod(content))
+    return replace(typed, body=body, content=content, views=tuple(target.list_pods(content)))
 
 
 def _create_type_error(manifest: Manifest, error: msgspec.ValidationError) -> ManifestError:

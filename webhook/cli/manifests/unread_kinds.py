@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from tallygate.webhook.admission.kinds import REVIEW_TARGETS
+from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest, ManifestError
 from tallygate.webhook.documents.syntax_tree import Mapping, Node, Position, Scalar, Sequence, join_path
 
 _VERSION = "v1"
-_READ_KINDS = {kind.lower(): (group, kind) for group, kind in REVIEW_TARGETS}
-_GROUPS_OF_KUBERNETES = frozenset(group for group, _ in REVIEW_TARGETS) | {"extensions"}
+_READ_KINDS = {kind.lower(): (group, kind) for group, kind in BUILT_IN_TARGETS}
+_GROUPS_OF_KUBERNETES = frozenset(group for group, _ in BUILT_IN_TARGETS) | {"extensions"}
 """The groups that have, or once had, the kinds that are read."""
 
 _OLD_VERSION = "resource.k8s.io/v1beta1"
@@ -45,7 +45,7 @@ def _find_position(manifest: Manifest, name: str) -> Position:
 
 def is_old_claim(manifest: Manifest) -> bool:
     """Return whether an object is a claim for devices, or a template of claims, of a version that is not read."""
-    return manifest.api_version == _OLD_VERSION and (manifest.group, manifest.kind) in REVIEW_TARGETS
+    return manifest.api_version == _OLD_VERSION and (manifest.group, manifest.kind) in BUILT_IN_TARGETS
 
 
 def find_unread_pods(manifest: Manifest) -> ManifestError | None:

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.admission.kinds import ReplicaCount, count_replicas
+from tallygate.webhook.admission.pod_view import PodView, ReplicaCount, read_template
 from tallygate.webhook.cli.framework import UsageError
 from tallygate.webhook.cli.manifests.known_fields import find_unknown_fields
 from tallygate.webhook.cli.manifests.manifest_files import load_manifests
@@ -28,8 +28,7 @@ from tallygate.webhook.policy.matching import matches_labels
 from tallygate.webhook.policy.model import PolicyLabelSelector
 
 _POD_DECODER = msgspec.json.Decoder(SchedulingPod)
-_FIELDS_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_ONE_PER_NODE = "DaemonSet"
+_ONE_PER_NODE = ("apps", "DaemonSet")
 _CLAIM_KINDS = frozenset({"ResourceClaim", "ResourceClaimTemplate"})
 
 
@@ -79,14 +78,14 @@ def create_pods_to_place(
     """
     for manifest in manifests:
         typed = parse_object(manifest, namespace, limits)
-        if typed is None or typed.view is None:
+        if typed is None:
             continue
-        replica_counts = _get_replicas(typed) if count is None else ReplicaCount(count)
-        is_daemon_set = manifest.kind == _ONE_PER_NODE and count is None
-        pod_count = None if is_daemon_set else replica_counts.count
-        yield PodsToPlace(
-            typed.subject, _decode_pod(typed), pod_count, replica_counts.noun, tuple(_find_unmodelled(manifest))
-        )
+        for view in typed.views:
+            replicas = (view.replicas or ReplicaCount(1, "pods")) if count is None else ReplicaCount(count)
+            is_daemon_set = (manifest.group, manifest.kind) == _ONE_PER_NODE and count is None
+            pod_count = None if is_daemon_set else replicas.count
+            unmodelled = tuple(_find_unmodelled(manifest))
+            yield PodsToPlace(typed.subject, _decode_pod(typed, view), pod_count, replicas.noun, unmodelled)
 
 
 def _find_unmodelled(manifest: Manifest) -> Iterator[str]:
@@ -95,16 +94,9 @@ def _find_unmodelled(manifest: Manifest) -> Iterator[str]:
         yield "volume claim templates: the claims are made with each pod"
 
 
-def _get_replicas(typed: TypedObject) -> ReplicaCount:
-    return count_replicas(typed.manifest.kind, typed.content) or ReplicaCount(1, "pods")
-
-
-def _decode_pod(typed: TypedObject) -> SchedulingPod:
+def _decode_pod(typed: TypedObject, view: PodView) -> SchedulingPod:
     """Return the pod, or one that the template creates, with the name and namespace of the object."""
-    content = msgspec.Raw(typed.body)
-    for field in filter(None, (typed.view.path if typed.view else "").split(".")):
-        content = _FIELDS_DECODER.decode(content)[field]
-    pod = _POD_DECODER.decode(content)
+    pod = _POD_DECODER.decode(read_template(view, typed.body))
     meta, subject = pod.metadata or ObjectMeta(), typed.subject
     metadata = msgspec.structs.replace(meta, name=subject.name, namespace=subject.namespace)
     return msgspec.structs.replace(pod, metadata=metadata)

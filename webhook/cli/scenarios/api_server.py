@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from tallygate.webhook.accounting.pod_resources import PodResources, Quantities, parse_pod_resources
-from tallygate.webhook.admission.kinds import REVIEW_TARGETS, DecodedObject
+from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS, DecodedObject
 from tallygate.webhook.admission.request import (
     CREATE,
     REVIEW_API_VERSION,
@@ -275,7 +275,7 @@ class ApiServer:
             set_default_requests(body)
         self._prepare(body, old_body, key, request.subresource)
         decoded = target.decode(msgspec.json.encode(body))
-        if problems := validate_object(decoded, target.find_pod(decoded)):
+        if problems := validate_object(decoded, target.list_pods(decoded)):
             return create_invalid(str(key), problems).add_earlier(mutating_result)
         if old_body is not None and (reason := find_immutable_change(decoded, old_body, request.subresource)):
             return create_rejection(f"{key} is invalid: {reason}").add_earlier(mutating_result)
@@ -337,7 +337,7 @@ def _assign_name_and_namespace(
     """Return a copy of the object with its namespace and name, and its key."""
     metadata = dict(body.get("metadata") or {})
     kind, group = str(body["kind"]), _get_group(body)
-    if (group, kind) not in REVIEW_TARGETS and (group, kind) not in _STORED_KINDS:
+    if (group, kind) not in BUILT_IN_TARGETS and (group, kind) not in _STORED_KINDS:
         kind = f"{kind}.{group}"
     namespace = "" if kind in CLUSTER_SCOPED else str(metadata.get("namespace") or request.namespace)
     if not metadata.get("name") and metadata.get("generateName"):

@@ -12,12 +12,11 @@ from typing import Final
 
 import msgspec
 
-from tallygate.webhook.admission.kinds import REVIEW_TARGETS, count_replicas
+from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS
 from tallygate.webhook.admission.request import UserInfo
 from tallygate.webhook.cli.scenarios.api_server import ApiRequest, ApiServer, ApiServerStore, ObjectKey
 from tallygate.webhook.cli.scenarios.claim_controller import ClaimController
 from tallygate.webhook.cli.scenarios.scenario import MAX_PODS, JsonObject, RequestResult
-from tallygate.webhook.objects.apps import Workload
 
 ENDED_PHASES: Final = frozenset({"Succeeded", "Failed"})
 SUCCEEDED: Final = "Succeeded"
@@ -211,13 +210,9 @@ class WorkloadControllers:
 
 def _get_replicas(kind: str, body: JsonObject) -> int:
     group = str(body["apiVersion"]).rpartition("/")[0]
-    decoded = REVIEW_TARGETS[group, kind].decode(msgspec.json.encode(body))
-    parsed_replicas = (
-        count_replicas(kind, decoded)
-        if isinstance(decoded, Workload) and decoded.spec and decoded.spec.template
-        else None
-    )
-    return parsed_replicas.count if parsed_replicas else 0
+    target = BUILT_IN_TARGETS[group, kind]
+    views = target.list_pods(target.decode(msgspec.json.encode(body)))
+    return sum(each.replicas.count for each in views if each.replicas is not None)
 
 
 def _get_spec(body: JsonObject) -> JsonObject:

@@ -1,0 +1,124 @@
+"""The pods in an object: a pod or pod template, its path, and the number of pods that a controller makes of it.
+
+The functions that count compute the number of pods of a workload and the additional pods of a rollout, as the
+controllers of Kubernetes v1.36 do: pkg/controller/deployment/util/deployment_util.go (ResolveFenceposts),
+pkg/controller/job/job_controller.go, and the defaults of pkg/apis/apps/v1/defaults.go.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from tallygate.webhook.objects.apps import DeploymentStrategy, IntOrPercent, WorkloadSpec
+from tallygate.webhook.objects.core import Pod
+
+_PERCENT_PATTERN = re.compile(r"(\d{1,9})%", re.ASCII)
+_FIELDS_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_DEFAULT_SHARE = "25%"
+_RECREATE = "Recreate"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaCount:
+    """The number of pods that a workload runs at a time; `noun` is the name of these pods in messages.
+
+    A rollout adds up to `surge` pods. If `is_surge_required`, it cannot end an old pod before an additional one runs.
+    An autoscaler may raise the number to `most`; 0 if none does.
+    """
+
+    count: int
+    noun: str = "replicas"
+    surge: int = 0
+    is_surge_required: bool = False
+    most: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    """A pod or pod template inside an object: `path` is empty for a pod, else it ends in a dot.
+
+    `replicas` is the number of pods that a controller makes of a template; None if it makes none. `identity` names the
+    template among several in one object, also after a change of their order. `content` is the JSON of the template, if
+    the object has not that of a pod at `path`; `places` are the paths of those fields of the pod that are elsewhere.
+    """
+
+    path: str
+    pod: Pod
+    is_template: bool
+    replicas: ReplicaCount | None = None
+    identity: str = ""
+    content: msgspec.Raw | None = None
+    places: Mapping[str, str] | None = None
+
+    def locate(self, pod_field: str) -> str:
+        """Return the path in the object of a field of the pod, such as `spec.containers[0].resources.limits`."""
+        if not self.places:
+            return f"{self.path}{pod_field}"
+        prefix = max((each for each in self.places if pod_field.startswith(each)), key=len, default="")
+        return self.places[prefix] + pod_field[len(prefix) :] if prefix else f"{self.path}{pod_field}"
+
+    def find_pod_field(self, field: str) -> str | None:
+        """Return the field of the pod at a path in the object, the reverse of `locate`; None if it is elsewhere."""
+        for pod_field, place in (self.places or {}).items():
+            if field == place or field.startswith((f"{place}.", f"{place}[")):
+                return pod_field + field[len(place) :]
+        return field.removeprefix(self.path) if field.startswith(self.path) else None
+
+
+def count_replicas(spec: WorkloadSpec) -> ReplicaCount:
+    """Return the number of pods of a ReplicaSet, StatefulSet or ReplicationController."""
+    return ReplicaCount(max(_get_or_default(spec.replicas, 1), 0))
+
+
+def count_daemon_pods(_: WorkloadSpec) -> ReplicaCount:
+    """Return 1, the minimum: the number of pods of a DaemonSet depends on the nodes."""
+    return ReplicaCount(1, "pods")
+
+
+def count_job_pods(spec: WorkloadSpec) -> ReplicaCount:
+    """Return the number of pods of a Job that run at a time."""
+    if spec.suspend:
+        return ReplicaCount(0)
+    parallel = _get_or_default(spec.parallelism, 1)
+    return ReplicaCount(max(min(parallel, _get_or_default(spec.completions, parallel)), 0), "parallel pods")
+
+
+def count_deployment_pods(spec: WorkloadSpec) -> ReplicaCount:
+    """Return the number of pods of a Deployment; an invalid share, which the API server rejects, counts as 0."""
+    count, strategy = count_replicas(spec).count, spec.strategy or DeploymentStrategy()
+    if strategy.type == _RECREATE:
+        return ReplicaCount(count)
+    rolling = strategy.rolling_update
+    surge = _resolve_share(rolling.max_surge if rolling else None, count, round_up=True)
+    unavailable = _resolve_share(rolling.max_unavailable if rolling else None, count, round_up=False)
+    # If both are zero, Kubernetes lets one pod be unavailable: otherwise the rollout could not proceed.
+    return ReplicaCount(count, surge=surge, is_surge_required=unavailable == 0 and surge > 0)
+
+
+def _resolve_share(share: IntOrPercent | None, count: int, *, round_up: bool) -> int:
+    if isinstance(share, int):
+        return share
+    percent_match = _PERCENT_PATTERN.fullmatch(_DEFAULT_SHARE if share is None else share)
+    product = int(percent_match[1]) * count if percent_match else 0
+    return -(-product // 100) if round_up else product // 100
+
+
+def _get_or_default(value: int | None, default: int) -> int:
+    return default if value is None else value
+
+
+def read_template(pod_view: PodView, content: object) -> msgspec.Raw:
+    """Return the JSON of the pod or template in an object, given the JSON of the object.
+
+    Raises:
+        msgspec.DecodeError: if a field on the way to the template is no mapping.
+        KeyError: if the object has no such template.
+    """
+    if pod_view.content is not None:
+        return pod_view.content
+    template = msgspec.Raw(bytes(content))  # type: ignore[call-overload]  # bytes or Raw alike
+    for step in filter(None, pod_view.path.split(".")):
+        template = _FIELDS_DECODER.decode(template)[step]
+    return template

@@ -1,0 +1,155 @@
+"""Definitions of kinds that contain pod templates: where the templates are, and how many pods each of them makes.
+
+A path names fields from the top of an object: `spec.replicatedJobs[*].template`. A step `[*]` stands for each item of a
+list; a step `*` for each value of a mapping, as in `spec.mpiReplicaSpecs.*.template`. A key with dots is written in
+brackets and quotes: `metadata.annotations["example.com/key"]`.
+
+The path of a count shares its wildcards with the path of the template: each stands for the same item in both.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tallygate.webhook.errors import TallygateError
+
+_STEP_PATTERN = re.compile(
+    r"""\.?(?P<field>[A-Za-z_][A-Za-z0-9_-]*)|\["(?P<key>[^"\\]+)"\]|(?P<items>\[\*\])|\.(?P<values>\*)"""
+)
+_MAX_LENGTH = 512
+
+
+class PathError(TallygateError):
+    """A path that cannot be read; `offset` is the index of the first character that is wrong."""
+
+    def __init__(self, offset: int, message: str) -> None:
+        super().__init__(message)
+        self.offset = offset
+
+
+class Wildcard(StrEnum):
+    """A step of a path that stands for several values."""
+
+    ITEMS = "[*]"
+    VALUES = ".*"
+
+
+PathStep = str | Wildcard
+"""The name of a field, or a wildcard."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldPath:
+    """A path of fields; `text` is the path as written."""
+
+    text: str
+    steps: tuple[PathStep, ...]
+
+    @staticmethod
+    def parse(text: str) -> "FieldPath":
+        """Read a path.
+
+        Raises:
+            PathError: if the text is no path.
+        """
+        if len(text) > _MAX_LENGTH:
+            raise PathError(_MAX_LENGTH, f"a path has at most {_MAX_LENGTH} characters")
+        return FieldPath(text, tuple(_split(text)))
+
+    @property
+    def wildcard_count(self) -> int:
+        """The number of its wildcards."""
+        return sum(isinstance(step, Wildcard) for step in self.steps)
+
+    def shares_wildcards(self, template: "FieldPath") -> bool:
+        """Return whether each wildcard stands for the same items as one in the path of a template."""
+        last = max((index for index, step in enumerate(self.steps) if isinstance(step, Wildcard)), default=-1)
+        return self.steps[: last + 1] == template.steps[: last + 1]
+
+
+def _split(text: str) -> Iterator[PathStep]:
+    """Yield the steps of a path.
+
+    Raises:
+        PathError: if the text is no path.
+    """
+    offset = 0
+    while offset < len(text) or not offset:
+        match = _STEP_PATTERN.match(text, offset)
+        is_first_wrong = not offset and (match is None or not match["field"] or text.startswith("."))
+        is_joined = bool(match and offset and match["field"] and text[offset] != ".")
+        if match is None or is_first_wrong or is_joined:
+            example = "write field names with dots between them, such as spec.template"
+            raise PathError(offset, f"{text[offset:] or 'an empty text'} is no step of a path: {example}")
+        if match["items"]:
+            yield Wildcard.ITEMS
+        elif match["values"]:
+            yield Wildcard.VALUES
+        else:
+            yield match["field"] or match["key"]
+        offset = match.end()
+
+
+@dataclass(frozen=True, slots=True)
+class CountField:
+    """A field with a number of pods, lowered by `minus`.
+
+    If it is absent, it counts as `default`, before `minus`; without a default it does not count at all. A text with a
+    number, as in annotations, counts as this number.
+    """
+
+    path: FieldPath
+    default: int | None = 1
+    minus: int = 0
+
+
+CountFactor = tuple[CountField, ...]
+"""The smallest of these numbers counts; one of them has a default."""
+
+
+class PodForm(StrEnum):
+    """The form in which an object contains its pods.
+
+    A `template` has `metadata` and `spec` as in a Deployment, a `spec` is that of a pod. A `workflow` is a template of
+    an Argo Workflow, with `container`, `script`, `containerSet`, `initContainers` and `sidecars`. `resources` are
+    requests and limits of one container whose template is elsewhere.
+    """
+
+    TEMPLATE = "template"
+    SPEC = "spec"
+    WORKFLOW = "workflow"
+    RESOURCES = "resources"
+
+
+@dataclass(frozen=True, slots=True)
+class PodSetDefinition:
+    """Pods of one template: the first of the `templates` that exists, and the product of the `counts`.
+
+    `most` is the product of an autoscaler's maximum; empty if none changes the number. It counts only if the field
+    `autoscaled` is true, where this is given. `noun` is the name of the pods in messages.
+    """
+
+    templates: tuple[FieldPath, ...]
+    counts: tuple[CountFactor, ...] = ()
+    most: tuple[CountFactor, ...] = ()
+    autoscaled: FieldPath | None = None
+    form: PodForm = PodForm.TEMPLATE
+    noun: str = "pods"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadKind:
+    """A kind whose objects contain pod templates, in one of these `versions`, the newest first.
+
+    `resource` is the plural in its API. An object makes no pods while one of the fields `suspended` is true. If
+    `is_namespaced` is False, its objects are in no namespace.
+    """
+
+    group: str
+    kind: str
+    resource: str
+    versions: tuple[str, ...]
+    pod_sets: tuple[PodSetDefinition, ...]
+    suspended: tuple[FieldPath, ...] = ()
+    is_namespaced: bool = True
