@@ -9,13 +9,16 @@ from tallygate.webhook.admission.cap_index import CapIndex
 from tallygate.webhook.audit.audit_evaluation import POD_BATCH_SIZE, AuditEvaluator
 from tallygate.webhook.audit.audit_findings import AuditCoverage, AuditFindings
 from tallygate.webhook.audit.cap_audit import CapAudit
-from tallygate.webhook.audit.listing import KINDS_IN_ORDER, NODE, PageReader, create_list_path
+from tallygate.webhook.audit.listing import GROUPS_BY_KIND, KINDS_IN_ORDER, NODE, PageReader, create_list_path
 from tallygate.webhook.gate.schedulability import SnapshotProvider
 from tallygate.webhook.gate.usage_lister import UsageLister
+from tallygate.webhook.objects.meta import PartialObjectMetadata
 from tallygate.webhook.policy.model import PolicySet
 from tallygate.webhook.state.informers.consumer_columns import StoredConsumer
 from tallygate.webhook.state.informers.named_stores import NamespaceStore
 from tallygate.webhook.state.informers.pod_store import PodStore
+
+_PARTIAL_DECODER = msgspec.json.Decoder(PartialObjectMetadata)
 
 ListedObject = tuple[str, str, msgspec.Raw]
 """API group, kind and JSON."""
@@ -144,10 +147,15 @@ def _list_paths(key: tuple[str, str], scope: AuditScope) -> list[str]:
 
 
 def sort_objects(objects: Iterable[tuple[str, msgspec.Raw]]) -> Iterator[ListedObject]:
-    """Yield the objects of a file in the order of `KINDS_IN_ORDER`, without those of other kinds."""
-    by_kind: dict[str, list[msgspec.Raw]] = {}
+    """Yield the objects of a file in the order of `KINDS_IN_ORDER`, without those of other kinds.
+
+    An object without `apiVersion`, as in a list of one kind, is of the most common group with this kind.
+    """
+    by_kind: dict[tuple[str, str], list[msgspec.Raw]] = {}
     for kind, item in objects:
-        by_kind.setdefault(kind, []).append(item)
+        api_version = _PARTIAL_DECODER.decode(item).api_version
+        group = GROUPS_BY_KIND.get(kind, "") if api_version is None else api_version.rpartition("/")[0]
+        by_kind.setdefault((group, kind), []).append(item)
     for group, kind in KINDS_IN_ORDER:
-        for item in by_kind.get(kind, ()):
+        for item in by_kind.get((group, kind), ()):
             yield group, kind, item

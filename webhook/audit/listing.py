@@ -14,7 +14,7 @@ import msgspec
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.ingest import ingest
 from tallygate.webhook.accounting.quantity_parser import QuantityError
-from tallygate.webhook.admission.kinds import REVIEW_TARGETS
+from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.gate.schedulability import FixedSnapshot
 from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
@@ -23,18 +23,26 @@ from tallygate.webhook.kube.pagination import WaitFunction, list_raw_pages
 
 POD: Final = ("", "Pod")
 NODE: Final = ("", "Node")
-_TOP_LEVEL_CONTROLLERS = (("batch", "CronJob"), ("apps", "Deployment"))
-_CONTROLLED_KINDS = (("apps", "ReplicaSet"), ("batch", "Job"))
+_TOP_LEVEL_CONTROLLERS = (
+    ("ray.io", "RayService"),
+    ("ray.io", "RayJob"),
+    ("serving.kserve.io", "InferenceService"),
+    ("trainer.kubeflow.org", "TrainJob"),
+    ("argoproj.io", "CronWorkflow"),
+)
+_CONTROLLED_KINDS = (("apps", "Deployment"), ("batch", "CronJob"), ("apps", "ReplicaSet"), ("batch", "Job"))
+_OTHER_PROJECTS = tuple(key for key in sorted(REVIEW_TARGETS) if key not in BUILT_IN_TARGETS)
 
 KINDS_IN_ORDER: tuple[tuple[str, str], ...] = (
     *_TOP_LEVEL_CONTROLLERS,
-    *sorted(key for key in REVIEW_TARGETS if key not in {*_TOP_LEVEL_CONTROLLERS, *_CONTROLLED_KINDS, POD}),
+    *(key for key in _OTHER_PROJECTS if key not in _TOP_LEVEL_CONTROLLERS),
+    *sorted(key for key in BUILT_IN_TARGETS if key not in {*_CONTROLLED_KINDS, POD}),
     *_CONTROLLED_KINDS,
 )
 """The evaluated kinds except pods, which come last: an owner comes before the objects that it owns."""
 
-GROUPS_BY_KIND = {kind: group for group, kind in REVIEW_TARGETS}
-"""The API group of each evaluated kind; no two of them share a name."""
+GROUPS_BY_KIND = {kind: group for targets in (REVIEW_TARGETS, BUILT_IN_TARGETS) for group, kind in targets}
+"""The API group of each evaluated kind; of several groups with a kind of the same name that of Kubernetes itself."""
 
 
 def format_api_version(group: str) -> str:

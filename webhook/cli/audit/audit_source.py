@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.admission.kinds import REVIEW_TARGETS
+from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS
 from tallygate.webhook.audit.audit import AuditInput, AuditScope, ListedObject, list_objects, sort_objects
 from tallygate.webhook.audit.listing import (
     DEVICE_CLASS,
@@ -143,7 +143,7 @@ def read_snapshot(snapshot: Path, scope: AuditScope, *, check_nodes: bool) -> Au
     for kind in ("Node", DEVICE_CLASS) if check_nodes else ():
         ingest_objects(cluster, kind, (item for other, item in collected.other_objects if other == kind))
     kinds = {*collected.marked_kinds, *(kind for kind, _ in collected.other_objects)}
-    missing_kinds = sorted(kind for _, kind in REVIEW_TARGETS if kind not in kinds and kind != "Pod")
+    missing_kinds = sorted(kind for _, kind in BUILT_IN_TARGETS if kind not in kinds and kind != "Pod")
     remarks = (
         [f"the snapshot does not contain these kinds, and they were not evaluated: {', '.join(missing_kinds)}"]
         if missing_kinds

@@ -12,10 +12,13 @@ from importlib.resources import files
 
 import msgspec
 
+from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS
+from tallygate.webhook.admission.known_kinds import KNOWN_KINDS
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest
 from tallygate.webhook.documents.syntax_tree import Entry, Node, Position, Sequence, join_path, truncate_text
 from tallygate.webhook.documents.syntax_tree import Mapping as MappingNode
 from tallygate.webhook.policy.suggest import find_nearest
+from tallygate.webhook.policy.workload_kinds import PathStep, PodForm, Wildcard
 
 _CUTOFF = 0.7
 
@@ -54,9 +57,12 @@ class _TypedNode:
 
 
 def find_unknown_fields(manifest: Manifest) -> Iterator[UnknownField]:
-    """Yield the unknown fields of an object whose kind is read, each written field once."""
+    """Yield the unknown fields of an object whose kind is read, each written field once.
+
+    Of an object of another project these are the fields of its pod templates.
+    """
     types = _load_types()
-    waiting, visited = [_TypedNode(manifest.node, f"V1{manifest.kind}", "")], set[tuple[int, str]]()
+    waiting, visited = _list_roots(manifest), set[tuple[int, str]]()
     while waiting:
         typed = waiting.pop()
         if (id(typed.node), typed.type_name) in visited:
@@ -66,6 +72,30 @@ def find_unknown_fields(manifest: Manifest) -> Iterator[UnknownField]:
         for entry in typed.node.entries if isinstance(typed.node, MappingNode) else ():
             if entry.name not in types[typed.type_name] and not entry.is_merge:
                 yield _create_unknown_field(typed, entry, types)
+
+
+def _list_roots(manifest: Manifest) -> list[_TypedNode]:
+    key = manifest.group, manifest.kind
+    if key in BUILT_IN_TARGETS:
+        return [_TypedNode(manifest.node, f"V1{manifest.kind}", "")]
+    definitions = (each for kind in KNOWN_KINDS if (kind.group, kind.kind) == key for each in kind.pod_sets)
+    paths = [path for each in definitions if each.form is PodForm.TEMPLATE for path in each.templates]
+    return [root for path in paths for root in _expand(_TypedNode(manifest.node, "V1PodTemplateSpec", ""), path.steps)]
+
+
+def _expand(typed: _TypedNode, steps: tuple[PathStep, ...]) -> Iterator[_TypedNode]:
+    """Yield the nodes that a path below a node stands for."""
+    node = typed.node
+    if not steps:
+        yield typed
+    elif isinstance(node, Sequence) and steps[0] is Wildcard.ITEMS:
+        for index, item in enumerate(node.items):
+            yield from _expand(_TypedNode(item, typed.type_name, join_path(typed.path, index)), steps[1:])
+    elif isinstance(node, MappingNode):
+        for entry in node.entries:
+            if entry.name == steps[0] or steps[0] is Wildcard.VALUES:
+                child = _TypedNode(entry.value, typed.type_name, join_path(typed.path, entry.name))
+                yield from _expand(child, steps[1:])
 
 
 def _list_children(typed: _TypedNode, types: Mapping[str, _Fields]) -> list[_TypedNode]:

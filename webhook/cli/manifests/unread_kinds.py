@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 
 from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS
+from tallygate.webhook.admission.known_kinds import KNOWN_KINDS
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest, ManifestError
 from tallygate.webhook.documents.syntax_tree import Mapping, Node, Position, Scalar, Sequence, join_path
 
 _VERSION = "v1"
 _READ_KINDS = {kind.lower(): (group, kind) for group, kind in BUILT_IN_TARGETS}
+_KNOWN_KINDS = {(each.group, each.kind.lower()): each.kind for each in KNOWN_KINDS}
 _GROUPS_OF_KUBERNETES = frozenset(group for group, _ in BUILT_IN_TARGETS) | {"extensions"}
 """The groups that have, or once had, the kinds that are read."""
 
@@ -25,6 +27,8 @@ def find_wrong_kind(manifest: Manifest) -> ManifestError | None:
 
     The difference may be letter case, a removed version, or the group.
     """
+    if (error := _find_wrong_case(manifest)) is not None:
+        return error
     group, kind = _READ_KINDS.get(manifest.kind.lower(), ("", ""))
     if not kind or manifest.group.lower() not in _GROUPS_OF_KUBERNETES or manifest.api_version in _OLDER_VERSIONS:
         return None
@@ -36,6 +40,15 @@ def find_wrong_kind(manifest: Manifest) -> ManifestError | None:
     advice = " and ".join(f"{name}: {expected[name]}" for name in wrong)
     message = f"no API server has the kind {manifest.kind} in {manifest.api_version}: write {advice}"
     return ManifestError("TG411", _find_position(manifest, wrong[0]), message)
+
+
+def _find_wrong_case(manifest: Manifest) -> ManifestError | None:
+    """Return the error of a kind of another project that is written in the wrong letter case."""
+    kind = _KNOWN_KINDS.get((manifest.group, manifest.kind.lower()), manifest.kind)
+    if kind == manifest.kind:
+        return None
+    message = f"no API server has the kind {manifest.kind} in {manifest.api_version}: write kind: {kind}"
+    return ManifestError("TG411", _find_position(manifest, "kind"), message)
 
 
 def _find_position(manifest: Manifest, name: str) -> Position:
