@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tallygate.webhook.admission.kinds import REVIEW_TARGETS
+from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS
 from tallygate.webhook.admission.request import Phase
 from tallygate.webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
 from tests.effort import examples
@@ -160,7 +160,7 @@ def copy_paths(new: dict[str, Any], old: dict[str, Any], paths: list[list[str]])
     return new
 
 
-@pytest.mark.parametrize("group_and_kind", sorted(REVIEW_TARGETS))
+@pytest.mark.parametrize("group_and_kind", sorted(BUILT_IN_TARGETS))
 @given(st.data())
 @settings(max_examples=examples(100))
 def test_the_gate_would_allow_every_excluded_update_without_a_warning(
@@ -185,7 +185,7 @@ def test_the_gate_would_allow_every_excluded_update_without_a_warning(
     if data.draw(st.booleans()):
         GATE.admit(old, **request)  # the create, so that its own reservation exists
     reserved = [GATE.read_reserved(cap, namespace) for cap in ("all", "labelled")]
-    part = data.draw(st.sampled_from(sorted(REVIEW_TARGETS[group_and_kind].subresources)))
+    part = data.draw(st.sampled_from(sorted(BUILT_IN_TARGETS[group_and_kind].subresources)))
     decision = GATE.admit(new, phase, oldObject=old, subResource=part, **request)
     assert response(decision) == {"uid": "r", "allowed": True}
     assert [GATE.read_reserved(cap, namespace) for cap in ("all", "labelled")] == reserved

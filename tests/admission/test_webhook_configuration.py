@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.admission.kinds import REVIEW_TARGETS, SCALABLE_KINDS, find_review_target
+from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, SCALABLE_KINDS, find_review_target
 from tallygate.webhook.admission.request import AdmissionRequest
 from tallygate.webhook.admission.webhook_configuration import ServiceTarget, UrlTarget, create_webhook_configurations
 
@@ -62,7 +62,7 @@ def test_exactly_the_evaluated_requests_are_sent() -> None:
     """Compare with each resource and its subresources, which are never created: no lease, no event, no status."""
     expected = {
         (group, f"{found.plural}/{part}".rstrip("/"), operation, "Cluster" if kind == "Node" else "Namespaced")
-        for (group, kind), found in REVIEW_TARGETS.items()
+        for (group, kind), found in BUILT_IN_TARGETS.items()
         for part in found.subresources
         for operation in (("UPDATE",) if part else ("CREATE", "UPDATE"))
     }
@@ -72,7 +72,7 @@ def test_exactly_the_evaluated_requests_are_sent() -> None:
     assert list_sent_requests(select_evaluating(mutating["webhooks"])) == without_claims
     assert {("", "pods/resize", "UPDATE", "Namespaced")} < expected
     assert ("resource.k8s.io", "resourceclaims/status", "UPDATE", "Namespaced") in expected
-    assert len(expected) == 2 * len(REVIEW_TARGETS) + 4
+    assert len(expected) == 2 * len(BUILT_IN_TARGETS) + 4
 
 
 def test_no_request_is_sent_twice() -> None:
@@ -92,7 +92,7 @@ def test_creates_have_no_match_condition_in_the_validating_phase() -> None:
 
 
 def test_every_sent_request_is_evaluated_by_the_gate() -> None:
-    kinds = {found.plural: kind for (_, kind), found in REVIEW_TARGETS.items()}
+    kinds = {found.plural: kind for (_, kind), found in BUILT_IN_TARGETS.items()}
     for group, resource, operation, _ in list_sent_requests(select_evaluating(list_webhooks())):
         plural, _, part = resource.partition("/")
         assert (
@@ -134,7 +134,7 @@ def test_scale_requests_are_sent_if_replicas_increase() -> None:
 
 def test_every_scalable_kind_is_evaluated() -> None:
     assert {(group, kind): plural for (group, plural), kind in SCALABLE_KINDS.items()}.items() <= {
-        key: found.plural for key, found in REVIEW_TARGETS.items()
+        key: found.plural for key, found in BUILT_IN_TARGETS.items()
     }.items()
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from kubernetes.client import models
 
-from tallygate.webhook.admission.kinds import REVIEW_TARGETS
+from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS
 
 TABLE = Path(__file__).parents[3] / "webhook" / "cli" / "manifests" / "fields.json"
 
@@ -34,7 +34,7 @@ def get_client_minor() -> int:
 def create_table() -> dict[str, Any]:
     """Return the minor version, and each type with its fields: a field of another type has the name of that type."""
     types: dict[str, dict[str, str]] = {}
-    waiting = [f"V1{kind}" for _, kind in REVIEW_TARGETS]
+    waiting = [f"V1{kind}" for _, kind in BUILT_IN_TARGETS]
     while waiting:
         name = waiting.pop()
         if name in types:

@@ -39,6 +39,11 @@ def read_manifest(text: str) -> Manifest:
         ),
         ("apps/v1", "Deployment", ""),
         ("batch.volcano.sh/v1alpha1", "Job", ""),
+        (
+            "jobset.x-k8s.io/v1alpha2",
+            "Jobset",
+            "2:7 no API server has the kind Jobset in jobset.x-k8s.io/v1alpha2: write kind: JobSet",
+        ),
         ("v1", "service", ""),
     ],
 )

@@ -95,8 +95,8 @@ NOT_READ = Code(
     "An object has containers, and its kind is not read.",
     "A controller makes pods from it, and the rules and caps apply to these pods in the cluster; here they are not "
     "checked. `--strict` lets this fail. Check the workload that the controller makes, or a pod of it.",
-    "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nspec:\n  pytorchReplicaSpecs:\n    Master:\n      template:\n"
-    "        spec: {containers: [{name: pytorch}]}\n",
+    "apiVersion: flink.apache.org/v1beta1\nkind: FlinkDeployment\nspec:\n  podTemplate:\n"
+    "    spec: {containers: [{name: flink}]}\n",
     "apiVersion: batch/v1\nkind: Job\nspec:\n  template:\n    spec: {containers: [{name: pytorch}]}\n",
 )
 WRONG_KIND = Code(
