@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -13,7 +13,7 @@ from tallygate.webhook.accounting.devices.device_values import AttributeValue, C
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.errors import TallygateError
-from tallygate.webhook.objects.devices import ResourceSlice
+from tallygate.webhook.objects.devices import ResourceSlice, ResourceSliceSpec
 from tallygate.webhook.objects.meta import NodeSelector
 
 _PREVENTING_EFFECTS: Final = frozenset({"NoSchedule", "NoExecute"})
@@ -179,14 +179,25 @@ def read_slice(published: ResourceSlice) -> AllocatableSlice:
     if spec is None:
         raise SliceError(f"ResourceSlice {name} has no spec")
     try:
+        devices = [(_NAMES.decode(raw).name, bytes(raw)) for raw in spec.devices or ()]
+    except msgspec.MsgspecError as error:
+        raise SliceError(f"ResourceSlice {name}: {error}") from None
+    return build_slice(name, spec, devices)
+
+
+def build_slice(name: str, spec: ResourceSliceSpec, named: Iterable[tuple[str, bytes]]) -> AllocatableSlice:
+    """Return a slice with its decoded devices, whose names and JSON are given beside its `spec`.
+
+    Raises:
+        SliceError: if a device or a quantity is invalid.
+    """
+    try:
         counter_sets = tuple(
             (each.name, _read_counters(each.counters)) for each in map(_COUNTER_SETS.decode, spec.shared_counters or ())
         )
         devices = tuple(
-            AllocatableDevice(
-                DeviceId(spec.driver, spec.pool.name, _NAMES.decode(raw).name), _read_content(spec.driver, bytes(raw))
-            )
-            for raw in spec.devices or ()
+            AllocatableDevice(DeviceId(spec.driver, spec.pool.name, each), _read_content(spec.driver, raw))
+            for each, raw in named
         )
     except (msgspec.MsgspecError, QuantityError) as error:
         raise SliceError(f"ResourceSlice {name}: {error}") from None
