@@ -10,6 +10,7 @@ Rules of 1.36 and of 1.37; where 1.36 depends on the order of a map of Go, the r
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
+from copy import copy
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from tallygate.webhook.accounting.allocation.allocations import (
     ChosenDevice,
     create_node_selector,
 )
+from tallygate.webhook.accounting.allocation.attempt_work import AttemptWork
 from tallygate.webhook.accounting.allocation.constraints import Constraint, create_constraint
 from tallygate.webhook.accounting.allocation.consumed_capacity import (
     Amounts,
@@ -29,7 +31,6 @@ from tallygate.webhook.accounting.allocation.consumed_capacity import (
 from tallygate.webhook.accounting.allocation.counters import CounterUse
 from tallygate.webhook.accounting.allocation.planned_requests import (
     MAX_RESULTS,
-    TOO_MUCH_WORK,
     AllocationError,
     Candidate,
     NodeAllocationError,
@@ -38,6 +39,7 @@ from tallygate.webhook.accounting.allocation.planned_requests import (
     Selectors,
     UndecidedAllocationError,
     format_name,
+    spend,
 )
 from tallygate.webhook.accounting.allocation.pools import NamedNode, Pool, SliceIndex, TargetNode
 from tallygate.webhook.accounting.allocation.published_devices import AllocatableDevice, AllocatableSlice
@@ -46,7 +48,10 @@ from tallygate.webhook.accounting.devices.slice_devices import Work
 from tallygate.webhook.objects.devices import DeviceClass, ResourceClaim
 
 _NO_AMOUNTS: Amounts = {}
-_CANDIDATE = 2  # the work for one device
+_NODE = 10  # the work for one node
+_SHARED_SLICE = 2
+_REQUEST = 5
+_CANDIDATE = 2
 _STEP = 2
 
 
@@ -65,7 +70,7 @@ class Allocator:
     """Allocates devices of a cluster; other slices need another allocator. For one thread at a time.
 
     `slices` are indexed by node, `state` is what claims have, and may change. `selectors` and `consumption` are the
-    rules for one device. `max_work` limits one attempt, in the costs of expressions: about a microsecond each.
+    rules for one device, `work` is what the present attempt may still do.
     """
 
     def __init__(
@@ -74,20 +79,29 @@ class Allocator:
         classes: Mapping[str, DeviceClass],
         state: AllocatedState,
         rules: AllocatorRules,
-        max_work: int = 2_000_000,
+        work: AttemptWork | None = None,
     ) -> None:
         self.slices = SliceIndex(slices, since_37=rules.since_37)
         self.state = state
         self._classes = classes
         self._rules = rules
         self.consumption = rules.create_consumption_rules()
-        self._max_work = max_work
-        self._work = Work(max_work)
-        self.selectors = Selectors(self._work, since_37=rules.since_37)
+        self.work = work or AttemptWork()
+        self.selectors = Selectors(self.work, since_37=rules.since_37)
 
-    def begin_attempt(self) -> None:
-        """Allow the work of an attempt: on all nodes together."""
-        self._work.remaining = self._max_work
+    def create_idle(self) -> Allocator:
+        """Return an allocator of the same slices for which no claim has devices."""
+        idle = copy(self)
+        idle.state = AllocatedState()
+        return idle
+
+    def spend(self, amount: int) -> None:
+        """Reduce the work of the present attempt.
+
+        Raises:
+            UndecidedAllocationError: if that was too much.
+        """
+        spend(self.work, amount)
 
     def plan(self, claim: ResourceClaim) -> list[tuple[PlannedRequest, ...]]:
         """Return the alternatives of each request of a claim, without the devices of requests for all.
@@ -118,11 +132,13 @@ class Allocator:
             AllocationError: if the claims cannot be allocated on any node, for example since a class is missing.
             UndecidedAllocationError: if an expression cannot be evaluated here, or the search takes too long.
         """
+        requests = sum(len(each.spec.devices.requests or ()) for each in claims if each.spec and each.spec.devices)
+        self.spend(_NODE + _SHARED_SLICE * self.slices.shared_count + _REQUEST * requests)
         pools = self.slices.gather_pools(node)
         planner = RequestPlanner(node, pools, self._classes, self.selectors, self._has_room)
         searched = [_SearchedClaim(each, planner.plan(each), self._create_constraints(each), []) for each in claims]
         search = _Search(searched, pools, planner, self.state, self._rules)
-        if not search.run(self._work):
+        if not search.run(self.work):
             if any(pool.invalid_reason for pool in pools):
                 raise NodeAllocationError("invalid resource pools were encountered")
             return None
@@ -289,9 +305,7 @@ class _Search:
         return _Outcome.FAILED
 
     def _spend(self, amount: int) -> None:
-        self._work.remaining -= amount
-        if self._work.remaining < 0:
-            raise UndecidedAllocationError(TOO_MUCH_WORK)
+        spend(self._work, amount)
 
     def _take(self, claim_index: int, request: PlannedRequest, candidate: Candidate) -> bool:
         """Take a device for a claim, and return whether that is possible; if not, nothing changes."""

@@ -11,7 +11,6 @@ from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import (
     NodeRejection,
     allocate_on_node,
-    begin_attempt,
     find_devices_of_pod,
     list_claims_on_node,
     needs_devices,
@@ -39,7 +38,7 @@ class AssumedDevices:
         if devices is None or not needs_devices(pod, cluster):
             return True
         of_pod = find_devices_of_pod(pod, cluster, devices)
-        begin_attempt(cluster)
+        devices.work.begin_attempt()
         allocations = allocate_on_node(pod, cluster, node_index, of_pod)
         if isinstance(allocations, NodeRejection):
             return False

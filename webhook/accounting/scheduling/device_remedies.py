@@ -84,7 +84,7 @@ def _list_changes(pod: IncomingPod, cluster: Cluster, devices: DeviceIndex) -> I
                     yield _Change(f"{text} in claim {format_name(claim)}", replace(claim, spec=spec))
         elif not pod.uid:
             name = reference.resource_claim_template_name or ""
-            template = devices.templates.get((pod.namespace, name))
+            template = devices.find_template(pod.namespace, name)
             if template is not None and template.spec is not None:
                 for text, spec in _list_specs(template.spec.spec, cluster):
                     changed = replace(template, spec=replace(template.spec, spec=spec))

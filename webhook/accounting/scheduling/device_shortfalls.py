@@ -159,7 +159,7 @@ class _InspectedNode:
 
     def __init__(self, devices: DeviceIndex, cluster: Cluster, node_index: int, holders: _Holders) -> None:
         self._allocator = devices.get_allocator(cluster.scheduler_version, cluster.device_classes.by_name)
-        self._allocator.begin_attempt()
+        devices.work.begin_attempt()
         self._node = ClusterNode(cluster, node_index)
         self._pools = self._allocator.slices.gather_pools(self._node)
         self._counters = CounterUse(self._allocator.state.has, by_pool_name=False)

@@ -7,6 +7,7 @@ extendeddynamicresources.go, resourceclaim in dynamic-resource-allocation, v1.36
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from tallygate.webhook.accounting.allocation.allocations import Allocation
 from tallygate.webhook.accounting.allocation.planned_requests import (
+    TOO_MUCH_WORK,
     AllocationError,
     NodeAllocationError,
     UndecidedAllocationError,
@@ -163,13 +165,7 @@ class NodeRejection(NamedTuple):
 
 
 _NOT_ENOUGH = NodeRejection(CANNOT_ALLOCATE)
-
-
-def begin_attempt(cluster: Cluster, *, is_idle: bool = False) -> None:
-    """Allow the allocator the work of one attempt, for all nodes together."""
-    if cluster.devices is not None:
-        classes = cluster.device_classes.by_name
-        cluster.devices.get_allocator(cluster.scheduler_version, classes, is_idle=is_idle).begin_attempt()
+_TOO_MUCH_WORK = NodeRejection(f"devices: {TOO_MUCH_WORK}", is_undecided=True)
 
 
 def allocate_on_node(
@@ -212,19 +208,37 @@ def _find_rejections(
     pod: IncomingPod, cluster: Cluster, nodes: NodeIndices, of_pod: DevicesOfPod, *, is_idle: bool = False
 ) -> list[NodeRejection | None]:
     """Return for each node the reason why devices do not suffice; None if they do."""
-    begin_attempt(cluster, is_idle=is_idle)
+    assert cluster.devices is not None  # noqa: S101  # the callers have asked
+    work = cluster.devices.work
+    work.begin_attempt()
     rejections: list[NodeRejection | None] = [None] * len(nodes)
-    undecided: Iterable[int] = range(len(nodes))
-    if not of_pod.classes:
-        if not of_pod.to_allocate:
-            return rejections
-        rejected, undecided = _count_devices(cluster, nodes, of_pod.to_allocate, is_idle=is_idle)
-        for position in rejected:
+    for positions, claims in _group_by_claims(pod, cluster, nodes, of_pod):
+        rejected, undecided = _count_devices(cluster, nodes[positions], claims, is_idle=is_idle)
+        for position in positions[rejected].tolist():
             rejections[position] = _NOT_ENOUGH
-    for position in undecided:
-        result = allocate_on_node(pod, cluster, int(nodes[position]), of_pod, is_idle=is_idle)
-        rejections[position] = result if isinstance(result, NodeRejection) else None
+        for position in positions[undecided].tolist():
+            if work.is_exhausted:
+                rejections[position] = _TOO_MUCH_WORK
+                continue
+            result = allocate_on_node(pod, cluster, int(nodes[position]), of_pod, is_idle=is_idle)
+            rejections[position] = result if isinstance(result, NodeRejection) else None
     return rejections
+
+
+def _group_by_claims(
+    pod: IncomingPod, cluster: Cluster, nodes: NodeIndices, of_pod: DevicesOfPod
+) -> Iterator[tuple[NodeIndices, tuple[ResourceClaim, ...]]]:
+    """Yield the positions of nodes on which the same claims need devices, and these claims."""
+    is_backed = [mask_device_backed(cluster, nodes, name) for name in of_pod.classes]
+    groups: Mapping[tuple[bool, ...], list[int]] = {}
+    if is_backed:
+        groups = defaultdict(list)
+        for position, key in enumerate(zip(*(each.tolist() for each in is_backed), strict=True)):
+            groups[key].append(position)
+    for positions in groups.values() if is_backed else [list(range(len(nodes)))]:
+        claims = list_claims_on_node(pod, cluster, int(nodes[positions[0]]), of_pod) if positions else ()
+        if claims:
+            yield np.array(positions, dtype=np.intp), claims
 
 
 def _count_devices(
@@ -233,8 +247,8 @@ def _count_devices(
     """Return the positions of the nodes without enough devices, and of those that a search must decide."""
     assert cluster.devices is not None  # noqa: S101  # the callers have asked
     classes = cluster.device_classes.by_name
-    columns = cluster.devices.get_columns(cluster.scheduler_version, classes, is_idle=is_idle)
-    found = columns.find_nodes(claims)
+    columns = cluster.devices.get_columns(cluster.scheduler_version, classes)
+    found = columns.find_nodes(claims, is_idle=is_idle)
     if found is None:
         return [], range(len(nodes))
     get_name, positions = cluster.nodes.get_name, columns.positions
@@ -337,7 +351,7 @@ def _make_claim(pod: IncomingPod, reference: PodResourceClaim, devices: DeviceIn
         ClaimNotReadyError: if the template is not there.
     """
     name = reference.resource_claim_template_name or ""
-    template = devices.templates.get((pod.namespace, name))
+    template = devices.find_template(pod.namespace, name)
     if template is None:
         raise ClaimNotReadyError(f'resourceclaimtemplates.resource.k8s.io "{name}" not found')
     meta = ObjectMeta(name=f"{pod.name}-{reference.name}", namespace=pod.namespace)
