@@ -14,7 +14,8 @@ from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.pod_info import PodInfo
 from tallygate.webhook.admission.request import AdmissionRequest, Verdict, decode_review
 from tallygate.webhook.admission.rule_index import RuleIndex
-from tallygate.webhook.gate.schedulability import FixedSnapshot, check_schedulability
+from tallygate.webhook.gate.cluster_snapshot import FixedSnapshot
+from tallygate.webhook.gate.schedulability import check_schedulability
 from tests.admission.case import parse_policies
 from tests.bench.scheduling import (
     HOST,

@@ -9,7 +9,7 @@ import pytest
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.ingest import ingest, settle_devices
-from tallygate.webhook.gate.schedulability import ClusterSnapshot, FixedSnapshot
+from tallygate.webhook.gate.cluster_snapshot import ClusterSnapshot, FixedSnapshot
 from tests.accounting.scheduling.devices import claim, device_slice, request
 from tests.gate.gate_fixture import GPU, GateFixture, pod, response
 from tests.gate.test_workload_forecast import list_warnings, workload
@@ -321,6 +321,9 @@ class UnknownCluster:
         """Yield None: the cluster is unknown."""
         assert pods
         yield None
+
+    def request_devices(self) -> None:
+        """Do nothing."""
 
 
 def test_an_unknown_cluster_sends_no_message() -> None:

@@ -10,7 +10,7 @@ from tallygate.webhook.audit.audit_evaluation import POD_BATCH_SIZE, AuditEvalua
 from tallygate.webhook.audit.audit_findings import AuditCoverage, AuditFindings
 from tallygate.webhook.audit.cap_audit import CapAudit
 from tallygate.webhook.audit.listing import KINDS_IN_ORDER, NODE, PageReader, create_list_path
-from tallygate.webhook.gate.schedulability import SnapshotProvider
+from tallygate.webhook.gate.cluster_snapshot import SnapshotProvider
 from tallygate.webhook.gate.usage_lister import UsageLister
 from tallygate.webhook.policy.model import PolicySet
 from tallygate.webhook.state.informers.consumer_columns import StoredConsumer

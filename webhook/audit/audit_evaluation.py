@@ -27,8 +27,9 @@ from tallygate.webhook.audit.owners import (
     get_controller,
 )
 from tallygate.webhook.gate.applied_workload import WORKLOAD_KINDS, create_workload
+from tallygate.webhook.gate.cluster_snapshot import SnapshotProvider
 from tallygate.webhook.gate.decisions import create_missing_limit_problem
-from tallygate.webhook.gate.schedulability import SnapshotProvider, check_schedulability
+from tallygate.webhook.gate.schedulability import check_schedulability
 from tallygate.webhook.gate.workload_forecast import forecast_cap
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.policy.model import Enforcement, ForecastEnforcement, PolicySet

@@ -8,14 +8,11 @@ cluster does not need them, so that the gate gets this check as a `NodeRuleEvalu
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
-from typing import Protocol
 
-import msgspec
-
+from tallygate.webhook.accounting.allocation.planned_requests import TOO_MUCH_WORK
 from tallygate.webhook.accounting.amounts import format_amount
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.names import DEVICE_CLASS_PREFIX
@@ -25,6 +22,7 @@ from tallygate.webhook.accounting.scheduling.complexity import count_scanned_gro
 from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis, format_fit_error
 from tallygate.webhook.accounting.scheduling.filters import run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod, with_default_priority
+from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import needs_devices
 from tallygate.webhook.accounting.scheduling.prediction import (
     Feasibility,
     Prediction,
@@ -46,6 +44,8 @@ from tallygate.webhook.admission.rule_codes import (
     PREEMPTS_OTHERS,
 )
 from tallygate.webhook.admission.rule_index import RuleSelection
+from tallygate.webhook.gate.cluster_snapshot import SnapshotProvider
+from tallygate.webhook.gate.device_reasons import describe_missing_devices, may_reach_incomplete_pool
 from tallygate.webhook.gate.incoming_pods import IncomingPods, TooComplexError, find_incoming_pods
 from tallygate.webhook.policy.matching import matches_resource
 from tallygate.webhook.policy.model import Enforcement, ResourceRule, Schedulable
@@ -58,48 +58,9 @@ _MAX_NAMES = 200
 _MAX_COPIES = 200
 _MAX_TOTAL_COMPLEXITY = 20_000  # terms on nodes, in all copies together that have to be placed one by one
 _MAX_COMPLEXITY = 1000  # terms on nodes
+_MAX_CLAIMS = 32  # of a pod
+_MAX_DEVICE_WORK = 100_000  # of one review: at most 0.2 s
 _MAX_SCANNED_GROUPS = 30_000  # groups of equal pods; the scans take a tenth of a second in a cluster of 100,000 pods
-
-
-class ClusterSnapshot(msgspec.Struct, frozen=True):
-    """A cluster as it was `age_seconds` ago.
-
-    Without `has_pods` no rule evaluates the current free amounts. Without `has_devices` no rule evaluates names that no
-    node advertises: device classes may provide them.
-    """
-
-    cluster: Cluster
-    age_seconds: float = 0.0
-    has_pods: bool = True
-    has_devices: bool = True
-
-
-class SnapshotProvider(Protocol):
-    """A source of a cluster's nodes, and the pods on them."""
-
-    def open_snapshot(self, *, pods: bool) -> AbstractContextManager[ClusterSnapshot | None]:
-        """Yield the cluster for exclusive use in the block; None if its current state is unknown.
-
-        With `pods` the snapshot also needs the pods on the nodes.
-        """
-        ...
-
-
-class FixedSnapshot:
-    """A cluster that does not change, for one thread.
-
-    Without `has_pods` no rule evaluates the current free amounts.
-    """
-
-    def __init__(self, cluster: Cluster, *, has_pods: bool = True, has_devices: bool = True) -> None:
-        self._cluster = cluster
-        self._has_pods = has_pods
-        self._has_devices = has_devices
-
-    @contextmanager
-    def open_snapshot(self, *, pods: bool) -> Iterator[ClusterSnapshot | None]:
-        """Yield the cluster."""
-        yield ClusterSnapshot(self._cluster, has_pods=pods and self._has_pods, has_devices=self._has_devices)
 
 
 def check_schedulability(request: AdmissionRequest, selection: RuleSelection, snapshots: SnapshotProvider) -> Verdict:
@@ -117,7 +78,7 @@ def check_schedulability(request: AdmissionRequest, selection: RuleSelection, sn
     labels = (incoming_pods.pod.metadata.labels if incoming_pods.pod.metadata else None) or {}
     rules = selection.for_user(request.user, labels).node_rules
     complexity = estimate_complexity(incoming_pods.pod, _MAX_COMPLEXITY) if rules else 0
-    if complexity is None:
+    if complexity is None or (rules and _count_claims(incoming_pods) > _MAX_CLAIMS):
         return Verdict(unknown=tuple(map(_describe_too_complex, rules)))
     try:
         return _evaluate_rules(rules, incoming_pods, snapshots, complexity)
@@ -150,15 +111,23 @@ def _evaluate_rules(
     with snapshots.open_snapshot(pods=checks_free_room) as snapshot:
         if snapshot is None:
             return ALLOWED
-        check = _PodCheck(incoming_pods, incoming, snapshot.cluster, complexity)
+        cluster = snapshot.cluster
+        check = _PodCheck(incoming_pods, incoming, cluster, complexity)
         if not snapshot.has_devices and check.unadvertised:
             return ALLOWED
         now = checks_free_room and snapshot.has_pods
-        is_too_complex = now and count_scanned_groups(incoming, snapshot.cluster) > _MAX_SCANNED_GROUPS
-        violations = list(check.find_violations(selected, now=now and not is_too_complex))
-    unknown = (
-        tuple(_describe_too_complex(rule) for rule in selected if _checks_free_room(rule)) if is_too_complex else ()
-    )
+        is_too_complex = now and count_scanned_groups(incoming, cluster) > _MAX_SCANNED_GROUPS
+        unknown = tuple(map(_describe_too_complex, filter(_checks_free_room, selected))) if is_too_complex else ()
+        if cluster.devices is None:
+            violations = list(check.find_violations(selected, now=now and not is_too_complex))
+            if needs_devices(incoming, cluster) and any(each.checks.schedulable for each in selected):
+                snapshots.request_devices()
+        else:
+            with cluster.devices.work.limit_attempts(_MAX_DEVICE_WORK) as work:
+                violations = list(check.find_violations(selected, now=now and not is_too_complex))
+                if work.is_exhausted:
+                    violations = [each for each in violations if each.problem.code == NOT_ADVERTISED.number]
+                    unknown = tuple(_describe_too_much_work(each) for each in selected if each.checks.schedulable)
     return (
         replace(create_verdict(violations, unknown), cluster_age_seconds=snapshot.age_seconds)
         if violations or unknown
@@ -177,6 +146,14 @@ def _checks_free_room(rule: ResourceRule) -> bool:
 
 def _describe_too_complex(rule: ResourceRule) -> str:
     return f"rule {rule.name} was not evaluated: the pod's constraints on nodes and other pods are too complex"
+
+
+def _describe_too_much_work(rule: ResourceRule) -> str:
+    return f"rule {rule.name} was not evaluated: {TOO_MUCH_WORK}"
+
+
+def _count_claims(incoming_pods: IncomingPods) -> int:
+    return len((incoming_pods.pod.spec.resource_claims if incoming_pods.pod.spec else None) or ())
 
 
 class _PodCheck:
@@ -221,7 +198,7 @@ class _PodCheck:
         return [name for name in self.unadvertised if matches_resource(rule.resources, name)]
 
     def _check_rule(self, rule: ResourceRule, *, now: bool) -> Iterator[RuleViolation]:
-        if now and self._is_feasible:
+        if (now and self._is_feasible) or self._may_get_devices:
             return
         if self._never_reason:
             yield self._create_violation(rule, NEVER_SCHEDULABLE, self._never_reason)
@@ -252,6 +229,11 @@ class _PodCheck:
         return f"no node advertises {name}: did you mean {suggestion}? {node_list} {verb} it"
 
     @cached_property
+    def _may_get_devices(self) -> bool:
+        """True if drivers are publishing devices that may suit the pods."""
+        return may_reach_incomplete_pool(self._pod, self._cluster)
+
+    @cached_property
     def _diagnosis(self) -> Diagnosis:
         """The diagnosis of the first copy on all nodes."""
         return run_filters(self._pod, self._cluster)
@@ -278,7 +260,7 @@ class _PodCheck:
     def _describe_never(self) -> str:
         maximums = find_largest_allocatable(self._pod, self._cluster)
         if not maximums:
-            return _strip_period(format_fit_error(self._diagnosis))
+            return self._add_devices(_strip_period(format_fit_error(self._diagnosis)), ever=True)
         requested = " and ".join(
             f"{format_amount(name, self._pod.requests[name])} {name}, {_describe_largest(name, largest)}"
             for name, largest in maximums.items()
@@ -290,10 +272,17 @@ class _PodCheck:
         """The reason why not all pods fit now, even with preemption; empty if they do."""
         prediction = self._shortage
         return (
-            f"{self._describe_shortage(prediction)}: {_strip_period(prediction.message)}"
+            self._add_devices(f"{self._describe_shortage(prediction)}: {_strip_period(prediction.message)}", ever=False)
             if prediction and prediction.candidate is None and not _waits_for_claim(prediction)
             else ""
         )
+
+    def _add_devices(self, message: str, *, ever: bool) -> str:
+        """Return a message with the devices that the first pod lacks."""
+        if self._incoming_pods.copies is None:
+            return message
+        missing = describe_missing_devices(self._pod, self._cluster, self._diagnosis, ever=ever)
+        return f"{message}; {missing}" if missing else message
 
     @cached_property
     def _preemption_text(self) -> str:

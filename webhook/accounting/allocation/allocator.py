@@ -37,7 +37,6 @@ from tallygate.webhook.accounting.allocation.planned_requests import (
     PlannedRequest,
     RequestPlanner,
     Selectors,
-    UndecidedAllocationError,
     format_name,
     spend,
 )
@@ -67,7 +66,7 @@ class AllocatorRules(NamedTuple):
 
 
 class Allocator:
-    """Allocates devices of a cluster; other slices need another allocator. For one thread at a time.
+    """Allocates devices of a cluster. For one thread at a time.
 
     `slices` are indexed by node, `state` is what claims have, and may change. `selectors` and `consumption` are the
     rules for one device, `work` is what the present attempt may still do.
@@ -96,11 +95,7 @@ class Allocator:
         return idle
 
     def spend(self, amount: int) -> None:
-        """Reduce the work of the present attempt.
-
-        Raises:
-            UndecidedAllocationError: if that was too much.
-        """
+        """Reduce the work of the present attempt; raise UndecidedAllocationError if that was too much."""
         spend(self.work, amount)
 
     def plan(self, claim: ResourceClaim) -> list[tuple[PlannedRequest, ...]]:
@@ -236,7 +231,7 @@ class _Search:
         outcome: _Outcome | None = None
         self._work = work
         while True:
-            self._spend(_STEP)
+            spend(self._work, _STEP)
             try:
                 position = stack[-1].send(outcome)
             except StopIteration as stop:
@@ -290,7 +285,7 @@ class _Search:
         for index in range(position.start, len(self._candidates)):
             candidate = self._candidates[index]
             _, published, device = candidate
-            self._spend(_CANDIDATE)
+            spend(self._work, _CANDIDATE)
             if (
                 self._is_taken(position.claim, request, device.id)
                 or not self._planner.is_selectable(claim.claim, request, published, device)
@@ -303,9 +298,6 @@ class _Search:
             if outcome is _Outcome.TOO_MANY:
                 return outcome
         return _Outcome.FAILED
-
-    def _spend(self, amount: int) -> None:
-        spend(self._work, amount)
 
     def _take(self, claim_index: int, request: PlannedRequest, candidate: Candidate) -> bool:
         """Take a device for a claim, and return whether that is possible; if not, nothing changes."""

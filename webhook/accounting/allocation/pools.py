@@ -87,23 +87,42 @@ class SliceIndex:
         self._by_node: dict[str, list[AllocatableSlice]] = defaultdict(list)
         self._shared: list[AllocatableSlice] = []
         self._by_pool: dict[PoolId, list[AllocatableSlice]] = defaultdict(list)
+        self._incomplete: set[PoolId] = set()
         for each in slices:
             self.add(each)
 
     def add(self, published: AllocatableSlice) -> None:
         """Add a slice."""
         self._list_beside(published).append(published)
-        self._by_pool[PoolId(published.driver, published.pool)].append(published)
+        pool = PoolId(published.driver, published.pool)
+        self._by_pool[pool].append(published)
+        self._count_slices(pool)
 
     def remove(self, published: AllocatableSlice) -> None:
         """Remove a slice that was added."""
         pool = PoolId(published.driver, published.pool)
         _remove_same(self._list_beside(published), published)
         _remove_same(self._by_pool[pool], published)
+        self._count_slices(pool)
         if not self._by_pool[pool]:
             del self._by_pool[pool]
         if published.nodes.name in self._by_node and not self._by_node[published.nodes.name]:
             del self._by_node[published.nodes.name]
+
+    def _count_slices(self, pool: PoolId) -> None:
+        slices = self._by_pool[pool]
+        generation = max((each.generation for each in slices), default=0)
+        newest = [each for each in slices if each.generation == generation]
+        if all(each.slice_count == len(newest) for each in newest):
+            self._incomplete.discard(pool)
+        else:
+            self._incomplete.add(pool)
+
+    def find_incomplete_nodes(self) -> Collection[str] | None:
+        """Return the nodes with slices in pools that lack a slice; None if that may be any node."""
+        slices = [each for pool in self._incomplete for each in self._by_pool[pool]]
+        names = {each.nodes.name for each in slices}
+        return None if "" in names else names
 
     def _list_beside(self, published: AllocatableSlice) -> list[AllocatableSlice]:
         """Return the slices of the same node, or those for several nodes."""

@@ -7,7 +7,7 @@ several nodes or claims share, a partition, or a device of a pool that is incomp
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import combinations, islice
+from itertools import combinations
 from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -71,13 +71,14 @@ class DeviceColumns:
         """Mark nodes whose slices have changed."""
         self._stale |= dict.fromkeys(nodes)
 
-    def refresh(self, max_nodes: int | None = None) -> None:
-        """Read the devices of stale nodes, of some of them with `max_nodes`.
+    def refresh(self) -> None:
+        """Read the changes of claims and slices; without slices for several nodes, that is before each search.
 
         Raises:
             UndecidedAllocationError: if that takes more work than is allowed.
         """
-        for name in list(islice(self._stale, max_nodes)):
+        self._read_changes()
+        for name in () if self._allocator.slices.shared_count else list(self._stale):
             self._allocator.spend(_NODE)
             del self._stale[name]
             self._read_node(name)
@@ -99,7 +100,6 @@ class DeviceColumns:
             self._allocator.spend((1 << len(counts)) * (1 + len(self._nodes) // _ROWS_OF_WORK))
         except UndecidedAllocationError:
             return None
-        self._read_changes()
         is_available = self._is_used if is_idle else self._is_free
         has_enough = np.ones(len(self.positions), dtype=np.bool_)
         for size in range(1, len(counts) + 1):

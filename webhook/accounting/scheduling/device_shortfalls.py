@@ -40,6 +40,10 @@ class DeviceHolder(NamedTuple):
         return f"claim {self.claim}" if not self.pods else f"{', '.join(self.pods)}, claim {self.claim}"
 
 
+UNKNOWN_HOLDER = DeviceHolder("of another pod", ())
+"""A claim without a name."""
+
+
 class PoolShortfall(NamedTuple):
     """The devices of one pool for a request: all, the free ones that suit, the users of others, and why the rest fail.
 
@@ -113,14 +117,20 @@ _Holders = Mapping[DeviceId, Sequence[DeviceHolder]]
 
 
 class DeviceInspector:
-    """The devices of nodes, as the claims of one pod need them; valid until claims change."""
+    """The devices of nodes, as the claims of one pod need them; valid until claims change.
 
-    def __init__(self, pod: IncomingPod, cluster: Cluster) -> None:
+    With `only_own`, claims of other namespaces have no name.
+    """
+
+    def __init__(self, pod: IncomingPod, cluster: Cluster, *, only_own: bool = False) -> None:
         self.pod = pod
         self.cluster = cluster
         devices = cluster.devices
         self._is_empty = devices is None or not needs_devices(pod, cluster) or bool(find_hold_reason(pod, cluster))
-        self._holders: _Holders = {} if devices is None or self._is_empty else _find_holders(devices.claims.values())
+        self._holders: _Holders = {}
+        if devices is not None and not self._is_empty:
+            names = [key for key in devices.claims if not only_own or key[0] == pod.namespace]
+            self._holders = _find_holders(devices.claims[key] for key in names)
 
     def find_shortfalls(self, node_index: int) -> tuple[DeviceShortfall, ...]:
         """Return what each request without enough free devices lacks on a node.
@@ -221,7 +231,7 @@ class _InspectedNode:
             if mismatch:
                 mismatches[mismatch] += 1
             elif device.id in self._allocator.state.whole and not request.has_admin_access:
-                in_use[next(iter(self._holders.get(device.id, ())), DeviceHolder("of another pod", ()))] += 1
+                in_use[next(iter(self._holders.get(device.id, ())), UNKNOWN_HOLDER)] += 1
             elif shortage := self._find_shortage(request, pool, device):
                 mismatches[shortage] += 1
         free = len(devices) - sum(in_use.values()) - sum(mismatches.values())

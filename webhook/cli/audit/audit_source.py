@@ -22,7 +22,7 @@ from tallygate.webhook.cli.framework import UsageError
 from tallygate.webhook.cli.sources.cluster_stores import ClusterStores, DeviceItems, read_devices
 from tallygate.webhook.cli.sources.resource_lists import list_resource
 from tallygate.webhook.cli.sources.snapshot_reader import SNAPSHOT_HINT, SnapshotError, format_snapshot_name, read_items
-from tallygate.webhook.gate.schedulability import FixedSnapshot, SnapshotProvider
+from tallygate.webhook.gate.cluster_snapshot import FixedSnapshot, SnapshotProvider
 from tallygate.webhook.kube.client import ApiClient, ClientConfig
 from tallygate.webhook.kube.pagination import PAGE_SIZE, WaitFunction
 from tallygate.webhook.kube.resource_codec import Replaced, ResourceCodec

@@ -50,7 +50,8 @@ from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
 
 if TYPE_CHECKING:
-    from tallygate.webhook.gate.schedulability import ClusterSnapshot
+    from tallygate.webhook.gate.cluster_snapshot import ClusterSnapshot
+    from tallygate.webhook.state.informers.device_cache import DeviceCache
     from tallygate.webhook.state.informers.scheduler_cache import SchedulerCache
 
 # As the server's reconciler: soon after a change, then every second while a ledger has reservations.
@@ -86,6 +87,7 @@ class SimulatedCluster:
         self._claims, self._device_classes = ClaimStore(self._read_clock), DeviceClassStore()
         self._claim_templates, self._devices = ClaimTemplateStore(), DeviceStore(self._claims.list_devices)
         self._scheduler_cache: SchedulerCache | None = None
+        self._device_cache: DeviceCache | None = None
         self._decode_pod_event: Callable[[bytes], WatchEvent[PodRecord]] = self._pods.codec.decode_event
         has_node_rules = RuleIndex(scenario.policies).has_node_rules
         self.store = ApiServerStore(self._send_watch_event)
@@ -127,13 +129,22 @@ class SimulatedCluster:
     @contextmanager
     def open_snapshot(self, *, pods: bool) -> "Iterator[ClusterSnapshot | None]":
         """Yield a snapshot of the nodes and the pods with a node name; no scheduler binds the other pods."""
-        from tallygate.webhook.gate.schedulability import ClusterSnapshot  # noqa: PLC0415  see the module's docstring
+        from tallygate.webhook.gate.cluster_snapshot import ClusterSnapshot  # noqa: PLC0415  see the module's docstring
 
-        if self._scheduler_cache is None:
+        if self._scheduler_cache is None or self._device_cache is None:
             yield None
             return
+        if len(self._devices):
+            self._device_cache.build()
         with self._scheduler_cache.acquire(_FIRST_RECONCILE_SECONDS) as cluster:
-            yield ClusterSnapshot(cluster, has_pods=pods) if cluster is not None else None
+            if cluster is None:
+                yield None
+            else:
+                cluster.devices = self._device_cache.get_index()
+                yield ClusterSnapshot(cluster, has_pods=pods)
+
+    def request_devices(self) -> None:
+        """Do nothing: a snapshot has the devices of the scenario; in one without any, they are unknown."""
 
     def read_revision(self, kind: ConsumerKind, namespace: str, name: str, uid: str) -> int | None:
         """Return the revision of a stored pod or claim for the reconciler; None if it is missing or has another uid."""
@@ -165,10 +176,12 @@ class SimulatedCluster:
 
     def _create_node_check(self) -> NodeRuleEvaluator:
         from tallygate.webhook.gate.schedulability import check_schedulability  # noqa: PLC0415  see the module's docstring
+        from tallygate.webhook.state.informers.device_cache import DeviceCache  # noqa: PLC0415  likewise
         from tallygate.webhook.state.informers.scheduler_cache import SchedulerCache  # noqa: PLC0415  likewise
 
         self._scheduler_cache = SchedulerCache(self._nodes, self._namespaces)
         self._device_classes = self._scheduler_cache.device_class_store
+        self._device_cache = DeviceCache(self._scheduler_cache, self._devices, self._claims, self._claim_templates)
         self._decode_pod_event = self._scheduler_cache.create_pod_codec(self._pods).decode_event
         return partial(check_schedulability, snapshots=self)
 

@@ -12,8 +12,9 @@ from functools import partial
 from threading import BoundedSemaphore, Condition
 from typing import Final
 
+from tallygate.webhook.accounting.cluster.device_index import DeviceIndex
 from tallygate.webhook.accounting.devices.least_amounts import LeastAmounts
-from tallygate.webhook.gate.schedulability import ClusterSnapshot
+from tallygate.webhook.gate.cluster_snapshot import ClusterSnapshot
 from tallygate.webhook.gate.usage_lister import UsageLister
 from tallygate.webhook.kube.client import ApiClient, ClientConfig, read_git_version
 from tallygate.webhook.kube.config import load_in_cluster_config, load_kubeconfig
@@ -24,6 +25,7 @@ from tallygate.webhook.server.interfaces import ReadinessStatus
 from tallygate.webhook.server.settings.table import Settings
 from tallygate.webhook.server.telemetry.json_log import FailureLog, Logger
 from tallygate.webhook.state.informers.cluster_informers import ClusterInformers, LiveReader
+from tallygate.webhook.state.informers.device_cache import DeviceCache
 from tallygate.webhook.state.informers.named_stores import DEVICE_CLASS_CODEC, NamespaceStore
 from tallygate.webhook.state.informers.namespaced_stores import QUOTA_CODEC, ClaimTemplateStore, QuotaStore
 from tallygate.webhook.state.informers.scheduler_cache import SchedulerCache
@@ -99,7 +101,7 @@ class InformerClaimTemplateLister:
     """
 
     def __init__(self, client_config: ClientConfig, log: Logger, timeout: float = _TEMPLATE_TIMEOUT_SECONDS) -> None:
-        self._store = ClaimTemplateStore()
+        self.store = ClaimTemplateStore()
         self._timeout = timeout
         self._waits = BoundedSemaphore(_MAX_TEMPLATE_WAITS)
         again = "pods and workloads get forecasts of their claims again"
@@ -108,7 +110,7 @@ class InformerClaimTemplateLister:
             partial(log.info, "claim-templates-evaluated", message=again),
             each_change=False,
         )
-        self._informer = Informer(self._store.codec, client_config, self._store.apply, self._store.__len__)
+        self._informer = Informer(self.store.codec, client_config, self.store.apply, self.store.__len__)
         self.start, self.stop = self._informer.start, self._informer.stop
 
     def get_status(self) -> InformerStatus:
@@ -121,10 +123,10 @@ class InformerClaimTemplateLister:
         self._unsynced_log.update(f"pods and workloads get no forecasts of their claims: {stale}" if stale else "")
         if stale:
             return None
-        claim = self._store.find_claim(namespace, name)
+        claim = self.store.find_claim(namespace, name)
         if claim is None and self._waits.acquire(blocking=False):
             try:
-                claim = self._store.find_claim(namespace, name, self._timeout)
+                claim = self.store.find_claim(namespace, name, self._timeout)
             finally:
                 self._waits.release()
         return claim
@@ -134,12 +136,20 @@ _SNAPSHOT_TIMEOUT_SECONDS: Final = 0.2  # to wait for other threads that use the
 
 
 class InformerSnapshotProvider:
-    """A `SnapshotProvider` on the watched cluster. While nodes or pods are stale it yields None, and logs that."""
+    """A `SnapshotProvider` on the watched cluster. While nodes or pods are stale it yields None, and logs that.
+
+    The first pod that needs devices lets `device_cache` read them.
+    """
 
     def __init__(
-        self, scheduler_cache: SchedulerCache, list_statuses: Callable[[], Sequence[InformerStatus]], log: Logger
+        self,
+        scheduler_cache: SchedulerCache,
+        list_statuses: Callable[[], Sequence[InformerStatus]],
+        log: Logger,
+        device_cache: DeviceCache | None = None,
     ) -> None:
         self._scheduler_cache = scheduler_cache
+        self._device_cache = device_cache
         self._list_statuses = list_statuses
         log_unsynced = partial(log.warning, "node-rules-not-evaluated")
         again = partial(log.info, "node-rules-evaluated", message="advertised and schedulable are judged again")
@@ -149,6 +159,20 @@ class InformerSnapshotProvider:
             partial(log.info, "device-classes-evaluated", message="names that no node has are judged again"),
             each_change=False,
         )
+        self._claims_unevaluated_log = FailureLog(
+            partial(log.warning, "pods-with-devices-not-evaluated"),
+            partial(log.info, "pods-with-devices-evaluated", message="schedulable is judged for pods with claims"),
+            each_change=False,
+        )
+
+    def request_devices(self) -> None:
+        """Read the devices of the cluster in the background, and log why a pod that needs them is not evaluated."""
+        if self._device_cache is not None:
+            self._device_cache.start_building()
+            problem = _find_device_staleness(self._list_statuses()) or self._device_cache.problem
+            self._claims_unevaluated_log.update(
+                problem and f"schedulable is not judged for pods with claims: {problem}"
+            )
 
     @contextmanager
     def open_snapshot(self, *, pods: bool) -> Iterator[ClusterSnapshot | None]:
@@ -161,11 +185,21 @@ class InformerSnapshotProvider:
             return
         has_devices = self._has_devices(statuses)
         with self._scheduler_cache.acquire(_SNAPSHOT_TIMEOUT_SECONDS) as cluster:
+            if cluster is not None:
+                cluster.devices = self._find_devices(statuses)
             yield (
                 ClusterSnapshot(cluster, age, self._scheduler_cache.has_pods, has_devices)
                 if cluster is not None
                 else None
             )
+
+    def _find_devices(self, statuses: Sequence[InformerStatus]) -> DeviceIndex | None:
+        """Return the devices of the cluster; None until a pod has needed them, and while they are stale."""
+        devices = None if self._device_cache is None else self._device_cache.get_index()
+        if devices is None or _find_device_staleness(statuses):
+            return None
+        self._claims_unevaluated_log.update("")
+        return devices
 
     def _has_devices(self, statuses: Sequence[InformerStatus]) -> bool:
         """Return whether the store of device classes is synced; an empty one may be."""
@@ -182,6 +216,17 @@ def _find_staleness(statuses: Sequence[InformerStatus], *, pods: bool) -> tuple[
     needed_statuses = [each for each in statuses if each.name in resources]
     age = max((each.age for each in needed_statuses if each.age is not None), default=0.0)
     return "; ".join(each.stale for each in needed_statuses if each.stale), age
+
+
+_DEVICE_RESOURCES: Final = ("resourceslices", "resourceclaims", "resourceclaimtemplates", DEVICE_CLASS_CODEC.name)
+
+
+def _find_device_staleness(statuses: Sequence[InformerStatus]) -> str:
+    """Return why the objects about devices are stale; empty if they are not."""
+    known = {each.name: each for each in statuses}
+    missing = [name for name in _DEVICE_RESOURCES if name not in known]
+    stale = [each.stale for name in _DEVICE_RESOURCES if (each := known.get(name)) is not None and each.stale]
+    return "; ".join((*(f"{name} are not watched" for name in missing), *stale))
 
 
 _POD_RESOURCES = ("namespaces", "pods")
@@ -208,7 +253,15 @@ class GateInformers:
         self.quotas = InformerQuotaLister(client_config, log)
         self.claim_templates = InformerClaimTemplateLister(client_config, log)
         self.snapshot_provider = InformerSnapshotProvider(
-            self._informers.scheduler_cache, self._informers.list_statuses, log
+            self._informers.scheduler_cache,
+            self._list_cluster_statuses,
+            log,
+            DeviceCache(
+                self._informers.scheduler_cache,
+                self._informers.devices,
+                self._informers.claims,
+                self.claim_templates.store,
+            ),
         )
         self._client = ApiClient(client_config)
         self.namespace_store = self._informers.namespaces
@@ -248,6 +301,9 @@ class GateInformers:
     def list_statuses(self) -> tuple[InformerStatus, ...]:
         """Return the status of the watch of each resource."""
         return (*self._informers.list_statuses(), self.quotas.get_status(), self.claim_templates.get_status())
+
+    def _list_cluster_statuses(self) -> tuple[InformerStatus, ...]:
+        return (*self._informers.list_statuses(), self.claim_templates.get_status())
 
     def check(self) -> ReadinessStatus:
         """Return a status that is ready once all that caps count was listed.

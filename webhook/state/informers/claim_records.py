@@ -27,7 +27,8 @@ from tallygate.webhook.objects.meta import NodeSelector, ObjectMeta
 from tallygate.webhook.state.informers.pod_records import ChargeGroup, ChargeGroupInterner, PodRecord
 
 _PODS = "pods"
-_DELETED = "0001-01-01T00:00:00Z"  # the record has no time
+_SOME_TIME = "0001-01-01T00:00:00Z"
+_SOME_UID = "-"
 _CLAIM_DECODER = msgspec.json.Decoder(ResourceClaim)
 _SELECTOR_DECODER = msgspec.json.Decoder(NodeSelector)
 _ENCODER = msgspec.json.Encoder(order="deterministic")
@@ -48,7 +49,7 @@ class ClaimRecord(PodRecord, frozen=True, gc=False):
 
     `is_reserved` is True if the status of the claim reserves its devices for that pod. `devices` are those that are
     allocated to the claim, `node_selector` is the JSON of the nodes that reach them, empty for all nodes, and
-    `reserved_for` has the names of the pods that use the claim.
+    `reserved_for` has the names of the pods that use the claim. Schedulers before 1.36 allocate without a timestamp.
     """
 
     pod_uid: str = ""
@@ -56,6 +57,7 @@ class ClaimRecord(PodRecord, frozen=True, gc=False):
     devices: tuple[AllocatedDevice, ...] = ()
     node_selector: str = ""
     reserved_for: tuple[str, ...] = ()
+    is_timestamped: bool = False
 
     def list_taken(self) -> Iterator[tuple[DeviceId, Mapping[str, Quantity] | None]]:
         """Yield the devices that are not free for other claims, with what is consumed of a shared one.
@@ -68,16 +70,19 @@ class ClaimRecord(PodRecord, frozen=True, gc=False):
             yield each.id, consumed if each.is_shared else None
 
     def to_claim(self) -> ResourceClaim:
-        """Return the claim, without devices of admin access, which stay free, and without the UIDs of its users."""
+        """Return the claim, without devices of admin access, which stay free, and without times and UIDs."""
         group = self.group.to_claim() if isinstance(self.group, ClaimGroup) else ResourceClaim()
         meta = ObjectMeta(
-            name=self.name, namespace=self.namespace, deletion_timestamp=_DELETED if self.is_terminating else None
+            name=self.name, namespace=self.namespace, deletion_timestamp=_SOME_TIME if self.is_terminating else None
         )
         allocation = None
         if group.status is not None:
             selector = _SELECTOR_DECODER.decode(self.node_selector) if self.node_selector else None
-            allocation = AllocationResult(DeviceAllocation([_write_result(each) for each in self.devices]), selector)
-        reserved = [ClaimConsumer(resource=_PODS, name=name) for name in self.reserved_for]
+            results = [_write_result(each) for each in self.devices]
+            allocation = AllocationResult(
+                DeviceAllocation(results), selector, _SOME_TIME if self.is_timestamped else None
+            )
+        reserved = [ClaimConsumer(resource=_PODS, name=name, uid=_SOME_UID) for name in self.reserved_for]
         return ResourceClaim(meta, group.spec, ResourceClaimStatus(allocation, reserved or None))
 
 
@@ -119,6 +124,7 @@ def create_claim_record(claim: ResourceClaim, interner: ChargeGroupInterner) -> 
         devices=tuple(_share_names(each) for each in list_allocated_devices(claim)),
         node_selector="" if selector is None else intern(_ENCODER.encode(selector).decode()),
         reserved_for=tuple(each.name for each in reserved_for),
+        is_timestamped=bool(allocation and allocation.allocation_timestamp),
     )
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.devices.device_meter import AllocatedDevice, DeviceId
+from tallygate.webhook.kube.resource_codec import Bookmark, Replaced, WatchEvent
 from tallygate.webhook.state.informers.claim_records import ClaimGroup, ClaimRecord, create_claim_codec
 from tallygate.webhook.state.informers.consumer_columns import StoredConsumer
 from tallygate.webhook.state.informers.consumer_store import (
@@ -19,7 +20,6 @@ from tallygate.webhook.state.informers.consumer_store import (
     ConsumerUsage,
     GroupCharges,
 )
-from tallygate.webhook.kube.resource_codec import Bookmark, Replaced, WatchEvent
 from tallygate.webhook.state.informers.pod_records import ChargeGroupInterner, PodRecord
 from tallygate.webhook.state.informers.pod_store import ClaimPod
 

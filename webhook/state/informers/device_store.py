@@ -9,9 +9,10 @@ from collections.abc import Callable, Collection, Iterable
 from sys import intern
 
 import msgspec
+from msgspec.structs import replace
 
-from tallygate.webhook.accounting.devices.device_meter import DeviceId, KnownDevice
 from tallygate.webhook.accounting.allocation.published_devices import AllocatableSlice, build_slice
+from tallygate.webhook.accounting.devices.device_meter import DeviceId, KnownDevice
 from tallygate.webhook.kube.resource_codec import Replaced, ResourceCodec, WatchEvent, parse_revision
 from tallygate.webhook.objects.devices import DevicePool, ResourceSlice, ResourceSliceSpec
 from tallygate.webhook.state.informers.named_stores import ObjectStore
@@ -49,7 +50,7 @@ class SliceRecord(msgspec.Struct, frozen=True):
             SliceError: if a device or a quantity is invalid.
         """
         spec = _SPEC_DECODER.decode(self.rest) if self.rest else ResourceSliceSpec()
-        spec = msgspec.structs.replace(
+        spec = replace(
             spec,
             driver=self.driver,
             pool=DevicePool(self.pool, self.generation, self.slice_count),
@@ -111,6 +112,10 @@ class DeviceStore(ObjectStore[SliceRecord]):
 
     def _replace(self, event: Replaced[SliceRecord]) -> frozenset[str]:
         names = super()._replace(event)
+        for name, known in self._slices.items():
+            if name not in names:  # its content is in memory once
+                listed = self._records[name]
+                self._slices[name] = self._records[name] = replace(listed, devices=known.devices, rest=known.rest)
         self._update_slices(names)
         return names
 
