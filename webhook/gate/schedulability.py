@@ -118,16 +118,17 @@ def _evaluate_rules(
         now = checks_free_room and snapshot.has_pods
         is_too_complex = now and count_scanned_groups(incoming, cluster) > _MAX_SCANNED_GROUPS
         unknown = tuple(map(_describe_too_complex, filter(_checks_free_room, selected))) if is_too_complex else ()
+        lacks_devices = cluster.devices is None and needs_devices(incoming, cluster)
         if cluster.devices is None:
             violations = list(check.find_violations(selected, now=now and not is_too_complex))
-            if needs_devices(incoming, cluster) and any(each.checks.schedulable for each in selected):
-                snapshots.request_devices()
         else:
             with cluster.devices.work.limit_attempts(_MAX_DEVICE_WORK) as work:
                 violations = list(check.find_violations(selected, now=now and not is_too_complex))
                 if work.is_exhausted:
                     violations = [each for each in violations if each.problem.code == NOT_ADVERTISED.number]
                     unknown = tuple(_describe_too_much_work(each) for each in selected if each.checks.schedulable)
+    if lacks_devices and any(each.checks.schedulable for each in selected):
+        snapshots.request_devices()
     return (
         replace(create_verdict(violations, unknown), cluster_age_seconds=snapshot.age_seconds)
         if violations or unknown
@@ -258,7 +259,11 @@ class _PodCheck:
         return f"no node can ever run this pod: {self._describe_never()}" if is_never else ""
 
     def _describe_never(self) -> str:
-        maximums = find_largest_allocatable(self._pod, self._cluster)
+        maximums = {
+            name: largest
+            for name, largest in find_largest_allocatable(self._pod, self._cluster).items()
+            if largest or self._cluster.device_classes.find_class(name) is None
+        }
         if not maximums:
             return self._add_devices(_strip_period(format_fit_error(self._diagnosis)), ever=True)
         requested = " and ".join(
