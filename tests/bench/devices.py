@@ -56,7 +56,7 @@ def main() -> None:
         copies, each = _measure_copies(cluster, _create_pod({"resourceClaimTemplateName": "gpu"}))
         print(
             f"| {nodes:,} | {nodes * _DEVICES:,} | {times[0]:,.1f} | {statistics.median(times):,.2f} | {copies:,} | "
-            f"{each:,.0f} | {_read_memory():,.0f} |"
+            f"{each:,.0f} | {read_memory():,.0f} |"
         )
 
 
@@ -86,8 +86,8 @@ def _create_cluster(nodes: int) -> Cluster:
     for number in range(nodes):
         amounts = {"cpu": "64", "memory": "256Gi", "pods": "110"}
         _put(cluster, "Node", {"metadata": {"name": f"node-{number}"}, "status": {"allocatable": amounts}})
-        _put(cluster, "ResourceSlice", _create_slice(number))
-        for claim in _list_claims(number):
+        _put(cluster, "ResourceSlice", create_slice(number))
+        for claim in list_claims(number):
             _put(cluster, "ResourceClaim", claim)
     _put(cluster, "ResourceClaim", {"metadata": {"name": "mine", "namespace": "default"}, "spec": _SPEC})
     _put(
@@ -96,7 +96,8 @@ def _create_cluster(nodes: int) -> Cluster:
     return cluster
 
 
-def _create_slice(number: int) -> Json:
+def create_slice(number: int) -> Json:
+    """Return the slice of a node, with eight devices."""
     devices = [
         {
             "name": f"gpu-{index}",
@@ -115,7 +116,7 @@ def _create_slice(number: int) -> Json:
     return {"metadata": {"name": f"slice-{number}"}, "spec": spec}
 
 
-def _list_claims(number: int) -> Iterator[Json]:
+def list_claims(number: int) -> Iterator[Json]:
     """Yield the claims with half of the devices of a node."""
     for index in range(_DEVICES // 2):
         result = {"request": "gpu", "driver": _DRIVER, "pool": f"node-{number}", "device": f"gpu-{index}"}
@@ -139,7 +140,7 @@ def _put(cluster: Cluster, kind: str, written: Json) -> None:
     ingest(cluster, kind, msgspec.json.encode(written))
 
 
-def _read_memory() -> float:
+def read_memory() -> float:
     """Return the resident memory of this process in MiB."""
     lines = Path("/proc/self/status").read_text("ascii").splitlines()
     return int(next(line for line in lines if line.startswith("VmRSS:")).split()[1]) / 1024

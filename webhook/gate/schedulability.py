@@ -59,7 +59,7 @@ _MAX_COPIES = 200
 _MAX_TOTAL_COMPLEXITY = 20_000  # terms on nodes, in all copies together that have to be placed one by one
 _MAX_COMPLEXITY = 1000  # terms on nodes
 _MAX_CLAIMS = 32  # of a pod
-_MAX_DEVICE_WORK = 100_000  # of one review: at most 0.2 s
+_MAX_DEVICE_WORK = 60_000  # of one review: at most 0.2 s
 _MAX_SCANNED_GROUPS = 30_000  # groups of equal pods; the scans take a tenth of a second in a cluster of 100,000 pods
 
 

@@ -282,10 +282,11 @@ class _Search:
     def _try_each(
         self, position: _Position, claim: _SearchedClaim, request: PlannedRequest
     ) -> Generator[_Position, _Outcome | None, _Outcome]:
+        cost = _CANDIDATE + request.selector_count + len(claim.constraints)
         for index in range(position.start, len(self._candidates)):
             candidate = self._candidates[index]
             _, published, device = candidate
-            spend(self._work, _CANDIDATE)
+            spend(self._work, cost)
             if (
                 self._is_taken(position.claim, request, device.id)
                 or not self._planner.is_selectable(claim.claim, request, published, device)

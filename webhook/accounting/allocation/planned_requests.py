@@ -219,6 +219,11 @@ class PlannedRequest(NamedTuple):
         """The names of the request and of its alternative, as constraints compare them."""
         return (self.parent, self.name) if self.parent else (self.name, "")
 
+    @property
+    def selector_count(self) -> int:
+        """The number of selectors that a device must meet."""
+        return len(self.class_selectors) + len(self.selectors)
+
     def tolerates(self, taint: DeviceTaint) -> bool:
         """Return whether a toleration permits the taint (ToleratesTaint in resourceclaim/devicetoleration.go)."""
         return any(_tolerates(each, taint) for each in self.tolerations)

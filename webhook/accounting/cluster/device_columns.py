@@ -95,7 +95,7 @@ class DeviceColumns:
         try:
             self.refresh()
             counts = self._count_by_kind(requests)
-            if counts is None or len(counts) > _MAX_KINDS:
+            if counts is None:
                 return None
             self._allocator.spend((1 << len(counts)) * (1 + len(self._nodes) // _ROWS_OF_WORK))
         except UndecidedAllocationError:
@@ -152,6 +152,8 @@ class DeviceColumns:
             except (AllocationError, CapacityRequestError):
                 return None
             counts[kind] = counts.get(kind, 0) + request.number
+            if len(counts) > _MAX_KINDS:
+                return None
         return counts
 
     def _complete_mask(self, kind: object, claim: ResourceClaim, request: PlannedRequest) -> None:
@@ -165,7 +167,7 @@ class DeviceColumns:
         mask = self._masks[kind] = _grow(self._masks[kind], len(examples), -1)
         for index in np.flatnonzero(mask < 0).tolist():
             example = examples[index]
-            self._allocator.spend(_EXAMPLE)
+            self._allocator.spend(_EXAMPLE + request.selector_count)
             mask[index] = example is not None and self._allocator.suits(claim, request, example)
 
     def _read_changes(self) -> None:

@@ -29,6 +29,11 @@ DeviceObject = ResourceSlice | ResourceClaim | ResourceClaimTemplate
 class ClaimRecord(Protocol):
     """A claim in a form that takes less memory."""
 
+    @property
+    def reserved_for(self) -> tuple[str, ...]:
+        """The names of the pods that use the claim."""
+        ...
+
     def list_taken(self) -> Iterable[tuple[DeviceId, Mapping[str, Quantity] | None]]:
         """Return the devices of the claim, with what it consumes of a shared one.
 
@@ -134,9 +139,9 @@ class DeviceIndex:
         Raises:
             QuantityError: if what the claim consumes of a device is no quantity; the index is unchanged.
         """
-        taken = [] if claim is None else list(_list_taken(claim))
+        taken = [] if claim is None else list(list_taken(claim))
         before = self.claims.stored.pop(key, None)
-        for device, consumed in () if before is None else _list_taken(before):
+        for device, consumed in () if before is None else list_taken(before):
             self._state.give_back(device, consumed)
         if isinstance(before, ResourceClaim):
             self.special_claims.pop(_find_special_owner(before) or "", None)
@@ -182,7 +187,7 @@ class DeviceIndex:
         return columns
 
 
-def _list_taken(claim: ResourceClaim | ClaimRecord) -> Iterable[tuple[DeviceId, Mapping[str, Quantity] | None]]:
+def list_taken(claim: ResourceClaim | ClaimRecord) -> Iterable[tuple[DeviceId, Mapping[str, Quantity] | None]]:
     """Return the devices of a claim.
 
     Raises:

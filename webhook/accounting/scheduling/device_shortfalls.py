@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tallygate.webhook.accounting.allocation.consumed_capacity import CapacityRequestError
 from tallygate.webhook.accounting.allocation.counters import CounterUse
@@ -13,7 +13,7 @@ from tallygate.webhook.accounting.allocation.planned_requests import AllocationE
 from tallygate.webhook.accounting.allocation.pools import Pool, reaches
 from tallygate.webhook.accounting.allocation.published_devices import AllocatableDevice
 from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.cluster.device_index import DeviceIndex
+from tallygate.webhook.accounting.cluster.device_index import DeviceIndex, list_taken
 from tallygate.webhook.accounting.devices.device_meter import DeviceId
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import (
@@ -26,6 +26,8 @@ from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import (
 from tallygate.webhook.accounting.scheduling.plugins.special_claim import NAME_IN_MEMORY
 from tallygate.webhook.objects.devices import ResourceClaim
 from tallygate.webhook.objects.meta import ObjectMeta
+
+_MAX_OWN_CLAIMS: Final = 5_000
 
 
 class DeviceHolder(NamedTuple):
@@ -129,8 +131,7 @@ class DeviceInspector:
         self._is_empty = devices is None or not needs_devices(pod, cluster) or bool(find_hold_reason(pod, cluster))
         self._holders: _Holders = {}
         if devices is not None and not self._is_empty:
-            names = [key for key in devices.claims if not only_own or key[0] == pod.namespace]
-            self._holders = _find_holders(devices.claims[key] for key in names)
+            self._holders = _find_own_holders(pod.namespace, devices) if only_own else _find_holders(devices)
 
     def find_shortfalls(self, node_index: int) -> tuple[DeviceShortfall, ...]:
         """Return what each request without enough free devices lacks on a node.
@@ -263,9 +264,26 @@ def _describe_problem(pool: Pool) -> str:
     return f"it is invalid: {pool.invalid_reason}" if pool.invalid_reason else ""
 
 
-def _find_holders(claims: Iterable[ResourceClaim]) -> dict[DeviceId, list[DeviceHolder]]:
+def _find_own_holders(namespace: str, devices: DeviceIndex) -> dict[DeviceId, list[DeviceHolder]]:
+    """Return the claims of one namespace by device; no claims if they are very many."""
     holders: dict[DeviceId, list[DeviceHolder]] = {}
-    for claim in claims:
+    stored = devices.claims.stored
+    own = [key for key in stored if key[0] == namespace]
+    for key in own if len(own) <= _MAX_OWN_CLAIMS else ():
+        claim = stored[key]
+        if isinstance(claim, ResourceClaim):
+            holder, taken = _create_holder(claim), [device for device, _ in list_taken(claim)]
+        else:
+            pods = tuple(f"{namespace}/{name}" for name in claim.reserved_for)
+            holder, taken = DeviceHolder("/".join(key), pods), [device for device, _ in list_taken(claim)]
+        for device in taken:
+            holders.setdefault(device, []).append(holder)
+    return holders
+
+
+def _find_holders(devices: DeviceIndex) -> dict[DeviceId, list[DeviceHolder]]:
+    holders: dict[DeviceId, list[DeviceHolder]] = {}
+    for claim in devices.claims.values():
         allocation = claim.status.allocation if claim.status else None
         results = (allocation.devices.results if allocation and allocation.devices else None) or ()
         holder = _create_holder(claim) if results else None
