@@ -29,14 +29,15 @@ def own(kind: Json) -> Json:
     return kind | {"metadata": kind["metadata"] | NAMESPACE}
 
 
-def create_pod(*, uid: str = "u", claims: Sequence[Json] = (), **requests: str) -> Json:
+def create_pod(*, claims: Sequence[Json] = (), cpu: str = "", gpu: str = "") -> Json:
     """Return a pod as the API server sends it: it has a UID, and no claims from templates yet."""
-    resources = {"requests": {name.replace("_", "/"): amount for name, amount in requests.items()}}
+    requests = {"cpu": cpu, "example.com/gpu": gpu}
+    resources = {"requests": {name: amount for name, amount in requests.items() if amount}}
     references = [{"name": f"r{number}", **each} for number, each in enumerate(claims)]
     container = {"name": "c", "resources": resources}
     return {
         "kind": "Pod",
-        "metadata": {"uid": uid, "name": "p"},
+        "metadata": {"uid": "u", "name": "p"},
         "spec": {"containers": [container], "resourceClaims": references},
     }
 
@@ -76,8 +77,8 @@ def create_gate(checks: str, *objects: Json, is_built: bool = True) -> tuple[Gat
 
 def read_message(fixture: GateFixture, body: Json) -> str:
     """Return the message of a denial without its begin and end; empty if the pod is allowed."""
-    group = {"kind": {"group": "apps", "version": "v1", "kind": "Deployment"}} if body["kind"] == "Deployment" else {}
-    found = response(fixture.admit(body, **group))
+    group = "apps" if body["kind"] == "Deployment" else ""
+    found = response(fixture.admit(body, kind={"group": group, "version": "v1", "kind": body["kind"]}))
     if found["allowed"]:
         return ""
     message = str(found["status"]["message"])
@@ -131,11 +132,11 @@ CASES: dict[str, tuple[str, Sequence[Json], Json, str]] = {
         create_pod(claims=[named("two")]),
         "",
     ),
-    "extended resources of a class get devices": (NOT_NOW, [], create_pod(**{"example.com_gpu": "2"}), ""),
+    "extended resources of a class get devices": (NOT_NOW, [], create_pod(gpu="2"), ""),
     "extended resources of a class lack devices": (
         NEVER,
         [],
-        create_pod(**{"example.com_gpu": "3"}),
+        create_pod(gpu="3"),
         (
             f"no node can ever run this pod: {NO_NODE}; extended resources for 3 devices of class backing: "
             "pool gpu.example.com/a of node a: 2 devices, 2 suitable"

@@ -6,8 +6,6 @@ A message names pools and nodes, and claims and pods of the namespace of the inc
 from collections.abc import Iterator
 from typing import Final
 
-import numpy as np
-
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.scheduling.device_shortfalls import (
     UNKNOWN_HOLDER,
@@ -37,12 +35,13 @@ def may_reach_incomplete_pool(pod: IncomingPod, cluster: Cluster) -> bool:
         return False
     slices = devices.get_allocator(cluster.scheduler_version, cluster.device_classes.by_name).slices
     names = slices.find_incomplete_nodes()
-    if names is None:
-        return True
-    indices = [index for name in names if (index := cluster.nodes.find_index(name)) is not None]
+    if not names:
+        return names is None
+    every = cluster.nodes.get_indices()
+    nodes = every[[cluster.nodes.get_name(index) in names for index in every.tolist()]]
     cluster.devices = None
     try:
-        return len(find_unresolvable_nodes(pod, cluster, np.array(indices, dtype=np.intp))) < len(indices)
+        return len(find_unresolvable_nodes(pod, cluster, nodes)) < len(nodes)
     finally:
         cluster.devices = devices
 
