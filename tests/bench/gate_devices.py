@@ -134,6 +134,6 @@ def _create_review(spec: Json) -> bytes:
         labels = {"matchLabels": {"a": "b"}}
         template = {"metadata": {"labels": {"a": "b"}}, "spec": pod_spec}
         pod = {"metadata": {"name": "p"}, "spec": {"replicas": copies, "selector": labels, "template": template}}
-    whole = {"uid": "r", "kind": kind, "operation": "CREATE", "namespace": "default", "name": "p"}
+    whole: Json = {"uid": "r", "kind": kind, "operation": "CREATE", "namespace": "default", "name": "p"}
     whole |= {"userInfo": {"username": "jane"}, "object": msgspec.Raw(json.dumps(pod).encode())}
     return msgspec.json.encode({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": whole})

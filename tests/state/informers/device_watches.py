@@ -54,8 +54,8 @@ class DeviceWatches:
     def send(self, *objects: Json, event: str = "MODIFIED") -> None:
         """Deliver an event of the watch of each object; other kinds are ignored."""
         for each in objects:
-            codec, apply = self._appliers.get(each["kind"], (None, None))
-            if codec is not None:
+            if each["kind"] in self._appliers:
+                codec, apply = self._appliers[each["kind"]]
                 self.revision += 1
                 apply(codec.decode_event(_encode(event, each, self.revision)))
 

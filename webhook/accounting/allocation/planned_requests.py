@@ -43,6 +43,7 @@ _MAX_LENGTH: Final = 200_000  # of all compiled selectors, which take 70 bytes f
 _MAX_RESULTS: Final = 400_000
 _MAX_RESULTS_OF_ONE: Final = 100_000
 _COMPILATION: Final = 10  # the work for each character
+_DEVICE: Final = 3  # the work for one of all devices
 _ALL: Final = "All"
 _EXACT: Final = "ExactCount"
 _MISSING_KEY: Final = "no such key:"
@@ -77,7 +78,7 @@ class Selectors:
 
     def __init__(self, work: Work, *, since_37: bool) -> None:
         self.since_37 = since_37
-        self._work = work
+        self.work = work
         self._matchers: dict[str, _Matcher] = {}
         self._time = 0
 
@@ -99,7 +100,7 @@ class Selectors:
                 problem = f"attribute {device.content.list_attribute}: unsupported attribute value"
                 raise AllocationError(f"{owner}: selector #{index}: CEL runtime error: {problem}")
             try:
-                if not matcher.matches(device.content, self._work):
+                if not matcher.matches(device.content, self.work):
                     return False
             except UndecidedMatchError as error:
                 on_device = f" on device {device.id}" if self.since_37 else ""
@@ -116,7 +117,7 @@ class Selectors:
 
     def _create_matcher(self, text: str) -> _Matcher:
         """Compile a selector; those that were not used for the longest time make room for it."""
-        spend(self._work, _COMPILATION * len(text))
+        spend(self.work, _COMPILATION * len(text))
         self._time += 1
         while self._matchers and self._is_full():
             del self._matchers[min(self._matchers.items(), key=lambda item: item[1].used_at)[0]]
@@ -337,6 +338,7 @@ class RequestPlanner:
                     f"{owner}: asks for all devices, but resource pool {pool.id} is currently invalid"
                 )
             for each in pool.slices:
+                spend(self._selectors.work, _DEVICE * len(each.devices))
                 for device in each.devices:
                     if self.is_selectable(claim, request, each, device) and self._check_room(owner, request, device):
                         yield pool, each, device
