@@ -47,7 +47,7 @@ from tallygate.webhook.accounting.devices.slice_devices import Work
 from tallygate.webhook.objects.devices import DeviceClass, ResourceClaim
 
 _NO_AMOUNTS: Amounts = {}
-_NODE = 10  # the work for one node
+_NODE = 40  # the work for one node
 _SHARED_SLICE = 2
 _REQUEST = 5
 _CANDIDATE = 2

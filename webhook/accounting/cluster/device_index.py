@@ -26,7 +26,7 @@ DeviceObject = ResourceSlice | ResourceClaim | ResourceClaimTemplate
 """Every type of object about devices but their classes."""
 
 
-class ClaimRecord(Protocol):
+class StoredClaim(Protocol):
     """A claim in a form that takes less memory."""
 
     @property
@@ -51,7 +51,7 @@ class ClaimIndex(Mapping[tuple[str, str], ResourceClaim]):
     """Claims by namespace and name; a record becomes a claim when it is read."""
 
     def __init__(self) -> None:
-        self.stored: dict[tuple[str, str], ResourceClaim | ClaimRecord] = {}
+        self.stored: dict[tuple[str, str], ResourceClaim | StoredClaim] = {}
 
     def __getitem__(self, key: tuple[str, str]) -> ResourceClaim:
         """Return the claim of this namespace and name."""
@@ -133,7 +133,7 @@ class DeviceIndex:
             if before is not None:
                 allocator.selectors.forget(device.content for device in before.devices)
 
-    def replace_claim(self, key: tuple[str, str], claim: ResourceClaim | ClaimRecord | None) -> None:
+    def replace_claim(self, key: tuple[str, str], claim: ResourceClaim | StoredClaim | None) -> None:
         """Put a claim in the place of the known one of this namespace and name; None to remove it.
 
         Raises:
@@ -187,7 +187,7 @@ class DeviceIndex:
         return columns
 
 
-def list_taken(claim: ResourceClaim | ClaimRecord) -> Iterable[tuple[DeviceId, Mapping[str, Quantity] | None]]:
+def list_taken(claim: ResourceClaim | StoredClaim) -> Iterable[tuple[DeviceId, Mapping[str, Quantity] | None]]:
     """Return the devices of a claim.
 
     Raises:
