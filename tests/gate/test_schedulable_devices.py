@@ -24,7 +24,7 @@ NO_NODE = "0/1 nodes are available: 1 cannot allocate all claims"
 STILL = "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling"
 
 
-def put_into_own_namespace(kind: Json) -> Json:
+def own(kind: Json) -> Json:
     """Return an object of the namespace of the pods."""
     return kind | {"metadata": kind["metadata"] | NAMESPACE}
 
@@ -42,12 +42,12 @@ def create_pod(*, claims: Sequence[Json] = (), cpu: str = "", gpu: str = "") -> 
     }
 
 
-def refer_to_claim(name: str) -> Json:
+def use_claim(name: str) -> Json:
     """Return a reference to a claim."""
     return {"resourceClaimName": name}
 
 
-def refer_to_template(name: str) -> Json:
+def use_template(name: str) -> Json:
     """Return a reference to a template."""
     return {"resourceClaimTemplateName": name}
 
@@ -88,14 +88,14 @@ def read_message(fixture: GateFixture, body: Json) -> str:
 CASES: dict[str, tuple[str, Sequence[Json], Json, str]] = {
     "a claim that fits is allowed": (
         NOT_NOW,
-        [put_into_own_namespace(claim("one"))],
-        create_pod(claims=[refer_to_claim("one")]),
+        [own(claim("one"))],
+        create_pod(claims=[use_claim("one")]),
         "",
     ),
     "a claim of more devices than any node has is never satisfied": (
         NEVER,
-        [put_into_own_namespace(claim("three", request(count=3)))],
-        create_pod(claims=[refer_to_claim("three")]),
+        [own(claim("three", request(count=3)))],
+        create_pod(claims=[use_claim("three")]),
         (
             f"no node can ever run this pod: {NO_NODE}; request r of claim team-a/three for "
             "3 devices of class gpu: pool gpu.example.com/a of node a: 2 devices, 2 suitable"
@@ -103,8 +103,8 @@ CASES: dict[str, tuple[str, Sequence[Json], Json, str]] = {
     ),
     "a template is evaluated though the pod has a UID already": (
         NEVER,
-        [put_into_own_namespace(claim_template("two-large", request(count=2, selectors=[LARGE])))],
-        create_pod(claims=[refer_to_template("two-large")]),
+        [own(claim_template("two-large", request(count=2, selectors=[LARGE])))],
+        create_pod(claims=[use_template("two-large")]),
         (
             f"no node can ever run this pod: {NO_NODE}; request r of claim team-a/p-r0 for "
             "2 devices of class gpu: pool gpu.example.com/a of node a: 2 devices, 1 fails selector "
@@ -114,10 +114,10 @@ CASES: dict[str, tuple[str, Sequence[Json], Json, str]] = {
     "a device of another namespace is in use and unnamed": (
         NOT_NOW,
         [
-            put_into_own_namespace(claim("one", request(selectors=[LARGE]))),
+            own(claim("one", request(selectors=[LARGE]))),
             claim("theirs", allocated=["a/d0"], pods=["their-pod"]),
         ],
-        create_pod(claims=[refer_to_claim("one")]),
+        create_pod(claims=[use_claim("one")]),
         (
             f"no node is feasible for this pod now: {NO_NODE}. {STILL}; request r of claim team-a/one for 1 device of "
             f"class gpu: pool gpu.example.com/a of node a: 2 devices, 1 fails selector `{LARGE}`, has memory 40Gi, "
@@ -127,10 +127,10 @@ CASES: dict[str, tuple[str, Sequence[Json], Json, str]] = {
     "a device of the own namespace is in use by a named claim": (
         NOT_NOW,
         [
-            put_into_own_namespace(claim("two", request(count=2))),
-            put_into_own_namespace(claim("ours", allocated=["a/d0"], pods=["our-pod"])),
+            own(claim("two", request(count=2))),
+            own(claim("ours", allocated=["a/d0"], pods=["our-pod"])),
         ],
-        create_pod(claims=[refer_to_claim("two")]),
+        create_pod(claims=[use_claim("two")]),
         (
             f"no node is feasible for this pod now: {NO_NODE}. {STILL}; request r of claim team-a/two for 2 devices of "
             "class gpu: pool gpu.example.com/a of node a: 2 devices, 1 in use (team-a/our-pod, claim team-a/ours), "
@@ -139,8 +139,8 @@ CASES: dict[str, tuple[str, Sequence[Json], Json, str]] = {
     ),
     "devices in use are no reason for never": (
         NEVER,
-        [put_into_own_namespace(claim("two", request(count=2))), claim("theirs", allocated=["a/d0"])],
-        create_pod(claims=[refer_to_claim("two")]),
+        [own(claim("two", request(count=2))), claim("theirs", allocated=["a/d0"])],
+        create_pod(claims=[use_claim("two")]),
         "",
     ),
     "extended resources of a class get devices": (NOT_NOW, [], create_pod(gpu="2"), ""),
@@ -153,46 +153,42 @@ CASES: dict[str, tuple[str, Sequence[Json], Json, str]] = {
             "pool gpu.example.com/a of node a: 2 devices, 2 suitable"
         ),
     ),
-    "a missing claim may be stored after the pod": (NOT_NOW, [], create_pod(claims=[refer_to_claim("later")]), ""),
+    "a missing claim may be stored after the pod": (NOT_NOW, [], create_pod(claims=[use_claim("later")]), ""),
     "a missing template may be stored after the pod": (
         NOT_NOW,
         [],
-        create_pod(claims=[refer_to_template("later")]),
+        create_pod(claims=[use_template("later")]),
         "",
     ),
     "a claim that is being deleted is no reason": (
         NOT_NOW,
-        [
-            put_into_own_namespace(
-                claim("old", request(count=3), metadata=NAMESPACE | {"deletionTimestamp": "2026-01-01T00:00:00Z"})
-            )
-        ],
-        create_pod(claims=[refer_to_claim("old")]),
+        [own(claim("old", request(count=3), metadata=NAMESPACE | {"deletionTimestamp": "2026-01-01T00:00:00Z"}))],
+        create_pod(claims=[use_claim("old")]),
         "",
     ),
     "an allocated claim needs a node that reaches its devices": (
         NOT_NOW,
-        [put_into_own_namespace(claim("far", allocated=["b/d0"], pods=["our-pod"]))],
-        create_pod(claims=[refer_to_claim("far")]),
+        [own(claim("far", allocated=["b/d0"], pods=["our-pod"]))],
+        create_pod(claims=[use_claim("far")]),
         "no node is feasible for this pod now: 0/1 nodes are available: 1 resourceclaim not available on the node. "
         + STILL,
     ),
     "a pool that lacks a slice may have the devices": (
         NEVER,
         [
-            put_into_own_namespace(claim("three", request(count=3))),
+            own(claim("three", request(count=3))),
             device_slice("a", ["d0"], pool={"generation": 2, "resourceSliceCount": 2}),
         ],
-        create_pod(claims=[refer_to_claim("three")]),
+        create_pod(claims=[use_claim("three")]),
         "",
     ),
     "a pool of a missing node that lacks a slice excuses no other": (
         NEVER,
         [
-            put_into_own_namespace(claim("three", request(count=3))),
+            own(claim("three", request(count=3))),
             device_slice("b", ["d0"], pool={"resourceSliceCount": 2}),
         ],
-        create_pod(claims=[refer_to_claim("three")]),
+        create_pod(claims=[use_claim("three")]),
         (
             f"no node can ever run this pod: {NO_NODE}; request r of claim team-a/three for "
             "3 devices of class gpu: pool gpu.example.com/a of node a: 2 devices, 2 suitable"
@@ -200,20 +196,20 @@ CASES: dict[str, tuple[str, Sequence[Json], Json, str]] = {
     ),
     "copies of a workload get devices for each": (
         NOT_NOW,
-        [put_into_own_namespace(claim_template("one"))],
-        create_deployment(3, create_pod(claims=[refer_to_template("one")])),
+        [own(claim_template("one"))],
+        create_deployment(3, create_pod(claims=[use_template("one")])),
         f"only 2 of 3 replicas fit now: {NO_NODE}. {STILL}",
     ),
     "copies of a workload that fit": (
         NOT_NOW,
-        [put_into_own_namespace(claim_template("one"))],
-        create_deployment(2, create_pod(claims=[refer_to_template("one")])),
+        [own(claim_template("one"))],
+        create_deployment(2, create_pod(claims=[use_template("one")])),
         "",
     ),
     "amounts decide before devices": (
         NEVER,
-        [put_into_own_namespace(claim("one"))],
-        create_pod(claims=[refer_to_claim("one")], cpu="900"),
+        [own(claim("one"))],
+        create_pod(claims=[use_claim("one")], cpu="900"),
         "no node can ever run this pod: it requests 900 cpu, the largest node has 8",
     ),
 }
@@ -228,9 +224,9 @@ def test_a_pod_with_devices_is_denied_with_the_devices_that_it_lacks(case: str) 
 
 
 def test_the_first_pod_lets_the_gate_read_the_devices_and_the_second_is_evaluated() -> None:
-    fixture, _ = create_gate(NEVER, put_into_own_namespace(claim("three", request(count=3))), is_built=False)
+    fixture, _ = create_gate(NEVER, own(claim("three", request(count=3))), is_built=False)
     assert read_message(fixture, create_pod(cpu="1")) == ""
-    body = create_pod(claims=[refer_to_claim("three")])
+    body = create_pod(claims=[use_claim("three")])
     assert [bool(read_message(fixture, body)) for _ in range(2)] == [False, True]
 
 
@@ -241,8 +237,8 @@ def test_a_pod_without_devices_lets_the_gate_read_none() -> None:
 
 
 def test_a_pod_with_very_many_claims_is_not_evaluated() -> None:
-    fixture, _ = create_gate(NEVER, put_into_own_namespace(claim("three", request(count=3))))
-    body = create_pod(claims=[refer_to_claim("three")] * 33)
+    fixture, _ = create_gate(NEVER, own(claim("three", request(count=3))))
+    body = create_pod(claims=[use_claim("three")] * 33)
     assert response(fixture.admit(body))["warnings"] == [
         "rule placed was not evaluated: the pod's constraints on nodes and other pods are too complex"
     ]
