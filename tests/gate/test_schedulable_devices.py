@@ -242,3 +242,33 @@ def test_a_pod_with_very_many_claims_is_not_evaluated() -> None:
     assert response(fixture.admit(body))["warnings"] == [
         "rule placed was not evaluated: the pod's constraints on nodes and other pods are too complex"
     ]
+
+
+LOOP = f"[{','.join(map(str, range(90)))}].all(a, [{','.join(map(str, range(90)))}].all(b, a + b >= 0))"
+LONG = " && ".join(f'device.driver != "{number}"' for number in range(400))
+CONSTRAINTS = [{"distinctAttribute": "gpu.example.com/rank"}, {"matchAttribute": "gpu.example.com/half"}]
+OPTIONS = [{"name": f"a{number}", "deviceClassName": "gpu", "count": 4} for number in range(8)]
+HOSTILE: dict[str, Sequence[Json]] = {
+    "an expression with nested loops": [claim("c", request(selectors=[LOOP]))],
+    "expressions that take long to compile": [
+        claim("c", *(request(f"r{each}", selectors=[f"{LONG} && {each} > 0"]) for each in range(8)))
+    ],
+    "constraints that exclude each combination late": [
+        claim("c", *(request(f"r{each}") for each in range(6)), constraints=CONSTRAINTS)
+    ],
+    "requests of many alternatives": [claim("c", *({"name": f"r{n}", "firstAvailable": OPTIONS} for n in range(4)))],
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_search_that_takes_too_long_ends_and_leaves_other_pods_evaluated(case: str) -> None:
+    numbered = {"rank": {"int": 1}}
+    devices = [device(f"d{n}", attributes=numbered | {"half": {"int": n % 2}}) for n in range(12)]
+    slices = [device_slice(f"n{each}", devices) for each in range(40)]
+    nodes = [node(f"n{each}", cpu="8") | {"kind": "Node"} for each in range(40)]
+    hostile = [own(each) for each in HOSTILE[case]]
+    fixture, _ = create_gate(NOT_NOW, *nodes, *slices, *hostile, own(claim("many", request(count=20))))
+    assert response(fixture.admit(create_pod(claims=[use_claim("c")])))["warnings"] == [
+        "rule placed was not evaluated: the search for devices takes more work than is allowed"
+    ]
+    assert "20 devices of class gpu" in read_message(fixture, create_pod(claims=[use_claim("many")]))
