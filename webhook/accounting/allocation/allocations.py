@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from tallygate.webhook.accounting.allocation.consumed_capacity import Amounts
 from tallygate.webhook.accounting.allocation.planned_requests import AllocationError
 from tallygate.webhook.accounting.allocation.published_devices import AllocatableDevice, AllocatableSlice
+from tallygate.webhook.accounting.devices.consumed_capacity import Amounts
 from tallygate.webhook.accounting.devices.device_meter import DeviceId
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.objects.devices import AllocationResult, DeviceAllocation, ResourceClaim

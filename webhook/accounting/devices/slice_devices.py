@@ -14,14 +14,17 @@ import msgspec
 
 from tallygate.webhook.accounting.cel.loops import MAX_COST
 from tallygate.webhook.accounting.cel.syntax import ExpressionError
+from tallygate.webhook.accounting.devices.consumed_capacity import ConsumptionRules, PublishedCapacity, read_capacity
 from tallygate.webhook.accounting.devices.device_meter import DeviceId, DeviceMeter
-from tallygate.webhook.accounting.devices.device_values import AttributeValue, CapacityValue, Device
+from tallygate.webhook.accounting.devices.device_values import AttributeValue, Device
 from tallygate.webhook.accounting.devices.expression import CompiledSelector, UndecidedMatchError, compile_selector
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 
 EVALUATION = 5
 """The work of an evaluation beside its cost."""
+_RULES = [ConsumptionRules(has_fractions=each, rejects_unreadable=False) for each in (False, True)]
+"""The rules by which schedulers round fractions."""
 _MAX_LENGTH = 2048  # of an expression: the compiled form of a longer one takes much time and memory
 
 
@@ -161,35 +164,11 @@ def measure_slice(
     return SliceAmounts(published, min(amounts, default=0), tuple(amounts), skippable)
 
 
-_MISSING = msgspec.Raw()
-
-
-class _ValidRange(msgspec.Struct, frozen=True):
-    """`validRange` of a request policy."""
-
-    min: msgspec.Raw = _MISSING
-    step: msgspec.Raw = _MISSING
-
-
-class _RequestPolicy(msgspec.Struct, frozen=True, rename="camel"):
-    """The amounts that a request may consume of a capacity, and the default."""
-
-    default: msgspec.Raw = _MISSING
-    valid_values: tuple[msgspec.Raw, ...] | None = None
-    valid_range: _ValidRange | None = None
-
-
-class _ConsumableCapacity(CapacityValue, frozen=True, rename="camel"):
-    """A capacity with the policy of requests for a part of it."""
-
-    request_policy: _RequestPolicy | None = None
-
-
 class _DeviceContent(msgspec.Struct, frozen=True, rename="camel"):
     """The fields of a device in a slice that decide a match and the least amount."""
 
     attributes: dict[str, AttributeValue] = {}
-    capacity: dict[str, _ConsumableCapacity] = {}
+    capacity: dict[str, PublishedCapacity] = {}
     allow_multiple_allocations: bool | None = None
     consumes_counters: tuple[msgspec.Raw, ...] = ()
     binding_conditions: tuple[str, ...] = ()
@@ -222,32 +201,8 @@ def _compute_consumption(
     if name is None:
         return whole
     try:
-        return _apply_policy(device.capacity[name], requested.get(name)).value()
+        capacity, raw = read_capacity(device.capacity[name]), requested.get(name)
+        amount = None if raw is None else Quantity.from_json(raw)
+        return min(rules.compute_amount(name, amount, capacity) for rules in _RULES).value()
     except QuantityError:
         return 0
-
-
-def _apply_policy(capacity: _ConsumableCapacity, requested: bytes | None) -> Quantity:
-    """Return the least that a request consumes of a capacity.
-
-    Raises:
-        QuantityError: if a quantity is invalid.
-    """
-    policy = capacity.request_policy or _RequestPolicy()
-    if requested is None:
-        return Quantity.from_json(policy.default if bytes(policy.default) else capacity.value)
-    amount = Quantity.from_json(requested)
-    if policy.valid_range is not None and bytes(policy.valid_range.min):
-        least = Quantity.from_json(policy.valid_range.min)
-        return least if amount <= least else _round_up(amount, least, bytes(policy.valid_range.step))
-    values = [Quantity.from_json(each) for each in policy.valid_values or ()]
-    return next((each for each in values if amount <= each), amount)
-
-
-def _round_up(amount: Quantity, least: Quantity, raw_step: bytes) -> Quantity:
-    """Return the amount rounded up to a step, if all are whole: schedulers round fractions in two ways."""
-    step = Quantity.from_json(raw_step) if raw_step else Quantity.from_int(0)
-    if not (amount.is_whole and least.is_whole and step.is_whole) or step.sign <= 0:
-        return amount
-    steps = -(-(amount.value() - least.value()) // step.value())
-    return Quantity.from_int(least.value() + steps * step.value())
