@@ -15,9 +15,11 @@ from tallygate.webhook.accounting.scheduling.filters import run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.placement import open_placement_session
 from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import (
-    ClaimNotReadyError,
     NodeRejection,
     allocate_on_node,
+)
+from tallygate.webhook.accounting.scheduling.plugins.resource_claims import (
+    ClaimNotReadyError,
     find_devices_of_pod,
 )
 from tallygate.webhook.accounting.scheduling.scoring import score_nodes

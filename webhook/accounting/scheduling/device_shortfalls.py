@@ -18,9 +18,11 @@ from tallygate.webhook.accounting.devices.device_meter import DeviceId
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import (
     ClusterNode,
+    list_claims_on_node,
+)
+from tallygate.webhook.accounting.scheduling.plugins.resource_claims import (
     find_devices_of_pod,
     find_hold_reason,
-    list_claims_on_node,
     needs_devices,
 )
 from tallygate.webhook.accounting.scheduling.plugins.special_claim import NAME_IN_MEMORY

@@ -16,6 +16,7 @@ from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.columns import NodeIndices
 from tallygate.webhook.accounting.cluster.pod_info import PodInfo, list_scheduling_volumes
 from tallygate.webhook.accounting.scheduling.assumed_devices import AssumedDevices, shares_claims
+from tallygate.webhook.accounting.scheduling.device_scores import has_alternatives
 from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis
 from tallygate.webhook.accounting.scheduling.filters import (
     INTER_POD_PLUGINS,
@@ -24,15 +25,17 @@ from tallygate.webhook.accounting.scheduling.filters import (
     select_feasible,
 )
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import needs_devices
+from tallygate.webhook.accounting.scheduling.node_choice import find_bind_errors, find_choices
 from tallygate.webhook.accounting.scheduling.plugins.node_eligibility import list_named_nodes
 from tallygate.webhook.accounting.scheduling.plugins.node_resources_fit import mask_device_backed
+from tallygate.webhook.accounting.scheduling.plugins.resource_claims import (
+    needs_devices,
+)
 from tallygate.webhook.accounting.scheduling.scoring import (
     DEFAULT_SCORING,
     ExactIntegerArray,
     ScoreLookahead,
     Scoring,
-    score_nodes,
 )
 
 _PODS = "pods"
@@ -103,7 +106,7 @@ class PlacementSession:
         """
         if not count or not len(diagnosis.feasible):
             return PlacementResult((), diagnosis if count else None)
-        if (not is_independent(pod) and self._needs_all_filters(pod)) or shares_claims(pod, self._cluster):
+        if (not is_independent(pod) and self._needs_all_filters(pod)) or self._depends_on_devices(pod, diagnosis):
             return self._place_one_by_one(pod, count, diagnosis)
         place = self._place_independent if is_independent(pod) else self._place_interacting
         nodes = tuple(place(pod, count, diagnosis))
@@ -177,12 +180,24 @@ class PlacementSession:
             feasible = diagnosis.feasible
             if not len(feasible):
                 return PlacementResult(tuple(nodes), diagnosis)
-            node_scores = score_nodes(pod, self._cluster, feasible, self._scoring)
-            nodes.append(min(feasible[node_scores == node_scores.max()].tolist(), key=self._cluster.nodes.get_name))
-            self.assume(pod, nodes[-1])
+            choices = find_choices(pod, self._cluster, feasible, self._scoring)
+            bind_errors = find_bind_errors(pod, self._cluster, choices)
+            node_index = next((each for each in choices.tolist() if each not in bind_errors), None)
+            if node_index is None:
+                return PlacementResult(tuple(nodes), diagnosis)
+            nodes.append(node_index)
+            self.assume(pod, node_index)
             if len(nodes) < count:
                 diagnosis = run_filters(pod, self._cluster)
         return PlacementResult(tuple(nodes), None)
+
+    def _depends_on_devices(self, pod: IncomingPod, diagnosis: Diagnosis) -> bool:
+        """Return whether the devices that a copy gets change the choice for the next one, or its binding may fail."""
+        return (
+            shares_claims(pod, self._cluster)
+            or has_alternatives(pod, self._cluster)
+            or bool(find_bind_errors(pod, self._cluster, diagnosis.feasible))
+        )
 
     def _needs_all_filters(self, pod: IncomingPod) -> bool:
         """Return whether further filters may change their result: for volumes, named nodes or nominated pods."""

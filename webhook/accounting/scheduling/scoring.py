@@ -21,6 +21,7 @@ from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.columns import IntegerColumn, NodeIndices
 from tallygate.webhook.accounting.cluster.pod_info import SchedulingGroup
 from tallygate.webhook.accounting.names import is_scheduler_scalar
+from tallygate.webhook.accounting.scheduling.device_scores import score_devices
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 
 Scores = NDArray[np.int64]
@@ -98,9 +99,9 @@ def score_nodes(
     scoring: Scoring = DEFAULT_SCORING,
     assumed: AssumedCopies | None = None,
 ) -> Scores:
-    """Return the scores of these nodes: the sum of the scheduler's plugins that depend on resources."""
+    """Return the scores of these nodes: the sum of the scheduler's plugins that depend on resources and devices."""
     fit_scores = score_allocation(pod, cluster, nodes, scoring, assumed)
-    return fit_scores + score_balance(pod, cluster, nodes, assumed=assumed)
+    return fit_scores + score_balance(pod, cluster, nodes, assumed=assumed) + score_devices(pod, cluster, nodes)
 
 
 def score_allocation(
