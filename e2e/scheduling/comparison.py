@@ -79,12 +79,35 @@ def _list_errors_of_nodes(case: RecordedCase) -> Iterator[str]:
 
 
 def _fails_on_a_node(case: RecordedCase, answer: Answer, implementation: Implementation) -> bool:
-    """Return whether the binding fails in this way on one of the feasible nodes, of which the scheduler takes any."""
-    return case.result.message.startswith("running PreBind plugin ") and any(
+    """Return whether the binding fails in this way on one of the nodes that the scheduler may choose."""
+    if not case.result.message.startswith("running PreBind plugin "):
+        return False
+    if isinstance(answer, ProductAnswer) and _is_scored(case):
+        return case.result.message in answer.bind_errors.values()
+    return any(
         implementation([node], case.pods, case.objects, case.pod).message == case.result.message
         for node in case.nodes
         if node["metadata"]["name"] in answer.nodes
     )
+
+
+def _is_scored(case: RecordedCase) -> bool:
+    """Return whether resources and devices alone decide the scores: no pod has an affinity, no node a soft taint."""
+    return not any("affinity" in each["spec"] for each in (*case.pods, case.pod)) and not any(
+        taint["effect"] == "PreferNoSchedule" for node in case.nodes for taint in node["spec"].get("taints", ())
+    )
+
+
+def _find_choice_differences(case: RecordedCase, answer: ProductAnswer) -> Iterator[str]:
+    """Yield a line if the product excludes the chosen node, or the reason that keeps a pod out of the queue differs."""
+    result = case.result
+    if result.node in answer.nodes and _is_scored(case):
+        if result.node not in answer.choices:
+            yield f"chosen {result.node}, answered: one of {sorted(answer.choices)}"
+        if result.node in answer.bind_errors:
+            yield f"bound to {result.node}, answered: {answer.bind_errors[result.node]}"
+    if result.hold_reason is not None and result.hold_reason != answer.hold_reason:
+        yield f"kept out: {result.hold_reason}\n  answered: {answer.hold_reason}"
 
 
 def _find_device_differences(case: RecordedCase) -> Iterator[str]:
@@ -109,6 +132,8 @@ def find_differences(case: RecordedCase, implementation: Implementation) -> Iter
         return
     if case.result.node in answer.nodes:
         yield from _find_device_differences(case)
+    if isinstance(answer, ProductAnswer):
+        yield from _find_choice_differences(case, answer)
     if _fails_on_a_node(case, answer, implementation):
         return
     if result.scheduled and result.node not in answer.nodes:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from e2e.scheduling.draw.cluster_parts import DrawnCase
-from e2e.scheduling.draw.device_claims import BACKED, CLASSES, draw_claim_spec, draw_classes
+from e2e.scheduling.draw.device_claims import ALTERNATIVES, BACKED, CLASSES, LATE, draw_claim_spec, draw_classes
 from e2e.scheduling.draw.device_slices import draw_slices
 from e2e.scheduling.draw.dice import Dice
 from e2e.scheduling.draw.names import DELETION_TIMESTAMP, ZONE, Json
@@ -12,9 +12,16 @@ from e2e.scheduling.draw.names import DELETION_TIMESTAMP, ZONE, Json
 IMPLICIT = "deviceclass.resource.kubernetes.io/"
 _SHARE = "6b06e461-97e2-48b1-b9ab-49435e6e{:04x}"
 _FINALIZER = "resource.kubernetes.io/delete-protection"
-_KINDS = {"own": 6.0, "template": 3.0, "allocated": 2.0, "deleted": 0.15, "missing": 0.1}
-"""What a reference of the incoming pod is about: a claim without devices, a template, or a claim that has devices."""
+_KINDS = {"own": 6.0, "template": 3.0, "allocated": 2.0, "deleted": 0.15, "missing": 0.1, "late": 0.15}
+"""What a reference of the incoming pod is about: a claim without devices, a template, or a claim that has devices.
+
+No claim is made from a late template.
+"""
 _NOT_READY = {"deleted", "missing"}
+_CONDITIONS = ("example.com/attached", "example.com/ready", "example.com/failed")
+_BINDINGS = ("unreported", "waiting", "bound", "bound", "failed")
+"""What a driver reports of a device with binding conditions."""
+_TIMESTAMPS = ("2026-01-01T10:00:00Z", "2126-01-01T10:00:00Z")  # the driver is late after the first one, and in time
 _DENSITIES = (0.0, 0.2, 0.2, 0.5, 0.8)
 
 
@@ -82,14 +89,36 @@ def _create_allocated_claim(dice: Dice, number: int, case: DrawnCase, devices: l
     request = {"name": "r", "exactly": {"deviceClassName": "any", "count": len(devices)}}
     claim = _create_claim(f"allocated{number}", case.pod["metadata"]["namespace"], {"devices": {"requests": [request]}})
     results = [_create_result(dice, 64 * number + index, *each) for index, each in enumerate(devices)]
-    allocation: Json = {"devices": {"results": results}, "allocationTimestamp": "2026-01-01T10:00:00Z"}
+    allocation: Json = {"devices": {"results": results}, "allocationTimestamp": dice.pick(_TIMESTAMPS)}
     if dice.chance(0.05):  # as schedulers before Kubernetes 1.36 write it
         del allocation["allocationTimestamp"]
     allocation |= _draw_reach(dice, case, devices[0][0]["spec"])
     owner = {"resource": "pods", "name": f"old{number}", "uid": _SHARE.format(0xF000 + number)}
     claim["metadata"]["finalizers"] = [_FINALIZER]
     claim["status"] = {"allocation": allocation} | ({"reservedFor": [owner]} if dice.chance(0.6) else {})
+    if dice.chance(0.3):
+        claim["status"]["devices"] = list(_draw_bindings(dice, results))
     return claim
+
+
+def _draw_bindings(dice: Dice, results: Sequence[Json]) -> Iterator[Json]:
+    """Add binding conditions to some results, and yield what the driver reports of their devices."""
+    for result in results:
+        if not dice.chance(0.7):
+            continue
+        result["bindingConditions"] = ["example.com/attached", "example.com/ready"][: dice.count(1, 2)]
+        result["bindingFailureConditions"] = ["example.com/failed"]
+        binding = dice.pick(_BINDINGS)
+        true = set(result["bindingConditions"]) if binding == "bound" else set()
+        true |= {"example.com/failed"} if binding == "failed" else set()
+        device = {key: result[key] for key in ("driver", "pool", "device", "shareID") if key in result}
+        if binding != "unreported":
+            yield device | {"conditions": [_create_condition(each, is_true=each in true) for each in _CONDITIONS]}
+
+
+def _create_condition(name: str, *, is_true: bool) -> Json:
+    status = "True" if is_true else "False"
+    return {"type": name, "status": status, "reason": "Drawn", "message": "", "lastTransitionTime": _TIMESTAMPS[0]}
 
 
 def _create_result(dice: Dice, number: int, published: Json, device: Json) -> Json:
@@ -132,17 +161,22 @@ def _ask(dice: Dice, pod: Json, allocated: Sequence[Json], resources: Sequence[s
     if "template" in kinds:
         kinds = [each for each in kinds if each not in _NOT_READY]
     namespace, unused = pod["metadata"]["namespace"], list(allocated)
+    alternatives = dice.pick((ALTERNATIVES, ALTERNATIVES, 0.9))
     references = []
     for number, kind in enumerate(kinds):
         name = f"mine{number}"
         reference = {"name": name, "resourceClaimName": name}
         if kind == "allocated" and unused:
             reference["resourceClaimName"] = unused.pop(dice.count(0, len(unused) - 1))["metadata"]["name"]
-        elif kind == "template":
+        elif kind in {"template", "late"}:
             reference = {"name": name, "resourceClaimTemplateName": name}
-            yield _create_claim(name, namespace, {"spec": draw_claim_spec(dice)}) | {"kind": "ResourceClaimTemplate"}
+            template = _create_claim(name, namespace, {"spec": draw_claim_spec(dice, alternatives=alternatives)})
+            template["kind"] = "ResourceClaimTemplate"
+            if kind == "late":
+                template["metadata"]["annotations"] = {LATE: ""}
+            yield template
         elif kind != "missing":
-            claim = _create_claim(name, namespace, draw_claim_spec(dice))
+            claim = _create_claim(name, namespace, draw_claim_spec(dice, alternatives=alternatives))
             if kind == "deleted":
                 claim["metadata"] |= {"finalizers": ["example.com/kept"], "deletionTimestamp": DELETION_TIMESTAMP}
             yield claim
