@@ -8,8 +8,6 @@ BACKED = ("example.com/card", "nvidia.com/gpu")
 """Extended resources that classes may back; nodes have the second one, too."""
 LATE = "example.com/late"
 """The annotation of a template from which no claims are made."""
-ALTERNATIVES = 0.2
-"""The usual share of requests with alternatives."""
 _ANY_DRIVER = "true"
 _SELECTORS = {
     'device.attributes["gpu.example.com"].?model.orValue("") == "a100"': 5.0,
@@ -55,10 +53,10 @@ def draw_classes(dice: Dice) -> list[Json]:
     return classes
 
 
-def draw_claim_spec(dice: Dice, *, may_administer: bool = True, alternatives: float = ALTERNATIVES) -> Json:
-    """Return the spec of a claim: mostly one request for few devices; `alternatives` is the share with alternatives."""
+def draw_claim_spec(dice: Dice, *, may_administer: bool = True) -> Json:
+    """Return the spec of a claim: mostly one request for few devices."""
     requests = [
-        _draw_request(dice, f"r{number}", may_administer=may_administer, alternatives=alternatives)
+        _draw_request(dice, f"r{number}", may_administer=may_administer)
         for number in range(dice.pick_weighted({0: 0.1, 1: 7, 2: 3, 3: 1}))
     ]
     devices: Json = {"requests": requests}
@@ -85,8 +83,8 @@ def _create_selector(expression: str) -> Json:
     return {"cel": {"expression": expression}}
 
 
-def _draw_request(dice: Dice, name: str, *, may_administer: bool, alternatives: float) -> Json:
-    if dice.chance(alternatives):
+def _draw_request(dice: Dice, name: str, *, may_administer: bool) -> Json:
+    if dice.chance(0.2):
         wishes = [{"name": f"s{number}", **_draw_wish(dice)} for number in range(dice.count(1, 3))]
         return {"name": name, "firstAvailable": wishes}
     wish = _draw_wish(dice)

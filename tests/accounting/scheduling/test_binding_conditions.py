@@ -61,7 +61,7 @@ def test_a_device_that_is_not_bound_in_time_is_available_nowhere(made: Any, afte
 
 
 def test_the_first_device_that_is_not_ready_decides() -> None:
-    """A failure of a later device is not read while an earlier one waits."""
+    """Report a failure of a later device while an earlier one waits: it is not read."""
     made = _claim(None)
     results = made["status"]["allocation"]["devices"]["results"]
     results.append(results[0] | {"device": "a1"})

@@ -17,6 +17,7 @@ from tallygate.webhook.accounting.cluster.columns import NodeIndices
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.plugins.node_eligibility import has_avoided_taints
 from tallygate.webhook.accounting.scheduling.plugins.node_resources_fit import mask_device_backed
+from tallygate.webhook.accounting.scheduling.plugins.pod_claims import list_claim_refs
 from tallygate.webhook.accounting.scheduling.plugins.resource_claims import (
     find_devices_of_pod,
     find_hold_reason,
@@ -49,7 +50,7 @@ def find_choices(
 
 
 def has_preferences(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> bool:
-    """Return whether preferences of a pod or of some nodes decide, too: affinity, spread, or a taint to avoid."""
+    """Return whether more than resources and devices decides: affinity, spread, soft taints, or claims of volumes."""
     affinity = pod.spec.affinity
     node_affinity = affinity.node_affinity if affinity else None
     return bool(
@@ -57,6 +58,7 @@ def has_preferences(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> b
         or (affinity is not None and (affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None))
         or any(each.when_unsatisfiable == _ANYWAY for each in pod.spec.topology_spread_constraints or ())
         or has_avoided_taints(pod, cluster, nodes)
+        or list_claim_refs(pod)
     )
 
 

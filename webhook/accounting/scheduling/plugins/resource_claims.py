@@ -129,7 +129,7 @@ def _find_claim(pod: IncomingPod, reference: PodResourceClaim, devices: DeviceIn
         return None
     claim = devices.claims.get((pod.namespace, name))
     if claim is None:
-        raise ClaimNotReadyError(f'resourceclaims.resource.k8s.io "{name}" not found')
+        raise ClaimNotReadyError(f'could not find ResourceClaim "{pod.namespace}/{name}"')
     meta = claim.metadata or ObjectMeta()
     if meta.deletion_timestamp is not None:
         raise ClaimNotReadyError(f'resourceclaim "{name}" is being deleted')
