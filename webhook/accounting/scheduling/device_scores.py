@@ -31,17 +31,27 @@ from tallygate.webhook.objects.devices import ResourceClaim
 
 _WEIGHT: Final = 2
 _MAX_SCORE: Final = 100
+_NO_DEVICES: Final = -1
 _FIRST: Final = 8  # FirstAvailableDeviceRequestMaxSize: the score of the first alternative
 
 
 def score_devices(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> NDArray[np.int64]:
     """Return the weighted scores of these nodes, which must be feasible for the pod."""
-    raw = np.zeros(len(nodes), dtype=np.int64)
-    if has_alternatives(pod, cluster):
-        assert cluster.devices is not None  # noqa: S101  a pod without devices has no alternatives
-        of_pod = find_devices_of_pod(pod, cluster, cluster.devices)
-        begin_attempt(cluster)
-        raw += [_score_node(pod, cluster, int(node_index), of_pod) for node_index in nodes]
+    if not has_alternatives(pod, cluster):
+        return np.zeros(len(nodes), dtype=np.int64)
+    return normalize_scores(score_alternatives(pod, cluster, nodes))
+
+
+def score_alternatives(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> NDArray[np.int64]:
+    """Return the scores of these nodes before they are normalized; -1 for a node whose devices do not suffice."""
+    assert cluster.devices is not None  # noqa: S101  a pod without devices has no alternatives
+    of_pod = find_devices_of_pod(pod, cluster, cluster.devices)
+    begin_attempt(cluster)
+    return np.array([_score_node(pod, cluster, node_index, of_pod) for node_index in nodes.tolist()], dtype=np.int64)
+
+
+def normalize_scores(raw: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the weighted scores of nodes whose devices suffice: the best of them has the maximal score."""
     return _WEIGHT * (_MAX_SCORE * raw // max(int(raw.max(initial=0)), 1))
 
 
@@ -54,10 +64,10 @@ def has_alternatives(pod: IncomingPod, cluster: Cluster) -> bool:
 
 
 def _score_node(pod: IncomingPod, cluster: Cluster, node_index: int, of_pod: DevicesOfPod) -> int:
-    """Return the score of a node before it is normalized, from the allocations that the filter makes there."""
+    """Return the score of one node, from the allocations that the filter makes there."""
     allocations = allocate_on_node(pod, cluster, node_index, of_pod)
     if isinstance(allocations, NodeRejection):
-        return 0
+        return _NO_DEVICES
     chosen = iter(allocations)
     score = 0
     for claim in of_pod.claims:
