@@ -134,7 +134,8 @@ def predict_copies(
         return Prediction(Feasibility.NOT_NOW, count, node_names, unmodelled, diagnosis, result)
     unresolvable = find_unresolvable_nodes(pod, cluster, diagnosis.nodes)
     is_never = 0 < len(diagnosis.nodes) == len(unresolvable) and diagnosis.pre_filter_status is None
-    feasibility = Feasibility.NEVER if is_never else Feasibility.NOT_NOW
+    feasibility = Feasibility.UNKNOWN if placement.unplaced.undecided else Feasibility.NOT_NOW
+    feasibility = Feasibility.NEVER if is_never else feasibility
     largest = find_largest_allocatable(pod, cluster) if is_never else {}
     return Prediction(feasibility, count, node_names, unmodelled, diagnosis, result, unresolvable, largest)
 
