@@ -18,6 +18,7 @@ from tallygate.webhook.accounting.scheduling.prediction import (
     predict_daemon_set,
     predict_quickly,
 )
+from tallygate.webhook.accounting.scheduling.remaining_capacity import compute_remaining_capacity
 from tests.accounting.scheduling.clusters import decode_pod, node, pod
 from tests.accounting.scheduling.devices import (
     claim,
@@ -210,6 +211,9 @@ def test_the_chosen_node_decides_whether_the_binding_fails(
     assert (set(result.nodes), result.message) == ({"own", "backed"} if nodes else set(), message)
     incoming = IncomingPod.from_pod(decode_pod(written))
     assert predict_quickly(incoming, cluster, 1, run_filters(incoming, cluster)).feasibility is feasibility
+    assert bool(compute_remaining_capacity(incoming, cluster).total) is bool(nodes)
+    if message:
+        assert compute_remaining_capacity(incoming, cluster).message == message
 
 
 def test_a_pod_that_prefers_nodes_may_reach_one_on_which_the_binding_fails() -> None:
