@@ -18,7 +18,7 @@ _SELECTORS = (
 
 def draw_choice_classes(dice: Dice) -> list[Json]:
     """Return two classes; one of them mostly backs an extended resource, which some nodes have themselves."""
-    classes = [
+    classes: list[Json] = [
         {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": name}, "spec": {}}
         for name in ("gpu", "any")
     ]
