@@ -1,6 +1,6 @@
 """Messages about device classes that do not exist, and about conditions that no published device passes."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from itertools import islice
 
 from tallygate.webhook.accounting.devices.conditions import ATTRIBUTES, CAPACITY, DRIVER, Comparison, FieldValue
@@ -47,7 +47,7 @@ def _describe(subject: str, found: UnpassedCondition) -> str:
         return f"{subject} passes selector `{shorten(found.text)}`"
     if not found.values:
         return _describe_missing_field(subject, found.comparison, found.names)
-    return _describe_values(subject, found.comparison, found.values)
+    return _describe_values(subject, found.comparison, found)
 
 
 def _describe_missing_field(subject: str, comparison: Comparison, names: Collection[str]) -> str:
@@ -61,16 +61,17 @@ def _describe_missing_field(subject: str, comparison: Comparison, names: Collect
     return f"{message}; there {_list_existing(names)}" if names else message
 
 
-def _describe_values(subject: str, comparison: Comparison, values: Sequence[FieldValue]) -> str:
+def _describe_values(subject: str, comparison: Comparison, found: UnpassedCondition) -> str:
+    values = found.values
     noun = "driver" if comparison.field.group == DRIVER else shorten(comparison.field.name or comparison.field.group)
     constants = comparison.constants
     is_mixed = len({type(each.order) for each in (*constants, *values)}) > 1
     quoted = " or ".join(_quote(each, is_mixed=is_mixed) for each in constants[:_MAX_SHOWN])
-    existing = _list_existing([_quote(each, is_mixed=is_mixed) for each in _sort(values)])
+    existing = _list_existing([_quote(each, is_mixed=is_mixed) for each in _sort(values)], is_all=found.has_all_values)
     if comparison.operator in _LIMITS:
         phrase, is_least = _LIMITS[comparison.operator]
         message = f"{subject} has {noun} of {phrase} {quoted}"
-        if is_mixed:
+        if is_mixed or not found.has_all_values:
             return f"{message}; there {existing}"
         extreme = _sort(values)[-1 if is_least else 0]
         return f"{message}; the {'largest' if is_least else 'smallest'} has {shorten(extreme.text)}"
@@ -98,8 +99,10 @@ def _quote(value: FieldValue, *, is_mixed: bool) -> str:
     return f'"{text}"' if isinstance(value.order, str) and (is_mixed or not text) else text
 
 
-def _list_existing(names: Collection[str]) -> str:
-    """Return the verb and the first of these names."""
+def _list_existing(names: Collection[str], *, is_all: bool = True) -> str:
+    """Return the verb and the first of these names, as examples unless they are all."""
     shown = list(islice(map(shorten, names), _MAX_SHOWN))
+    if not is_all:
+        return f"are {', '.join(shown)} and others"
     more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
     return f"{'is' if len(names) == 1 else 'are'} {', '.join(shown)}{more}"

@@ -23,10 +23,8 @@ from tallygate.webhook.accounting.devices.conditions import (
 )
 from tallygate.webhook.accounting.devices.device_values import Device
 from tallygate.webhook.accounting.devices.least_amounts import LeastAmountsReview
-from tallygate.webhook.accounting.devices.slice_devices import PublishedSlice, read_device
+from tallygate.webhook.accounting.devices.slice_devices import PublishedSlice, Work, WorkLimitError, read_device
 from tallygate.webhook.accounting.quantity_parser import QuantityError
-
-_MAX_VALUES = 1000
 
 
 class UnpassedCondition(NamedTuple):
@@ -34,7 +32,7 @@ class UnpassedCondition(NamedTuple):
 
     If `is_narrowed`, conditions before it exclude devices. `text` is empty if all conditions together exclude every
     device, or nothing is published. `values` are the different values of the compared field, and `names` those of the
-    fields beside it if there are no values.
+    fields beside it if there are no values. They are some of many unless it `has_all_values`.
     """
 
     selector: int | None
@@ -43,6 +41,7 @@ class UnpassedCondition(NamedTuple):
     comparison: Comparison | None = None
     values: tuple[FieldValue, ...] = ()
     names: tuple[str, ...] = ()
+    has_all_values: bool = True
 
 
 class _Candidates(NamedTuple):
@@ -96,7 +95,7 @@ def _find_first(
                 remaining = list(_narrow(review, candidates, condition, is_own=bool(is_own)))
                 if not remaining:
                     found = UnpassedCondition(index if is_own else None, condition, is_narrowed)
-                    return _add_values(review, candidates, found, is_own=bool(is_own))
+                    return _add_values(review, candidates, found)
                 is_narrowed = is_narrowed or _count(remaining) < _count(candidates)
                 candidates = remaining
     # Each condition alone is decided, and all of them together are not: they cost more than one evaluation may.
@@ -128,7 +127,7 @@ def _count(candidates: Sequence[_Candidates]) -> int:
 
 
 def _add_values(
-    review: LeastAmountsReview, candidates: Sequence[_Candidates], found: UnpassedCondition, *, is_own: bool
+    review: LeastAmountsReview, candidates: Sequence[_Candidates], found: UnpassedCondition
 ) -> UnpassedCondition:
     """Return the condition with its comparison, and the values of the candidates."""
     try:
@@ -139,19 +138,28 @@ def _add_values(
         return found
     values: dict[str, FieldValue] = {}
     names: dict[str, None] = {}
-    for device in _list_devices(review, candidates, is_own=is_own):
-        for value in _list_values(comparison.field, device):
-            values.setdefault(value.text, value)
-        names.update(dict.fromkeys(comparison.field.list_names(device)))
-        if len(values) >= _MAX_VALUES or len(names) >= _MAX_VALUES:
-            break
+    has_all_values = True
+    try:
+        for device in _list_devices(candidates, review.get_work(is_own=False)):
+            for value in _list_values(comparison.field, device):
+                values.setdefault(value.text, value)
+            names.update(dict.fromkeys(comparison.field.list_names(device)))
+    except WorkLimitError:
+        has_all_values = False
     return found._replace(
-        comparison=comparison, values=tuple(values.values()), names=() if values else tuple(sorted(names))
+        comparison=comparison,
+        values=tuple(values.values()),
+        names=() if values else tuple(sorted(names)),
+        has_all_values=has_all_values,
     )
 
 
-def _list_devices(review: LeastAmountsReview, candidates: Sequence[_Candidates], *, is_own: bool) -> Iterator[Device]:
-    work = review.get_work(is_own=is_own)
+def _list_devices(candidates: Sequence[_Candidates], work: Work) -> Iterator[Device]:
+    """Yield the devices of the candidates.
+
+    Raises:
+        WorkLimitError: if that is more work than is allowed.
+    """
     for each in candidates:
         for index, content in enumerate(each.published.devices.values()):
             device = read_device(each.published.driver, content, work) if each.bits >> index & 1 else None
