@@ -26,13 +26,13 @@ from tallygate.webhook.audit.owners import (
     create_problem_key,
     get_controller,
 )
-from tallygate.webhook.gate.advertised_devices import CLAIM_KINDS, DeviceLister
+from tallygate.webhook.gate.advertised_devices import DeviceLister
 from tallygate.webhook.gate.applied_workload import WORKLOAD_KINDS, create_workload
 from tallygate.webhook.gate.decisions import create_missing_limit_problem
 from tallygate.webhook.gate.schedulability import SnapshotProvider, check_schedulability
 from tallygate.webhook.gate.workload_forecast import forecast_cap
 from tallygate.webhook.objects.meta import ObjectMeta
-from tallygate.webhook.policy.model import Enforcement, ForecastEnforcement, PolicySet
+from tallygate.webhook.policy.model import CLAIM_KINDS, Enforcement, ForecastEnforcement, PolicySet
 from tallygate.webhook.state.informers.consumer_columns import StoredConsumer
 from tallygate.webhook.state.informers.pod_records import ChargeGroup
 

@@ -29,9 +29,6 @@ from tallygate.webhook.objects.devices import ResourceClaim, list_expressions
 from tallygate.webhook.policy.matching import matches_device_class, matches_resource
 from tallygate.webhook.policy.model import ResourceRule
 
-CLAIM_KINDS = frozenset({"ResourceClaim", "ResourceClaimTemplate"})
-"""The kinds whose device requests are compared with the published devices."""
-
 _MAX_REQUESTS = 32  # of a claim, and claims of a pod: Kubernetes accepts no more
 _MAX_UNAVAILABLE = 8  # the search for a similar name takes a millisecond
 

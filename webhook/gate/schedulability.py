@@ -45,7 +45,6 @@ from tallygate.webhook.admission.rule_codes import (
 )
 from tallygate.webhook.admission.rule_index import RuleSelection
 from tallygate.webhook.gate.advertised_devices import (
-    CLAIM_KINDS,
     DeviceLister,
     check_claim,
     check_pod_claims,
@@ -54,7 +53,7 @@ from tallygate.webhook.gate.advertised_devices import (
 from tallygate.webhook.gate.advertised_names import PODS, AdvertisedNames
 from tallygate.webhook.gate.incoming_pods import IncomingPods, TooComplexError, find_incoming_pods
 from tallygate.webhook.policy.matching import matches_resource
-from tallygate.webhook.policy.model import Enforcement, ResourceRule, Schedulable
+from tallygate.webhook.policy.model import CLAIM_KINDS, Enforcement, ResourceRule, Schedulable
 
 _MAX_PODS = 3
 _MAX_COPIES = 200
