@@ -7,6 +7,7 @@ patches before the API server's validation, and converts a problem of a field to
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tallygate.webhook.accounting.devices.least_amounts import LeastAmounts
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.admission.evaluate import evaluate_request
@@ -23,8 +24,8 @@ from tallygate.webhook.cli.check.merge import (
     ReportedProblem,
     merge_problems,
 )
-from tallygate.webhook.cli.check.snapshot_devices import create_known_devices
-from tallygate.webhook.cli.manifests.claim_manifests import collect_classes, collect_templates
+from tallygate.webhook.cli.check.snapshot_usage import store_devices
+from tallygate.webhook.cli.manifests.claim_manifests import ClaimTemplates, collect_classes, collect_templates
 from tallygate.webhook.cli.manifests.known_fields import UnknownField, find_unknown_fields
 from tallygate.webhook.cli.manifests.manifest_files import create_document_finding
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest, ManifestError, find_duplicates
@@ -42,6 +43,7 @@ from tallygate.webhook.documents.scalars import format_float
 from tallygate.webhook.documents.syntax_tree import DocumentError, Entry, Limits, Scalar, locate
 from tallygate.webhook.documents.syntax_tree import Mapping as MappingNode
 from tallygate.webhook.gate.advertised_devices import KnownDevices
+from tallygate.webhook.objects.devices import DeviceClass, DeviceClassSpec, ResourceClaimTemplate, list_expressions
 from tallygate.webhook.policy.model import Enforcement, Equality, PolicySet
 
 
@@ -189,7 +191,7 @@ class ManifestChecker:
         templates = tuple(collect_templates(manifests, context.namespace, context.limits))
         snapshot = context.snapshot or SnapshotContents()
         self._cap_checker = CapChecker(context.policies, snapshot, classes, templates)
-        self._devices = create_known_devices(snapshot, classes, templates) if context.check_nodes is not None else None
+        self._devices = _create_known_devices(snapshot, classes, templates) if context.check_nodes is not None else None
         snapshot_labels = context.snapshot.labels_by_namespace if context.snapshot else {}
         self._labels_by_namespace: dict[str, Labels] = {**snapshot_labels, **_collect_labels(manifests)}
         self._reported_messages: set[str] = set()
@@ -242,6 +244,35 @@ class ManifestChecker:
             self._reported_messages.add(message)
             error = ManifestError("TG408", typed.manifest.node.position, message)
             yield create_document_finding(typed.manifest.file, error, typed.subject, FindingSeverity.NOTE)
+
+
+def _create_known_devices(
+    snapshot: SnapshotContents, classes: Iterable[DeviceClass], templates: Iterable[ResourceClaimTemplate]
+) -> KnownDevices:
+    """Return what is known: no classes and no devices if the snapshot does not have these kinds.
+
+    The manifests are applied to the cluster of the snapshot, so that their classes and templates exist there too.
+
+    Raises:
+        SnapshotError: if a slice is not as an API server would have stored it.
+    """
+    added = tuple(classes)
+    if snapshot.cluster is not None:
+        for each in added:
+            snapshot.cluster.device_classes.put(each)
+    selectors = {
+        each.metadata.name: list_expressions((each.spec or DeviceClassSpec()).selectors)
+        for each in (*snapshot.classes, *added)
+        if each.metadata is not None and each.metadata.name
+    }
+    has_classes = "DeviceClass" in snapshot.device_kinds
+    has_slices = "ResourceSlice" in snapshot.device_kinds
+    least_amounts = LeastAmounts(store_devices(snapshot).list_slices, selectors.get) if has_slices else None
+    return KnownDevices(
+        lambda: selectors if has_classes else None,
+        least_amounts,
+        ClaimTemplates((*snapshot.templates, *templates)).find_claim,
+    )
 
 
 def _check_unread(manifest: Manifest, subject: FindingSubject) -> Iterator[Finding]:
