@@ -50,7 +50,7 @@ class DeviceLister(Protocol):
 
 
 class KnownDevices:
-    """The classes, devices and templates of a cluster that are all known, except those of which a source is None."""
+    """The classes, devices and templates of a cluster; without `least_amounts` the devices are not known."""
 
     def __init__(
         self,

@@ -136,7 +136,7 @@ def check_schedulability(
         else ALLOWED
     )
     if claims_verdict is not ALLOWED:
-        rules = _without_schedulable(rules, claims_verdict)
+        rules = _remove_schedulable(rules, claims_verdict)
     try:
         verdict = _evaluate_rules(rules, incoming_pods, (snapshots, devices), complexity)
     except (QuantityError, SelectorError):
@@ -152,7 +152,7 @@ def may_be_advertised(resource: str, snapshots: SnapshotProvider) -> bool:
         return snapshot.cluster.nodes.is_advertised(resource)
 
 
-def _without_schedulable(rules: Sequence[ResourceRule], verdict: Verdict) -> tuple[ResourceRule, ...]:
+def _remove_schedulable(rules: Sequence[ResourceRule], verdict: Verdict) -> tuple[ResourceRule, ...]:
     """Return the rules, without the check of nodes in those that have a problem: the first one is sufficient."""
     names = {each.rule for each in (*verdict.problems, *verdict.warnings, *verdict.audits)}
     return tuple(
