@@ -26,10 +26,13 @@ metadata: {name: devices}
 spec: {resources: ["*"], enforcement: deny, checks: {wellFormedName: false, wholeQuantity: false, \
 requestsEqualLimits: false, advertised: true}}
 """
-CLASSES = {"gpu": (f'device.driver == "{DRIVER}"',), "nic": ('device.driver == "nic.example.com"',)}
+CLASSES: dict[str, tuple[str, ...]] = {
+    "gpu": (f'device.driver == "{DRIVER}"',),
+    "nic": ('device.driver == "nic.example.com"',),
+}
 PREFIX = "deviceclass.resource.kubernetes.io"
-CLAIM = {"kind": {"group": "resource.k8s.io", "kind": "ResourceClaim"}}
-TEMPLATE = {"kind": {"group": "resource.k8s.io", "kind": "ResourceClaimTemplate"}}
+CLAIM: Object = {"kind": {"group": "resource.k8s.io", "kind": "ResourceClaim"}}
+TEMPLATE: Object = {"kind": {"group": "resource.k8s.io", "kind": "ResourceClaimTemplate"}}
 MODEL, MEMORY = f'device.attributes["{DRIVER}"].model', f'device.capacity["{DRIVER}"].memory'
 SLICE = create_slice(
     1,
