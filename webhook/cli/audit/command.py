@@ -136,7 +136,8 @@ def _read_source(
     policies: PolicySet, scope: AuditScope, connection: ClientConfig | None, snapshot: Path | None
 ) -> AuditSource:
     check_nodes = RuleIndex(policies).has_node_rules
-    slices = policies.needs_slices or any(rule.checks.advertised for rule in policies.rules)
+    compares_devices = scope.included_namespaces is None and any(rule.checks.advertised for rule in policies.rules)
+    slices = policies.needs_slices or compares_devices
     if connection is not None:
         return audit_source.read_cluster(connection, scope, time.sleep, check_nodes=check_nodes, slices=slices)
     if snapshot is None:
