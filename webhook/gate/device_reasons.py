@@ -15,7 +15,8 @@ from tallygate.webhook.accounting.scheduling.device_shortfalls import (
 )
 from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import ClusterNode, needs_devices
+from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import ClusterNode
+from tallygate.webhook.accounting.scheduling.plugins.resource_claims import needs_devices
 from tallygate.webhook.accounting.scheduling.prediction import find_unresolvable_nodes
 
 _PLUGIN: Final = "DynamicResources"

@@ -10,19 +10,17 @@ cluster does not need them, so that the gate gets this check as a `NodeRuleEvalu
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import islice
 
 from tallygate.webhook.accounting.allocation.planned_requests import TOO_MUCH_WORK
 from tallygate.webhook.accounting.amounts import format_amount
 from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.names import DEVICE_CLASS_PREFIX
 from tallygate.webhook.accounting.problem import Code, Problem, Reason
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.accounting.scheduling.complexity import count_scanned_groups, estimate_complexity
 from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis, format_fit_error
 from tallygate.webhook.accounting.scheduling.filters import run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod, with_default_priority
-from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import needs_devices
+from tallygate.webhook.accounting.scheduling.plugins.resource_claims import needs_devices
 from tallygate.webhook.accounting.scheduling.prediction import (
     Feasibility,
     Prediction,
@@ -44,17 +42,20 @@ from tallygate.webhook.admission.rule_codes import (
     PREEMPTS_OTHERS,
 )
 from tallygate.webhook.admission.rule_index import RuleSelection
+from tallygate.webhook.gate.advertised_devices import (
+    DeviceLister,
+    check_claim,
+    check_pod_claims,
+    check_served_names,
+)
+from tallygate.webhook.gate.advertised_names import PODS, AdvertisedNames
 from tallygate.webhook.gate.cluster_snapshot import SnapshotProvider
 from tallygate.webhook.gate.device_reasons import describe_missing_devices, may_reach_incomplete_pool
 from tallygate.webhook.gate.incoming_pods import IncomingPods, TooComplexError, find_incoming_pods
 from tallygate.webhook.policy.matching import matches_resource
-from tallygate.webhook.policy.model import Enforcement, ResourceRule, Schedulable
-from tallygate.webhook.policy.suggest import suggest_resource
+from tallygate.webhook.policy.model import CLAIM_KINDS, Enforcement, ResourceRule, Schedulable
 
-_PODS = "pods"
-_MAX_NODES = 3
 _MAX_PODS = 3
-_MAX_NAMES = 200
 _MAX_COPIES = 200
 _MAX_TOTAL_COMPLEXITY = 20_000  # terms on nodes, in all copies together that have to be placed one by one
 _MAX_COMPLEXITY = 1000  # terms on nodes
@@ -63,12 +64,21 @@ _MAX_DEVICE_WORK = 60_000  # of one review: at most 0.2 s
 _MAX_SCANNED_GROUPS = 30_000  # groups of equal pods; the scans take a tenth of a second in a cluster of 100,000 pods
 
 
-def check_schedulability(request: AdmissionRequest, selection: RuleSelection, snapshots: SnapshotProvider) -> Verdict:
+def check_schedulability(
+    request: AdmissionRequest,
+    selection: RuleSelection,
+    snapshots: SnapshotProvider,
+    devices: DeviceLister | None = None,
+) -> Verdict:
     """Return the verdict of the selected rules that compare pods with nodes, on the pods that a request creates.
+
+    With `devices`, claims for devices are compared with those that are published.
 
     Raises:
         ReviewError: if an object is not of the kind that it states.
     """
+    if request.kind in CLAIM_KINDS:
+        return ALLOWED if devices is None else check_claim(request, selection, devices)
     try:
         incoming_pods = find_incoming_pods(request)
     except TooComplexError:
@@ -80,10 +90,19 @@ def check_schedulability(request: AdmissionRequest, selection: RuleSelection, sn
     complexity = estimate_complexity(incoming_pods.pod, _MAX_COMPLEXITY) if rules else 0
     if complexity is None or (rules and _count_claims(incoming_pods) > _MAX_CLAIMS):
         return Verdict(unknown=tuple(map(_describe_too_complex, rules)))
+    spec = incoming_pods.pod.spec
+    claims_verdict = (
+        check_pod_claims(incoming_pods, request.namespace, rules, devices)
+        if devices is not None and spec is not None and spec.resource_claims
+        else ALLOWED
+    )
+    if claims_verdict is not ALLOWED:
+        rules = _remove_schedulable(rules, claims_verdict)
     try:
-        return _evaluate_rules(rules, incoming_pods, snapshots, complexity)
+        verdict = _evaluate_rules(rules, incoming_pods, (snapshots, devices), complexity)
     except (QuantityError, SelectorError):
         return ALLOWED  # the API server rejects such a pod
+    return verdict if claims_verdict is ALLOWED else claims_verdict.merge(verdict)
 
 
 def may_be_advertised(resource: str, snapshots: SnapshotProvider) -> bool:
@@ -94,8 +113,19 @@ def may_be_advertised(resource: str, snapshots: SnapshotProvider) -> bool:
         return snapshot.cluster.nodes.is_advertised(resource)
 
 
+def _remove_schedulable(rules: Sequence[ResourceRule], verdict: Verdict) -> tuple[ResourceRule, ...]:
+    """Return the rules, without the check of nodes in those that have a problem: the first one is sufficient."""
+    names = {each.rule for each in (*verdict.problems, *verdict.warnings, *verdict.audits)}
+    return tuple(
+        replace(rule, checks=replace(rule.checks, schedulable=None)) if rule.name in names else rule for rule in rules
+    )
+
+
 def _evaluate_rules(
-    rules: Sequence[ResourceRule], incoming_pods: IncomingPods, snapshots: SnapshotProvider, complexity: int
+    rules: Sequence[ResourceRule],
+    incoming_pods: IncomingPods,
+    sources: tuple[SnapshotProvider, DeviceLister | None],
+    complexity: int,
 ) -> Verdict:
     """Return the verdict of these rules on the incoming pods; the cluster is unchanged afterwards.
 
@@ -107,13 +137,14 @@ def _evaluate_rules(
     selected = _select_rules(rules, incoming.requests)
     if not selected:
         return ALLOWED
+    snapshots, devices = sources
     checks_free_room = not incoming_pods.is_deferred and any(map(_checks_free_room, selected))
     with snapshots.open_snapshot(pods=checks_free_room) as snapshot:
         if snapshot is None:
             return ALLOWED
         cluster = snapshot.cluster
         check = _PodCheck(incoming_pods, incoming, cluster, complexity)
-        if not snapshot.has_devices and check.unadvertised:
+        if not snapshot.has_devices and check.names.unserved:
             return ALLOWED
         now = checks_free_room and snapshot.has_pods
         is_too_complex = now and count_scanned_groups(incoming, cluster) > _MAX_SCANNED_GROUPS
@@ -129,16 +160,20 @@ def _evaluate_rules(
                     unknown = tuple(_describe_too_much_work(each) for each in selected if each.checks.schedulable)
     if lacks_devices and any(each.checks.schedulable for each in selected):
         snapshots.request_devices()
-    return (
+    verdict = (
         replace(create_verdict(violations, unknown), cluster_age_seconds=snapshot.age_seconds)
         if violations or unknown
         else ALLOWED
     )
+    if devices is None or not check.names.served or not check.names.are_known:
+        return verdict
+    # After the snapshot, which one thread has at a time.
+    return check_served_names(check.names.served, incoming_pods, selected, devices).merge(verdict)
 
 
 def _select_rules(rules: Sequence[ResourceRule], requested: Collection[str]) -> Sequence[ResourceRule]:
     """Return the rules on a requested resource; every pod requests one `pods`."""
-    return [rule for rule in rules if any(matches_resource(rule.resources, name) for name in (_PODS, *requested))]
+    return [rule for rule in rules if any(matches_resource(rule.resources, name) for name in (PODS, *requested))]
 
 
 def _checks_free_room(rule: ResourceRule) -> bool:
@@ -160,8 +195,7 @@ def _count_claims(incoming_pods: IncomingPods) -> int:
 class _PodCheck:
     """The evaluation of incoming pods on one cluster; results that several rules need are computed once.
 
-    `complexity` is the cost of placing one pod. `unadvertised` are the requested names that no node advertises and for
-    which no known device class exists.
+    `complexity` is the cost of placing one pod. `names` are the requested names that no node advertises.
     """
 
     def __init__(self, incoming_pods: IncomingPods, incoming: IncomingPod, cluster: Cluster, complexity: int) -> None:
@@ -169,12 +203,7 @@ class _PodCheck:
         self._pod = incoming
         self._cluster = cluster
         self._complexity = complexity
-        devices = cluster.device_classes
-        self.unadvertised = [
-            name
-            for name in incoming.requests
-            if not cluster.nodes.is_advertised(name) and devices.find_class(name) is None
-        ]
+        self.names = AdvertisedNames(incoming, cluster)
 
     def find_violations(self, rules: Sequence[ResourceRule], *, now: bool) -> Iterator[RuleViolation]:
         """Yield the violations of the rules; with `now`, also those of the current free amounts.
@@ -182,21 +211,16 @@ class _PodCheck:
         A rule yields no scheduling violation for a pod that requests an unadvertised name: the first violation is
         sufficient.
 
-        Yield nothing if the cluster has no nodes, since no node has been listed yet. Yield nothing if a requested name
-        is that of a device class and the cluster has no device classes: not every snapshot contains them.
+        Yield nothing while the cluster is not known well enough.
         """
-        has_device_class = any(name.startswith(DEVICE_CLASS_PREFIX) for name in self.unadvertised)
-        if not len(self._cluster.nodes) or (has_device_class and not len(self._cluster.device_classes)):
+        if not self.names.are_known:
             return
         for rule in rules:
-            unadvertised = self._list_unadvertised(rule) if rule.checks.advertised else ()
+            unadvertised = self.names.list_unserved(rule) if rule.checks.advertised else ()
             for name in unadvertised:
-                yield self._create_violation(rule, NOT_ADVERTISED, self._describe_unadvertised(name), name)
+                yield self._create_violation(rule, NOT_ADVERTISED, self.names.describe_unserved(name), name)
             if rule.checks.schedulable and not unadvertised:
                 yield from self._check_rule(rule, now=now and rule.checks.schedulable is Schedulable.NOT_NOW)
-
-    def _list_unadvertised(self, rule: ResourceRule) -> Sequence[str]:
-        return [name for name in self.unadvertised if matches_resource(rule.resources, name)]
 
     def _check_rule(self, rule: ResourceRule, *, now: bool) -> Iterator[RuleViolation]:
         if (now and self._is_feasible) or self._may_get_devices:
@@ -213,21 +237,6 @@ class _PodCheck:
         reason = Reason.NOT_FOUND if name else Reason.FORBIDDEN
         problem = Problem(path or f"{self._incoming_pods.path}spec", code.number, reason, message, rule=rule.name)
         return RuleViolation(problem, rule, (code.number, rule.name, name))
-
-    def _describe_unadvertised(self, name: str) -> str:
-        if name.startswith(DEVICE_CLASS_PREFIX):
-            return f"DeviceClass {name.removeprefix(DEVICE_CLASS_PREFIX)} does not exist, so no node can run this pod"
-        advertised_names = list(
-            islice((each for each in self._cluster.nodes.list_advertised_resources() if each != _PODS), _MAX_NAMES)
-        )
-        suggestion = suggest_resource(name, advertised_names)
-        if suggestion is None:
-            return f"no node advertises {name}, so no node can run this pod"
-        nodes = self._cluster.nodes.list_advertising_nodes(suggestion, _MAX_NODES + 1)
-        more = " and others" if len(nodes) > _MAX_NODES else ""
-        verb = "advertise" if len(nodes) > 1 else "advertises"
-        node_list = f"node{'s' * (len(nodes) > 1)} {', '.join(nodes[:_MAX_NODES])}{more}"
-        return f"no node advertises {name}: did you mean {suggestion}? {node_list} {verb} it"
 
     @cached_property
     def _may_get_devices(self) -> bool:

@@ -11,8 +11,10 @@ from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import (
     NodeRejection,
     allocate_on_node,
-    find_devices_of_pod,
     list_claims_on_node,
+)
+from tallygate.webhook.accounting.scheduling.plugins.resource_claims import (
+    find_devices_of_pod,
     needs_devices,
 )
 from tallygate.webhook.objects.devices import ClaimConsumer, ResourceClaim, ResourceClaimStatus

@@ -134,7 +134,7 @@ def _add_explanation(
             *_find_nodes_with_devices(pod, cluster, diagnosis, prediction.unresolvable),
         ),
         evictions=find_eviction_options(pod, cluster, sorted_nodes, {each.uid for each in session.placed_pods}),
-        remedies=find_remedies(pod, cluster, diagnosis.nodes),
+        remedies=find_remedies(pod, cluster, diagnosis.nodes[diagnosis.rejected]),
         preemption=EvictionOption(cluster.nodes.get_name(chosen.node_index), chosen.victims) if chosen else None,
         suggestions=dict(_suggest_resources(prediction, cluster)),
     )
