@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from e2e.api import Object, api
-from e2e.claims import claim, claiming_pod, exactly, publish_devices
+from e2e.claims import claim, claiming_pod, exactly, list_allocated, publish_devices
 from e2e.command_output import run_tallygate
 from e2e.pods import DONGLE, pod
 from e2e.ports import Cluster, Site
@@ -255,6 +255,9 @@ def test_pods_with_claims_end_as_was_predicted_before(
         ours.create(_pods(three_devices), written)
         if found["verdict"] == "fits now":
             until("it has a node", partial(_has_node, site.cluster, three_devices, name), _WITHIN)
+            assert list_allocated(site.cluster, three_devices, name) == [
+                (each["request"], each["pool"], each["device"]) for each in found["devices"]
+            ]
         else:
             until("it was tried", partial(_was_tried, site.cluster, three_devices, name), _WITHIN)
             assert _message(site.cluster, three_devices, name) == found["message"]

@@ -7,6 +7,7 @@ from itertools import islice
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.node_fit import Shortfall
+from tallygate.webhook.accounting.scheduling.assumed_devices import CopyClaims
 from tallygate.webhook.accounting.scheduling.device_shortfalls import DeviceInspector, NodePool
 from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis
 from tallygate.webhook.accounting.scheduling.filters import run_filters
@@ -62,7 +63,7 @@ class PredictionDetails:
     shortfalls among those where evictions help, and those that lack the fewest devices. `evictions` and `remedies` are
     the changes that would help, `preemption` is the choice of the scheduler's preemption, `suggestions` are probable
     names for resources that no node advertises. `node_lines` are the nodes one by one, if requested: before the first
-    copy if all can run, else before the first copy that cannot.
+    copy if all can run, else before the first copy that cannot. `claims_by_copy` has the devices of each placed copy.
     """
 
     pods: PodsToPlace
@@ -73,6 +74,7 @@ class PredictionDetails:
     preemption: EvictionOption | None = None
     suggestions: Mapping[str, str] = field(default_factory=dict)
     node_lines: tuple[NodeLine, ...] = ()
+    claims_by_copy: tuple[CopyClaims, ...] = ()
 
     @property
     def feasible_count(self) -> int:
@@ -100,11 +102,16 @@ def predict_pods(
     if with_node_lines:
         unresolvable = find_unresolvable_nodes(incoming, cluster, diagnosis.nodes)
         lines = _create_node_lines(incoming, cluster, diagnosis, unresolvable, scoring)
+    earlier = len(session.devices.by_copy)
     if pods.count is None:
         prediction = predict_daemon_set(incoming, cluster, diagnosis, session)
     else:
         prediction = predict_copies(incoming, cluster, session, pods.count, diagnosis)
-    details = PredictionDetails(pods, _add_unmodelled(prediction, pods.unmodelled))
+    details = PredictionDetails(
+        pods,
+        _add_unmodelled(prediction, pods.unmodelled),
+        claims_by_copy=tuple(session.devices.by_copy[earlier:]),
+    )
     next_diagnosis = prediction.next_result.diagnosis if prediction.next_result else None
     if next_diagnosis is not None:
         if with_node_lines and next_diagnosis is not diagnosis:

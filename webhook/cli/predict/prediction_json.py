@@ -1,12 +1,13 @@
 """Predictions as plain data, for `-o json` and `-o yaml`. Amounts are milli-cpu for cpu and whole units otherwise."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tallygate.webhook.accounting.amounts import is_milli
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.pod_info import PodInfo
 from tallygate.webhook.accounting.node_fit import Shortfall
+from tallygate.webhook.accounting.scheduling.assumed_devices import CopyClaims
 from tallygate.webhook.accounting.scheduling.device_shortfalls import (
     DeviceHolder,
     DeviceShortfall,
@@ -14,11 +15,14 @@ from tallygate.webhook.accounting.scheduling.device_shortfalls import (
     PoolShortfall,
 )
 from tallygate.webhook.accounting.scheduling.node_diagnosis import NodeConsumer, NodeDiagnosis
+from tallygate.webhook.accounting.scheduling.plugins.resource_claims import get_allocation
+from tallygate.webhook.accounting.scheduling.plugins.special_claim import NAME_IN_MEMORY
 from tallygate.webhook.accounting.scheduling.remaining_capacity import RemainingCapacity
 from tallygate.webhook.accounting.scheduling.remedies import EvictionOption
 from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace
 from tallygate.webhook.cli.predict.prediction_details import NodeLine, PredictionDetails
 from tallygate.webhook.cli.predict.prediction_text import get_node_feasibility
+from tallygate.webhook.objects.meta import ObjectMeta
 
 
 def convert_predictions(predictions: Iterable[PredictionDetails], cluster: Cluster) -> list[dict[str, Any]]:
@@ -58,6 +62,7 @@ def _prediction_to_dict(details: PredictionDetails) -> dict[str, Any]:
         "placed": prediction.placed_count,
         "of": details.pods.noun,
         "on": [{"node": name, "copies": copies} for name, copies in details.copies_by_node.items()],
+        "devices": list(_list_devices(details.claims_by_copy)),
         "feasibleNodes": details.feasible_count,
         "message": result.message if result else None,
         "holdReason": (result.hold_reason or None) if result else None,
@@ -79,6 +84,24 @@ def _prediction_to_dict(details: PredictionDetails) -> dict[str, Any]:
 def _object_to_dict(pods: PodsToPlace) -> dict[str, str]:
     subject = pods.subject
     return {"kind": subject.kind, "namespace": subject.namespace, "name": subject.name}
+
+
+def _list_devices(claims_by_copy: Sequence[CopyClaims]) -> Iterator[dict[str, Any]]:
+    """Yield the devices of each placed copy, which are numbered from 1."""
+    for number, copy in enumerate(claims_by_copy, 1):
+        for claim in copy.claims:
+            meta = claim.metadata or ObjectMeta()
+            name = None if meta.name == NAME_IN_MEMORY else f"{meta.namespace}/{meta.name}"
+            allocation = get_allocation(claim)
+            for result in (allocation.devices.results if allocation and allocation.devices else None) or ():
+                yield {
+                    "copy": number,
+                    "node": copy.node,
+                    "claim": name,
+                    "request": result.request,
+                    "pool": f"{result.driver}/{result.pool}",
+                    "device": result.device,
+                }
 
 
 def _node_line_to_dict(line: NodeLine) -> dict[str, Any]:
