@@ -102,11 +102,11 @@ def _list_consumers(claim: ResourceClaim) -> Sequence[ClaimConsumer]:
 
 
 def _find_classes(pod: IncomingPod, cluster: Cluster) -> Iterator[tuple[str, str]]:
+    find_class = cluster.device_classes.find_class
     for name in pod.requests:
-        if is_extended(name) or name.startswith(DEVICE_CLASS_PREFIX):
-            class_name = cluster.device_classes.find_class(name)
-            if class_name is not None:
-                yield name, class_name
+        class_name = find_class(name)  # first, since most names have none
+        if class_name is not None and (is_extended(name) or name.startswith(DEVICE_CLASS_PREFIX)):
+            yield name, class_name
 
 
 def _find_claim(pod: IncomingPod, reference: PodResourceClaim, devices: DeviceIndex) -> ResourceClaim | None:
