@@ -3,8 +3,9 @@
 Half of the devices are allocated. Each device has attributes of its own, so that no two are alike. The memory is that
 of this process with the whole cluster.
 
-A second table has pods without claims, on the smaller cluster and on the same one without any device: the calls on the
-two alternate, so that other load on the machine slows both.
+The second table has whole commands on a snapshot of the larger cluster. The third has pods without claims, on the
+smaller cluster and on the same one without any device: the calls on the two alternate, so that other load on the
+machine slows both.
 """
 
 import statistics
@@ -12,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -28,6 +30,7 @@ from tallygate.webhook.admission.rule_index import RuleIndex
 from tallygate.webhook.gate.schedulability import FixedSnapshot, check_schedulability
 from tallygate.webhook.objects.scheduling import SchedulingPod
 from tests.admission.case import parse_policies
+from tests.bench.headroom import RUNS, run_command
 from tests.bench.schedulability import RULE, RequestedPod, create_request
 from tests.bench.scheduling import create_pod
 
@@ -68,7 +71,23 @@ def main() -> None:
             f"| {nodes:,} | {nodes * _DEVICES:,} | {times[0]:,.1f} | {statistics.median(times):,.2f} | {copies:,} | "
             f"{each:,.0f} | {_read_memory():,.0f} |"
         )
+    _measure_commands(_SIZES[1])
     _compare_without_claims()
+
+
+def _measure_commands(nodes: int) -> None:
+    """Measure and print the table of whole commands on a snapshot."""
+    print("\n| nodes | devices | command | s | CPU s | peak MiB |\n| ---: | ---: | --- | ---: | ---: | ---: |")
+    with TemporaryDirectory() as folder:
+        snapshot, manifest = Path(folder) / "snapshot.json", Path(folder) / "pod.json"
+        items = [*_list_nodes(nodes), *_list_devices(nodes)]
+        snapshot.write_bytes(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items}))
+        written = {"apiVersion": "v1", "kind": "Pod"} | _write_claiming_pod({"resourceClaimTemplateName": "gpu"})
+        manifest.write_bytes(msgspec.json.encode(written))
+        for name in ("predict", "headroom"):
+            runs = [run_command((name, "-f", str(manifest), "--snapshot", str(snapshot))) for _ in range(RUNS)]
+            seconds, cpu, peak = (statistics.median(column) for column in zip(*runs, strict=True))
+            print(f"| {nodes:,} | {nodes * _DEVICES:,} | `{name}` | {seconds:.2f} | {cpu:.2f} | {peak:.0f} |")
 
 
 def _compare_without_claims() -> None:
@@ -137,26 +156,36 @@ def _measure_copies(cluster: Cluster, pod: IncomingPod) -> tuple[int, float]:
 def _create_cluster(nodes: int, *, has_devices: bool = True) -> Cluster:
     cluster = Cluster()
     cluster.storage = StorageIndex()
-    for number in range(nodes):
-        amounts = {"cpu": "64", "memory": "256Gi", "pods": "110", "example.com/device-0": "8"}
-        _put(cluster, "Node", {"metadata": {"name": f"node-{number}"}, "status": {"allocatable": amounts}})
+    for each in _list_nodes(nodes):
+        ingest(cluster, each["kind"], msgspec.json.encode(each))
     if has_devices:
-        _put_devices(cluster, nodes)
+        cluster.devices = DeviceIndex()
+        for each in _list_devices(nodes):
+            ingest(cluster, each["kind"], msgspec.json.encode(each))
     return cluster
 
 
-def _put_devices(cluster: Cluster, nodes: int) -> None:
-    cluster.devices = DeviceIndex()
-    device_class = {"selectors": [{"cel": {"expression": f'device.driver == "{_DRIVER}"'}}]}
-    _put(cluster, "DeviceClass", {"metadata": {"name": "gpu"}, "spec": device_class})
+def _list_nodes(nodes: int) -> Iterator[Json]:
     for number in range(nodes):
-        _put(cluster, "ResourceSlice", _create_slice(number))
-        for claim in _list_claims(number):
-            _put(cluster, "ResourceClaim", claim)
-    _put(cluster, "ResourceClaim", {"metadata": {"name": "mine", "namespace": "default"}, "spec": _SPEC})
-    _put(
-        cluster, "ResourceClaimTemplate", {"metadata": {"name": "gpu", "namespace": "default"}, "spec": {"spec": _SPEC}}
-    )
+        amounts = {"cpu": "64", "memory": "256Gi", "pods": "110", "example.com/device-0": "8"}
+        metadata = {"name": f"node-{number}", "uid": f"n{number}", "resourceVersion": "1"}
+        yield {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": {"allocatable": amounts}}
+
+
+def _list_devices(nodes: int) -> Iterator[Json]:
+    """Yield the class, slices, claims and the template of claims."""
+    selectors = [{"cel": {"expression": f'device.driver == "{_DRIVER}"'}}]
+    yield _write("DeviceClass", {"name": "gpu"}, {"selectors": selectors})
+    for number in range(nodes):
+        yield _create_slice(number)
+        yield from _list_claims(number)
+    yield _write("ResourceClaim", {"name": "mine", "namespace": "default"}, _SPEC)
+    yield _write("ResourceClaimTemplate", {"name": "gpu", "namespace": "default"}, {"spec": _SPEC})
+
+
+def _write(kind: str, metadata: Json, spec: Json) -> Json:
+    identity = {"uid": f"{kind} {metadata['name']}", "resourceVersion": "1"}
+    return {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": metadata | identity, "spec": spec}
 
 
 def _create_slice(number: int) -> Json:
@@ -175,31 +204,29 @@ def _create_slice(number: int) -> Json:
     ]
     pool = {"name": f"node-{number}", "generation": 1, "resourceSliceCount": 1}
     spec = {"driver": _DRIVER, "nodeName": f"node-{number}", "pool": pool, "devices": devices}
-    return {"metadata": {"name": f"slice-{number}"}, "spec": spec}
+    return _write("ResourceSlice", {"name": f"slice-{number}"}, spec)
 
 
 def _list_claims(number: int) -> Iterator[Json]:
     """Yield the claims with half of the devices of a node."""
     for index in range(_DEVICES // 2):
         result = {"request": "gpu", "driver": _DRIVER, "pool": f"node-{number}", "device": f"gpu-{index}"}
-        yield {
-            "metadata": {"name": f"claim-{number}-{index}", "namespace": "default"},
-            "spec": _SPEC,
-            "status": {"allocation": {"devices": {"results": [result]}}},
-        }
+        claim = _write("ResourceClaim", {"name": f"claim-{number}-{index}", "namespace": "default"}, _SPEC)
+        yield claim | {"status": {"allocation": {"devices": {"results": [result]}}}}
 
 
 def _create_claiming_pod(claim: Json, uid: str = "") -> IncomingPod:
+    written = _write_claiming_pod(claim)
+    written["metadata"]["uid"] = uid
+    return IncomingPod.from_pod(msgspec.json.decode(msgspec.json.encode(written), type=SchedulingPod))
+
+
+def _write_claiming_pod(claim: Json) -> Json:
     spec = {
         "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}],
         "resourceClaims": [{"name": "gpu", **claim}],
     }
-    written = {"metadata": {"name": "pod", "namespace": "default", "uid": uid}, "spec": spec}
-    return IncomingPod.from_pod(msgspec.json.decode(msgspec.json.encode(written), type=SchedulingPod))
-
-
-def _put(cluster: Cluster, kind: str, written: Json) -> None:
-    ingest(cluster, kind, msgspec.json.encode(written))
+    return {"metadata": {"name": "pod", "namespace": "default"}, "spec": spec}
 
 
 def _read_memory() -> float:
