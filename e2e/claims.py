@@ -65,7 +65,7 @@ def device_class(name: str, extended_resource: str = "") -> Object:
 
 
 def _slice(node: str, count: int) -> Object:
-    devices = [{"name": f"gpu-{number}"} for number in range(count)]
+    devices = [{"name": f"gpu-{number}", "attributes": {"index": {"int": number}}} for number in range(count)]
     pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
     return {
         "apiVersion": GROUP,

@@ -4,23 +4,19 @@ The prediction names the node and the devices of each request before the pod exi
 """
 
 import json
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterator
 
 import pytest
 
 from e2e.api import Api, Object, api
 from e2e.claims import (
     ROOT,
-    claim,
     claim_template,
     claiming_pod,
     count_devices,
     exactly,
-    first_available,
-    list_allocated,
 )
-from e2e.command_output import run_kubectl, run_tallygate
+from e2e.command_output import run_kubectl
 from e2e.dra_driver.build import build_driver_image
 from e2e.dra_driver.manifests import DRIVER, NAMESPACE, list_driver_objects
 from e2e.image import temporary_image
@@ -31,10 +27,10 @@ from e2e.installation.vacant_cluster import vacate
 from e2e.kind.cluster import KindCluster
 from e2e.namespaces import new_namespace
 from e2e.ports import Cluster, NotHereError, Site
+from e2e.predicted_devices import DEVICES, find_prediction_differences
 from e2e.waiting import until
 
 _WITHIN = 300.0  # seconds; the controller waits longer after each refusal of a claim
-_DEVICES = 4
 _COUNTED = f"{DRIVER}.deviceclass.resource.k8s.io/devices"
 _CAP = """\
 apiVersion: tallygate.dev/v1alpha1
@@ -54,7 +50,7 @@ def driver_cluster(site: Site) -> Iterator[KindCluster]:
         raise NotHereError("it takes a kubelet with a driver for devices, whose image only the nodes of kind get")
     with temporary_image("tallygate-dra-driver", build_driver_image) as image:
         cluster.load(image)
-        manifest = json.dumps({"apiVersion": "v1", "kind": "List", "items": list_driver_objects(image, _DEVICES)})
+        manifest = json.dumps({"apiVersion": "v1", "kind": "List", "items": list_driver_objects(image, DEVICES)})
         run_kubectl(cluster, "apply", "--server-side", "--filename=-", stdin=manifest)
         try:
             until("the devices are published", lambda: _has_slices(cluster), _WITHIN, lambda: _describe(cluster))
@@ -97,109 +93,17 @@ def test_a_third_pod_of_a_template_runs_once_one_of_two_has_returned_its_device(
     assert count_devices(site.cluster, namespace_under_cap) == 2
 
 
-class _Step(NamedTuple):
-    """A pod with a claim of its own or one that others share, its verdict, and the requests and devices that it gets.
-
-    `ends` is the pod whose devices are given back before.
-    """
-
-    pod: str
-    claim: str
-    request: Object
-    verdict: str
-    devices: Mapping[str, str] = {}
-    ends: str = ""
-
-
-def _any_devices(count: int) -> Object:
-    return exactly(count, DRIVER)
-
-
-_EVERY = {"name": "gpu", "exactly": {"deviceClassName": DRIVER, "allocationMode": "All"}}
-_LAST = {"cel": {"expression": f'device.attributes["{DRIVER}"].index == {_DEVICES - 1}'}}
-_FREED_PAIR = {"gpu-0": "gpu/choice-1", "gpu-1": "gpu/choice-1"}
-_NOW, _WAITS, _NEVER = "fits now", "not now", "never on these nodes"
-_STEPS = (
-    _Step("every", "every", _EVERY, _NOW, {f"gpu-{number}": "gpu" for number in range(_DEVICES)}),
-    _Step("pair", "pair", _any_devices(2), _NOW, {"gpu-0": "gpu", "gpu-1": "gpu"}, ends="every"),
-    _Step("last", "last", exactly(1, DRIVER, selectors=[_LAST]), _NOW, {"gpu-3": "gpu"}),
-    _Step("shares", "shared", _any_devices(1), _NOW, {"gpu-2": "gpu"}),
-    _Step("shares-too", "shared", _any_devices(1), _NOW, {"gpu-2": "gpu"}),
-    _Step("waits", "waits", exactly(1, DRIVER, selectors=[_LAST]), _WAITS),
-    _Step("never", "never", _any_devices(_DEVICES + 1), _NEVER),
-    _Step("either", "either", first_available(3, 2, device_class_name=DRIVER), _NOW, _FREED_PAIR, ends="pair"),
-)
-
-
-@pytest.mark.usefixtures("driver_cluster")
-def test_each_pod_gets_the_devices_that_were_predicted_before_it_was_created(site: Site, namespace: str) -> None:
-    ours, pods = api(site.cluster.kubeconfig), f"/api/v1/namespaces/{namespace}/pods"
+def test_each_pod_gets_the_devices_that_were_predicted_before_it_was_created(
+    site: Site, driver_cluster: KindCluster, namespace: str
+) -> None:
     try:
-        for step in _STEPS:
-            _compare(site, namespace, step)
-        waiting = {each["metadata"]["name"] for each in ours.items(pods) if each["status"]["phase"] == "Pending"}
-        assert waiting == {each.pod for each in _STEPS if each.verdict != _NOW}
+        assert list(find_prediction_differences(site, namespace, DRIVER, DRIVER, _is_running)) == []
     finally:
-        _remove_pods(site.cluster, namespace)
+        _remove_pods(driver_cluster, namespace)
 
 
-def _compare(site: Site, namespace: str, step: _Step) -> None:
-    """Compare the prediction with the table, then the pod and its claim with the prediction."""
-    ours, pods = api(site.cluster.kubeconfig), f"/api/v1/namespaces/{namespace}/pods"
-    _prepare(site.cluster, namespace, step)
-    written = _create_pod(site, step)
-    found = _predict(site.cluster, namespace, written)
-    predicted = {each["device"]: each["request"] for each in found["devices"]}
-    assert (step.pod, found["verdict"], predicted) == (step.pod, step.verdict, step.devices)
-    ours.create(pods, written)
-    if step.verdict == _NOW:
-        until(f"{step.pod} runs", lambda: step.pod in _list_running(ours, pods), _WITHIN)
-        assert found["on"] == [{"node": ours.get(f"{pods}/{step.pod}")["spec"]["nodeName"], "copies": 1}]
-        assert list_allocated(site.cluster, namespace, _find_claim(ours, pods, step.pod)) == [
-            (each["request"], each["pool"], each["device"]) for each in found["devices"]
-        ]
-    else:
-        until(f"{step.pod} was tried", lambda: bool(_read_message(ours, pods, step.pod)), _WITHIN)
-        assert _read_message(ours, pods, step.pod) == found["message"]
-
-
-def _prepare(cluster: Cluster, namespace: str, step: _Step) -> None:
-    """End the pod that the step names, and wait for its devices; create the step's template, or the shared claim."""
-    ours, root = api(cluster.kubeconfig), f"{ROOT}/namespaces/{namespace}"
-    if step.ends:
-        pods = f"/api/v1/namespaces/{namespace}/pods"
-        made = f"{root}/resourceclaims/{_find_claim(ours, pods, step.ends)}"
-        ours.delete(f"{pods}/{step.ends}", gracePeriodSeconds="1")
-        until(f"the claim of {step.ends} is deleted", lambda: ours.find(made) is None, _WITHIN)
-    if step.claim == step.pod:
-        ours.create(f"{root}/resourceclaimtemplates", claim_template(step.claim, step.request))
-    elif ours.find(f"{root}/resourceclaims/{step.claim}") is None:
-        ours.create(f"{root}/resourceclaims", claim(step.claim, step.request))
-
-
-def _create_pod(site: Site, step: _Step) -> Object:
-    reference = "resourceClaimTemplateName" if step.claim == step.pod else "resourceClaimName"
-    return claiming_pod(site.image, step.pod, **{reference: step.claim})
-
-
-def _predict(cluster: Cluster, namespace: str, written: Object) -> Object:
-    asked = ("predict", "-f", "-", "--namespace", namespace, "-o", "json", "--kubeconfig", str(cluster.kubeconfig))
-    (found,) = json.loads(run_tallygate(cluster, *asked, stdin=json.dumps(written)).stdout)["items"]
-    return dict(found)
-
-
-def _find_claim(ours: Api, pods: str, name: str) -> str:
-    """Return the name of the claim of a pod, also of the one that is made from its template."""
-    stored = ours.get(f"{pods}/{name}")
-    made = stored["status"].get("resourceClaimStatuses", ())
-    (found,) = (each["resourceClaimName"] for each in made or stored["spec"]["resourceClaims"])
-    return str(found)
-
-
-def _read_message(ours: Api, pods: str, name: str) -> str:
-    """Return the message of kube-scheduler about a pod that it could not place; empty before it has tried."""
-    conditions = ours.get(f"{pods}/{name}")["status"].get("conditions", ())
-    return next((each.get("message", "") for each in conditions if each["type"] == "PodScheduled"), "")
+def _is_running(pod: Object) -> bool:
+    return bool(pod["status"].get("phase") == "Running")
 
 
 def _remove_pods(cluster: Cluster, namespace: str) -> None:
@@ -210,7 +114,7 @@ def _remove_pods(cluster: Cluster, namespace: str) -> None:
 
 
 def _list_running(ours: Api, pods: str) -> list[str]:
-    return [each["metadata"]["name"] for each in ours.items(pods) if each["status"].get("phase") == "Running"]
+    return [each["metadata"]["name"] for each in ours.items(pods) if _is_running(each)]
 
 
 def _has_reason(ours: Api, namespace: str) -> bool:
