@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import click
@@ -90,15 +91,15 @@ def measure_placement_rates(running: Plane, nodes: int) -> Iterator[PlacementRat
     """
     running.scheduler.stop()
     count = nodes * _DEVICES
-    with closing(Api(running.access)) as api:
-        _create_all(api, [*_create_kinds(), *(each for number in range(nodes) for each in _create_node(number))])
-        for number, (shape, spec) in enumerate(_SHAPES.items()):
-            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": _NAMESPACE}, "spec": spec}
-            function, command = _time_headroom(running.kubeconfig, pod, count)
-            _create_all(api, [_set_name(pod, f"pod-{number}-{index}") for index in range(count)])
-            if "resourceClaims" in spec:
-                until(f"{count:,} pods have claims", lambda: _count_with_claims(api) == count, _WITHIN)
-            yield PlacementRate(shape, count, _time_scheduler(running, count), function, command)
+    _create_all(running, [*_create_kinds(), *(each for number in range(nodes) for each in _create_node(number))])
+    for number, (shape, spec) in enumerate(_SHAPES.items()):
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": _NAMESPACE}, "spec": spec}
+        function, command = _time_headroom(running.kubeconfig, pod, count)
+        _create_all(running, [_set_name(pod, f"pod-{number}-{index}") for index in range(count)])
+        if "resourceClaims" in spec:
+            with closing(Api(running.access)) as api:
+                until(f"{count:,} pods have claims", partial(_have_claims, api, count), _WITHIN)
+        yield PlacementRate(shape, count, _time_scheduler(running, count), function, command)
 
 
 def _time_headroom(kubeconfig: Path, pod: Object, expected: int) -> tuple[Cost, Cost]:
@@ -174,15 +175,21 @@ def _list_bindings(log: Path, position: int) -> list[datetime]:
     return [datetime.strptime(f"{year}{each.decode()}", "%Y%m%d %H:%M:%S.%f") for each in found]  # noqa: DTZ007
 
 
-def _create_all(api: Api, objects: list[Object]) -> None:
-    for each in api.make_all(objects):
-        if isinstance(each, RejectedError):
-            raise ClusterError(str(each))
+def _create_all(running: Plane, objects: list[Object]) -> None:
+    """Create objects by new connections: the API server closes those that were idle for minutes.
+
+    Raises:
+        ClusterError: if it rejects one.
+    """
+    with closing(Api(running.access)) as api:
+        for each in api.make_all(objects):
+            if isinstance(each, RejectedError):
+                raise ClusterError(str(each))
 
 
-def _count_with_claims(api: Api) -> int:
-    """Return the number of pods whose claim is made."""
-    return sum("resourceClaimStatuses" in each["status"] for each in api.list_objects("Pod"))
+def _have_claims(api: Api, count: int) -> bool:
+    """Return whether the claims of this number of pods are made."""
+    return sum("resourceClaimStatuses" in each["status"] for each in api.list_objects("Pod")) == count
 
 
 def _set_name(pod: Object, name: str) -> Object:
@@ -251,7 +258,7 @@ def main(nodes: int) -> None:
         click.echo("starting etcd, an API server, a controller and a scheduler …", err=True)
         with plane(CONTROLLER) as running:
             for rate in measure_placement_rates(running, nodes):
-                click.echo(f"{rate.shape}: {rate.pods:,} pods in {rate.scheduler.clock:.1f} s", err=True)
+                click.echo("\n".join(format_rates([rate])[2:]), err=True)
                 rates.append(rate)
     except ClusterError as error:
         click.echo(f"tallygate: {error}", err=True)
