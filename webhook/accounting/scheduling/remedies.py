@@ -1,25 +1,21 @@
-"""Remedies for a pod that fits no node: changes of the pod or of nodes, and evictions, each verified by a trial.
+"""Remedies for a pod that fits no node: changes of the pod, of its claims or of nodes, each verified by a trial.
 
 A trial makes one change, and two together where no single one helps.
-
-An eviction option names pods of any priority: users can evict these, while the scheduler evicts only lower priorities.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple
 
 import msgspec
-import numpy as np
 from msgspec.structs import replace
 
 from tallygate.webhook.accounting.amounts import Amounts, format_amount
-from tallygate.webhook.accounting.cluster.cluster import Cluster, fork
+from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.columns import NodeIndices
-from tallygate.webhook.accounting.cluster.pod_info import PodInfo
 from tallygate.webhook.accounting.scheduling.device_remedies import try_device_changes
-from tallygate.webhook.accounting.scheduling.filters import run_filters, run_filters_with_nominated_pods
+from tallygate.webhook.accounting.scheduling.filters import run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.plugins import node_eligibility, node_resources_fit
 from tallygate.webhook.objects.scheduling import Taint, Toleration
@@ -194,63 +190,3 @@ _CHANGES: Sequence[_Change] = (
     _Change(_drop_pod_affinity, _describe_as("leave its affinity to pods out")),
     _Change(_drop_host_ports, _describe_as("leave its host ports out")),
 )
-
-_MAX_TRIED_NODES = 20
-"""The maximal number of nodes that are tried."""
-_MAX_OPTIONS = 3
-
-
-@dataclass(frozen=True, slots=True)
-class EvictionOption:
-    """A node that is feasible after these pods are evicted; none of them could stay."""
-
-    node: str
-    pods: tuple[PodInfo, ...]
-
-
-def find_eviction_options(
-    pod: IncomingPod, cluster: Cluster, nodes: Sequence[int], kept_uids: Collection[str]
-) -> tuple[EvictionOption, ...]:
-    """Return those of the first nodes with the fewest pods to evict, at most three. Pods in `kept_uids` stay."""
-    options = [
-        option
-        for node_index in nodes[:_MAX_TRIED_NODES]
-        if (option := _find_option(pod, cluster, node_index, kept_uids)) is not None
-    ]
-    options.sort(key=lambda each: (len(each.pods), max(evicted.group.priority for evicted in each.pods), each.node))
-    return tuple(options[:_MAX_OPTIONS])
-
-
-def _find_option(
-    pod: IncomingPod, cluster: Cluster, node_index: int, kept_uids: Collection[str]
-) -> EvictionOption | None:
-    candidates = [each for each in cluster.get_node_pods(node_index).values() if each.uid not in kept_uids]
-    nodes, missing = (
-        np.array([node_index]),
-        [each.resource for each in node_resources_fit.find_shortfalls(pod, cluster, node_index)],
-    )
-    with fork(cluster) as forked:
-        for candidate in candidates:
-            forked.remove(candidate)
-        if run_filters_with_nominated_pods(pod, cluster, nodes).rejected.any():
-            return None
-        evicted = []
-        for candidate in sorted(
-            candidates,
-            key=lambda pod_info: (
-                -pod_info.group.priority,
-                _list_used_amounts(pod_info, missing),
-                pod_info.namespace,
-                pod_info.name,
-            ),
-        ):
-            forked.restore(candidate)
-            if run_filters_with_nominated_pods(pod, cluster, nodes).rejected.any():
-                forked.remove(candidate)
-                evicted.append(candidate)
-    return EvictionOption(cluster.nodes.get_name(node_index), tuple(evicted)) if evicted else None
-
-
-def _list_used_amounts(pod: PodInfo, resource_names: Collection[str]) -> list[int]:
-    """Return a pod's amounts of the short resources: small pods are restored first, so that few are evicted."""
-    return [pod.group.requests.get(name, 0) for name in resource_names]

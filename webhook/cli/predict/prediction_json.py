@@ -13,9 +13,10 @@ from tallygate.webhook.accounting.scheduling.device_shortfalls import (
     NodePool,
     PoolShortfall,
 )
+from tallygate.webhook.accounting.scheduling.evictions import EvictionOption
 from tallygate.webhook.accounting.scheduling.node_diagnosis import NodeConsumer, NodeDiagnosis
+from tallygate.webhook.accounting.scheduling.released_claims import ReleasedClaim
 from tallygate.webhook.accounting.scheduling.remaining_capacity import RemainingCapacity
-from tallygate.webhook.accounting.scheduling.remedies import EvictionOption
 from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace
 from tallygate.webhook.cli.predict.prediction_details import NodeLine, PredictionDetails
 from tallygate.webhook.cli.predict.prediction_text import get_node_feasibility
@@ -67,7 +68,10 @@ def _prediction_to_dict(details: PredictionDetails) -> dict[str, Any]:
         "suggestions": [{"resource": name, "suggestion": known} for name, known in details.suggestions.items()],
         "unknown": list(prediction.unmodelled),
         "closestNodes": [_diagnosis_to_dict(each) for each in details.closest_nodes],
-        "evictions": [_eviction_to_dict(each) for each in details.evictions],
+        "evictions": [
+            _eviction_to_dict(each) | {"claims": [_released_to_dict(claim) for claim in each.claims]}
+            for each in details.evictions
+        ],
         "remedies": [{"change": each.change, "nodes": list(each.nodes)} for each in details.remedies],
     }
     return content | (
@@ -159,6 +163,13 @@ def _consumer_to_dict(consumer: NodeConsumer) -> dict[str, Any]:
 
 def _eviction_to_dict(eviction: EvictionOption) -> dict[str, Any]:
     return {"node": eviction.node, "pods": _pods_to_list(eviction.pods)}
+
+
+def _released_to_dict(claim: ReleasedClaim) -> dict[str, Any]:
+    return {
+        "claim": claim.claim,
+        "devices": [{"pool": pool, "devices": count} for pool, count in claim.devices.items()],
+    }
 
 
 def _pods_to_list(pods: Sequence[PodInfo]) -> list[dict[str, Any]]:

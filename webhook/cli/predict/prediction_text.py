@@ -13,6 +13,7 @@ from tallygate.webhook.accounting.amounts import format_amount
 from tallygate.webhook.accounting.cluster.pod_info import PodInfo
 from tallygate.webhook.accounting.node_fit import Shortfall
 from tallygate.webhook.accounting.scheduling.device_shortfalls import NodePool
+from tallygate.webhook.accounting.scheduling.evictions import EvictionOption
 from tallygate.webhook.accounting.scheduling.node_diagnosis import MAX_CONSUMERS, NodeConsumer, NodeDiagnosis
 from tallygate.webhook.accounting.scheduling.prediction import Feasibility
 from tallygate.webhook.cli.output.tables import Paragraph, align_rows, create_table, escape_control
@@ -69,7 +70,7 @@ def format_details(details: PredictionDetails) -> Iterator[str]:
     evictions = [
         each for each in details.evictions if details.preemption is None or each.node != details.preemption.node
     ]
-    yield from (f"would help: evict these from {each.node}: {_format_pods(each.pods)}" for each in evictions)
+    yield from map(_format_eviction, evictions)
     for remedy in details.remedies[:_MAX_NAMES]:
         yield f"would help: {remedy.change} (then: {format_names(remedy.nodes)})"
     yield from (f"not modelled: {question}" for question in details.prediction.unmodelled)
@@ -151,6 +152,14 @@ def _format_largest(maximums: Mapping[str, int], suggestions: Mapping[str, str])
 
 def _format_pods(pods: Iterable[PodInfo]) -> str:
     return format_names([f"{each.namespace}/{each.name}" for each in pods])
+
+
+def _format_eviction(option: EvictionOption) -> str:
+    if not option.claims:
+        return f"would help: evict these from {option.node}: {_format_pods(option.pods)}"
+    claims = option.claims[:_MAX_NAMES]
+    more = f"; {len(option.claims) - len(claims)} more claims" if len(option.claims) > len(claims) else ""
+    return f"would help: end {_format_pods(option.pods)}: {'; '.join(map(str, claims))}{more} (then: {option.node})"
 
 
 def _format_consumer(consumer: NodeConsumer) -> str:

@@ -46,7 +46,9 @@ from tallygate.webhook.objects.meta import NodeSelector, ObjectMeta
 CANNOT_ALLOCATE = "cannot allocate all claims"
 """The reason of a node whose devices do not suffice."""
 
-_NOT_AVAILABLE = "resourceclaim not available on the node"
+NOT_AVAILABLE = "resourceclaim not available on the node"
+"""The reason of a node from which the devices of an allocated claim cannot be reached."""
+
 _OLD_SPECIAL_CLAIM = "cannot schedule extended resource claim"
 
 
@@ -82,7 +84,7 @@ def find_devices_of_pod(pod: IncomingPod, cluster: Cluster, devices: DeviceIndex
         ClaimNotReadyError: if one is not there, or not the claim of this pod.
     """
     claims = tuple(
-        claim for each in pod.spec.resource_claims or () if (claim := _find_claim(pod, each, devices)) is not None
+        claim for each in pod.spec.resource_claims or () if (claim := find_claim(pod, each, devices)) is not None
     )
     classes = dict(_find_classes(pod, cluster))
     return DevicesOfPod(claims, classes, devices.special_claims.get(pod.uid) if classes and pod.uid else None)
@@ -136,7 +138,7 @@ def filter_dynamic_resources(pod: IncomingPod, cluster: Cluster, nodes: NodeIndi
         yield FilterStatus(
             rejection.reason, mask, mask, is_error=rejection.is_error, is_undecided=rejection.is_undecided
         )
-    yield mark_unresolvable(_NOT_AVAILABLE, unavailable)
+    yield mark_unresolvable(NOT_AVAILABLE, unavailable)
 
 
 def filter_published_devices(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
@@ -275,7 +277,7 @@ def describe_post_filter(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosi
         return nothing
     is_unavailable = np.zeros(len(nodes), dtype=np.bool_)
     for status in diagnosis.statuses:
-        if status.reason == _NOT_AVAILABLE:
+        if status.reason == NOT_AVAILABLE:
             is_unavailable |= status.rejected
     if any(
         _is_idle(claim, pod.uid) and _mask_unavailable((claim,), cluster, nodes[is_unavailable]).any()
@@ -300,7 +302,7 @@ def _find_classes(pod: IncomingPod, cluster: Cluster) -> Iterator[tuple[str, str
                 yield name, class_name
 
 
-def _find_claim(pod: IncomingPod, reference: PodResourceClaim, devices: DeviceIndex) -> ResourceClaim | None:
+def find_claim(pod: IncomingPod, reference: PodResourceClaim, devices: DeviceIndex) -> ResourceClaim | None:
     """Return the claim that a pod refers to; None if none is needed (foreachPodResourceClaim).
 
     Raises:

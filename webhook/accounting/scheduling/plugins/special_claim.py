@@ -74,7 +74,7 @@ def _create_request(
 ) -> _Request | None:
     """Return the request of a container for what it cannot reuse; None if that is nothing, or no integer."""
     requests = (container.resources.requests if container.resources else None) or {}
-    count = _read_count(requests.get(resource))
+    count = read_device_count(requests.get(resource))
     if not count:
         return None
     reused = sum(each.number for each in reusable if each is not None)
@@ -83,7 +83,7 @@ def _create_request(
     return _Request(f"container-{index}-request-{sorted(requests).index(resource)}", count - reused)
 
 
-def _read_count(raw: bytes | None) -> int:
+def read_device_count(raw: bytes | None) -> int:
     """Return a whole number of devices; 0 for any other quantity (Quantity.AsInt64)."""
     if raw is None:
         return 0
