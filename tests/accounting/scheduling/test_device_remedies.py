@@ -151,7 +151,8 @@ def test_every_change_makes_the_pod_fit_its_nodes(
     if kind == "all":
         wanted = request(of=class_name, allocationMode="All")
         del wanted["exactly"]["count"]
-    objects.append(claim("c", wanted, **({"constraints": list(constraints)} if constraints else {})))
+    fields: dict[str, Any] = {"constraints": list(constraints)} if constraints else {}
+    objects.append(claim("c", wanted, **fields))
     written = pod("new", requests={_RESOURCE: f"{count}"}) if kind == "extended" else _NAMED
     incoming = IncomingPod.from_pod(decode_pod(written))
     if len(run_filters(incoming, _create(objects)).feasible):

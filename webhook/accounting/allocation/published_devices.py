@@ -33,6 +33,9 @@ class DeviceTaint(msgspec.Struct, frozen=True):
     value: str = ""
     effect: str = ""
 
+    def __str__(self) -> str:
+        return f"{self.key}{f'={self.value}' if self.value else ''}:{self.effect}"
+
 
 class ValidRange(NamedTuple):
     """The amounts that a request may consume of a capacity: from `low` to `high`, in steps."""

@@ -111,6 +111,8 @@ def _diagnosis_to_dict(diagnosis: NodeDiagnosis) -> dict[str, Any]:
 def _device_shortfall_to_dict(shortfall: DeviceShortfall) -> dict[str, Any]:
     return {
         "claim": shortfall.claim or None,
+        "resource": shortfall.resource or None,
+        "container": shortfall.container or None,
         "request": shortfall.request,
         "class": shortfall.class_name,
         "requests": "all" if shortfall.requested is None else shortfall.requested,
@@ -139,7 +141,11 @@ def _pool_to_dict(pool: NodePool) -> dict[str, Any]:
         "pool": pool.name,
         "problem": pool.problem or None,
         "devices": [
-            {"device": each.name, "allocatedTo": [_holder_to_dict(holder) for holder in each.holders]}
+            {
+                "device": each.name,
+                "allocatedTo": [_holder_to_dict(holder) for holder in each.holders],
+                "taints": list(each.taints),
+            }
             for each in pool.devices
         ],
     }

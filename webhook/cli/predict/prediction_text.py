@@ -214,9 +214,21 @@ def _create_pool_rows(lines: Iterable[NodeLine]) -> Iterator[tuple[str, ...]]:
 def _create_pool_row(pool: NodePool) -> tuple[str, ...]:
     if pool.problem:
         return pool.name, "-", "-", pool.problem
-    free = [each.name for each in pool.devices if not each.holders]
-    allocated = [f"{each.name} ({'; '.join(map(str, each.holders))})" for each in pool.devices if each.holders]
-    return pool.name, str(len(pool.devices)), format_names(free) or "-", format_names(allocated) or "-"
+    free = [
+        (each.name, ", ".join(f"taint {taint}" for taint in each.taints)) for each in pool.devices if not each.holders
+    ]
+    allocated = [(each.name, "; ".join(map(str, each.holders))) for each in pool.devices if each.holders]
+    return pool.name, str(len(pool.devices)), _format_devices(free) or "-", _format_devices(allocated) or "-"
+
+
+def _format_devices(devices: Iterable[tuple[str, str]]) -> str:
+    """Return the names of devices, those with one note together."""
+    names: dict[str, list[str]] = {}
+    for name, note in devices:
+        names.setdefault(note, []).append(name)
+    groups = [f"{format_names(names[note])}{f' ({note})' if note else ''}" for note in sorted(names)]
+    omitted = f"; {len(groups) - _MAX_NAMES} more" if len(groups) > _MAX_NAMES else ""
+    return "; ".join(groups[:_MAX_NAMES]) + omitted
 
 
 def get_node_feasibility(line: NodeLine) -> str:

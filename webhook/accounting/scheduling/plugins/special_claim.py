@@ -50,6 +50,14 @@ def create_special_claim(namespace: str, spec: SchedulingPodSpec, classes: Mappi
     )
 
 
+def find_resource(spec: SchedulingPodSpec, request_name: str) -> tuple[str, str]:
+    """Return the extended resource that a request of the claim is for, and the name of its container."""
+    container_index, resource_index = request_name.removeprefix("container-").split("-request-")
+    container = [*(spec.init_containers or []), *(spec.containers or [])][int(container_index)]
+    requests = (container.resources.requests if container.resources else None) or {}
+    return sorted(requests)[int(resource_index)], container.name or ""
+
+
 def _list_requests(spec: SchedulingPodSpec, resource: str) -> Iterator[_Request]:
     """Yield the requests for one resource: those of long-running containers, and the largest of init containers."""
     init = spec.init_containers or []
