@@ -90,6 +90,16 @@ def test_a_change_makes_the_pod_fit(objects: Sequence[Json], written: Json, expe
     assert Remedy(expected, ("a",)) in _find(objects, written)
 
 
+@pytest.mark.parametrize(("name", "more"), [("free", True), ("busy", False)])
+def test_more_cpu_helps_only_where_devices_are_free(name: str, *, more: bool) -> None:
+    """Try the cpu of a node whose device is free, and of one whose device is allocated."""
+    objects = [*_CLASSES, device_slice(name, ["d"]), claim("used", allocated=["busy/d"], pods=["x"])]
+    cluster = create_full_cluster([node(name, cpu="1")], [], objects)
+    incoming = IncomingPod.from_pod(decode_pod(pod("new", requests={_RESOURCE: "1", "cpu": "2"})))
+    remedies = find_remedies(incoming, cluster, cluster.nodes.get_indices())
+    assert (Remedy("1 more cpu on the node", (name,)) in remedies) is more
+
+
 def _change(change: str, objects: Sequence[Json], written: Json) -> tuple[list[Json], Json]:
     """Return the objects and the pod after a change that is described."""
     objects, written = [*deepcopy(list(objects))], deepcopy(written)

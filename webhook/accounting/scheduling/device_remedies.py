@@ -25,7 +25,7 @@ from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import (
     get_allocation,
     needs_devices,
 )
-from tallygate.webhook.accounting.scheduling.plugins.special_claim import read_device_count
+from tallygate.webhook.accounting.scheduling.plugins.special_claim import get_requests, read_device_count
 from tallygate.webhook.objects.core import ResourceRequirements
 from tallygate.webhook.objects.devices import (
     DeviceClaim,
@@ -180,7 +180,7 @@ def _list_fewer(pod: IncomingPod, cluster: Cluster) -> Iterator[_Changes]:
         every = containers or []
         for index, container in enumerate(every):
             before, after = every[:index], every[index + 1 :]
-            requests = (container.resources.requests if container.resources else None) or {}
+            requests = get_requests(container)
             for resource in sorted(requests):
                 if resource in pod.requests and cluster.device_classes.find_class(resource) is not None:
                     yield [

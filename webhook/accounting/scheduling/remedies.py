@@ -9,6 +9,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
 from msgspec.structs import replace
 
 from tallygate.webhook.accounting.amounts import Amounts, format_amount
@@ -18,6 +19,7 @@ from tallygate.webhook.accounting.scheduling.device_remedies import try_device_c
 from tallygate.webhook.accounting.scheduling.filters import run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.plugins import node_eligibility, node_resources_fit
+from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import filter_dynamic_resources
 from tallygate.webhook.objects.scheduling import Taint, Toleration
 
 _CORDON_TAINT_KEY = "node.kubernetes.io/unschedulable"
@@ -75,11 +77,23 @@ def _try_changes(
         if candidate is None:
             return
         modified = candidate
-    feasible = run_filters(modified, cluster, nodes).feasible.tolist()
-    for node_index in sorted(feasible, key=lambda each: node_resources_fit.measure_shortfall(pod, cluster, each)):
+    feasible = run_filters(modified, cluster, nodes).feasible
+    if modified.requests is not pod.requests:  # devices back some of them
+        feasible = _select_with_devices(pod, cluster, feasible)
+    for node_index in sorted(
+        feasible.tolist(), key=lambda each: node_resources_fit.measure_shortfall(pod, cluster, each)
+    ):
         descriptions = [each.describe(pod, cluster, node_index) for each in changes]
         if all(descriptions):
             yield " and ".join(descriptions), cluster.nodes.get_name(node_index)
+
+
+def _select_with_devices(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> NodeIndices:
+    """Return the nodes whose devices suffice for a pod."""
+    rejected = np.zeros(len(nodes), dtype=np.bool_)
+    for status in filter_dynamic_resources(pod, cluster, nodes):
+        rejected |= status.rejected
+    return nodes[~rejected]
 
 
 def _with_spec(pod: IncomingPod, **fields: object) -> IncomingPod:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.accounting.quantity_parser import QuantityError
-from tallygate.webhook.objects.core import Container
+from tallygate.webhook.objects.core import Container, ResourceList, ResourceRequirements
 from tallygate.webhook.objects.devices import (
     DeviceClaim,
     DeviceRequest,
@@ -50,12 +50,17 @@ def create_special_claim(namespace: str, spec: SchedulingPodSpec, classes: Mappi
     )
 
 
+def get_requests(container: Container) -> ResourceList:
+    """Return the requests of a container as they are stored: the API server adds one for each limit without."""
+    resources = container.resources or ResourceRequirements()
+    return {**(resources.limits or {}), **(resources.requests or {})}
+
+
 def find_resource(spec: SchedulingPodSpec, request_name: str) -> tuple[str, str]:
     """Return the extended resource that a request of the claim is for, and the name of its container."""
     container_index, resource_index = request_name.removeprefix("container-").split("-request-")
     container = [*(spec.init_containers or []), *(spec.containers or [])][int(container_index)]
-    requests = (container.resources.requests if container.resources else None) or {}
-    return sorted(requests)[int(resource_index)], container.name or ""
+    return sorted(get_requests(container))[int(resource_index)], container.name or ""
 
 
 def _list_requests(spec: SchedulingPodSpec, resource: str) -> Iterator[_Request]:
@@ -81,7 +86,7 @@ def _create_request(
     index: int, container: Container, resource: str, reusable: Iterable[_Request | None]
 ) -> _Request | None:
     """Return the request of a container for what it cannot reuse; None if that is nothing, or no integer."""
-    requests = (container.resources.requests if container.resources else None) or {}
+    requests = get_requests(container)
     count = read_device_count(requests.get(resource))
     if not count:
         return None
