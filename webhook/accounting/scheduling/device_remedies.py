@@ -23,7 +23,6 @@ from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import (
     find_claim,
     find_hold_reason,
     get_allocation,
-    needs_devices,
 )
 from tallygate.webhook.accounting.scheduling.plugins.special_claim import get_requests, read_device_count
 from tallygate.webhook.objects.core import ResourceRequirements
@@ -57,12 +56,12 @@ _Changes = Sequence[_Change]
 
 
 def try_device_changes(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[tuple[str, str]]:
-    """Yield the description and the node for each change that makes one of these nodes feasible.
+    """Yield the description and the node for each change that makes one of these nodes feasible for a pod with devices.
 
     The cluster is unchanged afterwards.
     """
     devices = cluster.devices
-    if devices is None or not needs_devices(pod, cluster) or find_hold_reason(pod, cluster):
+    if devices is None or find_hold_reason(pod, cluster):
         return
     for changes in (*_list_changes(pod, cluster, devices), *_list_fewer(pod, cluster), *_list_deletions(devices)):
         description, feasible = _find_smallest(pod, cluster, devices, nodes, changes)

@@ -6,12 +6,13 @@ reach its devices.
 """
 
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
 
 from tallygate.webhook.accounting.allocation.pools import PoolId
-from tallygate.webhook.accounting.cluster.cluster import Cluster, fork
+from tallygate.webhook.accounting.cluster.cluster import Cluster, ClusterFork, fork
 from tallygate.webhook.accounting.cluster.pod_info import PodInfo
 from tallygate.webhook.accounting.devices.device_meter import DeviceId
 from tallygate.webhook.accounting.scheduling.filters import run_filters
@@ -53,7 +54,8 @@ def find_eviction_options(
     """
     if find_hold_reason(pod, cluster):
         return ()
-    claims = ClaimsOfPods(cluster.devices if needs_devices(pod, cluster) else None)
+    devices = cluster.devices if needs_devices(pod, cluster) else None
+    claims = None if devices is None else ClaimsOfPods(devices)
     options = []
     for node_index in nodes[:_MAX_TRIED_NODES]:
         trial = _NodeTrial(pod, cluster, node_index, claims)
@@ -69,7 +71,7 @@ def find_eviction_options(
 class _NodeTrial:
     """The evictions that are tried for one node; `is_undecided` is set if devices take more work than is allowed."""
 
-    def __init__(self, pod: IncomingPod, cluster: Cluster, node_index: int, claims: ClaimsOfPods) -> None:
+    def __init__(self, pod: IncomingPod, cluster: Cluster, node_index: int, claims: ClaimsOfPods | None) -> None:
         self._pod = pod
         self._cluster = cluster
         self._node_index = node_index
@@ -83,23 +85,29 @@ class _NodeTrial:
         pools, devices = self._list_devices()
         candidates = [each for each in self._list_candidates(devices) if each.uid not in kept_uids]
         evicted: list[PodInfo] = []
-        with fork(self._cluster) as forked, self._claims.open_trial():
+        open_trial = nullcontext() if self._claims is None else self._claims.open_trial()
+        with fork(self._cluster) as forked, open_trial:
             for candidate in candidates:
-                forked.remove(candidate)
-                self._claims.end(candidate.uid)
+                self._remove(forked, candidate)
             if not self._is_feasible():
                 return None
             for candidate in sorted(candidates, key=self._rank):
                 forked.restore(candidate)
-                self._claims.restore(candidate.uid)
+                if self._claims is not None:
+                    self._claims.restore(candidate.uid)
                 if not self._is_feasible():
-                    forked.remove(candidate)
-                    self._claims.end(candidate.uid)
+                    self._remove(forked, candidate)
                     evicted.append(candidate)
         if not evicted or self.is_undecided:
             return None
-        released = self._claims.list_released({each.uid for each in evicted}, pools)
+        uids = {each.uid for each in evicted}
+        released = () if self._claims is None else self._claims.list_released(uids, pools)
         return EvictionOption(self._cluster.nodes.get_name(self._node_index), tuple(evicted), released)
+
+    def _remove(self, forked: ClusterFork, pod: PodInfo) -> None:
+        forked.remove(pod)
+        if self._claims is not None:
+            self._claims.end(pod.uid)
 
     def _is_feasible(self) -> bool:
         diagnosis = run_filters(self._pod, self._cluster, np.array([self._node_index]))
@@ -124,15 +132,19 @@ class _NodeTrial:
 
     def _list_candidates(self, devices: Collection[DeviceId]) -> Iterator[PodInfo]:
         """Yield the pods on the node, and those elsewhere with devices that it reaches."""
-        on_node = self._cluster.get_node_pods(self._node_index)
+        on_node, claims = self._cluster.get_node_pods(self._node_index), self._claims
+        if claims is None:
+            yield from on_node.values()
+            return
         for each in on_node.values():
-            if not self._claims.has_devices(each.uid) or each.group.priority <= self._pod.priority:
+            if not claims.has_devices(each.uid) or each.group.priority <= self._pod.priority:
                 yield each
-        found = [self._cluster.find_pod(uid) for uid in self._claims.list_users(devices) if uid not in on_node]
+        found = [self._cluster.find_pod(uid) for uid in claims.list_users(devices) if uid not in on_node]
         remote = [each for each in found if each and each.node and each.group.priority <= self._pod.priority]
         yield from sorted(remote, key=lambda each: (each.group.priority, each.namespace, each.name))[:_MAX_REMOTE_PODS]
 
     def _rank(self, pod: PodInfo) -> tuple[object, ...]:
         """Return the rank of a pod to be restored: less of what is short comes first, so that few are evicted."""
         used = [pod.group.requests.get(name, 0) for name in self._missing]
-        return -pod.group.priority, used, self._claims.count_devices(pod.uid), pod.namespace, pod.name
+        devices = 0 if self._claims is None else self._claims.count_devices(pod.uid)
+        return -pod.group.priority, used, devices, pod.namespace, pod.name

@@ -40,12 +40,12 @@ class ReleasedClaim(NamedTuple):
 class ClaimsOfPods:
     """The claims with devices that only pods have reserved; for one thread at a time."""
 
-    def __init__(self, devices: DeviceIndex | None) -> None:
+    def __init__(self, devices: DeviceIndex) -> None:
         self._devices = devices
         self._claims: dict[str, list[ResourceClaim]] = {}
         self._users: dict[DeviceId, set[str]] = {}
         self._ended: set[str] = set()
-        for claim in devices.claims.values() if devices is not None else ():
+        for claim in devices.claims.values():
             pods = _list_pods(claim)
             taken = list_taken_devices(claim)
             for device in taken if pods else ():
@@ -84,7 +84,7 @@ class ClaimsOfPods:
     def restore(self, uid: str) -> None:
         """Restore a pod that has ended, and the devices of its claims."""
         for claim in self._claims.get(uid, ()):
-            if self._is_released(claim) and self._devices is not None:
+            if self._is_released(claim):
                 self._devices.put(claim)
         self._ended.remove(uid)
 
@@ -103,8 +103,6 @@ class ClaimsOfPods:
         return _list_pods(claim) <= self._ended
 
     def _release(self, claim: ResourceClaim) -> None:
-        if self._devices is None:
-            return
         owners = (claim.metadata or ObjectMeta()).owner_references or ()
         if any(each.controller and each.kind == "Pod" for each in owners):
             self._devices.remove(claim)

@@ -19,7 +19,7 @@ from tallygate.webhook.accounting.scheduling.device_remedies import try_device_c
 from tallygate.webhook.accounting.scheduling.filters import run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.plugins import node_eligibility, node_resources_fit
-from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import filter_dynamic_resources
+from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import filter_dynamic_resources, needs_devices
 from tallygate.webhook.objects.scheduling import Taint, Toleration
 
 _CORDON_TAINT_KEY = "node.kubernetes.io/unschedulable"
@@ -59,7 +59,7 @@ def find_remedies(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> tup
         for changes in combinations(_CHANGES, change_count):
             for change, node_name in _try_changes(pod, cluster, nodes, changes):
                 nodes_by_change.setdefault(change, []).append(node_name)
-        if change_count == 1:
+        if change_count == 1 and needs_devices(pod, cluster):
             for change, node_name in try_device_changes(pod, cluster, nodes):
                 nodes_by_change.setdefault(change, []).append(node_name)
         if nodes_by_change:

@@ -69,7 +69,7 @@ def _prediction_to_dict(details: PredictionDetails) -> dict[str, Any]:
         "unknown": list(prediction.unmodelled),
         "closestNodes": [_diagnosis_to_dict(each) for each in details.closest_nodes],
         "evictions": [
-            _eviction_to_dict(each) | {"claims": [_released_to_dict(claim) for claim in each.claims]}
+            _eviction_to_dict(each) | {"claims": [_claim_to_dict(claim) for claim in each.claims]}
             for each in details.evictions
         ],
         "remedies": [{"change": each.change, "nodes": list(each.nodes)} for each in details.remedies],
@@ -171,7 +171,7 @@ def _eviction_to_dict(eviction: EvictionOption) -> dict[str, Any]:
     return {"node": eviction.node, "pods": _pods_to_list(eviction.pods)}
 
 
-def _released_to_dict(claim: ReleasedClaim) -> dict[str, Any]:
+def _claim_to_dict(claim: ReleasedClaim) -> dict[str, Any]:
     return {
         "claim": claim.claim,
         "devices": [{"pool": pool, "devices": count} for pool, count in claim.devices.items()],
