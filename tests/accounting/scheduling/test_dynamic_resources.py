@@ -168,7 +168,7 @@ def test_an_extended_resource_takes_devices_where_the_node_has_none_of_its_own()
 
 
 def test_an_extended_resource_that_is_only_limited_is_requested_too() -> None:
-    """The API server adds the request when it stores the pod."""
+    """Add the request as the API server does when it stores the pod."""
     written = pod("new")
     written["spec"]["containers"][0]["resources"] = {"limits": {"example.com/gpu": "2"}}
     cluster = create_full_cluster(_NODES, [], [device_class(resource="example.com/gpu"), *_SLICES])

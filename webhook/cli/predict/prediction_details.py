@@ -5,8 +5,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-import numpy as np
-
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.node_fit import Shortfall
 from tallygate.webhook.accounting.scheduling.device_shortfalls import DeviceInspector, NodePool
@@ -17,7 +15,7 @@ from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.node_diagnosis import NodeDiagnosis, diagnose_node
 from tallygate.webhook.accounting.scheduling.placement import PlacementSession
 from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import CANNOT_ALLOCATE, NOT_AVAILABLE
-from tallygate.webhook.accounting.scheduling.plugins.node_resources_fit import mask_device_backed, sort_by_shortfall
+from tallygate.webhook.accounting.scheduling.plugins.node_resources_fit import is_device_backed, sort_by_shortfall
 from tallygate.webhook.accounting.scheduling.prediction import (
     Feasibility,
     Prediction,
@@ -246,7 +244,7 @@ def _find_tightest(pod: IncomingPod, cluster: Cluster, node_index: int) -> Short
             name, amount, used.get(name, 0), allocatable.get(name, 0), unresolvable=amount > allocatable.get(name, 0)
         )
         for name, amount in {_PODS: 1, **pod.requests}.items()
-        if not mask_device_backed(cluster, np.array([node_index]), name)[0]
+        if not is_device_backed(cluster, node_index, name)
     ]
     return max(shortfalls, key=_compute_fullness)
 
