@@ -102,7 +102,7 @@ def test_1_37_does_not_report_that_it_freed_nothing() -> None:
 @pytest.mark.parametrize(
     ("objects", "written", "expected"),
     [
-        pytest.param([], _pod("c"), 'resourceclaims.resource.k8s.io "c" not found', id="the claim is missing"),
+        pytest.param([], _pod("c"), 'could not find ResourceClaim "default/c"', id="the claim is missing"),
         pytest.param(
             [claim("c", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})],
             _pod("c"),

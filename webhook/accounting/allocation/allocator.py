@@ -20,12 +20,6 @@ from tallygate.webhook.accounting.allocation.allocations import (
     create_node_selector,
 )
 from tallygate.webhook.accounting.allocation.constraints import Constraint, create_constraint
-from tallygate.webhook.accounting.allocation.consumed_capacity import (
-    Amounts,
-    CapacityRequestError,
-    ConsumptionRules,
-    sum_amounts,
-)
 from tallygate.webhook.accounting.allocation.counters import CounterUse
 from tallygate.webhook.accounting.allocation.planned_requests import (
     MAX_RESULTS,
@@ -41,6 +35,12 @@ from tallygate.webhook.accounting.allocation.planned_requests import (
 )
 from tallygate.webhook.accounting.allocation.pools import NamedNode, Pool, SliceIndex, TargetNode
 from tallygate.webhook.accounting.allocation.published_devices import AllocatableDevice, AllocatableSlice
+from tallygate.webhook.accounting.devices.consumed_capacity import (
+    Amounts,
+    CapacityRequestError,
+    ConsumptionRules,
+    sum_amounts,
+)
 from tallygate.webhook.accounting.devices.device_meter import DeviceId
 from tallygate.webhook.accounting.devices.slice_devices import Work
 from tallygate.webhook.objects.devices import DeviceClass, ResourceClaim
@@ -107,7 +107,7 @@ class Allocator:
             self.selectors.match(f"class {request.class_name}", request.class_selectors, device)
             and self.selectors.match(f"claim {format_name(claim)}", request.selectors, device)
             and all(request.tolerates(taint) for taint in device.content.taints)
-            and self.consumption.fits(device.content, request.requested)
+            and self.consumption.fits(device.content.capacities, request.requested)
         )
 
     def allocate(self, node: TargetNode, claims: Sequence[ResourceClaim]) -> list[Allocation] | None:
@@ -137,7 +137,7 @@ class Allocator:
     def _has_room(self, device: AllocatableDevice, requested: Amounts) -> bool:
         """Return whether a device is one that a request for all devices is about."""
         allocated = _NO_AMOUNTS if self._rules.since_37 else self.state.consumed.get(device.id, _NO_AMOUNTS)
-        return self.consumption.fits(device.content, requested, allocated)
+        return self.consumption.fits(device.content.capacities, requested, allocated)
 
     def _create_constraints(self, claim: ResourceClaim) -> list[Constraint]:
         devices = claim.spec.devices if claim.spec else None
@@ -311,7 +311,7 @@ class _Search:
             return False
         consumed = _NO_AMOUNTS
         if device.content.is_shared:
-            consumed = self._consumption.compute_consumed(device.content, request.requested)
+            consumed = self._consumption.compute_consumed(device.content.capacities, request.requested)
             self._consumed.setdefault(device.id, []).append(consumed)
         else:
             self._allocating.setdefault(device.id, set()).add(claim_index)
@@ -388,5 +388,5 @@ class _Search:
     def _has_room(self, request: PlannedRequest, device: AllocatableDevice) -> bool:
         allocated = self._state.consumed.get(device.id, _NO_AMOUNTS)
         return self._consumption.fits(
-            device.content, request.requested, allocated, sum_amounts(self._consumed.get(device.id, ()))
+            device.content.capacities, request.requested, allocated, sum_amounts(self._consumed.get(device.id, ()))
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from tallygate.webhook.accounting.allocation.consumed_capacity import Amounts, CapacityRequestError
 from tallygate.webhook.accounting.allocation.pools import Pool, TargetNode, reaches
 from tallygate.webhook.accounting.allocation.published_devices import (
     AllocatableDevice,
@@ -15,6 +14,7 @@ from tallygate.webhook.accounting.allocation.published_devices import (
 )
 from tallygate.webhook.accounting.cel.loops import MAX_COST
 from tallygate.webhook.accounting.cel.syntax import ExpressionError
+from tallygate.webhook.accounting.devices.consumed_capacity import Amounts, CapacityRequestError
 from tallygate.webhook.accounting.devices.expression import UndecidedMatchError, compile_selector
 from tallygate.webhook.accounting.devices.slice_devices import EVALUATION, Work, WorkLimitError
 from tallygate.webhook.accounting.quantity import Quantity

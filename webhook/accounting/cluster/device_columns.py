@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from tallygate.webhook.accounting.allocation.allocator import Allocator
-from tallygate.webhook.accounting.allocation.consumed_capacity import CapacityRequestError
 from tallygate.webhook.accounting.allocation.planned_requests import (
     AllocationError,
     PlannedRequest,
@@ -22,6 +21,7 @@ from tallygate.webhook.accounting.allocation.planned_requests import (
 from tallygate.webhook.accounting.allocation.pools import NamedNode, Pool
 from tallygate.webhook.accounting.allocation.published_devices import AllocatableDevice, DeviceContent
 from tallygate.webhook.accounting.cluster.columns import Mask
+from tallygate.webhook.accounting.devices.consumed_capacity import CapacityRequestError
 from tallygate.webhook.accounting.devices.device_meter import DeviceId
 from tallygate.webhook.objects.devices import ResourceClaim
 

@@ -89,6 +89,16 @@ class DeviceIndex:
         known = self.claims if isinstance(device_object, ResourceClaim) else self.templates
         return known.get((meta.namespace or "", meta.name or ""))
 
+    def has_node_pools_only(self) -> bool:
+        """Return whether each pool has the devices of one node, so that an allocation changes no other node."""
+        nodes_by_pool: dict[tuple[str, str], str] = {}
+        return all(
+            each.nodes.name
+            and not each.has_nodes_by_device
+            and nodes_by_pool.setdefault((each.driver, each.pool), each.nodes.name) == each.nodes.name
+            for each in self._slices.values()
+        )
+
     def get_allocator(
         self, version: SchedulerVersion, classes: Mapping[str, DeviceClass], *, is_idle: bool = False
     ) -> Allocator:

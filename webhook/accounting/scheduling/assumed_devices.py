@@ -12,8 +12,10 @@ from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import (
     NodeRejection,
     allocate_on_node,
     begin_attempt,
-    find_devices_of_pod,
     list_claims_on_node,
+)
+from tallygate.webhook.accounting.scheduling.plugins.resource_claims import (
+    find_devices_of_pod,
     needs_devices,
 )
 from tallygate.webhook.objects.devices import ClaimConsumer, ResourceClaim, ResourceClaimStatus

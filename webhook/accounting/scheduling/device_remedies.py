@@ -19,7 +19,7 @@ from tallygate.webhook.accounting.cluster.columns import NodeIndices
 from tallygate.webhook.accounting.cluster.device_index import DeviceIndex
 from tallygate.webhook.accounting.scheduling.filters import run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import (
+from tallygate.webhook.accounting.scheduling.plugins.resource_claims import (
     find_claim,
     find_hold_reason,
     get_allocation,

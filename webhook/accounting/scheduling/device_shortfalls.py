@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from tallygate.webhook.accounting.allocation.consumed_capacity import CapacityRequestError
 from tallygate.webhook.accounting.allocation.counters import CounterUse
 from tallygate.webhook.accounting.allocation.mismatch import NOT_OF_CLASS, find_mismatch
 from tallygate.webhook.accounting.allocation.planned_requests import AllocationError, PlannedRequest, format_name
@@ -14,13 +13,16 @@ from tallygate.webhook.accounting.allocation.pools import Pool, reaches
 from tallygate.webhook.accounting.allocation.published_devices import AllocatableDevice
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.device_index import DeviceIndex
+from tallygate.webhook.accounting.devices.consumed_capacity import CapacityRequestError
 from tallygate.webhook.accounting.devices.device_meter import DeviceId
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import (
     ClusterNode,
+    list_claims_on_node,
+)
+from tallygate.webhook.accounting.scheduling.plugins.resource_claims import (
     find_devices_of_pod,
     find_hold_reason,
-    list_claims_on_node,
     needs_devices,
 )
 from tallygate.webhook.accounting.scheduling.plugins.special_claim import NAME_IN_MEMORY, find_resource
@@ -248,7 +250,7 @@ class _InspectedNode:
         """Return what allocated devices leave too little of: the capacity of a shared device, or counters."""
         state = self._allocator.state
         consumed = state.consumed.get(device.id)
-        if consumed and not self._allocator.consumption.fits(device.content, request.requested, consumed):
+        if consumed and not self._allocator.consumption.fits(device.content.capacities, request.requested, consumed):
             holders = "; ".join(map(str, self._holders.get(device.id, ())))
             return f"has too little capacity left beside {holders or 'other claims'}"
         if device.content.consumed_counters and not state.has(device.id):

@@ -18,8 +18,8 @@ from tallygate.webhook.accounting.devices.device_meter import DeviceId
 from tallygate.webhook.accounting.scheduling.filters import run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.plugins import node_resources_fit
-from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import (
-    ClusterNode,
+from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import ClusterNode
+from tallygate.webhook.accounting.scheduling.plugins.resource_claims import (
     find_devices_of_pod,
     find_hold_reason,
     needs_devices,
@@ -84,6 +84,8 @@ class _NodeTrial:
         """Return the pods of which none could stay; None if the node is not feasible without all of them."""
         pools, devices = self._list_devices()
         candidates = [each for each in self._list_candidates(devices) if each.uid not in kept_uids]
+        if not candidates:
+            return None
         evicted: list[PodInfo] = []
         open_trial = nullcontext() if self._claims is None else self._claims.open_trial()
         with fork(self._cluster) as forked, open_trial:

@@ -19,7 +19,8 @@ from tallygate.webhook.accounting.scheduling.device_remedies import try_device_c
 from tallygate.webhook.accounting.scheduling.filters import run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.plugins import node_eligibility, node_resources_fit
-from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import filter_dynamic_resources, needs_devices
+from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import filter_dynamic_resources
+from tallygate.webhook.accounting.scheduling.plugins.resource_claims import needs_devices
 from tallygate.webhook.objects.scheduling import Taint, Toleration
 
 _CORDON_TAINT_KEY = "node.kubernetes.io/unschedulable"

@@ -39,7 +39,7 @@ class SnapshotUsage:
             SnapshotError: if a pod or slice is not as an API server would have stored it.
         """
         self._has_slices = {"ResourceSlice", "ResourceClaim"} <= snapshot.device_kinds
-        self._devices = _store_devices(snapshot)
+        self._devices = store_devices(snapshot)
         self._pods_by_uid = {get_metadata(pod).uid: pod for pod in snapshot.pods}
         self._unknown: dict[LedgerKey, set[str]] = {}
         used_by_key: dict[LedgerKey, tuple[ActiveCap, Amounts]] = {}
@@ -115,7 +115,12 @@ def get_metadata(obj: Pod | ResourceClaim) -> ObjectMeta:
     return obj.metadata or ObjectMeta()
 
 
-def _store_devices(snapshot: SnapshotContents) -> DeviceStore:
+def store_devices(snapshot: SnapshotContents) -> DeviceStore:
+    """Return the devices that the slices of a snapshot publish.
+
+    Raises:
+        SnapshotError: if a slice is not as an API server would have stored it.
+    """
     store = DeviceStore()
     try:
         store.apply(Replaced([create_slice_record(each) for each in snapshot.slices], 1))

@@ -136,7 +136,7 @@ def _add_explanation(
             [*_list_waiting_nodes(cluster, diagnosis, nodes_by_devices, prediction.unresolvable), *sorted_nodes],
             {each.uid for each in session.placed_pods},
         ),
-        remedies=find_remedies(pod, cluster, diagnosis.nodes),
+        remedies=find_remedies(pod, cluster, diagnosis.nodes[diagnosis.rejected]),
         preemption=EvictionOption(cluster.nodes.get_name(chosen.node_index), chosen.victims) if chosen else None,
         suggestions=dict(_suggest_resources(prediction, cluster)),
     )

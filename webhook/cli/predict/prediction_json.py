@@ -62,6 +62,7 @@ def _prediction_to_dict(details: PredictionDetails) -> dict[str, Any]:
         "feasibleNodes": details.feasible_count,
         "message": result.message if result else None,
         "holdReason": (result.hold_reason or None) if result else None,
+        "bindErrors": [{"node": name, "message": each} for name, each in prediction.bind_errors.items()],
         "nominated": list(result.nominated_nodes) if result else [],
         "preempts": _eviction_to_dict(details.preemption) if details.preemption else None,
         "largest": [_amount_to_dict(name, amount) for name, amount in prediction.largest_allocatable.items()],

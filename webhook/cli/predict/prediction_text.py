@@ -15,7 +15,7 @@ from tallygate.webhook.accounting.node_fit import Shortfall
 from tallygate.webhook.accounting.scheduling.device_shortfalls import NodePool
 from tallygate.webhook.accounting.scheduling.evictions import EvictionOption
 from tallygate.webhook.accounting.scheduling.node_diagnosis import MAX_CONSUMERS, NodeConsumer, NodeDiagnosis
-from tallygate.webhook.accounting.scheduling.prediction import Feasibility
+from tallygate.webhook.accounting.scheduling.prediction import Feasibility, Prediction
 from tallygate.webhook.cli.output.tables import Paragraph, align_rows, create_table, escape_control
 from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace
 from tallygate.webhook.cli.predict.prediction_details import NodeLine, PredictionDetails
@@ -73,7 +73,16 @@ def format_details(details: PredictionDetails) -> Iterator[str]:
     yield from map(_format_eviction, evictions)
     for remedy in details.remedies[:_MAX_NAMES]:
         yield f"would help: {remedy.change} (then: {format_names(remedy.nodes)})"
+    yield from _format_bind_errors(details.prediction)
     yield from (f"not modelled: {question}" for question in details.prediction.unmodelled)
+
+
+def _format_bind_errors(prediction: Prediction) -> Iterator[str]:
+    """Yield a line for each message of a failed binding, with the nodes that kube-scheduler may choose all the same."""
+    errors = prediction.bind_errors
+    for message in dict.fromkeys(errors.values()):
+        nodes = format_names([name for name, error in errors.items() if error == message])
+        yield f"if kube-scheduler chooses {nodes}, the binding fails, and it tries again later: {message}"
 
 
 def format_shortfalls(diagnosis: NodeDiagnosis) -> str:
