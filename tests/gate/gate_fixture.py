@@ -11,6 +11,7 @@ from msgspec import structs
 
 from tallygate.webhook.admission.cap_index import NO_CLASSES
 from tallygate.webhook.admission.request import Phase
+from tallygate.webhook.gate.advertised_devices import DeviceLister
 from tallygate.webhook.gate.claim_forecast import ClaimTemplateLister
 from tallygate.webhook.gate.decisions import Decision
 from tallygate.webhook.gate.gate import Gate
@@ -49,6 +50,7 @@ class GateFixture:
         labels: Mapping[str, Mapping[str, str]] | None = None,
         quotas: QuotaLister | None = None,
         snapshots: SnapshotProvider | None = None,
+        devices: DeviceLister | None = None,
         workloads: WorkloadReader | None = None,
         claim_templates: ClaimTemplateLister | None = None,
         resources_by_class: Mapping[str, str] = NO_CLASSES,
@@ -66,7 +68,9 @@ class GateFixture:
             monotonic=lambda: self.now,
             nonce=lambda: f"n{next(nonces)}",
             quotas=quotas,
-            evaluate_node_rules=partial(check_schedulability, snapshots=snapshots) if snapshots else None,
+            evaluate_node_rules=partial(check_schedulability, snapshots=snapshots, devices=devices)
+            if snapshots
+            else None,
             workload_reader=workloads,
             claim_templates=claim_templates,
             resources_by_class=lambda: resources_by_class,

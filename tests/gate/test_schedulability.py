@@ -245,7 +245,7 @@ def test_the_extended_resource_of_a_device_class_needs_no_advertising_node() -> 
     assert get_message(fixture, create_pod("example.com/dongle")) == ""
     assert get_message(fixture, create_pod("deviceclass.resource.kubernetes.io/dongles")) == ""
     assert "no node advertises example.com/dongles, so no" in get_message(fixture, create_pod("example.com/dongles"))
-    assert "DeviceClass dongle does not exist, so no node can run this pod (TG112" in (
+    assert "no DeviceClass dongle: did you mean dongles? (TG112" in (
         get_message(fixture, create_pod("deviceclass.resource.kubernetes.io/dongle"))
     )
     cluster_.device_classes.remove("dongles")

@@ -11,14 +11,12 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import cached_property
-from itertools import islice
 from typing import Protocol
 
 import msgspec
 
 from tallygate.webhook.accounting.amounts import format_amount
 from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.names import DEVICE_CLASS_PREFIX
 from tallygate.webhook.accounting.problem import Code, Problem, Reason
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.accounting.scheduling.complexity import count_scanned_groups, estimate_complexity
@@ -46,15 +44,18 @@ from tallygate.webhook.admission.rule_codes import (
     PREEMPTS_OTHERS,
 )
 from tallygate.webhook.admission.rule_index import RuleSelection
+from tallygate.webhook.gate.advertised_devices import (
+    DeviceLister,
+    check_claim,
+    check_pod_claims,
+    check_served_names,
+)
+from tallygate.webhook.gate.advertised_names import PODS, AdvertisedNames
 from tallygate.webhook.gate.incoming_pods import IncomingPods, TooComplexError, find_incoming_pods
 from tallygate.webhook.policy.matching import matches_resource
-from tallygate.webhook.policy.model import Enforcement, ResourceRule, Schedulable
-from tallygate.webhook.policy.suggest import suggest_resource
+from tallygate.webhook.policy.model import CLAIM_KINDS, Enforcement, ResourceRule, Schedulable
 
-_PODS = "pods"
-_MAX_NODES = 3
 _MAX_PODS = 3
-_MAX_NAMES = 200
 _MAX_COPIES = 200
 _MAX_TOTAL_COMPLEXITY = 20_000  # terms on nodes, in all copies together that have to be placed one by one
 _MAX_COMPLEXITY = 1000  # terms on nodes
@@ -102,12 +103,21 @@ class FixedSnapshot:
         yield ClusterSnapshot(self._cluster, has_pods=pods and self._has_pods, has_devices=self._has_devices)
 
 
-def check_schedulability(request: AdmissionRequest, selection: RuleSelection, snapshots: SnapshotProvider) -> Verdict:
+def check_schedulability(
+    request: AdmissionRequest,
+    selection: RuleSelection,
+    snapshots: SnapshotProvider,
+    devices: DeviceLister | None = None,
+) -> Verdict:
     """Return the verdict of the selected rules that compare pods with nodes, on the pods that a request creates.
+
+    With `devices`, claims for devices are compared with those that are published.
 
     Raises:
         ReviewError: if an object is not of the kind that it states.
     """
+    if request.kind in CLAIM_KINDS:
+        return ALLOWED if devices is None else check_claim(request, selection, devices)
     try:
         incoming_pods = find_incoming_pods(request)
     except TooComplexError:
@@ -119,10 +129,19 @@ def check_schedulability(request: AdmissionRequest, selection: RuleSelection, sn
     complexity = estimate_complexity(incoming_pods.pod, _MAX_COMPLEXITY) if rules else 0
     if complexity is None:
         return Verdict(unknown=tuple(map(_describe_too_complex, rules)))
+    spec = incoming_pods.pod.spec
+    claims_verdict = (
+        check_pod_claims(incoming_pods, request.namespace, rules, devices)
+        if devices is not None and spec is not None and spec.resource_claims
+        else ALLOWED
+    )
+    if claims_verdict is not ALLOWED:
+        rules = _remove_schedulable(rules, claims_verdict)
     try:
-        return _evaluate_rules(rules, incoming_pods, snapshots, complexity)
+        verdict = _evaluate_rules(rules, incoming_pods, (snapshots, devices), complexity)
     except (QuantityError, SelectorError):
         return ALLOWED  # the API server rejects such a pod
+    return verdict if claims_verdict is ALLOWED else claims_verdict.merge(verdict)
 
 
 def may_be_advertised(resource: str, snapshots: SnapshotProvider) -> bool:
@@ -133,8 +152,19 @@ def may_be_advertised(resource: str, snapshots: SnapshotProvider) -> bool:
         return snapshot.cluster.nodes.is_advertised(resource)
 
 
+def _remove_schedulable(rules: Sequence[ResourceRule], verdict: Verdict) -> tuple[ResourceRule, ...]:
+    """Return the rules, without the check of nodes in those that have a problem: the first one is sufficient."""
+    names = {each.rule for each in (*verdict.problems, *verdict.warnings, *verdict.audits)}
+    return tuple(
+        replace(rule, checks=replace(rule.checks, schedulable=None)) if rule.name in names else rule for rule in rules
+    )
+
+
 def _evaluate_rules(
-    rules: Sequence[ResourceRule], incoming_pods: IncomingPods, snapshots: SnapshotProvider, complexity: int
+    rules: Sequence[ResourceRule],
+    incoming_pods: IncomingPods,
+    sources: tuple[SnapshotProvider, DeviceLister | None],
+    complexity: int,
 ) -> Verdict:
     """Return the verdict of these rules on the incoming pods; the cluster is unchanged afterwards.
 
@@ -146,12 +176,13 @@ def _evaluate_rules(
     selected = _select_rules(rules, incoming.requests)
     if not selected:
         return ALLOWED
+    snapshots, devices = sources
     checks_free_room = not incoming_pods.is_deferred and any(map(_checks_free_room, selected))
     with snapshots.open_snapshot(pods=checks_free_room) as snapshot:
         if snapshot is None:
             return ALLOWED
         check = _PodCheck(incoming_pods, incoming, snapshot.cluster, complexity)
-        if not snapshot.has_devices and check.unadvertised:
+        if not snapshot.has_devices and check.names.unserved:
             return ALLOWED
         now = checks_free_room and snapshot.has_pods
         is_too_complex = now and count_scanned_groups(incoming, snapshot.cluster) > _MAX_SCANNED_GROUPS
@@ -159,16 +190,20 @@ def _evaluate_rules(
     unknown = (
         tuple(_describe_too_complex(rule) for rule in selected if _checks_free_room(rule)) if is_too_complex else ()
     )
-    return (
+    verdict = (
         replace(create_verdict(violations, unknown), cluster_age_seconds=snapshot.age_seconds)
         if violations or unknown
         else ALLOWED
     )
+    if devices is None or not check.names.served or not check.names.are_known:
+        return verdict
+    # After the snapshot, which one thread has at a time.
+    return check_served_names(check.names.served, incoming_pods, selected, devices).merge(verdict)
 
 
 def _select_rules(rules: Sequence[ResourceRule], requested: Collection[str]) -> Sequence[ResourceRule]:
     """Return the rules on a requested resource; every pod requests one `pods`."""
-    return [rule for rule in rules if any(matches_resource(rule.resources, name) for name in (_PODS, *requested))]
+    return [rule for rule in rules if any(matches_resource(rule.resources, name) for name in (PODS, *requested))]
 
 
 def _checks_free_room(rule: ResourceRule) -> bool:
@@ -182,8 +217,7 @@ def _describe_too_complex(rule: ResourceRule) -> str:
 class _PodCheck:
     """The evaluation of incoming pods on one cluster; results that several rules need are computed once.
 
-    `complexity` is the cost of placing one pod. `unadvertised` are the requested names that no node advertises and for
-    which no known device class exists.
+    `complexity` is the cost of placing one pod. `names` are the requested names that no node advertises.
     """
 
     def __init__(self, incoming_pods: IncomingPods, incoming: IncomingPod, cluster: Cluster, complexity: int) -> None:
@@ -191,12 +225,7 @@ class _PodCheck:
         self._pod = incoming
         self._cluster = cluster
         self._complexity = complexity
-        devices = cluster.device_classes
-        self.unadvertised = [
-            name
-            for name in incoming.requests
-            if not cluster.nodes.is_advertised(name) and devices.find_class(name) is None
-        ]
+        self.names = AdvertisedNames(incoming, cluster)
 
     def find_violations(self, rules: Sequence[ResourceRule], *, now: bool) -> Iterator[RuleViolation]:
         """Yield the violations of the rules; with `now`, also those of the current free amounts.
@@ -204,21 +233,16 @@ class _PodCheck:
         A rule yields no scheduling violation for a pod that requests an unadvertised name: the first violation is
         sufficient.
 
-        Yield nothing if the cluster has no nodes, since no node has been listed yet. Yield nothing if a requested name
-        is that of a device class and the cluster has no device classes: not every snapshot contains them.
+        Yield nothing while the cluster is not known well enough.
         """
-        has_device_class = any(name.startswith(DEVICE_CLASS_PREFIX) for name in self.unadvertised)
-        if not len(self._cluster.nodes) or (has_device_class and not len(self._cluster.device_classes)):
+        if not self.names.are_known:
             return
         for rule in rules:
-            unadvertised = self._list_unadvertised(rule) if rule.checks.advertised else ()
+            unadvertised = self.names.list_unserved(rule) if rule.checks.advertised else ()
             for name in unadvertised:
-                yield self._create_violation(rule, NOT_ADVERTISED, self._describe_unadvertised(name), name)
+                yield self._create_violation(rule, NOT_ADVERTISED, self.names.describe_unserved(name), name)
             if rule.checks.schedulable and not unadvertised:
                 yield from self._check_rule(rule, now=now and rule.checks.schedulable is Schedulable.NOT_NOW)
-
-    def _list_unadvertised(self, rule: ResourceRule) -> Sequence[str]:
-        return [name for name in self.unadvertised if matches_resource(rule.resources, name)]
 
     def _check_rule(self, rule: ResourceRule, *, now: bool) -> Iterator[RuleViolation]:
         if now and self._is_feasible:
@@ -235,21 +259,6 @@ class _PodCheck:
         reason = Reason.NOT_FOUND if name else Reason.FORBIDDEN
         problem = Problem(path or f"{self._incoming_pods.path}spec", code.number, reason, message, rule=rule.name)
         return RuleViolation(problem, rule, (code.number, rule.name, name))
-
-    def _describe_unadvertised(self, name: str) -> str:
-        if name.startswith(DEVICE_CLASS_PREFIX):
-            return f"DeviceClass {name.removeprefix(DEVICE_CLASS_PREFIX)} does not exist, so no node can run this pod"
-        advertised_names = list(
-            islice((each for each in self._cluster.nodes.list_advertised_resources() if each != _PODS), _MAX_NAMES)
-        )
-        suggestion = suggest_resource(name, advertised_names)
-        if suggestion is None:
-            return f"no node advertises {name}, so no node can run this pod"
-        nodes = self._cluster.nodes.list_advertising_nodes(suggestion, _MAX_NODES + 1)
-        more = " and others" if len(nodes) > _MAX_NODES else ""
-        verb = "advertise" if len(nodes) > 1 else "advertises"
-        node_list = f"node{'s' * (len(nodes) > 1)} {', '.join(nodes[:_MAX_NODES])}{more}"
-        return f"no node advertises {name}: did you mean {suggestion}? {node_list} {verb} it"
 
     @cached_property
     def _diagnosis(self) -> Diagnosis:

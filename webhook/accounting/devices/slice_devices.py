@@ -7,6 +7,7 @@ A device with an undecided expression may match. A shared device counts with the
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum, auto
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
@@ -79,11 +80,15 @@ class Work:
 
 
 class SliceMatches(NamedTuple):
-    """The devices of a slice that an expression matches, and those that it may match, as bits in their order."""
+    """The devices of a slice that an expression matches, and those that it may match, as bits in their order.
+
+    `allocatable` are those of them that kube-scheduler can allocate: on the others its evaluation fails too.
+    """
 
     published: PublishedSlice
     sure: int
     possible: int
+    allocatable: int
 
 
 class SliceAmounts(NamedTuple):
@@ -105,12 +110,22 @@ def evaluate_slice(text: str, published: PublishedSlice, work: Work) -> SliceMat
         WorkLimitError: if that is more work than is allowed.
     """
     selector = _compile(text)
-    sure = possible = 0
+    sure = possible = failed = 0
     for index, content in enumerate(published.devices.values()):
-        is_match = None if selector is None else _evaluate(selector, published.driver, content, work)
-        sure |= (is_match is True) << index
-        possible |= (is_match is not False) << index
-    return SliceMatches(published, sure, possible)
+        match = _Match.UNKNOWN if selector is None else _evaluate(selector, published.driver, content, work)
+        sure |= (match is _Match.YES) << index
+        possible |= (match is not _Match.NO) << index
+        failed |= (match is _Match.FAILED) << index
+    return SliceMatches(published, sure, possible, possible & ~failed)
+
+
+class _Match(Enum):
+    """Whether an expression matches a device: its evaluation may fail, or be unknown here."""
+
+    YES = auto()
+    NO = auto()
+    FAILED = auto()
+    UNKNOWN = auto()
 
 
 @lru_cache(maxsize=64)
@@ -124,20 +139,31 @@ def _compile(text: str) -> CompiledSelector | None:
         return None
 
 
-def _evaluate(selector: CompiledSelector, driver: str, content: bytes, work: Work) -> bool | None:
-    """Return whether an expression matches a device; None if that is undecided."""
-    work.spend(EVALUATION)
-    decoded = _decode(content)
-    if decoded is None:
-        return None
-    device = Device(driver, decoded.attributes, decoded.capacity, decoded.allow_multiple_allocations)
+def _evaluate(selector: CompiledSelector, driver: str, content: bytes, work: Work) -> _Match:
+    """Return whether an expression matches a device."""
+    device = read_device(driver, content, work)
+    if device is None:
+        return _Match.UNKNOWN
     try:
         is_match, cost = selector.evaluate(device, min(work.remaining, MAX_COST))
     except UndecidedMatchError as error:
         work.spend(error.cost)
-        return None
+        return _Match.UNKNOWN if error.is_unsupported else _Match.FAILED
     work.spend(cost)
-    return is_match
+    return _Match.YES if is_match else _Match.NO
+
+
+def read_device(driver: str, content: bytes, work: Work) -> Device | None:
+    """Return a device as expressions read it; None if its JSON has another form.
+
+    Raises:
+        WorkLimitError: if no more work is allowed.
+    """
+    work.spend(EVALUATION)
+    decoded = _decode(content)
+    if decoded is None:
+        return None
+    return Device(driver, decoded.attributes, decoded.capacity, decoded.allow_multiple_allocations)
 
 
 def measure_slice(

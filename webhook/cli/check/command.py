@@ -139,8 +139,8 @@ def _create_node_check(contents: snapshots.SnapshotContents | None) -> NodeCheck
     from tallygate.webhook.gate.schedulability import FixedSnapshot, check_schedulability  # noqa: PLC0415  see the docstring
 
     cluster = contents.cluster
-    return lambda request, selection, has_pods: check_schedulability(
-        request, selection, FixedSnapshot(cluster, has_pods=has_pods)
+    return lambda request, selection, devices, has_pods: check_schedulability(
+        request, selection, FixedSnapshot(cluster, has_pods=has_pods), devices
     )
 
 

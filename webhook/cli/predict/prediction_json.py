@@ -14,11 +14,12 @@ from tallygate.webhook.accounting.scheduling.device_shortfalls import (
     NodePool,
     PoolShortfall,
 )
+from tallygate.webhook.accounting.scheduling.evictions import EvictionOption
 from tallygate.webhook.accounting.scheduling.node_diagnosis import NodeConsumer, NodeDiagnosis
 from tallygate.webhook.accounting.scheduling.plugins.resource_claims import get_allocation
 from tallygate.webhook.accounting.scheduling.plugins.special_claim import NAME_IN_MEMORY
+from tallygate.webhook.accounting.scheduling.released_claims import ReleasedClaim
 from tallygate.webhook.accounting.scheduling.remaining_capacity import RemainingCapacity
-from tallygate.webhook.accounting.scheduling.remedies import EvictionOption
 from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace
 from tallygate.webhook.cli.predict.prediction_details import NodeLine, PredictionDetails
 from tallygate.webhook.cli.predict.prediction_text import get_node_feasibility
@@ -73,7 +74,10 @@ def _prediction_to_dict(details: PredictionDetails) -> dict[str, Any]:
         "suggestions": [{"resource": name, "suggestion": known} for name, known in details.suggestions.items()],
         "unknown": list(prediction.unmodelled),
         "closestNodes": [_diagnosis_to_dict(each) for each in details.closest_nodes],
-        "evictions": [_eviction_to_dict(each) for each in details.evictions],
+        "evictions": [
+            _eviction_to_dict(each) | {"claims": [_claim_to_dict(claim) for claim in each.claims]}
+            for each in details.evictions
+        ],
         "remedies": [{"change": each.change, "nodes": list(each.nodes)} for each in details.remedies],
     }
     return content | (
@@ -131,6 +135,8 @@ def _diagnosis_to_dict(diagnosis: NodeDiagnosis) -> dict[str, Any]:
 def _device_shortfall_to_dict(shortfall: DeviceShortfall) -> dict[str, Any]:
     return {
         "claim": shortfall.claim or None,
+        "resource": shortfall.resource or None,
+        "container": shortfall.container or None,
         "request": shortfall.request,
         "class": shortfall.class_name,
         "requests": "all" if shortfall.requested is None else shortfall.requested,
@@ -159,7 +165,11 @@ def _pool_to_dict(pool: NodePool) -> dict[str, Any]:
         "pool": pool.name,
         "problem": pool.problem or None,
         "devices": [
-            {"device": each.name, "allocatedTo": [_holder_to_dict(holder) for holder in each.holders]}
+            {
+                "device": each.name,
+                "allocatedTo": [_holder_to_dict(holder) for holder in each.holders],
+                "taints": list(each.taints),
+            }
             for each in pool.devices
         ],
     }
@@ -183,6 +193,13 @@ def _consumer_to_dict(consumer: NodeConsumer) -> dict[str, Any]:
 
 def _eviction_to_dict(eviction: EvictionOption) -> dict[str, Any]:
     return {"node": eviction.node, "pods": _pods_to_list(eviction.pods)}
+
+
+def _claim_to_dict(claim: ReleasedClaim) -> dict[str, Any]:
+    return {
+        "claim": claim.claim,
+        "devices": [{"pool": pool, "devices": count} for pool, count in claim.devices.items()],
+    }
 
 
 def _pods_to_list(pods: Sequence[PodInfo]) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from functools import partial
 from threading import BoundedSemaphore, Condition
 from typing import Final
 
-from tallygate.webhook.accounting.devices.least_amounts import LeastAmounts
+from tallygate.webhook.accounting.devices.least_amounts import LeastAmounts, LeastAmountsReview
 from tallygate.webhook.gate.schedulability import ClusterSnapshot
 from tallygate.webhook.gate.usage_lister import UsageLister
 from tallygate.webhook.kube.client import ApiClient, ClientConfig, read_git_version
@@ -24,6 +24,7 @@ from tallygate.webhook.server.interfaces import ReadinessStatus
 from tallygate.webhook.server.settings.table import Settings
 from tallygate.webhook.server.telemetry.json_log import FailureLog, Logger
 from tallygate.webhook.state.informers.cluster_informers import ClusterInformers, LiveReader
+from tallygate.webhook.state.informers.device_store import RESOURCE_SLICE_CODEC
 from tallygate.webhook.state.informers.named_stores import DEVICE_CLASS_CODEC, NamespaceStore
 from tallygate.webhook.state.informers.namespaced_stores import QUOTA_CODEC, ClaimTemplateStore, QuotaStore
 from tallygate.webhook.state.informers.scheduler_cache import SchedulerCache
@@ -115,6 +116,10 @@ class InformerClaimTemplateLister:
         """Return the status of the informer."""
         return self._informer.get_status()
 
+    def find_known_claim(self, namespace: str, name: str) -> ResourceClaim | None:
+        """Return a claim as `find_claim` does, without waiting for the template."""
+        return None if self._informer.get_status().stale else self._store.find_claim(namespace, name)
+
     def find_claim(self, namespace: str, name: str) -> ResourceClaim | None:
         """Return a claim as a template makes it; None if the template is missing, or the store is stale."""
         stale = self._informer.get_status().stale
@@ -159,7 +164,7 @@ class InformerSnapshotProvider:
         if stale:
             yield None
             return
-        has_devices = self._has_devices(statuses)
+        has_devices = self.has_device_classes(statuses)
         with self._scheduler_cache.acquire(_SNAPSHOT_TIMEOUT_SECONDS) as cluster:
             yield (
                 ClusterSnapshot(cluster, age, self._scheduler_cache.has_pods, has_devices)
@@ -167,13 +172,51 @@ class InformerSnapshotProvider:
                 else None
             )
 
-    def _has_devices(self, statuses: Sequence[InformerStatus]) -> bool:
-        """Return whether the store of device classes is synced; an empty one may be."""
-        stale = next(
-            (each.stale or "" for each in statuses if each.name == DEVICE_CLASS_CODEC.name), "they are not watched"
-        )
+    def has_device_classes(self, statuses: Sequence[InformerStatus]) -> bool:
+        """Return whether the store of device classes is synced; an empty one may be. A change is logged."""
+        stale = _describe_staleness(statuses, DEVICE_CLASS_CODEC.name)
         self._devices_unsynced_log.update(stale and f"names that no node has are not evaluated: {stale}")
         return not stale
+
+
+class InformerDeviceLister:
+    """A `DeviceLister` on the watched cluster. What is stale is not known, which is logged."""
+
+    def __init__(
+        self,
+        informers: ClusterInformers,
+        snapshot_provider: InformerSnapshotProvider,
+        least_amounts: LeastAmounts,
+        find_claim: Callable[[str, str], ResourceClaim | None],
+        log: Logger,
+    ) -> None:
+        self.find_claim = find_claim
+        self._list_statuses = informers.list_statuses
+        self._class_store = informers.scheduler_cache.device_class_store
+        self._snapshot_provider = snapshot_provider
+        self._least_amounts = least_amounts
+        self._slices_unsynced_log = FailureLog(
+            partial(log.warning, "devices-not-evaluated"),
+            partial(log.info, "devices-evaluated", message="claims are compared with published devices again"),
+            each_change=False,
+        )
+
+    def list_classes(self) -> Collection[str] | None:
+        """Return the names of all device classes; None while they are stale."""
+        if not self._snapshot_provider.has_device_classes(self._list_statuses()):
+            return None
+        return self._class_store.get_resources_by_class()
+
+    def start_review(self) -> LeastAmountsReview | None:
+        """Return the published devices for one review; None while the slices are stale."""
+        stale = _describe_staleness(self._list_statuses(), RESOURCE_SLICE_CODEC.name)
+        self._slices_unsynced_log.update(stale and f"claims are not compared with published devices: {stale}")
+        return None if stale else self._least_amounts.start_review()
+
+
+def _describe_staleness(statuses: Sequence[InformerStatus], name: str) -> str:
+    """Return why the objects of a resource are stale, an empty text if they are not."""
+    return next((each.stale or "" for each in statuses if each.name == name), "they are not watched")
 
 
 def _find_staleness(statuses: Sequence[InformerStatus], *, pods: bool) -> tuple[str, float]:
@@ -217,6 +260,13 @@ class GateInformers:
         self.device_store = self._informers.devices
         self.device_class_store = self._informers.scheduler_cache.device_class_store
         self.least_amounts = LeastAmounts(self.device_store.list_slices, self.device_class_store.find_selectors)
+        self.device_lister = InformerDeviceLister(
+            self._informers,
+            self.snapshot_provider,
+            self.least_amounts,
+            self.claim_templates.find_known_claim,
+            log,
+        )
         self.live_reader = LiveReader(self._client)
         self.usage_lister = UsageLister(
             self.pod_store,

@@ -54,7 +54,7 @@ def find_devices_of_pod(pod: IncomingPod, cluster: Cluster, devices: DeviceIndex
         ClaimNotReadyError: if one is not there, or not the claim of this pod.
     """
     claims = tuple(
-        claim for each in pod.spec.resource_claims or () if (claim := _find_claim(pod, each, devices)) is not None
+        claim for each in pod.spec.resource_claims or () if (claim := find_claim(pod, each, devices)) is not None
     )
     classes = dict(_find_classes(pod, cluster))
     return DevicesOfPod(claims, classes, devices.special_claims.get(pod.uid) if classes and pod.uid else None)
@@ -109,7 +109,7 @@ def _find_classes(pod: IncomingPod, cluster: Cluster) -> Iterator[tuple[str, str
             yield name, class_name
 
 
-def _find_claim(pod: IncomingPod, reference: PodResourceClaim, devices: DeviceIndex) -> ResourceClaim | None:
+def find_claim(pod: IncomingPod, reference: PodResourceClaim, devices: DeviceIndex) -> ResourceClaim | None:
     """Return the claim that a pod refers to; None if none is needed (foreachPodResourceClaim).
 
     Raises:
