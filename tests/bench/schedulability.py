@@ -31,7 +31,7 @@ from tests.bench.scheduling import (
 )
 
 _REPEATS = 200
-_RULE = """
+RULE = """
 apiVersion: tallygate.dev/v1alpha1
 kind: ResourceRule
 metadata: {name: placed}
@@ -97,12 +97,12 @@ def _time_reviews(  # noqa: PLR0913, PLR0917  # what a case is made of
     cluster: Cluster, pod_cycle: Iterator[PodInfo], constraints: Json, requested: RequestedPod, rule: str, code: str
 ) -> Iterator[float]:
     """Yield the microseconds of each of some reviews, of a pod of one workload after another."""
-    index, snapshots = RuleIndex(parse_policies(_RULE % rule)), FixedSnapshot(cluster)
+    index, snapshots = RuleIndex(parse_policies(RULE % rule)), FixedSnapshot(cluster)
     for number in range(_REPEATS):
         pod = next(pod_cycle)
         cluster.remove_pod(pod.uid)
         cluster.put_pod(pod)
-        request = _create_request(number * 37 % WORKLOADS, constraints, requested)
+        request = create_request(number * 37 % WORKLOADS, constraints, requested)
         selection = index.select(request.kind, request.namespace, None)
         started_at = time.perf_counter()
         verdict = check_schedulability(request, selection, snapshots)
@@ -117,7 +117,7 @@ def _check(verdict: Verdict, code: str, requested: RequestedPod) -> None:
         raise AssertionError(requested, codes, verdict.unknown)
 
 
-def _create_request(workload: int, constraints: Json, requested: RequestedPod) -> AdmissionRequest:
+def create_request(workload: int, constraints: Json, requested: RequestedPod) -> AdmissionRequest:
     """Return a request for a pod as the API server sends it."""
     body = create_pod(workload, constraints)
     body["metadata"] |= {"uid": "new", "name": "new"}

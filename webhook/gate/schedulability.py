@@ -20,6 +20,7 @@ from tallygate.webhook.accounting.scheduling.complexity import count_scanned_gro
 from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis, format_fit_error
 from tallygate.webhook.accounting.scheduling.filters import run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod, with_default_priority
+from tallygate.webhook.accounting.scheduling.node_choice import find_bind_errors
 from tallygate.webhook.accounting.scheduling.plugins.resource_claims import needs_devices
 from tallygate.webhook.accounting.scheduling.prediction import (
     Feasibility,
@@ -250,8 +251,10 @@ class _PodCheck:
 
     @property
     def _is_feasible(self) -> bool:
-        """True if there is one pod, and at least one node is feasible for it."""
-        return self._incoming_pods.copies == 1 and bool(len(self._diagnosis.feasible))
+        """True if there is one pod, and at least one node is feasible for it; the binding fails on none of them."""
+        feasible = self._diagnosis.feasible
+        is_feasible = self._incoming_pods.copies == 1 and bool(len(feasible))
+        return is_feasible and not find_bind_errors(self._pod, self._cluster, feasible)
 
     @cached_property
     def _never_reason(self) -> str:

@@ -167,6 +167,14 @@ def test_an_extended_resource_takes_devices_where_the_node_has_none_of_its_own()
     assert set(attempt(decode_pod(pod("new", requests={name: "1"})), cluster).nodes) == {"own", "a", "b"}
 
 
+def test_an_extended_resource_that_is_only_limited_is_requested_too() -> None:
+    """Add the request as the API server does when it stores the pod."""
+    written = pod("new")
+    written["spec"]["containers"][0]["resources"] = {"limits": {"example.com/gpu": "2"}}
+    cluster = create_full_cluster(_NODES, [], [device_class(resource="example.com/gpu"), *_SLICES])
+    assert set(attempt(decode_pod(written), cluster).nodes) == {"a"}
+
+
 @pytest.mark.parametrize(
     ("objects", "expected"),
     [

@@ -34,6 +34,9 @@ class DeviceTaint(msgspec.Struct, frozen=True):
     value: str = ""
     effect: str = ""
 
+    def __str__(self) -> str:
+        return f"{self.key}{f'={self.value}' if self.value else ''}:{self.effect}"
+
 
 class NodeChoice(NamedTuple):
     """The nodes from which devices can be reached: one by its name, all, or those that a selector matches."""

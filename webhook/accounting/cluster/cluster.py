@@ -74,8 +74,8 @@ class DeviceClasses:
         class_name = resource.removeprefix(DEVICE_CLASS_PREFIX)
         if class_name != resource and class_name in self._resource_by_class:
             return class_name
-        names = sorted(self._classes_by_resource.get(resource, ()))
-        return max(names, key=self._get_creation_time, default=None)
+        names = self._classes_by_resource.get(resource)
+        return max(sorted(names), key=self._get_creation_time) if names else None
 
     def _get_creation_time(self, name: str) -> str:
         return (self.by_name[name].metadata or ObjectMeta()).creation_timestamp or ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from tallygate.webhook.accounting.allocation.allocations import Allocation
 from tallygate.webhook.accounting.cluster.cluster import Cluster
@@ -15,6 +16,7 @@ from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import (
 )
 from tallygate.webhook.accounting.scheduling.plugins.resource_claims import (
     find_devices_of_pod,
+    get_allocation,
     needs_devices,
 )
 from tallygate.webhook.objects.devices import ClaimConsumer, ResourceClaim, ResourceClaimStatus
@@ -26,10 +28,21 @@ def shares_claims(pod: IncomingPod, cluster: Cluster) -> bool:
     return cluster.devices is not None and any(each.resource_claim_name for each in pod.spec.resource_claims or ())
 
 
+class CopyClaims(NamedTuple):
+    """The claims of one copy of a pod on its node, all with devices; a shared one has had them before."""
+
+    node: str
+    claims: tuple[ResourceClaim, ...]
+
+
 class AssumedDevices:
-    """The claims that were allocated during a session; for one thread at a time."""
+    """The claims that were allocated during a session; for one thread at a time.
+
+    `by_copy` has those of each copy of a pod that needs devices.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
+        self.by_copy: list[CopyClaims] = []
         self._cluster = cluster
         self._made: list[ResourceClaim] = []
         self._replaced: list[ResourceClaim] = []
@@ -44,7 +57,9 @@ class AssumedDevices:
         allocations = allocate_on_node(pod, cluster, node_index, of_pod)
         if isinstance(allocations, NodeRejection):
             return False
-        self._put(pod, devices, list_claims_on_node(pod, cluster, node_index, of_pod), allocations)
+        put = self._put(pod, devices, list_claims_on_node(pod, cluster, node_index, of_pod), allocations)
+        before = [each for each in of_pod.claims if get_allocation(each) is not None]
+        self.by_copy.append(CopyClaims(cluster.nodes.get_name(node_index), (*before, *put)))
         return True
 
     def revert(self) -> None:
@@ -62,17 +77,21 @@ class AssumedDevices:
         devices: DeviceIndex,
         claims: Sequence[ResourceClaim],
         allocations: Sequence[Allocation],
-    ) -> None:
+    ) -> list[ResourceClaim]:
+        """Put the claims with their allocations, and return them under their own names."""
+        named = []
         for claim, allocation in zip(claims, allocations, strict=True):
             meta = claim.metadata or ObjectMeta()
+            status = ResourceClaimStatus(allocation.to_status(), [ClaimConsumer(resource="pods", name=pod.name)])
+            named.append(ResourceClaim(meta, claim.spec, status))
             stored = devices.claims.get((pod.namespace, meta.name or ""))
             if stored is not None:
                 self._replaced.append(stored)
             else:
                 # no name of a stored claim has a space
                 meta = ObjectMeta(name=f"copy {len(self._made)}", namespace=pod.namespace)
-            status = ResourceClaimStatus(allocation.to_status(), [ClaimConsumer(resource="pods", name=pod.name)])
             allocated = ResourceClaim(meta, claim.spec, status)
             devices.put(allocated)
             if stored is None:
                 self._made.append(allocated)
+        return named

@@ -25,7 +25,7 @@ from tallygate.webhook.accounting.scheduling.plugins.resource_claims import (
     find_hold_reason,
     needs_devices,
 )
-from tallygate.webhook.accounting.scheduling.plugins.special_claim import NAME_IN_MEMORY
+from tallygate.webhook.accounting.scheduling.plugins.special_claim import NAME_IN_MEMORY, find_resource
 from tallygate.webhook.objects.devices import ResourceClaim
 from tallygate.webhook.objects.meta import ObjectMeta
 
@@ -82,8 +82,9 @@ class PoolShortfall(NamedTuple):
 class DeviceShortfall(NamedTuple):
     """One request of a claim on a node: the devices that it requests, and those that it lacks by itself.
 
-    `claim` is empty for the extended resources of a pod. `requested` is the number of devices; None for all of them.
-    `missing` is 0 for a request that would have enough devices without the others, and without constraints.
+    `claim` is empty for an extended resource: then `resource` and `container` name it. `requested` is the number of
+    devices; None for all of them. `missing` is 0 for a request that would have enough devices without the others, and
+    without constraints.
     """
 
     claim: str
@@ -92,21 +93,24 @@ class DeviceShortfall(NamedTuple):
     requested: int | None
     missing: int
     pools: tuple[PoolShortfall, ...]
+    resource: str = ""
+    container: str = ""
 
     def __str__(self) -> str:
         number = "all devices" if self.requested is None else f"{self.requested} device{'s' * (self.requested != 1)}"
         wanted = f"{number} of class {self.class_name}"
         pools = "; ".join(map(str, self.pools)) or "no pool of devices"
         if not self.claim:
-            return f"extended resources, {wanted}: {pools}"
+            return f"{self.resource} of container {self.container}, {wanted}: {pools}"
         return f"claim {self.claim}, request {self.request} for {wanted}: {pools}"
 
 
 class NodeDevice(NamedTuple):
-    """A device that a node can reach, with the claims that it is allocated to."""
+    """A device that a node can reach, with the claims that it is allocated to, and the taints that prevent that."""
 
     name: str
     holders: tuple[DeviceHolder, ...]
+    taints: tuple[str, ...] = ()
 
 
 class NodePool(NamedTuple):
@@ -147,12 +151,18 @@ class DeviceInspector:
         of_pod = find_devices_of_pod(self.pod, cluster, devices)
         node = _InspectedNode(devices, cluster, node_index, self._holders)
         shortfalls = [
-            node.compare(claim, alternatives)
+            [self._name_resource(each) for each in node.compare(claim, alternatives)]
             for claim in list_claims_on_node(self.pod, cluster, node_index, of_pod)
             for alternatives in node.plan(claim)
         ]
         short = tuple(each for one in shortfalls for each in one if each.missing)
         return short or tuple(each for one in shortfalls for each in one)
+
+    def _name_resource(self, shortfall: DeviceShortfall) -> DeviceShortfall:
+        if shortfall.claim:
+            return shortfall
+        resource, container = find_resource(self.pod.spec, shortfall.request)
+        return shortfall._replace(resource=resource, container=container)
 
     def list_pools(self, node_index: int) -> tuple[NodePool, ...]:
         """Return the pools that a node can reach, in the order in which kube-scheduler tries their devices."""
@@ -198,7 +208,8 @@ class _InspectedNode:
         """Yield the pools with all their devices."""
         for pool in self._pools:
             listed = tuple(
-                NodeDevice(each.id.device, tuple(self._holders.get(each.id, ()))) for each in self._list_devices(pool)
+                NodeDevice(each.id.device, tuple(self._holders.get(each.id, ())), tuple(map(str, each.content.taints)))
+                for each in self._list_devices(pool)
             )
             yield NodePool(str(pool.id), listed, _describe_problem(pool))
 

@@ -113,6 +113,7 @@ class SimulatedCluster:
             evaluate_node_rules=self._create_node_check() if has_node_rules else None,
             resources_by_class=self._get_resources_by_class,
             claim_templates=self._claim_templates,
+            least_amounts=LeastAmounts(self._devices.list_slices, self._find_selectors),
         )
         self._ledger_reconciler = LedgerReconciler(
             caps=self._gate.get_active_caps,
@@ -258,6 +259,9 @@ class SimulatedCluster:
 
     def _get_resources_by_class(self) -> Mapping[str, str]:
         return self._device_classes.get_resources_by_class()
+
+    def _find_selectors(self, class_name: str) -> tuple[str, ...] | None:
+        return self._device_classes.find_selectors(class_name)
 
     def _read_clock(self) -> float:
         return self.now

@@ -8,6 +8,7 @@ user creates or applies them. The snapshots of nodes and pods serve rules that a
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import partial
 from threading import BoundedSemaphore, Condition
 from typing import Final
@@ -191,7 +192,7 @@ class InformerSnapshotProvider:
         has_devices = self.has_device_classes(statuses)
         with self._scheduler_cache.acquire(_SNAPSHOT_TIMEOUT_SECONDS) as cluster:
             if cluster is not None:
-                cluster.devices = self._find_devices(statuses)
+                cluster.devices, cluster.now = self._find_devices(statuses), datetime.now(UTC)
             yield (
                 ClusterSnapshot(cluster, age, self._scheduler_cache.has_pods, has_devices)
                 if cluster is not None

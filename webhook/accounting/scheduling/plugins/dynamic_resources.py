@@ -51,7 +51,9 @@ from tallygate.webhook.objects.meta import NodeSelector, ObjectMeta
 CANNOT_ALLOCATE = "cannot allocate all claims"
 """The reason of a node whose devices do not suffice."""
 
-_NOT_AVAILABLE = "resourceclaim not available on the node"
+NOT_AVAILABLE = "resourceclaim not available on the node"
+"""The reason of a node from which the devices of an allocated claim cannot be reached."""
+
 _UNKNOWN_WAIT = "devices: a claim waits for the driver of its devices, and whether its time is up is not known"
 _OLD_SPECIAL_CLAIM = "cannot schedule extended resource claim"
 
@@ -98,7 +100,7 @@ def filter_dynamic_resources(pod: IncomingPod, cluster: Cluster, nodes: NodeIndi
             rejection.reason, mask, mask, is_error=rejection.is_error, is_undecided=rejection.is_undecided
         )
     unavailable = _mask_unavailable(of_pod.claims, cluster, nodes)
-    yield mark_unresolvable(_NOT_AVAILABLE, unavailable & remaining)
+    yield mark_unresolvable(NOT_AVAILABLE, unavailable & remaining)
     if any(find_binding_state(each, cluster.now) is BindingState.UNKNOWN for each in of_pod.claims):
         remaining &= ~unavailable
         yield FilterStatus(_UNKNOWN_WAIT, remaining, remaining, is_undecided=True)
@@ -255,7 +257,7 @@ def describe_post_filter(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosi
         return nothing
     is_unavailable = np.zeros(len(nodes), dtype=np.bool_)
     for status in diagnosis.statuses:
-        if status.reason == _NOT_AVAILABLE:
+        if status.reason == NOT_AVAILABLE:
             is_unavailable |= status.rejected
     if any(
         is_idle_claim(claim, pod.uid) and _mask_unavailable((claim,), cluster, nodes[is_unavailable]).any()

@@ -54,7 +54,7 @@ def find_devices_of_pod(pod: IncomingPod, cluster: Cluster, devices: DeviceIndex
         ClaimNotReadyError: if one is not there, or not the claim of this pod.
     """
     claims = tuple(
-        claim for each in pod.spec.resource_claims or () if (claim := _find_claim(pod, each, devices)) is not None
+        claim for each in pod.spec.resource_claims or () if (claim := find_claim(pod, each, devices)) is not None
     )
     classes = dict(_find_classes(pod, cluster))
     return DevicesOfPod(claims, classes, devices.special_claims.get(pod.uid) if classes and pod.uid else None)
@@ -102,14 +102,14 @@ def _list_consumers(claim: ResourceClaim) -> Sequence[ClaimConsumer]:
 
 
 def _find_classes(pod: IncomingPod, cluster: Cluster) -> Iterator[tuple[str, str]]:
+    find_class = cluster.device_classes.find_class
     for name in pod.requests:
-        if is_extended(name) or name.startswith(DEVICE_CLASS_PREFIX):
-            class_name = cluster.device_classes.find_class(name)
-            if class_name is not None:
-                yield name, class_name
+        class_name = find_class(name)  # first, since most names have none
+        if class_name is not None and (is_extended(name) or name.startswith(DEVICE_CLASS_PREFIX)):
+            yield name, class_name
 
 
-def _find_claim(pod: IncomingPod, reference: PodResourceClaim, devices: DeviceIndex) -> ResourceClaim | None:
+def find_claim(pod: IncomingPod, reference: PodResourceClaim, devices: DeviceIndex) -> ResourceClaim | None:
     """Return the claim that a pod refers to; None if none is needed (foreachPodResourceClaim).
 
     Raises:
