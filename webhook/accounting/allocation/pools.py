@@ -134,6 +134,10 @@ class SliceIndex:
         """The number of slices for several nodes, each of which is compared with every node."""
         return len(self._shared)
 
+    def list_slices(self) -> Iterator[AllocatableSlice]:
+        """Yield every slice."""
+        return (each for slices in self._by_pool.values() for each in slices)
+
     def list_nodes(self) -> Collection[str]:
         """Return the nodes with slices of their own."""
         return self._by_node.keys()

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tallygate.webhook.accounting.allocation.allocations import Allocation
+from tallygate.webhook.accounting.allocation.planned_requests import AllocationError, UndecidedAllocationError
+from tallygate.webhook.accounting.allocation.pools import list_devices
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.device_index import DeviceIndex
+from tallygate.webhook.accounting.devices.consumed_capacity import CapacityRequestError
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import (
     NodeRejection,
@@ -16,9 +19,11 @@ from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import (
 )
 from tallygate.webhook.accounting.scheduling.plugins.resource_claims import (
     find_devices_of_pod,
+    find_hold_reason,
     get_allocation,
     needs_devices,
 )
+from tallygate.webhook.accounting.scheduling.plugins.special_claim import create_special_claim
 from tallygate.webhook.objects.devices import ClaimConsumer, ResourceClaim, ResourceClaimStatus
 from tallygate.webhook.objects.meta import ObjectMeta
 
@@ -26,6 +31,33 @@ from tallygate.webhook.objects.meta import ObjectMeta
 def shares_claims(pod: IncomingPod, cluster: Cluster) -> bool:
     """Return whether copies of a pod share a claim without devices: the first copy decides for all."""
     return cluster.devices is not None and any(each.resource_claim_name for each in pod.spec.resource_claims or ())
+
+
+def may_fail(pod: IncomingPod, cluster: Cluster) -> bool:
+    """Return whether a selector of a pod fails on a published device.
+
+    kube-scheduler evaluates a selector only on the devices that it tries, and the failure on one node ends the whole
+    attempt: whether it fails depends on the devices that earlier copies have taken, on every node.
+    """
+    devices = cluster.devices
+    if devices is None or not needs_devices(pod, cluster) or find_hold_reason(pod, cluster):
+        return False
+    of_pod = find_devices_of_pod(pod, cluster, devices)
+    claims = list(of_pod.to_allocate)
+    if of_pod.classes:
+        claims.append(create_special_claim(pod.namespace, pod.spec, of_pod.classes))
+    columns = devices.get_columns(cluster.scheduler_version, cluster.device_classes.by_name)
+    if columns.find_nodes(claims) is not None:
+        return False  # it has evaluated all selectors on all devices
+    allocator = devices.get_allocator(cluster.scheduler_version, cluster.device_classes.by_name)
+    try:
+        planned = [(claim, each) for claim in claims for group in allocator.plan(claim) for each in group]
+        for device in list_devices(allocator.slices.list_slices()):
+            for claim, request in planned:
+                allocator.suits(claim, request, device)
+    except (AllocationError, CapacityRequestError, UndecidedAllocationError):
+        return True
+    return False
 
 
 class CopyClaims(NamedTuple):

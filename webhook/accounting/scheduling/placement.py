@@ -15,7 +15,7 @@ import numpy as np
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.columns import NodeIndices
 from tallygate.webhook.accounting.cluster.pod_info import PodInfo, list_scheduling_volumes
-from tallygate.webhook.accounting.scheduling.assumed_devices import AssumedDevices, shares_claims
+from tallygate.webhook.accounting.scheduling.assumed_devices import AssumedDevices, may_fail, shares_claims
 from tallygate.webhook.accounting.scheduling.device_scores import has_alternatives, normalize_scores, score_alternatives
 from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis
 from tallygate.webhook.accounting.scheduling.filters import (
@@ -104,7 +104,7 @@ class PlacementSession:
         Raises:
             QuantityError: if the size of a claim or volume is invalid.
         """
-        if not count or not len(diagnosis.feasible):
+        if not count or not len(diagnosis.feasible) or diagnosis.error:
             return PlacementResult((), diagnosis if count else None)
         if (not is_independent(pod) and self._needs_all_filters(pod)) or self._depends_on_devices(pod, diagnosis):
             return self._place_one_by_one(pod, count, diagnosis)
@@ -210,7 +210,7 @@ class PlacementSession:
         nodes: list[int] = []
         while len(nodes) < count:
             feasible = diagnosis.feasible
-            if not len(feasible):
+            if not len(feasible) or diagnosis.error:
                 return PlacementResult(tuple(nodes), diagnosis)
             choices = find_choices(pod, self._cluster, feasible, self._scoring)
             bind_errors = find_bind_errors(pod, self._cluster, choices)
@@ -224,8 +224,9 @@ class PlacementSession:
         return PlacementResult(tuple(nodes), None)
 
     def _depends_on_devices(self, pod: IncomingPod, diagnosis: Diagnosis) -> bool:
-        """Return whether copies share a claim without devices, or their binding may fail."""
-        return shares_claims(pod, self._cluster) or bool(find_bind_errors(pod, self._cluster, diagnosis.feasible))
+        """Return whether copies share a claim without devices, or their attempts or bindings may fail."""
+        is_shared = shares_claims(pod, self._cluster) or may_fail(pod, self._cluster)
+        return is_shared or bool(find_bind_errors(pod, self._cluster, diagnosis.feasible))
 
     def _needs_all_filters(self, pod: IncomingPod) -> bool:
         """Return whether further filters may change their result: for volumes, named nodes or nominated pods."""
