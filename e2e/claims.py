@@ -65,7 +65,7 @@ def device_class(name: str, extended_resource: str = "") -> Object:
 
 
 def _slice(node: str, count: int) -> Object:
-    devices = [{"name": f"gpu-{number}"} for number in range(count)]
+    devices = [{"name": f"gpu-{number}", "attributes": {"index": {"int": number}}} for number in range(count)]
     pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
     return {
         "apiVersion": GROUP,
@@ -80,10 +80,11 @@ def exactly(count: int, device_class_name: str = GPUS, **more: Any) -> Object:
     return {"name": "gpu", "exactly": {"deviceClassName": device_class_name, "count": count, **more}}
 
 
-def first_available(*counts: int) -> Object:
-    """Return a request for the first available of several numbers of devices."""
+def first_available(*counts: int, device_class_name: str = GPUS) -> Object:
+    """Return a request for the first available of several numbers of devices of one class."""
     alternatives = [
-        {"name": f"choice-{index}", "deviceClassName": GPUS, "count": count} for index, count in enumerate(counts)
+        {"name": f"choice-{index}", "deviceClassName": device_class_name, "count": count}
+        for index, count in enumerate(counts)
     ]
     return {"name": "gpu", "firstAvailable": alternatives}
 
@@ -149,3 +150,10 @@ def count_devices(cluster: Cluster, namespace: str) -> int:
         for result in each.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ())
     ]
     return sum(not result.get("adminAccess") for result in results)
+
+
+def list_allocated(cluster: Cluster, namespace: str, claim_name: str) -> list[tuple[str, str, str]]:
+    """Return the request, the driver with the pool, and the name of each device that is allocated to a claim."""
+    stored = api(cluster.kubeconfig).get(f"{ROOT}/namespaces/{namespace}/resourceclaims/{claim_name}")
+    results = stored["status"]["allocation"]["devices"]["results"]
+    return [(each["request"], f"{each['driver']}/{each['pool']}", each["device"]) for each in results]

@@ -8,6 +8,7 @@ import pytest
 
 from e2e.api import api
 from e2e.claims import (
+    DRIVER,
     GPU,
     GPUS,
     MORE_GPUS,
@@ -16,6 +17,7 @@ from e2e.claims import (
     claim_template,
     claiming_pod,
     count_devices,
+    device_class,
     exactly,
     publish_devices,
     requesting_pod,
@@ -37,6 +39,14 @@ spec:
   checks:
     perClaim: {{max: 1}}
     devices: {{classes: [{GPUS}], allocationModes: [ExactCount], adminAccess: {{groups: ["system:masters"]}}}}
+---
+apiVersion: tallygate.dev/v1alpha1
+kind: ResourceRule
+metadata: {{name: published-devices}}
+spec:
+  resources: [extended]
+  match: {{namespaces: {{selector: {{matchLabels: {{claims: published}}}}}}}}
+  checks: {{requestsEqualLimits: false, advertised: true}}
 """
 _ALL = {"name": "gpu", "exactly": {"deviceClassName": GPUS, "allocationMode": "All"}}
 _DENIED: dict[str, tuple[dict[str, Any], str]] = {
@@ -44,6 +54,16 @@ _DENIED: dict[str, tuple[dict[str, Any], str]] = {
     "a class that is not allowed": (exactly(1, MORE_GPUS), 'class "tallygate-more-gpus" is not allowed'),
     "all devices of a node": (_ALL, "allocationMode All is not allowed"),
     "admin access": (exactly(1, adminAccess=True), "may not request admin access to these devices"),
+}
+_UNAVAILABLE: dict[str, tuple[dict[str, Any], str]] = {
+    "a class that does not exist": (
+        exactly(1, "tallygate-gpu"),
+        ".exactly.deviceClassName: no DeviceClass tallygate-gpu: did you mean tallygate-gpus? (TG112",
+    ),
+    "a selector that no device passes": (
+        exactly(1, selectors=[{"cel": {"expression": f'"{DRIVER}" != device.driver'}}]),
+        f"selectors[0].cel.expression: no device of class {GPUS} has a driver other than {DRIVER}",
+    ),
 }
 
 
@@ -97,3 +117,44 @@ def test_a_claim_from_a_template_with_admin_access_is_accepted_where_the_author_
     assert dev.create(claiming_pod(site.image, "pod", resourceClaimTemplateName="monitor")).is_done
     claims = f"{ROOT}/namespaces/{dev.namespace}/resourceclaims"
     until("the controller has created the claim", lambda: len(list(ours.items(claims))) == 1, _WITHIN)
+
+
+@pytest.fixture
+def ops(site: Site, rule_gate: GateProcess, tmp_path: Path) -> Iterator[Tenant]:
+    """Yield a tenant whose claims are compared with the published devices."""
+    assert rule_gate.runs
+    with tenant(site.cluster, tmp_path, claims="published") as made:
+        missing = claim("missing", exactly(1, "no-such-class"))
+        until("the rule is active", lambda: made.create(missing, dry=True).rejection != "", _WITHIN)
+        yield made
+
+
+@pytest.mark.parametrize("attempt", _UNAVAILABLE)
+def test_a_claim_and_its_template_that_no_published_device_serves_are_denied(attempt: str, ops: Tenant) -> None:
+    request, message = _UNAVAILABLE[attempt]
+    assert message in ops.create(claim("claim", request)).rejection
+    assert message in ops.create(claim_template("template", request)).rejection
+
+
+def test_a_pod_is_denied_by_the_claims_of_its_template_as_soon_as_their_class_is_deleted(
+    site: Site, ops: Tenant
+) -> None:
+    ours, temporary = api(site.cluster.kubeconfig), device_class("tallygate-temporary")
+    ours.create(ours.collection(temporary, ""), temporary)
+    pod = claiming_pod(site.image, "pod", resourceClaimTemplateName="template")
+    try:
+        template = claim_template("template", exactly(1, "tallygate-temporary"))
+        until("the gate sees the class", lambda: ops.create(template, dry=True).is_done, _WITHIN)
+        assert ops.create(template).is_done
+        until("the pod is allowed", lambda: ops.create(pod, dry=True).is_done, _WITHIN)
+    finally:
+        ours.delete(f"{ours.collection(temporary, '')}/tallygate-temporary")
+    until("the pod is denied", lambda: ops.create(pod, dry=True).rejection != "", _WITHIN)
+    assert "ResourceClaimTemplate template: no DeviceClass tallygate-temporary" in ops.create(pod, dry=True).rejection
+
+
+def test_a_claim_that_published_devices_serve_is_stored_and_allocated(site: Site, ops: Tenant) -> None:
+    request = exactly(1, selectors=[{"cel": {"expression": f'device.driver in ["{DRIVER}"]'}}])
+    assert ops.create(claim("one", request)).is_done
+    assert ops.create(claiming_pod(site.image, "pod", resourceClaimName="one")).is_done
+    until("it is allocated", lambda: count_devices(site.cluster, ops.namespace) == 1, _WITHIN)

@@ -1,12 +1,21 @@
-"""Claims from a template under a cap, for devices that a driver publishes and a kubelet gives to containers."""
+"""Devices that a driver publishes and a kubelet gives to containers: under a cap, and as predicted before.
+
+The prediction names the node and the devices of each request before the pod exists; kube-scheduler allocates the same.
+"""
 
 import json
 from collections.abc import Iterator
 
 import pytest
 
-from e2e.api import Api, api
-from e2e.claims import ROOT, claim_template, claiming_pod, count_devices, exactly
+from e2e.api import Api, Object, api
+from e2e.claims import (
+    ROOT,
+    claim_template,
+    claiming_pod,
+    count_devices,
+    exactly,
+)
 from e2e.command_output import run_kubectl
 from e2e.dra_driver.build import build_driver_image
 from e2e.dra_driver.manifests import DRIVER, NAMESPACE, list_driver_objects
@@ -18,10 +27,10 @@ from e2e.installation.vacant_cluster import vacate
 from e2e.kind.cluster import KindCluster
 from e2e.namespaces import new_namespace
 from e2e.ports import Cluster, NotHereError, Site
+from e2e.predicted_devices import DEVICES, find_prediction_differences
 from e2e.waiting import until
 
 _WITHIN = 300.0  # seconds; the controller waits longer after each refusal of a claim
-_DEVICES = 4
 _COUNTED = f"{DRIVER}.deviceclass.resource.k8s.io/devices"
 _CAP = """\
 apiVersion: tallygate.dev/v1alpha1
@@ -34,30 +43,36 @@ spec:
 
 
 @pytest.fixture(scope="module")
-def namespace_under_cap(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Run the driver and two gates; yield a namespace that may use two of the four devices."""
-    if not isinstance(site.cluster, KindCluster):
+def driver_cluster(site: Site) -> Iterator[KindCluster]:
+    """Run the driver; yield the cluster, whose node has four devices."""
+    cluster = site.cluster
+    if not isinstance(cluster, KindCluster):
         raise NotHereError("it takes a kubelet with a driver for devices, whose image only the nodes of kind get")
-    shell, way = AdminShell(site.cluster, tmp_path_factory.mktemp("driver")), KustomizeInstall("ha")
-    with (
-        vacate(site) as vacant,
-        temporary_image("tallygate-dra-driver", build_driver_image) as image,
-        new_namespace(site.cluster) as namespace,
-    ):
-        site.cluster.load(image)
-        manifest = json.dumps({"apiVersion": "v1", "kind": "List", "items": list_driver_objects(image, _DEVICES)})
-        run_kubectl(site.cluster, "apply", "--server-side", "--filename=-", stdin=manifest)
+    with temporary_image("tallygate-dra-driver", build_driver_image) as image:
+        cluster.load(image)
+        manifest = json.dumps({"apiVersion": "v1", "kind": "List", "items": list_driver_objects(image, DEVICES)})
+        run_kubectl(cluster, "apply", "--server-side", "--filename=-", stdin=manifest)
         try:
-            until(
-                "the devices are published", lambda: _has_slices(site.cluster), _WITHIN, lambda: _describe(site.cluster)
-            )
+            until("the devices are published", lambda: _has_slices(cluster), _WITHIN, lambda: _describe(cluster))
+            yield cluster
+        finally:
+            run_kubectl(cluster, "delete", "--ignore-not-found", "--wait=false", "--filename=-", stdin=manifest)
+
+
+@pytest.fixture(scope="module")
+def namespace_under_cap(
+    site: Site, driver_cluster: KindCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """Run two gates; yield a namespace that may use two of the four devices."""
+    shell, way = AdminShell(driver_cluster, tmp_path_factory.mktemp("driver")), KustomizeInstall("ha")
+    with vacate(site) as vacant, new_namespace(driver_cluster) as namespace:
+        try:
             way.install(shell, vacant.image, _CAP.format(namespace=namespace, counted=_COUNTED))
-            until_it_rejects(site.cluster)
+            until_it_rejects(driver_cluster)
             yield namespace
             way.uninstall(shell)
         finally:
-            _remove_pods(site.cluster, namespace)
-            run_kubectl(site.cluster, "delete", "--ignore-not-found", "--wait=false", "--filename=-", stdin=manifest)
+            _remove_pods(driver_cluster, namespace)
 
 
 def test_a_third_pod_of_a_template_runs_once_one_of_two_has_returned_its_device(
@@ -78,6 +93,19 @@ def test_a_third_pod_of_a_template_runs_once_one_of_two_has_returned_its_device(
     assert count_devices(site.cluster, namespace_under_cap) == 2
 
 
+def test_each_pod_gets_the_devices_that_were_predicted_before_it_was_created(
+    site: Site, driver_cluster: KindCluster, namespace: str
+) -> None:
+    try:
+        assert list(find_prediction_differences(site, namespace, DRIVER, DRIVER, _is_running)) == []
+    finally:
+        _remove_pods(driver_cluster, namespace)
+
+
+def _is_running(pod: Object) -> bool:
+    return bool(pod["status"].get("phase") == "Running")
+
+
 def _remove_pods(cluster: Cluster, namespace: str) -> None:
     """Delete the pods, and wait: without their driver, the kubelet can not end them, and they stay on the node."""
     ours, pods = api(cluster.kubeconfig), f"/api/v1/namespaces/{namespace}/pods"
@@ -86,7 +114,7 @@ def _remove_pods(cluster: Cluster, namespace: str) -> None:
 
 
 def _list_running(ours: Api, pods: str) -> list[str]:
-    return [each["metadata"]["name"] for each in ours.items(pods) if each["status"].get("phase") == "Running"]
+    return [each["metadata"]["name"] for each in ours.items(pods) if _is_running(each)]
 
 
 def _has_reason(ours: Api, namespace: str) -> bool:

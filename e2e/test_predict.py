@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from e2e.api import Object, api
-from e2e.claims import claim, claiming_pod, exactly, publish_devices
+from e2e.claims import DRIVER, GPUS, claim, claiming_pod, exactly, list_allocated, publish_devices
 from e2e.command_output import run_tallygate
 from e2e.pods import DONGLE, pod
 from e2e.ports import Cluster, Site
+from e2e.predicted_devices import DEVICES, find_prediction_differences
 from e2e.suite_node import restore_node
 from e2e.waiting import until
 
@@ -255,6 +256,9 @@ def test_pods_with_claims_end_as_was_predicted_before(
         ours.create(_pods(three_devices), written)
         if found["verdict"] == "fits now":
             until("it has a node", partial(_has_node, site.cluster, three_devices, name), _WITHIN)
+            assert list_allocated(site.cluster, three_devices, name) == [
+                (each["request"], each["pool"], each["device"]) for each in found["devices"]
+            ]
         else:
             until("it was tried", partial(_was_tried, site.cluster, three_devices, name), _WITHIN)
             assert _message(site.cluster, three_devices, name) == found["message"]
@@ -264,6 +268,19 @@ def test_pods_with_claims_end_as_was_predicted_before(
             first = {"claim": f"{three_devices}/first", "pods": [f"{three_devices}/first"], "devices": 2}
             assert (pool["devices"], pool["free"], pool["allocated"]) == (3, 1, [first])
     assert verdicts == {"first": "fits now", "second": "not now", "many": "never on these nodes"}
+
+
+def test_each_pod_gets_the_devices_that_were_predicted_before_it_was_created(site: Site, namespace: str) -> None:
+    """Publish devices without a driver: kube-scheduler allocates them, and a kubelet would start no container."""
+    with publish_devices(site.cluster, site.node, DEVICES):
+        try:
+            assert list(find_prediction_differences(site, namespace, DRIVER, GPUS, _is_on_node)) == []
+        finally:
+            api(site.cluster.kubeconfig).delete(_pods(namespace), gracePeriodSeconds="0")
+
+
+def _is_on_node(pod: Object) -> bool:
+    return "nodeName" in pod["spec"]
 
 
 def _has_node(cluster: Cluster, namespace: str, name: str) -> bool:

@@ -157,6 +157,37 @@ def test_no_warning_names_the_resource_of_a_device_class_until_it_is_deleted(sit
 
 
 @pytest.mark.usefixtures("watching_gate")
+def test_a_claim_of_more_devices_than_a_node_has_gets_a_warning_and_the_pod_waits(site: Site, namespace: str) -> None:
+    driver, ours = "devices.tallygate.dev", api(site.cluster.kubeconfig)
+    selector = {"cel": {"expression": f'device.driver == "{driver}"'}}
+    pool = {"name": site.node, "generation": 1, "resourceSliceCount": 1}
+    sliced = {"driver": driver, "nodeName": site.node, "pool": pool, "devices": [{"name": "d0"}, {"name": "d1"}]}
+    exactly = {"deviceClassName": "tallygate-devices", "allocationMode": "ExactCount", "count": 3}
+    shared = [
+        {"kind": "DeviceClass", "metadata": {"name": "tallygate-devices"}, "spec": {"selectors": [selector]}},
+        {"kind": "ResourceSlice", "metadata": {"name": "tallygate-devices"}, "spec": sliced},
+    ]
+    claim = {
+        "kind": "ResourceClaim",
+        "metadata": {"name": "three"},
+        "spec": {"devices": {"requests": [{"name": "all", "exactly": exactly}]}},
+    }
+    made = [{"apiVersion": "resource.k8s.io/v1", **each} for each in (*shared, claim)]
+    for each in made:
+        ours.create(ours.collection(each, namespace), each)
+    try:
+        claiming = _asking(site, "claiming", {})
+        claiming["spec"]["resourceClaims"] = [{"name": "all", "resourceClaimName": "three"}]
+        lacking = f"pool {driver}/{site.node} of node {site.node}: 2 devices, 2 suitable (TG113"
+        _until_warned(site.cluster, namespace, claiming, lacking)
+        assert lacking in _send(site.cluster, namespace, claiming)
+        assert "cannot allocate all claims" in _read_scheduler_message(site.cluster, namespace, "claiming")
+    finally:
+        for each in made[:2]:
+            ours.delete(f"{ours.collection(each, namespace)}/tallygate-devices")
+
+
+@pytest.mark.usefixtures("watching_gate")
 def test_a_pod_of_megabytes_of_affinity_is_accepted_unevaluated_and_others_are_evaluated(
     site: Site, namespace: str
 ) -> None:

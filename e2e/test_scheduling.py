@@ -10,6 +10,7 @@ from e2e.scheduling.case_runner import CaseRunner, create_case_runner
 from e2e.scheduling.comparison import Implementation, decide_by_release, find_differences
 from e2e.scheduling.draw.case import draw_case, draw_device_case
 from e2e.scheduling.draw.cluster_parts import DrawnCase
+from e2e.scheduling.placement_rates import CONTROLLER, format_rates, measure_placement_rates
 from e2e.scheduling.plane import plane
 from e2e.scheduling.recorded_case import RecordedCase
 from tests.accounting.scheduling.reference.scheduler import schedule
@@ -81,3 +82,14 @@ def test_nothing_of_a_case_is_left_for_the_next(runner: CaseRunner) -> None:
     assert [len(each.pods) + len(each.objects) for each in (before, after)] == [
         len(before.pods) + len(before.objects)
     ] * 2
+
+
+@pytest.mark.usefixtures("runner")
+def test_the_scheduler_places_as_many_pods_as_the_headroom() -> None:
+    """Measure on a control plane of its own, with claims and without; a difference in numbers is an error."""
+    with plane(CONTROLLER) as made:
+        rates = list(measure_placement_rates(made, 2))
+    assert [each.pods for each in rates] == [16, 16]
+    assert all(min(each.scheduler.clock, each.function.clock, each.command.clock) > 0 for each in rates)
+    _, _, *rows = format_rates(rates)
+    assert [row.split("|")[1].strip() for row in rows] == [each.shape for each in rates for _ in range(3)]

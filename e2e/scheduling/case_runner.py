@@ -45,10 +45,12 @@ class CaseRunner:
     def _result(self, pod: Object, before: list[Object], log_position: int) -> Result:
         """Return the first result: a gated pod has it at once, another pod in its first change with a result.
 
-        A pod whose claims are not ready has none. One with claims from templates is kept out of the queue at first.
+        A pod whose claims are not ready has the reason that keeps it out of the queue.
         """
-        if _has_own_claims(pod) and not self._dumps.is_attempted(_full_name(pod), log_position):
-            return Result(scheduled=False)
+        if _has_settled_claims(pod):
+            hold_reason = self._dumps.find_hold_reason(_full_name(pod), log_position)
+            if hold_reason:
+                return Result(scheduled=False, hold_reason=hold_reason)
         for now in chain((pod,), self._api.changes(pod)):
             node, nominated = now["spec"].get("nodeName", ""), now["status"].get("nominatedNodeName", "")
             rejection = next((each for each in now["status"].get("conditions", ()) if _is_rejection(each)), None)
@@ -93,11 +95,16 @@ def _is_rejection(condition: Object) -> bool:
     return bool(condition["type"] == "PodScheduled" and condition["status"] == "False")
 
 
-def _has_own_claims(pod: Object) -> bool:
-    """Return whether a pod in the queue has claims, and none from a template."""
+def _has_settled_claims(pod: Object) -> bool:
+    """Return whether a pod in the queue has claims, and all that will be made from templates were made before it.
+
+    A pod with claims from templates is kept out of the queue until they are made, and then it is tried.
+    """
     references = pod["spec"].get("resourceClaims", ())
+    made = {each["name"] for each in pod["status"].get("resourceClaimStatuses", ())}
+    unmade = [each for each in references if "resourceClaimName" not in each and each["name"] not in made]
     is_gated = "schedulingGates" in pod["spec"]
-    return bool(references) and not is_gated and all("resourceClaimName" in each for each in references)
+    return bool(references) and not is_gated and (bool(unmade) or not made)
 
 
 def _is_live(pod: Object) -> bool:

@@ -21,6 +21,7 @@ from tests.accounting.scheduling.product_scheduler import (
 )
 
 _VICTIMS: Final = re.compile(r"preempting \d+ victims")
+_ERRORS: Final = re.compile(r"(?<=preemption: \[).*(?=\]$)")
 _ORDERS: Final = 30  # of which each is as likely, so that a second one is found
 
 
@@ -72,6 +73,11 @@ def _list_messages_of_ties(case: RecordedCase, implementation: Implementation) -
             yield from _list_messages(implementation(case.nodes, pods, case.objects, case.pod))
 
 
+def _sort_errors(message: str) -> str:
+    """Return a message with the errors of preemption in one order: it runs on several nodes at once."""
+    return _ERRORS.sub(lambda found: "".join(sorted(f"{found[0]}, ".split('running "'))), message)
+
+
 def _list_errors_of_nodes(case: RecordedCase) -> Iterator[str]:
     """Yield the errors of all nodes: filters run on several nodes at once, and the first error ends the attempt."""
     if case.result.message.startswith('running "'):
@@ -79,12 +85,42 @@ def _list_errors_of_nodes(case: RecordedCase) -> Iterator[str]:
 
 
 def _fails_on_a_node(case: RecordedCase, answer: Answer, implementation: Implementation) -> bool:
-    """Return whether the binding fails in this way on one of the feasible nodes, of which the scheduler takes any."""
-    return case.result.message.startswith("running PreBind plugin ") and any(
+    """Return whether the binding fails in this way on one of the nodes that the scheduler may choose."""
+    if not case.result.message.startswith("running PreBind plugin "):
+        return False
+    if isinstance(answer, ProductAnswer) and _is_scored(case):
+        return case.result.message in answer.bind_errors.values()
+    return any(
         implementation([node], case.pods, case.objects, case.pod).message == case.result.message
         for node in case.nodes
         if node["metadata"]["name"] in answer.nodes
     )
+
+
+def _is_scored(case: RecordedCase) -> bool:
+    """Return whether resources and devices alone decide the scores: no pod has an affinity, no node a soft taint.
+
+    From Kubernetes 1.37 on nodes have a score for the volumes of a pod, too.
+    """
+    return (
+        "volumes" not in case.pod["spec"]
+        and not any("affinity" in each["spec"] for each in (*case.pods, case.pod))
+        and not any(
+            taint["effect"] == "PreferNoSchedule" for node in case.nodes for taint in node["spec"].get("taints", ())
+        )
+    )
+
+
+def _find_choice_differences(case: RecordedCase, answer: ProductAnswer) -> Iterator[str]:
+    """Yield a line if the product excludes the chosen node, or the reason that keeps a pod out of the queue differs."""
+    result = case.result
+    if result.node in answer.nodes and _is_scored(case):
+        if result.node not in answer.choices:
+            yield f"chosen {result.node}, answered: one of {sorted(answer.choices)}"
+        if result.node in answer.bind_errors:
+            yield f"bound to {result.node}, answered: {answer.bind_errors[result.node]}"
+    if result.hold_reason is not None and result.hold_reason != answer.hold_reason:
+        yield f"kept out: {result.hold_reason}\n  answered: {answer.hold_reason}"
 
 
 def _find_device_differences(case: RecordedCase) -> Iterator[str]:
@@ -109,6 +145,8 @@ def find_differences(case: RecordedCase, implementation: Implementation) -> Iter
         return
     if case.result.node in answer.nodes:
         yield from _find_device_differences(case)
+    if isinstance(answer, ProductAnswer):
+        yield from _find_choice_differences(case, answer)
     if _fails_on_a_node(case, answer, implementation):
         return
     if result.scheduled and result.node not in answer.nodes:
@@ -118,7 +156,7 @@ def find_differences(case: RecordedCase, implementation: Implementation) -> Iter
     if not result.scheduled and answer.nodes:
         yield f"not placed, answered: {sorted(answer.nodes)}"
     messages = chain(_list_messages(answer), _list_messages_of_ties(case, implementation), _list_errors_of_nodes(case))
-    if result.message not in messages:
+    if _sort_errors(result.message) not in map(_sort_errors, messages):
         yield f"scheduler: {result.message}\n  answered:   {answer.message}"
     if result.nominated not in (answer.nominated or {""}):
         yield f"nominated {result.nominated or 'no node'}, answered: {sorted(answer.nominated) or 'none'}"

@@ -6,31 +6,35 @@ from typing import Final
 
 from e2e.errors import ClusterError
 from e2e.scheduling.api import Api, Object, RejectedError, drop_managed_fields
+from e2e.scheduling.draw.device_claims import LATE
 
 _PAUSE: Final = 0.02  # seconds between polls
 _WITHIN: Final = 20.0  # seconds
 
 
 def create_template_claims(api: Api, pod: Object, objects: Sequence[Object]) -> list[Object]:
-    """Create the claims of a pod's templates and return them; set their names in the pod's status.
+    """Create the claims of a pod's templates, but of late ones, and return them; set their names in the pod's status.
 
     Raises:
         RejectedError: if the API server rejects a claim, or has rejected its template.
     """
     namespace = pod["metadata"]["namespace"]
-    specs = {each["metadata"]["name"]: each["spec"] for each in objects if each["kind"] == "ResourceClaimTemplate"}
+    templates = {each["metadata"]["name"]: each for each in objects if each["kind"] == "ResourceClaimTemplate"}
     owner = {"apiVersion": "v1", "kind": "Pod", "controller": True} | {
         key: pod["metadata"][key] for key in ("name", "uid")
     }
     statuses, made = [], []
     for reference in pod["spec"].get("resourceClaims", ()):
         if "resourceClaimTemplateName" in reference:
-            if reference["resourceClaimTemplateName"] not in specs:
+            template = templates.get(reference["resourceClaimTemplateName"])
+            if template is None:
                 raise RejectedError(f"the template {reference['resourceClaimTemplateName']} was rejected")
+            if LATE in template["metadata"].get("annotations", {}):
+                continue
             name = f"{pod['metadata']['name']}-{reference['name']}"
             metadata = {"name": name, "namespace": namespace, "ownerReferences": [owner]}
             claim = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata}
-            made.append(drop_managed_fields(api.make(claim | specs[reference["resourceClaimTemplateName"]])))
+            made.append(drop_managed_fields(api.make(claim | template["spec"])))
             statuses.append({"name": reference["name"], "resourceClaimName": name})
     if made:
         status = api.put_status(pod | {"status": pod["status"] | {"resourceClaimStatuses": statuses}})
@@ -61,7 +65,9 @@ def waits_for_driver(api: Api, pod: Object) -> bool:
             each["type"] == "PodScheduled" and each["status"] == "False" for each in now["status"].get("conditions", ())
         ):
             return False
-        if any("bindingConditions" in result for each in _list_claims(api, pod) for result in _list_results(each)):
+        claims = _list_claims(api, pod)
+        is_reserved = all(_is_reserved(each, pod) for each in claims)
+        if is_reserved and any("bindingConditions" in result for each in claims for result in _list_results(each)):
             return True
         time.sleep(_PAUSE)
     raise ClusterError(f"the pod is neither bound nor rejected: {now}")
@@ -87,6 +93,10 @@ def _list_claims(api: Api, pod: Object) -> list[Object]:
 def _list_results(claim: Object) -> Sequence[Object]:
     results: Sequence[Object] = claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ())
     return results
+
+
+def _is_reserved(claim: Object, pod: Object) -> bool:
+    return any(each["uid"] == pod["metadata"]["uid"] for each in claim.get("status", {}).get("reservedFor", ()))
 
 
 def _is_special(claim: Object) -> bool:

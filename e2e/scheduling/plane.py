@@ -29,9 +29,10 @@ _NEEDS_CONTROLLERS = "ServiceAccount,TaintNodesByCondition,StorageObjectInUsePro
 
 @dataclass(frozen=True)
 class Plane:
-    """A running control plane: the access to its API server, and its processes."""
+    """A running control plane: the access to its API server, with the kubeconfig for it, and its processes."""
 
     access: Access
+    kubeconfig: Path
     scheduler: Component
     components: tuple[Component, ...]
 
@@ -78,21 +79,25 @@ def _start(built: Programs, folder: Path, stack: ExitStack, controllers: Sequenc
         launches.etcd(built, folder, ports),
         server if controllers else _disable_watch_cache(server),
         *managed,
-        _log_attempts(launches.scheduler(built, folder, ports, credentials)),
+        _log_attempts(_unlimit(launches.scheduler(built, folder, ports, credentials))),
     ):
         component = Component(launch, folder, {"HOME": str(folder), "KUBECONFIG": ""})
         started[launch.name] = component
         stack.callback(component.stop)
         if launch.name != "etcd":
             until(f"{launch.name} is ready", partial(ready, component), _READY_WITHIN, component.log_end)
-    return Plane(load_access(admin, folder), started["kube-scheduler"], tuple(started.values()))
+    return Plane(load_access(admin, folder), admin, started["kube-scheduler"], tuple(started.values()))
 
 
 def _select_controllers(launch: Launch, controllers: Sequence[str]) -> Launch:
-    """Return a launch with these controllers only, and without their limit of requests."""
+    """Return a launch with these controllers only, without their limit of requests."""
     others = (each for each in launch.command if not each.startswith("--controllers="))
-    own = (f"--controllers={','.join(controllers)}", "--kube-api-qps=1000", "--kube-api-burst=1000")
-    return replace(launch, command=(*others, *own))
+    return _unlimit(replace(launch, command=(*others, f"--controllers={','.join(controllers)}")))
+
+
+def _unlimit(launch: Launch) -> Launch:
+    """Return a launch with more requests a second than the API server can answer."""
+    return replace(launch, command=(*launch.command, "--kube-api-qps=10000", "--kube-api-burst=10000"))
 
 
 def _log_attempts(launch: Launch) -> Launch:

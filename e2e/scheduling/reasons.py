@@ -16,7 +16,7 @@ def table(results: Iterable[Result]) -> Iterator[str]:
     outcomes, counts, sole_counts = Counter[str](), Counter[str](), Counter[str]()
     for result in results:
         outcomes[_outcome(result)] += 1
-        reasons = set() if result.scheduled else _reasons(result.message)
+        reasons = set() if result.scheduled else _reasons(result.hold_reason or result.message)
         counts.update(reasons)
         sole_counts.update(reasons if len(reasons) == 1 else ())
     yield from ("| outcome | cases |", "| --- | ---: |")

@@ -14,7 +14,7 @@ class Result:
     """The result of the scheduler's first attempt; `nominated` is the node on which it preempted the `victims`.
 
     `feasible` is the number of feasible nodes; the scheduler does not log it for a pod with unbound volumes. `claims`
-    has the devices that it allocated, by claim.
+    has the devices that it allocated, by claim. `hold_reason` keeps the pod out of the scheduler's queue.
     """
 
     scheduled: bool
@@ -24,6 +24,7 @@ class Result:
     victims: tuple[str, ...] = ()
     feasible: int | None = None
     claims: dict[str, list[Object]] | None = None
+    hold_reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

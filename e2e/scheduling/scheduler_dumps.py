@@ -3,6 +3,7 @@
 Source: scheduler/backend/cache/debugger/dumper.go, v1.36.
 """
 
+import json
 import re
 import time
 from collections.abc import Set as AbstractSet
@@ -25,6 +26,7 @@ _DUMP = re.compile(
 _BOUND = '"Successfully bound pod to node" pod="{}" node="{}" evaluatedNodes='
 _ATTEMPT = '"Attempting to schedule pod" pod="{}"'
 _KEPT_OUT = '"Status after running PreEnqueue plugin" pod="{}"'
+_STATUS = r'plugin="\w+" status=(?P<status>"(?:[^"\\]|\\.)*")'
 _FEASIBLE = r"\d+ feasibleNodes=(\d+)\n"
 
 
@@ -90,19 +92,15 @@ class SchedulerDumps:
         bound = re.compile(re.escape(_BOUND.format(pod, node)) + _FEASIBLE)
         return int(self._wait_for_log(bound, since)[1])
 
-    def is_attempted(self, pod: str, since: int) -> bool:
-        """Return whether the scheduler attempts to schedule a pod (`namespace/name`), or keeps it out of the queue.
+    def find_hold_reason(self, pod: str, since: int) -> str:
+        """Return the reason why the scheduler keeps a pod (`namespace/name`) out of its queue; empty once it tries it.
 
         Raises:
             ClusterError: if the scheduler does not log either in time.
         """
-        attempt = re.escape(_ATTEMPT.format(pod))
-        return (
-            self._wait_for_log(re.compile(f"(?P<attempt>{attempt})|{re.escape(_KEPT_OUT.format(pod))}"), since)[
-                "attempt"
-            ]
-            is not None
-        )
+        attempt, hold = re.escape(_ATTEMPT.format(pod)), re.escape(_KEPT_OUT.format(pod))
+        found = self._wait_for_log(re.compile(f"{attempt}|{hold} {_STATUS}"), since)
+        return str(json.loads(found["status"])) if found["status"] else ""
 
     def _wait_for_log(self, pattern: re.Pattern[str], since: int) -> re.Match[str]:
         deadline = time.monotonic() + _WITHIN

@@ -2,12 +2,18 @@
 
 Half of the devices are allocated. Each device has attributes of its own, so that no two are alike. The memory is that
 of this process with the whole cluster.
+
+The second table has whole commands on a snapshot of the larger cluster. The third has pods without claims, on the
+smaller cluster and on the same one without any device: the calls on the two alternate, so that other load on the
+machine slows both.
 """
 
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -20,11 +26,19 @@ from tallygate.webhook.accounting.scheduling.filters import run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.placement import open_placement_session
 from tallygate.webhook.accounting.scheduling.schedule import schedule_one
+from tallygate.webhook.admission.rule_index import RuleIndex
+from tallygate.webhook.gate.cluster_snapshot import FixedSnapshot
+from tallygate.webhook.gate.schedulability import check_schedulability
 from tallygate.webhook.objects.scheduling import SchedulingPod
+from tests.admission.case import parse_policies
+from tests.bench.headroom import RUNS, run_command
+from tests.bench.schedulability import RULE, RequestedPod, create_request
+from tests.bench.scheduling import create_pod
 
 _SIZES = (500, 5_000)
 _DEVICES = 8
 _REPEATS = 50
+_PAIRS = 5_000  # calls on each of two clusters
 _DRIVER = "gpu.example.com"
 _SELECTOR = f'device.capacity["{_DRIVER}"].memory.compareTo(quantity("40Gi")) >= 0'
 _SPEC = {
@@ -51,13 +65,75 @@ def main() -> None:
     print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for nodes in _SIZES:
         cluster = _create_cluster(nodes)
-        pod = _create_pod({"resourceClaimName": "mine"}, uid="uid-pod")
+        pod = _create_claiming_pod({"resourceClaimName": "mine"}, uid="uid-pod")
         times = [_measure_verdict(cluster, pod) for _ in range(_REPEATS)]
-        copies, each = _measure_copies(cluster, _create_pod({"resourceClaimTemplateName": "gpu"}))
+        copies, each = _measure_copies(cluster, _create_claiming_pod({"resourceClaimTemplateName": "gpu"}))
         print(
             f"| {nodes:,} | {nodes * _DEVICES:,} | {times[0]:,.1f} | {statistics.median(times):,.2f} | {copies:,} | "
-            f"{each:,.0f} | {_read_memory():,.0f} |"
+            f"{each:,.0f} | {read_memory():,.0f} |"
         )
+    _measure_commands(_SIZES[1])
+    _compare_without_claims()
+
+
+def _measure_commands(nodes: int) -> None:
+    """Measure and print the table of whole commands on a snapshot."""
+    print("\n| nodes | devices | command | s | CPU s | peak MiB |\n| ---: | ---: | --- | ---: | ---: | ---: |")
+    with TemporaryDirectory() as folder:
+        snapshot, manifest = Path(folder) / "snapshot.json", Path(folder) / "pod.json"
+        items = [*_list_nodes(nodes), *_list_devices(nodes)]
+        snapshot.write_bytes(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items}))
+        written = {"apiVersion": "v1", "kind": "Pod"} | _write_claiming_pod({"resourceClaimTemplateName": "gpu"})
+        manifest.write_bytes(msgspec.json.encode(written))
+        for name in ("predict", "headroom"):
+            runs = [run_command((name, "-f", str(manifest), "--snapshot", str(snapshot))) for _ in range(RUNS)]
+            seconds, cpu, peak = (statistics.median(column) for column in zip(*runs, strict=True))
+            print(f"| {nodes:,} | {nodes * _DEVICES:,} | `{name}` | {seconds:.2f} | {cpu:.2f} | {peak:.0f} |")
+
+
+def _compare_without_claims() -> None:
+    """Measure and print the table of pods without claims."""
+    with_devices, without = _create_cluster(_SIZES[0]), _create_cluster(_SIZES[0], has_devices=False)
+    print("\n| a pod without claims | no devices: p50 µs | 4,000 devices: p50 µs | ratio |")
+    print("| --- | ---: | ---: | ---: |")
+    for name, create_call in (
+        ("`predict`: all filters, and a node", _create_placement),
+        ("the gate's check `never`, fits", partial(_create_check, "never", "500m")),
+        ("the gate's check `not-now`, fits", partial(_create_check, "not-now", "500m")),
+        ("the gate's check `not-now`, fits nowhere", partial(_create_check, "not-now", "65")),
+    ):
+        first, second = _time_pairs(create_call(without), create_call(with_devices))
+        print(f"| {name} | {first:,.1f} | {second:,.1f} | {second / first:.3f} |")
+
+
+def _create_placement(cluster: Cluster) -> Callable[[], object]:
+    """Return a call that places one copy of a pod and removes it."""
+    written = create_pod(0, {}) | {"metadata": {"name": "pod", "namespace": "default"}}
+    pod = IncomingPod.from_pod(msgspec.json.decode(msgspec.json.encode(written), type=SchedulingPod))
+
+    def place() -> None:
+        with open_placement_session(cluster) as session:
+            assert session.place(pod, 1, run_filters(pod, cluster)).nodes
+
+    return place
+
+
+def _create_check(rule: str, cpu: str, cluster: Cluster) -> Callable[[], object]:
+    """Return a call of the gate's check on a review of a pod."""
+    request = create_request(0, {}, RequestedPod("", cpu, "1", 0, "", ""))
+    selection = RuleIndex(parse_policies(RULE % rule)).select(request.kind, request.namespace, None)
+    return partial(check_schedulability, request, selection, FixedSnapshot(cluster))
+
+
+def _time_pairs(first: Callable[[], object], second: Callable[[], object]) -> tuple[float, float]:
+    """Return the median microseconds of two calls that alternate; each begins as often as the other."""
+    times: dict[Callable[[], object], list[float]] = {first: [], second: []}
+    for number in range(_PAIRS):
+        for call in (first, second) if number % 2 else (second, first):
+            begun = time.perf_counter()
+            call()
+            times[call].append((time.perf_counter() - begun) * 1e6)
+    return statistics.median(times[first]), statistics.median(times[second])
 
 
 def _measure_verdict(cluster: Cluster, pod: IncomingPod) -> float:
@@ -78,25 +154,42 @@ def _measure_copies(cluster: Cluster, pod: IncomingPod) -> tuple[int, float]:
         return placed, (time.perf_counter() - begun) * 1e6 / placed
 
 
-def _create_cluster(nodes: int) -> Cluster:
+def _create_cluster(nodes: int, *, has_devices: bool = True) -> Cluster:
     cluster = Cluster()
-    cluster.storage, cluster.devices = StorageIndex(), DeviceIndex()
-    device_class = {"selectors": [{"cel": {"expression": f'device.driver == "{_DRIVER}"'}}]}
-    _put(cluster, "DeviceClass", {"metadata": {"name": "gpu"}, "spec": device_class})
-    for number in range(nodes):
-        amounts = {"cpu": "64", "memory": "256Gi", "pods": "110"}
-        _put(cluster, "Node", {"metadata": {"name": f"node-{number}"}, "status": {"allocatable": amounts}})
-        _put(cluster, "ResourceSlice", _create_slice(number))
-        for claim in _list_claims(number):
-            _put(cluster, "ResourceClaim", claim)
-    _put(cluster, "ResourceClaim", {"metadata": {"name": "mine", "namespace": "default"}, "spec": _SPEC})
-    _put(
-        cluster, "ResourceClaimTemplate", {"metadata": {"name": "gpu", "namespace": "default"}, "spec": {"spec": _SPEC}}
-    )
+    cluster.storage = StorageIndex()
+    for each in _list_nodes(nodes):
+        ingest(cluster, each["kind"], msgspec.json.encode(each))
+    if has_devices:
+        cluster.devices = DeviceIndex()
+        for each in _list_devices(nodes):
+            ingest(cluster, each["kind"], msgspec.json.encode(each))
     return cluster
 
 
-def _create_slice(number: int) -> Json:
+def _list_nodes(nodes: int) -> Iterator[Json]:
+    for number in range(nodes):
+        amounts = {"cpu": "64", "memory": "256Gi", "pods": "110", "example.com/device-0": "8"}
+        metadata = {"name": f"node-{number}", "uid": f"n{number}", "resourceVersion": "1"}
+        yield {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": {"allocatable": amounts}}
+
+
+def _list_devices(nodes: int) -> Iterator[Json]:
+    """Yield the class, slices, claims and the template of claims."""
+    selectors = [{"cel": {"expression": f'device.driver == "{_DRIVER}"'}}]
+    yield _write("DeviceClass", {"name": "gpu"}, {"selectors": selectors})
+    for number in range(nodes):
+        yield create_slice(number)
+        yield from list_claims(number)
+    yield _write("ResourceClaim", {"name": "mine", "namespace": "default"}, _SPEC)
+    yield _write("ResourceClaimTemplate", {"name": "gpu", "namespace": "default"}, {"spec": _SPEC})
+
+
+def _write(kind: str, metadata: Json, spec: Json) -> Json:
+    identity = {"uid": f"{kind} {metadata['name']}", "resourceVersion": "1"}
+    return {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": metadata | identity, "spec": spec}
+
+
+def create_slice(number: int) -> Json:
     devices = [
         {
             "name": f"gpu-{index}",
@@ -112,34 +205,32 @@ def _create_slice(number: int) -> Json:
     ]
     pool = {"name": f"node-{number}", "generation": 1, "resourceSliceCount": 1}
     spec = {"driver": _DRIVER, "nodeName": f"node-{number}", "pool": pool, "devices": devices}
-    return {"metadata": {"name": f"slice-{number}"}, "spec": spec}
+    return _write("ResourceSlice", {"name": f"slice-{number}"}, spec)
 
 
-def _list_claims(number: int) -> Iterator[Json]:
+def list_claims(number: int) -> Iterator[Json]:
     """Yield the claims with half of the devices of a node."""
     for index in range(_DEVICES // 2):
         result = {"request": "gpu", "driver": _DRIVER, "pool": f"node-{number}", "device": f"gpu-{index}"}
-        yield {
-            "metadata": {"name": f"claim-{number}-{index}", "namespace": "default"},
-            "spec": _SPEC,
-            "status": {"allocation": {"devices": {"results": [result]}}},
-        }
+        claim = _write("ResourceClaim", {"name": f"claim-{number}-{index}", "namespace": "default"}, _SPEC)
+        yield claim | {"status": {"allocation": {"devices": {"results": [result]}}}}
 
 
-def _create_pod(claim: Json, uid: str = "") -> IncomingPod:
+def _create_claiming_pod(claim: Json, uid: str = "") -> IncomingPod:
+    written = _write_claiming_pod(claim)
+    written["metadata"]["uid"] = uid
+    return IncomingPod.from_pod(msgspec.json.decode(msgspec.json.encode(written), type=SchedulingPod))
+
+
+def _write_claiming_pod(claim: Json) -> Json:
     spec = {
         "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}],
         "resourceClaims": [{"name": "gpu", **claim}],
     }
-    written = {"metadata": {"name": "pod", "namespace": "default", "uid": uid}, "spec": spec}
-    return IncomingPod.from_pod(msgspec.json.decode(msgspec.json.encode(written), type=SchedulingPod))
+    return {"metadata": {"name": "pod", "namespace": "default"}, "spec": spec}
 
 
-def _put(cluster: Cluster, kind: str, written: Json) -> None:
-    ingest(cluster, kind, msgspec.json.encode(written))
-
-
-def _read_memory() -> float:
+def read_memory() -> float:
     """Return the resident memory of this process in MiB."""
     lines = Path("/proc/self/status").read_text("ascii").splitlines()
     return int(next(line for line in lines if line.startswith("VmRSS:")).split()[1]) / 1024

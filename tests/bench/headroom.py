@@ -21,7 +21,7 @@ from tallygate.webhook.objects.scheduling import SchedulingPod
 from tests.bench.scheduling import PODS, WORKLOADS, create_cluster, create_node, create_pod, get_anti_affinity
 
 _SIZES = ((500, 2_000), (5_000, 100_000))
-_REPEATS, _RUNS = 50, 5
+_REPEATS, RUNS = 50, 5
 _MAX_MILLISECONDS = 20_000.0  # of all repetitions
 _SPREAD = {
     "topologySpreadConstraints": [
@@ -81,7 +81,7 @@ def _measure_commands(folder: Path, nodes: int, pods: int) -> None:
         ("predict", ("predict", *source)),
         ("predict -v", ("predict", *source, "-v")),
     ):
-        runs = [_run(arguments) for _ in range(_RUNS)]
+        runs = [run_command(arguments) for _ in range(RUNS)]
         seconds, cpu, peak = (statistics.median(column) for column in zip(*runs, strict=True))
         print(f"| {nodes:,} | {pods:,} | `{name}` | {seconds:.2f} | {cpu:.2f} | {peak:.0f} |")
 
@@ -103,7 +103,7 @@ def _set_name(pod: Json, name: str) -> Json:
     return pod | {"metadata": pod["metadata"] | {"name": name}}
 
 
-def _run(arguments: Sequence[str]) -> tuple[float, float, float]:
+def run_command(arguments: Sequence[str]) -> tuple[float, float, float]:
     """Return seconds, processor seconds and peak MiB of a command, which a small process starts.
 
     Linux passes the peak memory of a process on to every process that it starts.

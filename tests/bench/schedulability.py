@@ -14,7 +14,8 @@ from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.pod_info import PodInfo
 from tallygate.webhook.admission.request import AdmissionRequest, Verdict, decode_review
 from tallygate.webhook.admission.rule_index import RuleIndex
-from tallygate.webhook.gate.schedulability import FixedSnapshot, check_schedulability
+from tallygate.webhook.gate.cluster_snapshot import FixedSnapshot
+from tallygate.webhook.gate.schedulability import check_schedulability
 from tests.admission.case import parse_policies
 from tests.bench.scheduling import (
     HOST,
@@ -30,7 +31,7 @@ from tests.bench.scheduling import (
 )
 
 _REPEATS = 200
-_RULE = """
+RULE = """
 apiVersion: tallygate.dev/v1alpha1
 kind: ResourceRule
 metadata: {name: placed}
@@ -96,12 +97,12 @@ def _time_reviews(  # noqa: PLR0913, PLR0917  # what a case is made of
     cluster: Cluster, pod_cycle: Iterator[PodInfo], constraints: Json, requested: RequestedPod, rule: str, code: str
 ) -> Iterator[float]:
     """Yield the microseconds of each of some reviews, of a pod of one workload after another."""
-    index, snapshots = RuleIndex(parse_policies(_RULE % rule)), FixedSnapshot(cluster)
+    index, snapshots = RuleIndex(parse_policies(RULE % rule)), FixedSnapshot(cluster)
     for number in range(_REPEATS):
         pod = next(pod_cycle)
         cluster.remove_pod(pod.uid)
         cluster.put_pod(pod)
-        request = _create_request(number * 37 % WORKLOADS, constraints, requested)
+        request = create_request(number * 37 % WORKLOADS, constraints, requested)
         selection = index.select(request.kind, request.namespace, None)
         started_at = time.perf_counter()
         verdict = check_schedulability(request, selection, snapshots)
@@ -116,7 +117,7 @@ def _check(verdict: Verdict, code: str, requested: RequestedPod) -> None:
         raise AssertionError(requested, codes, verdict.unknown)
 
 
-def _create_request(workload: int, constraints: Json, requested: RequestedPod) -> AdmissionRequest:
+def create_request(workload: int, constraints: Json, requested: RequestedPod) -> AdmissionRequest:
     """Return a request for a pod as the API server sends it."""
     body = create_pod(workload, constraints)
     body["metadata"] |= {"uid": "new", "name": "new"}

@@ -11,12 +11,14 @@ from msgspec import structs
 
 from tallygate.webhook.admission.cap_index import NO_CLASSES
 from tallygate.webhook.admission.request import Phase
+from tallygate.webhook.gate.advertised_devices import DeviceLister
 from tallygate.webhook.gate.claim_forecast import ClaimTemplateLister
+from tallygate.webhook.gate.cluster_snapshot import SnapshotProvider
 from tallygate.webhook.gate.decisions import Decision
 from tallygate.webhook.gate.gate import Gate
 from tallygate.webhook.gate.quota_forecast import QuotaLister
 from tallygate.webhook.gate.scale_requests import WorkloadReader
-from tallygate.webhook.gate.schedulability import SnapshotProvider, check_schedulability, may_be_advertised
+from tallygate.webhook.gate.schedulability import check_schedulability, may_be_advertised
 from tallygate.webhook.policy.model import PolicySet
 from tallygate.webhook.state.in_memory import FixedNamespaces, MemoryLedgers, UnknownNamespaces
 from tallygate.webhook.state.ledger.ledger import Ledger
@@ -49,6 +51,7 @@ class GateFixture:
         labels: Mapping[str, Mapping[str, str]] | None = None,
         quotas: QuotaLister | None = None,
         snapshots: SnapshotProvider | None = None,
+        devices: DeviceLister | None = None,
         workloads: WorkloadReader | None = None,
         claim_templates: ClaimTemplateLister | None = None,
         resources_by_class: Mapping[str, str] = NO_CLASSES,
@@ -66,7 +69,9 @@ class GateFixture:
             monotonic=lambda: self.now,
             nonce=lambda: f"n{next(nonces)}",
             quotas=quotas,
-            evaluate_node_rules=partial(check_schedulability, snapshots=snapshots) if snapshots else None,
+            evaluate_node_rules=partial(check_schedulability, snapshots=snapshots, devices=devices)
+            if snapshots
+            else None,
             workload_reader=workloads,
             claim_templates=claim_templates,
             resources_by_class=lambda: resources_by_class,

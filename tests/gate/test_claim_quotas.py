@@ -8,7 +8,8 @@ import pytest
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.admission.request import Phase
-from tallygate.webhook.gate.schedulability import ClusterSnapshot, FixedSnapshot, may_be_advertised
+from tallygate.webhook.gate.cluster_snapshot import ClusterSnapshot, FixedSnapshot
+from tallygate.webhook.gate.schedulability import may_be_advertised
 from tests.accounting.claims import CLASS, claim_object, exactly, first_available
 from tests.gate.gate_fixture import CAP, GPU, GateFixture, pod, response
 from tests.gate.test_claim_forecast import CONTROLLED, claiming, claiming_workload, read_denial, read_warnings
@@ -164,6 +165,9 @@ def test_a_resource_is_taken_as_advertised_while_nodes_are_unknown(snapshot: Clu
         def open_snapshot(self, *, pods: bool) -> Iterator[ClusterSnapshot | None]:
             assert not pods
             yield snapshot
+
+        def request_devices(self) -> None:
+            raise AssertionError
 
     assert may_be_advertised(GPU, Snapshots())
 

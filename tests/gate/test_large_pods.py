@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.gate.schedulability import FixedSnapshot, SnapshotProvider
+from tallygate.webhook.gate.cluster_snapshot import FixedSnapshot, SnapshotProvider
 from tests.gate.gate_fixture import GateFixture, pod, response
 from tests.gate.test_schedulability import NOT_NOW, RULE, cluster
 

@@ -9,7 +9,7 @@ import pytest
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.ingest import ingest, settle_devices
-from tallygate.webhook.gate.schedulability import ClusterSnapshot, FixedSnapshot
+from tallygate.webhook.gate.cluster_snapshot import ClusterSnapshot, FixedSnapshot
 from tests.accounting.scheduling.devices import claim, device_slice, request
 from tests.gate.gate_fixture import GPU, GateFixture, pod, response
 from tests.gate.test_workload_forecast import list_warnings, workload
@@ -245,7 +245,7 @@ def test_the_extended_resource_of_a_device_class_needs_no_advertising_node() -> 
     assert get_message(fixture, create_pod("example.com/dongle")) == ""
     assert get_message(fixture, create_pod("deviceclass.resource.kubernetes.io/dongles")) == ""
     assert "no node advertises example.com/dongles, so no" in get_message(fixture, create_pod("example.com/dongles"))
-    assert "DeviceClass dongle does not exist, so no node can run this pod (TG112" in (
+    assert "no DeviceClass dongle: did you mean dongles? (TG112" in (
         get_message(fixture, create_pod("deviceclass.resource.kubernetes.io/dongle"))
     )
     cluster_.device_classes.remove("dongles")
@@ -321,6 +321,9 @@ class UnknownCluster:
         """Yield None: the cluster is unknown."""
         assert pods
         yield None
+
+    def request_devices(self) -> None:
+        """Do nothing."""
 
 
 def test_an_unknown_cluster_sends_no_message() -> None:

@@ -44,7 +44,7 @@ _NO_USERS = Subjects()
 
 
 @dataclass(frozen=True, slots=True)
-class _Alternative:
+class DeviceAlternative:
     """One alternative of a device request, or the request itself: its path, and the names that identify it."""
 
     path: str
@@ -53,14 +53,17 @@ class _Alternative:
 
     @property
     def class_name(self) -> str:
+        """The name of the class."""
         return self.request.device_class_name
 
     @property
     def mode(self) -> str:
+        """The allocation mode."""
         return self.request.allocation_mode or AllocationMode.EXACT_COUNT
 
     @property
     def has_admin_access(self) -> bool:
+        """Whether the devices stay free for others."""
         return isinstance(self.request, ExactDeviceRequest) and bool(self.request.admin_access)
 
     @property
@@ -84,7 +87,7 @@ def check_claim(
     The result omits the violations in `existing` and has at most `max_violations` per enforcement (None: all).
     """
     collector = ViolationCollector(existing, max_violations)
-    requests = _list_requests(claim)
+    requests = list_alternatives(claim)
     for rule in rules:
         for alternatives in requests:
             for alternative in alternatives:
@@ -99,7 +102,7 @@ def check_claim(
 
 def list_claim_rules(claim: ClaimView, rules: Iterable[ResourceRule]) -> Iterator[ResourceRule]:
     """Yield the rules that check some device request of a claim."""
-    alternatives = [alternative for alternatives in _list_requests(claim) for alternative in alternatives]
+    alternatives = [alternative for alternatives in list_alternatives(claim) for alternative in alternatives]
     for rule in rules:
         has_checks = rule.checks.per_claim or rule.checks.devices
         if has_checks and any(_is_selected(rule, alternative) for alternative in alternatives):
@@ -110,7 +113,7 @@ def describe_unknown_users(claim: ClaimView, rules: Iterable[ResourceRule], user
     """Yield a sentence for each rule that allows some users admin access to devices, where the user is unknown."""
     alternatives = [
         alternative
-        for alternatives in _list_requests(claim)
+        for alternatives in list_alternatives(claim)
         for alternative in alternatives
         if alternative.has_admin_access
     ]
@@ -123,27 +126,27 @@ def describe_unknown_users(claim: ClaimView, rules: Iterable[ResourceRule], user
             yield f"rule {rule.name} did not check adminAccess: the user of the request is unknown here"
 
 
-def _list_requests(claim: ClaimView) -> list[list[_Alternative]]:
-    """Return the alternatives of each device request."""
+def list_alternatives(claim: ClaimView, max_requests: int | None = None) -> list[list[DeviceAlternative]]:
+    """Return the alternatives of each device request, of the first ones only with `max_requests`."""
     return [
         list(_list_alternatives(f"{claim.path}.devices.requests[{index}]", request))
-        for index, request in enumerate(claim.requests)
+        for index, request in enumerate(claim.requests[:max_requests])
     ]
 
 
-def _list_alternatives(path: str, request: DeviceRequest) -> Iterator[_Alternative]:
+def _list_alternatives(path: str, request: DeviceRequest) -> Iterator[DeviceAlternative]:
     if request.exactly is not None:
-        yield _Alternative(f"{path}.exactly", (request.name, ""), request.exactly)
+        yield DeviceAlternative(f"{path}.exactly", (request.name, ""), request.exactly)
     for index, each in enumerate(request.first_available or ()):
-        yield _Alternative(f"{path}.firstAvailable[{index}]", (request.name, each.name), each)
+        yield DeviceAlternative(f"{path}.firstAvailable[{index}]", (request.name, each.name), each)
 
 
-def _is_selected(rule: ResourceRule, alternative: _Alternative) -> bool:
+def _is_selected(rule: ResourceRule, alternative: DeviceAlternative) -> bool:
     return matches_device_class(rule.resources, alternative.class_name)
 
 
 def _check_alternative(
-    alternative: _Alternative, rule: ResourceRule, checks: DeviceChecks, user: UserInfo
+    alternative: DeviceAlternative, rule: ResourceRule, checks: DeviceChecks, user: UserInfo
 ) -> Iterator[RuleViolation]:
     for field, failure in _find_failures(alternative, rule, checks, user):
         yield create_violation(
@@ -152,7 +155,7 @@ def _check_alternative(
 
 
 def _find_failures(
-    alternative: _Alternative, rule: ResourceRule, checks: DeviceChecks, user: UserInfo
+    alternative: DeviceAlternative, rule: ResourceRule, checks: DeviceChecks, user: UserInfo
 ) -> Iterator[tuple[str, CheckFailure]]:
     """Yield the failed checks of one alternative, each with its field."""
     class_name, mode = _shorten(alternative.class_name), _shorten(alternative.mode)
@@ -193,9 +196,9 @@ def _is_admin_access_denied(rule: ResourceRule, checks: DeviceChecks, user: User
 
 
 def _check_amounts(
-    claim: ClaimView, requests: list[list[_Alternative]], rule: ResourceRule, bounds: AmountBounds
+    claim: ClaimView, requests: list[list[DeviceAlternative]], rule: ResourceRule, bounds: AmountBounds
 ) -> Iterator[RuleViolation]:
-    counted: list[_Alternative] = []
+    counted: list[DeviceAlternative] = []
     counts_by_request: list[set[int | None]] = []
     for alternatives in requests:
         selected = [each for each in alternatives if _is_selected(rule, each) and not each.has_admin_access]
@@ -255,14 +258,14 @@ def _find_bound_failures(amounts: set[int], bounds: AmountBounds, *, has_all: bo
             break
 
 
-def _find_amount_path(claim: ClaimView, counted: list[_Alternative]) -> str:
+def _find_amount_path(claim: ClaimView, counted: list[DeviceAlternative]) -> str:
     """Return the field with the amount if only one counts, else that of all requests."""
     if len(counted) != 1:
         return f"{claim.path}.devices.requests"
     return f"{counted[0].path}.{'count' if counted[0].count is not None else 'allocationMode'}"
 
 
-def _join_classes(alternatives: list[_Alternative]) -> str:
+def _join_classes(alternatives: list[DeviceAlternative]) -> str:
     names = sorted({_shorten(each.class_name) for each in alternatives})
     shown = names[:_MAX_SHOWN_CLASSES]
     return ", ".join(shown) + (f" and {len(names) - len(shown)} more" if len(names) > len(shown) else "")

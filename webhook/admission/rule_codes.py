@@ -110,9 +110,10 @@ NEGATIVE = Code(
 NOT_ADVERTISED = Code(
     "TG112",
     "not-advertised",
-    "A pod requests a resource that no node advertises.",
-    "A typing slip in a name, or a device plugin that does not run: the pod would stay pending. The message suggests "
-    "the nearest advertised name. Rules with `advertised` check the nodes that the gate watches.",
+    "A pod requests a resource that no node advertises, or a claim devices that no ResourceSlice publishes.",
+    "A typing slip in a name, or a device plugin or driver that does not run: the pod would stay pending. The message "
+    "suggests the nearest name that exists. Of a selector that no device passes, it has the condition and what the "
+    "devices have. Rules with `advertised` check the nodes, device classes and ResourceSlices that the gate watches.",
     _format_limits_example("1", "nvidia.com/gpus"),
     _format_limits_example("1"),
 )

@@ -10,7 +10,8 @@ from tallygate.webhook.audit.audit_evaluation import POD_BATCH_SIZE, AuditEvalua
 from tallygate.webhook.audit.audit_findings import AuditCoverage, AuditFindings
 from tallygate.webhook.audit.cap_audit import CapAudit
 from tallygate.webhook.audit.listing import GROUPS_BY_KIND, KINDS_IN_ORDER, NODE, PageReader, create_list_path
-from tallygate.webhook.gate.schedulability import SnapshotProvider
+from tallygate.webhook.gate.advertised_devices import DeviceLister
+from tallygate.webhook.gate.cluster_snapshot import SnapshotProvider
 from tallygate.webhook.gate.usage_lister import UsageLister
 from tallygate.webhook.objects.meta import PartialObjectMetadata
 from tallygate.webhook.policy.model import PolicySet
@@ -34,7 +35,7 @@ class AuditInput:
 
     `snapshots` are without the pods on nodes: a stored pod has its node or is pending, which `tallygate predict`
     explains. `resources_by_class` has the extended resource of each class of devices, empty if it has none. It
-    `has_slices` unless devices may not be listed.
+    `has_slices` unless devices may not be listed. `devices` has the published devices.
     """
 
     pods: PodStore
@@ -43,6 +44,7 @@ class AuditInput:
     snapshots: SnapshotProvider | None = None
     resources_by_class: Mapping[str, str] = field(default_factory=dict)
     has_slices: bool = True
+    devices: DeviceLister | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class Audit:
             policies,
             audit_input.namespaces.labels,
             scope.excluded_namespaces,
-            audit_input.snapshots,
+            (audit_input.snapshots, audit_input.devices),
         )
 
     def run(self, objects: Iterable[ListedObject]) -> AuditResult:

@@ -27,12 +27,14 @@ from tallygate.webhook.audit.owners import (
     create_problem_key,
     get_controller,
 )
+from tallygate.webhook.gate.advertised_devices import DeviceLister
 from tallygate.webhook.gate.applied_workload import create_workload
+from tallygate.webhook.gate.cluster_snapshot import SnapshotProvider
 from tallygate.webhook.gate.decisions import create_missing_limit_problem
-from tallygate.webhook.gate.schedulability import SnapshotProvider, check_schedulability
+from tallygate.webhook.gate.schedulability import check_schedulability
 from tallygate.webhook.gate.workload_forecast import forecast_cap
 from tallygate.webhook.objects.meta import ObjectMeta
-from tallygate.webhook.policy.model import Enforcement, ForecastEnforcement, PolicySet
+from tallygate.webhook.policy.model import CLAIM_KINDS, Enforcement, ForecastEnforcement, PolicySet
 from tallygate.webhook.state.informers.consumer_columns import StoredConsumer
 from tallygate.webhook.state.informers.pod_records import ChargeGroup
 
@@ -49,13 +51,13 @@ class ObjectEvaluator:
         caps: CapIndex,
         policies: PolicySet,
         labels: Callable[[str], Labels | None],
-        snapshots: SnapshotProvider | None,
+        nodes: tuple[SnapshotProvider | None, DeviceLister | None],
         coverage: AuditCoverage,
     ) -> None:
         self.caps = caps
         self._rules = RuleIndex(policies)
         self._labels = labels
-        self._snapshots = snapshots if self._rules.has_node_rules else None
+        self._snapshots, self._devices = nodes if self._rules.has_node_rules else (None, None)
         self._coverage = coverage
 
     def evaluate(self, request: AdmissionRequest) -> Iterator[EvaluatedProblem]:
@@ -67,10 +69,10 @@ class ObjectEvaluator:
         labels = self._labels(request.namespace) if request.namespace else None
         # In this phase a request that a rule fills in is not missing.
         verdicts = [evaluate_request(request, self._rules, labels, Phase.MUTATING)]
-        if self._snapshots is not None and creates_pods(request):
+        if self._snapshots is not None and (creates_pods(request) or request.kind in CLAIM_KINDS):
             selection = self._rules.select_node_rules(request.kind, request.namespace, labels)
             if selection is not None:
-                verdicts.append(check_schedulability(request, selection, self._snapshots))
+                verdicts.append(check_schedulability(request, selection, self._snapshots, self._devices))
         for verdict in verdicts:
             for remark in verdict.unknown:
                 self._coverage.add_remark(remark)
@@ -128,7 +130,7 @@ class AuditEvaluator:
     """An evaluator of objects, one at a time; owners must come before the objects that they own, and pods last.
 
     `labels` returns the labels of a namespace, None if they are unknown; `excluded_namespaces` are the namespaces whose
-    objects are not sent to the gate; `snapshots` provides the nodes.
+    objects are not sent to the gate; `nodes` are the sources of nodes and of devices.
     """
 
     def __init__(
@@ -137,12 +139,12 @@ class AuditEvaluator:
         policies: PolicySet,
         labels: Callable[[str], Labels | None],
         excluded_namespaces: frozenset[str],
-        snapshots: SnapshotProvider | None = None,
+        nodes: tuple[SnapshotProvider | None, DeviceLister | None] = (None, None),
     ) -> None:
         self.findings = AuditFindings()
         self.coverage = AuditCoverage()
         self._excluded_namespaces = excluded_namespaces
-        self._evaluator = ObjectEvaluator(caps, policies, labels, snapshots, self.coverage)
+        self._evaluator = ObjectEvaluator(caps, policies, labels, nodes, self.coverage)
         self._policy_reasons: Mapping[str, str] = {rule.name: rule.reason for rule in policies.rules}
         self._problems_by_owner = ProblemsByOwner()
 

@@ -16,7 +16,7 @@ from tallygate.webhook.accounting.cluster.ingest import ingest
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS
 from tallygate.webhook.errors import TallygateError
-from tallygate.webhook.gate.schedulability import FixedSnapshot
+from tallygate.webhook.gate.cluster_snapshot import FixedSnapshot
 from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
 from tallygate.webhook.kube.client import ApiClient
 from tallygate.webhook.kube.pagination import WaitFunction, list_raw_pages

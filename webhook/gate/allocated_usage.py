@@ -13,8 +13,8 @@ from typing import NamedTuple
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.devices.device_meter import AllocatedAmounts, count_devices
 from tallygate.webhook.admission.cap_index import ActiveCap
-from tallygate.webhook.state.informers.claim_records import ClaimGroup
-from tallygate.webhook.state.informers.claim_store import AllocatedClaim, ClaimStore
+from tallygate.webhook.state.informers.claim_records import ClaimGroup, ClaimRecord
+from tallygate.webhook.state.informers.claim_store import ClaimStore
 from tallygate.webhook.state.informers.device_store import DeviceStore
 from tallygate.webhook.state.ledger.ledger import Ledger
 
@@ -59,13 +59,13 @@ def count_allocated(
     return AllocatedUsage(used, by_uid, kept_claims, frozenset(uncounted), is_behind)
 
 
-def _knows_devices(devices: DeviceStore, claim: AllocatedClaim) -> bool:
+def _knows_devices(devices: DeviceStore, claim: ClaimRecord) -> bool:
     return all(devices.find_device(each.id) is not None for each in claim.devices)
 
 
 def list_allocated(
     cap: ActiveCap, claims: ClaimStore, devices: DeviceStore, namespaces: Collection[str], ledger: Ledger
-) -> Iterator[tuple[AllocatedClaim, AllocatedAmounts, Amounts]]:
+) -> Iterator[tuple[ClaimRecord, AllocatedAmounts, Amounts]]:
     """Yield the claims of these namespaces whose devices count under a cap, each with the amounts of its devices.
 
     The last item are the amounts that the ledger keeps for a claim with unpublished devices, by unchanged definitions.
@@ -78,7 +78,7 @@ def list_allocated(
             yield claim, count_devices(claim.devices, cap.device_meters, devices.find_device, kept), kept
 
 
-def _is_counted(cap: ActiveCap, claim: AllocatedClaim) -> bool:
+def _is_counted(cap: ActiveCap, claim: ClaimRecord) -> bool:
     if claim.pod_uid or not cap.is_selective:
         return True
     return isinstance(claim.group, ClaimGroup) and cap.counts_allocation(claim.group.to_claim(), is_owned=False)

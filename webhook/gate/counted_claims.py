@@ -12,8 +12,8 @@ from tallygate.webhook.accounting.devices.device_meter import AllocatedAmounts, 
 from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.gate.allocated_usage import list_allocated
 from tallygate.webhook.objects.devices import ResourceClaim
-from tallygate.webhook.state.informers.claim_records import ClaimGroup
-from tallygate.webhook.state.informers.claim_store import AllocatedClaim, ClaimStore, OwnedClaim
+from tallygate.webhook.state.informers.claim_records import ClaimGroup, ClaimRecord
+from tallygate.webhook.state.informers.claim_store import ClaimStore, OwnedClaim
 from tallygate.webhook.state.informers.consumer_columns import StoredConsumer
 from tallygate.webhook.state.informers.device_store import DeviceStore
 from tallygate.webhook.state.informers.pod_store import PodStore
@@ -123,7 +123,7 @@ def compute_remainders(cap: ActiveCap, owned: Mapping[str, OwnedClaim], pods: Po
 
 def _list_devices(
     cap: ActiveCap, namespaces: Collection[str], sources: ClaimSources, ledger: Ledger
-) -> Iterator[tuple[AllocatedClaim, CountedDevices]]:
+) -> Iterator[tuple[ClaimRecord, CountedDevices]]:
     """Yield the claims whose devices count by attributes and capacities, or may count."""
     _, claims, store = sources
     if not cap.device_meters or store is None or store.revision is None:

@@ -115,12 +115,15 @@ def _read_workload(request: AdmissionRequest, pod_target: ReviewTarget) -> Itera
 
 
 def _decode_pod(view: PodView, request: AdmissionRequest) -> SchedulingPod:
-    """Return the pod with all fields that decide where it can run; its namespace is that of the request."""
+    """Return the pod with all fields that decide where it can run; its namespace is that of the request.
+
+    It has no UID: its claims are made from templates after it is stored.
+    """
     content = read_template(view, request.object)
     if _is_too_complex(content):
         raise TooComplexError
     pod = _POD.decode(content)
-    meta = msgspec.structs.replace(pod.metadata or ObjectMeta(), namespace=request.namespace)
+    meta = msgspec.structs.replace(pod.metadata or ObjectMeta(), namespace=request.namespace, uid=None)
     return msgspec.structs.replace(pod, metadata=meta)
 
 

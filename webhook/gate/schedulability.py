@@ -8,23 +8,21 @@ cluster does not need them, so that the gate gets this check as a `NodeRuleEvalu
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import cached_property
-from itertools import islice
-from typing import Protocol
+from typing import NamedTuple
 
-import msgspec
-
+from tallygate.webhook.accounting.allocation.planned_requests import TOO_MUCH_WORK
 from tallygate.webhook.accounting.amounts import format_amount
 from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.names import DEVICE_CLASS_PREFIX
 from tallygate.webhook.accounting.problem import Code, Problem, Reason
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.accounting.scheduling.complexity import count_scanned_groups, estimate_complexity
 from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis, format_fit_error
 from tallygate.webhook.accounting.scheduling.filters import run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod, with_default_priority
+from tallygate.webhook.accounting.scheduling.node_choice import find_bind_errors
+from tallygate.webhook.accounting.scheduling.plugins.resource_claims import needs_devices
 from tallygate.webhook.accounting.scheduling.prediction import (
     Feasibility,
     Prediction,
@@ -46,93 +44,89 @@ from tallygate.webhook.admission.rule_codes import (
     PREEMPTS_OTHERS,
 )
 from tallygate.webhook.admission.rule_index import RuleSelection
+from tallygate.webhook.gate.advertised_devices import (
+    DeviceLister,
+    check_claim,
+    check_pod_claims,
+    check_served_names,
+)
+from tallygate.webhook.gate.advertised_names import PODS, AdvertisedNames
+from tallygate.webhook.gate.cluster_snapshot import SnapshotProvider
+from tallygate.webhook.gate.device_reasons import describe_missing_devices, may_reach_incomplete_pool
 from tallygate.webhook.gate.incoming_pods import IncomingPods, TooComplexError, find_incoming_pods
 from tallygate.webhook.policy.matching import matches_resource
-from tallygate.webhook.policy.model import Enforcement, ResourceRule, Schedulable
-from tallygate.webhook.policy.suggest import suggest_resource
+from tallygate.webhook.policy.model import CLAIM_KINDS, Enforcement, ResourceRule, Schedulable
 
-_PODS = "pods"
-_MAX_NODES = 3
 _MAX_PODS = 3
-_MAX_NAMES = 200
 _MAX_COPIES = 200
 _MAX_TOTAL_COMPLEXITY = 20_000  # terms on nodes, in all copies together that have to be placed one by one
 _MAX_COMPLEXITY = 1000  # terms on nodes
+_MAX_CLAIMS = 32  # of a pod
+_MAX_POD_SETS = 32  # of an object
+_MAX_DEVICE_WORK = 60_000  # of one review: at most 0.2 s
 _MAX_SCANNED_GROUPS = 30_000  # groups of equal pods; the scans take a tenth of a second in a cluster of 100,000 pods
 
 
-class ClusterSnapshot(msgspec.Struct, frozen=True):
-    """A cluster as it was `age_seconds` ago.
+class _Sources(NamedTuple):
+    """The nodes and the devices, and the work that devices may cost for the pods of one template."""
 
-    Without `has_pods` no rule evaluates the current free amounts. Without `has_devices` no rule evaluates names that no
-    node advertises: device classes may provide them.
-    """
-
-    cluster: Cluster
-    age_seconds: float = 0.0
-    has_pods: bool = True
-    has_devices: bool = True
+    snapshots: SnapshotProvider
+    devices: DeviceLister | None
+    device_work: int
 
 
-class SnapshotProvider(Protocol):
-    """A source of a cluster's nodes, and the pods on them."""
-
-    def open_snapshot(self, *, pods: bool) -> AbstractContextManager[ClusterSnapshot | None]:
-        """Yield the cluster for exclusive use in the block; None if its current state is unknown.
-
-        With `pods` the snapshot also needs the pods on the nodes.
-        """
-        ...
-
-
-class FixedSnapshot:
-    """A cluster that does not change, for one thread.
-
-    Without `has_pods` no rule evaluates the current free amounts.
-    """
-
-    def __init__(self, cluster: Cluster, *, has_pods: bool = True, has_devices: bool = True) -> None:
-        self._cluster = cluster
-        self._has_pods = has_pods
-        self._has_devices = has_devices
-
-    @contextmanager
-    def open_snapshot(self, *, pods: bool) -> Iterator[ClusterSnapshot | None]:
-        """Yield the cluster."""
-        yield ClusterSnapshot(self._cluster, has_pods=pods and self._has_pods, has_devices=self._has_devices)
-
-
-def check_schedulability(request: AdmissionRequest, selection: RuleSelection, snapshots: SnapshotProvider) -> Verdict:
+def check_schedulability(
+    request: AdmissionRequest,
+    selection: RuleSelection,
+    snapshots: SnapshotProvider,
+    devices: DeviceLister | None = None,
+) -> Verdict:
     """Return the verdict of the selected rules that compare pods with nodes, on the pods that a request creates.
+
+    With `devices`, claims for devices are compared with those that are published.
 
     Raises:
         ReviewError: if an object is not of the kind that it states.
     """
+    if request.kind in CLAIM_KINDS:
+        return ALLOWED if devices is None else check_claim(request, selection, devices)
     try:
         all_pods = find_incoming_pods(request)
     except TooComplexError:
         return Verdict(unknown=tuple(map(_describe_too_complex, selection.node_rules)))
+    if len(all_pods) > _MAX_POD_SETS:
+        return Verdict(unknown=tuple(map(_describe_too_complex, selection.node_rules)))
+    sources = _Sources(snapshots, devices, _MAX_DEVICE_WORK // max(len(all_pods), 1))
     verdict = ALLOWED
     for incoming_pods in all_pods:
-        found = _check_incoming_pods(request, incoming_pods, selection, snapshots)
+        found = _check_incoming_pods(request, incoming_pods, selection, sources)
         if found is not ALLOWED:
             verdict = verdict.merge(found)
     return verdict
 
 
 def _check_incoming_pods(
-    request: AdmissionRequest, incoming_pods: IncomingPods, selection: RuleSelection, snapshots: SnapshotProvider
+    request: AdmissionRequest, incoming_pods: IncomingPods, selection: RuleSelection, sources: _Sources
 ) -> Verdict:
     """Return the verdict on the pods of one template."""
     labels = (incoming_pods.pod.metadata.labels if incoming_pods.pod.metadata else None) or {}
     rules = selection.for_user(request.user, labels).node_rules
     complexity = estimate_complexity(incoming_pods.pod, _MAX_COMPLEXITY) if rules else 0
-    if complexity is None:
+    if complexity is None or (rules and _count_claims(incoming_pods) > _MAX_CLAIMS):
         return Verdict(unknown=tuple(map(_describe_too_complex, rules)))
+    spec, devices = incoming_pods.pod.spec, sources.devices
+    claims_verdict = (
+        check_pod_claims(incoming_pods, request.namespace, rules, devices)
+        if devices is not None and spec is not None and spec.resource_claims
+        else ALLOWED
+    )
+    if claims_verdict is not ALLOWED:
+        rules = _remove_schedulable(rules, claims_verdict)
     try:
-        return _evaluate_rules(rules, incoming_pods, snapshots, complexity)
+        verdict = _evaluate_rules(rules, incoming_pods, sources, complexity)
     except (QuantityError, SelectorError):
         return ALLOWED  # the API server rejects such a pod
+    return verdict if claims_verdict is ALLOWED else claims_verdict.merge(verdict)
 
 
 def may_be_advertised(resource: str, snapshots: SnapshotProvider) -> bool:
@@ -143,8 +137,19 @@ def may_be_advertised(resource: str, snapshots: SnapshotProvider) -> bool:
         return snapshot.cluster.nodes.is_advertised(resource)
 
 
+def _remove_schedulable(rules: Sequence[ResourceRule], verdict: Verdict) -> tuple[ResourceRule, ...]:
+    """Return the rules, without the check of nodes in those that have a problem: the first one is sufficient."""
+    names = {each.rule for each in (*verdict.problems, *verdict.warnings, *verdict.audits)}
+    return tuple(
+        replace(rule, checks=replace(rule.checks, schedulable=None)) if rule.name in names else rule for rule in rules
+    )
+
+
 def _evaluate_rules(
-    rules: Sequence[ResourceRule], incoming_pods: IncomingPods, snapshots: SnapshotProvider, complexity: int
+    rules: Sequence[ResourceRule],
+    incoming_pods: IncomingPods,
+    sources: _Sources,
+    complexity: int,
 ) -> Verdict:
     """Return the verdict of these rules on the incoming pods; the cluster is unchanged afterwards.
 
@@ -156,29 +161,43 @@ def _evaluate_rules(
     selected = _select_rules(rules, incoming.requests)
     if not selected:
         return ALLOWED
+    snapshots, devices = sources.snapshots, sources.devices
     checks_free_room = not incoming_pods.is_deferred and any(map(_checks_free_room, selected))
     with snapshots.open_snapshot(pods=checks_free_room) as snapshot:
         if snapshot is None:
             return ALLOWED
-        check = _PodCheck(incoming_pods, incoming, snapshot.cluster, complexity)
-        if not snapshot.has_devices and check.unadvertised:
+        cluster = snapshot.cluster
+        check = _PodCheck(incoming_pods, incoming, cluster, complexity)
+        if not snapshot.has_devices and check.names.unserved:
             return ALLOWED
         now = checks_free_room and snapshot.has_pods
-        is_too_complex = now and count_scanned_groups(incoming, snapshot.cluster) > _MAX_SCANNED_GROUPS
-        violations = list(check.find_violations(selected, now=now and not is_too_complex))
-    unknown = (
-        tuple(_describe_too_complex(rule) for rule in selected if _checks_free_room(rule)) if is_too_complex else ()
-    )
-    return (
+        is_too_complex = now and count_scanned_groups(incoming, cluster) > _MAX_SCANNED_GROUPS
+        unknown = tuple(map(_describe_too_complex, filter(_checks_free_room, selected))) if is_too_complex else ()
+        lacks_devices = cluster.devices is None and needs_devices(incoming, cluster)
+        if cluster.devices is None:
+            violations = list(check.find_violations(selected, now=now and not is_too_complex))
+        else:
+            with cluster.devices.work.limit_attempts(sources.device_work) as work:
+                violations = list(check.find_violations(selected, now=now and not is_too_complex))
+                if work.is_exhausted:
+                    violations = [each for each in violations if each.problem.code == NOT_ADVERTISED.number]
+                    unknown = tuple(_describe_too_much_work(each) for each in selected if each.checks.schedulable)
+    if lacks_devices and any(each.checks.schedulable for each in selected):
+        snapshots.request_devices()
+    verdict = (
         replace(create_verdict(violations, unknown), cluster_age_seconds=snapshot.age_seconds)
         if violations or unknown
         else ALLOWED
     )
+    if devices is None or not check.names.served or not check.names.are_known:
+        return verdict
+    # After the snapshot, which one thread has at a time.
+    return check_served_names(check.names.served, incoming_pods, selected, devices).merge(verdict)
 
 
 def _select_rules(rules: Sequence[ResourceRule], requested: Collection[str]) -> Sequence[ResourceRule]:
     """Return the rules on a requested resource; every pod requests one `pods`."""
-    return [rule for rule in rules if any(matches_resource(rule.resources, name) for name in (_PODS, *requested))]
+    return [rule for rule in rules if any(matches_resource(rule.resources, name) for name in (PODS, *requested))]
 
 
 def _checks_free_room(rule: ResourceRule) -> bool:
@@ -189,11 +208,18 @@ def _describe_too_complex(rule: ResourceRule) -> str:
     return f"rule {rule.name} was not evaluated: the pod's constraints on nodes and other pods are too complex"
 
 
+def _describe_too_much_work(rule: ResourceRule) -> str:
+    return f"rule {rule.name} was not evaluated: {TOO_MUCH_WORK}"
+
+
+def _count_claims(incoming_pods: IncomingPods) -> int:
+    return len((incoming_pods.pod.spec.resource_claims if incoming_pods.pod.spec else None) or ())
+
+
 class _PodCheck:
     """The evaluation of incoming pods on one cluster; results that several rules need are computed once.
 
-    `complexity` is the cost of placing one pod. `unadvertised` are the requested names that no node advertises and for
-    which no known device class exists.
+    `complexity` is the cost of placing one pod. `names` are the requested names that no node advertises.
     """
 
     def __init__(self, incoming_pods: IncomingPods, incoming: IncomingPod, cluster: Cluster, complexity: int) -> None:
@@ -201,12 +227,7 @@ class _PodCheck:
         self._pod = incoming
         self._cluster = cluster
         self._complexity = complexity
-        devices = cluster.device_classes
-        self.unadvertised = [
-            name
-            for name in incoming.requests
-            if not cluster.nodes.is_advertised(name) and devices.find_class(name) is None
-        ]
+        self.names = AdvertisedNames(incoming, cluster)
 
     def find_violations(self, rules: Sequence[ResourceRule], *, now: bool) -> Iterator[RuleViolation]:
         """Yield the violations of the rules; with `now`, also those of the current free amounts.
@@ -214,24 +235,19 @@ class _PodCheck:
         A rule yields no scheduling violation for a pod that requests an unadvertised name: the first violation is
         sufficient.
 
-        Yield nothing if the cluster has no nodes, since no node has been listed yet. Yield nothing if a requested name
-        is that of a device class and the cluster has no device classes: not every snapshot contains them.
+        Yield nothing while the cluster is not known well enough.
         """
-        has_device_class = any(name.startswith(DEVICE_CLASS_PREFIX) for name in self.unadvertised)
-        if not len(self._cluster.nodes) or (has_device_class and not len(self._cluster.device_classes)):
+        if not self.names.are_known:
             return
         for rule in rules:
-            unadvertised = self._list_unadvertised(rule) if rule.checks.advertised else ()
+            unadvertised = self.names.list_unserved(rule) if rule.checks.advertised else ()
             for name in unadvertised:
-                yield self._create_violation(rule, NOT_ADVERTISED, self._describe_unadvertised(name), name)
+                yield self._create_violation(rule, NOT_ADVERTISED, self.names.describe_unserved(name), name)
             if rule.checks.schedulable and not unadvertised:
                 yield from self._check_rule(rule, now=now and rule.checks.schedulable is Schedulable.NOT_NOW)
 
-    def _list_unadvertised(self, rule: ResourceRule) -> Sequence[str]:
-        return [name for name in self.unadvertised if matches_resource(rule.resources, name)]
-
     def _check_rule(self, rule: ResourceRule, *, now: bool) -> Iterator[RuleViolation]:
-        if now and self._is_feasible:
+        if (now and self._is_feasible) or self._may_get_devices:
             return
         if self._never_reason:
             yield self._create_violation(rule, NEVER_SCHEDULABLE, self._never_reason)
@@ -246,20 +262,10 @@ class _PodCheck:
         problem = Problem(path or self._incoming_pods.view.locate("spec"), code.number, reason, message, rule=rule.name)
         return RuleViolation(problem, rule, (code.number, rule.name, name))
 
-    def _describe_unadvertised(self, name: str) -> str:
-        if name.startswith(DEVICE_CLASS_PREFIX):
-            return f"DeviceClass {name.removeprefix(DEVICE_CLASS_PREFIX)} does not exist, so no node can run this pod"
-        advertised_names = list(
-            islice((each for each in self._cluster.nodes.list_advertised_resources() if each != _PODS), _MAX_NAMES)
-        )
-        suggestion = suggest_resource(name, advertised_names)
-        if suggestion is None:
-            return f"no node advertises {name}, so no node can run this pod"
-        nodes = self._cluster.nodes.list_advertising_nodes(suggestion, _MAX_NODES + 1)
-        more = " and others" if len(nodes) > _MAX_NODES else ""
-        verb = "advertise" if len(nodes) > 1 else "advertises"
-        node_list = f"node{'s' * (len(nodes) > 1)} {', '.join(nodes[:_MAX_NODES])}{more}"
-        return f"no node advertises {name}: did you mean {suggestion}? {node_list} {verb} it"
+    @cached_property
+    def _may_get_devices(self) -> bool:
+        """True if drivers are publishing devices that may suit the pods."""
+        return may_reach_incomplete_pool(self._pod, self._cluster)
 
     @cached_property
     def _diagnosis(self) -> Diagnosis:
@@ -268,8 +274,10 @@ class _PodCheck:
 
     @property
     def _is_feasible(self) -> bool:
-        """True if there is one pod, and at least one node is feasible for it."""
-        return self._incoming_pods.copies == 1 and bool(len(self._diagnosis.feasible))
+        """True if there is one pod, and at least one node is feasible for it; the binding fails on none of them."""
+        feasible = self._diagnosis.feasible
+        is_feasible = self._incoming_pods.copies == 1 and bool(len(feasible))
+        return is_feasible and not find_bind_errors(self._pod, self._cluster, feasible)
 
     @cached_property
     def _never_reason(self) -> str:
@@ -286,9 +294,13 @@ class _PodCheck:
         return f"no node can ever run this pod: {self._describe_never()}" if is_never else ""
 
     def _describe_never(self) -> str:
-        maximums = find_largest_allocatable(self._pod, self._cluster)
+        maximums = {
+            name: largest
+            for name, largest in find_largest_allocatable(self._pod, self._cluster).items()
+            if largest or self._cluster.device_classes.find_class(name) is None
+        }
         if not maximums:
-            return _strip_period(format_fit_error(self._diagnosis))
+            return self._add_devices(_strip_period(format_fit_error(self._diagnosis)), ever=True)
         requested = " and ".join(
             f"{format_amount(name, self._pod.requests[name])} {name}, {_describe_largest(name, largest)}"
             for name, largest in maximums.items()
@@ -300,10 +312,17 @@ class _PodCheck:
         """The reason why not all pods fit now, even with preemption; empty if they do."""
         prediction = self._shortage
         return (
-            f"{self._describe_shortage(prediction)}: {_strip_period(prediction.message)}"
+            self._add_devices(f"{self._describe_shortage(prediction)}: {_strip_period(prediction.message)}", ever=False)
             if prediction and prediction.candidate is None and not _waits_for_claim(prediction)
             else ""
         )
+
+    def _add_devices(self, message: str, *, ever: bool) -> str:
+        """Return a message with the devices that the first pod lacks."""
+        if self._incoming_pods.copies is None:
+            return message
+        missing = describe_missing_devices(self._pod, self._cluster, self._diagnosis, ever=ever)
+        return f"{message}; {missing}" if missing else message
 
     @cached_property
     def _preemption_text(self) -> str:

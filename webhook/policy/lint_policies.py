@@ -162,8 +162,12 @@ def _check_rule_checks(rule: ResourceRule) -> Iterator[FieldProblem]:
         yield create_warning(
             "spec.checks", CHECKS_NOTHING, "every check is switched off; switch one on or remove the rule"
         )
-    elif rule.match.kinds is not None and rule.match.kinds <= CLAIM_KINDS and not (checks.per_claim or checks.devices):
-        text = "only perClaim and devices apply to claims; add one of them, or another kind"
+    elif (
+        rule.match.kinds is not None
+        and rule.match.kinds <= CLAIM_KINDS
+        and not (checks.per_claim or checks.devices or checks.advertised)
+    ):
+        text = "only perClaim, devices and advertised apply to claims; add one of them, or another kind"
         yield create_warning("spec.checks", CHECKS_NOTHING, text)
     if rule.match.kinds is not None and rule.match.kinds <= _KINDS_WITHOUT_PODS:
         kinds = " and ".join(sorted(rule.match.kinds))
@@ -172,6 +176,8 @@ def _check_rule_checks(rule: ResourceRule) -> Iterator[FieldProblem]:
         yield from (
             create_warning(f"spec.checks.{field}", CHECK_WITHOUT_KIND, text) for field in _list_pod_checks(checks)
         )
+        if checks.advertised and not rule.match.kinds & CLAIM_KINDS:
+            yield create_warning("spec.checks.advertised", CHECK_WITHOUT_KIND, text)
 
 
 def _list_pod_checks(checks: Checks) -> Iterator[str]:
@@ -182,8 +188,6 @@ def _list_pod_checks(checks: Checks) -> Iterator[str]:
         yield "perContainer"
     if checks.per_pod is not None:
         yield "perPod"
-    if checks.advertised:
-        yield "advertised"
     if checks.schedulable is not None:
         yield "schedulable"
 

@@ -58,7 +58,7 @@ def create_cluster_gate(
         top_consumers=top_consumers,
         quotas=informers.quotas,
         claim_templates=informers.claim_templates,
-        evaluate_node_rules=partial(check_schedulability, snapshots=snapshots),
+        evaluate_node_rules=partial(check_schedulability, snapshots=snapshots, devices=informers.device_lister),
         workload_reader=informers.live_reader,
         resources_by_class=informers.device_class_store.get_resources_by_class,
         least_amounts=informers.least_amounts,

@@ -31,12 +31,16 @@ def draw_case(seed: int, number: int) -> DrawnCase:
 
 
 def draw_device_case(seed: int, number: int) -> DrawnCase:
-    """Return the case of a number with devices; half of the cases have nothing else that decides."""
+    """Return the case of a number with devices.
+
+    Half of the cases have nothing else that decides; in a third of all most nodes are feasible.
+    """
     about = Dice(f"{seed}/{number}/devices/about")
     features = {"devices"} if about.chance(0.75) else {"devices", *_draw_features(about)} - {"gates"}
     case = draw_case_from(Dice(f"{seed}/{number}/devices/cluster", frozenset(features)))
     case.pod["metadata"]["name"] += f"-{number}"
-    return add_devices(Dice(f"{seed}/{number}/devices"), case, f"-{number}")
+    choice = frozenset({"choice"} if about.chance(1 / 3) else ())
+    return add_devices(Dice(f"{seed}/{number}/devices", choice), case, f"-{number}")
 
 
 def draw_case_from(dice: Dice) -> DrawnCase:

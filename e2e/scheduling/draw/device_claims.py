@@ -6,6 +6,8 @@ from e2e.scheduling.draw.names import Json
 CLASSES = ("gpu", "big", "any", "nic")
 BACKED = ("example.com/card", "nvidia.com/gpu")
 """Extended resources that classes may back; nodes have the second one, too."""
+LATE = "example.com/late"
+"""The annotation of a template from which no claims are made."""
 _ANY_DRIVER = "true"
 _SELECTORS = {
     'device.attributes["gpu.example.com"].?model.orValue("") == "a100"': 5.0,
@@ -83,8 +85,8 @@ def _create_selector(expression: str) -> Json:
 
 def _draw_request(dice: Dice, name: str, *, may_administer: bool) -> Json:
     if dice.chance(0.2):
-        alternatives = [{"name": f"s{number}", **_draw_wish(dice)} for number in range(dice.count(1, 3))]
-        return {"name": name, "firstAvailable": alternatives}
+        wishes = [{"name": f"s{number}", **_draw_wish(dice)} for number in range(dice.count(1, 3))]
+        return {"name": name, "firstAvailable": wishes}
     wish = _draw_wish(dice)
     if may_administer and dice.chance(0.08):
         wish["adminAccess"] = True

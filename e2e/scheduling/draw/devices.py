@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from e2e.scheduling.draw.cluster_parts import DrawnCase
-from e2e.scheduling.draw.device_claims import BACKED, CLASSES, draw_claim_spec, draw_classes
+from e2e.scheduling.draw.device_choices import draw_choice_classes, draw_choice_slices, draw_choice_spec
+from e2e.scheduling.draw.device_claims import BACKED, CLASSES, LATE, draw_claim_spec, draw_classes
 from e2e.scheduling.draw.device_slices import draw_slices
 from e2e.scheduling.draw.dice import Dice
 from e2e.scheduling.draw.names import DELETION_TIMESTAMP, ZONE, Json
@@ -12,9 +13,17 @@ from e2e.scheduling.draw.names import DELETION_TIMESTAMP, ZONE, Json
 IMPLICIT = "deviceclass.resource.kubernetes.io/"
 _SHARE = "6b06e461-97e2-48b1-b9ab-49435e6e{:04x}"
 _FINALIZER = "resource.kubernetes.io/delete-protection"
-_KINDS = {"own": 6.0, "template": 3.0, "allocated": 2.0, "deleted": 0.15, "missing": 0.1}
-"""What a reference of the incoming pod is about: a claim without devices, a template, or a claim that has devices."""
+_CHOICE_KINDS = {"own": 4.0, "template": 3.0, "allocated": 0.4}
+_KINDS = {"own": 6.0, "template": 3.0, "allocated": 2.0, "deleted": 0.15, "missing": 0.1, "late": 0.15}
+"""What a reference of the incoming pod is about: a claim without devices, a template, or a claim that has devices.
+
+No claim is made from a late template.
+"""
 _NOT_READY = {"deleted", "missing"}
+_CONDITIONS = ("example.com/attached", "example.com/ready", "example.com/failed")
+_BINDINGS = ("unreported", "waiting", "bound", "bound", "failed")
+"""What a driver reports of a device with binding conditions."""
+_TIMESTAMPS = ("2026-01-01T10:00:00Z", "2126-01-01T10:00:00Z")  # the driver is late after the first one, and in time
 _DENSITIES = (0.0, 0.2, 0.2, 0.5, 0.8)
 
 
@@ -25,7 +34,8 @@ def add_devices(dice: Dice, case: DrawnCase, tag: str) -> DrawnCase:
     an earlier case for some seconds.
     """
     names = [each["metadata"]["name"] for each in case.nodes]
-    slices = draw_slices(dice, names, tag)
+    is_choice = "choice" in dice.about
+    slices = draw_choice_slices(dice, names, tag) if is_choice else draw_slices(dice, names, tag)
     allocated = [
         _create_allocated_claim(dice, number, case, each) for number, each in enumerate(_draw_allocated(dice, slices))
     ]
@@ -34,8 +44,8 @@ def add_devices(dice: Dice, case: DrawnCase, tag: str) -> DrawnCase:
     for claim in allocated:
         if case.pods and dice.chance(0.5):
             _add_reference(dice.pick(case.pods), claim)
-    classes = draw_classes(dice)
-    resources = _list_resources(classes)
+    classes = draw_choice_classes(dice) if is_choice else draw_classes(dice)
+    resources = BACKED[:1] if is_choice else _list_resources(classes)
     asked = list(_ask(dice, case.pod, allocated, resources))
     for each in (*allocated, *asked):
         each["metadata"]["name"] += tag
@@ -61,13 +71,14 @@ def _change_resources(dice: Dice, node: Json) -> None:
     for amounts in {id(each): each for each in (node["status"]["capacity"], node["status"]["allocatable"])}.values():
         if dice.chance(0.7):
             amounts.pop(BACKED[1], None)
-        if dice.chance(0.15):
+        if dice.chance(0.3 if "choice" in dice.about else 0.15):
             amounts[BACKED[0]] = dice.pick(("0", "1", "4"))
 
 
 def _draw_allocated(dice: Dice, slices: Sequence[Json]) -> Iterator[list[tuple[Json, Json]]]:
     """Yield the devices of claims, with their slices; nearly all claims have different ones."""
-    density, taken = dice.pick(_DENSITIES), list[tuple[Json, Json]]()
+    density = dice.pick(_DENSITIES[: 3 if "choice" in dice.about else None])
+    taken = list[tuple[Json, Json]]()
     for each in slices:
         for device in each["spec"].get("devices", ()):
             if dice.chance(density):
@@ -82,14 +93,36 @@ def _create_allocated_claim(dice: Dice, number: int, case: DrawnCase, devices: l
     request = {"name": "r", "exactly": {"deviceClassName": "any", "count": len(devices)}}
     claim = _create_claim(f"allocated{number}", case.pod["metadata"]["namespace"], {"devices": {"requests": [request]}})
     results = [_create_result(dice, 64 * number + index, *each) for index, each in enumerate(devices)]
-    allocation: Json = {"devices": {"results": results}, "allocationTimestamp": "2026-01-01T10:00:00Z"}
+    allocation: Json = {"devices": {"results": results}, "allocationTimestamp": dice.pick(_TIMESTAMPS)}
     if dice.chance(0.05):  # as schedulers before Kubernetes 1.36 write it
         del allocation["allocationTimestamp"]
     allocation |= _draw_reach(dice, case, devices[0][0]["spec"])
     owner = {"resource": "pods", "name": f"old{number}", "uid": _SHARE.format(0xF000 + number)}
     claim["metadata"]["finalizers"] = [_FINALIZER]
     claim["status"] = {"allocation": allocation} | ({"reservedFor": [owner]} if dice.chance(0.6) else {})
+    if dice.chance(0.3):
+        claim["status"]["devices"] = list(_draw_bindings(dice, results))
     return claim
+
+
+def _draw_bindings(dice: Dice, results: Sequence[Json]) -> Iterator[Json]:
+    """Add binding conditions to some results, and yield what the driver reports of their devices."""
+    for result in results:
+        if not dice.chance(0.7):
+            continue
+        result["bindingConditions"] = ["example.com/attached", "example.com/ready"][: dice.count(1, 2)]
+        result["bindingFailureConditions"] = ["example.com/failed"]
+        binding = dice.pick(_BINDINGS)
+        true = set(result["bindingConditions"]) if binding == "bound" else set()
+        true |= {"example.com/failed"} if binding == "failed" else set()
+        device = {key: result[key] for key in ("driver", "pool", "device", "shareID") if key in result}
+        if binding != "unreported":
+            yield device | {"conditions": [_create_condition(each, is_true=each in true) for each in _CONDITIONS]}
+
+
+def _create_condition(name: str, *, is_true: bool) -> Json:
+    status = "True" if is_true else "False"
+    return {"type": name, "status": status, "reason": "Drawn", "message": "", "lastTransitionTime": _TIMESTAMPS[0]}
 
 
 def _create_result(dice: Dice, number: int, published: Json, device: Json) -> Json:
@@ -128,7 +161,8 @@ def _add_reference(pod: Json, claim: Json) -> None:
 
 def _ask(dice: Dice, pod: Json, allocated: Sequence[Json], resources: Sequence[str]) -> Iterator[Json]:
     """Let the incoming pod use claims and extended resources, and yield the claims and templates that are new."""
-    kinds = [dice.pick_weighted(_KINDS) for _ in range(dice.pick_weighted({0: 1.5, 1: 6, 2: 2}))]
+    weights = _CHOICE_KINDS if "choice" in dice.about else _KINDS
+    kinds = [dice.pick_weighted(weights) for _ in range(dice.pick_weighted({0: 1.5, 1: 6, 2: 2}))]
     if "template" in kinds:
         kinds = [each for each in kinds if each not in _NOT_READY]
     namespace, unused = pod["metadata"]["namespace"], list(allocated)
@@ -138,19 +172,27 @@ def _ask(dice: Dice, pod: Json, allocated: Sequence[Json], resources: Sequence[s
         reference = {"name": name, "resourceClaimName": name}
         if kind == "allocated" and unused:
             reference["resourceClaimName"] = unused.pop(dice.count(0, len(unused) - 1))["metadata"]["name"]
-        elif kind == "template":
+        elif kind in {"template", "late"}:
             reference = {"name": name, "resourceClaimTemplateName": name}
-            yield _create_claim(name, namespace, {"spec": draw_claim_spec(dice)}) | {"kind": "ResourceClaimTemplate"}
+            template = _create_claim(name, namespace, {"spec": _draw_spec(dice)})
+            template["kind"] = "ResourceClaimTemplate"
+            if kind == "late":
+                template["metadata"]["annotations"] = {LATE: ""}
+            yield template
         elif kind != "missing":
-            claim = _create_claim(name, namespace, draw_claim_spec(dice))
+            claim = _create_claim(name, namespace, _draw_spec(dice))
             if kind == "deleted":
                 claim["metadata"] |= {"finalizers": ["example.com/kept"], "deletionTimestamp": DELETION_TIMESTAMP}
             yield claim
         references.append(reference)
     if references:
         pod["spec"]["resourceClaims"] = references
-    if not references or dice.chance(0.2):
+    if not references or dice.chance(0.35 if "choice" in dice.about else 0.2):
         _request_resources(dice, pod["spec"], resources)
+
+
+def _draw_spec(dice: Dice) -> Json:
+    return draw_choice_spec(dice) if "choice" in dice.about else draw_claim_spec(dice)
 
 
 def _request_resources(dice: Dice, spec: Json, resources: Sequence[str]) -> None:

@@ -382,6 +382,18 @@ def test_least_memory(requests: list[Object], slices: list[Object], expected: in
     assert find_least(claim_object(*requests), *slices).get("memory", 0) == expected * GIB
 
 
+@pytest.mark.parametrize(
+    ("requested", "expected"),
+    [
+        pytest.param("5200m", 7, id="6.5 by thousandths, and 8 by whole units"),
+        pytest.param("4100m", 5, id="6.5 by thousandths, and 5 by whole units"),
+    ],
+)
+def test_a_step_with_a_fraction_counts_the_least_of_both_ways_to_round(requested: str, expected: int) -> None:
+    policy = {"default": "1500m", "validRange": {"min": "1500m", "step": "2500m"}}
+    assert find_least(claim_object(_request_shared(requested)), _create_shared(policy))["memory"] == expected
+
+
 def test_nothing_is_known_while_a_pool_is_incomplete() -> None:
     incomplete = _create_pool("next", "1Gi", pool={"name": "next", "generation": 2, "resourceSliceCount": 2})
     assert find_least(claim_object(exactly(1, "all")), _LARGE, incomplete) == {}

@@ -3,9 +3,11 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from tallygate.webhook.accounting.allocation.allocations import ChosenDevice
 from tallygate.webhook.accounting.cluster.cluster import Cluster
@@ -15,12 +17,15 @@ from tallygate.webhook.accounting.cluster.scheduler_version import NEWEST_VERSIO
 from tallygate.webhook.accounting.cluster.storage_index import StorageIndex
 from tallygate.webhook.accounting.scheduling.filters import run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.node_choice import find_choices
 from tallygate.webhook.accounting.scheduling.placement import PlacementResult, PlacementSession, open_placement_session
 from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import (
     NodeRejection,
     allocate_on_node,
-    find_devices_of_pod,
     list_claims_on_node,
+)
+from tallygate.webhook.accounting.scheduling.plugins.resource_claims import (
+    find_devices_of_pod,
 )
 from tallygate.webhook.accounting.scheduling.plugins.special_claim import NAME_IN_MEMORY
 from tallygate.webhook.accounting.scheduling.prediction import find_unmodelled
@@ -29,18 +34,28 @@ from tallygate.webhook.objects.scheduling import SchedulingPod
 from tests.accounting.scheduling.clusters import create_cluster, decode_pod
 
 Json = Mapping[str, Any]
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+"""The time of each cluster."""
+
 _COMPARED_FIELDS = frozenset({"request", "driver", "pool", "device", "adminAccess", "consumedCapacity"})
 _PLACEMENT = re.compile(r"(found a potential placement for pod on node )[^,]+,")
 
 
 @dataclass(frozen=True, slots=True)
 class ProductAnswer:
-    """The feasible nodes, the nodes that may be nominated, the message, and the features that are not modelled."""
+    """The feasible nodes, the nodes that may be nominated, the message, and the features that are not modelled.
+
+    `hold_reason` keeps the pod out of the queue. `choices` are the feasible nodes that may be chosen, `bind_errors` has
+    those of them on which the binding fails.
+    """
 
     nodes: frozenset[str]
     nominated: frozenset[str]
     message: str
     unknown: tuple[str, ...] = field(default=(), compare=False)
+    hold_reason: str = field(default="", compare=False)
+    choices: frozenset[str] = field(default=frozenset(), compare=False)
+    bind_errors: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 def mask_placement(message: str) -> str:
@@ -64,8 +79,21 @@ def decide(
     cluster, new = create_full_cluster(nodes, pods, objects, version), decode_pod(pod)
     result = attempt(new, cluster)
     return ProductAnswer(
-        frozenset(result.nodes), frozenset(result.nominated_nodes), result.message, list_unmodelled(new, cluster)
+        frozenset(result.nodes),
+        frozenset(result.nominated_nodes),
+        result.message,
+        list_unmodelled(new, cluster),
+        result.hold_reason,
+        _find_choices(new, cluster, result.nodes),
+        result.bind_errors,
     )
+
+
+def _find_choices(pod: SchedulingPod, cluster: Cluster, names: Iterable[str]) -> frozenset[str]:
+    """Return those of the feasible nodes that may be chosen."""
+    nodes = np.array([cluster.nodes.find_index(name) for name in names], dtype=np.intp)
+    choices = find_choices(IncomingPod.from_pod(pod, cluster.priority_classes), cluster, nodes)
+    return frozenset(cluster.nodes.get_name(node_index) for node_index in choices.tolist())
 
 
 def find_devices(cluster: Cluster, pod: Json, node: str) -> dict[str, list[dict[str, Any]]]:
@@ -152,7 +180,7 @@ def create_full_cluster(
 ) -> Cluster:
     """Create a cluster with a complete storage index and all other objects."""
     cluster = create_cluster(nodes, pods, version)
-    cluster.storage, cluster.devices = StorageIndex(), DeviceIndex()
+    cluster.storage, cluster.devices, cluster.now = StorageIndex(), DeviceIndex(), NOW
     for each in others:
         ingest(cluster, each.get("kind", ""), msgspec.json.encode(each))
     return cluster

@@ -155,9 +155,9 @@ def test_a_pod_lacks_devices(objects: Sequence[dict[str, Any]], expected: list[t
     assert _find(objects, _CLAIMING) == expected
 
 
-def test_extended_resources_lack_devices_without_the_name_of_a_claim() -> None:
+def test_an_extended_resource_lacks_devices_under_its_own_name() -> None:
     assert _find([device_slice("n", ["d0"])], pod("new", requests={"example.com/gpu": "3"})) == [
-        (2, f"extended resources, 3 devices of class gpu: {_POOL} 1 device, 1 free")
+        (2, f"example.com/gpu of container c, 3 devices of class gpu: {_POOL} 1 device, 1 free")
     ]
 
 

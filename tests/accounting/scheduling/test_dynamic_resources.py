@@ -102,7 +102,7 @@ def test_1_37_does_not_report_that_it_freed_nothing() -> None:
 @pytest.mark.parametrize(
     ("objects", "written", "expected"),
     [
-        pytest.param([], _pod("c"), 'resourceclaims.resource.k8s.io "c" not found', id="the claim is missing"),
+        pytest.param([], _pod("c"), 'could not find ResourceClaim "default/c"', id="the claim is missing"),
         pytest.param(
             [claim("c", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})],
             _pod("c"),
@@ -165,6 +165,14 @@ def test_an_extended_resource_takes_devices_where_the_node_has_none_of_its_own()
     )
     assert set(attempt(decode_pod(pod("new", requests={name: "2"})), cluster).nodes) == {"a"}
     assert set(attempt(decode_pod(pod("new", requests={name: "1"})), cluster).nodes) == {"own", "a", "b"}
+
+
+def test_an_extended_resource_that_is_only_limited_is_requested_too() -> None:
+    """Add the request as the API server does when it stores the pod."""
+    written = pod("new")
+    written["spec"]["containers"][0]["resources"] = {"limits": {"example.com/gpu": "2"}}
+    cluster = create_full_cluster(_NODES, [], [device_class(resource="example.com/gpu"), *_SLICES])
+    assert set(attempt(decode_pod(written), cluster).nodes) == {"a"}
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,7 @@ def test_the_whole_cluster_is_listed_by_kind(tmp_path: Path) -> None:
         "pods",
         "nodes",
         "deviceclasses",
+        "resourceslices",
         "cronjobs",
         "deployments",
         "daemonsets",

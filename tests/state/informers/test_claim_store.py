@@ -29,17 +29,17 @@ def test_claims_of_one_template_have_one_charge_group() -> None:
     assert store.compute_usage(CAP, ["team-a"]).used == {GPU: 5}
 
 
-def test_selectors_and_devices_do_not_change_the_charge_group() -> None:
+def test_claims_of_one_template_have_one_charge_group_whatever_their_devices() -> None:
     selective = claim_object(exactly(1, selectors=[{"cel": {"expression": "true"}}]), uid="u1")
     plain = claim_object(exactly(1), uid="u2")
     allocated = [claim_object(exactly(1), results=[result(device=name)], uid=name) for name in ("gpu-0", "gpu-1")]
-    assert create_store(selective, plain).group_count == 1
+    assert create_store(selective, plain).group_count == 2
     assert create_store(*allocated).group_count == 1
     assert create_store(plain, *allocated).group_count == 2
 
 
 def test_the_names_of_devices_are_in_memory_once() -> None:
-    store = create_store(*(claim_object(exactly(1), results=[result()], uid=uid) for uid in ("u1", "u2")))
+    store = create_store(*(claim_object(exactly(1), results=[result()], uid=uid, name=uid) for uid in ("u1", "u2")))
     one, other = store.list_devices()
     assert one == other
     assert all(name is same for name, same in zip(one, other, strict=True))

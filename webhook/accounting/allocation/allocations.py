@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from tallygate.webhook.accounting.allocation.consumed_capacity import Amounts
 from tallygate.webhook.accounting.allocation.planned_requests import AllocationError
 from tallygate.webhook.accounting.allocation.published_devices import AllocatableDevice, AllocatableSlice
+from tallygate.webhook.accounting.devices.consumed_capacity import Amounts
 from tallygate.webhook.accounting.devices.device_meter import DeviceId
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.objects.devices import AllocationResult, DeviceAllocation, ResourceClaim
@@ -15,6 +15,7 @@ from tallygate.webhook.objects.devices import DeviceResult as StoredResult
 from tallygate.webhook.objects.meta import NodeSelector, NodeSelectorTerm, SelectorRequirement
 
 _ZERO = Quantity.from_int(0)
+_ASSUMED = "assumed"  # in place of a share ID and of a time, which are not read
 
 
 class AllocatedState:
@@ -82,11 +83,11 @@ class Allocation(NamedTuple):
                 *each.device,
                 admin_access=each.has_admin_access or None,
                 consumed_capacity={name: str(amount) for name, amount in each.consumed.items()} or None,
-                share_id="assumed" if each.is_shared else None,
+                share_id=_ASSUMED if each.is_shared else None,
             )
             for each in self.results
         ]
-        return AllocationResult(DeviceAllocation(results), self.node_selector)
+        return AllocationResult(DeviceAllocation(results), self.node_selector, _ASSUMED)
 
 
 def create_node_selector(

@@ -10,6 +10,7 @@ Rules of 1.36 and of 1.37; where 1.36 depends on the order of a map of Go, the r
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
+from copy import copy
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -19,34 +20,37 @@ from tallygate.webhook.accounting.allocation.allocations import (
     ChosenDevice,
     create_node_selector,
 )
+from tallygate.webhook.accounting.allocation.attempt_work import AttemptWork
 from tallygate.webhook.accounting.allocation.constraints import Constraint, create_constraint
-from tallygate.webhook.accounting.allocation.consumed_capacity import (
-    Amounts,
-    CapacityRequestError,
-    ConsumptionRules,
-    sum_amounts,
-)
 from tallygate.webhook.accounting.allocation.counters import CounterUse
 from tallygate.webhook.accounting.allocation.planned_requests import (
     MAX_RESULTS,
-    TOO_MUCH_WORK,
     AllocationError,
     Candidate,
     NodeAllocationError,
     PlannedRequest,
     RequestPlanner,
     Selectors,
-    UndecidedAllocationError,
     format_name,
+    spend,
 )
 from tallygate.webhook.accounting.allocation.pools import NamedNode, Pool, SliceIndex, TargetNode
 from tallygate.webhook.accounting.allocation.published_devices import AllocatableDevice, AllocatableSlice
+from tallygate.webhook.accounting.devices.consumed_capacity import (
+    Amounts,
+    CapacityRequestError,
+    ConsumptionRules,
+    sum_amounts,
+)
 from tallygate.webhook.accounting.devices.device_meter import DeviceId
 from tallygate.webhook.accounting.devices.slice_devices import Work
 from tallygate.webhook.objects.devices import DeviceClass, ResourceClaim
 
 _NO_AMOUNTS: Amounts = {}
-_CANDIDATE = 2  # the work for one device
+_NODE = 40  # the work for one node
+_SHARED_SLICE = 2
+_REQUEST = 5
+_CANDIDATE = 2
 _STEP = 2
 
 
@@ -62,10 +66,10 @@ class AllocatorRules(NamedTuple):
 
 
 class Allocator:
-    """Allocates devices of a cluster; other slices need another allocator. For one thread at a time.
+    """Allocates devices of a cluster. For one thread at a time.
 
     `slices` are indexed by node, `state` is what claims have, and may change. `selectors` and `consumption` are the
-    rules for one device. `max_work` limits one attempt, in the costs of expressions: about a microsecond each.
+    rules for one device, `work` is what the present attempt may still do.
     """
 
     def __init__(
@@ -74,20 +78,25 @@ class Allocator:
         classes: Mapping[str, DeviceClass],
         state: AllocatedState,
         rules: AllocatorRules,
-        max_work: int = 2_000_000,
+        work: AttemptWork | None = None,
     ) -> None:
         self.slices = SliceIndex(slices, since_37=rules.since_37)
         self.state = state
         self._classes = classes
         self._rules = rules
         self.consumption = rules.create_consumption_rules()
-        self._max_work = max_work
-        self._work = Work(max_work)
-        self.selectors = Selectors(self._work, since_37=rules.since_37)
+        self.work = work or AttemptWork()
+        self.selectors = Selectors(self.work, since_37=rules.since_37)
 
-    def begin_attempt(self) -> None:
-        """Allow the work of an attempt: on all nodes together."""
-        self._work.remaining = self._max_work
+    def create_idle(self) -> Allocator:
+        """Return an allocator of the same slices for which no claim has devices."""
+        idle = copy(self)
+        idle.state = AllocatedState()
+        return idle
+
+    def spend(self, amount: int) -> None:
+        """Reduce the work of the present attempt; raise UndecidedAllocationError if that was too much."""
+        spend(self.work, amount)
 
     def plan(self, claim: ResourceClaim) -> list[tuple[PlannedRequest, ...]]:
         """Return the alternatives of each request of a claim, without the devices of requests for all.
@@ -107,7 +116,7 @@ class Allocator:
             self.selectors.match(f"class {request.class_name}", request.class_selectors, device)
             and self.selectors.match(f"claim {format_name(claim)}", request.selectors, device)
             and all(request.tolerates(taint) for taint in device.content.taints)
-            and self.consumption.fits(device.content, request.requested)
+            and self.consumption.fits(device.content.capacities, request.requested)
         )
 
     def allocate(self, node: TargetNode, claims: Sequence[ResourceClaim]) -> list[Allocation] | None:
@@ -118,11 +127,13 @@ class Allocator:
             AllocationError: if the claims cannot be allocated on any node, for example since a class is missing.
             UndecidedAllocationError: if an expression cannot be evaluated here, or the search takes too long.
         """
+        requests = sum(len(each.spec.devices.requests or ()) for each in claims if each.spec and each.spec.devices)
+        self.spend(_NODE + _SHARED_SLICE * self.slices.shared_count + _REQUEST * requests)
         pools = self.slices.gather_pools(node)
         planner = RequestPlanner(node, pools, self._classes, self.selectors, self._has_room)
         searched = [_SearchedClaim(each, planner.plan(each), self._create_constraints(each), []) for each in claims]
         search = _Search(searched, pools, planner, self.state, self._rules)
-        if not search.run(self._work):
+        if not search.run(self.work):
             if any(pool.invalid_reason for pool in pools):
                 raise NodeAllocationError("invalid resource pools were encountered")
             return None
@@ -137,7 +148,7 @@ class Allocator:
     def _has_room(self, device: AllocatableDevice, requested: Amounts) -> bool:
         """Return whether a device is one that a request for all devices is about."""
         allocated = _NO_AMOUNTS if self._rules.since_37 else self.state.consumed.get(device.id, _NO_AMOUNTS)
-        return self.consumption.fits(device.content, requested, allocated)
+        return self.consumption.fits(device.content.capacities, requested, allocated)
 
     def _create_constraints(self, claim: ResourceClaim) -> list[Constraint]:
         devices = claim.spec.devices if claim.spec else None
@@ -220,7 +231,7 @@ class _Search:
         outcome: _Outcome | None = None
         self._work = work
         while True:
-            self._spend(_STEP)
+            spend(self._work, _STEP)
             try:
                 position = stack[-1].send(outcome)
             except StopIteration as stop:
@@ -271,10 +282,11 @@ class _Search:
     def _try_each(
         self, position: _Position, claim: _SearchedClaim, request: PlannedRequest
     ) -> Generator[_Position, _Outcome | None, _Outcome]:
+        cost = _CANDIDATE + request.selector_count + len(claim.constraints)
         for index in range(position.start, len(self._candidates)):
             candidate = self._candidates[index]
             _, published, device = candidate
-            self._spend(_CANDIDATE)
+            spend(self._work, cost)
             if (
                 self._is_taken(position.claim, request, device.id)
                 or not self._planner.is_selectable(claim.claim, request, published, device)
@@ -287,11 +299,6 @@ class _Search:
             if outcome is _Outcome.TOO_MANY:
                 return outcome
         return _Outcome.FAILED
-
-    def _spend(self, amount: int) -> None:
-        self._work.remaining -= amount
-        if self._work.remaining < 0:
-            raise UndecidedAllocationError(TOO_MUCH_WORK)
 
     def _take(self, claim_index: int, request: PlannedRequest, candidate: Candidate) -> bool:
         """Take a device for a claim, and return whether that is possible; if not, nothing changes."""
@@ -311,7 +318,7 @@ class _Search:
             return False
         consumed = _NO_AMOUNTS
         if device.content.is_shared:
-            consumed = self._consumption.compute_consumed(device.content, request.requested)
+            consumed = self._consumption.compute_consumed(device.content.capacities, request.requested)
             self._consumed.setdefault(device.id, []).append(consumed)
         else:
             self._allocating.setdefault(device.id, set()).add(claim_index)
@@ -388,5 +395,5 @@ class _Search:
     def _has_room(self, request: PlannedRequest, device: AllocatableDevice) -> bool:
         allocated = self._state.consumed.get(device.id, _NO_AMOUNTS)
         return self._consumption.fits(
-            device.content, request.requested, allocated, sum_amounts(self._consumed.get(device.id, ()))
+            device.content.capacities, request.requested, allocated, sum_amounts(self._consumed.get(device.id, ()))
         )

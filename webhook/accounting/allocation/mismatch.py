@@ -33,9 +33,8 @@ def find_mismatch(allocator: Allocator, request: PlannedRequest, device: Allocat
             return f"fails selector `{text}`{f', has {values}' if values else ''}"
     for taint in content.taints:
         if not request.tolerates(taint):
-            value = f"={taint.value}" if taint.value else ""
-            return f"has the taint {taint.key}{value}:{taint.effect}"
-    if not allocator.consumption.fits(content, request.requested):
+            return f"has the taint {taint}"
+    if not allocator.consumption.fits(content.capacities, request.requested):
         has = {name: content.capacities[name].value for name in request.requested if name in content.capacities}
         requested = ", ".join(f"{name} {amount}" for name, amount in sorted(request.requested.items()))
         return f"has too little capacity for {requested}: {', '.join(f'{n} {v}' for n, v in sorted(has.items()))}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from tallygate.webhook.accounting.allocation.consumed_capacity import Amounts, CapacityRequestError
 from tallygate.webhook.accounting.allocation.pools import Pool, TargetNode, reaches
 from tallygate.webhook.accounting.allocation.published_devices import (
     AllocatableDevice,
@@ -15,7 +14,12 @@ from tallygate.webhook.accounting.allocation.published_devices import (
 )
 from tallygate.webhook.accounting.cel.loops import MAX_COST
 from tallygate.webhook.accounting.cel.syntax import ExpressionError
-from tallygate.webhook.accounting.devices.expression import UndecidedMatchError, compile_selector
+from tallygate.webhook.accounting.devices.consumed_capacity import Amounts, CapacityRequestError
+from tallygate.webhook.accounting.devices.expression import (
+    CompiledSelector,
+    UndecidedMatchError,
+    compile_selector,
+)
 from tallygate.webhook.accounting.devices.slice_devices import EVALUATION, Work, WorkLimitError
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.accounting.quantity_parser import QuantityError
@@ -35,7 +39,11 @@ MAX_RESULTS: Final = 32
 """The most devices that one claim can have (AllocationResultsMaxSize)."""
 
 _MAX_SELECTORS: Final = 256
-_MAX_RESULTS: Final = 100_000
+_MAX_LENGTH: Final = 200_000  # of all compiled selectors, which take 70 bytes for each character
+_MAX_RESULTS: Final = 400_000
+_MAX_RESULTS_OF_ONE: Final = 100_000
+_COMPILATION: Final = 10  # the work for each character
+_DEVICE: Final = 3  # the work for one of all devices
 _ALL: Final = "All"
 _EXACT: Final = "ExactCount"
 _MISSING_KEY: Final = "no such key:"
@@ -70,8 +78,9 @@ class Selectors:
 
     def __init__(self, work: Work, *, since_37: bool) -> None:
         self.since_37 = since_37
-        self._work = work
-        self._compiled: dict[str, Callable[[DeviceContent], bool]] = {}
+        self.work = work
+        self._matchers: dict[str, _Matcher] = {}
+        self._time = 0
 
     def match(self, owner: str, selectors: Iterable[str], device: AllocatableDevice) -> bool:
         """Return whether a device meets all selectors of a class or of a claim.
@@ -81,21 +90,17 @@ class Selectors:
             UndecidedAllocationError: if this package cannot.
         """
         for index, text in enumerate(selectors):
-            matches = self._compiled.get(text)
-            if matches is None:
-                if len(self._compiled) >= _MAX_SELECTORS:
-                    self._compiled.pop(next(iter(self._compiled)))
-                try:
-                    matches = self._compiled[text] = _create_matcher(text, self._work)
-                except ExpressionError as error:
-                    problem = f"compilation failed: {_format_compile_error(text, error)}"
-                    message = f"{owner}: selector #{index}: CEL compile error: {problem}"
-                    raise (UndecidedAllocationError if error.is_unsupported else AllocationError)(message) from None
+            matcher = self._matchers.get(text) or self._create_matcher(text)
+            matcher.used_at = self._time
+            if matcher.error is not None:
+                problem = f"compilation failed: {_format_compile_error(text, matcher.error)}"
+                message = f"{owner}: selector #{index}: CEL compile error: {problem}"
+                raise (UndecidedAllocationError if matcher.error.is_unsupported else AllocationError)(message)
             if device.content.list_attribute and not self.since_37:
                 problem = f"attribute {device.content.list_attribute}: unsupported attribute value"
                 raise AllocationError(f"{owner}: selector #{index}: CEL runtime error: {problem}")
             try:
-                if not matches(device.content):
+                if not matcher.matches(device.content, self.work):
                     return False
             except UndecidedMatchError as error:
                 on_device = f" on device {device.id}" if self.since_37 else ""
@@ -104,36 +109,74 @@ class Selectors:
                 raise (UndecidedAllocationError if error.is_unsupported else AllocationError)(message) from None
         return True
 
+    def forget(self, contents: Iterable[DeviceContent]) -> None:
+        """Drop the results of devices that are published no more."""
+        for content in contents:
+            for matcher in self._matchers.values():
+                matcher.known.pop(content, None)
 
-def _create_matcher(text: str, work: Work) -> Callable[[DeviceContent], bool]:
-    selector = compile_selector(text)
-    known: dict[DeviceContent, bool] = {}
+    def _create_matcher(self, text: str) -> _Matcher:
+        """Compile a selector; those that were not used for the longest time make room for it."""
+        spend(self.work, _COMPILATION * len(text))
+        self._time += 1
+        while self._matchers and self._is_full():
+            del self._matchers[min(self._matchers.items(), key=lambda item: item[1].used_at)[0]]
+        matcher = self._matchers[text] = _Matcher(text)
+        return matcher
 
-    def matches(content: DeviceContent) -> bool:
-        found = known.get(content)
+    def _is_full(self) -> bool:
+        return (
+            len(self._matchers) >= _MAX_SELECTORS
+            or sum(map(len, self._matchers)) > _MAX_LENGTH
+            or sum(len(each.known) for each in self._matchers.values()) > _MAX_RESULTS
+        )
+
+
+class _Matcher:
+    """A compiled selector with its results, or the error of its compilation."""
+
+    __slots__ = ("_selector", "error", "known", "used_at")
+
+    def __init__(self, text: str) -> None:
+        self.used_at = 0
+        self.known: dict[DeviceContent, bool] = {}
+        self.error: ExpressionError | None = None
+        self._selector: CompiledSelector | None = None
+        try:
+            self._selector = compile_selector(text)
+        except ExpressionError as error:
+            self.error = error
+
+    def matches(self, content: DeviceContent, work: Work) -> bool:
+        """Return whether the selector matches a device.
+
+        Raises:
+            UndecidedMatchError: if that cannot be evaluated.
+            UndecidedAllocationError: if that takes more work than is allowed.
+        """
+        found = self.known.get(content)
         if found is None:
-            if len(known) >= _MAX_RESULTS:
-                known.clear()
+            assert self._selector is not None  # noqa: S101  # else there is an error
+            if len(self.known) >= _MAX_RESULTS_OF_ONE:
+                self.known.clear()
             try:
-                found, cost = selector.evaluate(content.expressed, min(work.remaining, MAX_COST))
+                found, cost = self._selector.evaluate(content.expressed, max(min(work.remaining, MAX_COST), 0))
             except UndecidedMatchError as error:
-                _spend(work, error.cost)
+                spend(work, EVALUATION + error.cost)
                 raise
-            _spend(work, cost)
-            known[content] = found
+            spend(work, EVALUATION + cost)
+            self.known[content] = found
         return found
 
-    return matches
 
-
-def _spend(work: Work, cost: int) -> None:
-    """Reduce the work of an attempt by an evaluation.
+def spend(work: Work, amount: int) -> None:
+    """Reduce the work of an attempt.
 
     Raises:
         UndecidedAllocationError: if that was too much.
     """
     try:
-        work.spend(EVALUATION + cost)
+        work.spend(amount)
     except WorkLimitError:
         raise UndecidedAllocationError(TOO_MUCH_WORK) from None
 
@@ -176,6 +219,11 @@ class PlannedRequest(NamedTuple):
     def names(self) -> tuple[str, str]:
         """The names of the request and of its alternative, as constraints compare them."""
         return (self.parent, self.name) if self.parent else (self.name, "")
+
+    @property
+    def selector_count(self) -> int:
+        """The number of selectors that a device must meet."""
+        return len(self.class_selectors) + len(self.selectors)
 
     def tolerates(self, taint: DeviceTaint) -> bool:
         """Return whether a toleration permits the taint (ToleratesTaint in resourceclaim/devicetoleration.go)."""
@@ -290,6 +338,7 @@ class RequestPlanner:
                     f"{owner}: asks for all devices, but resource pool {pool.id} is currently invalid"
                 )
             for each in pool.slices:
+                spend(self._selectors.work, _DEVICE * len(each.devices))
                 for device in each.devices:
                     if self.is_selectable(claim, request, each, device) and self._check_room(owner, request, device):
                         yield pool, each, device

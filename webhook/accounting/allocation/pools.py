@@ -87,14 +87,66 @@ class SliceIndex:
         self._by_node: dict[str, list[AllocatableSlice]] = defaultdict(list)
         self._shared: list[AllocatableSlice] = []
         self._by_pool: dict[PoolId, list[AllocatableSlice]] = defaultdict(list)
+        self._incomplete: set[PoolId] = set()
         for each in slices:
-            is_of_node = each.nodes.name and (since_37 or not each.counter_sets)
-            (self._by_node[each.nodes.name] if is_of_node else self._shared).append(each)
-            self._by_pool[PoolId(each.driver, each.pool)].append(each)
+            self.add(each)
 
-    def list_node_names(self) -> Collection[str] | None:
-        """Return the nodes with slices of their own; None if there are slices for several nodes, too."""
-        return None if self._shared else self._by_node.keys()
+    def add(self, published: AllocatableSlice) -> None:
+        """Add a slice."""
+        self._list_beside(published).append(published)
+        pool = PoolId(published.driver, published.pool)
+        self._by_pool[pool].append(published)
+        self._count_slices(pool)
+
+    def remove(self, published: AllocatableSlice) -> None:
+        """Remove a slice that was added."""
+        pool = PoolId(published.driver, published.pool)
+        _remove_same(self._list_beside(published), published)
+        _remove_same(self._by_pool[pool], published)
+        self._count_slices(pool)
+        if not self._by_pool[pool]:
+            del self._by_pool[pool]
+        if published.nodes.name in self._by_node and not self._by_node[published.nodes.name]:
+            del self._by_node[published.nodes.name]
+
+    def _count_slices(self, pool: PoolId) -> None:
+        slices = self._by_pool[pool]
+        generation = max((each.generation for each in slices), default=0)
+        newest = [each for each in slices if each.generation == generation]
+        if all(each.slice_count == len(newest) for each in newest):
+            self._incomplete.discard(pool)
+        else:
+            self._incomplete.add(pool)
+
+    def find_incomplete_nodes(self) -> Collection[str] | None:
+        """Return the nodes with slices in pools that lack a slice; None if that may be any node."""
+        slices = [each for pool in self._incomplete for each in self._by_pool[pool]]
+        names = {each.nodes.name for each in slices}
+        return None if "" in names else names
+
+    def _list_beside(self, published: AllocatableSlice) -> list[AllocatableSlice]:
+        """Return the slices of the same node, or those for several nodes."""
+        is_of_node = published.nodes.name and (self._since_37 or not published.counter_sets)
+        return self._by_node[published.nodes.name] if is_of_node else self._shared
+
+    @property
+    def shared_count(self) -> int:
+        """The number of slices for several nodes, each of which is compared with every node."""
+        return len(self._shared)
+
+    def list_slices(self) -> Iterator[AllocatableSlice]:
+        """Yield every slice."""
+        return (each for slices in self._by_pool.values() for each in slices)
+
+    def list_nodes(self) -> Collection[str]:
+        """Return the nodes with slices of their own."""
+        return self._by_node.keys()
+
+    def list_nodes_of_pool(self, published: AllocatableSlice) -> Iterator[str]:
+        """Yield the nodes with slices of their own in the pool of a slice, and the node of that slice."""
+        for each in (published, *self._by_pool.get(PoolId(published.driver, published.pool), ())):
+            if each.nodes.name:
+                yield each.nodes.name
 
     def gather_pools(self, node: TargetNode) -> list[Pool]:
         """Return the pools that a node can reach, in the order in which the scheduler tries their devices."""
@@ -147,6 +199,14 @@ class SliceIndex:
         if reason:
             return Pool(pool_id, invalid_reason=reason)
         return Pool(pool_id, slices=devices, other_slices=other, counter_sets=counter_sets)
+
+
+def _remove_same(slices: list[AllocatableSlice], removed: AllocatableSlice) -> None:
+    """Remove a slice by its identity: the comparison of two slices takes long."""
+    for position, each in enumerate(slices):
+        if each is removed:
+            del slices[position]
+            return
 
 
 def reaches(nodes: NodeChoice, node: TargetNode) -> bool:

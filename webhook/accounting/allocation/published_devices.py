@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
 import msgspec
 
+from tallygate.webhook.accounting.devices.consumed_capacity import Capacity, PublishedCapacity, read_capacity
 from tallygate.webhook.accounting.devices.device_meter import DeviceId
-from tallygate.webhook.accounting.devices.device_values import AttributeValue, CapacityValue, Device
+from tallygate.webhook.accounting.devices.device_values import AttributeValue, Device
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.errors import TallygateError
-from tallygate.webhook.objects.devices import ResourceSlice
+from tallygate.webhook.objects.devices import ResourceSlice, ResourceSliceSpec
 from tallygate.webhook.objects.meta import NodeSelector
 
 _PREVENTING_EFFECTS: Final = frozenset({"NoSchedule", "NoExecute"})
@@ -33,28 +34,8 @@ class DeviceTaint(msgspec.Struct, frozen=True):
     value: str = ""
     effect: str = ""
 
-
-class ValidRange(NamedTuple):
-    """The amounts that a request may consume of a capacity: from `low` to `high`, in steps."""
-
-    low: Quantity | None
-    high: Quantity | None
-    step: Quantity | None
-
-
-class RequestPolicy(NamedTuple):
-    """The policy of a capacity that several claims share: the default of a request, and the amounts that are valid."""
-
-    default: Quantity | None
-    valid_values: tuple[Quantity, ...]
-    valid_range: ValidRange | None
-
-
-class Capacity(NamedTuple):
-    """One capacity of a device."""
-
-    value: Quantity
-    policy: RequestPolicy | None
+    def __str__(self) -> str:
+        return f"{self.key}{f'={self.value}' if self.value else ''}:{self.effect}"
 
 
 class NodeChoice(NamedTuple):
@@ -112,25 +93,6 @@ class AllocatableSlice(NamedTuple):
     has_groups: bool
 
 
-_ABSENT: Final = msgspec.Raw(b"null")
-
-
-class _Range(msgspec.Struct, frozen=True):
-    min: msgspec.Raw = _ABSENT
-    max: msgspec.Raw = _ABSENT
-    step: msgspec.Raw = _ABSENT
-
-
-class _Policy(msgspec.Struct, frozen=True, rename="camel"):
-    default: msgspec.Raw = _ABSENT
-    valid_values: list[msgspec.Raw] | None = None
-    valid_range: _Range | None = None
-
-
-class _Capacity(CapacityValue, frozen=True, rename="camel"):
-    request_policy: _Policy | None = None
-
-
 class _Counter(msgspec.Struct, frozen=True):
     value: msgspec.Raw
 
@@ -148,7 +110,7 @@ class _CounterConsumption(msgspec.Struct, frozen=True, rename="camel"):
 
 class _Device(msgspec.Struct, frozen=True, rename="camel"):
     attributes: dict[str, AttributeValue] = {}
-    capacity: dict[str, _Capacity] = {}
+    capacity: dict[str, PublishedCapacity] = {}
     consumes_counters: list[_CounterConsumption] | None = None
     node_name: str | None = None
     node_selector: NodeSelector | None = None
@@ -179,14 +141,25 @@ def read_slice(published: ResourceSlice) -> AllocatableSlice:
     if spec is None:
         raise SliceError(f"ResourceSlice {name} has no spec")
     try:
+        devices = [(_NAMES.decode(raw).name, bytes(raw)) for raw in spec.devices or ()]
+    except msgspec.MsgspecError as error:
+        raise SliceError(f"ResourceSlice {name}: {error}") from None
+    return build_slice(name, spec, devices)
+
+
+def build_slice(name: str, spec: ResourceSliceSpec, named: Iterable[tuple[str, bytes]]) -> AllocatableSlice:
+    """Return a slice with its decoded devices, whose names and JSON are given beside its `spec`.
+
+    Raises:
+        SliceError: if a device or a quantity is invalid.
+    """
+    try:
         counter_sets = tuple(
             (each.name, _read_counters(each.counters)) for each in map(_COUNTER_SETS.decode, spec.shared_counters or ())
         )
         devices = tuple(
-            AllocatableDevice(
-                DeviceId(spec.driver, spec.pool.name, _NAMES.decode(raw).name), _read_content(spec.driver, bytes(raw))
-            )
-            for raw in spec.devices or ()
+            AllocatableDevice(DeviceId(spec.driver, spec.pool.name, each), _read_content(spec.driver, raw))
+            for each, raw in named
         )
     except (msgspec.MsgspecError, QuantityError) as error:
         raise SliceError(f"ResourceSlice {name}: {error}") from None
@@ -211,10 +184,7 @@ def _read_content(driver: str, raw: bytes) -> DeviceContent:
     device = _DEVICES.decode(raw)
     content = DeviceContent(
         Device(driver, device.attributes, device.capacity, device.allow_multiple_allocations),
-        {
-            name: Capacity(Quantity.from_json(each.value), _read_policy(each.request_policy))
-            for name, each in device.capacity.items()
-        },
+        {name: read_capacity(each) for name, each in device.capacity.items()},
         tuple((each.counter_set, _read_counters(each.counters)) for each in device.consumes_counters or ()),
         tuple(each for each in device.taints or () if each.effect in _PREVENTING_EFFECTS),
         bool(device.allow_multiple_allocations),
@@ -234,23 +204,3 @@ def _is_list(attribute: AttributeValue) -> bool:
 
 def _read_counters(counters: Mapping[str, _Counter] | None) -> dict[str, Quantity]:
     return {name: Quantity.from_json(each.value) for name, each in (counters or {}).items()}
-
-
-def _read_policy(policy: _Policy | None) -> RequestPolicy | None:
-    if policy is None:
-        return None
-    valid = tuple(Quantity.from_json(each) for each in policy.valid_values or ())
-    return RequestPolicy(_read_optional(policy.default), valid, _read_range(policy.valid_range))
-
-
-def _read_range(valid: _Range | None) -> ValidRange | None:
-    if valid is None:
-        return None
-    step = _read_optional(valid.step)
-    if step is not None and step.value() < 1:
-        raise SliceError(f"the step of a range of valid amounts is {step}: it must be above 0")
-    return ValidRange(_read_optional(valid.min), _read_optional(valid.max), step)
-
-
-def _read_optional(raw: msgspec.Raw) -> Quantity | None:
-    return None if bytes(raw) == b"null" else Quantity.from_json(raw)

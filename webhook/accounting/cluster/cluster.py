@@ -8,6 +8,7 @@ Source of the device classes: dynamic-resource-allocation deviceclass/extendedre
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -73,8 +74,8 @@ class DeviceClasses:
         class_name = resource.removeprefix(DEVICE_CLASS_PREFIX)
         if class_name != resource and class_name in self._resource_by_class:
             return class_name
-        names = sorted(self._classes_by_resource.get(resource, ()))
-        return max(names, key=self._get_creation_time, default=None)
+        names = self._classes_by_resource.get(resource)
+        return max(sorted(names), key=self._get_creation_time) if names else None
 
     def _get_creation_time(self, name: str) -> str:
         return (self.by_name[name].metadata or ObjectMeta()).creation_timestamp or ""
@@ -95,7 +96,7 @@ class Cluster:
     devices are not; `devices_problem` is then the reason, if it is known. `fork_changes` has the pods that a fork
     removed (-1), restored (0) or assumed (1), by UID, the latest change last (see `fork`). `scheduler_version` is the
     version of the scheduler whose rules apply, `git_version` the version that the cluster reports, as `v1.37.2`, or
-    None.
+    None. `now` is the time of this state, None if it is not known.
     """
 
     def __init__(self, scheduler_version: SchedulerVersion = NEWEST_VERSION) -> None:
@@ -109,6 +110,7 @@ class Cluster:
         self.storage: StorageIndex | None = None
         self.devices: DeviceIndex | None = None
         self.devices_problem = ""
+        self.now: datetime | None = None
         self.device_classes = DeviceClasses()
         self.fork_changes: dict[str, tuple[PodInfo, int]] = {}
         self.label_index = LabelIndex()

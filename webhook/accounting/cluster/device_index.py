@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Protocol
 
 from tallygate.webhook.accounting.allocation.allocations import AllocatedState
 from tallygate.webhook.accounting.allocation.allocator import Allocator, AllocatorRules
+from tallygate.webhook.accounting.allocation.attempt_work import AttemptWork
 from tallygate.webhook.accounting.allocation.published_devices import AllocatableSlice, read_slice
 from tallygate.webhook.accounting.cluster.device_columns import DeviceColumns
 from tallygate.webhook.accounting.cluster.scheduler_version import SchedulerVersion
@@ -24,20 +26,67 @@ DeviceObject = ResourceSlice | ResourceClaim | ResourceClaimTemplate
 """Every type of object about devices but their classes."""
 
 
+class StoredClaim(Protocol):
+    """A claim in a form that takes less memory."""
+
+    @property
+    def reserved_for(self) -> tuple[str, ...]:
+        """The names of the pods that use the claim."""
+        ...
+
+    def list_taken(self) -> Iterable[tuple[DeviceId, Mapping[str, Quantity] | None]]:
+        """Return the devices of the claim, with what it consumes of a shared one.
+
+        Raises:
+            QuantityError: if that is no quantity.
+        """
+        ...
+
+    def to_claim(self) -> ResourceClaim:
+        """Return the claim."""
+        ...
+
+
+class ClaimIndex(Mapping[tuple[str, str], ResourceClaim]):
+    """Claims by namespace and name; a record becomes a claim when it is read."""
+
+    def __init__(self) -> None:
+        self.stored: dict[tuple[str, str], ResourceClaim | StoredClaim] = {}
+
+    def __getitem__(self, key: tuple[str, str]) -> ResourceClaim:
+        """Return the claim of this namespace and name."""
+        stored = self.stored[key]
+        return stored if isinstance(stored, ResourceClaim) else stored.to_claim()
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        """Return an iterator over the namespaces and names."""
+        return iter(self.stored)
+
+    def __len__(self) -> int:
+        """Return the number of claims."""
+        return len(self.stored)
+
+
 class DeviceIndex:
     """All slices, claims and templates of claims of one cluster, changed by one object at a time.
 
-    `special_claims` are the claims that kube-scheduler made for extended resources, by the UID of their pod.
+    `special_claims` are the claims that kube-scheduler made for extended resources, by the UID of their pod. `work` is
+    what the present attempt of an allocator may still do. `find_stored_template` returns a template by its namespace
+    and name that was not put in.
     """
 
-    def __init__(self) -> None:
-        self.claims: dict[tuple[str, str], ResourceClaim] = {}
+    def __init__(
+        self, find_stored_template: Callable[[str, str], ResourceClaimTemplate | None] = lambda *_: None
+    ) -> None:
+        self.claims = ClaimIndex()
         self.templates: dict[tuple[str, str], ResourceClaimTemplate] = {}
+        self._find_stored_template = find_stored_template
         self.special_claims: dict[str, ResourceClaim] = {}
+        self.work = AttemptWork()
         self._slices: dict[str, AllocatableSlice] = {}
         self._state = AllocatedState()
-        self._allocators: dict[tuple[int, bool], Allocator] = {}
-        self._columns: dict[tuple[int, bool], DeviceColumns] = {}
+        self._allocators: dict[int, tuple[Allocator, Allocator]] = {}
+        self._columns: dict[int, DeviceColumns] = {}
 
     def put(self, device_object: DeviceObject) -> None:
         """Add an object, or replace its previous version.
@@ -50,16 +99,9 @@ class DeviceIndex:
         name, namespace = meta.name or "", meta.namespace or ""
         match device_object:
             case ResourceSlice():
-                self._slices[name] = read_slice(device_object)
-                self._forget()
+                self.replace_slice(name, read_slice(device_object))
             case ResourceClaim():
-                taken = list(_list_taken(device_object))
-                self.remove(device_object)
-                self.claims[namespace, name] = device_object
-                for device, consumed in taken:
-                    self._state.take(device, consumed)
-                if (owner := _find_special_owner(device_object)) is not None:
-                    self.special_claims[owner] = device_object
+                self.replace_claim((namespace, name), device_object)
             case ResourceClaimTemplate():
                 self.templates[namespace, name] = device_object
 
@@ -69,25 +111,69 @@ class DeviceIndex:
         name, namespace = meta.name or "", meta.namespace or ""
         match device_object:
             case ResourceSlice():
-                self._slices.pop(name, None)
-                self._forget()
+                self.replace_slice(name, None)
             case ResourceClaim():
-                claim = self.claims.pop((namespace, name), None)
-                if claim is None:
-                    return
-                for device, consumed in _list_taken(claim):
-                    self._state.give_back(device, consumed)
-                self.special_claims.pop(_find_special_owner(claim) or "", None)
+                self.replace_claim((namespace, name), None)
             case ResourceClaimTemplate():
                 self.templates.pop((namespace, name), None)
+
+    def replace_slice(self, name: str, published: AllocatableSlice | None) -> None:
+        """Put a slice in the place of the known one of this name; None to remove it."""
+        before = self._slices.pop(name, None)
+        if published is not None:
+            self._slices[name] = published
+        for key, (allocator, _) in self._allocators.items():
+            for each in (each for each in (before, published) if each is not None):
+                if each is before:
+                    allocator.slices.remove(each)
+                else:
+                    allocator.slices.add(each)
+                if key in self._columns:
+                    self._columns[key].mark_stale(allocator.slices.list_nodes_of_pool(each))
+            if before is not None:
+                allocator.selectors.forget(device.content for device in before.devices)
+
+    def replace_claim(self, key: tuple[str, str], claim: ResourceClaim | StoredClaim | None) -> None:
+        """Put a claim in the place of the known one of this namespace and name; None to remove it.
+
+        Raises:
+            QuantityError: if what the claim consumes of a device is no quantity; the index is unchanged.
+        """
+        taken = [] if claim is None else list(list_taken(claim))
+        before = self.claims.stored.pop(key, None)
+        for device, consumed in () if before is None else list_taken(before):
+            self._state.give_back(device, consumed)
+        if isinstance(before, ResourceClaim):
+            self.special_claims.pop(_find_special_owner(before) or "", None)
+        if claim is None:
+            return
+        self.claims.stored[key] = claim
+        for device, consumed in taken:
+            self._state.take(device, consumed)
+        if isinstance(claim, ResourceClaim) and (owner := _find_special_owner(claim)) is not None:
+            self.special_claims[owner] = claim
 
     def find(
         self, device_object: ResourceClaim | ResourceClaimTemplate
     ) -> ResourceClaim | ResourceClaimTemplate | None:
         """Return the present claim or template of the same namespace and name, if any."""
         meta = device_object.metadata or ObjectMeta()
-        known = self.claims if isinstance(device_object, ResourceClaim) else self.templates
-        return known.get((meta.namespace or "", meta.name or ""))
+        key = meta.namespace or "", meta.name or ""
+        return self.claims.get(key) if isinstance(device_object, ResourceClaim) else self.find_template(*key)
+
+    def find_template(self, namespace: str, name: str) -> ResourceClaimTemplate | None:
+        """Return the template of this namespace and name, if any."""
+        return self.templates.get((namespace, name)) or self._find_stored_template(namespace, name)
+
+    def has_node_pools_only(self) -> bool:
+        """Return whether each pool has the devices of one node, so that an allocation changes no other node."""
+        nodes_by_pool: dict[tuple[str, str], str] = {}
+        return all(
+            each.nodes.name
+            and not each.has_nodes_by_device
+            and nodes_by_pool.setdefault((each.driver, each.pool), each.nodes.name) == each.nodes.name
+            for each in self._slices.values()
+        )
 
     def get_allocator(
         self, version: SchedulerVersion, classes: Mapping[str, DeviceClass], *, is_idle: bool = False
@@ -96,30 +182,31 @@ class DeviceIndex:
 
         It allocates what claims leave free, or all devices if `is_idle`.
         """
-        key = version.minor, is_idle
-        allocator = self._allocators.get(key)
-        if allocator is None:
+        allocators = self._allocators.get(version.minor)
+        if allocators is None:
             rules = AllocatorRules(since_37=version.allocates_as_37)
-            state = AllocatedState() if is_idle else self._state
-            allocator = self._allocators[key] = Allocator(self._slices.values(), classes, state, rules)
-        return allocator
+            allocator = Allocator(self._slices.values(), classes, self._state, rules, self.work)
+            allocators = self._allocators[version.minor] = allocator, allocator.create_idle()
+        return allocators[is_idle]
 
-    def get_columns(
-        self, version: SchedulerVersion, classes: Mapping[str, DeviceClass], *, is_idle: bool = False
-    ) -> DeviceColumns:
-        """Return the columns of the devices of nodes, for this allocator."""
-        key = version.minor, is_idle
-        columns = self._columns.get(key)
+    def get_columns(self, version: SchedulerVersion, classes: Mapping[str, DeviceClass]) -> DeviceColumns:
+        """Return the columns of the devices of nodes."""
+        columns = self._columns.get(version.minor)
         if columns is None:
-            columns = self._columns[key] = DeviceColumns(self.get_allocator(version, classes, is_idle=is_idle))
+            columns = self._columns[version.minor] = DeviceColumns(self.get_allocator(version, classes))
         return columns
 
-    def _forget(self) -> None:
-        self._allocators.clear()
-        self._columns.clear()
+
+def list_taken(claim: ResourceClaim | StoredClaim) -> Iterable[tuple[DeviceId, Mapping[str, Quantity] | None]]:
+    """Return the devices of a claim.
+
+    Raises:
+        QuantityError: if a consumed capacity is invalid.
+    """
+    return _read_taken(claim) if isinstance(claim, ResourceClaim) else claim.list_taken()
 
 
-def _list_taken(claim: ResourceClaim) -> Iterator[tuple[DeviceId, Mapping[str, Quantity] | None]]:
+def _read_taken(claim: ResourceClaim) -> Iterator[tuple[DeviceId, Mapping[str, Quantity] | None]]:
     """Yield the devices of a claim (foreachAllocatedDevice in dynamicresources/allocateddevices.go).
 
     A device with admin access stays free. A device that several claims share has a share ID in each result.

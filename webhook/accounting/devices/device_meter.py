@@ -42,10 +42,14 @@ class DeviceId(NamedTuple):
 
 
 class AllocatedDevice(NamedTuple):
-    """A device of a claim; `consumed` are the names and quantities that the claim consumes of a shared device."""
+    """A device of a claim.
+
+    `consumed` are the names and quantities that the claim consumes of a shared device; it may consume none.
+    """
 
     id: DeviceId
     consumed: tuple[tuple[str, str], ...] = ()
+    is_shared: bool = False
 
 
 class KnownDevice(NamedTuple):
@@ -65,7 +69,9 @@ def list_allocated_devices(claim: ResourceClaim | None) -> tuple[AllocatedDevice
     results = (allocation.devices.results if allocation and allocation.devices else None) or ()
     return tuple(
         AllocatedDevice(
-            DeviceId(each.driver, each.pool, each.device), tuple(sorted((each.consumed_capacity or {}).items()))
+            DeviceId(each.driver, each.pool, each.device),
+            tuple(sorted((each.consumed_capacity or {}).items())),
+            each.share_id is not None,
         )
         for each in results
         if not each.admin_access

@@ -106,11 +106,15 @@ class LeastAmounts:
 
 
 class LeastAmountsReview:
-    """The least amounts for the claims of one review."""
+    """The least amounts for the claims of one review, and the devices that expressions match.
+
+    `slices` are all that count, None if some are not known.
+    """
 
     def __init__(self, least_amounts: LeastAmounts) -> None:
         self._shared = least_amounts
-        self._slices = least_amounts.list_slices() or ()
+        self.slices = least_amounts.list_slices()
+        self.find_selectors = least_amounts.find_selectors
         self._work = Work(MAX_SHARED_WORK), Work(MAX_OWN_WORK)
 
     def compute(self, claims: Iterable[ResourceClaim], meters: Mapping[str, DeviceMeter]) -> Amounts:
@@ -118,7 +122,7 @@ class LeastAmountsReview:
 
         Names of which nothing is known are absent.
         """
-        requests = [each for claim in claims for each in _list_requests(claim)] if self._slices else []
+        requests = [each for claim in claims for each in _list_requests(claim)] if self.slices else []
         amounts: dict[str, int] = {}
         try:
             for name, meter in meters.items():
@@ -137,11 +141,11 @@ class LeastAmountsReview:
         return min((0 if each is None else each for each in least), default=0)
 
     def _compute_alternative(self, request: ExactDeviceRequest | DeviceSubRequest, meter: DeviceMeter) -> int | None:
-        class_selectors = self._shared.find_selectors(request.device_class_name)
+        class_selectors = self.find_selectors(request.device_class_name)
         if class_selectors is None:
             return None
         requirement = _create_requirement(request, class_selectors)
-        results, key = self._shared.get_results(self._slices), (requirement, meter.identity)
+        results, key = self._shared.get_results(self.slices or ()), (requirement, meter.identity)
         if key not in results:
             results[key] = self._search(requirement, meter)
         return results[key]
@@ -181,16 +185,24 @@ class LeastAmountsReview:
         sure = possible = (1 << len(published.devices)) - 1
         for is_own, texts in enumerate((requirement.class_selectors, requirement.own_selectors)):
             for text in texts:
-                matches = self._evaluate(text, published, is_own=bool(is_own))
+                matches = self.evaluate(text, published, is_own=bool(is_own))
                 sure, possible = sure & matches.sure, possible & matches.possible
                 if not possible:
                     return 0, 0
         return sure, possible
 
-    def _evaluate(self, text: str, published: PublishedSlice, *, is_own: bool) -> SliceMatches:
-        """Return the devices of a slice that an expression matches, evaluated once for each slice."""
+    def get_work(self, *, is_own: bool) -> Work:
+        """Return the remaining work for the expressions of claims (`is_own`), or for those of classes."""
+        return self._work[is_own]
+
+    def evaluate(self, text: str, published: PublishedSlice, *, is_own: bool) -> SliceMatches:
+        """Return the devices of a slice that an expression matches, evaluated once for each slice.
+
+        Raises:
+            WorkLimitError: if that is more work than is allowed.
+        """
         work = self._work[is_own]
-        table = self._shared.get_matches(text, len(self._slices), is_own=is_own)
+        table = self._shared.get_matches(text, len(self.slices or ()), is_own=is_own)
         matches = table.get(published.name)
         if matches is None or matches.published is not published:
             if not table:
@@ -202,9 +214,9 @@ class LeastAmountsReview:
         """Return the amounts of all slices that have devices."""
         capacities = requirement.capacities
         is_own = bool(capacities)
-        table = self._shared.get_amounts((meter.identity, capacities), len(self._slices), is_own=is_own)
+        table = self._shared.get_amounts((meter.identity, capacities), len(self.slices or ()), is_own=is_own)
         found: list[SliceAmounts] = []
-        for each in self._slices:
+        for each in self.slices or ():
             amounts = table.get(each.name)
             if amounts is None or amounts.published is not each:
                 amounts = table[each.name] = measure_slice(each, meter, dict(capacities), self._work[is_own])

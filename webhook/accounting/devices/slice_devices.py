@@ -7,6 +7,7 @@ A device with an undecided expression may match. A shared device counts with the
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum, auto
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
@@ -14,14 +15,17 @@ import msgspec
 
 from tallygate.webhook.accounting.cel.loops import MAX_COST
 from tallygate.webhook.accounting.cel.syntax import ExpressionError
+from tallygate.webhook.accounting.devices.consumed_capacity import ConsumptionRules, PublishedCapacity, read_capacity
 from tallygate.webhook.accounting.devices.device_meter import DeviceId, DeviceMeter
-from tallygate.webhook.accounting.devices.device_values import AttributeValue, CapacityValue, Device
+from tallygate.webhook.accounting.devices.device_values import AttributeValue, Device
 from tallygate.webhook.accounting.devices.expression import CompiledSelector, UndecidedMatchError, compile_selector
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 
 EVALUATION = 5
 """The work of an evaluation beside its cost."""
+_RULES = [ConsumptionRules(has_fractions=each, rejects_unreadable=False) for each in (False, True)]
+"""The rules by which schedulers round fractions."""
 _MAX_LENGTH = 2048  # of an expression: the compiled form of a longer one takes much time and memory
 
 
@@ -76,11 +80,15 @@ class Work:
 
 
 class SliceMatches(NamedTuple):
-    """The devices of a slice that an expression matches, and those that it may match, as bits in their order."""
+    """The devices of a slice that an expression matches, and those that it may match, as bits in their order.
+
+    `allocatable` are those of them that kube-scheduler can allocate: on the others its evaluation fails too.
+    """
 
     published: PublishedSlice
     sure: int
     possible: int
+    allocatable: int
 
 
 class SliceAmounts(NamedTuple):
@@ -102,12 +110,22 @@ def evaluate_slice(text: str, published: PublishedSlice, work: Work) -> SliceMat
         WorkLimitError: if that is more work than is allowed.
     """
     selector = _compile(text)
-    sure = possible = 0
+    sure = possible = failed = 0
     for index, content in enumerate(published.devices.values()):
-        is_match = None if selector is None else _evaluate(selector, published.driver, content, work)
-        sure |= (is_match is True) << index
-        possible |= (is_match is not False) << index
-    return SliceMatches(published, sure, possible)
+        match = _Match.UNKNOWN if selector is None else _evaluate(selector, published.driver, content, work)
+        sure |= (match is _Match.YES) << index
+        possible |= (match is not _Match.NO) << index
+        failed |= (match is _Match.FAILED) << index
+    return SliceMatches(published, sure, possible, possible & ~failed)
+
+
+class _Match(Enum):
+    """Whether an expression matches a device: its evaluation may fail, or be unknown here."""
+
+    YES = auto()
+    NO = auto()
+    FAILED = auto()
+    UNKNOWN = auto()
 
 
 @lru_cache(maxsize=64)
@@ -121,20 +139,31 @@ def _compile(text: str) -> CompiledSelector | None:
         return None
 
 
-def _evaluate(selector: CompiledSelector, driver: str, content: bytes, work: Work) -> bool | None:
-    """Return whether an expression matches a device; None if that is undecided."""
-    work.spend(EVALUATION)
-    decoded = _decode(content)
-    if decoded is None:
-        return None
-    device = Device(driver, decoded.attributes, decoded.capacity, decoded.allow_multiple_allocations)
+def _evaluate(selector: CompiledSelector, driver: str, content: bytes, work: Work) -> _Match:
+    """Return whether an expression matches a device."""
+    device = read_device(driver, content, work)
+    if device is None:
+        return _Match.UNKNOWN
     try:
         is_match, cost = selector.evaluate(device, min(work.remaining, MAX_COST))
     except UndecidedMatchError as error:
         work.spend(error.cost)
-        return None
+        return _Match.UNKNOWN if error.is_unsupported else _Match.FAILED
     work.spend(cost)
-    return is_match
+    return _Match.YES if is_match else _Match.NO
+
+
+def read_device(driver: str, content: bytes, work: Work) -> Device | None:
+    """Return a device as expressions read it; None if its JSON has another form.
+
+    Raises:
+        WorkLimitError: if no more work is allowed.
+    """
+    work.spend(EVALUATION)
+    decoded = _decode(content)
+    if decoded is None:
+        return None
+    return Device(driver, decoded.attributes, decoded.capacity, decoded.allow_multiple_allocations)
 
 
 def measure_slice(
@@ -161,35 +190,11 @@ def measure_slice(
     return SliceAmounts(published, min(amounts, default=0), tuple(amounts), skippable)
 
 
-_MISSING = msgspec.Raw()
-
-
-class _ValidRange(msgspec.Struct, frozen=True):
-    """`validRange` of a request policy."""
-
-    min: msgspec.Raw = _MISSING
-    step: msgspec.Raw = _MISSING
-
-
-class _RequestPolicy(msgspec.Struct, frozen=True, rename="camel"):
-    """The amounts that a request may consume of a capacity, and the default."""
-
-    default: msgspec.Raw = _MISSING
-    valid_values: tuple[msgspec.Raw, ...] | None = None
-    valid_range: _ValidRange | None = None
-
-
-class _ConsumableCapacity(CapacityValue, frozen=True, rename="camel"):
-    """A capacity with the policy of requests for a part of it."""
-
-    request_policy: _RequestPolicy | None = None
-
-
 class _DeviceContent(msgspec.Struct, frozen=True, rename="camel"):
     """The fields of a device in a slice that decide a match and the least amount."""
 
     attributes: dict[str, AttributeValue] = {}
-    capacity: dict[str, _ConsumableCapacity] = {}
+    capacity: dict[str, PublishedCapacity] = {}
     allow_multiple_allocations: bool | None = None
     consumes_counters: tuple[msgspec.Raw, ...] = ()
     binding_conditions: tuple[str, ...] = ()
@@ -222,32 +227,8 @@ def _compute_consumption(
     if name is None:
         return whole
     try:
-        return _apply_policy(device.capacity[name], requested.get(name)).value()
+        capacity, raw = read_capacity(device.capacity[name]), requested.get(name)
+        amount = None if raw is None else Quantity.from_json(raw)
+        return min(rules.compute_amount(name, amount, capacity) for rules in _RULES).value()
     except QuantityError:
         return 0
-
-
-def _apply_policy(capacity: _ConsumableCapacity, requested: bytes | None) -> Quantity:
-    """Return the least that a request consumes of a capacity.
-
-    Raises:
-        QuantityError: if a quantity is invalid.
-    """
-    policy = capacity.request_policy or _RequestPolicy()
-    if requested is None:
-        return Quantity.from_json(policy.default if bytes(policy.default) else capacity.value)
-    amount = Quantity.from_json(requested)
-    if policy.valid_range is not None and bytes(policy.valid_range.min):
-        least = Quantity.from_json(policy.valid_range.min)
-        return least if amount <= least else _round_up(amount, least, bytes(policy.valid_range.step))
-    values = [Quantity.from_json(each) for each in policy.valid_values or ()]
-    return next((each for each in values if amount <= each), amount)
-
-
-def _round_up(amount: Quantity, least: Quantity, raw_step: bytes) -> Quantity:
-    """Return the amount rounded up to a step, if all are whole: schedulers round fractions in two ways."""
-    step = Quantity.from_json(raw_step) if raw_step else Quantity.from_int(0)
-    if not (amount.is_whole and least.is_whole and step.is_whole) or step.sign <= 0:
-        return amount
-    steps = -(-(amount.value() - least.value()) // step.value())
-    return Quantity.from_int(least.value() + steps * step.value())

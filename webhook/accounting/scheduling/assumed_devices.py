@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from tallygate.webhook.accounting.allocation.allocations import Allocation
+from tallygate.webhook.accounting.allocation.planned_requests import AllocationError, UndecidedAllocationError
+from tallygate.webhook.accounting.allocation.pools import list_devices
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.device_index import DeviceIndex
+from tallygate.webhook.accounting.devices.consumed_capacity import CapacityRequestError
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import (
     NodeRejection,
     allocate_on_node,
-    begin_attempt,
-    find_devices_of_pod,
     list_claims_on_node,
+)
+from tallygate.webhook.accounting.scheduling.plugins.resource_claims import (
+    find_devices_of_pod,
+    find_hold_reason,
+    get_allocation,
     needs_devices,
 )
+from tallygate.webhook.accounting.scheduling.plugins.special_claim import create_special_claim
 from tallygate.webhook.objects.devices import ClaimConsumer, ResourceClaim, ResourceClaimStatus
 from tallygate.webhook.objects.meta import ObjectMeta
 
@@ -25,10 +33,48 @@ def shares_claims(pod: IncomingPod, cluster: Cluster) -> bool:
     return cluster.devices is not None and any(each.resource_claim_name for each in pod.spec.resource_claims or ())
 
 
+def may_fail(pod: IncomingPod, cluster: Cluster) -> bool:
+    """Return whether a selector of a pod fails on a published device.
+
+    kube-scheduler evaluates a selector only on the devices that it tries, and the failure on one node ends the whole
+    attempt: whether it fails depends on the devices that earlier copies have taken, on every node.
+    """
+    devices = cluster.devices
+    if devices is None or not needs_devices(pod, cluster) or find_hold_reason(pod, cluster):
+        return False
+    of_pod = find_devices_of_pod(pod, cluster, devices)
+    claims = list(of_pod.to_allocate)
+    if of_pod.classes:
+        claims.append(create_special_claim(pod.namespace, pod.spec, of_pod.classes))
+    columns = devices.get_columns(cluster.scheduler_version, cluster.device_classes.by_name)
+    if columns.find_nodes(claims) is not None:
+        return False  # it has evaluated all selectors on all devices
+    allocator = devices.get_allocator(cluster.scheduler_version, cluster.device_classes.by_name)
+    try:
+        planned = [(claim, each) for claim in claims for group in allocator.plan(claim) for each in group]
+        for device in list_devices(allocator.slices.list_slices()):
+            for claim, request in planned:
+                allocator.suits(claim, request, device)
+    except (AllocationError, CapacityRequestError, UndecidedAllocationError):
+        return True
+    return False
+
+
+class CopyClaims(NamedTuple):
+    """The claims of one copy of a pod on its node, all with devices; a shared one has had them before."""
+
+    node: str
+    claims: tuple[ResourceClaim, ...]
+
+
 class AssumedDevices:
-    """The claims that were allocated during a session; for one thread at a time."""
+    """The claims that were allocated during a session; for one thread at a time.
+
+    `by_copy` has those of each copy of a pod that needs devices.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
+        self.by_copy: list[CopyClaims] = []
         self._cluster = cluster
         self._made: list[ResourceClaim] = []
         self._replaced: list[ResourceClaim] = []
@@ -39,11 +85,13 @@ class AssumedDevices:
         if devices is None or not needs_devices(pod, cluster):
             return True
         of_pod = find_devices_of_pod(pod, cluster, devices)
-        begin_attempt(cluster)
+        devices.work.begin_attempt()
         allocations = allocate_on_node(pod, cluster, node_index, of_pod)
         if isinstance(allocations, NodeRejection):
             return False
-        self._put(pod, devices, list_claims_on_node(pod, cluster, node_index, of_pod), allocations)
+        put = self._put(pod, devices, list_claims_on_node(pod, cluster, node_index, of_pod), allocations)
+        before = [each for each in of_pod.claims if get_allocation(each) is not None]
+        self.by_copy.append(CopyClaims(cluster.nodes.get_name(node_index), (*before, *put)))
         return True
 
     def revert(self) -> None:
@@ -61,17 +109,21 @@ class AssumedDevices:
         devices: DeviceIndex,
         claims: Sequence[ResourceClaim],
         allocations: Sequence[Allocation],
-    ) -> None:
+    ) -> list[ResourceClaim]:
+        """Put the claims with their allocations, and return them under their own names."""
+        named = []
         for claim, allocation in zip(claims, allocations, strict=True):
             meta = claim.metadata or ObjectMeta()
+            status = ResourceClaimStatus(allocation.to_status(), [ClaimConsumer(resource="pods", name=pod.name)])
+            named.append(ResourceClaim(meta, claim.spec, status))
             stored = devices.claims.get((pod.namespace, meta.name or ""))
             if stored is not None:
                 self._replaced.append(stored)
             else:
                 # no name of a stored claim has a space
                 meta = ObjectMeta(name=f"copy {len(self._made)}", namespace=pod.namespace)
-            status = ResourceClaimStatus(allocation.to_status(), [ClaimConsumer(resource="pods", name=pod.name)])
             allocated = ResourceClaim(meta, claim.spec, status)
             devices.put(allocated)
             if stored is None:
                 self._made.append(allocated)
+        return named

@@ -4,28 +4,32 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from tallygate.webhook.accounting.allocation.consumed_capacity import CapacityRequestError
 from tallygate.webhook.accounting.allocation.counters import CounterUse
 from tallygate.webhook.accounting.allocation.mismatch import NOT_OF_CLASS, find_mismatch
 from tallygate.webhook.accounting.allocation.planned_requests import AllocationError, PlannedRequest, format_name
 from tallygate.webhook.accounting.allocation.pools import Pool, reaches
 from tallygate.webhook.accounting.allocation.published_devices import AllocatableDevice
 from tallygate.webhook.accounting.cluster.cluster import Cluster
-from tallygate.webhook.accounting.cluster.device_index import DeviceIndex
+from tallygate.webhook.accounting.cluster.device_index import DeviceIndex, list_taken
+from tallygate.webhook.accounting.devices.consumed_capacity import CapacityRequestError
 from tallygate.webhook.accounting.devices.device_meter import DeviceId
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import (
     ClusterNode,
+    list_claims_on_node,
+)
+from tallygate.webhook.accounting.scheduling.plugins.resource_claims import (
     find_devices_of_pod,
     find_hold_reason,
-    list_claims_on_node,
     needs_devices,
 )
-from tallygate.webhook.accounting.scheduling.plugins.special_claim import NAME_IN_MEMORY
+from tallygate.webhook.accounting.scheduling.plugins.special_claim import NAME_IN_MEMORY, find_resource
 from tallygate.webhook.objects.devices import ResourceClaim
 from tallygate.webhook.objects.meta import ObjectMeta
+
+_MAX_OWN_CLAIMS: Final = 5_000
 
 
 class DeviceHolder(NamedTuple):
@@ -38,6 +42,10 @@ class DeviceHolder(NamedTuple):
         if not self.claim:
             return f"an earlier copy of {', '.join(self.pods)}"
         return f"claim {self.claim}" if not self.pods else f"{', '.join(self.pods)}, claim {self.claim}"
+
+
+UNKNOWN_HOLDER = DeviceHolder("of another pod", ())
+"""A claim without a name."""
 
 
 class PoolShortfall(NamedTuple):
@@ -74,8 +82,9 @@ class PoolShortfall(NamedTuple):
 class DeviceShortfall(NamedTuple):
     """One request of a claim on a node: the devices that it requests, and those that it lacks by itself.
 
-    `claim` is empty for the extended resources of a pod. `requested` is the number of devices; None for all of them.
-    `missing` is 0 for a request that would have enough devices without the others, and without constraints.
+    `claim` is empty for an extended resource: then `resource` and `container` name it. `requested` is the number of
+    devices; None for all of them. `missing` is 0 for a request that would have enough devices without the others, and
+    without constraints.
     """
 
     claim: str
@@ -84,21 +93,24 @@ class DeviceShortfall(NamedTuple):
     requested: int | None
     missing: int
     pools: tuple[PoolShortfall, ...]
+    resource: str = ""
+    container: str = ""
 
     def __str__(self) -> str:
         number = "all devices" if self.requested is None else f"{self.requested} device{'s' * (self.requested != 1)}"
         wanted = f"{number} of class {self.class_name}"
         pools = "; ".join(map(str, self.pools)) or "no pool of devices"
         if not self.claim:
-            return f"extended resources, {wanted}: {pools}"
+            return f"{self.resource} of container {self.container}, {wanted}: {pools}"
         return f"claim {self.claim}, request {self.request} for {wanted}: {pools}"
 
 
 class NodeDevice(NamedTuple):
-    """A device that a node can reach, with the claims that it is allocated to."""
+    """A device that a node can reach, with the claims that it is allocated to, and the taints that prevent that."""
 
     name: str
     holders: tuple[DeviceHolder, ...]
+    taints: tuple[str, ...] = ()
 
 
 class NodePool(NamedTuple):
@@ -113,14 +125,19 @@ _Holders = Mapping[DeviceId, Sequence[DeviceHolder]]
 
 
 class DeviceInspector:
-    """The devices of nodes, as the claims of one pod need them; valid until claims change."""
+    """The devices of nodes, as the claims of one pod need them; valid until claims change.
 
-    def __init__(self, pod: IncomingPod, cluster: Cluster) -> None:
+    With `only_own`, claims of other namespaces have no name.
+    """
+
+    def __init__(self, pod: IncomingPod, cluster: Cluster, *, only_own: bool = False) -> None:
         self.pod = pod
         self.cluster = cluster
         devices = cluster.devices
         self._is_empty = devices is None or not needs_devices(pod, cluster) or bool(find_hold_reason(pod, cluster))
-        self._holders: _Holders = {} if devices is None or self._is_empty else _find_holders(devices.claims.values())
+        self._holders: _Holders = {}
+        if devices is not None and not self._is_empty:
+            self._holders = _find_own_holders(pod.namespace, devices) if only_own else _find_holders(devices)
 
     def find_shortfalls(self, node_index: int) -> tuple[DeviceShortfall, ...]:
         """Return what each request without enough free devices lacks on a node.
@@ -134,12 +151,18 @@ class DeviceInspector:
         of_pod = find_devices_of_pod(self.pod, cluster, devices)
         node = _InspectedNode(devices, cluster, node_index, self._holders)
         shortfalls = [
-            node.compare(claim, alternatives)
+            [self._name_resource(each) for each in node.compare(claim, alternatives)]
             for claim in list_claims_on_node(self.pod, cluster, node_index, of_pod)
             for alternatives in node.plan(claim)
         ]
         short = tuple(each for one in shortfalls for each in one if each.missing)
         return short or tuple(each for one in shortfalls for each in one)
+
+    def _name_resource(self, shortfall: DeviceShortfall) -> DeviceShortfall:
+        if shortfall.claim:
+            return shortfall
+        resource, container = find_resource(self.pod.spec, shortfall.request)
+        return shortfall._replace(resource=resource, container=container)
 
     def list_pools(self, node_index: int) -> tuple[NodePool, ...]:
         """Return the pools that a node can reach, in the order in which kube-scheduler tries their devices."""
@@ -159,7 +182,7 @@ class _InspectedNode:
 
     def __init__(self, devices: DeviceIndex, cluster: Cluster, node_index: int, holders: _Holders) -> None:
         self._allocator = devices.get_allocator(cluster.scheduler_version, cluster.device_classes.by_name)
-        self._allocator.begin_attempt()
+        devices.work.begin_attempt()
         self._node = ClusterNode(cluster, node_index)
         self._pools = self._allocator.slices.gather_pools(self._node)
         self._counters = CounterUse(self._allocator.state.has, by_pool_name=False)
@@ -185,7 +208,8 @@ class _InspectedNode:
         """Yield the pools with all their devices."""
         for pool in self._pools:
             listed = tuple(
-                NodeDevice(each.id.device, tuple(self._holders.get(each.id, ()))) for each in self._list_devices(pool)
+                NodeDevice(each.id.device, tuple(self._holders.get(each.id, ())), tuple(map(str, each.content.taints)))
+                for each in self._list_devices(pool)
             )
             yield NodePool(str(pool.id), listed, _describe_problem(pool))
 
@@ -221,7 +245,7 @@ class _InspectedNode:
             if mismatch:
                 mismatches[mismatch] += 1
             elif device.id in self._allocator.state.whole and not request.has_admin_access:
-                in_use[next(iter(self._holders.get(device.id, ())), DeviceHolder("of another pod", ()))] += 1
+                in_use[next(iter(self._holders.get(device.id, ())), UNKNOWN_HOLDER)] += 1
             elif shortage := self._find_shortage(request, pool, device):
                 mismatches[shortage] += 1
         free = len(devices) - sum(in_use.values()) - sum(mismatches.values())
@@ -237,7 +261,7 @@ class _InspectedNode:
         """Return what allocated devices leave too little of: the capacity of a shared device, or counters."""
         state = self._allocator.state
         consumed = state.consumed.get(device.id)
-        if consumed and not self._allocator.consumption.fits(device.content, request.requested, consumed):
+        if consumed and not self._allocator.consumption.fits(device.content.capacities, request.requested, consumed):
             holders = "; ".join(map(str, self._holders.get(device.id, ())))
             return f"has too little capacity left beside {holders or 'other claims'}"
         if device.content.consumed_counters and not state.has(device.id):
@@ -253,9 +277,26 @@ def _describe_problem(pool: Pool) -> str:
     return f"it is invalid: {pool.invalid_reason}" if pool.invalid_reason else ""
 
 
-def _find_holders(claims: Iterable[ResourceClaim]) -> dict[DeviceId, list[DeviceHolder]]:
+def _find_own_holders(namespace: str, devices: DeviceIndex) -> dict[DeviceId, list[DeviceHolder]]:
+    """Return the claims of one namespace by device; no claims if they are very many."""
     holders: dict[DeviceId, list[DeviceHolder]] = {}
-    for claim in claims:
+    stored = devices.claims.stored
+    own = [key for key in stored if key[0] == namespace]
+    for key in own if len(own) <= _MAX_OWN_CLAIMS else ():
+        claim = stored[key]
+        if isinstance(claim, ResourceClaim):
+            holder, taken = _create_holder(claim), [device for device, _ in list_taken(claim)]
+        else:
+            pods = tuple(f"{namespace}/{name}" for name in claim.reserved_for)
+            holder, taken = DeviceHolder("/".join(key), pods), [device for device, _ in list_taken(claim)]
+        for device in taken:
+            holders.setdefault(device, []).append(holder)
+    return holders
+
+
+def _find_holders(devices: DeviceIndex) -> dict[DeviceId, list[DeviceHolder]]:
+    holders: dict[DeviceId, list[DeviceHolder]] = {}
+    for claim in devices.claims.values():
         allocation = claim.status.allocation if claim.status else None
         results = (allocation.devices.results if allocation and allocation.devices else None) or ()
         holder = _create_holder(claim) if results else None

@@ -15,7 +15,8 @@ import numpy as np
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.columns import NodeIndices
 from tallygate.webhook.accounting.cluster.pod_info import PodInfo, list_scheduling_volumes
-from tallygate.webhook.accounting.scheduling.assumed_devices import AssumedDevices, shares_claims
+from tallygate.webhook.accounting.scheduling.assumed_devices import AssumedDevices, may_fail, shares_claims
+from tallygate.webhook.accounting.scheduling.device_scores import has_alternatives, normalize_scores, score_alternatives
 from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis
 from tallygate.webhook.accounting.scheduling.filters import (
     INTER_POD_PLUGINS,
@@ -24,15 +25,17 @@ from tallygate.webhook.accounting.scheduling.filters import (
     select_feasible,
 )
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
-from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import needs_devices
+from tallygate.webhook.accounting.scheduling.node_choice import find_bind_errors, find_choices
 from tallygate.webhook.accounting.scheduling.plugins.node_eligibility import list_named_nodes
 from tallygate.webhook.accounting.scheduling.plugins.node_resources_fit import mask_device_backed
+from tallygate.webhook.accounting.scheduling.plugins.resource_claims import (
+    needs_devices,
+)
 from tallygate.webhook.accounting.scheduling.scoring import (
     DEFAULT_SCORING,
     ExactIntegerArray,
     ScoreLookahead,
     Scoring,
-    score_nodes,
 )
 
 _PODS = "pods"
@@ -101,11 +104,16 @@ class PlacementSession:
         Raises:
             QuantityError: if the size of a claim or volume is invalid.
         """
-        if not count or not len(diagnosis.feasible):
+        if not count or not len(diagnosis.feasible) or diagnosis.error:
             return PlacementResult((), diagnosis if count else None)
-        if (not is_independent(pod) and self._needs_all_filters(pod)) or shares_claims(pod, self._cluster):
+        if (not is_independent(pod) and self._needs_all_filters(pod)) or self._depends_on_devices(pod, diagnosis):
             return self._place_one_by_one(pod, count, diagnosis)
-        place = self._place_independent if is_independent(pod) else self._place_interacting
+        if has_alternatives(pod, self._cluster):
+            if not is_independent(pod):
+                return self._place_one_by_one(pod, count, diagnosis)
+            place = self._place_by_alternatives
+        else:
+            place = self._place_independent if is_independent(pod) else self._place_interacting
         nodes = tuple(place(pod, count, diagnosis))
         return PlacementResult(nodes, None if len(nodes) == count else run_filters(pod, self._cluster))
 
@@ -132,6 +140,31 @@ class PlacementSession:
                 heapreplace(heap, (-lookahead.score_next(node_index), name, node_index))
             else:
                 heappop(heap)
+
+    def _place_by_alternatives(self, pod: IncomingPod, count: int, diagnosis: Diagnosis) -> Iterator[int]:
+        """Place copies that are independent, and whose devices score: these change on the node of the last copy only.
+
+        If pools have the devices of several nodes, they may change on all.
+        """
+        remaining = self._sort_by_name(diagnosis.feasible)
+        capacity, lookahead = count_max_copies(pod, self._cluster, remaining), self._create_lookahead(pod)
+        resource_scores = lookahead.score(remaining)
+        device_scores = score_alternatives(pod, self._cluster, remaining)
+        is_local = self._cluster.devices is not None and self._cluster.devices.has_node_pools_only()
+        for _ in range(count):
+            is_open = (capacity > 0) & (device_scores >= 0)
+            if not is_open.any():
+                return
+            positions = np.flatnonzero(is_open)
+            node_scores = resource_scores[positions] + normalize_scores(device_scores[positions])
+            position = int(positions[node_scores.argmax()])
+            node_index = int(remaining[position])
+            self.assume(pod, node_index)
+            yield node_index
+            capacity[position] -= 1
+            resource_scores[position] = lookahead.score_next(node_index)
+            changed = np.array([position]) if is_local else positions
+            device_scores[changed] = score_alternatives(pod, self._cluster, remaining[changed])
 
     def _place_interacting(self, pod: IncomingPod, count: int, diagnosis: Diagnosis) -> Iterator[int]:
         """Place copies that constrain each other: only the inter-pod plugins run again for each copy."""
@@ -166,7 +199,9 @@ class PlacementSession:
             if status.plugin in INTER_POD_PLUGINS:
                 is_blocked |= status.rejected
         blocked = select_feasible(pod, self._cluster, diagnosis.nodes[is_blocked], PLUGINS_AFTER_INTER_POD)
-        nodes = np.concatenate([diagnosis.feasible, blocked])
+        return self._sort_by_name(np.concatenate([diagnosis.feasible, blocked]))
+
+    def _sort_by_name(self, nodes: NodeIndices) -> NodeIndices:
         node_names = [self._cluster.nodes.get_name(node_index) for node_index in nodes.tolist()]
         return nodes[np.argsort(node_names, kind="stable")]
 
@@ -175,14 +210,23 @@ class PlacementSession:
         nodes: list[int] = []
         while len(nodes) < count:
             feasible = diagnosis.feasible
-            if not len(feasible):
+            if not len(feasible) or diagnosis.error:
                 return PlacementResult(tuple(nodes), diagnosis)
-            node_scores = score_nodes(pod, self._cluster, feasible, self._scoring)
-            nodes.append(min(feasible[node_scores == node_scores.max()].tolist(), key=self._cluster.nodes.get_name))
-            self.assume(pod, nodes[-1])
+            choices = find_choices(pod, self._cluster, feasible, self._scoring)
+            bind_errors = find_bind_errors(pod, self._cluster, choices)
+            node_index = next((each for each in choices.tolist() if each not in bind_errors), None)
+            if node_index is None:
+                return PlacementResult(tuple(nodes), diagnosis)
+            nodes.append(node_index)
+            self.assume(pod, node_index)
             if len(nodes) < count:
                 diagnosis = run_filters(pod, self._cluster)
         return PlacementResult(tuple(nodes), None)
+
+    def _depends_on_devices(self, pod: IncomingPod, diagnosis: Diagnosis) -> bool:
+        """Return whether copies share a claim without devices, or their attempts or bindings may fail."""
+        is_shared = shares_claims(pod, self._cluster) or may_fail(pod, self._cluster)
+        return is_shared or bool(find_bind_errors(pod, self._cluster, diagnosis.feasible))
 
     def _needs_all_filters(self, pod: IncomingPod) -> bool:
         """Return whether further filters may change their result: for volumes, named nodes or nominated pods."""

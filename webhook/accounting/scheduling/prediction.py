@@ -25,6 +25,7 @@ from tallygate.webhook.accounting.cluster.pod_info import AffinityTerm
 from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis, FilterStatus, mark_unresolvable
 from tallygate.webhook.accounting.scheduling.filters import Filter, run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.node_choice import find_bind_errors, find_bind_errors_of_choices
 from tallygate.webhook.accounting.scheduling.placement import (
     PlacementResult,
     PlacementSession,
@@ -67,6 +68,8 @@ class Prediction:
     were not evaluated. `diagnosis` is that of the first copy, `next_result` the scheduler's result for the first copy
     without a node, and `unresolvable` the evaluated nodes on which no copy can ever run. If that is each of them,
     `largest_allocatable` has, for each resource that no node has enough of, the largest allocatable amount of any node.
+    `bind_errors` has the nodes that the scheduler may select for the first copy and then fails to bind it to, with its
+    messages; it tries again later.
     """
 
     feasibility: Feasibility
@@ -77,6 +80,7 @@ class Prediction:
     next_result: ScheduleResult | None = None
     unresolvable: frozenset[int] = frozenset()
     largest_allocatable: Mapping[str, int] = field(default_factory=dict)
+    bind_errors: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def placed_count(self) -> int:
@@ -116,21 +120,30 @@ def predict_copies(
         SelectorError: if a claim has an invalid selector.
     """
     unmodelled = (*find_unmodelled(pod, cluster), *diagnosis.undecided)
+    bind_errors = _find_bind_errors(pod, cluster, diagnosis)
     if pod.spec.scheduling_gates:
         placement = PlacementResult((), diagnosis if count else None)
     else:
         placement = session.place(pod, count, diagnosis)
     node_names = _get_names(cluster, placement.nodes)
     if placement.unplaced is None:
-        return Prediction(_choose_feasible(unmodelled), count, node_names, unmodelled, diagnosis)
+        feasibility = _choose_feasible(unmodelled)
+        return Prediction(feasibility, count, node_names, unmodelled, diagnosis, bind_errors=bind_errors)
     result = schedule_one(pod, cluster, placement.unplaced)
     if result.diagnosis is None:
         return Prediction(Feasibility.NOT_NOW, count, node_names, unmodelled, diagnosis, result)
     unresolvable = find_unresolvable_nodes(pod, cluster, diagnosis.nodes)
     is_never = 0 < len(diagnosis.nodes) == len(unresolvable) and diagnosis.pre_filter_status is None
-    feasibility = Feasibility.NEVER if is_never else Feasibility.NOT_NOW
+    feasibility = Feasibility.UNKNOWN if placement.unplaced.undecided else Feasibility.NOT_NOW
+    feasibility = Feasibility.NEVER if is_never else feasibility
     largest = find_largest_allocatable(pod, cluster) if is_never else {}
     return Prediction(feasibility, count, node_names, unmodelled, diagnosis, result, unresolvable, largest)
+
+
+def _find_bind_errors(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis) -> Mapping[str, str]:
+    """Return the nodes of which the scheduler may select one for the first copy, and on which its binding fails."""
+    errors = find_bind_errors_of_choices(pod, cluster, diagnosis.feasible)
+    return {cluster.nodes.get_name(index): error for index, error in errors.items() if error}
 
 
 def _get_names(cluster: Cluster, nodes: Iterable[int]) -> tuple[str, ...]:
@@ -170,7 +183,7 @@ def predict_quickly(pod: IncomingPod, cluster: Cluster, count: int, diagnosis: D
 def _has_capacity(pod: IncomingPod, cluster: Cluster, count: int, feasible: NodeIndices) -> bool:
     """Return whether all copies fit on these nodes, where that is known without a placement."""
     if count == 1:
-        return bool(len(feasible))
+        return bool(len(feasible)) and not find_bind_errors(pod, cluster, feasible)
     return needs_amounts_only(pod, cluster) and int(count_max_copies(pod, cluster, feasible).sum()) >= count
 
 
@@ -188,14 +201,16 @@ def predict_daemon_set(
     """
     diagnosis = diagnosis.restrict_to(_find_target_nodes(pod, cluster))
     unmodelled = (*find_unmodelled(pod, cluster), *diagnosis.undecided)
-    feasible, count = diagnosis.feasible.tolist(), len(diagnosis.nodes)
+    bind_errors = find_bind_errors(pod, cluster, diagnosis.feasible)
+    feasible = [each for each in diagnosis.feasible.tolist() if each not in bind_errors]
+    count = len(diagnosis.nodes)
     if session is not None:
         for node_index in feasible:
             session.assume(pod, node_index)
     node_names = _get_names(cluster, feasible)
     if len(node_names) == count:
         return Prediction(_choose_feasible(unmodelled), count, node_names, unmodelled, diagnosis)
-    rejected = diagnosis.nodes[diagnosis.rejected].tolist()
+    rejected = [*diagnosis.nodes[diagnosis.rejected].tolist(), *bind_errors]
     unresolvable = find_unresolvable_nodes(pod, cluster, diagnosis.nodes)
     feasibility = Feasibility.NEVER if unresolvable.issuperset(rejected) else Feasibility.NOT_NOW
     pod_for_node = IncomingPod.from_pod(_create_pod_for_node(pod.pod, cluster.nodes.get_name(rejected[0])))

@@ -11,6 +11,7 @@ from tallygate.webhook.accounting.cluster.columns import Mask, NodeIndices
 from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis, format_fit_error, format_reason_counts
 from tallygate.webhook.accounting.scheduling.filters import run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.node_choice import find_bind_errors
 from tallygate.webhook.accounting.scheduling.placement import (
     count_max_copies,
     count_max_pods,
@@ -53,7 +54,8 @@ def compute_remaining_capacity(pod: IncomingPod, cluster: Cluster) -> RemainingC
     """
     count_copies = _count_independent if needs_amounts_only(pod, cluster) else _count_by_placement
     copies_by_node, diagnosis, reason_counts = count_copies(pod, cluster)
-    message = (
+    bind_error = next(iter(find_bind_errors(pod, cluster, diagnosis.feasible).values()), "")
+    message = bind_error or (
         format_fit_error(diagnosis)
         if diagnosis.pre_filter_status or not len(diagnosis.nodes)
         else format_reason_counts(len(diagnosis.nodes), reason_counts)

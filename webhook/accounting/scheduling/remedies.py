@@ -1,11 +1,9 @@
-"""Remedies for a pod that fits no node: changes of the pod or of nodes, and evictions, each verified by a trial.
+"""Remedies for a pod that fits no node: changes of the pod, of its claims or of nodes, each verified by a trial.
 
 A trial makes one change, and two together where no single one helps.
-
-An eviction option names pods of any priority: users can evict these, while the scheduler evicts only lower priorities.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple
@@ -15,13 +13,14 @@ import numpy as np
 from msgspec.structs import replace
 
 from tallygate.webhook.accounting.amounts import Amounts, format_amount
-from tallygate.webhook.accounting.cluster.cluster import Cluster, fork
+from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.columns import NodeIndices
-from tallygate.webhook.accounting.cluster.pod_info import PodInfo
 from tallygate.webhook.accounting.scheduling.device_remedies import try_device_changes
-from tallygate.webhook.accounting.scheduling.filters import run_filters, run_filters_with_nominated_pods
+from tallygate.webhook.accounting.scheduling.filters import run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.plugins import node_eligibility, node_resources_fit
+from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import filter_dynamic_resources
+from tallygate.webhook.accounting.scheduling.plugins.resource_claims import needs_devices
 from tallygate.webhook.objects.scheduling import Taint, Toleration
 
 _CORDON_TAINT_KEY = "node.kubernetes.io/unschedulable"
@@ -61,7 +60,7 @@ def find_remedies(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> tup
         for changes in combinations(_CHANGES, change_count):
             for change, node_name in _try_changes(pod, cluster, nodes, changes):
                 nodes_by_change.setdefault(change, []).append(node_name)
-        if change_count == 1:
+        if change_count == 1 and needs_devices(pod, cluster):
             for change, node_name in try_device_changes(pod, cluster, nodes):
                 nodes_by_change.setdefault(change, []).append(node_name)
         if nodes_by_change:
@@ -79,11 +78,23 @@ def _try_changes(
         if candidate is None:
             return
         modified = candidate
-    feasible = run_filters(modified, cluster, nodes).feasible.tolist()
-    for node_index in sorted(feasible, key=lambda each: node_resources_fit.measure_shortfall(pod, cluster, each)):
+    feasible = run_filters(modified, cluster, nodes).feasible
+    if modified.requests is not pod.requests:  # devices back some of them
+        feasible = _select_with_devices(pod, cluster, feasible)
+    for node_index in sorted(
+        feasible.tolist(), key=lambda each: node_resources_fit.measure_shortfall(pod, cluster, each)
+    ):
         descriptions = [each.describe(pod, cluster, node_index) for each in changes]
         if all(descriptions):
             yield " and ".join(descriptions), cluster.nodes.get_name(node_index)
+
+
+def _select_with_devices(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> NodeIndices:
+    """Return the nodes whose devices suffice for a pod."""
+    rejected = np.zeros(len(nodes), dtype=np.bool_)
+    for status in filter_dynamic_resources(pod, cluster, nodes):
+        rejected |= status.rejected
+    return nodes[~rejected]
 
 
 def _with_spec(pod: IncomingPod, **fields: object) -> IncomingPod:
@@ -194,63 +205,3 @@ _CHANGES: Sequence[_Change] = (
     _Change(_drop_pod_affinity, _describe_as("leave its affinity to pods out")),
     _Change(_drop_host_ports, _describe_as("leave its host ports out")),
 )
-
-_MAX_TRIED_NODES = 20
-"""The maximal number of nodes that are tried."""
-_MAX_OPTIONS = 3
-
-
-@dataclass(frozen=True, slots=True)
-class EvictionOption:
-    """A node that is feasible after these pods are evicted; none of them could stay."""
-
-    node: str
-    pods: tuple[PodInfo, ...]
-
-
-def find_eviction_options(
-    pod: IncomingPod, cluster: Cluster, nodes: Sequence[int], kept_uids: Collection[str]
-) -> tuple[EvictionOption, ...]:
-    """Return those of the first nodes with the fewest pods to evict, at most three. Pods in `kept_uids` stay."""
-    options = [
-        option
-        for node_index in nodes[:_MAX_TRIED_NODES]
-        if (option := _find_option(pod, cluster, node_index, kept_uids)) is not None
-    ]
-    options.sort(key=lambda each: (len(each.pods), max(evicted.group.priority for evicted in each.pods), each.node))
-    return tuple(options[:_MAX_OPTIONS])
-
-
-def _find_option(
-    pod: IncomingPod, cluster: Cluster, node_index: int, kept_uids: Collection[str]
-) -> EvictionOption | None:
-    candidates = [each for each in cluster.get_node_pods(node_index).values() if each.uid not in kept_uids]
-    nodes, missing = (
-        np.array([node_index]),
-        [each.resource for each in node_resources_fit.find_shortfalls(pod, cluster, node_index)],
-    )
-    with fork(cluster) as forked:
-        for candidate in candidates:
-            forked.remove(candidate)
-        if run_filters_with_nominated_pods(pod, cluster, nodes).rejected.any():
-            return None
-        evicted = []
-        for candidate in sorted(
-            candidates,
-            key=lambda pod_info: (
-                -pod_info.group.priority,
-                _list_used_amounts(pod_info, missing),
-                pod_info.namespace,
-                pod_info.name,
-            ),
-        ):
-            forked.restore(candidate)
-            if run_filters_with_nominated_pods(pod, cluster, nodes).rejected.any():
-                forked.remove(candidate)
-                evicted.append(candidate)
-    return EvictionOption(cluster.nodes.get_name(node_index), tuple(evicted)) if evicted else None
-
-
-def _list_used_amounts(pod: PodInfo, resource_names: Collection[str]) -> list[int]:
-    """Return a pod's amounts of the short resources: small pods are restored first, so that few are evicted."""
-    return [pod.group.requests.get(name, 0) for name in resource_names]

@@ -13,8 +13,8 @@ only resources decide: the node has no pod of a lower priority, or a resource is
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 
 import numpy as np
@@ -24,14 +24,15 @@ from tallygate.webhook.accounting.cluster.columns import Mask, NodeIndices
 from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis, format_fit_error, format_reason_counts
 from tallygate.webhook.accounting.scheduling.filters import INTER_POD_PLUGINS, select_feasible
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.node_choice import find_bind_errors_of_choices
 from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import (
     describe_post_filter,
-    find_devices_of_pod,
-    find_hold_reason,
-    get_allocation,
 )
 from tallygate.webhook.accounting.scheduling.plugins.node_eligibility import find_pre_score_error
 from tallygate.webhook.accounting.scheduling.plugins.node_resources_fit import mask_device_backed
+from tallygate.webhook.accounting.scheduling.plugins.resource_claims import (
+    find_hold_reason,
+)
 from tallygate.webhook.accounting.scheduling.victims import (
     NoCandidate,
     PreemptionCandidate,
@@ -39,14 +40,11 @@ from tallygate.webhook.accounting.scheduling.victims import (
     select_victims_on_node,
 )
 from tallygate.webhook.accounting.selectors import join_errors
-from tallygate.webhook.objects.devices import ResourceClaim
-from tallygate.webhook.objects.meta import ObjectMeta
 
 _GATED = "Scheduling is blocked due to non-empty scheduling gates"  # the API server writes it into the pod's status
 # DynamicResources is the first post-filter plugin. Its pre-filter stores a state before the filters run, unless an
 # earlier plugin rejects the pod; "not found" is its error about the missing state.
 _STATE_NOT_FOUND = "not found"
-_PRE_BIND = 'running PreBind plugin "DynamicResources":'
 
 NO_VICTIMS = "No preemption victims found for incoming pod"
 _POLICY_NEVER = "not eligible due to preemptionPolicy=Never."
@@ -89,7 +87,8 @@ class ScheduleResult:
     `diagnosis` stays None for a pod with scheduling gates, and for one with a `hold_reason`: a claim that is not ready
     keeps it out of the queue, without a message. `preemption` stays None if preemption did not run.
     `nominated_nodes` has the nodes of which one is nominated for a pod that fits no node: by preemption now, or by an
-    earlier one.
+    earlier one. `bind_errors` has those of the nodes that the scheduler may select and on which the binding fails, with
+    the message; if it fails on each of these, the message is that of the result.
     """
 
     diagnosis: Diagnosis | None
@@ -98,6 +97,7 @@ class ScheduleResult:
     preemption: PreemptionResult | None = None
     nominated_nodes: tuple[str, ...] = ()
     hold_reason: str = ""
+    bind_errors: Mapping[str, str] = field(default_factory=dict)
 
 
 def schedule_one(
@@ -119,11 +119,10 @@ def schedule_one(
         return ScheduleResult(None, nominated_nodes=current_nomination, hold_reason=hold_reason)
     if diagnosis.error:
         return ScheduleResult(diagnosis, (), diagnosis.error)
-    nodes = tuple(_select_nodes(pod, cluster, diagnosis))
-    if nodes:
+    nodes = _select_nodes(pod, cluster, diagnosis)
+    if len(nodes):
         error = find_pre_score_error(pod) if len(nodes) > 1 else ""
-        error = error or _find_bind_error(pod, cluster, diagnosis.feasible)
-        return ScheduleResult(diagnosis, (), error) if error else ScheduleResult(diagnosis, nodes)
+        return ScheduleResult(diagnosis, (), error) if error else _bind(pod, cluster, diagnosis, nodes)
     if not len(diagnosis.nodes):
         return ScheduleResult(diagnosis, (), format_fit_error(diagnosis))
     if diagnosis.pre_filter_status is not None and not diagnosis.pre_filter_status.is_by_devices:
@@ -143,37 +142,21 @@ def schedule_one(
     )
 
 
-def _find_bind_error(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> str:
-    """Return the error with which kube-scheduler fails to bind a pod to any of these nodes, empty without one.
-
-    It cannot add a pod to a claim whose allocation has no timestamp, as schedulers before 1.36 write it: it would add
-    the timestamp to an allocation that must not change. It stores no claim without requests: that of a pod with other
-    claims, on a node that has its extended resources itself.
-    """
-    if cluster.devices is None or not pod.spec.resource_claims:
-        return ""
-    claims, classes, _ = find_devices_of_pod(pod, cluster, cluster.devices)
-    for claim in claims:
-        allocation = get_allocation(claim)
-        if allocation is not None and not allocation.allocation_timestamp and not _is_reserved_for(claim, pod.uid):
-            meta = claim.metadata or ObjectMeta()
-            invalid = f'ResourceClaim.resource.k8s.io "{meta.name}" is invalid'
-            problem = "status.allocation: Invalid value: null: field cannot be modified once set"
-            return f"{_PRE_BIND} add reservation to claim {meta.namespace}/{meta.name}: {invalid}: {problem}"
-    if not classes or any(mask_device_backed(cluster, nodes, resource).any() for resource in classes):
-        return ""
-    problem = f"no update of pod {pod.namespace}/{pod.name} ExtendedResourceClaimStatus"
-    return f"{_PRE_BIND} nil or empty request mappings, {problem}"
+def _select_nodes(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis) -> NodeIndices:
+    """Return the feasible nodes; only the nominated node if it is feasible."""
+    feasible = diagnosis.feasible
+    nominated_index = cluster.nodes.find_index(pod.nominated_node) if pod.nominated_node else None
+    return feasible[feasible == nominated_index] if nominated_index in feasible else feasible
 
 
-def _is_reserved_for(claim: ResourceClaim, pod_uid: str) -> bool:
-    return any(each.uid == pod_uid for each in (claim.status.reserved_for if claim.status else None) or ())
-
-
-def _select_nodes(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis) -> Iterator[str]:
-    """Return the names of the feasible nodes; only the nominated node if it is feasible."""
-    node_names = [cluster.nodes.get_name(node_index) for node_index in diagnosis.feasible.tolist()]
-    return iter([pod.nominated_node] if pod.nominated_node in node_names else node_names)
+def _bind(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis, nodes: NodeIndices) -> ScheduleResult:
+    """Return the result for a pod with these feasible nodes: an error if its binding fails on each possible choice."""
+    names = tuple(cluster.nodes.get_name(node_index) for node_index in nodes.tolist())
+    errors = find_bind_errors_of_choices(pod, cluster, nodes)
+    if any(not error for error in errors.values()) or not errors:
+        bind_errors = {cluster.nodes.get_name(index): error for index, error in errors.items() if error}
+        return ScheduleResult(diagnosis, names, bind_errors=bind_errors)
+    return ScheduleResult(diagnosis, (), next(iter(errors.values())))
 
 
 def _format_post_filter_message(preemption: PreemptionResult, cluster: Cluster, device_message: str) -> str:

@@ -21,6 +21,7 @@ from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.columns import IntegerColumn, NodeIndices
 from tallygate.webhook.accounting.cluster.pod_info import SchedulingGroup
 from tallygate.webhook.accounting.names import is_scheduler_scalar
+from tallygate.webhook.accounting.scheduling.device_scores import score_devices
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 
 Scores = NDArray[np.int64]
@@ -69,36 +70,41 @@ _LOOKAHEAD = 16
 
 
 class ScoreLookahead:
-    """The scores of nodes for one more copy, while the caller places copies of this pod and changes nothing else."""
+    """The scores of nodes by resources for one more copy, while the caller places copies of this pod only."""
 
     def __init__(self, pod: IncomingPod, group: SchedulingGroup, cluster: Cluster, scoring: Scoring) -> None:
         self._pod, self._group, self._cluster, self._scoring = pod, group, cluster, scoring
         self._upcoming: dict[int, list[int]] = {}
 
     def score(self, nodes: NodeIndices) -> Scores:
-        """Return the scores of these nodes."""
-        return score_nodes(self._pod, self._cluster, nodes, self._scoring)
+        """Return the scores of these nodes by resources."""
+        return score_resources(self._pod, self._cluster, nodes, self._scoring)
 
     def score_next(self, node_index: int) -> int:
         """Return the score of a node that has just taken a copy."""
         upcoming = self._upcoming.get(node_index)
         if not upcoming:
             assumed = AssumedCopies(self._group, np.arange(_LOOKAHEAD))
-            upcoming_scores = score_nodes(
+            upcoming_scores = score_resources(
                 self._pod, self._cluster, np.full(_LOOKAHEAD, node_index), self._scoring, assumed
             )
             upcoming = self._upcoming[node_index] = upcoming_scores.tolist()[::-1]
         return upcoming.pop()
 
 
-def score_nodes(
+def score_nodes(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices, scoring: Scoring = DEFAULT_SCORING) -> Scores:
+    """Return the scores of these nodes: the sum of the scheduler's plugins that depend on resources and devices."""
+    return score_resources(pod, cluster, nodes, scoring) + score_devices(pod, cluster, nodes)
+
+
+def score_resources(
     pod: IncomingPod,
     cluster: Cluster,
     nodes: NodeIndices,
     scoring: Scoring = DEFAULT_SCORING,
     assumed: AssumedCopies | None = None,
 ) -> Scores:
-    """Return the scores of these nodes: the sum of the scheduler's plugins that depend on resources."""
+    """Return the sum of the scores by resources for each node."""
     fit_scores = score_allocation(pod, cluster, nodes, scoring, assumed)
     return fit_scores + score_balance(pod, cluster, nodes, assumed=assumed)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.devices.least_amounts import LeastAmounts
 from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS
 from tallygate.webhook.audit.audit import AuditInput, AuditScope, ListedObject, list_objects, sort_objects
 from tallygate.webhook.audit.listing import (
@@ -19,10 +20,11 @@ from tallygate.webhook.audit.listing import (
     list_nodes,
 )
 from tallygate.webhook.cli.framework import UsageError
-from tallygate.webhook.cli.sources.cluster_stores import ClusterStores, DeviceItems, read_devices
+from tallygate.webhook.cli.sources.cluster_stores import CLASSES, ClusterStores, DeviceItems, read_devices
 from tallygate.webhook.cli.sources.resource_lists import list_resource
 from tallygate.webhook.cli.sources.snapshot_reader import SNAPSHOT_HINT, SnapshotError, format_snapshot_name, read_items
-from tallygate.webhook.gate.schedulability import FixedSnapshot, SnapshotProvider
+from tallygate.webhook.gate.advertised_devices import KnownDevices
+from tallygate.webhook.gate.cluster_snapshot import FixedSnapshot, SnapshotProvider
 from tallygate.webhook.kube.client import ApiClient, ClientConfig
 from tallygate.webhook.kube.pagination import PAGE_SIZE, WaitFunction
 from tallygate.webhook.kube.resource_codec import Replaced, ResourceCodec
@@ -171,7 +173,14 @@ def _is_in_scope(item: msgspec.Raw, kind: str, scope: AuditScope) -> bool:
 
 def _create_audit_input(stores: ClusterStores, snapshots: SnapshotProvider | None) -> AuditInput:
     resources_by_class = stores.device_classes.get_resources_by_class()
-    return AuditInput(stores.pods, stores.namespaces, stores.usage_lister, snapshots, resources_by_class)
+    devices = KnownDevices(
+        lambda: None if CLASSES in stores.unread else stores.device_classes.get_resources_by_class(),
+        LeastAmounts(stores.devices.list_slices, stores.device_classes.find_selectors),
+        lambda _namespace, _name: None,  # the templates are evaluated themselves
+    )
+    return AuditInput(
+        stores.pods, stores.namespaces, stores.usage_lister, snapshots, resources_by_class, devices=devices
+    )
 
 
 _NODES_NOT_CHECKED = "whether there are nodes for pods was not asked: that needs the nodes, and the whole cluster"

@@ -135,7 +135,9 @@ def _write_reports(reports: ReportWriter, api: ReportApi, result: AuditResult, s
 def _read_source(
     policies: PolicySet, scope: AuditScope, connection: ClientConfig | None, snapshot: Path | None
 ) -> AuditSource:
-    check_nodes, slices = RuleIndex(policies).has_node_rules, policies.needs_slices
+    check_nodes = RuleIndex(policies).has_node_rules
+    compares_devices = scope.included_namespaces is None and any(rule.checks.advertised for rule in policies.rules)
+    slices = policies.needs_slices or compares_devices
     if connection is not None:
         return audit_source.read_cluster(connection, scope, time.sleep, check_nodes=check_nodes, slices=slices)
     if snapshot is None:

@@ -20,6 +20,7 @@ from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
 from tallygate.webhook.admission.pod_view import PodView, ReplicaCount
 from tallygate.webhook.admission.rule_index import Labels
+from tallygate.webhook.cli.check.allocation_check import AllocationChecker, select_comparable
 from tallygate.webhook.cli.check.merge import ReportedProblem
 from tallygate.webhook.cli.check.snapshot_usage import SnapshotUsage, compute_used_by_pod, get_metadata
 from tallygate.webhook.cli.manifests.claim_manifests import ClaimTemplates, index_classes
@@ -41,6 +42,7 @@ from tallygate.webhook.gate.decisions import (
     create_missing_limit_problem,
     create_soft_limit_warnings,
 )
+from tallygate.webhook.gate.device_forecast import compute_least
 from tallygate.webhook.gate.usage_lister import get_ledger_key
 from tallygate.webhook.gate.workload_forecast import forecast_cap
 from tallygate.webhook.objects.core import Pod
@@ -50,7 +52,6 @@ from tallygate.webhook.policy.model import ForecastEnforcement, PolicySet
 from tallygate.webhook.state.in_memory import MemoryLedgers
 from tallygate.webhook.state.informers.claim_records import find_pod_uid
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation
-from tallygate.webhook.state.ports import LedgerKey
 
 _NO_AMOUNTS = Amounts()
 _ONE_PER_NODE = "DaemonSet"
@@ -74,7 +75,8 @@ class CapChecker:
         classes: Iterable[DeviceClass],
         templates: Iterable[ResourceClaimTemplate],
     ) -> None:
-        self._resources_by_class = index_classes((*snapshot.classes, *classes))
+        known_classes = (*snapshot.classes, *classes)
+        self._resources_by_class = index_classes(known_classes)
         self._templates = ClaimTemplates((*snapshot.templates, *templates))
         self._index = CapIndex(policies, self._resources_by_class)
         self._stored_claims = {_get_key(claim.metadata) for claim in snapshot.claims}
@@ -83,6 +85,7 @@ class CapChecker:
         for pod in snapshot.pods:
             self._pods.setdefault(get_metadata(pod).namespace or "", []).append(pod)
         self._usage = SnapshotUsage(self._index, snapshot)
+        self._allocation = AllocationChecker(self._usage, known_classes)
         self._ledgers = MemoryLedgers(self._usage.ledgers)
         self._attempts = 0
 
@@ -100,6 +103,8 @@ class CapChecker:
         )
         if isinstance(typed.content, ResourceClaim):
             return self._charge_claim(typed, typed.content, matching.caps, not_evaluated)
+        if isinstance(typed.content, ResourceClaimTemplate):
+            return CapCheckResult(self._forecast_devices(typed, matching.caps), not_evaluated)
         if not typed.views or not matching.caps:
             return CapCheckResult(not_evaluated=not_evaluated)
         planned = create_workload(typed.content, typed.views)
@@ -129,15 +134,16 @@ class CapChecker:
         if not view.is_template and self._find_existing_pods(typed, view):
             return NO_CLAIMS
         claims = find_pod_claims(view.pod, typed.subject.namespace, self._templates)
+        claims = claims.with_review(self._allocation.start_review())
         return msgspec.structs.replace(claims, is_controlled=False)  # a user reads the findings about every pod
 
     def _describe_unread_claims(self, namespace: str, claims: PodClaims, caps: Sequence[ActiveCap]) -> Iterator[str]:
-        """Yield a message for the claims of pods that are unknown, and for each unknown class of the others."""
+        """Yield a message for claims that are unknown, and for what is not known of the others."""
         if message := describe_unknown(claims):
             yield f"{message} in namespace {namespace}"
         for claim in claims.claims:
             yield from map(_describe_unknown_class, self._list_unknown_classes(claim, caps))
-            yield from self._describe_by_allocation(namespace, claim, caps)
+            yield from self._allocation.describe(namespace, claim, caps, partial(self._read_ledger, namespace))
 
     def _charge_claim(
         self, typed: TypedObject, claim: ResourceClaim, caps: Sequence[ActiveCap], not_evaluated: tuple[str, ...]
@@ -147,20 +153,15 @@ class CapChecker:
         if not caps or (subject.namespace, subject.name) in self._stored_claims:
             return CapCheckResult(not_evaluated=not_evaluated)
         charges = [CapCharge(cap, _NO_AMOUNTS, cap.compute_claim_charge(claim), may_exceed=False) for cap in caps]
-        remarks = (_describe_unknown_class(name) for name in self._list_unknown_classes(claim, caps))
         result = self._reserve(typed, charges, ConsumerKind.CLAIM)
-        by_allocation = self._describe_by_allocation(subject.namespace, claim, caps)
-        return CapCheckResult(_list_problems(result), (*not_evaluated, *remarks, *by_allocation))
+        waiting = () if result.exceeded else self._forecast_devices(typed, caps)
+        remarks = self._describe_unread_claims(subject.namespace, PodClaims((claim,)), caps)
+        return CapCheckResult((*_list_problems(result), *waiting), (*not_evaluated, *remarks))
 
-    def _describe_by_allocation(self, namespace: str, claim: ResourceClaim, caps: Sequence[ActiveCap]) -> Iterator[str]:
-        """Yield a message for each cap that counts the devices of a claim only when they are allocated."""
-        for cap in caps:
-            if cap.counts_allocation(claim, is_owned=False):
-                used = self._usage.describe_allocated(cap, get_ledger_key(cap, namespace))
-                yield (
-                    f"cap {cap.definition.name} counts {', '.join(sorted(cap.device_meters))} when devices are "
-                    f"allocated, so claims of namespace {namespace} were not compared with it; {used}"
-                )
+    def _forecast_devices(self, typed: TypedObject, caps: Sequence[ActiveCap]) -> tuple[ReportedProblem, ...]:
+        """Return the forecast for the devices of a claim, or of the claims of a template."""
+        problems = self._allocation.forecast(typed, caps, partial(self._read_ledger, typed.subject.namespace))
+        return tuple(_create_cap_problem(each, FindingSeverity.WARNING) for each in problems)
 
     def _list_unknown_classes(self, claim: ResourceClaim, caps: Sequence[ActiveCap]) -> list[str]:
         """Return the classes of a claim of which neither a class nor a cap says whether they count."""
@@ -181,13 +182,16 @@ class CapChecker:
         """Return the forecast for the pods of a workload, as the gate would report it for the applied object."""
         problems: list[ReportedProblem] = []
         for cap in caps:
-            used = _NO_AMOUNTS
+            used, pod_sets = _NO_AMOUNTS, []
             for pods in planned.pod_sets:
                 existing = self._find_existing_pods(typed, pods.view)
-                owned = self._compute_owned(cap, existing, pods.claims)
-                used += sum((compute_used_by_pod(cap, pod) for pod in existing), owned)
-            key = get_ledger_key(cap, typed.subject.namespace)
-            for forecast in forecast_cap(planned, cap, cap.compute_charge, used, partial(self._read_ledger, key)):
+                owned = self._list_owned(existing)
+                claims = select_comparable(pods.claims, cap, owned, len(existing))
+                used += sum((compute_used_by_pod(cap, pod) for pod in existing), _compute_owned(cap, owned, claims))
+                used += compute_least(cap, owned, claims.review)
+                pod_sets.append(replace(pods, claims=claims))
+            compared, read = ForecastWorkload(tuple(pod_sets)), partial(self._read_ledger, typed.subject.namespace, cap)
+            for forecast in forecast_cap(compared, cap, cap.compute_charge, used, read):
                 is_denied = forecast.affects_all or (
                     forecast.permanent and cap.definition.workloads is ForecastEnforcement.DENY
                 )
@@ -198,16 +202,14 @@ class CapChecker:
                 )
         return tuple(problems)
 
-    def _read_ledger(self, key: LedgerKey) -> Ledger:
-        return self._ledgers.transact(key, ReadTransition(), math.inf) or Ledger(_NO_AMOUNTS)
+    def _read_ledger(self, namespace: str, cap: ActiveCap) -> Ledger:
+        key = get_ledger_key(cap, namespace)
+        ledger = self._ledgers.transact(key, ReadTransition(), math.inf) or Ledger(_NO_AMOUNTS)
+        return self._usage.mark_counted(cap, namespace, ledger)
 
-    def _compute_owned(self, cap: ActiveCap, pods: Iterable[Pod], claims: PodClaims) -> Amounts:
-        """Return what the cap counts for the claims that templates made for the stored pods of a workload.
-
-        If `claims`, those of a further pod, are unknown, the increase is unknown too, so both are without claims.
-        """
-        stored = (each for pod in pods for each in self._claims_by_pod_uid.get(get_metadata(pod).uid or "", ()))
-        return _NO_AMOUNTS if claims.unknown else PodClaims(tuple(stored)).compute_charge(cap)
+    def _list_owned(self, pods: Iterable[Pod]) -> tuple[ResourceClaim, ...]:
+        """Return the claims that templates made for stored pods."""
+        return tuple(each for pod in pods for each in self._claims_by_pod_uid.get(get_metadata(pod).uid or "", ()))
 
     def _charge_pods(
         self, typed: TypedObject, pod_sets: Sequence[ForecastPods], caps: Sequence[ActiveCap]
@@ -235,7 +237,7 @@ class CapChecker:
             current += sum((cap.compute_charge(each).amounts for each in existing), _NO_AMOUNTS)
             per_pod = cap.compute_charge(pods.template).amounts
             if pods.view.is_template:
-                current += self._compute_owned(cap, existing, pods.claims)
+                current += _compute_owned(cap, self._list_owned(existing), pods.claims)
                 per_pod += pods.claims.compute_charge(cap)
             requested += _multiply(per_pod, pods.replicas.count)
         return CapCharge(cap, current, requested, may_exceed=False)
@@ -247,9 +249,14 @@ class CapChecker:
         if impossible := [*forecast_impossible_claims(claims, charges)]:
             return tuple(_create_cap_problem(problem, FindingSeverity.ERROR) for problem in impossible)
         checked = self._reserve(typed, charges, ConsumerKind.POD, is_dry_run=True)
+        mark_counted, namespace = self._usage.mark_counted, typed.subject.namespace
+        reserved = [
+            msgspec.structs.replace(each, ledger=mark_counted(each.charge.cap, namespace, each.ledger))
+            for each in checked.reserved
+        ]
         waiting = [
             _create_cap_problem(problem, FindingSeverity.WARNING)
-            for problem in forecast_waiting_claims(claims, checked.reserved)
+            for problem in forecast_waiting_claims(claims, reserved)
         ]
         together = [
             msgspec.structs.replace(each, requested=each.requested + claims.compute_charge(each.cap))
@@ -283,6 +290,14 @@ class CapChecker:
 def may_count_devices(name: str) -> bool:
     """Return whether a name in a cap may stand for devices, whatever classes exist."""
     return is_extended(name) or name.startswith(DEVICE_CLASS_PREFIX)
+
+
+def _compute_owned(cap: ActiveCap, owned: Sequence[ResourceClaim], claims: PodClaims) -> Amounts:
+    """Return what a cap counts for the claims that templates made for the stored pods of a workload.
+
+    If `claims`, those of a further pod, are unknown, the increase is unknown too, so both are without claims.
+    """
+    return _NO_AMOUNTS if claims.unknown else PodClaims(tuple(owned)).compute_charge(cap)
 
 
 def _list_problems(result: ChargeResult) -> tuple[ReportedProblem, ...]:

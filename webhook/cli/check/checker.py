@@ -7,6 +7,7 @@ patches before the API server's validation, and converts a problem of a field to
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tallygate.webhook.accounting.devices.least_amounts import LeastAmounts
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.admission.evaluate import evaluate_request
@@ -23,7 +24,8 @@ from tallygate.webhook.cli.check.merge import (
     ReportedProblem,
     merge_problems,
 )
-from tallygate.webhook.cli.manifests.claim_manifests import collect_classes, collect_templates
+from tallygate.webhook.cli.check.snapshot_usage import store_devices
+from tallygate.webhook.cli.manifests.claim_manifests import ClaimTemplates, collect_classes, collect_templates
 from tallygate.webhook.cli.manifests.known_fields import UnknownField, find_unknown_fields
 from tallygate.webhook.cli.manifests.manifest_files import create_document_finding
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest, ManifestError, find_duplicates
@@ -40,6 +42,8 @@ from tallygate.webhook.cli.sources.snapshot_reader import SnapshotContents
 from tallygate.webhook.documents.scalars import format_float
 from tallygate.webhook.documents.syntax_tree import DocumentError, Entry, Limits, Scalar, locate
 from tallygate.webhook.documents.syntax_tree import Mapping as MappingNode
+from tallygate.webhook.gate.advertised_devices import KnownDevices
+from tallygate.webhook.objects.devices import DeviceClass, DeviceClassSpec, ResourceClaimTemplate, list_expressions
 from tallygate.webhook.policy.model import Enforcement, Equality, PolicySet
 
 
@@ -74,8 +78,8 @@ def _check_number(entry: Entry) -> Iterator[ManifestError]:
         yield ManifestError("TG407", node.position, message)
 
 
-NodeCheck = Callable[[AdmissionRequest, RuleSelection, bool], Verdict]
-"""A check of node rules by the nodes of a snapshot, and by the pods on them if the flag is set."""
+NodeCheck = Callable[[AdmissionRequest, RuleSelection, KnownDevices, bool], Verdict]
+"""A check of node rules by the nodes and devices of a snapshot, and by the pods on them if the flag is set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +108,15 @@ class RuleChecker:
         return RuleResult(typed, tuple(self._convert_problems(verdict)), verdict.unknown)
 
     def check_nodes(
-        self, typed: TypedObject, labels: Labels | None, check_nodes: NodeCheck, *, has_pods: bool
+        self,
+        typed: TypedObject,
+        labels: Labels | None,
+        check_nodes: Callable[[AdmissionRequest, RuleSelection], Verdict],
     ) -> RuleResult:
         """Return the problems of the rules that require a node for the pods of an object."""
         request = typed.request
         selection = self._index.select_node_rules(request.kind, request.namespace, labels)
-        verdict = ALLOWED if selection is None else check_nodes(request, selection, has_pods)
+        verdict = ALLOWED if selection is None else check_nodes(request, selection)
         return RuleResult(typed, tuple(self._convert_problems(verdict)), verdict.unknown)
 
     def _convert_problems(self, verdict: Verdict) -> Iterator[ReportedProblem]:
@@ -181,9 +188,11 @@ class ManifestChecker:
     def __init__(self, context: CheckContext, manifests: Sequence[Manifest]) -> None:
         self._context = context
         self._rule_checker = RuleChecker(context.policies)
-        classes = collect_classes(manifests, context.limits)
-        templates = collect_templates(manifests, context.namespace, context.limits)
-        self._cap_checker = CapChecker(context.policies, context.snapshot or SnapshotContents(), classes, templates)
+        classes = tuple(collect_classes(manifests, context.limits))
+        templates = tuple(collect_templates(manifests, context.namespace, context.limits))
+        snapshot = context.snapshot or SnapshotContents()
+        self._cap_checker = CapChecker(context.policies, snapshot, classes, templates)
+        self._devices = _create_known_devices(snapshot, classes, templates) if context.check_nodes is not None else None
         snapshot_labels = context.snapshot.labels_by_namespace if context.snapshot else {}
         self._labels_by_namespace: dict[str, Labels] = {**snapshot_labels, **_collect_labels(manifests)}
         self._reported_messages: set[str] = set()
@@ -222,10 +231,13 @@ class ManifestChecker:
         self, typed: TypedObject, labels: Labels | None, problems: Iterable[ReportedProblem]
     ) -> RuleResult:
         """Evaluate the node rules by the nodes of the snapshot, without its pods if the object has pods in it."""
-        if self._context.check_nodes is None or any(each.severity is FindingSeverity.ERROR for each in problems):
+        check_nodes, devices = self._context.check_nodes, self._devices
+        if check_nodes is None or devices is None or any(each.severity is FindingSeverity.ERROR for each in problems):
             return RuleResult(typed, (), ())
         has_pods = not self._cap_checker.has_existing_pods(typed)
-        return self._rule_checker.check_nodes(typed, labels, self._context.check_nodes, has_pods=has_pods)
+        return self._rule_checker.check_nodes(
+            typed, labels, lambda request, selection: check_nodes(request, selection, devices, has_pods)
+        )
 
     def _report_once(self, typed: TypedObject, message: str) -> Iterator[Finding]:
         """Yield the finding for a check that was not evaluated, at the first such object only."""
@@ -233,6 +245,35 @@ class ManifestChecker:
             self._reported_messages.add(message)
             error = ManifestError("TG408", typed.manifest.node.position, message)
             yield create_document_finding(typed.manifest.file, error, typed.subject, FindingSeverity.NOTE)
+
+
+def _create_known_devices(
+    snapshot: SnapshotContents, classes: Iterable[DeviceClass], templates: Iterable[ResourceClaimTemplate]
+) -> KnownDevices:
+    """Return what is known: no classes and no devices if the snapshot does not have these kinds.
+
+    The manifests are applied to the cluster of the snapshot, so that their classes and templates exist there too.
+
+    Raises:
+        SnapshotError: if a slice is not as an API server would have stored it.
+    """
+    added = tuple(classes)
+    if snapshot.cluster is not None:
+        for each in added:
+            snapshot.cluster.device_classes.put(each)
+    selectors = {
+        each.metadata.name: list_expressions((each.spec or DeviceClassSpec()).selectors)
+        for each in (*snapshot.classes, *added)
+        if each.metadata is not None and each.metadata.name
+    }
+    has_classes = "DeviceClass" in snapshot.device_kinds
+    has_slices = "ResourceSlice" in snapshot.device_kinds
+    least_amounts = LeastAmounts(store_devices(snapshot).list_slices, selectors.get) if has_slices else None
+    return KnownDevices(
+        lambda: selectors if has_classes else None,
+        least_amounts,
+        ClaimTemplates((*snapshot.templates, *templates)).find_claim,
+    )
 
 
 def _check_unread(manifest: Manifest, subject: FindingSubject) -> Iterator[Finding]:

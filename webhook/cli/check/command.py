@@ -136,11 +136,12 @@ def _create_node_check(contents: snapshots.SnapshotContents | None) -> NodeCheck
     """Return the check of node rules by a snapshot, None without its cluster: only this check needs numpy."""
     if contents is None or contents.cluster is None:
         return None
-    from tallygate.webhook.gate.schedulability import FixedSnapshot, check_schedulability  # noqa: PLC0415  see the docstring
+    from tallygate.webhook.gate.cluster_snapshot import FixedSnapshot  # noqa: PLC0415  see the docstring
+    from tallygate.webhook.gate.schedulability import check_schedulability  # noqa: PLC0415  see the docstring
 
     cluster = contents.cluster
-    return lambda request, selection, has_pods: check_schedulability(
-        request, selection, FixedSnapshot(cluster, has_pods=has_pods)
+    return lambda request, selection, devices, has_pods: check_schedulability(
+        request, selection, FixedSnapshot(cluster, has_pods=has_pods), devices
     )
 
 

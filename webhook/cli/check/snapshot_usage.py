@@ -4,11 +4,14 @@ A claim that kube-scheduler made for a pod counts nothing beside its pod, but fo
 Devices count by their attributes and capacities as the slices of the snapshot publish them.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+import msgspec
 
 from tallygate.webhook.accounting.amounts import Amounts, format_amount
 from tallygate.webhook.accounting.charge import has_ended
 from tallygate.webhook.accounting.devices.device_meter import AllocatedAmounts, count_devices
+from tallygate.webhook.accounting.devices.slice_devices import PublishedSlice
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
 from tallygate.webhook.cli.sources.snapshot_reader import SnapshotContents, SnapshotError
@@ -36,7 +39,7 @@ class SnapshotUsage:
             SnapshotError: if a pod or slice is not as an API server would have stored it.
         """
         self._has_slices = {"ResourceSlice", "ResourceClaim"} <= snapshot.device_kinds
-        self._devices = _store_devices(snapshot)
+        self._devices = store_devices(snapshot)
         self._pods_by_uid = {get_metadata(pod).uid: pod for pod in snapshot.pods}
         self._unknown: dict[LedgerKey, set[str]] = {}
         used_by_key: dict[LedgerKey, tuple[ActiveCap, Amounts]] = {}
@@ -49,14 +52,25 @@ class SnapshotUsage:
                 used_by_key[key] = (cap, previous + self._compute_used(cap, key, consumer))
         self.ledgers = {key: Ledger(cap.hard, used) for key, (cap, used) in used_by_key.items()}
 
-    def describe_allocated(self, cap: ActiveCap, key: LedgerKey) -> str:
-        """Return the used amounts under the names that count allocated devices, and what is not known of them."""
+    def list_slices(self) -> Sequence[PublishedSlice] | None:
+        """Return the slices of devices; None if the snapshot lacks some, or the claims that have devices."""
+        return self._devices.list_slices() if self._has_slices else None
+
+    def mark_counted(self, cap: ActiveCap, namespace: str, ledger: Ledger) -> Ledger:
+        """Return the ledger with the names that it counts: not those of which a used amount is unknown."""
+        unknown: Collection[str] = cap.device_meters.keys()
+        if self._has_slices:
+            unknown = self._unknown.get(get_ledger_key(cap, namespace), frozenset())
+        return msgspec.structs.replace(ledger, resources=cap.counted - cap.list_sources(unknown))
+
+    def describe_allocated(self, cap: ActiveCap, key: LedgerKey, names: Iterable[str]) -> str:
+        """Return the used amounts under these names that count allocated devices, and what is not known of them."""
         if not self._has_slices:
             return "what is used under them is unknown, without the ResourceSlices and claims of a snapshot"
         ledger = self.ledgers.get(key)
         unknown: Collection[str] = self._unknown.get(key, ())
         used = _NO_AMOUNTS if ledger is None else ledger.used
-        return f"used {', '.join(_list_amounts(cap, used, unknown))}"
+        return f"used {', '.join(_list_amounts(cap, names, used, unknown))}"
 
     def _compute_used(self, cap: ActiveCap, key: LedgerKey, consumer: Pod | ResourceClaim) -> Amounts:
         if isinstance(consumer, Pod):
@@ -101,7 +115,12 @@ def get_metadata(obj: Pod | ResourceClaim) -> ObjectMeta:
     return obj.metadata or ObjectMeta()
 
 
-def _store_devices(snapshot: SnapshotContents) -> DeviceStore:
+def store_devices(snapshot: SnapshotContents) -> DeviceStore:
+    """Return the devices that the slices of a snapshot publish.
+
+    Raises:
+        SnapshotError: if a slice is not as an API server would have stored it.
+    """
     store = DeviceStore()
     try:
         store.apply(Replaced([create_slice_record(each) for each in snapshot.slices], 1))
@@ -110,8 +129,8 @@ def _store_devices(snapshot: SnapshotContents) -> DeviceStore:
     return store
 
 
-def _list_amounts(cap: ActiveCap, used: Amounts, unknown: Collection[str]) -> Iterator[str]:
-    for name in sorted(cap.device_meters):
+def _list_amounts(cap: ActiveCap, names: Iterable[str], used: Amounts, unknown: Collection[str]) -> Iterator[str]:
+    for name in sorted(names):
         amount = "unknown" if name in unknown else format_amount(name, used.get(name, 0))
         limit = f" of {format_amount(name, cap.hard[name])}" if name in cap.hard else ""
         yield f"{amount}{limit} {name}"

@@ -8,6 +8,7 @@ pkg/labels/selector.go, without the operators > and <.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -151,6 +152,7 @@ def _read_snapshot(path: Path) -> ClusterInput:
 
 def _list_cluster(client_config: ClientConfig) -> ClusterInput:
     cluster_input, client = ClusterInput(), ApiClient(client_config)
+    cluster_input.cluster.now = datetime.now(UTC)
     pods = ResourceCodec("pods", PODS_PATH, SchedulingPod, lambda pod: _create_record(cluster_input.cluster, pod))
     try:
         _ask_version(cluster_input, client)

@@ -1,20 +1,22 @@
 """The details of predictions: for each, the closest nodes, the remedies and, on request, a line for each node."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.node_fit import Shortfall
+from tallygate.webhook.accounting.scheduling.assumed_devices import CopyClaims
 from tallygate.webhook.accounting.scheduling.device_shortfalls import DeviceInspector, NodePool
 from tallygate.webhook.accounting.scheduling.diagnosis import Diagnosis
+from tallygate.webhook.accounting.scheduling.evictions import EvictionOption, find_eviction_options
 from tallygate.webhook.accounting.scheduling.filters import run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.node_diagnosis import NodeDiagnosis, diagnose_node
 from tallygate.webhook.accounting.scheduling.placement import PlacementSession
-from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import CANNOT_ALLOCATE
-from tallygate.webhook.accounting.scheduling.plugins.node_resources_fit import sort_by_shortfall
+from tallygate.webhook.accounting.scheduling.plugins.dynamic_resources import CANNOT_ALLOCATE, NOT_AVAILABLE
+from tallygate.webhook.accounting.scheduling.plugins.node_resources_fit import is_device_backed, sort_by_shortfall
 from tallygate.webhook.accounting.scheduling.prediction import (
     Feasibility,
     Prediction,
@@ -23,12 +25,7 @@ from tallygate.webhook.accounting.scheduling.prediction import (
     predict_daemon_set,
     with_daemon_tolerations,
 )
-from tallygate.webhook.accounting.scheduling.remedies import (
-    EvictionOption,
-    Remedy,
-    find_eviction_options,
-    find_remedies,
-)
+from tallygate.webhook.accounting.scheduling.remedies import Remedy, find_remedies
 from tallygate.webhook.accounting.scheduling.scoring import Scoring, score_allocation, score_balance
 from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace
 from tallygate.webhook.policy.suggest import suggest_resource
@@ -62,7 +59,7 @@ class PredictionDetails:
     shortfalls among those where evictions help, and those that lack the fewest devices. `evictions` and `remedies` are
     the changes that would help, `preemption` is the choice of the scheduler's preemption, `suggestions` are probable
     names for resources that no node advertises. `node_lines` are the nodes one by one, if requested: before the first
-    copy if all can run, else before the first copy that cannot.
+    copy if all can run, else before the first copy that cannot. `claims_by_copy` has the devices of each placed copy.
     """
 
     pods: PodsToPlace
@@ -73,6 +70,7 @@ class PredictionDetails:
     preemption: EvictionOption | None = None
     suggestions: Mapping[str, str] = field(default_factory=dict)
     node_lines: tuple[NodeLine, ...] = ()
+    claims_by_copy: tuple[CopyClaims, ...] = ()
 
     @property
     def feasible_count(self) -> int:
@@ -100,11 +98,16 @@ def predict_pods(
     if with_node_lines:
         unresolvable = find_unresolvable_nodes(incoming, cluster, diagnosis.nodes)
         lines = _create_node_lines(incoming, cluster, diagnosis, unresolvable, scoring)
+    earlier = len(session.devices.by_copy)
     if pods.count is None:
         prediction = predict_daemon_set(incoming, cluster, diagnosis, session)
     else:
         prediction = predict_copies(incoming, cluster, session, pods.count, diagnosis)
-    details = PredictionDetails(pods, _add_unmodelled(prediction, pods.unmodelled))
+    details = PredictionDetails(
+        pods,
+        _add_unmodelled(prediction, pods.unmodelled),
+        claims_by_copy=tuple(session.devices.by_copy[earlier:]),
+    )
     next_diagnosis = prediction.next_result.diagnosis if prediction.next_result else None
     if next_diagnosis is not None:
         if with_node_lines and next_diagnosis is not diagnosis:
@@ -127,14 +130,20 @@ def _add_explanation(
     prediction, chosen = details.prediction, details.prediction.candidate
     nodes = [each for each in diagnosis.resolvable.tolist() if each not in prediction.unresolvable]
     sorted_nodes = sort_by_shortfall(pod, cluster, nodes)
+    nodes_by_devices = _rank_nodes_by_devices(pod, cluster, diagnosis, prediction.unresolvable)
     return replace(
         details,
         closest_nodes=(
             *_find_closest_nodes(pod, cluster, diagnosis, sorted_nodes),
-            *_find_nodes_with_devices(pod, cluster, diagnosis, prediction.unresolvable),
+            *_select_nodes_with_devices(nodes_by_devices),
         ),
-        evictions=find_eviction_options(pod, cluster, sorted_nodes, {each.uid for each in session.placed_pods}),
-        remedies=find_remedies(pod, cluster, diagnosis.nodes),
+        evictions=find_eviction_options(
+            pod,
+            cluster,
+            [*_list_waiting_nodes(cluster, diagnosis, nodes_by_devices, prediction.unresolvable), *sorted_nodes],
+            {each.uid for each in session.placed_pods},
+        ),
+        remedies=find_remedies(pod, cluster, diagnosis.nodes[diagnosis.rejected]),
         preemption=EvictionOption(cluster.nodes.get_name(chosen.node_index), chosen.victims) if chosen else None,
         suggestions=dict(_suggest_resources(prediction, cluster)),
     )
@@ -161,24 +170,42 @@ def _find_closest_nodes(
     return islice((each for each in diagnoses if each.shortfalls), _MAX_CLOSEST_NODES)
 
 
-def _find_nodes_with_devices(
+def _rank_nodes_by_devices(
     pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosis, unresolvable: Collection[int]
 ) -> list[NodeDiagnosis]:
     """Return the nodes that only lack devices: those that can run the pod later first, then by missing devices."""
-    rejected = [
-        node_index
-        for status in diagnosis.statuses
-        if status.reason == CANNOT_ALLOCATE
-        for node_index in diagnosis.nodes[status.rejected].tolist()
-    ]
-    inspector = DeviceInspector(pod, cluster)
+    inspector, rejected = DeviceInspector(pod, cluster), _list_rejected(diagnosis, CANNOT_ALLOCATE)
     diagnoses = [
         diagnose_node(inspector, diagnosis, each, can_ever_run=each not in unresolvable)
         for each in sorted(rejected, key=lambda each: each in unresolvable)[:_MAX_INSPECTED_NODES]
     ]
+    return sorted(diagnoses, key=_rank_by_devices)
+
+
+def _list_rejected(diagnosis: Diagnosis, reason: str) -> list[int]:
+    return [
+        node_index
+        for status in diagnosis.statuses
+        if status.reason == reason
+        for node_index in diagnosis.nodes[status.rejected].tolist()
+    ]
+
+
+def _select_nodes_with_devices(diagnoses: Sequence[NodeDiagnosis]) -> Sequence[NodeDiagnosis]:
     with_pools = [each for each in diagnoses if any(request.pools for request in each.device_shortfalls)]
     known = with_pools or [each for each in diagnoses if each.device_shortfalls]
-    return sorted(known, key=_rank_by_devices)[:_MAX_CLOSEST_NODES]
+    return known[:_MAX_CLOSEST_NODES]
+
+
+def _list_waiting_nodes(
+    cluster: Cluster, diagnosis: Diagnosis, by_devices: Iterable[NodeDiagnosis], unresolvable: Collection[int]
+) -> Iterator[int]:
+    """Yield the nodes that can run the pod once others give devices back: those that lack the fewest first."""
+    for each in by_devices:
+        node_index = cluster.nodes.find_index(each.name) if each.can_ever_run else None
+        if node_index is not None:
+            yield node_index
+    yield from (each for each in _list_rejected(diagnosis, NOT_AVAILABLE) if each not in unresolvable)
 
 
 def _rank_by_devices(diagnosis: NodeDiagnosis) -> tuple[bool, int, int, str]:
@@ -216,7 +243,7 @@ def _create_node_lines(
 
 
 def _find_tightest(pod: IncomingPod, cluster: Cluster, node_index: int) -> Shortfall:
-    """Return the resource with the highest utilization of the node if the pod ran there."""
+    """Return the resource of the node with the highest utilization if the pod ran there; devices are none of these."""
     nodes = cluster.nodes
     allocatable, used = nodes.get_allocatable(node_index), {**nodes.get_used(node_index), _PODS: nodes.pods[node_index]}
     shortfalls = [
@@ -224,6 +251,7 @@ def _find_tightest(pod: IncomingPod, cluster: Cluster, node_index: int) -> Short
             name, amount, used.get(name, 0), allocatable.get(name, 0), unresolvable=amount > allocatable.get(name, 0)
         )
         for name, amount in {_PODS: 1, **pod.requests}.items()
+        if not is_device_backed(cluster, node_index, name)
     ]
     return max(shortfalls, key=_compute_fullness)
 

@@ -1,24 +1,29 @@
 """Predictions as plain data, for `-o json` and `-o yaml`. Amounts are milli-cpu for cpu and whole units otherwise."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tallygate.webhook.accounting.amounts import is_milli
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.pod_info import PodInfo
 from tallygate.webhook.accounting.node_fit import Shortfall
+from tallygate.webhook.accounting.scheduling.assumed_devices import CopyClaims
 from tallygate.webhook.accounting.scheduling.device_shortfalls import (
     DeviceHolder,
     DeviceShortfall,
     NodePool,
     PoolShortfall,
 )
+from tallygate.webhook.accounting.scheduling.evictions import EvictionOption
 from tallygate.webhook.accounting.scheduling.node_diagnosis import NodeConsumer, NodeDiagnosis
+from tallygate.webhook.accounting.scheduling.plugins.resource_claims import get_allocation
+from tallygate.webhook.accounting.scheduling.plugins.special_claim import NAME_IN_MEMORY
+from tallygate.webhook.accounting.scheduling.released_claims import ReleasedClaim
 from tallygate.webhook.accounting.scheduling.remaining_capacity import RemainingCapacity
-from tallygate.webhook.accounting.scheduling.remedies import EvictionOption
 from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace
 from tallygate.webhook.cli.predict.prediction_details import NodeLine, PredictionDetails
 from tallygate.webhook.cli.predict.prediction_text import get_node_feasibility
+from tallygate.webhook.objects.meta import ObjectMeta
 
 
 def convert_predictions(predictions: Iterable[PredictionDetails], cluster: Cluster) -> list[dict[str, Any]]:
@@ -58,16 +63,21 @@ def _prediction_to_dict(details: PredictionDetails) -> dict[str, Any]:
         "placed": prediction.placed_count,
         "of": details.pods.noun,
         "on": [{"node": name, "copies": copies} for name, copies in details.copies_by_node.items()],
+        "devices": list(_list_devices(details.claims_by_copy)),
         "feasibleNodes": details.feasible_count,
         "message": result.message if result else None,
         "holdReason": (result.hold_reason or None) if result else None,
+        "bindErrors": [{"node": name, "message": each} for name, each in prediction.bind_errors.items()],
         "nominated": list(result.nominated_nodes) if result else [],
         "preempts": _eviction_to_dict(details.preemption) if details.preemption else None,
         "largest": [_amount_to_dict(name, amount) for name, amount in prediction.largest_allocatable.items()],
         "suggestions": [{"resource": name, "suggestion": known} for name, known in details.suggestions.items()],
         "unknown": list(prediction.unmodelled),
         "closestNodes": [_diagnosis_to_dict(each) for each in details.closest_nodes],
-        "evictions": [_eviction_to_dict(each) for each in details.evictions],
+        "evictions": [
+            _eviction_to_dict(each) | {"claims": [_claim_to_dict(claim) for claim in each.claims]}
+            for each in details.evictions
+        ],
         "remedies": [{"change": each.change, "nodes": list(each.nodes)} for each in details.remedies],
     }
     return content | (
@@ -78,6 +88,24 @@ def _prediction_to_dict(details: PredictionDetails) -> dict[str, Any]:
 def _object_to_dict(pods: PodsToPlace) -> dict[str, str]:
     subject = pods.subject
     return {"kind": subject.kind, "namespace": subject.namespace, "name": subject.name}
+
+
+def _list_devices(claims_by_copy: Sequence[CopyClaims]) -> Iterator[dict[str, Any]]:
+    """Yield the devices of each placed copy, which are numbered from 1."""
+    for number, copy in enumerate(claims_by_copy, 1):
+        for claim in copy.claims:
+            meta = claim.metadata or ObjectMeta()
+            name = None if meta.name == NAME_IN_MEMORY else f"{meta.namespace}/{meta.name}"
+            allocation = get_allocation(claim)
+            for result in (allocation.devices.results if allocation and allocation.devices else None) or ():
+                yield {
+                    "copy": number,
+                    "node": copy.node,
+                    "claim": name,
+                    "request": result.request,
+                    "pool": f"{result.driver}/{result.pool}",
+                    "device": result.device,
+                }
 
 
 def _node_line_to_dict(line: NodeLine) -> dict[str, Any]:
@@ -107,6 +135,8 @@ def _diagnosis_to_dict(diagnosis: NodeDiagnosis) -> dict[str, Any]:
 def _device_shortfall_to_dict(shortfall: DeviceShortfall) -> dict[str, Any]:
     return {
         "claim": shortfall.claim or None,
+        "resource": shortfall.resource or None,
+        "container": shortfall.container or None,
         "request": shortfall.request,
         "class": shortfall.class_name,
         "requests": "all" if shortfall.requested is None else shortfall.requested,
@@ -135,7 +165,11 @@ def _pool_to_dict(pool: NodePool) -> dict[str, Any]:
         "pool": pool.name,
         "problem": pool.problem or None,
         "devices": [
-            {"device": each.name, "allocatedTo": [_holder_to_dict(holder) for holder in each.holders]}
+            {
+                "device": each.name,
+                "allocatedTo": [_holder_to_dict(holder) for holder in each.holders],
+                "taints": list(each.taints),
+            }
             for each in pool.devices
         ],
     }
@@ -159,6 +193,13 @@ def _consumer_to_dict(consumer: NodeConsumer) -> dict[str, Any]:
 
 def _eviction_to_dict(eviction: EvictionOption) -> dict[str, Any]:
     return {"node": eviction.node, "pods": _pods_to_list(eviction.pods)}
+
+
+def _claim_to_dict(claim: ReleasedClaim) -> dict[str, Any]:
+    return {
+        "claim": claim.claim,
+        "devices": [{"pool": pool, "devices": count} for pool, count in claim.devices.items()],
+    }
 
 
 def _pods_to_list(pods: Sequence[PodInfo]) -> list[dict[str, Any]]:

@@ -13,8 +13,9 @@ from tallygate.webhook.accounting.amounts import format_amount
 from tallygate.webhook.accounting.cluster.pod_info import PodInfo
 from tallygate.webhook.accounting.node_fit import Shortfall
 from tallygate.webhook.accounting.scheduling.device_shortfalls import NodePool
+from tallygate.webhook.accounting.scheduling.evictions import EvictionOption
 from tallygate.webhook.accounting.scheduling.node_diagnosis import MAX_CONSUMERS, NodeConsumer, NodeDiagnosis
-from tallygate.webhook.accounting.scheduling.prediction import Feasibility
+from tallygate.webhook.accounting.scheduling.prediction import Feasibility, Prediction
 from tallygate.webhook.cli.output.tables import Paragraph, align_rows, create_table, escape_control
 from tallygate.webhook.cli.predict.pods_to_place import PodsToPlace
 from tallygate.webhook.cli.predict.prediction_details import NodeLine, PredictionDetails
@@ -69,10 +70,19 @@ def format_details(details: PredictionDetails) -> Iterator[str]:
     evictions = [
         each for each in details.evictions if details.preemption is None or each.node != details.preemption.node
     ]
-    yield from (f"would help: evict these from {each.node}: {_format_pods(each.pods)}" for each in evictions)
+    yield from map(_format_eviction, evictions)
     for remedy in details.remedies[:_MAX_NAMES]:
         yield f"would help: {remedy.change} (then: {format_names(remedy.nodes)})"
+    yield from _format_bind_errors(details.prediction)
     yield from (f"not modelled: {question}" for question in details.prediction.unmodelled)
+
+
+def _format_bind_errors(prediction: Prediction) -> Iterator[str]:
+    """Yield a line for each message of a failed binding, with the nodes that kube-scheduler may choose all the same."""
+    errors = prediction.bind_errors
+    for message in dict.fromkeys(errors.values()):
+        nodes = format_names([name for name, error in errors.items() if error == message])
+        yield f"if kube-scheduler chooses {nodes}, the binding fails, and it tries again later: {message}"
 
 
 def format_shortfalls(diagnosis: NodeDiagnosis) -> str:
@@ -153,6 +163,14 @@ def _format_pods(pods: Iterable[PodInfo]) -> str:
     return format_names([f"{each.namespace}/{each.name}" for each in pods])
 
 
+def _format_eviction(option: EvictionOption) -> str:
+    if not option.claims:
+        return f"would help: evict these from {option.node}: {_format_pods(option.pods)}"
+    claims = option.claims[:_MAX_NAMES]
+    more = f"; {len(option.claims) - len(claims)} more claims" if len(option.claims) > len(claims) else ""
+    return f"would help: end {_format_pods(option.pods)}: {'; '.join(map(str, claims))}{more} (then: {option.node})"
+
+
 def _format_consumer(consumer: NodeConsumer) -> str:
     return f"{consumer.pod.namespace}/{consumer.pod.name} ({format_amounts(consumer.amounts)})"
 
@@ -205,9 +223,21 @@ def _create_pool_rows(lines: Iterable[NodeLine]) -> Iterator[tuple[str, ...]]:
 def _create_pool_row(pool: NodePool) -> tuple[str, ...]:
     if pool.problem:
         return pool.name, "-", "-", pool.problem
-    free = [each.name for each in pool.devices if not each.holders]
-    allocated = [f"{each.name} ({'; '.join(map(str, each.holders))})" for each in pool.devices if each.holders]
-    return pool.name, str(len(pool.devices)), format_names(free) or "-", format_names(allocated) or "-"
+    free = [
+        (each.name, ", ".join(f"taint {taint}" for taint in each.taints)) for each in pool.devices if not each.holders
+    ]
+    allocated = [(each.name, "; ".join(map(str, each.holders))) for each in pool.devices if each.holders]
+    return pool.name, str(len(pool.devices)), _format_devices(free) or "-", _format_devices(allocated) or "-"
+
+
+def _format_devices(devices: Iterable[tuple[str, str]]) -> str:
+    """Return the names of devices, those with one note together."""
+    names: dict[str, list[str]] = {}
+    for name, note in devices:
+        names.setdefault(note, []).append(name)
+    groups = [f"{format_names(names[note])}{f' ({note})' if note else ''}" for note in sorted(names)]
+    omitted = f"; {len(groups) - _MAX_NAMES} more" if len(groups) > _MAX_NAMES else ""
+    return "; ".join(groups[:_MAX_NAMES]) + omitted
 
 
 def get_node_feasibility(line: NodeLine) -> str:

@@ -7,7 +7,7 @@ Only rules that compare pods with nodes need the columns of a cluster, and numpy
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +17,7 @@ import msgspec
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import ConsumerKind
+from tallygate.webhook.accounting.devices.least_amounts import LeastAmounts
 from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.admission.evaluate import NodeRuleEvaluator
 from tallygate.webhook.admission.rule_index import RuleIndex
@@ -32,7 +33,7 @@ from tallygate.webhook.kube.resource_codec import Changed, Replaced, WatchEvent
 from tallygate.webhook.objects.core import Namespace
 from tallygate.webhook.state.in_memory import MemoryLedgers
 from tallygate.webhook.state.informers.claim_store import ClaimStore
-from tallygate.webhook.state.informers.device_store import RESOURCE_SLICE_CODEC, DeviceStore
+from tallygate.webhook.state.informers.device_store import RESOURCE_SLICE_CODEC, DeviceStore, SliceRecord
 from tallygate.webhook.state.informers.named_stores import (
     DEVICE_CLASS_CODEC,
     NAMESPACE_CODEC,
@@ -50,7 +51,8 @@ from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
 
 if TYPE_CHECKING:
-    from tallygate.webhook.gate.schedulability import ClusterSnapshot
+    from tallygate.webhook.gate.cluster_snapshot import ClusterSnapshot
+    from tallygate.webhook.state.informers.device_cache import DeviceCache
     from tallygate.webhook.state.informers.scheduler_cache import SchedulerCache
 
 # As the server's reconciler: soon after a change, then every second while a ledger has reservations.
@@ -86,6 +88,7 @@ class SimulatedCluster:
         self._claims, self._device_classes = ClaimStore(self._read_clock), DeviceClassStore()
         self._claim_templates, self._devices = ClaimTemplateStore(), DeviceStore(self._claims.list_devices)
         self._scheduler_cache: SchedulerCache | None = None
+        self._device_cache: DeviceCache | None = None
         self._decode_pod_event: Callable[[bytes], WatchEvent[PodRecord]] = self._pods.codec.decode_event
         has_node_rules = RuleIndex(scenario.policies).has_node_rules
         self.store = ApiServerStore(self._send_watch_event)
@@ -110,6 +113,7 @@ class SimulatedCluster:
             evaluate_node_rules=self._create_node_check() if has_node_rules else None,
             resources_by_class=self._get_resources_by_class,
             claim_templates=self._claim_templates,
+            least_amounts=LeastAmounts(self._devices.list_slices, self._find_selectors),
         )
         self._ledger_reconciler = LedgerReconciler(
             caps=self._gate.get_active_caps,
@@ -127,13 +131,22 @@ class SimulatedCluster:
     @contextmanager
     def open_snapshot(self, *, pods: bool) -> "Iterator[ClusterSnapshot | None]":
         """Yield a snapshot of the nodes and the pods with a node name; no scheduler binds the other pods."""
-        from tallygate.webhook.gate.schedulability import ClusterSnapshot  # noqa: PLC0415  see the module's docstring
+        from tallygate.webhook.gate.cluster_snapshot import ClusterSnapshot  # noqa: PLC0415  see the module's docstring
 
-        if self._scheduler_cache is None:
+        if self._scheduler_cache is None or self._device_cache is None:
             yield None
             return
+        if len(self._devices):
+            self._device_cache.build()
         with self._scheduler_cache.acquire(_FIRST_RECONCILE_SECONDS) as cluster:
-            yield ClusterSnapshot(cluster, has_pods=pods) if cluster is not None else None
+            if cluster is None:
+                yield None
+            else:
+                cluster.devices = self._device_cache.get_index()
+                yield ClusterSnapshot(cluster, has_pods=pods)
+
+    def request_devices(self) -> None:
+        """Do nothing: a snapshot has the devices of the scenario; in one without any, they are unknown."""
 
     def read_revision(self, kind: ConsumerKind, namespace: str, name: str, uid: str) -> int | None:
         """Return the revision of a stored pod or claim for the reconciler; None if it is missing or has another uid."""
@@ -164,13 +177,26 @@ class SimulatedCluster:
         return sorted(cap_usages, key=lambda cap_usage: (cap_usage.active_cap.definition.name, cap_usage.namespace))
 
     def _create_node_check(self) -> NodeRuleEvaluator:
-        from tallygate.webhook.gate.schedulability import check_schedulability  # noqa: PLC0415  see the module's docstring
+        from tallygate.webhook.gate.advertised_devices import KnownDevices  # noqa: PLC0415  see the module's docstring
+        from tallygate.webhook.gate.schedulability import check_schedulability  # noqa: PLC0415  likewise
+        from tallygate.webhook.state.informers.device_cache import DeviceCache  # noqa: PLC0415  likewise
         from tallygate.webhook.state.informers.scheduler_cache import SchedulerCache  # noqa: PLC0415  likewise
 
         self._scheduler_cache = SchedulerCache(self._nodes, self._namespaces)
         self._device_classes = self._scheduler_cache.device_class_store
+        self._device_cache = DeviceCache(self._scheduler_cache, self._devices, self._claims, self._claim_templates)
         self._decode_pod_event = self._scheduler_cache.create_pod_codec(self._pods).decode_event
-        return partial(check_schedulability, snapshots=self)
+        least_amounts = LeastAmounts(self._list_slices, self._device_classes.find_selectors)
+        devices = KnownDevices(self._list_classes, least_amounts, self._claim_templates.find_claim)
+        return partial(check_schedulability, snapshots=self, devices=devices)
+
+    def _list_classes(self) -> Collection[str] | None:
+        """Return the names of the classes; None for a scenario without any, which leaves them out."""
+        return self._get_resources_by_class() or None
+
+    def _list_slices(self) -> Sequence[SliceRecord] | None:
+        """Return the slices; None for a scenario without any, which leaves them out, and while a pool is incomplete."""
+        return self._devices.list_slices() or None
 
     def _create_initial_objects(self, scenario: Scenario) -> None:
         names = scenario.namespaces.items()
@@ -233,6 +259,9 @@ class SimulatedCluster:
 
     def _get_resources_by_class(self) -> Mapping[str, str]:
         return self._device_classes.get_resources_by_class()
+
+    def _find_selectors(self, class_name: str) -> tuple[str, ...] | None:
+        return self._device_classes.find_selectors(class_name)
 
     def _read_clock(self) -> float:
         return self.now

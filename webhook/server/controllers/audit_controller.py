@@ -125,6 +125,7 @@ class AuditController:
             node_list,
             informers.device_class_store.get_resources_by_class(),
             has_slices=informers.device_store.revision is not None,
+            devices=informers.device_lister,
         )
         scope = AuditScope(frozenset({_EXCLUDED_NAMESPACE, self._schedule.own_namespace}))
         audit = Audit(policies, audit_input, scope, self._rest_if_due)

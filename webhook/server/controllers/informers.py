@@ -8,12 +8,14 @@ user creates or applies them. The snapshots of nodes and pods serve rules that a
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import partial
 from threading import BoundedSemaphore, Condition
 from typing import Final
 
-from tallygate.webhook.accounting.devices.least_amounts import LeastAmounts
-from tallygate.webhook.gate.schedulability import ClusterSnapshot
+from tallygate.webhook.accounting.cluster.device_index import DeviceIndex
+from tallygate.webhook.accounting.devices.least_amounts import LeastAmounts, LeastAmountsReview
+from tallygate.webhook.gate.cluster_snapshot import ClusterSnapshot
 from tallygate.webhook.gate.usage_lister import UsageLister
 from tallygate.webhook.kube.client import ApiClient, ClientConfig, read_git_version
 from tallygate.webhook.kube.config import load_in_cluster_config, load_kubeconfig
@@ -24,6 +26,8 @@ from tallygate.webhook.server.interfaces import ReadinessStatus
 from tallygate.webhook.server.settings.table import Settings
 from tallygate.webhook.server.telemetry.json_log import FailureLog, Logger
 from tallygate.webhook.state.informers.cluster_informers import ClusterInformers, LiveReader
+from tallygate.webhook.state.informers.device_cache import DeviceCache
+from tallygate.webhook.state.informers.device_store import RESOURCE_SLICE_CODEC
 from tallygate.webhook.state.informers.named_stores import DEVICE_CLASS_CODEC, NamespaceStore
 from tallygate.webhook.state.informers.namespaced_stores import QUOTA_CODEC, ClaimTemplateStore, QuotaStore
 from tallygate.webhook.state.informers.scheduler_cache import SchedulerCache
@@ -99,7 +103,7 @@ class InformerClaimTemplateLister:
     """
 
     def __init__(self, client_config: ClientConfig, log: Logger, timeout: float = _TEMPLATE_TIMEOUT_SECONDS) -> None:
-        self._store = ClaimTemplateStore()
+        self.store = ClaimTemplateStore()
         self._timeout = timeout
         self._waits = BoundedSemaphore(_MAX_TEMPLATE_WAITS)
         again = "pods and workloads get forecasts of their claims again"
@@ -108,12 +112,16 @@ class InformerClaimTemplateLister:
             partial(log.info, "claim-templates-evaluated", message=again),
             each_change=False,
         )
-        self._informer = Informer(self._store.codec, client_config, self._store.apply, self._store.__len__)
+        self._informer = Informer(self.store.codec, client_config, self.store.apply, self.store.__len__)
         self.start, self.stop = self._informer.start, self._informer.stop
 
     def get_status(self) -> InformerStatus:
         """Return the status of the informer."""
         return self._informer.get_status()
+
+    def find_known_claim(self, namespace: str, name: str) -> ResourceClaim | None:
+        """Return a claim as `find_claim` does, without waiting for the template."""
+        return None if self._informer.get_status().stale else self.store.find_claim(namespace, name)
 
     def find_claim(self, namespace: str, name: str) -> ResourceClaim | None:
         """Return a claim as a template makes it; None if the template is missing, or the store is stale."""
@@ -121,10 +129,10 @@ class InformerClaimTemplateLister:
         self._unsynced_log.update(f"pods and workloads get no forecasts of their claims: {stale}" if stale else "")
         if stale:
             return None
-        claim = self._store.find_claim(namespace, name)
+        claim = self.store.find_claim(namespace, name)
         if claim is None and self._waits.acquire(blocking=False):
             try:
-                claim = self._store.find_claim(namespace, name, self._timeout)
+                claim = self.store.find_claim(namespace, name, self._timeout)
             finally:
                 self._waits.release()
         return claim
@@ -134,12 +142,20 @@ _SNAPSHOT_TIMEOUT_SECONDS: Final = 0.2  # to wait for other threads that use the
 
 
 class InformerSnapshotProvider:
-    """A `SnapshotProvider` on the watched cluster. While nodes or pods are stale it yields None, and logs that."""
+    """A `SnapshotProvider` on the watched cluster. While nodes or pods are stale it yields None, and logs that.
+
+    The first pod that needs devices lets `device_cache` read them.
+    """
 
     def __init__(
-        self, scheduler_cache: SchedulerCache, list_statuses: Callable[[], Sequence[InformerStatus]], log: Logger
+        self,
+        scheduler_cache: SchedulerCache,
+        list_statuses: Callable[[], Sequence[InformerStatus]],
+        log: Logger,
+        device_cache: DeviceCache | None = None,
     ) -> None:
         self._scheduler_cache = scheduler_cache
+        self._device_cache = device_cache
         self._list_statuses = list_statuses
         log_unsynced = partial(log.warning, "node-rules-not-evaluated")
         again = partial(log.info, "node-rules-evaluated", message="advertised and schedulable are judged again")
@@ -149,6 +165,20 @@ class InformerSnapshotProvider:
             partial(log.info, "device-classes-evaluated", message="names that no node has are judged again"),
             each_change=False,
         )
+        self._claims_unevaluated_log = FailureLog(
+            partial(log.warning, "pods-with-devices-not-evaluated"),
+            partial(log.info, "pods-with-devices-evaluated", message="schedulable is judged for pods with claims"),
+            each_change=False,
+        )
+
+    def request_devices(self) -> None:
+        """Read the devices of the cluster in the background, and log why a pod that needs them is not evaluated."""
+        if self._device_cache is not None:
+            self._device_cache.start_building()
+            problem = _find_device_staleness(self._list_statuses()) or self._device_cache.problem
+            self._claims_unevaluated_log.update(
+                problem and f"schedulable is not judged for pods with claims: {problem}"
+            )
 
     @contextmanager
     def open_snapshot(self, *, pods: bool) -> Iterator[ClusterSnapshot | None]:
@@ -159,21 +189,69 @@ class InformerSnapshotProvider:
         if stale:
             yield None
             return
-        has_devices = self._has_devices(statuses)
+        has_devices = self.has_device_classes(statuses)
         with self._scheduler_cache.acquire(_SNAPSHOT_TIMEOUT_SECONDS) as cluster:
+            if cluster is not None:
+                cluster.devices, cluster.now = self._find_devices(statuses), datetime.now(UTC)
             yield (
                 ClusterSnapshot(cluster, age, self._scheduler_cache.has_pods, has_devices)
                 if cluster is not None
                 else None
             )
 
-    def _has_devices(self, statuses: Sequence[InformerStatus]) -> bool:
-        """Return whether the store of device classes is synced; an empty one may be."""
-        stale = next(
-            (each.stale or "" for each in statuses if each.name == DEVICE_CLASS_CODEC.name), "they are not watched"
-        )
+    def _find_devices(self, statuses: Sequence[InformerStatus]) -> DeviceIndex | None:
+        """Return the devices of the cluster; None until a pod has needed them, and while they are stale."""
+        devices = None if self._device_cache is None else self._device_cache.get_index()
+        if devices is None or _find_device_staleness(statuses):
+            return None
+        self._claims_unevaluated_log.update("")
+        return devices
+
+    def has_device_classes(self, statuses: Sequence[InformerStatus]) -> bool:
+        """Return whether the store of device classes is synced; an empty one may be. A change is logged."""
+        stale = _describe_staleness(statuses, DEVICE_CLASS_CODEC.name)
         self._devices_unsynced_log.update(stale and f"names that no node has are not evaluated: {stale}")
         return not stale
+
+
+class InformerDeviceLister:
+    """A `DeviceLister` on the watched cluster. What is stale is not known, which is logged."""
+
+    def __init__(
+        self,
+        informers: ClusterInformers,
+        snapshot_provider: InformerSnapshotProvider,
+        least_amounts: LeastAmounts,
+        find_claim: Callable[[str, str], ResourceClaim | None],
+        log: Logger,
+    ) -> None:
+        self.find_claim = find_claim
+        self._list_statuses = informers.list_statuses
+        self._class_store = informers.scheduler_cache.device_class_store
+        self._snapshot_provider = snapshot_provider
+        self._least_amounts = least_amounts
+        self._slices_unsynced_log = FailureLog(
+            partial(log.warning, "devices-not-evaluated"),
+            partial(log.info, "devices-evaluated", message="claims are compared with published devices again"),
+            each_change=False,
+        )
+
+    def list_classes(self) -> Collection[str] | None:
+        """Return the names of all device classes; None while they are stale."""
+        if not self._snapshot_provider.has_device_classes(self._list_statuses()):
+            return None
+        return self._class_store.get_resources_by_class()
+
+    def start_review(self) -> LeastAmountsReview | None:
+        """Return the published devices for one review; None while the slices are stale."""
+        stale = _describe_staleness(self._list_statuses(), RESOURCE_SLICE_CODEC.name)
+        self._slices_unsynced_log.update(stale and f"claims are not compared with published devices: {stale}")
+        return None if stale else self._least_amounts.start_review()
+
+
+def _describe_staleness(statuses: Sequence[InformerStatus], name: str) -> str:
+    """Return why the objects of a resource are stale, an empty text if they are not."""
+    return next((each.stale or "" for each in statuses if each.name == name), "they are not watched")
 
 
 def _find_staleness(statuses: Sequence[InformerStatus], *, pods: bool) -> tuple[str, float]:
@@ -182,6 +260,17 @@ def _find_staleness(statuses: Sequence[InformerStatus], *, pods: bool) -> tuple[
     needed_statuses = [each for each in statuses if each.name in resources]
     age = max((each.age for each in needed_statuses if each.age is not None), default=0.0)
     return "; ".join(each.stale for each in needed_statuses if each.stale), age
+
+
+_DEVICE_RESOURCES: Final = ("resourceslices", "resourceclaims", "resourceclaimtemplates", DEVICE_CLASS_CODEC.name)
+
+
+def _find_device_staleness(statuses: Sequence[InformerStatus]) -> str:
+    """Return why the objects about devices are stale; empty if they are not."""
+    known = {each.name: each for each in statuses}
+    missing = [name for name in _DEVICE_RESOURCES if name not in known]
+    stale = [each.stale for name in _DEVICE_RESOURCES if (each := known.get(name)) is not None and each.stale]
+    return "; ".join((*(f"{name} are not watched" for name in missing), *stale))
 
 
 _POD_RESOURCES = ("namespaces", "pods")
@@ -208,7 +297,15 @@ class GateInformers:
         self.quotas = InformerQuotaLister(client_config, log)
         self.claim_templates = InformerClaimTemplateLister(client_config, log)
         self.snapshot_provider = InformerSnapshotProvider(
-            self._informers.scheduler_cache, self._informers.list_statuses, log
+            self._informers.scheduler_cache,
+            self._list_cluster_statuses,
+            log,
+            DeviceCache(
+                self._informers.scheduler_cache,
+                self._informers.devices,
+                self._informers.claims,
+                self.claim_templates.store,
+            ),
         )
         self._client = ApiClient(client_config)
         self.namespace_store = self._informers.namespaces
@@ -217,6 +314,13 @@ class GateInformers:
         self.device_store = self._informers.devices
         self.device_class_store = self._informers.scheduler_cache.device_class_store
         self.least_amounts = LeastAmounts(self.device_store.list_slices, self.device_class_store.find_selectors)
+        self.device_lister = InformerDeviceLister(
+            self._informers,
+            self.snapshot_provider,
+            self.least_amounts,
+            self.claim_templates.find_known_claim,
+            log,
+        )
         self.live_reader = LiveReader(self._client)
         self.usage_lister = UsageLister(
             self.pod_store,
@@ -248,6 +352,9 @@ class GateInformers:
     def list_statuses(self) -> tuple[InformerStatus, ...]:
         """Return the status of the watch of each resource."""
         return (*self._informers.list_statuses(), self.quotas.get_status(), self.claim_templates.get_status())
+
+    def _list_cluster_statuses(self) -> tuple[InformerStatus, ...]:
+        return (*self._informers.list_statuses(), self.claim_templates.get_status())
 
     def check(self) -> ReadinessStatus:
         """Return a status that is ready once all that caps count was listed.

@@ -6,11 +6,12 @@ tenant can write either. Between its creation and the status of the pod a claim 
 then unconfirmed for a while.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.devices.device_meter import AllocatedDevice, DeviceId
+from tallygate.webhook.kube.resource_codec import Bookmark, Replaced, WatchEvent
 from tallygate.webhook.state.informers.claim_records import ClaimGroup, ClaimRecord, create_claim_codec
 from tallygate.webhook.state.informers.consumer_columns import StoredConsumer
 from tallygate.webhook.state.informers.consumer_store import (
@@ -19,7 +20,7 @@ from tallygate.webhook.state.informers.consumer_store import (
     ConsumerUsage,
     GroupCharges,
 )
-from tallygate.webhook.state.informers.pod_records import ChargeGroup, ChargeGroupInterner, PodRecord
+from tallygate.webhook.state.informers.pod_records import ChargeGroupInterner, PodRecord
 from tallygate.webhook.state.informers.pod_store import ClaimPod
 
 _UNCONFIRMED_SECONDS = 30.0  # the scheduler writes the claim, its status and the status of the pod in one cycle
@@ -44,17 +45,11 @@ class OwnedClaim(NamedTuple):
     is_young: bool
 
 
-class AllocatedClaim(NamedTuple):
-    """A claim with devices, at `revision`.
+ClaimName = tuple[str, str]
+"""The namespace and the name of a claim."""
 
-    `pod_uid` is the UID of the pod for which kube-scheduler seems to have made it, or empty.
-    """
-
-    uid: str
-    revision: int
-    group: ChargeGroup
-    devices: tuple[AllocatedDevice, ...]
-    pod_uid: str
+ClaimListener = Callable[[Collection[ClaimName] | None], None]
+"""A callback for the claims that were created, changed or deleted; None for all. It must return soon and not raise."""
 
 
 class ClaimStore(ConsumerStore):
@@ -65,7 +60,8 @@ class ClaimStore(ConsumerStore):
         self.codec = create_claim_codec(self._interner)
         self._monotonic = monotonic
         self._scheduler_claims: dict[str, _SchedulerClaim] = {}
-        self._allocated: dict[str, dict[str, AllocatedClaim]] = {}  # by namespace and UID
+        self._records: dict[str, dict[str, ClaimRecord]] = {}  # by namespace and name
+        self._claim_listeners: list[ClaimListener] = []
 
     def choose_revision(self, preferred: int) -> int:
         """Return the lowest revision from which no claim was stored: `preferred`, where that is one.
@@ -74,15 +70,37 @@ class ClaimStore(ConsumerStore):
         """
         return max(self._last_change, min(preferred, self._revision or 0))
 
-    def list_allocated(self, namespaces: Iterable[str]) -> list[AllocatedClaim]:
+    def apply(self, event: WatchEvent[PodRecord]) -> None:
+        """Apply an event; ignore an event that is not newer than `revision`."""
+        super().apply(event)
+        if not isinstance(event, Bookmark):
+            names = None if isinstance(event, Replaced) else ((event.item.namespace, event.item.name),)
+            for listener in self._claim_listeners:
+                listener(names)
+
+    def add_claim_listener(self, listener: ClaimListener) -> None:
+        """Add a listener. The thread that applies an event calls it."""
+        self._claim_listeners.append(listener)
+
+    def find_record(self, namespace: str, name: str) -> ClaimRecord | None:
+        """Return the claim of this name, or None."""
+        return self._records.get(namespace, {}).get(name)
+
+    def list_names(self) -> list[ClaimName]:
+        """Return the names of all claims."""
+        with self._lock:
+            return [(namespace, name) for namespace, by_name in self._records.items() for name in by_name]
+
+    def list_allocated(self, namespaces: Iterable[str]) -> list[ClaimRecord]:
         """Return the claims of these namespaces that have devices."""
         with self._lock:
-            return [each for namespace in namespaces for each in self._allocated.get(namespace, {}).values()]
+            records = [each for namespace in namespaces for each in self._records.get(namespace, {}).values()]
+        return [each for each in records if each.devices]
 
     def list_devices(self) -> Iterator[DeviceId]:
         """Yield the devices that claims have."""
         with self._lock:
-            claims = [each for by_uid in self._allocated.values() for each in by_uid.values()]
+            claims = [each for by_name in self._records.values() for each in by_name.values()]
         return (device.id for each in claims for device in each.devices)
 
     def list_owned(self, cap: ChargeableCap, namespaces: Iterable[str]) -> dict[str, OwnedClaim]:
@@ -133,27 +151,28 @@ class ClaimStore(ConsumerStore):
             self._scheduler_claims.pop(record.uid, None)
         elif isinstance(record, ClaimRecord) and record.pod_uid:
             self._put_scheduler_claim(record)
-        return self._put_allocated(record, is_deleted=is_deleted)
+        return self._put_record(record, is_deleted=is_deleted)
 
     def _track_list(self, records: Iterable[PodRecord]) -> None:
         before, self._scheduler_claims = self._scheduler_claims, {}
-        self._allocated = {}
+        self._records = {}
         for record in records:
-            self._put_allocated(record)
+            self._put_record(record)
             if isinstance(record, ClaimRecord) and record.pod_uid:
                 self._put_scheduler_claim(record, before.get(record.uid))
 
-    def _put_allocated(self, record: PodRecord, *, is_deleted: bool = False) -> bool:
-        """Store the devices of a claim; return whether they have changed."""
-        by_uid = self._allocated.get(record.namespace, {})
-        before = by_uid.pop(record.uid, None)
-        devices = record.devices if isinstance(record, ClaimRecord) and not is_deleted else ()
-        if isinstance(record, ClaimRecord) and devices:
-            by_uid[record.uid] = AllocatedClaim(record.uid, record.revision, record.group, devices, record.pod_uid)
-        if by_uid:
-            self._allocated[record.namespace] = by_uid
+    def _put_record(self, record: PodRecord, *, is_deleted: bool = False) -> bool:
+        """Store a claim, or remove it; return whether its devices have changed."""
+        by_name = self._records.get(record.namespace, {})
+        before = by_name.pop(record.name, None)
+        devices: tuple[AllocatedDevice, ...] = ()
+        if isinstance(record, ClaimRecord) and not is_deleted:
+            by_name[record.name] = record
+            devices = record.devices
+        if by_name:
+            self._records[record.namespace] = by_name
         else:
-            self._allocated.pop(record.namespace, None)
+            self._records.pop(record.namespace, None)
         return devices != (before.devices if before else ())
 
     def _put_scheduler_claim(self, record: ClaimRecord, before: _SchedulerClaim | None = None) -> None:

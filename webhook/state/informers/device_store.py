@@ -9,10 +9,12 @@ from collections.abc import Callable, Collection, Iterable
 from sys import intern
 
 import msgspec
+from msgspec.structs import replace
 
+from tallygate.webhook.accounting.allocation.published_devices import AllocatableSlice, build_slice
 from tallygate.webhook.accounting.devices.device_meter import DeviceId, KnownDevice
 from tallygate.webhook.kube.resource_codec import Replaced, ResourceCodec, WatchEvent, parse_revision
-from tallygate.webhook.objects.devices import ResourceSlice, ResourceSliceSpec
+from tallygate.webhook.objects.devices import DevicePool, ResourceSlice, ResourceSliceSpec
 from tallygate.webhook.state.informers.named_stores import ObjectStore
 
 _MAX_UNPUBLISHED = 4096
@@ -24,7 +26,8 @@ class SliceRecord(msgspec.Struct, frozen=True):
     """One slice: its pool, and the JSON of each device by name.
 
     `slice_count` is the number of slices of the pool. If the slice `selects_per_device`, nodes differ in the devices
-    that they reach, else they reach all or none of them.
+    that they reach, else they reach all or none of them. `node_name` is set for the devices of one node. `rest` is JSON
+    with the other nodes and the counters of the slice, empty if it has neither.
     """
 
     uid: str
@@ -37,11 +40,30 @@ class SliceRecord(msgspec.Struct, frozen=True):
     namespace: str = ""
     slice_count: int = 0
     selects_per_device: bool = False
+    node_name: str = ""
+    rest: bytes = b""
+
+    def to_slice(self) -> AllocatableSlice:
+        """Return the slice for the allocator.
+
+        Raises:
+            SliceError: if a device or a quantity is invalid.
+        """
+        spec = _SPEC_DECODER.decode(self.rest) if self.rest else ResourceSliceSpec()
+        spec = replace(
+            spec,
+            driver=self.driver,
+            pool=DevicePool(self.pool, self.generation, self.slice_count),
+            node_name=self.node_name or None,
+            per_device_node_selection=self.selects_per_device,
+        )
+        return build_slice(self.name, spec, self.devices.items())
 
     @property
     def compared_value(self) -> object:
         """All stored fields."""
-        return self.driver, self.pool, self.generation, self.devices, self.slice_count, self.selects_per_device
+        place = self.driver, self.pool, self.generation, self.slice_count, self.selects_per_device, self.node_name
+        return place, self.rest, self.devices
 
 
 class DeviceStore(ObjectStore[SliceRecord]):
@@ -90,6 +112,10 @@ class DeviceStore(ObjectStore[SliceRecord]):
 
     def _replace(self, event: Replaced[SliceRecord]) -> frozenset[str]:
         names = super()._replace(event)
+        for name, known in self._slices.items():
+            if name not in names:  # its content is in memory once
+                listed = self._records[name]
+                self._slices[name] = self._records[name] = replace(listed, devices=known.devices, rest=known.rest)
         self._update_slices(names)
         return names
 
@@ -150,6 +176,8 @@ class PublishedDevice(msgspec.Struct, frozen=True):
 
 
 _NAME_DECODER = msgspec.json.Decoder(PublishedDevice)
+_ENCODER = msgspec.json.Encoder()
+_SPEC_DECODER = msgspec.json.Decoder(ResourceSliceSpec)
 
 
 def create_slice_record(resource_slice: ResourceSlice) -> SliceRecord:
@@ -161,7 +189,10 @@ def create_slice_record(resource_slice: ResourceSlice) -> SliceRecord:
     meta, spec = resource_slice.metadata, resource_slice.spec or ResourceSliceSpec()
     if meta is None or not meta.uid or not meta.name:
         raise ValueError("a resource slice without uid or name")
-    devices = {_NAME_DECODER.decode(each).name: bytes(each) for each in spec.devices or ()}
+    devices = {intern(_NAME_DECODER.decode(each).name): bytes(each) for each in spec.devices or ()}
+    rest = ResourceSliceSpec(
+        node_selector=spec.node_selector, all_nodes=spec.all_nodes, shared_counters=spec.shared_counters
+    )
     return SliceRecord(
         meta.uid,
         meta.name,
@@ -172,6 +203,8 @@ def create_slice_record(resource_slice: ResourceSlice) -> SliceRecord:
         devices,
         slice_count=spec.pool.resource_slice_count,
         selects_per_device=bool(spec.per_device_node_selection),
+        node_name=intern(spec.node_name or ""),
+        rest=b"" if rest == ResourceSliceSpec() else _ENCODER.encode(rest),
     )
 
 

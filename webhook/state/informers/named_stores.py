@@ -25,7 +25,13 @@ from tallygate.webhook.kube.resource_codec import (
     parse_revision,
 )
 from tallygate.webhook.objects.core import Namespace
-from tallygate.webhook.objects.devices import DeviceClass, DeviceClassSpec, list_expressions
+from tallygate.webhook.objects.devices import (
+    CelSelector,
+    DeviceClass,
+    DeviceClassSpec,
+    DeviceSelector,
+    list_expressions,
+)
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.objects.scheduling import (
     NodeSpec,
@@ -260,7 +266,8 @@ NODE_CODEC = ResourceCodec("nodes", "/api/v1/nodes", SchedulingNode, create_node
 class DeviceClassRecord(msgspec.Struct, frozen=True):
     """One device class: its extended resource name, or an empty string, and the expressions that select its devices.
 
-    An expression is empty for a selector of another kind than CEL, which no API server stores yet.
+    An expression is empty for a selector of another kind than CEL, which no API server stores yet. Of several classes
+    with one resource the newest by `creation_timestamp` serves it.
     """
 
     uid: str
@@ -269,15 +276,18 @@ class DeviceClassRecord(msgspec.Struct, frozen=True):
     resource: str = ""
     namespace: str = ""
     selectors: tuple[str, ...] = ()
+    creation_timestamp: str | None = None
 
     @property
     def compared_value(self) -> object:
         """All stored fields."""
-        return self.resource, self.selectors
+        return self.resource, self.selectors, self.creation_timestamp
 
     def to_device_class(self) -> DeviceClass:
         """Create a device class from the stored fields."""
-        return DeviceClass(ObjectMeta(name=self.name), DeviceClassSpec(extended_resource_name=self.resource or None))
+        meta = ObjectMeta(name=self.name, creation_timestamp=self.creation_timestamp)
+        selectors = [DeviceSelector(CelSelector(each) if each else None) for each in self.selectors]
+        return DeviceClass(meta, DeviceClassSpec(self.resource or None, selectors or None))
 
 
 class DeviceClassStore(ObjectStore[DeviceClassRecord]):
@@ -318,6 +328,7 @@ def create_device_class_record(device_class: DeviceClass) -> DeviceClassRecord:
         parse_revision(meta.resource_version or ""),
         spec.extended_resource_name or "",
         selectors=list_expressions(spec.selectors),
+        creation_timestamp=meta.creation_timestamp,
     )
 
 

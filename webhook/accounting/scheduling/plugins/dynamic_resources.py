@@ -7,6 +7,7 @@ extendeddynamicresources.go, resourceclaim in dynamic-resource-allocation, v1.36
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -14,14 +15,13 @@ import numpy as np
 
 from tallygate.webhook.accounting.allocation.allocations import Allocation
 from tallygate.webhook.accounting.allocation.planned_requests import (
+    TOO_MUCH_WORK,
     AllocationError,
     NodeAllocationError,
     UndecidedAllocationError,
 )
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.columns import Mask, NodeIndices
-from tallygate.webhook.accounting.cluster.device_index import DeviceIndex
-from tallygate.webhook.accounting.names import DEVICE_CLASS_PREFIX, is_extended
 from tallygate.webhook.accounting.scheduling.diagnosis import (
     Diagnosis,
     FilterStatus,
@@ -29,74 +29,33 @@ from tallygate.webhook.accounting.scheduling.diagnosis import (
     mark_unresolvable,
 )
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.plugins.binding_conditions import BindingState, find_binding_state
 from tallygate.webhook.accounting.scheduling.plugins.node_eligibility import match_selector
 from tallygate.webhook.accounting.scheduling.plugins.node_resources_fit import mask_device_backed
-from tallygate.webhook.accounting.scheduling.plugins.special_claim import create_special_claim
-from tallygate.webhook.errors import TallygateError
-from tallygate.webhook.objects.core import PodResourceClaim
-from tallygate.webhook.objects.devices import (
-    AllocationResult,
-    ClaimConsumer,
-    DeviceClass,
-    DeviceRequest,
-    ResourceClaim,
+from tallygate.webhook.accounting.scheduling.plugins.resource_claims import (
+    ClaimNotReadyError,
+    DevicesOfPod,
+    find_devices_of_pod,
+    find_hold_reason,
+    get_allocation,
+    is_full_claim,
+    is_idle_claim,
+    is_reserved_for,
+    list_requests,
+    needs_devices,
 )
+from tallygate.webhook.accounting.scheduling.plugins.special_claim import create_special_claim
+from tallygate.webhook.objects.devices import DeviceClass, DeviceRequest, ResourceClaim
 from tallygate.webhook.objects.meta import NodeSelector, ObjectMeta
 
 CANNOT_ALLOCATE = "cannot allocate all claims"
 """The reason of a node whose devices do not suffice."""
 
-_NOT_AVAILABLE = "resourceclaim not available on the node"
+NOT_AVAILABLE = "resourceclaim not available on the node"
+"""The reason of a node from which the devices of an allocated claim cannot be reached."""
+
+_UNKNOWN_WAIT = "devices: a claim waits for the driver of its devices, and whether its time is up is not known"
 _OLD_SPECIAL_CLAIM = "cannot schedule extended resource claim"
-
-
-class ClaimNotReadyError(TallygateError):
-    """A claim of a pod that keeps it out of the queue: it is missing, being deleted, or of another pod."""
-
-
-class DevicesOfPod(NamedTuple):
-    """The claims of a pod, and the class of each extended resource that may be allocated as devices.
-
-    `special` is the claim that an earlier attempt has left for extended resources.
-    """
-
-    claims: tuple[ResourceClaim, ...]
-    classes: Mapping[str, str]
-    special: ResourceClaim | None
-
-    @property
-    def to_allocate(self) -> tuple[ResourceClaim, ...]:
-        """The claims without devices."""
-        return tuple(each for each in self.claims if get_allocation(each) is None)
-
-
-def needs_devices(pod: IncomingPod, cluster: Cluster) -> bool:
-    """Return whether a pod has claims, or extended resources that a class of devices backs."""
-    return bool(pod.spec.resource_claims) or any(True for _ in _find_classes(pod, cluster))
-
-
-def find_devices_of_pod(pod: IncomingPod, cluster: Cluster, devices: DeviceIndex) -> DevicesOfPod:
-    """Return the claims of a pod.
-
-    Raises:
-        ClaimNotReadyError: if one is not there, or not the claim of this pod.
-    """
-    claims = tuple(
-        claim for each in pod.spec.resource_claims or () if (claim := _find_claim(pod, each, devices)) is not None
-    )
-    classes = dict(_find_classes(pod, cluster))
-    return DevicesOfPod(claims, classes, devices.special_claims.get(pod.uid) if classes and pod.uid else None)
-
-
-def find_hold_reason(pod: IncomingPod, cluster: Cluster) -> str:
-    """Return the reason why a pod does not enter the queue (PreEnqueue): a claim of it is not ready; else empty."""
-    if cluster.devices is None or not pod.spec.resource_claims:
-        return ""
-    try:
-        find_devices_of_pod(pod, cluster, cluster.devices)
-    except ClaimNotReadyError as error:
-        return str(error)
-    return ""
 
 
 def pre_filter_dynamic_resources(pod: IncomingPod, cluster: Cluster) -> PreFilterStatus | None:
@@ -108,8 +67,12 @@ def pre_filter_dynamic_resources(pod: IncomingPod, cluster: Cluster) -> PreFilte
         of_pod = find_devices_of_pod(pod, cluster, devices)
     except ClaimNotReadyError as error:
         return PreFilterStatus(str(error), is_by_devices=True)
-    for claim in of_pod.to_allocate:
-        for request in _list_requests(claim):
+    for claim in of_pod.claims:
+        if get_allocation(claim) is not None:
+            if is_full_claim(claim) and not is_reserved_for(claim, pod.uid):
+                return PreFilterStatus("resourceclaim in use", is_by_devices=True)
+            continue
+        for request in list_requests(claim):
             status = _check_request(claim, request, cluster.device_classes.by_name)
             if status is not None:
                 return status
@@ -129,14 +92,18 @@ def filter_dynamic_resources(pod: IncomingPod, cluster: Cluster, nodes: NodeIndi
         yield mark_unresolvable(_OLD_SPECIAL_CLAIM, np.ones(len(nodes), dtype=np.bool_))
         return
     rejections = _find_rejections(pod, cluster, nodes, of_pod)
-    unavailable = _mask_unavailable(of_pod.claims, cluster, nodes)
+    remaining = np.ones(len(nodes), dtype=np.bool_)
     for rejection in dict.fromkeys(each for each in rejections if each is not None):
         mask = np.array([each == rejection for each in rejections], dtype=np.bool_)
-        unavailable &= ~mask
+        remaining &= ~mask
         yield FilterStatus(
             rejection.reason, mask, mask, is_error=rejection.is_error, is_undecided=rejection.is_undecided
         )
-    yield mark_unresolvable(_NOT_AVAILABLE, unavailable)
+    unavailable = _mask_unavailable(of_pod.claims, cluster, nodes)
+    yield mark_unresolvable(NOT_AVAILABLE, unavailable & remaining)
+    if any(find_binding_state(each, cluster.now) is BindingState.UNKNOWN for each in of_pod.claims):
+        remaining &= ~unavailable
+        yield FilterStatus(_UNKNOWN_WAIT, remaining, remaining, is_undecided=True)
 
 
 def filter_published_devices(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> Iterator[FilterStatus]:
@@ -163,13 +130,7 @@ class NodeRejection(NamedTuple):
 
 
 _NOT_ENOUGH = NodeRejection(CANNOT_ALLOCATE)
-
-
-def begin_attempt(cluster: Cluster, *, is_idle: bool = False) -> None:
-    """Allow the allocator the work of one attempt, for all nodes together."""
-    if cluster.devices is not None:
-        classes = cluster.device_classes.by_name
-        cluster.devices.get_allocator(cluster.scheduler_version, classes, is_idle=is_idle).begin_attempt()
+_TOO_MUCH_WORK = NodeRejection(f"devices: {TOO_MUCH_WORK}", is_undecided=True)
 
 
 def allocate_on_node(
@@ -200,31 +161,52 @@ def list_claims_on_node(
     pod: IncomingPod, cluster: Cluster, node_index: int, of_pod: DevicesOfPod
 ) -> tuple[ResourceClaim, ...]:
     """Return the claims that need devices on a node, with the one for extended resources that the node lacks."""
-    nodes = np.array([node_index])
-    classes = {
-        name: class_name for name, class_name in of_pod.classes.items() if mask_device_backed(cluster, nodes, name)[0]
-    }
+    classes = _list_backed_resources(cluster, node_index, of_pod.classes)
     special = (create_special_claim(pod.namespace, pod.spec, classes),) if classes else ()
     return (*of_pod.to_allocate, *special)
+
+
+def _list_backed_resources(cluster: Cluster, node_index: int, classes: Mapping[str, str]) -> dict[str, str]:
+    """Return those of the extended resources that devices back on a node, with their classes."""
+    nodes = np.array([node_index])
+    return {name: class_name for name, class_name in classes.items() if mask_device_backed(cluster, nodes, name)[0]}
 
 
 def _find_rejections(
     pod: IncomingPod, cluster: Cluster, nodes: NodeIndices, of_pod: DevicesOfPod, *, is_idle: bool = False
 ) -> list[NodeRejection | None]:
     """Return for each node the reason why devices do not suffice; None if they do."""
-    begin_attempt(cluster, is_idle=is_idle)
+    assert cluster.devices is not None  # noqa: S101  # the callers have asked
+    work = cluster.devices.work
+    work.begin_attempt()
     rejections: list[NodeRejection | None] = [None] * len(nodes)
-    undecided: Iterable[int] = range(len(nodes))
-    if not of_pod.classes:
-        if not of_pod.to_allocate:
-            return rejections
-        rejected, undecided = _count_devices(cluster, nodes, of_pod.to_allocate, is_idle=is_idle)
-        for position in rejected:
+    for positions, claims in _group_by_claims(pod, cluster, nodes, of_pod):
+        rejected, undecided = _count_devices(cluster, nodes[positions], claims, is_idle=is_idle)
+        for position in positions[rejected].tolist():
             rejections[position] = _NOT_ENOUGH
-    for position in undecided:
-        result = allocate_on_node(pod, cluster, int(nodes[position]), of_pod, is_idle=is_idle)
-        rejections[position] = result if isinstance(result, NodeRejection) else None
+        for position in positions[undecided].tolist():
+            if work.is_exhausted:
+                rejections[position] = _TOO_MUCH_WORK
+                continue
+            result = allocate_on_node(pod, cluster, int(nodes[position]), of_pod, is_idle=is_idle)
+            rejections[position] = result if isinstance(result, NodeRejection) else None
     return rejections
+
+
+def _group_by_claims(
+    pod: IncomingPod, cluster: Cluster, nodes: NodeIndices, of_pod: DevicesOfPod
+) -> Iterator[tuple[NodeIndices, tuple[ResourceClaim, ...]]]:
+    """Yield the positions of nodes on which the same claims need devices, and these claims."""
+    is_backed = [mask_device_backed(cluster, nodes, name) for name in of_pod.classes]
+    groups: Mapping[tuple[bool, ...], list[int]] = {}
+    if is_backed:
+        groups = defaultdict(list)
+        for position, key in enumerate(zip(*(each.tolist() for each in is_backed), strict=True)):
+            groups[key].append(position)
+    for positions in groups.values() if is_backed else [list(range(len(nodes)))]:
+        claims = list_claims_on_node(pod, cluster, int(nodes[positions[0]]), of_pod) if positions else ()
+        if claims:
+            yield np.array(positions, dtype=np.intp), claims
 
 
 def _count_devices(
@@ -233,8 +215,8 @@ def _count_devices(
     """Return the positions of the nodes without enough devices, and of those that a search must decide."""
     assert cluster.devices is not None  # noqa: S101  # the callers have asked
     classes = cluster.device_classes.by_name
-    columns = cluster.devices.get_columns(cluster.scheduler_version, classes, is_idle=is_idle)
-    found = columns.find_nodes(claims)
+    columns = cluster.devices.get_columns(cluster.scheduler_version, classes)
+    found = columns.find_nodes(claims, is_idle=is_idle)
     if found is None:
         return [], range(len(nodes))
     get_name, positions = cluster.nodes.get_name, columns.positions
@@ -275,77 +257,16 @@ def describe_post_filter(pod: IncomingPod, cluster: Cluster, diagnosis: Diagnosi
         return nothing
     is_unavailable = np.zeros(len(nodes), dtype=np.bool_)
     for status in diagnosis.statuses:
-        if status.reason == _NOT_AVAILABLE:
+        if status.reason == NOT_AVAILABLE:
             is_unavailable |= status.rejected
     if any(
-        _is_idle(claim, pod.uid) and _mask_unavailable((claim,), cluster, nodes[is_unavailable]).any()
+        is_idle_claim(claim, pod.uid) and _mask_unavailable((claim,), cluster, nodes[is_unavailable]).any()
         for claim in of_pod.claims
     ):
         return "deallocation of ResourceClaim completed"
     if of_pod.special is not None:
         return "deletion of ResourceClaim completed"
     return "still not schedulable" if is_reported else ""
-
-
-def get_allocation(claim: ResourceClaim) -> AllocationResult | None:
-    """Return the allocated devices of a claim, if any."""
-    return claim.status.allocation if claim.status else None
-
-
-def _find_classes(pod: IncomingPod, cluster: Cluster) -> Iterator[tuple[str, str]]:
-    for name in pod.requests:
-        if is_extended(name) or name.startswith(DEVICE_CLASS_PREFIX):
-            class_name = cluster.device_classes.find_class(name)
-            if class_name is not None:
-                yield name, class_name
-
-
-def _find_claim(pod: IncomingPod, reference: PodResourceClaim, devices: DeviceIndex) -> ResourceClaim | None:
-    """Return the claim that a pod refers to; None if none is needed (foreachPodResourceClaim).
-
-    Raises:
-        ClaimNotReadyError: if it is not there, or not the claim of this pod.
-    """
-    name = reference.resource_claim_name
-    is_own = name is None
-    if is_own and not pod.uid:
-        return _make_claim(pod, reference, devices)
-    if is_own:
-        statuses = (pod.pod.status.resource_claim_statuses if pod.pod.status else None) or ()
-        made = next((each for each in statuses if each.name == reference.name), None)
-        if made is None:
-            raise ClaimNotReadyError(f'pod "{pod.namespace}/{pod.name}": ResourceClaim not created yet')
-        name = made.resource_claim_name
-    if name is None:
-        return None
-    claim = devices.claims.get((pod.namespace, name))
-    if claim is None:
-        raise ClaimNotReadyError(f'resourceclaims.resource.k8s.io "{name}" not found')
-    meta = claim.metadata or ObjectMeta()
-    if meta.deletion_timestamp is not None:
-        raise ClaimNotReadyError(f'resourceclaim "{name}" is being deleted')
-    if is_own and not any(each.controller and each.uid == pod.uid for each in meta.owner_references or ()):
-        own = f"Pod {pod.namespace}/{pod.name} (Pod is not owner)"
-        raise ClaimNotReadyError(f"ResourceClaim {pod.namespace}/{name} was not created for {own}")
-    return claim
-
-
-def _make_claim(pod: IncomingPod, reference: PodResourceClaim, devices: DeviceIndex) -> ResourceClaim:
-    """Return the claim that will be made from a template once the pod is stored.
-
-    Raises:
-        ClaimNotReadyError: if the template is not there.
-    """
-    name = reference.resource_claim_template_name or ""
-    template = devices.templates.get((pod.namespace, name))
-    if template is None:
-        raise ClaimNotReadyError(f'resourceclaimtemplates.resource.k8s.io "{name}" not found')
-    meta = ObjectMeta(name=f"{pod.name}-{reference.name}", namespace=pod.namespace)
-    return ResourceClaim(meta, template.spec.spec if template.spec else None)
-
-
-def _list_requests(claim: ResourceClaim) -> Sequence[DeviceRequest]:
-    return (claim.spec.devices.requests if claim.spec and claim.spec.devices else None) or ()
 
 
 def _check_request(
@@ -369,16 +290,15 @@ def _check_request(
 
 
 def _mask_unavailable(claims: Iterable[ResourceClaim], cluster: Cluster, nodes: NodeIndices) -> Mask:
-    """Return a mask of the nodes from which the devices of an allocated claim cannot be reached."""
+    """Return a mask of the nodes from which the devices of an allocated claim cannot be reached.
+
+    Devices that their driver could not bind, or not in time, are reached from none.
+    """
     unavailable = np.zeros(len(nodes), dtype=np.bool_)
     for claim in claims:
         allocation = get_allocation(claim)
+        if find_binding_state(claim, cluster.now) is BindingState.FAILED:
+            return ~unavailable
         if allocation is not None and allocation.node_selector is not None:
             unavailable |= ~match_selector(allocation.node_selector, cluster.nodes)[nodes]
     return unavailable
-
-
-def _is_idle(claim: ResourceClaim, pod_uid: str) -> bool:
-    """Return whether no other pod has reserved a claim, so that its devices can be freed for this one."""
-    reserved: Sequence[ClaimConsumer] = (claim.status.reserved_for if claim.status else None) or ()
-    return not reserved or [each.uid for each in reserved] == [pod_uid]

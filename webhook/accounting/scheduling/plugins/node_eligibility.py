@@ -42,6 +42,7 @@ _NOT_AN_INTEGER = "for 'Gt', 'Lt' operators, the value must be an integer"
 
 BLOCKING_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 """The taint effects that exclude pods."""
+_AVOIDED_EFFECT = "PreferNoSchedule"
 
 _CORDON_TAINT = Taint("node.kubernetes.io/unschedulable", effect="NoSchedule")
 
@@ -65,6 +66,15 @@ def mask_untolerated_taints(pod: IncomingPod, cluster: Cluster) -> Mask:
             not all(map(toleration_index.has_match, (each for each in taints if each.effect in BLOCKING_EFFECTS)))
         )
     )
+
+
+def has_avoided_taints(pod: IncomingPod, cluster: Cluster, nodes: NodeIndices) -> bool:
+    """Return whether some nodes have a taint that a pod avoids if it can, and does not tolerate."""
+    toleration_index = _TolerationIndex(pod.spec.tolerations or ())
+    avoided = cluster.nodes.taints.mask_matching(
+        lambda taints: any(each.effect == _AVOIDED_EFFECT and not toleration_index.has_match(each) for each in taints)
+    )
+    return bool(avoided[nodes].any())
 
 
 def is_tolerated(tolerations: Iterable[Toleration], taint: Taint) -> bool:

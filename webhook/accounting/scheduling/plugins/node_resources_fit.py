@@ -47,6 +47,11 @@ def mask_device_backed(cluster: Cluster, nodes: NodeIndices, resource: str) -> M
     )
 
 
+def is_device_backed(cluster: Cluster, node_index: int, resource: str) -> bool:
+    """Return whether devices back a resource on one node."""
+    return bool(mask_device_backed(cluster, np.array([node_index]), resource)[0])
+
+
 def find_shortfalls(pod: IncomingPod, cluster: Cluster, node_index: int) -> tuple[Shortfall, ...]:
     """Return the shortfalls of one node for the pod."""
     columns = cluster.nodes

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.accounting.quantity_parser import QuantityError
-from tallygate.webhook.objects.core import Container
+from tallygate.webhook.objects.core import Container, ResourceList, ResourceRequirements
 from tallygate.webhook.objects.devices import (
     DeviceClaim,
     DeviceRequest,
@@ -50,6 +50,19 @@ def create_special_claim(namespace: str, spec: SchedulingPodSpec, classes: Mappi
     )
 
 
+def get_requests(container: Container) -> ResourceList:
+    """Return the requests of a container as they are stored: the API server adds one for each limit without."""
+    resources = container.resources or ResourceRequirements()
+    return {**(resources.limits or {}), **(resources.requests or {})}
+
+
+def find_resource(spec: SchedulingPodSpec, request_name: str) -> tuple[str, str]:
+    """Return the extended resource that a request of the claim is for, and the name of its container."""
+    container_index, resource_index = request_name.removeprefix("container-").split("-request-")
+    container = [*(spec.init_containers or []), *(spec.containers or [])][int(container_index)]
+    return sorted(get_requests(container))[int(resource_index)], container.name or ""
+
+
 def _list_requests(spec: SchedulingPodSpec, resource: str) -> Iterator[_Request]:
     """Yield the requests for one resource: those of long-running containers, and the largest of init containers."""
     init = spec.init_containers or []
@@ -73,8 +86,8 @@ def _create_request(
     index: int, container: Container, resource: str, reusable: Iterable[_Request | None]
 ) -> _Request | None:
     """Return the request of a container for what it cannot reuse; None if that is nothing, or no integer."""
-    requests = (container.resources.requests if container.resources else None) or {}
-    count = _read_count(requests.get(resource))
+    requests = get_requests(container)
+    count = read_device_count(requests.get(resource))
     if not count:
         return None
     reused = sum(each.number for each in reusable if each is not None)
@@ -83,7 +96,7 @@ def _create_request(
     return _Request(f"container-{index}-request-{sorted(requests).index(resource)}", count - reused)
 
 
-def _read_count(raw: bytes | None) -> int:
+def read_device_count(raw: bytes | None) -> int:
     """Return a whole number of devices; 0 for any other quantity (Quantity.AsInt64)."""
     if raw is None:
         return 0

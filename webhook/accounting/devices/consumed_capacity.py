@@ -7,16 +7,13 @@ the policy allows. Two requests may share a device as long as the sum fits, if t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
-from tallygate.webhook.accounting.allocation.published_devices import (
-    Capacity,
-    DeviceContent,
-    RequestPolicy,
-    ValidRange,
-)
+import msgspec
+
+from tallygate.webhook.accounting.devices.device_values import CapacityValue
 from tallygate.webhook.accounting.quantity import Quantity
-from tallygate.webhook.accounting.quantity_parser import INT64_MAX, Format
+from tallygate.webhook.accounting.quantity_parser import INT64_MAX, Format, QuantityError
 from tallygate.webhook.errors import TallygateError
 
 _MILLI_SCALE: Final = -3
@@ -24,6 +21,53 @@ _NONE: Final[Mapping[str, Quantity]] = {}
 
 Amounts = Mapping[str, Quantity]
 """Amounts of capacities by name."""
+
+Capacities = Mapping[str, "Capacity"]
+"""The capacities of a device by name."""
+
+
+class ValidRange(NamedTuple):
+    """The amounts that a request may consume of a capacity: from `low` to `high`, in steps."""
+
+    low: Quantity | None
+    high: Quantity | None
+    step: Quantity | None
+
+
+class RequestPolicy(NamedTuple):
+    """The policy of a capacity that several claims share: the default of a request, and the amounts that are valid."""
+
+    default: Quantity | None
+    valid_values: tuple[Quantity, ...]
+    valid_range: ValidRange | None
+
+
+class Capacity(NamedTuple):
+    """One capacity of a device."""
+
+    value: Quantity
+    policy: RequestPolicy | None
+
+
+_ABSENT: Final = msgspec.Raw(b"null")
+
+
+class _Range(msgspec.Struct, frozen=True):
+    min: msgspec.Raw = _ABSENT
+    max: msgspec.Raw = _ABSENT
+    step: msgspec.Raw = _ABSENT
+
+
+class _Policy(msgspec.Struct, frozen=True, rename="camel"):
+    default: msgspec.Raw = _ABSENT
+    valid_values: list[msgspec.Raw] | None = None
+    valid_range: _Range | None = None
+
+
+class PublishedCapacity(CapacityValue, frozen=True, rename="camel"):
+    """One capacity in the JSON of a device."""
+
+    request_policy: _Policy | None = None
 
 
 class CapacityRequestError(TallygateError):
@@ -41,34 +85,34 @@ class ConsumptionRules:
         self._has_fractions = has_fractions
         self._rejects_unreadable = rejects_unreadable
 
-    def compute_consumed(self, device: DeviceContent, requested: Amounts) -> dict[str, Quantity]:
+    def compute_consumed(self, capacities: Capacities, requested: Amounts) -> dict[str, Quantity]:
         """Return what a request consumes of a device, by capacity.
 
         Raises:
             CapacityRequestError: if the amount cannot be represented.
         """
         consumed = {}
-        for name, capacity in device.capacities.items():
-            amount = self._compute_amount(name, requested.get(name), capacity)
+        for name, capacity in capacities.items():
+            amount = self.compute_amount(name, requested.get(name), capacity)
             if self._rejects_unreadable and amount.sign < 0:
                 raise CapacityRequestError(f'capacity "{name}": capacity value is negative')
             consumed[name] = amount
         return consumed
 
     def fits(
-        self, device: DeviceContent, requested: Amounts, allocated: Amounts = _NONE, allocating: Amounts = _NONE
+        self, capacities: Capacities, requested: Amounts, allocated: Amounts = _NONE, allocating: Amounts = _NONE
     ) -> bool:
         """Return whether a device has room for a request, beside what is allocated and being allocated of it.
 
         Raises:
             CapacityRequestError: as `compute_consumed`.
         """
-        if not device.capacities:
+        if not capacities:
             return not requested
-        if any(name not in device.capacities for name in requested):
+        if any(name not in capacities for name in requested):
             return False
-        consumed = self.compute_consumed(device, requested)
-        for name, capacity in device.capacities.items():
+        consumed = self.compute_consumed(capacities, requested)
+        for name, capacity in capacities.items():
             amount = consumed[name]
             if self._violates(amount, capacity.policy):
                 return False
@@ -79,7 +123,12 @@ class ConsumptionRules:
                 return False
         return True
 
-    def _compute_amount(self, name: str, requested: Quantity | None, capacity: Capacity) -> Quantity:
+    def compute_amount(self, name: str, requested: Quantity | None, capacity: Capacity) -> Quantity:
+        """Return what a request consumes of one capacity; it may name no amount.
+
+        Raises:
+            CapacityRequestError: if the amount cannot be represented.
+        """
         policy = capacity.policy
         if requested is None:
             return policy.default if policy is not None and policy.default is not None else capacity.value
@@ -132,6 +181,35 @@ class ConsumptionRules:
             return False
         given = [each for each in valid if each is not None]
         return all(map(_is_whole_milli, given)) and (valid.step is None or valid.step.milli() >= 1)
+
+
+def read_capacity(published: PublishedCapacity) -> Capacity:
+    """Return a capacity with exact quantities.
+
+    Raises:
+        QuantityError: if a quantity is invalid.
+    """
+    return Capacity(Quantity.from_json(published.value), _read_policy(published.request_policy))
+
+
+def _read_policy(policy: _Policy | None) -> RequestPolicy | None:
+    if policy is None:
+        return None
+    valid = tuple(Quantity.from_json(each) for each in policy.valid_values or ())
+    return RequestPolicy(_read_optional(policy.default), valid, _read_range(policy.valid_range))
+
+
+def _read_range(valid: _Range | None) -> ValidRange | None:
+    if valid is None:
+        return None
+    step = _read_optional(valid.step)
+    if step is not None and step.value() < 1:
+        raise QuantityError(f"the step of a range of valid amounts is {step}: it must be above 0")
+    return ValidRange(_read_optional(valid.min), _read_optional(valid.max), step)
+
+
+def _read_optional(raw: msgspec.Raw) -> Quantity | None:
+    return None if bytes(raw) == b"null" else Quantity.from_json(raw)
 
 
 def sum_amounts(amounts: Iterable[Amounts]) -> Amounts:

@@ -1,0 +1,89 @@
+"""Claims whose devices are bound after their allocation: the pod waits for the driver, until its time is up."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tallygate.webhook.accounting.scheduling.filters import run_filters
+from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.accounting.scheduling.prediction import Feasibility, predict_quickly
+from tests.accounting.scheduling.clusters import decode_pod, node, pod
+from tests.accounting.scheduling.devices import DRIVER, claim, device_class, device_slice
+from tests.accounting.scheduling.product_scheduler import attempt, create_full_cluster
+
+_ALLOCATED_AT = datetime(2026, 1, 1, 10, tzinfo=UTC)
+_TIMEOUT = timedelta(minutes=10)
+_NOT_AVAILABLE = "resourceclaim not available on the node"
+_POD = pod("new", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
+
+
+def _claim(conditions: dict[str, str] | None, *, has_time: bool = True, needs: tuple[str, ...] = ("A",)) -> Any:
+    """Return a claim with one device; `conditions` are those that its driver reports, None without a report."""
+    made = claim("c", allocated=["a/a0"])
+    allocation = made["status"]["allocation"]
+    allocation["devices"]["results"][0] |= {"bindingConditions": list(needs), "bindingFailureConditions": ["F", "G"]}
+    made["status"]["reservedFor"] = [{"resource": "pods", "name": "new", "uid": _POD["metadata"]["uid"]}]
+    if not has_time:
+        del allocation["allocationTimestamp"]
+    if conditions is not None:
+        written = [{"type": name, "status": status} for name, status in conditions.items()]
+        made["status"]["devices"] = [{"driver": DRIVER, "pool": "a", "device": "a0", "conditions": written}]
+    return made
+
+
+def _create(made: Any, now: datetime | None) -> Any:
+    cluster = create_full_cluster([node("a"), node("b")], [], [device_class(), device_slice("a", ["a0"]), made])
+    cluster.now = now
+    return cluster
+
+
+@pytest.mark.parametrize(
+    ("made", "after", "nodes"),
+    [
+        pytest.param(_claim({"A": "True"}), 2 * _TIMEOUT, {"a"}, id="the condition is true"),
+        pytest.param(_claim({"A": "True"}, needs=("A", "B")), _TIMEOUT, {"a"}, id="one of two is true, in time"),
+        pytest.param(_claim({"A": "True"}, needs=("A", "B")), 2 * _TIMEOUT, set(), id="one of two is true, too late"),
+        pytest.param(_claim(None), _TIMEOUT, {"a"}, id="no report after exactly ten minutes"),
+        pytest.param(_claim(None), _TIMEOUT + timedelta(microseconds=1), set(), id="no report after ten minutes"),
+        pytest.param(_claim({"A": "Unknown"}), 2 * _TIMEOUT, set(), id="the condition is unknown, too late"),
+        pytest.param(_claim({"A": "True", "G": "True"}), timedelta(), set(), id="a failure condition is true"),
+        pytest.param(_claim({"F": "False"}), timedelta(), {"a"}, id="a failure condition is false"),
+        pytest.param(_claim(None, has_time=False), 2 * _TIMEOUT, {"a"}, id="an allocation without a time never ends"),
+        pytest.param(_claim({"F": "True"}, needs=()), timedelta(), {"a"}, id="a device without binding conditions"),
+    ],
+)
+def test_a_device_that_is_not_bound_in_time_is_available_nowhere(made: Any, after: timedelta, nodes: set[str]) -> None:
+    result = attempt(decode_pod(_POD), _create(made, _ALLOCATED_AT + after))
+    assert set(result.nodes) == nodes
+    if not nodes:
+        assert f"2 {_NOT_AVAILABLE}. deallocation of ResourceClaim completed" in result.message
+
+
+def test_the_first_device_that_is_not_ready_decides() -> None:
+    """Report a failure of a later device while an earlier one waits: it is not read."""
+    made = _claim(None)
+    results = made["status"]["allocation"]["devices"]["results"]
+    results.append(results[0] | {"device": "a1"})
+    failed = {"driver": DRIVER, "pool": "a", "device": "a1", "conditions": [{"type": "F", "status": "True"}]}
+    made["status"]["devices"] = [failed]
+    assert attempt(decode_pod(_POD), _create(made, _ALLOCATED_AT)).nodes == ("a",)
+    results.reverse()
+    assert attempt(decode_pod(_POD), _create(made, _ALLOCATED_AT)).nodes == ()
+
+
+def test_a_prediction_without_the_time_is_unknown_while_the_driver_is_awaited() -> None:
+    cluster, incoming = _create(_claim(None), None), IncomingPod.from_pod(decode_pod(_POD))
+    diagnosis = run_filters(incoming, cluster)
+    assert predict_quickly(incoming, cluster, 1, diagnosis).feasibility is Feasibility.UNKNOWN
+    assert diagnosis.reasons(1) == (_NOT_AVAILABLE,)
+    cluster = _create(_claim({"A": "True"}), None)
+    assert predict_quickly(incoming, cluster, 1, run_filters(incoming, cluster)).feasibility is Feasibility.NOW
+
+
+def test_no_more_than_256_pods_reserve_a_claim() -> None:
+    made = claim("c", allocated=["a/a0"], pods=[f"p{number}" for number in range(256)])
+    message = attempt(decode_pod(_POD), _create(made, None)).message
+    assert message.startswith("0/2 nodes are available: resourceclaim in use. ")
+    made["status"]["reservedFor"].pop()
+    assert attempt(decode_pod(_POD), _create(made, None)).nodes == ("a",)

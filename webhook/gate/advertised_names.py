@@ -1,0 +1,63 @@
+"""The check `advertised` for resource names of pods: a node advertises them, or the devices of a class serve them."""
+
+from collections.abc import Sequence
+from itertools import islice
+
+from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.accounting.names import DEVICE_CLASS_PREFIX
+from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
+from tallygate.webhook.gate.device_messages import describe_missing_class
+from tallygate.webhook.policy.matching import matches_resource
+from tallygate.webhook.policy.model import ResourceRule
+from tallygate.webhook.policy.suggest import suggest_resource
+
+PODS = "pods"
+_MAX_NODES = 3
+_MAX_NAMES = 200
+
+
+class AdvertisedNames:
+    """The names that a pod requests and no node of a cluster advertises.
+
+    `unserved` are those for which no known device class exists. `served` are the others, with the name of the class.
+    """
+
+    def __init__(self, incoming: IncomingPod, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.unserved: list[str] = []
+        self.served: list[tuple[str, str]] = []
+        for name in incoming.requests:
+            if not cluster.nodes.is_advertised(name):
+                class_name = cluster.device_classes.find_class(name)
+                if class_name is None:
+                    self.unserved.append(name)
+                else:
+                    self.served.append((name, class_name))
+
+    @property
+    def are_known(self) -> bool:
+        """False if the cluster has no nodes, since no node has been listed yet, or no classes of which one is named.
+
+        Not every snapshot contains device classes.
+        """
+        has_device_class = any(name.startswith(DEVICE_CLASS_PREFIX) for name in self.unserved)
+        return bool(len(self._cluster.nodes)) and not (has_device_class and not len(self._cluster.device_classes))
+
+    def list_unserved(self, rule: ResourceRule) -> Sequence[str]:
+        """Return the names without nodes and classes that a rule selects."""
+        return [name for name in self.unserved if matches_resource(rule.resources, name)]
+
+    def describe_unserved(self, name: str) -> str:
+        """Return the message about a name without nodes and classes, with the nearest one that exists."""
+        if name.startswith(DEVICE_CLASS_PREFIX):
+            return describe_missing_class(name.removeprefix(DEVICE_CLASS_PREFIX), self._cluster.device_classes.by_name)
+        nodes = self._cluster.nodes
+        known_names = list(islice((each for each in nodes.list_advertised_resources() if each != PODS), _MAX_NAMES))
+        suggestion = suggest_resource(name, known_names)
+        if suggestion is None:
+            return f"no node advertises {name}, so no node can run this pod"
+        advertising = nodes.list_advertising_nodes(suggestion, _MAX_NODES + 1)
+        more = " and others" if len(advertising) > _MAX_NODES else ""
+        verb = "advertise" if len(advertising) > 1 else "advertises"
+        node_list = f"node{'s' * (len(advertising) > 1)} {', '.join(advertising[:_MAX_NODES])}{more}"
+        return f"no node advertises {name}: did you mean {suggestion}? {node_list} {verb} it"
