@@ -12,7 +12,7 @@ from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.accounting.resource_quota import requests_any
 from tallygate.webhook.admission.cap_index import NO_CLASSES, ActiveCap, CapIndex
 from tallygate.webhook.admission.evaluate import NodeRuleEvaluator, evaluate_decoded_request
-from tallygate.webhook.admission.kinds import DecodedRequest, creates_pods, find_review_target
+from tallygate.webhook.admission.kinds import DecodedRequest, find_review_target
 from tallygate.webhook.admission.request import ALLOWED, CREATE, Phase, decode_review
 from tallygate.webhook.gate.applied_workload import add_claims, decode_workloads
 from tallygate.webhook.gate.charged_requests import (
@@ -146,7 +146,8 @@ class Gate:
                 context = replace(context, verdict=context.verdict.merge(verdict))
         if phase is Phase.VALIDATING and context.verdict.is_allowed and policy_set.caps and is_charged(decoded_request):
             return self._charge(context, decoded_request, labels, deadline)
-        if phase is Phase.VALIDATING and context.verdict.is_allowed and creates_pods(request):
+        target = decoded_request.target
+        if phase is Phase.VALIDATING and context.verdict.is_allowed and target is not None and target.creates_pods:
             return self._forecast_workload(context, labels, deadline)
         if phase is Phase.VALIDATING and context.verdict.is_allowed and request.kind == "ResourceClaimTemplate":
             caps = policy_set.caps.find_matching(request.namespace, labels).caps
