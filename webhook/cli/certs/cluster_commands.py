@@ -19,8 +19,10 @@ from tallygate.certs.certificate_names import read_names
 from tallygate.certs.certificate_status import ConfigurationTrust, SecretStatus, create_status
 from tallygate.certs.cluster_access import create_client, read_object
 from tallygate.certs.secret_store import KubernetesCertificateStore
+from tallygate.webhook.admission.known_kinds import KNOWN_KINDS
 from tallygate.webhook.admission.self_registration import create_webhooks, is_left_to_gate, parse_choices
 from tallygate.webhook.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
+from tallygate.webhook.admission.workload_resources import select_resources
 from tallygate.webhook.cli.certs.command import FOLDER_ARGUMENT, convert_errors, convert_facts, format_facts
 from tallygate.webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
 from tallygate.webhook.cli.output import tables
@@ -28,6 +30,7 @@ from tallygate.webhook.cli.output.tables import create_table
 from tallygate.webhook.cli.sources.options import connection_options, require_one_source
 from tallygate.webhook.kube.client import ApiClient
 from tallygate.webhook.kube.config import load_client_config
+from tallygate.webhook.kube.discovery import Discovery
 from tallygate.webhook.server.settings.token_file import read_tokens
 
 _DEFAULT_SECRET = f"{DEFAULT_NAMESPACE}/{CONFIGURATION_NAME}-tls"
@@ -178,6 +181,7 @@ class _Registrar:
 
     def __init__(self, client: ApiClient, folder: Path, ca_bundle: bytes, token: str) -> None:
         self._client = client
+        self._discovery = Discovery(client)
         self._folder = folder
         self._encoded_bundle = base64.b64encode(ca_bundle).decode("ascii")
         self._token = token
@@ -187,7 +191,7 @@ class _Registrar:
 
         Raises:
             UsageError: if the certificate is not valid for the gate's Service, or no replica is ready.
-            ApiError: if the gate's Deployment cannot be read.
+            ApiError: if the gate's Deployment or the served resources cannot be read.
         """
         if not is_left_to_gate(configuration):
             return None
@@ -201,6 +205,7 @@ class _Registrar:
             namespace=namespace,
             token=self._token,
             choose_bundle=lambda _: self._encoded_bundle,
+            workload_resources=select_resources(KNOWN_KINDS, self._discovery.read()),
         )
 
     def _find_namespace(self) -> str:

@@ -10,6 +10,9 @@ Only the leader writes, so that two versions do not overwrite each other in a ro
 the latest when the older one has ended. The same is true after a step back to an older version, for which a rule such
 as "the newest version writes" would leave the webhooks of a version that does not run any more.
 
+The kinds of other projects are registered while the API server serves them. If that cannot be read, the registered ones
+stay.
+
 At SIGTERM a replica whose installation is being deleted empties the configurations, since no gate will answer.
 """
 
@@ -32,6 +35,12 @@ from tallygate.webhook.admission.self_registration import (
     parse_choices,
 )
 from tallygate.webhook.admission.webhook_configuration import CONFIGURATION_NAME
+from tallygate.webhook.admission.workload_resources import (
+    ServedResources,
+    WorkloadResource,
+    read_registered,
+    select_resources,
+)
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.kube.client import ClientConfig
 from tallygate.webhook.server.interfaces import RegistrationFactory, RegistrationParts
@@ -46,7 +55,7 @@ from tallygate.webhook.state.kubernetes.registration_store import (
 WITHDRAWAL_SECONDS: Final = 2.0
 """The most time that the withdrawal of the registration takes at SIGTERM."""
 
-_INTERVAL_SECONDS: Final = 10.0
+_INTERVAL_SECONDS: Final = 5.0  # a kind that is served is registered within ten seconds, in a slow cluster too
 _PENDING_INTERVAL_SECONDS: Final = 1.0
 _TIMEOUT_SECONDS: Final = 5.0
 _SETTLING_SECONDS: Final = 3.0  # from the first ready replica until every node routes to it
@@ -63,6 +72,10 @@ class RegistrationStore(Protocol):
 
     def read_installation(self, timeout: float) -> Installation:
         """Return the state of the gate's Deployment and namespace."""
+        ...
+
+    def read_served_resources(self, timeout: float) -> ServedResources:
+        """Return the resources that the API server serves."""
         ...
 
     def replace_webhooks(
@@ -114,6 +127,10 @@ class RegistrationController:
         self._reason = "this replica has just started"
         self._ready_since: float | None = None
         self._deployment_uid = ""
+        self._resources: tuple[WorkloadResource, ...] = ()  # of other projects, as registered
+        self._discovery_failures = FailureLog(
+            partial(log.warning, "discovery-failed"), partial(log.info, "discovery-recovered")
+        )
         self._is_leaving = Event()
         task = WorkerTask(
             name="registration",
@@ -154,7 +171,9 @@ class RegistrationController:
                     self._log.info("registration-withdrawn", kind=each["kind"])
 
     def _describe(self) -> dict[str, object]:
-        return {"state": self._state, **({"reason": self._reason} if self._reason else {})}
+        resources = [str(each) for each in self._resources]
+        details = {"reason": self._reason, "workloads": resources, "discovery": self._discovery_failures.failure}
+        return {"state": self._state, **{name: detail for name, detail in details.items() if detail}}
 
     def _choose_interval(self) -> float:
         return _PENDING_INTERVAL_SECONDS if self._state is RegistrationState.WAITING else _INTERVAL_SECONDS
@@ -180,7 +199,8 @@ class RegistrationController:
             if obstacle := self._find_obstacle(ours, installation):
                 self._set_state(RegistrationState.WAITING, obstacle)
                 return True
-            incomplete = [each["kind"] for each in ours if not self._complete(each, stored, installation)]
+            served = self._read_served()
+            incomplete = [each["kind"] for each in ours if not self._complete(each, stored, installation, served)]
         except TallygateError as error:
             self._set_state(RegistrationState.WAITING, str(error))
             raise
@@ -207,26 +227,60 @@ class RegistrationController:
         is_settled = now - self._ready_since >= _SETTLING_SECONDS
         return "" if is_settled else "a replica is ready, and soon reached by its Service"
 
-    def _complete(self, configuration: Configuration, stored: list[Configuration], installation: Installation) -> bool:
-        """Write the exact webhooks into a configuration that differs; return whether it has them now."""
+    def _read_served(self) -> ServedResources | None:
+        """Return the served resources; None if they cannot be read."""
+        try:
+            served = self._store.read_served_resources(_TIMEOUT_SECONDS)
+        except TallygateError as error:
+            self._discovery_failures.update(str(error))
+            return None
+        self._discovery_failures.update("")
+        return served
+
+    def _complete(
+        self,
+        configuration: Configuration,
+        stored: list[Configuration],
+        installation: Installation,
+        served: ServedResources | None,
+    ) -> bool:
+        """Write the exact webhooks into a configuration that differs; return whether it has them now.
+
+        If the served resources are unknown, those that are registered stay.
+        """
         choices = parse_choices(configuration)
         tokens = self._parts.get_tokens()
         known_bundles = list(dict.fromkeys(_list_bundles([configuration, *stored])))
+        registered = read_registered(configuration)
+        resources = select_resources(self._parts.list_workload_kinds(), registered if served is None else served)
         webhooks = create_webhooks(
             configuration,
             choices,
             namespace=self._parts.namespace,
             token=tokens[0].decode("ascii") if tokens else "",
             choose_bundle=_BundleChoice(self._parts, self._ca_source, choices, known_bundles).choose,
+            workload_resources=resources,
         )
         if are_stored(webhooks, configuration):
+            self._resources = resources
             return True
         if self._is_leaving.is_set():
             return False
         if not self._store.replace_webhooks(configuration, webhooks, installation.namespace_uid, _TIMEOUT_SECONDS):
             return False
-        self._log.info("registered", kind=configuration["kind"], webhooks=len(webhooks))
+        self._resources = resources
+        self._log.info(
+            "registered", kind=configuration["kind"], webhooks=len(webhooks), **_list_changes(registered, resources)
+        )
         return True
+
+
+def _list_changes(registered: ServedResources, resources: Iterable[WorkloadResource]) -> dict[str, list[str]]:
+    """Return the added and the removed resources of other projects, without empty lists."""
+    before = {f"{plural}.{version}.{group}" for group, version, plural in registered}
+    after = {str(each) for each in resources}
+    changes = {"added": sorted(after - before), "removed": sorted(before - after)}
+    return {name: names for name, names in changes.items() if names}
 
 
 class _BundleChoice:
