@@ -6,10 +6,20 @@ from dataclasses import dataclass, field
 import msgspec
 
 from tallygate.webhook.admission.cap_index import CapIndex
+from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS
+from tallygate.webhook.admission.workload_resources import WorkloadResource
 from tallygate.webhook.audit.audit_evaluation import POD_BATCH_SIZE, AuditEvaluator
 from tallygate.webhook.audit.audit_findings import AuditCoverage, AuditFindings
 from tallygate.webhook.audit.cap_audit import CapAudit
-from tallygate.webhook.audit.listing import GROUPS_BY_KIND, KINDS_IN_ORDER, NODE, PageReader, create_list_path
+from tallygate.webhook.audit.listing import (
+    GROUPS_BY_KIND,
+    KINDS_IN_ORDER,
+    NODE,
+    AuditError,
+    ListForbiddenError,
+    PageReader,
+    create_list_path,
+)
 from tallygate.webhook.gate.advertised_devices import DeviceLister
 from tallygate.webhook.gate.cluster_snapshot import SnapshotProvider
 from tallygate.webhook.gate.usage_lister import UsageLister
@@ -128,24 +138,45 @@ def _get_name(pod: StoredConsumer) -> str:
     return pod.name
 
 
-def list_objects(pages: PageReader, scope: AuditScope) -> Iterator[ListedObject]:
+def list_objects(pages: PageReader, scope: AuditScope, add_remark: Callable[[str], object]) -> Iterator[ListedObject]:
     """Yield the stored objects of the evaluated kinds except pods, in the order of `KINDS_IN_ORDER`.
 
+    A kind of another project that cannot be listed is a remark: it may be newer than the rights of the account.
+
     Raises:
-        AuditError: if a kind cannot be listed.
+        AuditError: if a kind of Kubernetes cannot be listed.
     """
+    try:
+        resources = pages.find_served_kinds()
+    except AuditError as error:
+        resources = {}
+        add_remark(f"{error}, so no kinds of other projects were evaluated")
     for key in KINDS_IN_ORDER:
         group, kind = key
-        for path in _list_paths(key, scope):
-            for items in pages.list_pages(path):
-                for item in items:
-                    yield group, kind, item
+        try:
+            for path in _list_paths(key, scope, resources):
+                for items in pages.list_pages(path):
+                    for item in items:
+                        yield group, kind, item
+        except ListForbiddenError:
+            if key not in resources:
+                raise
+            name = f"{resources[key].plural}.{group}"
+            add_remark(f"{name} may not be listed by this account, so {kind} was not evaluated: grant list on {name}")
 
 
-def _list_paths(key: tuple[str, str], scope: AuditScope) -> list[str]:
+def _list_paths(
+    key: tuple[str, str], scope: AuditScope, resources: Mapping[tuple[str, str], WorkloadResource]
+) -> list[str]:
+    """Return the paths of the lists of a kind; `resources` are those of other projects that are served."""
+    resource = resources.get(key)
+    if resource is None and key not in BUILT_IN_TARGETS:
+        return []
+    version, is_namespaced = ("v1", key != NODE) if resource is None else (resource.version, resource.is_namespaced)
     if scope.included_namespaces is None:
-        return [create_list_path(key)]
-    return [] if key == NODE else [create_list_path(key, name) for name in sorted(scope.included_namespaces)]
+        return [create_list_path(key, version=version)]
+    names = sorted(scope.included_namespaces) if is_namespaced else ()
+    return [create_list_path(key, name, version) for name in names]
 
 
 def sort_objects(objects: Iterable[tuple[str, msgspec.Raw]]) -> Iterator[ListedObject]:

@@ -15,10 +15,13 @@ from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.ingest import ingest
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS
+from tallygate.webhook.admission.known_kinds import KNOWN_KINDS
+from tallygate.webhook.admission.workload_resources import WorkloadResource, find_resource
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.gate.cluster_snapshot import FixedSnapshot
 from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
 from tallygate.webhook.kube.client import ApiClient
+from tallygate.webhook.kube.discovery import Discovery
 from tallygate.webhook.kube.pagination import WaitFunction, list_raw_pages
 
 POD: Final = ("", "Pod")
@@ -50,12 +53,11 @@ def format_api_version(group: str) -> str:
     return f"{group}/v1" if group else "v1"
 
 
-def create_list_path(key: tuple[str, str], namespace: str = "") -> str:
-    """Return the path of the list of a kind, of all namespaces or of one."""
+def create_list_path(key: tuple[str, str], namespace: str = "", version: str = "v1") -> str:
+    """Return the path of the list of a kind in a version, of all namespaces or of one."""
     group, _ = key
     namespace_path = f"/namespaces/{namespace}" if namespace else ""
-    target = REVIEW_TARGETS[key]
-    return f"{f'/apis/{group}' if group else '/api'}/{target.versions[0]}{namespace_path}/{target.plural}"
+    return f"{f'/apis/{group}' if group else '/api'}/{version}{namespace_path}/{REVIEW_TARGETS[key].plural}"
 
 
 class AuditError(TallygateError):
@@ -88,6 +90,19 @@ class PageReader:
             if failure.reason is ApiErrorReason.FORBIDDEN:
                 raise ListForbiddenError(f"{message}; the audit must be allowed to list it") from failure
             raise AuditError(message) from failure
+
+    def find_served_kinds(self) -> dict[tuple[str, str], WorkloadResource]:
+        """Return the resources of the known kinds of other projects that the API server serves.
+
+        Raises:
+            AuditError: if the API server does not report what it serves.
+        """
+        try:
+            served = Discovery(self._client).read()
+        except ApiError as failure:
+            raise AuditError(f"{self._client.server} does not report the kinds that it serves: {failure}") from failure
+        found = ((kind, find_resource(kind, served)) for kind in KNOWN_KINDS)
+        return {(kind.group, kind.kind): resource for kind, resource in found if resource is not None}
 
 
 DEVICE_CLASS: Final = "DeviceClass"

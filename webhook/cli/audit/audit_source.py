@@ -36,12 +36,15 @@ from tallygate.webhook.state.informers.pod_records import PodRecord
 
 @dataclass(frozen=True, slots=True)
 class AuditSource:
-    """The stores of a cluster, its objects that are evaluated one by one, and the remarks on both."""
+    """The stores of a cluster, its objects that are evaluated one by one, and the remarks on both.
+
+    The objects of a cluster are listed while they are evaluated; that may add remarks.
+    """
 
     stores: ClusterStores
     audit_input: AuditInput
     objects: Iterable[ListedObject]
-    remarks: tuple[str, ...] = ()
+    remarks: list[str]
 
 
 def read_cluster(
@@ -63,9 +66,10 @@ def read_cluster(
             raise UsageError(f"namespace {name} does not exist at {connection.server}")
     stores.pods.apply(_list_pods(client, stores, scope))
     read_devices(client, stores, _list_scopes(scope), slices=slices)
-    remarks = (_NODES_NOT_CHECKED,) if check_nodes and scope.included_namespaces is not None else ()
+    remarks = [_NODES_NOT_CHECKED] if check_nodes and scope.included_namespaces is not None else []
     snapshots = list_nodes(pages) if check_nodes and scope.included_namespaces is None else None
-    return AuditSource(stores, _create_audit_input(stores, snapshots), list_objects(pages, scope), remarks)
+    objects = list_objects(pages, scope, remarks.append)
+    return AuditSource(stores, _create_audit_input(stores, snapshots), objects, remarks)
 
 
 def _list_pods(client: ApiClient, stores: ClusterStores, scope: AuditScope) -> Replaced[PodRecord]:
@@ -161,7 +165,7 @@ def read_snapshot(snapshot: Path, scope: AuditScope, *, check_nodes: bool) -> Au
         for group, kind, item in sort_objects(collected.other_objects)
         if _is_in_scope(item, kind, scope)
     )
-    return AuditSource(collected.stores, _create_audit_input(collected.stores, snapshots), objects, tuple(remarks))
+    return AuditSource(collected.stores, _create_audit_input(collected.stores, snapshots), objects, remarks)
 
 
 def _is_in_scope(item: msgspec.Raw, kind: str, scope: AuditScope) -> bool:
