@@ -172,8 +172,14 @@ def test_a_usage_error_is_one_sentence(tmp_path: Path, arguments: Sequence[str],
 
 
 HOSTILE: dict[str, Object] = {
-    "a string as spec": {"kind": "Deployment", "metadata": {"name": "x", "namespace": "team-a"}, "spec": "x"},
+    "a string as spec": {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "x", "namespace": "team-a"},
+        "spec": "x",
+    },
     "a number as template": {
+        "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {"name": "x", "namespace": "team-a"},
         "spec": {"template": 5},

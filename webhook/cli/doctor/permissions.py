@@ -6,6 +6,7 @@
 from enum import StrEnum
 from typing import NamedTuple
 
+from tallygate.webhook.admission.known_kinds import KNOWN_KINDS
 from tallygate.webhook.admission.webhook_configuration import CONFIGURATION_NAME
 from tallygate.webhook.gate.leader_election import LEADER_LEASE
 from tallygate.webhook.state.kubernetes import cap_ledger
@@ -108,6 +109,7 @@ PERMISSIONS: tuple[Permission, ...] = (
     ),
     *_create_permissions("list", "apps", "daemonsets deployments replicasets statefulsets", Feature.AUDIT),
     *_create_permissions("list", "batch", "cronjobs jobs", Feature.AUDIT),
+    *(Permission("list", kind.group, kind.resource, Feature.AUDIT) for kind in KNOWN_KINDS),
     *_create_permissions(_REPORT_VERBS, "openreports.io", "reports clusterreports", Feature.AUDIT),
     *_create_permissions(_REPORT_VERBS, "wgpolicyk8s.io", "policyreports clusterpolicyreports", Feature.AUDIT),
 )
