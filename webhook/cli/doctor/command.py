@@ -26,6 +26,7 @@ from tallygate.webhook.cli.doctor.checks import (
     reachability,
     registration,
     replicas,
+    workload_kinds,
 )
 from tallygate.webhook.cli.doctor.facts import GateFacts
 from tallygate.webhook.cli.doctor.gather import DoctorRequest, gather_facts
@@ -46,6 +47,7 @@ CHECKS: tuple[Check[GateFacts], ...] = (
     *replicas.CLOCK_CHECKS,
     *conflicts.CHECKS,
     *device_classes.CHECKS,
+    *workload_kinds.CHECKS,
 )
 
 _STYLES = {
