@@ -1,5 +1,7 @@
 """Kinds of other projects, registered by a gate that runs while their definitions come and go."""
 
+import json
+import shlex
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -9,9 +11,10 @@ from uuid import uuid4
 import pytest
 
 from e2e.api import Answer, Object, api
+from e2e.command_output import run_kubectl, run_tallygate
 from e2e.gates.process import GateProcess
 from e2e.pods import submit
-from e2e.ports import Cluster, NotHereError, Site
+from e2e.ports import Cluster, Gate, NotHereError, Site
 from e2e.registering import CONFIGURATIONS, unregister
 from e2e.service_account import gates_account
 from e2e.waiting import until
@@ -141,3 +144,34 @@ def test_an_update_that_leaves_spec_and_labels_needs_no_gate(
     }
     gate.start()
     assert done == {"annotations": True, "finalizers": True, "labels": False, "spec": False}
+
+
+def test_a_registration_of_an_administrator_has_the_kind_after_the_commands_of_doctor(
+    site: Site, gate: Gate, namespace: str
+) -> None:
+    if not isinstance(gate, GateProcess):
+        raise NotHereError("it is about a gate that runs as a process here")
+    cluster = site.cluster
+    assert _diagnose(cluster, gate)["result"] == "PASS"
+    api(cluster.kubeconfig).create(_DEFINITIONS, _DEFINITION)
+    try:
+        until("the kind is served", partial(_is_served, cluster), _WITHIN)
+        until("doctor reports it", lambda: _diagnose(cluster, gate)["result"] == "WARN", _WITHIN)
+        found = _diagnose(cluster, gate)
+        assert found["reason"].startswith(
+            "JobSet of jobset.x-k8s.io is served and not registered in the mutate phase: "
+        )
+        assert len(found["fix"]) == len(CONFIGURATIONS)
+        for command in found["fix"]:
+            run_kubectl(cluster, *shlex.split(command)[1:])
+        assert _diagnose(cluster, gate)["result"] == "PASS"
+        until("a fraction is rejected", partial(_rejects_fraction, cluster, namespace), _WITHIN, gate.log)
+    finally:
+        _remove_definition(cluster)
+
+
+def _diagnose(cluster: Cluster, gate: GateProcess) -> Object:
+    """Return the check of these kinds by `tallygate doctor`."""
+    shown = run_tallygate(cluster, "doctor", f"--monitor={gate.monitor}", "-o", "json")
+    checks: list[Object] = json.loads(shown.stdout)["checks"]
+    return next(each for each in checks if each["check"] == "workload-kinds")
