@@ -25,7 +25,6 @@ from e2e.ports import Cluster, NotHereError, Site
 from e2e.report_definitions import OPENREPORTS, WGPOLICY, definitions
 from e2e.service_account import gates_account
 from e2e.waiting import until
-from tallygate.webhook.admission.known_kinds import KNOWN_KINDS
 
 _COMPONENTS = ("cluster-access", "audit")
 _WITHIN = 240.0  # seconds
@@ -86,10 +85,7 @@ class _Log:
         return "\n".join(map(" ".join, self._find_unused()))
 
     def _find_unused(self) -> list[Right]:
-        """Return the rights that were not used; kinds of other projects are not served here, and not listed."""
-        others = {kind.group for kind in KNOWN_KINDS}
-        rights = {each for each in _collect_component_rights("audit") if each.group not in others}
-        return sorted(rights - {each.right for each in self.read_requests()})
+        return sorted(_collect_component_rights("audit") - {each.right for each in self.read_requests()})
 
 
 @pytest.fixture

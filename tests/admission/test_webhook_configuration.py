@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, SCALABLE_KINDS, find_review_target
+from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS, SCALABLE_KINDS, find_review_target
 from tallygate.webhook.admission.request import AdmissionRequest
 from tallygate.webhook.admission.webhook_configuration import ServiceTarget, UrlTarget, create_webhook_configurations
 
@@ -134,7 +134,7 @@ def test_scale_requests_are_sent_if_replicas_increase() -> None:
 
 def test_every_scalable_kind_is_evaluated() -> None:
     assert {(group, kind): plural for (group, plural), kind in SCALABLE_KINDS.items()}.items() <= {
-        key: found.plural for key, found in BUILT_IN_TARGETS.items()
+        key: found.plural for key, found in REVIEW_TARGETS.items()
     }.items()
 
 

@@ -109,3 +109,13 @@ def test_an_update_is_sent_if_a_field_changes_that_is_read(kind: WorkloadKind, c
         matches = [re.fullmatch(r"object(\S+) != oldObject(\S+)", each) for each in comparisons]
         pairs = [(match[1], match[2]) for match in matches if match]
         assert pairs == [(each, each) for each in [*compared, ".metadata.?labels"]]
+
+
+def test_scale_requests_of_scalable_resources_are_sent_in_the_registered_version() -> None:
+    rollouts = WorkloadResource("argoproj.io", "v1alpha1", "rollouts", is_namespaced=True)
+    _, validating = create_webhook_configurations(ServiceTarget(), workload_resources=[JOB_SETS, rollouts])
+    (webhook,) = (each for each in validating["webhooks"] if each["name"].startswith("scales."))
+    others = [rule for rule in webhook["rules"] if rule["apiGroups"][0] not in {"", "apps"}]
+    assert [(rule["apiVersions"], rule["resources"], rule["operations"]) for rule in others] == [
+        (["v1alpha1"], ["rollouts/scale"], ["UPDATE"])
+    ]

@@ -131,7 +131,7 @@ def create_webhook_configurations(  # noqa: PLR0913  # each is a choice
     }
     validating_only = {
         f"namespaces.{Phase.VALIDATING}.{_DOMAIN}": _create_namespace_webhook(),
-        f"scales.{Phase.VALIDATING}.{_DOMAIN}": _create_scale_webhook(excluded),
+        f"scales.{Phase.VALIDATING}.{_DOMAIN}": _create_scale_webhook(excluded, workload_resources),
     }
 
     def webhooks(
@@ -240,19 +240,28 @@ def _create_namespace_webhook() -> dict[str, Any]:
     }
 
 
-def _create_scale_webhook(excluded: tuple[str, ...]) -> dict[str, Any]:
+def _create_scale_webhook(excluded: tuple[str, ...], resources: Sequence[WorkloadResource]) -> dict[str, Any]:
     """Return the webhook of scale requests that add pods.
 
     Autoscalers send them all day, so the failure policy accepts them while the gate is unavailable.
     """
-    resources_by_group = groupby(sorted(SCALABLE_KINDS), key=lambda resource: resource[0])
+    built_in = sorted(
+        (group, plural) for (group, plural), kind in SCALABLE_KINDS.items() if (group, kind) in _NAMESPACED
+    )
     return {
         "failurePolicy": "Ignore",
         "namespaceSelector": _exclude_namespaces(excluded),
         **_create_match_conditions("asks-for-more", _REPLICAS_INCREASE),
         "rules": [
-            _create_rule(group, [f"{plural}/scale" for _, plural in resources], [UPDATE], "Namespaced")
-            for group, resources in resources_by_group
+            *(
+                _create_rule(group, [f"{plural}/scale" for _, plural in members], [UPDATE], "Namespaced")
+                for group, members in groupby(built_in, key=lambda resource: resource[0])
+            ),
+            *(
+                _create_rule(each.group, [f"{each.plural}/scale"], [UPDATE], "Namespaced", each.version)
+                for each in resources
+                if (each.group, each.plural) in SCALABLE_KINDS
+            ),
         ],
     }
 

@@ -66,11 +66,6 @@ class ClientConfig:
         return {"Authorization": authorization} if authorization else {}
 
 
-def create_anonymous_config(server: str) -> ClientConfig:
-    """Create a configuration without credentials, for a server with a certificate that the system trusts."""
-    return ClientConfig(server.rstrip("/"), urllib3.PoolManager(), lambda: "")
-
-
 class ResponseLimits(NamedTuple):
     """The limits of one request, in seconds: for the connection, for each silence, and for the complete response."""
 
@@ -176,8 +171,8 @@ class ApiClient:
         Raises:
             ApiError: if no complete response arrives in time, or it is too large; the same for the other methods.
         """
-        condition = {"If-None-Match": etag} if etag else {}
-        return self._exchange("GET", path, query, None, {"Accept": accept, **condition}, timeout)
+        headers = {"Accept": accept} | ({"If-None-Match": etag} if etag else {})
+        return self._exchange("GET", path, query, None, headers, timeout)
 
     def create(
         self,

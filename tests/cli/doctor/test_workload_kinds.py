@@ -26,7 +26,7 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 OPEN: Object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
-def of(**properties: Object) -> Object:
+def fields(**properties: Object) -> Object:
     """Return the schema of an object with these fields."""
     return {"type": "object", "properties": properties}
 
@@ -36,7 +36,7 @@ def items(schema: Object) -> Object:
     return {"type": "array", "items": schema}
 
 
-POD_SPEC = of(containers=items(of(name={"type": "string"}, image={"type": "string"})))
+POD_SPEC = fields(containers=items(fields(name={"type": "string"}, image={"type": "string"})))
 
 
 def definition(group: str, kind: str, schema: Object, *, served: bool = True) -> Object:
@@ -51,19 +51,19 @@ def definition(group: str, kind: str, schema: Object, *, served: bool = True) ->
 @pytest.mark.parametrize(
     ("schema", "field"),
     [
-        (of(spec=of(template=of(spec=POD_SPEC))), "spec.template.spec"),
-        (of(spec=POD_SPEC), "spec"),
-        (of(spec=of(tasks=items(of(pod=POD_SPEC)))), "spec.tasks[*].pod"),
+        (fields(spec=fields(template=fields(spec=POD_SPEC))), "spec.template.spec"),
+        (fields(spec=POD_SPEC), "spec"),
+        (fields(spec=fields(tasks=items(fields(pod=POD_SPEC)))), "spec.tasks[*].pod"),
         (
-            of(spec=of(roles={"type": "object", "additionalProperties": of(podTemplate=OPEN)})),
+            fields(spec=fields(roles={"type": "object", "additionalProperties": fields(podTemplate=OPEN)})),
             "spec.roles.*.podTemplate",
         ),
-        (of(spec=of(template=OPEN)), "spec.template"),
-        (of(spec=of(deep=of(template=OPEN), template=OPEN)), "spec.template"),
-        (of(spec=of(values=OPEN)), ""),
-        (of(spec=of(template=of(name={"type": "string"}))), ""),
-        (of(spec=of(containers=items({"type": "string"}))), ""),
-        (of(status=of(template=of(spec=POD_SPEC))), ""),
+        (fields(spec=fields(template=OPEN)), "spec.template"),
+        (fields(spec=fields(deep=fields(template=OPEN), template=OPEN)), "spec.template"),
+        (fields(spec=fields(values=OPEN)), ""),
+        (fields(spec=fields(template=fields(name={"type": "string"}))), ""),
+        (fields(spec=fields(containers=items({"type": "string"}))), ""),
+        (fields(status=fields(template=fields(spec=POD_SPEC))), ""),
         (OPEN, ""),
         ({}, ""),
         ({"properties": 7, "items": [], "additionalProperties": True}, ""),
@@ -92,13 +92,13 @@ def test_a_schema_of_any_shape_is_walked(schema: Object) -> None:
 
 
 def test_the_kinds_are_read_from_discovery_and_from_definitions(tmp_path: Path) -> None:
-    template = of(spec=of(template=of(spec=POD_SPEC)))
+    template = fields(spec=fields(template=fields(spec=POD_SPEC)))
     with run_small_cluster() as cluster:
         cluster.objects[DEFINITIONS] = [
             definition("jobset.x-k8s.io", "JobSet", template),
-            definition("monitoring.coreos.com", "Prometheus", of(spec=POD_SPEC)),
+            definition("monitoring.coreos.com", "Prometheus", fields(spec=POD_SPEC)),
             definition("example.com", "Retired", template, served=False),
-            definition("example.com", "Plain", of(spec=of(size={"type": "integer"}))),
+            definition("example.com", "Plain", fields(spec=fields(size={"type": "integer"}))),
             definition("example.com", "Bare", {}),
         ]
         cluster.objects |= {f"/apis/kueue.x-k8s.io/{version}/workloads": [] for version in ("v1alpha1", "v1beta1")}

@@ -24,9 +24,9 @@ from tallygate.webhook.cli.doctor.checks import (
     ledgers,
     lockout,
     reachability,
+    registered_kinds,
     registration,
     replicas,
-    workload_kinds,
 )
 from tallygate.webhook.cli.doctor.facts import GateFacts
 from tallygate.webhook.cli.doctor.gather import DoctorRequest, gather_facts
@@ -47,7 +47,7 @@ CHECKS: tuple[Check[GateFacts], ...] = (
     *replicas.CLOCK_CHECKS,
     *conflicts.CHECKS,
     *device_classes.CHECKS,
-    *workload_kinds.CHECKS,
+    *registered_kinds.CHECKS,
 )
 
 _STYLES = {
