@@ -14,6 +14,7 @@ from e2e.api import Answer, Object, api
 from e2e.command_output import run_kubectl, run_tallygate
 from e2e.gates.process import GateProcess
 from e2e.pods import submit
+from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Cluster, Gate, NotHereError, Site
 from e2e.registering import CONFIGURATIONS, unregister
 from e2e.service_account import gates_account
@@ -28,15 +29,34 @@ _WITHIN = 120.0
 _MAX_SECONDS = 10.0  # seconds from a served kind to its evaluation (docs/operate/install.md)
 _REFUSED = "spec.replicatedJobs[0].template.spec.template.spec.containers[0].resources.requests[example.com/dongle]"
 _SCHEMA = {"type": "object", "properties": {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}}
-_DEFINITION: Object = {
-    "metadata": {"name": _NAME},
-    "spec": {
-        "group": "jobset.x-k8s.io",
-        "names": {"plural": "jobsets", "singular": "jobset", "kind": "JobSet", "listKind": "JobSetList"},
-        "scope": "Namespaced",
-        "versions": [{"name": "v1alpha2", "served": True, "storage": True, "schema": {"openAPIV3Schema": _SCHEMA}}],
-    },
-}
+_SCALE = {"scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}}
+_CAP = """\
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {{name: dongles}}
+spec:
+  namespaces: {{include: [{namespace}]}}
+  hard: {{example.com/dongle: 4}}
+"""
+
+
+def _define(group: str, kind: str, version: str, subresources: Object) -> Object:
+    """Return the definition of a kind whose spec may have any content."""
+    singular = kind.lower()
+    served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": _SCHEMA}}
+    return {
+        "metadata": {"name": f"{singular}s.{group}"},
+        "spec": {
+            "group": group,
+            "names": {"plural": f"{singular}s", "singular": singular, "kind": kind, "listKind": f"{kind}List"},
+            "scope": "Namespaced",
+            "versions": [served | {"subresources": subresources}],
+        },
+    }
+
+
+_DEFINITION = _define("jobset.x-k8s.io", "JobSet", "v1alpha2", {})
+_GROUPS = _define("leaderworkerset.x-k8s.io", "LeaderWorkerSet", "v1", _SCALE)
 
 
 @pytest.fixture
@@ -60,6 +80,7 @@ def registering_gate(site: Site, tmp_path: Path) -> Iterator[GateProcess]:
         unregister(site.cluster)
         gate.stop()
         _remove_definition(site.cluster)
+        api(site.cluster.kubeconfig).delete(f"{_DEFINITIONS}/{_GROUPS['metadata']['name']}")
 
 
 def _read_detail(gate: GateProcess) -> Object:
@@ -76,10 +97,14 @@ def _is_served(cluster: Cluster) -> bool:
     return api(cluster.kubeconfig).ask("GET", "/apis/jobset.x-k8s.io/v1alpha2/jobsets").is_done
 
 
-def _job_set(dongles: str) -> Object:
+def _template(dongles: str) -> Object:
     amounts = {"example.com/dongle": dongles}
     container = {"name": "main", "image": "none", "resources": {"requests": amounts, "limits": amounts}}
-    template = {"spec": {"template": {"spec": {"containers": [container]}}}}
+    return {"spec": {"containers": [container]}}
+
+
+def _job_set(dongles: str) -> Object:
+    template = {"spec": {"template": _template(dongles)}}
     return {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
@@ -144,6 +169,28 @@ def test_an_update_that_leaves_spec_and_labels_needs_no_gate(
     }
     gate.start()
     assert done == {"annotations": True, "finalizers": True, "labels": False, "spec": False}
+
+
+def test_a_scale_request_is_evaluated_as_that_of_a_deployment(
+    site: Site, registering_gate: GateProcess, namespace: str
+) -> None:
+    cluster, gate = site.cluster, registering_gate
+    gate.write_policies({**SHIPPED_FILES, "cap.yaml": _CAP.format(namespace=namespace)})
+    api(cluster.kubeconfig).create(_DEFINITIONS, _GROUPS)
+    until("the kind is registered", lambda: "workloads" in _read_detail(gate), _WITHIN, gate.log)
+    spec = {"replicas": 1, "leaderWorkerTemplate": {"size": 2, "workerTemplate": _template("1")}}
+    path = f"/apis/leaderworkerset.x-k8s.io/v1/namespaces/{namespace}/leaderworkersets"
+    groups = {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "metadata": {"name": "groups"}}
+    api(cluster.kubeconfig).create(path, groups | {"spec": spec})
+
+    def warns_of_scale() -> bool:
+        scale = {"spec": {"replicas": 3}}
+        query, kind = {"dryRun": "All"}, "application/merge-patch+json"
+        answer = api(cluster.kubeconfig).ask("PATCH", f"{path}/groups/scale", scale, kind=kind, query=query)
+        assert answer.is_done, answer.rejection
+        return any('LeaderWorkerSet "groups"' in each and "6 example.com/dongle" in each for each in answer.warnings)
+
+    until("a scale over the cap is warned", warns_of_scale, _WITHIN, gate.log)
 
 
 def test_a_registration_of_an_administrator_has_the_kind_after_the_commands_of_doctor(
