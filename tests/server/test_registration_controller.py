@@ -429,6 +429,13 @@ def test_without_discovery_the_kinds_of_kubernetes_are_registered(gate: Gate, st
     assert [len(each) for each in store.list_names()] == [3, 5]
 
 
+def test_a_former_leader_lists_no_kinds(gate: Gate, store: MemoryRegistrationStore) -> None:
+    store.served[JOB_SETS] = True
+    gate.register_with(["jobsets.v1alpha2.jobset.x-k8s.io"])
+    gate.is_leader = False
+    assert gate.run(6) == {"state": "standby", "reason": "the leader registers the gate"}
+
+
 def test_an_edited_rule_of_a_served_kind_is_restored(gate: Gate, store: MemoryRegistrationStore) -> None:
     store.served[JOB_SETS] = True
     gate.register_with(["jobsets.v1alpha2.jobset.x-k8s.io"])

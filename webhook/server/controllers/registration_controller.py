@@ -171,8 +171,10 @@ class RegistrationController:
                     self._log.info("registration-withdrawn", kind=each["kind"])
 
     def _describe(self) -> dict[str, object]:
-        resources = [str(each) for each in self._resources]
-        details = {"reason": self._reason, "workloads": resources, "discovery": self._discovery_failures.failure}
+        details: dict[str, object] = {"reason": self._reason}
+        if self._state is RegistrationState.COMPLETE:
+            details["workloads"] = [str(each) for each in self._resources]
+            details["discovery"] = self._discovery_failures.failure
         return {"state": self._state, **{name: detail for name, detail in details.items() if detail}}
 
     def _choose_interval(self) -> float:
