@@ -138,6 +138,7 @@ def test_a_kind_is_evaluated_soon_after_it_is_served_and_stops_nothing_when_it_i
     assert _create(cluster, namespace, "1").is_done
 
     _remove_definition(cluster)
+    assert submit(site, namespace, "meanwhile").is_done
     until("the kind is forgotten", lambda: "workloads" not in _read_detail(gate), _WITHIN, gate.log)
     assert submit(site, namespace, "afterwards").is_done
     assert [webhook["name"] for webhook in _list_webhooks(cluster) if webhook["name"].startswith("workloads")] == []

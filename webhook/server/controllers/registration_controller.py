@@ -11,7 +11,8 @@ the latest when the older one has ended. The same is true after a step back to a
 as "the newest version writes" would leave the webhooks of a version that does not run any more.
 
 The kinds of other projects are registered while the API server serves them. If that cannot be read, the registered ones
-stay.
+stay. A kind that is not served any more stays for half a minute: an API server that has just started may not know all
+definitions yet, and a rule for a missing kind matches nothing.
 
 At SIGTERM a replica whose installation is being deleted empties the configurations, since no gate will answer.
 """
@@ -36,6 +37,7 @@ from tallygate.webhook.admission.self_registration import (
 )
 from tallygate.webhook.admission.webhook_configuration import CONFIGURATION_NAME
 from tallygate.webhook.admission.workload_resources import (
+    GroupVersionResource,
     ServedResources,
     WorkloadResource,
     read_registered,
@@ -58,6 +60,7 @@ WITHDRAWAL_SECONDS: Final = 2.0
 _INTERVAL_SECONDS: Final = 5.0  # a kind that is served is registered within ten seconds, in a slow cluster too
 _PENDING_INTERVAL_SECONDS: Final = 1.0
 _TIMEOUT_SECONDS: Final = 5.0
+_MISSING_SECONDS: Final = 30.0  # from the first time that a registered kind is not served until its rule is removed
 _SETTLING_SECONDS: Final = 3.0  # from the first ready replica until every node routes to it
 _MAX_ATTEMPTS: Final = 3  # other clients change the configurations too
 _JITTER: Final = 0.2
@@ -128,6 +131,7 @@ class RegistrationController:
         self._ready_since: float | None = None
         self._deployment_uid = ""
         self._resources: tuple[WorkloadResource, ...] = ()  # of other projects, as registered
+        self._missing_since: dict[GroupVersionResource, float] = {}
         self._discovery_failures = FailureLog(
             partial(log.warning, "discovery-failed"), partial(log.info, "discovery-recovered")
         )
@@ -201,7 +205,7 @@ class RegistrationController:
             if obstacle := self._find_obstacle(ours, installation):
                 self._set_state(RegistrationState.WAITING, obstacle)
                 return True
-            served = self._read_served()
+            served = self._read_served(ours)
             incomplete = [each["kind"] for each in ours if not self._complete(each, stored, installation, served)]
         except TallygateError as error:
             self._set_state(RegistrationState.WAITING, str(error))
@@ -229,15 +233,27 @@ class RegistrationController:
         is_settled = now - self._ready_since >= _SETTLING_SECONDS
         return "" if is_settled else "a replica is ready, and soon reached by its Service"
 
-    def _read_served(self) -> ServedResources | None:
-        """Return the served resources; None if they cannot be read."""
+    def _read_served(self, ours: Iterable[Configuration]) -> ServedResources | None:
+        """Return the served resources and those that are missing for a short time; None if they cannot be read."""
         try:
             served = self._store.read_served_resources(_TIMEOUT_SECONDS)
         except TallygateError as error:
             self._discovery_failures.update(str(error))
             return None
         self._discovery_failures.update("")
-        return served
+        return {**served, **self._list_missing(ours, served)}
+
+    def _list_missing(self, ours: Iterable[Configuration], served: ServedResources) -> ServedResources:
+        """Return the registered resources of which no version is served, for a short time."""
+        now, present = self._monotonic(), {(group, plural) for group, _, plural in served}
+        missing = {
+            key: is_namespaced
+            for each in ours
+            for key, is_namespaced in read_registered(each).items()
+            if (key[0], key[2]) not in present
+        }
+        self._missing_since = {key: self._missing_since.get(key, now) for key in missing}
+        return {key: each for key, each in missing.items() if now - self._missing_since[key] < _MISSING_SECONDS}
 
     def _complete(
         self,
