@@ -1,6 +1,7 @@
 """The charge of a pod under a cap, by counted name.
 
 A cap counts the requests of pods (`nvidia.com/gpu`), their limits (`limits.memory`) and the pods themselves (`pods`).
+Under names of its own a cap counts amounts that it derives from several resources (`derived_amounts`).
 A pod that has ended is charged nothing. A pod that is being deleted is still charged. A pod that is being resized is
 charged the largest of its requested, allocated and actual amounts.
 """
@@ -12,6 +13,7 @@ from types import MappingProxyType
 
 from tallygate.webhook.accounting.amounts import Amounts, round_down_to_unit
 from tallygate.webhook.accounting.claim_charge import DeviceSources
+from tallygate.webhook.accounting.derived_amounts import DerivedAmount
 from tallygate.webhook.accounting.names import LIMITS_PREFIX
 from tallygate.webhook.accounting.pod_requests import ResizeView, apply_status, compute_limits, compute_requests
 from tallygate.webhook.accounting.pod_resources import ContainerRole, PodResources, parse_pod_resources
@@ -29,21 +31,32 @@ class ConsumerKind(StrEnum):
 
 
 _NO_SOURCES: Mapping[str, DeviceSources] = MappingProxyType({})
+_NO_DERIVED: Mapping[str, DerivedAmount] = MappingProxyType({})
+_NO_LIMITS = Amounts()
 _ENDED_PHASES = frozenset({"Succeeded", "Failed"})
 
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """The charge of one pod: `amounts` by counted name, and the containers without a limit where limits are counted."""
+    """The charge of one pod: `amounts` by counted name, and by name the containers that lack what the cap counts.
+
+    These have no limit where limits are counted, or request one factor of a product without the others.
+    """
 
     amounts: Amounts = field(default_factory=Amounts)
     unlimited: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def compute_charge(pod: Pod, names: Collection[str], sources: Mapping[str, DeviceSources] = _NO_SOURCES) -> Charge:
+def compute_charge(
+    pod: Pod,
+    names: Collection[str],
+    sources: Mapping[str, DeviceSources] = _NO_SOURCES,
+    derived: Mapping[str, DerivedAmount] = _NO_DERIVED,
+) -> Charge:
     """Return the charge of a pod under the counted names; names of which the pod has nothing are absent.
 
-    `sources` are the names that stand for devices: the requests for all their resources count.
+    `sources` are the names that stand for devices: the requests for all their resources count. `derived` are the names
+    whose amounts are derived from several resources.
 
     Raises:
         QuantityError: if a quantity of the pod is invalid.
@@ -60,16 +73,30 @@ def compute_charge(pod: Pod, names: Collection[str], sources: Mapping[str, Devic
     if PODS in names:
         amounts[PODS] = 1
     limit_names = [name for name in names if name.startswith(LIMITS_PREFIX)]
-    if not limit_names:
+    if not (limit_names or derived):
         return Charge(Amounts(amounts))
-    limits = compute_limits(resources).amounts
+    limits = compute_limits(resources).amounts if limit_names else _NO_LIMITS
     amounts |= {
         name: limits[resource]
         for name in limit_names
         if limits.get(resource := name.removeprefix(LIMITS_PREFIX), 0) > 0
     }
     unlimited = {name: _find_unlimited_containers(resources, name.removeprefix(LIMITS_PREFIX)) for name in limit_names}
+    for name, definition in derived.items():
+        if (total := definition.compute_amount(resources, requests)) > 0:
+            amounts[name] = total
+        unlimited[name] = definition.find_incomplete(resources)
     return Charge(Amounts(amounts), {name: containers for name, containers in unlimited.items() if containers})
+
+
+def explain_derived(pod: Pod, derived: DerivedAmount, total: str) -> str:
+    """Return the calculation of a derived amount of a pod in one line, which ends with `total`.
+
+    Raises:
+        QuantityError: if a quantity of the pod is invalid.
+    """
+    resources = apply_status(parse_pod_resources(pod.spec or PodSpec()), pod.status, ResizeView.CHARGED)
+    return derived.explain(resources, total)
 
 
 def compute_hard_limits(quantities: Mapping[str, Quantity]) -> Amounts:

@@ -34,10 +34,23 @@ _NO_AMOUNTS = Amounts()
 
 
 class DeviceSources(msgspec.Struct, frozen=True):
-    """The ways to a device that count under one name: `resources` of containers, and `classes` of claims."""
+    """The ways to a device that count under one name: `resources` of containers, and `classes` of claims.
+
+    `weights` has the amount that a device of each class counts with; a class that is not in it counts with 1.
+    """
 
     resources: frozenset[str]
     classes: frozenset[str]
+    weights: Mapping[str, int] = {}
+
+    @property
+    def max_amount(self) -> int:
+        """The largest amount of a claim: that of the largest number of devices."""
+        return MAX_DEVICES * max(self.weights.values(), default=1)
+
+    def get_weight(self, class_name: str) -> int:
+        """Return the amount that a device of this class counts with: 0 if it does not count under the name."""
+        return self.weights.get(class_name, 1) if class_name in self.classes else 0
 
     def list_texts(self, name: str) -> frozenset[str]:
         """Return each way as a text, without the name itself, for a ledger to record which of them it counts."""
@@ -95,9 +108,9 @@ def compute_requested_devices(requests: Collection[DeviceRequest], sources: Mapp
     """Return the most devices that a claim with these requests may get, by counted name."""
     amounts = {}
     for name, each in sources.items():
-        total = sum(_count_requested(request, each.classes) for request in requests)
+        total = sum(_count_requested(request, each) for request in requests)
         if total:
-            amounts[name] = min(total, MAX_DEVICES)
+            amounts[name] = min(total, each.max_amount)
     return Amounts(amounts) if amounts else _NO_AMOUNTS
 
 
@@ -107,49 +120,48 @@ def compute_least_devices(claim: ResourceClaim, sources: Mapping[str, DeviceSour
     It counts the same before and after its allocation where this is the charge of the claim without an allocation.
     """
     requests = ((claim.spec or ResourceClaimSpec()).devices or DeviceClaim()).requests or []
-    least = {name: sum(_count_least(request, each.classes) for request in requests) for name, each in sources.items()}
-    return Amounts({name: min(amount, MAX_DEVICES) for name, amount in least.items() if amount})
+    least = {name: sum(_count_least(request, each) for request in requests) for name, each in sources.items()}
+    return Amounts({name: min(amount, sources[name].max_amount) for name, amount in least.items() if amount})
 
 
-def _count_least(request: DeviceRequest, classes: Collection[str]) -> int:
-    """Return the least devices of these classes that a request gets; mode `All` needs one at least."""
+def _count_least(request: DeviceRequest, sources: DeviceSources) -> int:
+    """Return the least amount of these sources that a request gets; mode `All` needs one at least."""
     if request.exactly is not None:
         if request.exactly.admin_access:
             return 0
         alternatives: Collection[ExactDeviceRequest | DeviceSubRequest] = (request.exactly,)
     else:
         alternatives = request.first_available or ()
-    return min((_count_alternative(each, classes, all_count=1) for each in alternatives), default=0)
+    return min((_count_alternative(each, sources, all_count=1) for each in alternatives), default=0)
 
 
-def _count_requested(request: DeviceRequest, classes: Collection[str]) -> int:
-    """Return the most devices of these classes that a request may get."""
+def _count_requested(request: DeviceRequest, sources: DeviceSources) -> int:
+    """Return the largest amount of these sources that a request may get."""
     if request.exactly is not None:
-        return 0 if request.exactly.admin_access else _count_alternative(request.exactly, classes)
-    return max((_count_alternative(each, classes) for each in request.first_available or ()), default=0)
+        return 0 if request.exactly.admin_access else _count_alternative(request.exactly, sources)
+    return max((_count_alternative(each, sources) for each in request.first_available or ()), default=0)
 
 
 def _count_alternative(
-    request: ExactDeviceRequest | DeviceSubRequest, classes: Collection[str], all_count: int = MAX_DEVICES
+    request: ExactDeviceRequest | DeviceSubRequest, sources: DeviceSources, all_count: int = MAX_DEVICES
 ) -> int:
-    if request.device_class_name not in classes:
-        return 0
+    weight = sources.get_weight(request.device_class_name)
     if request.allocation_mode == _ALL:
-        return all_count
-    return 1 if request.count is None else max(request.count, 0)
+        return weight * all_count
+    return weight if request.count is None else weight * max(request.count, 0)
 
 
 def _count_results(
     requests: Collection[DeviceRequest], results: Collection[DeviceResult], sources: Mapping[str, DeviceSources]
 ) -> Amounts:
-    """Return the number of allocated devices by counted name."""
+    """Return the amounts of allocated devices by counted name."""
     classes = {path: class_name for request in requests for path, class_name in _list_classes(request)}
     amounts: dict[str, int] = {}
     for result in results:
         if not result.admin_access:
             for name, each in sources.items():
-                if classes.get(result.request) in each.classes:
-                    amounts[name] = amounts.get(name, 0) + 1
+                if weight := each.get_weight(classes.get(result.request, "")):
+                    amounts[name] = amounts.get(name, 0) + weight
     return Amounts(amounts) if amounts else _NO_AMOUNTS
 
 

@@ -50,6 +50,9 @@ DEVICES_SUFFIX = ".deviceclass.resource.k8s.io/devices"
 ALLOCATED_MARK = "=allocated "
 """The part between a counted name and the hash of its definition by allocated devices, in a ledger."""
 
+DERIVED_MARK = "=derived "
+"""The part between a counted name and the hash of its definition by several resources, in a ledger."""
+
 REQUESTS_PREFIX = "requests."
 LIMITS_PREFIX = "limits."
 

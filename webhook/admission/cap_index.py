@@ -19,8 +19,15 @@ from tallygate.webhook.accounting.claim_charge import (
     compute_least_devices,
     find_device_sources,
 )
+from tallygate.webhook.accounting.derived_amounts import (
+    DerivedAmount,
+    Product,
+    WeightedSum,
+    create_product,
+    create_weighted_sum,
+)
 from tallygate.webhook.accounting.devices.device_meter import DeviceMeter, create_meter
-from tallygate.webhook.accounting.names import ALLOCATED_MARK
+from tallygate.webhook.accounting.names import ALLOCATED_MARK, DERIVED_MARK
 from tallygate.webhook.accounting.result_cache import Fingerprint, FingerprintCache
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.objects.devices import ResourceClaim
@@ -42,7 +49,8 @@ class ActiveCap:
 
     `hard` and `soft` are in amounts. Two caps of one name with different counting rules have different keys, and so
     different ledgers. `device_sources` are the ways to a device under each name that stands for devices, and
-    `device_meters` the definitions of names that count devices by their attributes or capacities.
+    `device_meters` the definitions of names that count devices by their attributes or capacities. `derived` are the
+    definitions of names whose amounts are derived from several resources.
     """
 
     definition: NamespaceCap
@@ -51,6 +59,7 @@ class ActiveCap:
     soft: Amounts
     device_sources: Mapping[str, DeviceSources] = field(default_factory=dict, compare=False)
     device_meters: Mapping[str, DeviceMeter] = field(default_factory=dict, compare=False)
+    derived: Mapping[str, DerivedAmount] = field(default_factory=dict, compare=False)
     resources: frozenset[str] = field(init=False)
     """The resources that the cap counts, with a hard or only a soft limit."""
     counted: frozenset[str] = field(init=False)
@@ -61,7 +70,10 @@ class ActiveCap:
     """Whether the cap counts only some of the pods in its namespaces."""
     counts_claims: bool = field(init=False, repr=False, compare=False)
     """Whether the cap may count claims for devices."""
+    has_sources: bool = field(init=False, repr=False, compare=False)
+    """Whether a ledger of the cap must count more than its resources: definitions, or ways to a device."""
     _pod_resources: frozenset[str] = field(init=False, repr=False, compare=False)
+    _pod_sources: Mapping[str, DeviceSources] = field(init=False, repr=False, compare=False)
     _source_texts: Mapping[str, frozenset[str]] = field(init=False, repr=False, compare=False)
     _charges: FingerprintCache[Charge] = field(init=False, default_factory=FingerprintCache, repr=False, compare=False)
 
@@ -71,12 +83,16 @@ class ActiveCap:
         texts |= {
             name: frozenset({f"{name}{ALLOCATED_MARK}{each.identity}"}) for name, each in self.device_meters.items()
         }
+        texts |= {name: frozenset({f"{name}{DERIVED_MARK}{each.identity}"}) for name, each in self.derived.items()}
+        pod_sources = {name: each for name, each in self.device_sources.items() if name not in self.derived}
         object.__setattr__(self, "resources", resources)
-        object.__setattr__(self, "_pod_resources", resources - self.device_meters.keys())
+        object.__setattr__(self, "_pod_resources", resources - self.device_meters.keys() - self.derived.keys())
+        object.__setattr__(self, "_pod_sources", pod_sources)
         object.__setattr__(self, "counted", resources.union(*texts.values()))
         object.__setattr__(self, "_source_texts", texts)
         object.__setattr__(self, "active_key", " ".join((self.key, *sorted(self.counted - resources))))
         object.__setattr__(self, "counts_claims", bool(self.device_sources or self.device_meters))
+        object.__setattr__(self, "has_sources", bool(texts))
         object.__setattr__(self, "is_selective", self.definition.pods != _EVERY_POD_FILTER)
 
     def list_sources(self, names: Collection[str]) -> frozenset[str]:
@@ -107,6 +123,15 @@ class ActiveCap:
         """Return the least that a claim counts under this cap once it is allocated."""
         return compute_least_devices(claim, self.device_sources) if self._counts_claim(claim) else _NO_AMOUNTS
 
+    def list_unknown_products(self, claim: ResourceClaim) -> list[str]:
+        """Return the names that are products of which a claim has a factor, and not the others."""
+        if not self.derived or (self.is_selective and not _is_claim_counted(self.definition.pods, claim)):
+            return []
+        devices = claim.spec.devices if claim.spec else None
+        requests = (devices.requests if devices else None) or ()
+        products = {name: each for name, each in self.derived.items() if isinstance(each, Product)}
+        return sorted(name for name, each in products.items() if each.counts_claim(requests))
+
     def _counts_claim(self, claim: ResourceClaim) -> bool:
         if not self.device_sources:
             return False
@@ -123,10 +148,10 @@ class ActiveCap:
         if pod is None or (self.is_selective and not _is_counted(self.definition.pods, pod)):
             return _NO_CHARGE
         if fingerprint is None or not is_as_requested(pod):
-            return compute_charge(pod, self._pod_resources, self.device_sources)
+            return compute_charge(pod, self._pod_resources, self._pod_sources, self.derived)
         result = self._charges.get(fingerprint)
         if result is None:
-            result = compute_charge(pod, self._pod_resources, self.device_sources)
+            result = compute_charge(pod, self._pod_resources, self._pod_sources, self.derived)
             self._charges.put(fingerprint, result)
         return result
 
@@ -194,13 +219,23 @@ def _create_active_cap(definition: NamespaceCap, resources_by_class: Mapping[str
         for name, each in definition.devices.items()
         if each.is_by_allocation and name in names
     }
+    derived: dict[str, DerivedAmount] = {}
+    for name in names & definition.counts.keys():
+        count = definition.counts[name]
+        if count.weights:
+            derived[name] = create_weighted_sum(count.weights, resources_by_class, mapped_classes)
+        else:
+            derived[name] = create_product(name, count.product, resources_by_class)
+    sources = find_device_sources(names - meters.keys() - derived.keys(), resources_by_class, mapped_classes)
     return ActiveCap(
         definition,
         f"{definition.name}-{_hash_counting_rules(definition)}",
         hard,
         soft,
-        find_device_sources(names - meters.keys(), resources_by_class, mapped_classes),
+        sources
+        | {name: each.sources for name, each in derived.items() if isinstance(each, WeightedSum) and each.classes},
         meters,
+        derived,
     )
 
 

@@ -107,7 +107,7 @@ def _evaluate_cap(cap: ActiveCap, request: AdmissionRequest) -> Iterator[Evaluat
     try:
         if (request.group, request.kind) == POD:
             for name, containers in cap.compute_charge(pod_views[0].pod).unlimited.items():
-                yield Enforcement.DENY, create_missing_limit_problem(cap.definition.name, name, containers)
+                yield Enforcement.DENY, create_missing_limit_problem(cap, name, containers)
             return
         forecast_workload = create_workload(decoded_object, pod_views)
         if forecast_workload is None or cap.definition.workloads is ForecastEnforcement.IGNORE:

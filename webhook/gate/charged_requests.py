@@ -32,7 +32,7 @@ from tallygate.webhook.admission.kinds import DecodedObject, DecodedRequest, dec
 from tallygate.webhook.admission.request import AdmissionRequest, ReviewError
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.gate.charging import CapCharge, ChargedConsumer
-from tallygate.webhook.gate.decisions import create_missing_limit_problem
+from tallygate.webhook.gate.decisions import create_missing_limit_problem, create_unknown_product_problem
 from tallygate.webhook.kube.resource_codec import parse_revision
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.objects.devices import AllocationResult, ResourceClaim
@@ -116,7 +116,7 @@ def _charge_pod(
     for cap in caps:
         before = compute_pod_charge(cap, old) if old is not None else _NO_CHARGE
         after = compute_pod_charge(cap, new, decoded_request.get_fingerprint(new))
-        charge = CapCharge(cap, before.amounts, after.amounts, _may_exceed(cap, request))
+        charge = CapCharge(cap, before.amounts, after.amounts, _may_exceed(cap, request), new if cap.derived else None)
         if after.unlimited and not charge.may_exceed:
             missing_limits += _find_missing_limits(charge, before, after)
         charges.append(charge)
@@ -144,15 +144,33 @@ def _charge_claim(  # noqa: PLR0913  # the arguments of its caller, decoded
         charges = [_select_undecided(each, old) for each in charges]
     if old is not None:
         charges = [_add_devices(each, old, new, find_device) for each in charges]
+    missing_limits = [] if old is not None else _find_unknown_products(request, new, charges)
     charges = [each for each in charges if each.requested]
-    if not charges:
+    if not charges and not missing_limits:
         return None
     consumer = _identify(request, new, ConsumerKind.CLAIM, nonce)
     if is_allocation and old is not None:
         consumer = msgspec.structs.replace(consumer, allocates_at=_get_revision(old))
     if old is None and request.user.name == SCHEDULER_USER:
         consumer = msgspec.structs.replace(consumer, pod_uid=find_pod_uid(new.metadata or ObjectMeta()))
-    return RequestCharges(consumer, charges)
+    return RequestCharges(consumer, charges, missing_limits)
+
+
+def _find_unknown_products(
+    request: AdmissionRequest, claim: ResourceClaim, charges: Sequence[CapCharge]
+) -> list[Problem]:
+    """Return a problem for each product of which a claim has a factor alone.
+
+    The claims that kube-scheduler makes belong to pods, which are charged with the product.
+    """
+    if request.user.name == SCHEDULER_USER:
+        return []
+    return [
+        create_unknown_product_problem(each.cap, name)
+        for each in charges
+        if not each.may_exceed
+        for name in each.cap.list_unknown_products(claim)
+    ]
 
 
 def _get_allocation(claim: ResourceClaim | None) -> AllocationResult | None:
@@ -263,7 +281,7 @@ def _find_missing_limits(charge: CapCharge, before: Charge, after: Charge) -> li
         for name, containers in after.unlimited.items()
     }
     return [
-        create_missing_limit_problem(charge.cap.definition.name, name, containers)
+        create_missing_limit_problem(charge.cap, name, containers)
         for name, containers in new_unlimited.items()
         if containers
     ]

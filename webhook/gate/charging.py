@@ -17,6 +17,7 @@ from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.gate.usage_lister import CountedRevisions, Membership, UsageLister, get_ledger_key
+from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation
 from tallygate.webhook.state.ledger.recount import recount
 from tallygate.webhook.state.ledger.reserve import (
@@ -60,13 +61,14 @@ class ChargedConsumer(msgspec.Struct, frozen=True):
 class CapCharge(msgspec.Struct, frozen=True):
     """The amounts of one consumer under one cap: `current` of the stored object, `requested` of the new one.
 
-    `may_exceed` is True if this user may exceed the cap.
+    `may_exceed` is True if this user may exceed the cap. `pod` is the pod whose derived amounts messages explain.
     """
 
     cap: ActiveCap
     current: Amounts
     requested: Amounts
     may_exceed: bool
+    pod: Pod | None = None
 
 
 class CapChargeResult(msgspec.Struct, frozen=True):
@@ -255,7 +257,7 @@ class ReserveTransition(msgspec.Struct):
             required.pods,
             # a standalone replica never recounts, so it cannot limit the number of reservations
             None if self.is_standalone else MAX_RESERVATIONS,
-            self._create_device_terms(required, covered) if cap.counts_claims else NO_DEVICES,
+            self._create_device_terms(required, covered) if cap.has_sources else NO_DEVICES,
         )
 
     def _create_device_terms(self, required: CountedRevisions, covered: Amounts) -> DeviceTerms:

@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tallygate.webhook.accounting.amounts import Amounts, format_amount
+from tallygate.webhook.accounting.charge import explain_derived
 from tallygate.webhook.accounting.claim_charge import list_device_resources
 from tallygate.webhook.accounting.problem import Problem, Reason
 from tallygate.webhook.admission import response
@@ -60,10 +61,19 @@ def _describe_request(result: CapChargeResult, name: str) -> tuple[int, str, str
     on_top = f" on top of {format_amount(name, current)}" if current else ""
     free = max(hard - used - reserved, 0)
     arithmetic = (
-        f"requested {format_amount(name, requested)} {name}{on_top}, used {format_amount(name, used)}, "
-        f"reserved {format_amount(name, reserved)}, hard {format_amount(name, hard)}, free {format_amount(name, free)}"
+        f"requested {format_amount(name, requested)} {name}{on_top}{_explain_derived(result, name)}, "
+        f"used {format_amount(name, used)}, reserved {format_amount(name, reserved)}, hard {format_amount(name, hard)}, free {format_amount(name, free)}"
     )
     return requested, arithmetic, _suggest_request(result, name, current, free)
+
+
+def _explain_derived(result: CapChargeResult, name: str) -> str:
+    """Return the calculation of an amount that the cap derives from several resources of a pod, in parentheses."""
+    charge = result.charge
+    if charge.pod is None or name not in charge.cap.derived:
+        return ""
+    total = f"{format_amount(name, charge.requested.get(name, 0))} {name}"
+    return f" ({explain_derived(charge.pod, charge.cap.derived[name], total)})"
 
 
 def _describe_allocation(result: CapChargeResult, name: str) -> tuple[int, str, str]:
@@ -178,19 +188,29 @@ def _find_newly_exceeded(result: CapChargeResult, limits: Amounts) -> set[str]:
 
 
 def create_missing_limit_problem(
-    cap: str, resource: str, containers: tuple[str, ...], field: str = "spec.containers"
+    cap: ActiveCap, resource: str, containers: tuple[str, ...], field: str = "spec.containers"
 ) -> Problem:
-    """Return the problem of a pod that sets no limit for a resource whose limits a cap counts.
+    """Return the problem of a pod that lacks a limit which a cap counts, or one factor of a product.
 
     `field` is the path of the containers in the object.
     """
+    name, derived, on = cap.definition.name, cap.derived.get(resource), ", ".join(containers)
+    if derived is None:
+        text = f"cap {name} counts {resource}, which is missing on {on}: set it"
+    else:
+        text = f"cap {name} counts {resource} = {derived}, one of which is missing or 0 on {on}: set it"
+    return Problem(field, NO_LIMIT_UNDER_CAP.number, Reason.REQUIRED, text, rule=name, policy_kind="cap")
+
+
+def create_unknown_product_problem(cap: ActiveCap, resource: str) -> Problem:
+    """Return the problem of a claim for devices that are one factor of a product which a cap counts."""
+    name, product = cap.definition.name, cap.derived[resource]
+    text = (
+        f"cap {name} counts {resource} = {product} of containers, and a claim for devices has no such product: request "
+        "the resources in a container"
+    )
     return Problem(
-        field,
-        NO_LIMIT_UNDER_CAP.number,
-        Reason.REQUIRED,
-        f"cap {cap} counts {resource}, which is missing on {', '.join(containers)}: set it",
-        rule=cap,
-        policy_kind="cap",
+        "spec.devices.requests", NO_LIMIT_UNDER_CAP.number, Reason.FORBIDDEN, text, rule=name, policy_kind="cap"
     )
 
 

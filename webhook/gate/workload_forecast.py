@@ -262,7 +262,5 @@ def _forecast_missing_limits(
     already_unlimited = compute_charge(pods.old_template).unlimited if pods.old_template else {}
     for name, containers in charge.unlimited.items():
         if added := tuple(each for each in containers if each not in already_unlimited.get(name, ())):
-            problem = create_missing_limit_problem(
-                cap.definition.name, name, added, pods.view.locate("spec.containers")
-            )
+            problem = create_missing_limit_problem(cap, name, added, pods.view.locate("spec.containers"))
             yield Forecast(problem, permanent=True, affects_all=True)

@@ -5,7 +5,7 @@ it, and it is a name of `hard` and `soft` only where the cap defines it.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from tallygate.webhook.accounting.cel.syntax import ExpressionError
 from tallygate.webhook.accounting.devices.expression import compile_selector
@@ -20,32 +20,40 @@ from tallygate.webhook.policy.policy_codes import BAD_COUNTED_NAME, BAD_DEVICES
 _SHORT_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _RESERVED_NAMES = frozenset({PODS_RESOURCE, "requests", "limits", "count"})
 _SECTIONS = ("hard", "soft", "devices")
+_OWN = "counts devices by selector or sum"
+_NAMED = {"devices": "selector or sum", "counts": "weights or a product"}
 _DEFINING_FIELDS = ("selector", "sum")
 
 
 def check_device_definitions(file: str, document: Node, findings: set[LintFinding]) -> set[LintFinding]:
     """Return the findings about a document without those that its definitions refute, and with those about them."""
     spec = Fields(document).get_fields("spec")
-    definitions = [each for each in _list_entries(spec, "devices") if _is_by_allocation(each)]
+    definitions = [each for each in list_entries(spec, "devices") if _is_by_allocation(each)]
     if not definitions:
         return findings
     own = {
         LintFinding.create(SourceLocation(file, *node.position), code, Severity.ERROR, message)
         for each in definitions
-        for node, code, message in (*_check_name(each), *_check_definition(each))
+        for node, code, message in (*check_own_name(each, "devices", _OWN), *_check_definition(each))
     }
-    names = {each.name for each in definitions}
+    return refute_names(findings, spec, _SECTIONS, {each.name for each in definitions}) | own
+
+
+def refute_names(
+    findings: set[LintFinding], spec: Fields, sections: Iterable[str], names: Collection[str]
+) -> set[LintFinding]:
+    """Return the findings without those that no pod can request one of these names."""
     positions = {
         (entry.key.position.line, entry.key.position.column)
-        for section in _SECTIONS
-        for entry in _list_entries(spec, section)
+        for section in sections
+        for entry in list_entries(spec, section)
         if entry.name in names
     }
-    kept = {each for each in findings if each.code != BAD_COUNTED_NAME or (each.line, each.column) not in positions}
-    return kept | own
+    return {each for each in findings if each.code != BAD_COUNTED_NAME or (each.line, each.column) not in positions}
 
 
-def _list_entries(spec: Fields, section: str) -> list[Entry]:
+def list_entries(spec: Fields, section: str) -> list[Entry]:
+    """Return the entries of a section that is a mapping."""
     node = spec.get_node(section)
     return list(node.entries) if isinstance(node, Mapping) else []
 
@@ -55,15 +63,19 @@ def _is_by_allocation(definition: Entry) -> bool:
     return any(fields.get_node(name) is not None for name in _DEFINING_FIELDS)
 
 
-def _check_name(definition: Entry) -> Iterator[tuple[Node, str, str]]:
+def check_own_name(definition: Entry, section: str, counting: str) -> Iterator[tuple[Node, str, str]]:
+    """Yield a problem of the name of a definition in a section: no pod may request it.
+
+    `counting` says by what the name counts.
+    """
     name = definition.name
     is_known = any(not find_name_problems(name, context) for context in (NameContext.CONTAINER, NameContext.QUOTA))
     if "/" in name or "." in name or not _SHORT_NAME.fullmatch(name):
         form = "lower-case letters, digits and '-', without a domain, as in gpu-memory"
-        text = f"spec.devices: {quote_text(name)} counts devices by selector or sum, so its name must be {form}"
+        text = f"spec.{section}: {quote_text(name)} {counting}, so its name must be {form}"
         yield definition.key, BAD_COUNTED_NAME, text
     elif is_known or name in _RESERVED_NAMES:
-        text = f"spec.devices: {quote_text(name)} is a name of Kubernetes; choose another one for selector or sum"
+        text = f"spec.{section}: {quote_text(name)} is a name of Kubernetes; choose another one for {_NAMED[section]}"
         yield definition.key, BAD_COUNTED_NAME, text
 
 

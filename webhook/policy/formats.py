@@ -29,6 +29,10 @@ from tallygate.webhook.policy.suggest import suggest_resource
 PODS_RESOURCE = "pods"
 """The counted name that is not a resource."""
 
+MAX_WEIGHT = 1_000_000
+"""The largest weight of a resource: amounts stay readable."""
+
+_WEIGHT = re.compile(r"[0-9]{1,9}")
 _NAME_PATTERN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
 _CAPACITY_NAME = re.compile(r"(?:[a-z0-9](?:[-a-z0-9.]{0,61}[a-z0-9])?/)?[A-Za-z_][A-Za-z0-9_]{0,31}")
 _RESOURCE_GLOB = re.compile(r"[A-Za-z0-9._/*?-]+")
@@ -226,6 +230,12 @@ def check_capacity_name(text: str) -> None:
         raise FormatError(BAD_NAME, f"no capacity can be called {quote_text(text)}; {advice}")
 
 
+def check_weight(text: str) -> None:
+    """Check a weight: a whole number from 1 on."""
+    if not _WEIGHT.fullmatch(text) or not 1 <= int(text) <= MAX_WEIGHT:
+        raise FormatError(BAD_QUANTITY, f"{quote_text(text)} is no weight; write a whole number from 1 to {MAX_WEIGHT}")
+
+
 FORMAT_CHECKS: dict[str, Callable[[str], None]] = {
     "quantity": check_quantity,
     "policy-name": check_policy_name,
@@ -239,6 +249,7 @@ FORMAT_CHECKS: dict[str, Callable[[str], None]] = {
     "object-name": check_object_name,
     "counted-name": check_counted_name,
     "capacity-name": check_capacity_name,
+    "weight": check_weight,
 }
 
 
@@ -250,11 +261,14 @@ def create_format_checker() -> FormatChecker:
     return format_checker
 
 
+_NUMBER_FORMATS = frozenset({"quantity", "weight"})
+
+
 def _create_format_function(name: str, check: Callable[[str], None]) -> Callable[[Any], bool]:
     def is_valid(instance: Any) -> bool:
         if isinstance(instance, str):
             check(instance)
-        elif isinstance(instance, Number) and name == "quantity":
+        elif isinstance(instance, Number) and name in _NUMBER_FORMATS:
             check(instance.text)
         return True
 

@@ -267,6 +267,7 @@ def _is_as_strict(tight: NamespaceCap, loose: NamespaceCap) -> bool:
         and all(name in tight.soft and tight.soft[name] <= limit for name, limit in loose.soft.items())
         and tight.exceed == loose.exceed
         and all(_counts_as_much(tight.devices.get(name), definition) for name, definition in loose.devices.items())
+        and all(tight.counts.get(name) == definition for name, definition in loose.counts.items())
     )
 
 
@@ -308,11 +309,23 @@ def _list_uses(policies: PolicySet) -> Iterator[_ResourceUse]:
                 resource = name.removeprefix(LIMITS_PREFIX)
                 if resource != PODS_RESOURCE and name not in own_names:
                     yield _ResourceUse(resource, cap, join_path(field, name))
+        yield from _list_counted_resources(cap)
+
+
+def _list_counted_resources(cap: NamespaceCap) -> Iterator[_ResourceUse]:
+    """Yield the resources of `counts`, without those that stand beside a similar name on purpose."""
+    for name, count in cap.counts.items():
+        field = join_path("spec.counts", name)
+        fields = {each: join_path(f"{field}.weights", each) for each in count.weights}
+        fields |= {each: f"{field}.product[{index}]" for index, each in enumerate(count.product)}
+        for resource, path in fields.items():
+            if _suggest_well_known(resource) not in fields:
+                yield _ResourceUse(resource, cap, path)
 
 
 def list_own_names(cap: NamespaceCap) -> frozenset[str]:
-    """Return the names that a cap itself defines, by attributes and capacities of allocated devices."""
-    return frozenset(name for name, each in cap.devices.items() if each.is_by_allocation)
+    """Return the names that a cap itself defines: by allocated devices, or by several resources."""
+    return frozenset(name for name, each in cap.devices.items() if each.is_by_allocation) | cap.counts.keys()
 
 
 def _suggest_well_known(name: str) -> str | None:

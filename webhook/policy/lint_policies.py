@@ -340,7 +340,11 @@ def _check_soft_limits(cap: NamespaceCap) -> Iterator[FieldProblem]:
 
 def _check_cap_devices(cap: NamespaceCap) -> Iterator[FieldProblem]:
     """Yield the names of `devices` that count nothing, and the selections of pods that no claim can meet."""
-    counted = {*cap.hard, *cap.soft}
+    counted = cap.list_requested_names()
+    for name in cap.counts:
+        if name not in cap.hard and name not in cap.soft:
+            text = "neither hard nor soft has this name, so nothing counts under it; limit it or remove this"
+            yield create_error(join_path("spec.counts", name), MATCHES_NOTHING, text)
     for name in cap.devices:
         field = join_path("spec.devices", name)
         if not (_can_be_device(name) or cap.devices[name].is_by_allocation):

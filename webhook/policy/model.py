@@ -33,6 +33,14 @@ def _create_no_devices() -> Mapping[str, "DeviceDefinition"]:
     return MappingProxyType({})
 
 
+def _create_no_counts() -> Mapping[str, "CountDefinition"]:
+    return MappingProxyType({})
+
+
+def _create_no_weights() -> Mapping[str, int]:
+    return MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
     """A position in a file: `line` and `column` count from 1."""
@@ -230,13 +238,31 @@ class DeviceDefinition:
 
 
 @dataclass(frozen=True, slots=True)
+class CountDefinition:
+    """The amount that counts under a name of the cap's own: a weighted sum of resources, or a product of them.
+
+    `weights` are the weights by counted name. `product` are the resources whose requests are multiplied, for each
+    container. One of them is empty.
+    """
+
+    weights: Mapping[str, int] = field(default_factory=_create_no_weights)
+    product: tuple[str, ...] = ()
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """The resources that count."""
+        return (*self.weights, *self.product)
+
+
+@dataclass(frozen=True, slots=True)
 class NamespaceCap:
     """A cap: limits for the pods and the claims for devices of a set of namespaces.
 
     `hard` and `soft` map a counted name (`nvidia.com/gpu`, `limits.memory`, `pods`; the prefix `requests.` is removed)
     to its limit. A `shared` cap has one ledger for all its namespaces. `workloads` is the consequence for a workload
     whose pods exceed the free amount. `shows_top_consumers` adds the top consumers to the message of a denial.
-    `devices` maps counted names to the definitions of their devices.
+    `devices` maps counted names to the definitions of their devices, `counts` those of the cap's own to the definitions
+    of their amounts.
     """
 
     name: str
@@ -250,12 +276,18 @@ class NamespaceCap:
     workloads: ForecastEnforcement = ForecastEnforcement.WARN
     shows_top_consumers: bool = True
     devices: Mapping[str, DeviceDefinition] = field(default_factory=_create_no_devices)
+    counts: Mapping[str, CountDefinition] = field(default_factory=_create_no_counts)
     reason: str = ""
     locations: Mapping[str, SourceLocation] = field(default_factory=_create_empty_locations, compare=False, repr=False)
 
     def get_location(self, path: str) -> SourceLocation:
         """Return the location of a field (`spec.checks.perPod.max`), or of the policy if the field is missing."""
         return self.locations.get(path, self.location)
+
+    def list_requested_names(self) -> frozenset[str]:
+        """Return the names of hard and soft; those of `counts` are replaced by the resources that count."""
+        resources = (name for each in self.counts.values() for name in each.resources)
+        return frozenset({*self.hard, *self.soft} - self.counts.keys()).union(resources)
 
 
 @dataclass(frozen=True, slots=True)

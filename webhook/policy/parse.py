@@ -24,6 +24,7 @@ from tallygate.webhook.documents.syntax_tree import (
     truncate_text,
 )
 from tallygate.webhook.documents.syntax_tree import Sequence as SequenceNode
+from tallygate.webhook.policy.count_definitions import check_count_definitions
 from tallygate.webhook.policy.device_definitions import check_device_definitions
 from tallygate.webhook.policy.formats import quote_text, split_counted_name
 from tallygate.webhook.policy.lint_findings import LintFinding, Severity
@@ -227,6 +228,8 @@ def _parse_document(name: str, document: Node, state: _ParseState, reported: set
     shape_findings = check_shape(name, document)
     if Fields(document).get_fields("spec").get_node("devices") is not None:
         shape_findings = check_device_definitions(name, document, shape_findings)
+    if Fields(document).get_fields("spec").get_node("counts") is not None:
+        shape_findings = check_count_definitions(name, document, shape_findings)
     state.findings.update(finding for finding in shape_findings if (finding.line, finding.column) not in reported)
     state.findings.update(check_ambiguous_numbers(name, document))
     _check_named_twice(name, document, state)

@@ -15,6 +15,7 @@ from tallygate.webhook.policy.model import (
     AllocationMode,
     AmountBounds,
     Checks,
+    CountDefinition,
     DeviceChecks,
     DeviceDefinition,
     Enforcement,
@@ -139,6 +140,7 @@ def build_cap(document: Fields, location: SourceLocation) -> NamespaceCap:
         workloads=ForecastEnforcement(spec.get_text("workloads", ForecastEnforcement.WARN)),
         shows_top_consumers=spec.get_flag("showTopConsumers", default=True),
         devices=_build_devices(spec.get_fields("devices")),
+        counts=_build_counts(spec.get_fields("counts")),
         reason=metadata.get_fields("annotations").get_text(REASON_ANNOTATION),
         locations=document.list_locations(location.file),
     )
@@ -242,6 +244,19 @@ def _build_devices(fields: Fields) -> AnyMapping[str, DeviceDefinition]:
     return MappingProxyType(
         {
             name: DeviceDefinition(each.get_texts("classes"), each.get_text("selector"), each.get_text("sum"))
+            for name, each in definitions.items()
+        }
+    )
+
+
+def _build_counts(fields: Fields) -> AnyMapping[str, CountDefinition]:
+    definitions = {name: fields.get_fields(name) for name in fields.list_names()}
+    return MappingProxyType(
+        {
+            name: CountDefinition(
+                MappingProxyType({key: int(text) for key, text in each.get_fields("weights").get_pairs().items()}),
+                each.get_texts("product"),
+            )
             for name, each in definitions.items()
         }
     )

@@ -25,6 +25,7 @@ BAD_COUNTED_NAME = "TG317"
 AMBIGUOUS_NUMBER = "TG318"
 TEXT_CUT = "TG319"
 BAD_DEVICES = "TG320"
+BAD_COUNTS = "TG323"
 MATCHES_NOTHING = "TG330"
 CHECK_WITHOUT_KIND = "TG331"
 SHADOWED = "TG332"
@@ -200,6 +201,14 @@ CODES: tuple[Code, ...] = (
         "expression is compiled as the API server compiles the selector of a DeviceClass.",
         "devices: {h100: {selector: device.model}}",
         """devices: {h100: {selector: 'device.attributes["gpu.example.com"].model == "h100"'}}""",
+    ),
+    Code(
+        BAD_COUNTS,
+        "policy-bad-counts",
+        "A definition in spec.counts cannot be used: it counts in two ways.",
+        "weights add up several resources, a product multiplies those of each container; one name has one of both.",
+        "counts: {slices: {weights: {nvidia.com/gpu: 7}, product: [nvidia.com/gpu, nvidia.com/gpumem]}}",
+        "counts: {slices: {weights: {nvidia.com/gpu: 7}}}",
     ),
     Code(
         MATCHES_NOTHING,

@@ -11,6 +11,8 @@ WELL_KNOWN_RESOURCES = (
     "hugepages-1Gi",
     "nvidia.com/gpu",
     "nvidia.com/gpu.shared",
+    "nvidia.com/gpucores",
+    "nvidia.com/gpumem",
     "nvidia.com/mig-1g.5gb",
     "nvidia.com/mig-2g.10gb",
     "nvidia.com/mig-3g.20gb",

@@ -41,6 +41,7 @@ from tallygate.webhook.gate.decisions import (
     create_excess_problems,
     create_missing_limit_problem,
     create_soft_limit_warnings,
+    create_unknown_product_problem,
 )
 from tallygate.webhook.gate.device_forecast import compute_least
 from tallygate.webhook.gate.usage_lister import get_ledger_key
@@ -129,7 +130,9 @@ class CapChecker:
 
     def _find_claims(self, typed: TypedObject, view: PodView, caps: Sequence[ActiveCap]) -> PodClaims:
         """Return the claims that templates make for each pod of an object; none for a stored pod, as in the gate."""
-        if not any(cap.counts_claims or any(map(may_count_devices, cap.resources)) for cap in caps):
+        if not any(
+            cap.counts_claims or any(map(may_count_devices, cap.definition.list_requested_names())) for cap in caps
+        ):
             return NO_CLAIMS
         if not view.is_template and self._find_existing_pods(typed, view):
             return NO_CLAIMS
@@ -153,6 +156,11 @@ class CapChecker:
         if not caps or (subject.namespace, subject.name) in self._stored_claims:
             return CapCheckResult(not_evaluated=not_evaluated)
         charges = [CapCharge(cap, _NO_AMOUNTS, cap.compute_claim_charge(claim), may_exceed=False) for cap in caps]
+        if unknown := [
+            create_unknown_product_problem(cap, name) for cap in caps for name in cap.list_unknown_products(claim)
+        ]:
+            problems = tuple(_create_cap_problem(each, FindingSeverity.ERROR) for each in unknown)
+            return CapCheckResult(problems, not_evaluated)
         result = self._reserve(typed, charges, ConsumerKind.CLAIM)
         waiting = () if result.exceeded else self._forecast_devices(typed, caps)
         remarks = self._describe_unread_claims(subject.namespace, PodClaims((claim,)), caps)
@@ -216,7 +224,7 @@ class CapChecker:
     ) -> tuple[ReportedProblem, ...]:
         """Charge all pods of an object together."""
         missing_limits = [
-            create_missing_limit_problem(cap.definition.name, name, names, pods.view.locate("spec.containers"))
+            create_missing_limit_problem(cap, name, names, pods.view.locate("spec.containers"))
             for cap in caps
             for pods in pod_sets
             for name, names in cap.compute_charge(pods.template).unlimited.items()
@@ -240,7 +248,10 @@ class CapChecker:
                 current += _compute_owned(cap, self._list_owned(existing), pods.claims)
                 per_pod += pods.claims.compute_charge(cap)
             requested += _multiply(per_pod, pods.replicas.count)
-        return CapCharge(cap, current, requested, may_exceed=False)
+        pods, *others = pod_sets
+        is_one_pod = pods.replicas.count == 1 and not (others or pods.claims.claims)
+        explained = pods.template if cap.derived and is_one_pod else None
+        return CapCharge(cap, current, requested, may_exceed=False, pod=explained)
 
     def _charge_pod_with_claims(
         self, typed: TypedObject, charges: Sequence[CapCharge], claims: PodClaims

@@ -117,7 +117,7 @@ def check(  # noqa: PLR0913 -- one argument for each option
 
 def _list_missing_devices(policies: PolicySet, known: Collection[str]) -> Iterator[str]:
     """Yield a note for the kinds of devices that a snapshot does not have, if a cap may count them."""
-    names = {name for cap in policies.caps for name in (*cap.hard, *cap.soft)}
+    names = {name for cap in policies.caps for name in cap.list_requested_names()}
     resources = {"ResourceClaim": "resourceclaims", "DeviceClass": "deviceclasses"}
     missing = " and no ".join(resource for kind, resource in resources.items() if kind not in known)
     if missing and (policies.needs_slices or any(map(may_count_devices, names))):

@@ -143,7 +143,10 @@ class ClusterStores:
     def list_unread(self, caps: CapIndex) -> Iterator[str]:
         """Yield a message for each kind of object that could not be read, if a cap may count devices."""
         names = sorted({name for cap in caps.list_caps() for name in cap.device_meters})
-        if names or any(cap.device_sources or any(map(is_extended, cap.resources)) for cap in caps.list_caps()):
+        if names or any(
+            cap.device_sources or any(map(is_extended, cap.definition.list_requested_names()))
+            for cap in caps.list_caps()
+        ):
             yield from (f"{effect}: {self.unread[kind]}" for kind, effect in _EFFECTS.items() if kind in self.unread)
         if names and SLICES in self.unread:
             yield f"allocated devices are not counted under {', '.join(names)}: {self.unread[SLICES]}"

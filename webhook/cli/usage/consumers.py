@@ -200,7 +200,7 @@ def _compute_usage(active_cap: ActiveCap, pod: Pod) -> Iterator[_ResourceUsage]:
         yield from (_ResourceUsage(name, 0, f"cannot be read: {error}") for name in active_cap.resources)
         return
     for name, amount in used.items():
-        yield _ResourceUsage(name, amount, _explain_amount(resources, name, active_cap.device_sources.get(name)))
+        yield _ResourceUsage(name, amount, explain_amount(resources, name, amount, active_cap))
 
 
 def _read_charged_resources(pod: Pod) -> PodResources:
@@ -208,10 +208,13 @@ def _read_charged_resources(pod: Pod) -> PodResources:
     return apply_status(parse_pod_resources(pod.spec or PodSpec()), pod.status, ResizeView.CHARGED)
 
 
-def _explain_amount(resources: PodResources, name: str, sources: DeviceSources | None) -> str:
+def explain_amount(resources: PodResources, name: str, amount: int, cap: ActiveCap) -> str:
+    """Return the calculation of the amount that a pod is charged under a name of a cap."""
     if name == PODS:
         return "one pod"
-    if sources is not None:
+    if name in cap.derived:
+        return cap.derived[name].explain(resources, format_amount(name, amount))
+    if (sources := cap.device_sources.get(name)) is not None:
         return _explain_devices(resources, name, sources)
     resource = name.removeprefix(LIMITS_PREFIX)
     effective = compute_requests(resources) if resource == name else compute_limits(resources)

@@ -163,15 +163,17 @@ def compute_drift(before: Ledger, after: Ledger) -> Amounts:
     `after` was stored in the place of `before`. The drift is the minimum that bypassed the gate: pods that ended
     meanwhile, and open reservations, may hide some. A decrease of `used` is no drift, since any pod may end. An
     increase is no sign of drift if the past of the ledger is unknown, if its member namespaces have changed, or for a
-    name that was not counted before. Nor is it if claims have changed: one that loses its devices counts the most that
-    it may get again (rule 10). Nor for a name that counts devices by attributes: a driver may change these.
+    name that was not counted before, or by another definition. Nor is it if claims have changed: one that loses its
+    devices counts the most that it may get again (rule 10). Nor for a name that counts devices by attributes: a driver
+    may change these.
     """
     if after.used is before.used or before.initializer or before.namespaces_hash != after.namespaces_hash:
         return _NO_DRIFT  # most writes recount nothing, and keep the same object in `used`
     if after.claims_revision != before.claims_revision or after.unconfirmed:
         return _NO_DRIFT
     growth = after.used.find_shortfall(before.compute_charged())
-    by_allocation = {text.partition("=")[0] for text in after.resources if ALLOCATED_MARK in text} if growth else ()
-    return Amounts(
-        {name: amount for name, amount in growth.items() if name in before.resources and name not in by_allocation}
-    )
+    if not growth:
+        return growth
+    by_allocation = {text.partition("=")[0] for text in after.resources if ALLOCATED_MARK in text}
+    redefined = {text.partition("=")[0] for text in after.resources - before.resources}
+    return Amounts({name: growth[name] for name in (growth.keys() & before.resources) - by_allocation - redefined})

@@ -71,7 +71,7 @@ def _list_counted_classes(cap: NamespaceCap, classes: Mapping[str, str]) -> froz
 def _find_sources(cap: NamespaceCap, classes: Mapping[str, str]) -> Mapping[str, frozenset[str]]:
     """Return the classes that count under each name of a cap."""
     mapped = {name: each.classes for name, each in cap.devices.items()}
-    sources = find_device_sources({*cap.hard, *cap.soft}, classes, mapped)
+    sources = find_device_sources(cap.list_requested_names(), classes, mapped)
     return {name: each.classes for name, each in sources.items()}
 
 

@@ -1,0 +1,97 @@
+"""Definitions of amounts that a cap derives from several resources: `weights` and `product` of `spec.counts`.
+
+Such a name is an invention of the administrator, as those of devices by attributes (`device_definitions`): no pod
+requests it, so it is a name of `hard` and `soft` only where the cap defines it.
+"""
+
+from collections.abc import Iterator
+
+from tallygate.webhook.accounting.names import (
+    DEVICE_CLASS_PREFIX,
+    DEVICES_SUFFIX,
+    LIMITS_PREFIX,
+    REQUESTS_PREFIX,
+    is_countable,
+)
+from tallygate.webhook.documents.syntax_tree import Entry, Node, Scalar, join_path
+from tallygate.webhook.policy.device_definitions import check_own_name, list_entries, refute_names
+from tallygate.webhook.policy.formats import quote_text
+from tallygate.webhook.policy.lint_findings import LintFinding, Severity
+from tallygate.webhook.policy.model import SourceLocation
+from tallygate.webhook.policy.policy_builder import Fields
+from tallygate.webhook.policy.policy_codes import BAD_COUNTED_NAME, BAD_COUNTS
+from tallygate.webhook.policy.suggest import suggest_resource
+
+_OWN = "counts by weights or a product"
+_SECTIONS = ("hard", "soft", "counts")
+_PREFIXES = (REQUESTS_PREFIX, LIMITS_PREFIX)
+_Problem = tuple[Node, str, str]
+
+
+def check_count_definitions(file: str, document: Node, findings: set[LintFinding]) -> set[LintFinding]:
+    """Return the findings about a document without those that its definitions refute, and with those about them."""
+    spec = Fields(document).get_fields("spec")
+    definitions = list_entries(spec, "counts")
+    devices = {each.name for each in list_entries(spec, "devices")}
+    own = {
+        LintFinding.create(SourceLocation(file, *node.position), code, Severity.ERROR, message)
+        for each in definitions
+        for node, code, message in (*check_own_name(each, "counts", _OWN), *_check_definition(each, devices))
+    }
+    names = {each.name for each in definitions}
+    prefixed = {prefix + name for prefix in _PREFIXES for name in names}
+    return refute_names(findings, spec, _SECTIONS, names | prefixed) | {*_explain_prefixes(file, spec, names)} | own
+
+
+def _explain_prefixes(file: str, spec: Fields, names: set[str]) -> Iterator[LintFinding]:
+    """Yield a finding for each limit of such a name with a prefix: an amount of several resources has none."""
+    for section in ("hard", "soft"):
+        for entry in list_entries(spec, section):
+            for prefix in _PREFIXES:
+                if entry.name.startswith(prefix) and entry.name.removeprefix(prefix) in names:
+                    name = entry.name.removeprefix(prefix)
+                    text = f"spec.{section}: {quote_text(name)} {_OWN}, so it has no prefix; write {name}"
+                    location = SourceLocation(file, *entry.key.position)
+                    yield LintFinding.create(location, BAD_COUNTED_NAME, Severity.ERROR, text)
+
+
+def _check_definition(definition: Entry, devices: set[str]) -> Iterator[_Problem]:
+    fields, path = Fields(definition.value), join_path("spec.counts", definition.name)
+    weights, product = fields.get_node("weights"), fields.get_node("product")
+    if weights is not None and product is not None:
+        yield product, BAD_COUNTS, f"{path}: weights are added up, a product is multiplied; keep one"
+    if definition.name in devices:
+        text = f"{path}: spec.devices defines this name too; keep one of both"
+        yield definition.key, BAD_COUNTS, text
+    for entry in list_entries(fields, "weights"):
+        if problem := _find_resource_problem(entry.name):
+            yield entry.key, BAD_COUNTED_NAME, f"{path}.weights: {problem}"
+    for item in fields.get_items("product"):
+        if isinstance(item, Scalar) and isinstance(item.value, str):
+            problem = _find_resource_problem(item.text) or _find_factor_problem(item.text, devices)
+            if problem:
+                yield item, BAD_COUNTED_NAME, f"{path}.product: {problem}"
+
+
+def _find_resource_problem(name: str) -> str:
+    """Return why a name cannot be weighed or multiplied, with a name that can, or an empty text."""
+    for prefix in _PREFIXES:
+        bare = name.removeprefix(prefix)
+        if bare != name and is_countable(bare):
+            return f"{quote_text(name)}: requests and limits of such a resource are equal; write {bare}"
+    if is_countable(name) or name.startswith(DEVICE_CLASS_PREFIX):
+        return ""
+    suggestion = suggest_resource(name)
+    hint = f'; did you mean "{suggestion}"?' if suggestion and is_countable(suggestion) else ""
+    text = "only resources in whole units can be weighed or multiplied, as in nvidia.com/gpu"
+    return f"{quote_text(name)}: {text}{hint}"
+
+
+def _find_factor_problem(name: str, devices: set[str]) -> str:
+    """Return why the devices of a name cannot be multiplied, or an empty text."""
+    if name.startswith(DEVICE_CLASS_PREFIX) or name.endswith(DEVICES_SUFFIX):
+        text = "a claim for devices requests no second resource to multiply by; write an extended resource"
+        return f"{quote_text(name)}: {text}"
+    if name in devices:
+        return f"{quote_text(name)}: spec.devices counts claims under it, which have no product; remove it there"
+    return ""
