@@ -62,7 +62,8 @@ def _describe_request(result: CapChargeResult, name: str) -> tuple[int, str, str
     free = max(hard - used - reserved, 0)
     arithmetic = (
         f"requested {format_amount(name, requested)} {name}{on_top}{_explain_derived(result, name)}, "
-        f"used {format_amount(name, used)}, reserved {format_amount(name, reserved)}, hard {format_amount(name, hard)}, free {format_amount(name, free)}"
+        f"used {format_amount(name, used)}, reserved {format_amount(name, reserved)}, "
+        f"hard {format_amount(name, hard)}, free {format_amount(name, free)}"
     )
     return requested, arithmetic, _suggest_request(result, name, current, free)
 
@@ -70,7 +71,7 @@ def _describe_request(result: CapChargeResult, name: str) -> tuple[int, str, str
 def _explain_derived(result: CapChargeResult, name: str) -> str:
     """Return the calculation of an amount that the cap derives from several resources of a pod, in parentheses."""
     charge = result.charge
-    if charge.pod is None or name not in charge.cap.derived:
+    if charge.pod is None or name not in charge.cap.derived or not charge.requested.get(name):
         return ""
     total = f"{format_amount(name, charge.requested.get(name, 0))} {name}"
     return f" ({explain_derived(charge.pod, charge.cap.derived[name], total)})"

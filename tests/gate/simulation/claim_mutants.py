@@ -2,12 +2,13 @@
 # ruff: noqa: SLF001  # the replaced functions are private to the modules and classes of the product
 
 import copy
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 from unittest.mock import patch
 
 from tallygate.webhook.accounting import claim_charge
 from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.claim_charge import DeviceSources
 from tallygate.webhook.accounting.devices.device_meter import (
     AllocatedAmounts,
     AllocatedDevice,
@@ -57,9 +58,9 @@ def _find_no_owner(_store: PodStore, _owner: ClaimPod) -> None:
     return None
 
 
-def _count_first(request: DeviceRequest, classes: Collection[str]) -> int:
+def _count_first(request: DeviceRequest, sources: DeviceSources) -> int:
     alternatives = request.first_available or (request.exactly,)
-    return claim_charge._count_alternative(alternatives[0], classes) if alternatives[0] else 0
+    return claim_charge._count_alternative(alternatives[0], sources) if alternatives[0] else 0
 
 
 def _count_claims_once(
