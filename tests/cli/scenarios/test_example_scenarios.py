@@ -16,7 +16,7 @@ kind: NamespaceCap
 metadata: {name: %s}
 spec: {namespaces: {include: [nowhere]}, hard: {nvidia.com/gpu: 1000, limits.memory: 1Ti, pods: 1000}}
 """
-CAPS = ("gpus-vision", "gpus-others", "batch-pool", "gpus-on-trial")
+CAPS = ("gpus-vision", "gpus-others", "batch-pool", "gpus-on-trial", "mig-slices", "hami-memory")
 
 
 def test_the_examples_have_scenarios() -> None:
@@ -26,6 +26,8 @@ def test_the_examples_have_scenarios() -> None:
         "claims.yaml",
         "fill.yaml",
         "gpus-1-2-4-8.yaml",
+        "hami-memory.yaml",
+        "mig-slices.yaml",
         "warn-first.yaml",
     ]
     assert all((EXAMPLES / path.name).exists() for path in TESTS)
