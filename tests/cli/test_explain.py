@@ -190,3 +190,42 @@ def test_a_usage_error_is_one_sentence(arguments: tuple[str, ...], text: str, se
     result = explain(*arguments, text=text)
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith(f"tallygate: {sentence}")
+
+
+CAPS = """\
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {name: %s}
+spec:
+  namespaces: {%s}
+  hard: {gpu-slices: 56, gpu-memory: 100, limits.memory: 1Gi, pods: 1}
+  counts:
+    gpu-slices: {weights: {nvidia.com/mig-1g.10gb: 1, nvidia.com/gpu: 7}}
+    gpu-memory: {product: [nvidia.com/gpu, nvidia.com/gpumem]}
+"""
+
+
+def test_the_amounts_under_caps_are_explained(tmp_path: Path) -> None:
+    """Explain them for the caps of the namespace, also for one that selects it by labels, which are unknown."""
+    selectors = {"own": "include: [team-a]", "other": "include: [team-b]", "labels": "selector: {matchLabels: {a: b}}"}
+    policies = tmp_path / "caps.yaml"
+    policies.write_text("---\n".join(CAPS % each for each in selectors.items()))
+    text = WORKLOAD.replace("nvidia.com/gpu: 2,", "nvidia.com/gpu: 2, nvidia.com/gpumem: 10,")
+    found = explain("pod", "-f", "-", "--policies", str(policies), "-o", "json", text=text)
+    (item,) = json.loads(found.stdout)["items"]
+    of_own = [(each["name"], each["amount"], each["how"]) for each in item["caps"] if each["cap"] == "own"]
+    assert sorted(of_own) == [
+        ("gpu-memory", 20, "2 nvidia.com/gpu × 10 nvidia.com/gpumem = 20"),
+        ("gpu-slices", 35, "5 nvidia.com/gpu × 7 = 35"),
+        ("limits.memory", 2**30, "container 1Gi = 1Gi"),
+        ("pods", 1, "one pod"),
+    ]
+    assert {each["cap"] for each in item["caps"]} == {"own", "labels"}
+    table = explain("pod", "-f", "-", "--policies", str(policies), text=text).stdout
+    assert "5 nvidia.com/gpu × 7 = 35" in table
+
+
+def test_policies_belong_to_the_explanation_of_pods(tmp_path: Path) -> None:
+    refused = explain("TG101", "--policies", str(tmp_path))
+    assert refused.exit_code == 2
+    assert "--policies belongs to `tallygate explain pod -f FILE`" in refused.stderr

@@ -78,7 +78,7 @@ spec:
     exclude: [batch-test]
     selector: {matchLabels: {gpus: "yes"}}
   shared: true
-  hard: {nvidia.com/gpu: 32, requests.cpu: 256, limits.memory: 2Ti, pods: 200, h100: 4, gpu-memory: 640Gi, gpu-slices: 56}
+  hard: {nvidia.com/gpu: 32, requests.cpu: 256, limits.memory: 2Ti, pods: 200, h100: 4, gpu-memory: 640Gi, slices: 56}
   soft: {nvidia.com/gpu: 28, shared-memory: 500000}
   pods:
     priorityClasses: [batch, batch-low]
@@ -89,7 +89,7 @@ spec:
     h100: {selector: 'device.attributes["gpu.example.com"].model == "h100"'}
     gpu-memory: {sum: memory}
   counts:
-    gpu-slices: {weights: {nvidia.com/mig-1g.10gb: 1, nvidia.com/gpu: 7}}
+    slices: {weights: {nvidia.com/mig-1g.10gb: 1, nvidia.com/gpu: 7}}
     shared-memory: {product: [nvidia.com/gpucores, nvidia.com/gpumem]}
   workloads: deny
   showTopConsumers: false

@@ -8,6 +8,7 @@ charged by a ResourceQuota too.
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import click
@@ -16,7 +17,7 @@ from rich.console import Group, RenderableType
 from rich.console import Group as Lines
 from rich.text import Text
 
-from tallygate.webhook.accounting.amounts import Amounts, is_milli
+from tallygate.webhook.accounting.amounts import Amounts, format_amount, is_milli
 from tallygate.webhook.accounting.names import DEVICES_SUFFIX
 from tallygate.webhook.accounting.pod_requests import (
     EffectiveRequest,
@@ -29,6 +30,7 @@ from tallygate.webhook.accounting.problem import Code
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.accounting.resource_quota import compute_claim_quota_charge, compute_quota_charge
+from tallygate.webhook.admission.cap_index import CapIndex
 from tallygate.webhook.cli.framework import DATA_FORMATS, Command, UsageError
 from tallygate.webhook.cli.manifests.claim_manifests import (
     ClaimTemplates,
@@ -41,9 +43,12 @@ from tallygate.webhook.cli.manifests.manifest_objects import Manifest
 from tallygate.webhook.cli.manifests.typed_objects import parse_object
 from tallygate.webhook.cli.output import code_catalog, tables
 from tallygate.webhook.cli.output.tables import create_table, escape_control
+from tallygate.webhook.cli.pod_charge import ExplainedAmount, explain_charge
+from tallygate.webhook.cli.sources.options import load_usable_policies
 from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS, DocumentError
 from tallygate.webhook.gate.claim_forecast import find_pod_claims
 from tallygate.webhook.objects.core import Pod, PodSpec
+from tallygate.webhook.policy.model import PolicySet
 
 _POD = "pod"
 
@@ -53,6 +58,7 @@ class PodCalculation:
     """The calculation of one pod: `title` is its object, `location` its file position, `field` the path of its spec.
 
     `claims` is the charge of a ResourceQuota for the claims that templates make for the pod; `notes` say what it lacks.
+    `caps` are the amounts under the names of caps, each with its cap.
     """
 
     title: str
@@ -63,6 +69,7 @@ class PodCalculation:
     quota: Mapping[str, Quantity]
     claims: Mapping[str, int]
     notes: tuple[str, ...] = ()
+    caps: tuple[tuple[str, ExplainedAmount], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to JSON values; amounts are milli-cpu for cpu and whole units otherwise."""
@@ -74,15 +81,26 @@ class PodCalculation:
             "limits": _resources_to_dict(self.limits),
             "quota": {key: str(quantity) for key, quantity in sorted(self.quota.items())},
             "claimsQuota": {key: str(amount) for key, amount in sorted(self.claims.items())},
+            "caps": [
+                {"cap": cap, "name": each.name, "amount": each.amount, "how": each.calculation}
+                for cap, each in self.caps
+            ],
         }
 
 
 @dataclass(frozen=True, slots=True)
 class _ClaimSources:
-    """The templates of claims among the manifests, and the extended resource of each class among them."""
+    """The templates of claims and the extended resource of each class among the manifests, and the caps."""
 
     templates: ClaimTemplates
     resources_by_class: Mapping[str, str]
+    caps: CapIndex
+
+    def charge_pod(self, pod: Pod, namespace: str) -> tuple[tuple[str, ExplainedAmount], ...]:
+        """Return the amounts of a pod under the caps of its namespace, and those that select it by unknown labels."""
+        matching = self.caps.find_matching(namespace, None)
+        caps = [cap for cap in self.caps.list_caps() if cap in matching.caps or cap.definition.name in matching.unknown]
+        return tuple((cap.definition.name, each) for cap in caps for each in explain_charge(cap, pod))
 
     def charge_claims(self, pod: Pod, namespace: str) -> tuple[Amounts, tuple[str, ...]]:
         """Return the charge of a ResourceQuota for the claims of a pod, and notes on what it lacks."""
@@ -100,15 +118,16 @@ class _ClaimSources:
 def calculate_pod(  # noqa: PLR0913, PLR0917  # what a calculation is of
     title: str, location: str, field: str, pod: Pod, namespace: str, sources: _ClaimSources
 ) -> PodCalculation:
-    """Calculate the requests, limits and quota charge of a pod or template, and the quota charge of its claims.
+    """Calculate requests, limits, quota charge and caps of a pod or template, and the quota charge of its claims.
 
     Raises:
         QuantityError: if a quantity is invalid.
     """
     spec = pod.spec or PodSpec()
     claims, notes = sources.charge_claims(pod, namespace)
-    requests, limits = compute_pod_requests(spec), compute_pod_limits(spec)
-    return PodCalculation(title, location, field, requests, limits, compute_quota_charge(pod, None), claims, notes)
+    requests, limits, quota = compute_pod_requests(spec), compute_pod_limits(spec), compute_quota_charge(pod, None)
+    caps = sources.charge_pod(pod, namespace)
+    return PodCalculation(title, location, field, requests, limits, quota, claims, notes, caps)
 
 
 def render_calculation(calculation: PodCalculation) -> RenderableType:
@@ -121,6 +140,7 @@ def render_calculation(calculation: PodCalculation) -> RenderableType:
         _render_table("REQUEST", calculation.requests),
         _render_table("LIMIT", calculation.limits),
         _render_quota(calculation),
+        *_render_caps(calculation),
         Text(),
     )
 
@@ -132,6 +152,13 @@ def _render_quota(calculation: PodCalculation) -> RenderableType:
         return create_table(("QUOTA KEY", "CHARGE"), [(key, str(quantity)) for key, quantity in sorted(quota.items())])
     rows = [(key, str(quota.get(key, "-")), str(claims.get(key, "-"))) for key in sorted(quota.keys() | claims.keys())]
     return create_table(("QUOTA KEY", "CHARGE", "OF CLAIMS"), rows)
+
+
+def _render_caps(calculation: PodCalculation) -> Iterator[RenderableType]:
+    """Yield a table of the amounts under caps, if there are any."""
+    rows = [(cap, each.name, format_amount(each.name, each.amount), each.calculation) for cap, each in calculation.caps]
+    if rows:
+        yield create_table(("CAP", "NAME", "AMOUNT", "HOW"), rows)
 
 
 def _render_table(title: str, effective: EffectiveRequest) -> RenderableType:
@@ -173,8 +200,8 @@ def _term_to_dict(term: RequestTerm) -> dict[str, Any]:
     }
 
 
-def calculate_pods(filenames: tuple[str, ...], stdin: BinaryIO) -> list[PodCalculation]:
-    """Calculate every pod and template of files, folders or stdin.
+def calculate_pods(filenames: tuple[str, ...], stdin: BinaryIO, policies: PolicySet) -> list[PodCalculation]:
+    """Calculate every pod and template of files, folders or stdin, under the caps of these policies.
 
     Raises:
         UsageError: if a file cannot be read, or contains no pod.
@@ -182,10 +209,9 @@ def calculate_pods(filenames: tuple[str, ...], stdin: BinaryIO) -> list[PodCalcu
     loaded = load_manifests(filenames, stdin, DEFAULT_LIMITS, lambda names: names)
     if loaded.findings:
         raise UsageError("\n".join(f"{finding.location}: {finding.message}" for finding in loaded.findings))
-    sources = _ClaimSources(
-        ClaimTemplates(collect_templates(loaded.manifests, "", DEFAULT_LIMITS)),
-        index_classes(collect_classes(loaded.manifests, DEFAULT_LIMITS)),
-    )
+    classes = index_classes(collect_classes(loaded.manifests, DEFAULT_LIMITS))
+    templates = ClaimTemplates(collect_templates(loaded.manifests, "", DEFAULT_LIMITS))
+    sources = _ClaimSources(templates, classes, CapIndex(policies, classes))
     calculations = [each for manifest in loaded.manifests for each in _calculate_manifest(manifest, sources)]
     if not calculations:
         raise UsageError(f"{', '.join(filenames)}: it contains neither a pod nor a pod template")
@@ -219,6 +245,7 @@ def _complete_subject(_: click.Context, __: click.Parameter, incomplete: str) ->
         ("tallygate explain", "every code in one line"),
         ("tallygate explain TG101", "one code: what, why, what fails, what passes; `not-whole` names it too"),
         ("tallygate explain pod -f pod.yaml", "the calculation of the request of a pod, or of a Deployment's pods"),
+        ("tallygate explain pod -f pod.yaml --policies policies/", "the amounts under caps too"),
         ("helm template . | tallygate explain pod -f - -o json", "the same of rendered manifests, for a program"),
     ),
 )
@@ -232,19 +259,27 @@ def _complete_subject(_: click.Context, __: click.Parameter, incomplete: str) ->
     type=click.Path(allow_dash=True),
     help="With `pod`: the manifests to explain, a folder of them, or - for stdin; may be given several times.",
 )
+@click.option(
+    "--policies",
+    metavar="PATH",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="With `pod`: a policy file, or a folder of them, for the amounts under its caps; may be given several times.",
+)
 @click.option("-o", "--output", type=click.Choice(DATA_FORMATS), default="table", help="How to print it.")
-def explain(subject: str | None, filenames: tuple[str, ...], output: str) -> None:
+def explain(subject: str | None, filenames: tuple[str, ...], policies: tuple[Path, ...], output: str) -> None:
     """Explain a code of tallygate, or the calculation of a pod's effective request.
 
     The effective request is the maximum over the life of the pod: containers and sidecars add up, an init step counts
     on top of the sidecars before it, and overhead is added. `explain pod` shows each term, and the charge of a
-    ResourceQuota for the pod, and for the claims that templates in the files make for it.
+    ResourceQuota for the pod, and for the claims that templates in the files make for it. With --policies it also shows
+    the amounts of the pod under the caps of its namespace.
     """
     if subject == _POD:
-        _explain_pods(filenames, output)
+        _explain_pods(filenames, load_usable_policies(policies) if policies else PolicySet(), output)
         return
-    if filenames:
-        raise UsageError("-f belongs to `tallygate explain pod -f FILE`")
+    if filenames or policies:
+        raise UsageError(f"{'-f' if filenames else '--policies'} belongs to `tallygate explain pod -f FILE`")
     if subject is None:
         _list_codes(output)
     else:
@@ -297,10 +332,10 @@ def _indent(text: str) -> str:
     return "".join(f"    {line}\n" for line in text.splitlines())
 
 
-def _explain_pods(filenames: tuple[str, ...], output: str) -> None:
+def _explain_pods(filenames: tuple[str, ...], policies: PolicySet, output: str) -> None:
     if not filenames:
         raise UsageError("which pod? name a file: `tallygate explain pod -f FILE`, or -f - for stdin")
-    calculations = calculate_pods(filenames, sys.stdin.buffer)
+    calculations = calculate_pods(filenames, sys.stdin.buffer, policies)
     for calculation in calculations:
         for note in calculation.notes:
             click.echo(escape_control(f"note: {calculation.location}: {calculation.title}: {note}"), err=True)

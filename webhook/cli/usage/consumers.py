@@ -5,26 +5,18 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tallygate.webhook.accounting.amounts import Amounts, format_amount
-from tallygate.webhook.accounting.charge import PODS, ConsumerKind
+from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.accounting.claim_charge import DeviceSources, compute_claim_charge, compute_requested_devices
 from tallygate.webhook.accounting.devices.device_meter import DeviceFinder, DeviceMeter
-from tallygate.webhook.accounting.names import LIMITS_PREFIX
-from tallygate.webhook.accounting.pod_requests import (
-    ResizeView,
-    apply_status,
-    compute_limits,
-    compute_requests,
-    explain_request,
-)
-from tallygate.webhook.accounting.pod_resources import PodResources, parse_pod_resources
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.cli.output.tables import align_rows, escape_control
+from tallygate.webhook.cli.pod_charge import ExplainedAmount, explain_charge
 from tallygate.webhook.cli.sources.observed_cluster import ObservedCluster
 from tallygate.webhook.cli.usage.usage_report import ChosenLedger
 from tallygate.webhook.cli.usage.usage_table import format_scope
 from tallygate.webhook.gate.counted_claims import CountedClaim, CountedDevices
-from tallygate.webhook.objects.core import Pod, PodSpec
+from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.objects.devices import ResourceClaim
 from tallygate.webhook.state.informers.pod_records import ChargeGroup
 from tallygate.webhook.state.ledger.ledger import Ledger, Reservation
@@ -167,19 +159,11 @@ def _convert_share(share: _Share) -> dict[str, Any]:
     }
 
 
-class _ResourceUsage(NamedTuple):
-    """The amount of a resource that every pod of one group uses, and its calculation."""
-
-    name: str
-    amount: int
-    calculation: str
-
-
 def _list_pod_shares(
     cluster: ObservedCluster, active_cap: ActiveCap, members: frozenset[str]
 ) -> Iterator[tuple[str, _Share]]:
     """Yield the shares of the pods with their resource, the pods in the order of their names."""
-    usage_by_group: dict[ChargeGroup, list[_ResourceUsage]] = {}
+    usage_by_group: dict[ChargeGroup, list[ExplainedAmount]] = {}
     for namespace in sorted(members):
         for pod in sorted(cluster.pods.list_all(namespace), key=lambda pod: pod.name):
             if pod.has_ended:
@@ -192,42 +176,11 @@ def _list_pod_shares(
                 yield usage.name, _Share(*identity, state, usage.amount, usage.calculation)
 
 
-def _compute_usage(active_cap: ActiveCap, pod: Pod) -> Iterator[_ResourceUsage]:
+def _compute_usage(active_cap: ActiveCap, pod: Pod) -> Iterator[ExplainedAmount]:
     try:
-        used = active_cap.compute_charge(pod).amounts
-        resources = _read_charged_resources(pod)
+        yield from explain_charge(active_cap, pod)
     except QuantityError as error:
-        yield from (_ResourceUsage(name, 0, f"cannot be read: {error}") for name in active_cap.resources)
-        return
-    for name, amount in used.items():
-        yield _ResourceUsage(name, amount, explain_amount(resources, name, amount, active_cap))
-
-
-def _read_charged_resources(pod: Pod) -> PodResources:
-    """Return the resources that a cap charges (`webhook.accounting.charge`)."""
-    return apply_status(parse_pod_resources(pod.spec or PodSpec()), pod.status, ResizeView.CHARGED)
-
-
-def explain_amount(resources: PodResources, name: str, amount: int, cap: ActiveCap) -> str:
-    """Return the calculation of the amount that a pod is charged under a name of a cap."""
-    if name == PODS:
-        return "one pod"
-    if name in cap.derived:
-        return cap.derived[name].explain(resources, format_amount(name, amount))
-    if (sources := cap.device_sources.get(name)) is not None:
-        return _explain_devices(resources, name, sources)
-    resource = name.removeprefix(LIMITS_PREFIX)
-    effective = compute_requests(resources) if resource == name else compute_limits(resources)
-    return explain_request(effective, resource).removeprefix(f"{resource} = ")
-
-
-def _explain_devices(resources: PodResources, name: str, sources: DeviceSources) -> str:
-    """Return the sum of the requests for devices, with the resource of each if it is not the counted name."""
-    effective = compute_requests(resources)
-    requested = sorted(each for each in sources.resources if effective.amounts.get(each))
-    if requested == [name]:
-        return explain_request(effective, name).removeprefix(f"{name} = ")
-    return "; ".join(explain_request(effective, each) for each in requested)
+        yield from (ExplainedAmount(name, 0, f"cannot be read: {error}") for name in active_cap.resources)
 
 
 def _list_claim_shares(

@@ -1,0 +1,60 @@
+"""The calculation of the amounts that pods are charged under a cap, in one line each."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tallygate.webhook.accounting.amounts import format_amount
+from tallygate.webhook.accounting.charge import PODS
+from tallygate.webhook.accounting.claim_charge import DeviceSources
+from tallygate.webhook.accounting.names import LIMITS_PREFIX
+from tallygate.webhook.accounting.pod_requests import (
+    ResizeView,
+    apply_status,
+    compute_limits,
+    compute_requests,
+    explain_request,
+)
+from tallygate.webhook.accounting.pod_resources import PodResources, parse_pod_resources
+from tallygate.webhook.admission.cap_index import ActiveCap
+from tallygate.webhook.objects.core import Pod, PodSpec
+
+
+class ExplainedAmount(NamedTuple):
+    """The amount that a pod is charged under a name of a cap, and its calculation."""
+
+    name: str
+    amount: int
+    calculation: str
+
+
+def explain_charge(cap: ActiveCap, pod: Pod) -> Iterator[ExplainedAmount]:
+    """Yield the amounts that a pod is charged under a cap.
+
+    Raises:
+        QuantityError: if a quantity of the pod is invalid.
+    """
+    amounts = cap.compute_charge(pod).amounts
+    resources = apply_status(parse_pod_resources(pod.spec or PodSpec()), pod.status, ResizeView.CHARGED)
+    for name, amount in amounts.items():
+        yield ExplainedAmount(name, amount, _explain_amount(resources, name, amount, cap))
+
+
+def _explain_amount(resources: PodResources, name: str, amount: int, cap: ActiveCap) -> str:
+    if name == PODS:
+        return "one pod"
+    if name in cap.derived:
+        return cap.derived[name].explain(resources, format_amount(name, amount))
+    if (sources := cap.device_sources.get(name)) is not None:
+        return _explain_devices(resources, name, sources)
+    resource = name.removeprefix(LIMITS_PREFIX)
+    effective = compute_requests(resources) if resource == name else compute_limits(resources)
+    return explain_request(effective, resource).removeprefix(f"{resource} = ")
+
+
+def _explain_devices(resources: PodResources, name: str, sources: DeviceSources) -> str:
+    """Return the sum of the requests for devices, with the resource of each if it is not the counted name."""
+    effective = compute_requests(resources)
+    requested = sorted(each for each in sources.resources if effective.amounts.get(each))
+    if requested == [name]:
+        return explain_request(effective, name).removeprefix(f"{name} = ")
+    return "; ".join(explain_request(effective, each) for each in requested)
