@@ -224,7 +224,7 @@ def test_allocated_devices_count_with_the_weights_of_their_classes() -> None:
 
 
 def test_another_definition_has_another_identity() -> None:
-    definitions = [
+    definitions: list[WeightedSum | Product] = [
         create_weighted_sum({GPU: 7}, {}, {}),
         create_weighted_sum({GPU: 8}, {}, {}),
         create_weighted_sum({GPU: 7}, {CLASS: GPU}, {}),

@@ -217,7 +217,7 @@ def test_the_amounts_under_caps_are_explained(tmp_path: Path) -> None:
     assert sorted(of_own) == [
         ("gpu-memory", 20, "2 nvidia.com/gpu × 10 nvidia.com/gpumem = 20"),
         ("gpu-slices", 35, "5 nvidia.com/gpu × 7 = 35"),
-        ("limits.memory", 2**30, "container 1Gi = 1Gi"),
+        ("limits.memory", 2**30, "container 1Gi + overhead 0 = 1Gi"),
         ("pods", 1, "one pod"),
     ]
     assert {each["cap"] for each in item["caps"]} == {"own", "labels"}
