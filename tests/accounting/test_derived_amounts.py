@@ -145,7 +145,7 @@ Requests = Mapping[str, int]
 
 
 @st.composite
-def drawn_pods(draw: st.DrawFn) -> tuple[Pod, Sequence[Requests], Sequence[tuple[bool, Requests]], Requests]:
+def draw_pods(draw: st.DrawFn) -> tuple[Pod, Sequence[Requests], Sequence[tuple[bool, Requests]], Requests]:
     """Draw a pod with its containers, its init containers (whether each is a sidecar), and its overhead."""
     containers = draw(st.lists(AMOUNTS, min_size=1, max_size=3))
     init = draw(st.lists(st.tuples(st.booleans(), AMOUNTS), max_size=4))
@@ -173,7 +173,7 @@ def list_phases(
     yield [*running, *containers]
 
 
-@given(drawn_pods())
+@given(draw_pods())
 def test_a_weighted_sum_is_the_sum_of_the_largest_amounts_and_never_less_than_at_one_time(drawn: Any) -> None:
     a_pod, *parts = drawn
     phases = [{name: sum(each.get(name, 0) for each in phase) for name in WEIGHTS} for phase in list_phases(*parts)]
@@ -183,7 +183,7 @@ def test_a_weighted_sum_is_the_sum_of_the_largest_amounts_and_never_less_than_at
     assert all(found >= sum(WEIGHTS[name] * phase[name] for name in WEIGHTS) for phase in phases)
 
 
-@given(drawn_pods())
+@given(draw_pods())
 def test_a_product_is_the_largest_sum_of_products_at_one_time(drawn: Any) -> None:
     a_pod, *parts = drawn
     at_one_time = (sum(each.get(GPU, 0) * each.get(MEMORY, 0) for each in phase) for phase in list_phases(*parts))

@@ -340,7 +340,7 @@ def _check_soft_limits(cap: NamespaceCap) -> Iterator[FieldProblem]:
 
 def _check_cap_devices(cap: NamespaceCap) -> Iterator[FieldProblem]:
     """Yield the names of `devices` that count nothing, and the selections of pods that no claim can meet."""
-    counted = cap.list_requested_names()
+    counted = {*cap.hard, *cap.soft}.union(*(each.resources for each in cap.counts.values()))
     for name in cap.counts:
         if name not in cap.hard and name not in cap.soft:
             text = "neither hard nor soft has this name, so nothing counts under it; limit it or remove this"
