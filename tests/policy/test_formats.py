@@ -53,6 +53,7 @@ ACCEPTED: dict[str, tuple[str, ...]] = {
     "label-key": ("a", "example.com/team", "A_b.c-d", "x" * 63, "kubernetes.io/metadata.name"),
     "label-value": ("", "a", "yes", "A_b.c-d", "1", "x" * 63),
     "capacity-name": ("memory", "gpu.example.com/memory", "Cores_2", "_m"),
+    "weight": ("1", "7", "1000000"),
     "object-name": ("batch", "system-cluster-critical", "a.b"),
     "counted-name": (
         "pods",
@@ -134,6 +135,13 @@ REJECTED: dict[str, dict[str, str]] = {
         "a/b/c": "no capacity can be called",
         "Example.com/memory": "no capacity can be called",
         "m" * 33: "no capacity can be called",
+    },
+    "weight": {
+        "0": "is no weight; write a whole number from 1 to 1000000",
+        "-1": "is no weight",
+        "1.5": "is no weight",
+        "1e3": "is no weight",
+        "1000001": "is no weight",
     },
     "class-pattern": {
         "": "can match no name",
