@@ -30,11 +30,13 @@ from tallygate.webhook.audit.owners import (
 from tallygate.webhook.gate.advertised_devices import DeviceLister
 from tallygate.webhook.gate.applied_workload import create_workload
 from tallygate.webhook.gate.cluster_snapshot import SnapshotProvider
-from tallygate.webhook.gate.decisions import create_missing_limit_problem
+from tallygate.webhook.gate.decisions import create_missing_limit_problem, create_unknown_product_problem
 from tallygate.webhook.gate.schedulability import check_schedulability
 from tallygate.webhook.gate.workload_forecast import forecast_cap
+from tallygate.webhook.objects.devices import ResourceClaim
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.policy.model import CLAIM_KINDS, Enforcement, ForecastEnforcement, PolicySet
+from tallygate.webhook.state.informers.claim_records import find_pod_uid
 from tallygate.webhook.state.informers.consumer_columns import StoredConsumer
 from tallygate.webhook.state.informers.pod_records import ChargeGroup
 
@@ -98,9 +100,12 @@ def _list_problems(verdict: Verdict) -> Iterator[EvaluatedProblem]:
 
 
 def _evaluate_cap(cap: ActiveCap, request: AdmissionRequest) -> Iterator[EvaluatedProblem]:
-    """Yield the lasting problems of one cap: a limit is missing, or the pods of a workload can never fit."""
+    """Yield the lasting problems of one cap: a limit or factor is missing, or the pods of a workload can never fit."""
     target = REVIEW_TARGETS[request.group, request.kind]
     decoded_object = decode_object(target, request, request.object)
+    if isinstance(decoded_object, ResourceClaim) and not find_pod_uid(decoded_object.metadata or ObjectMeta()):
+        for name in cap.list_unknown_products(decoded_object):
+            yield Enforcement.DENY, create_unknown_product_problem(cap, name)
     pod_views = target.list_pods(decoded_object)
     if not pod_views:
         return
