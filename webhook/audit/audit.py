@@ -117,7 +117,9 @@ class Audit:
         return names if self._scope.included_namespaces is None else self._scope.included_namespaces
 
     def _audit_caps(self, names: frozenset[str]) -> None:
-        cap_audit = CapAudit(self._evaluator.caps, self._input.usage_lister, self._input.pods, self._evaluator.coverage)
+        records = self._input.namespaces.list_records()
+        caps = self._evaluator.caps.list_ledger_caps((record.name, record.labels) for record in records)
+        cap_audit = CapAudit(caps, self._input.usage_lister, self._input.pods, self._evaluator.coverage)
         includes_shared = self._scope.included_namespaces is None
         for finding in cap_audit.find_excess(names - self._scope.excluded_namespaces, includes_shared=includes_shared):
             self._evaluator.findings.add(finding)

@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.admission.cap_index import ActiveCap
-from tallygate.webhook.gate.usage_lister import CountedRevisions, Membership, UsageLister, get_ledger_key
+from tallygate.webhook.gate.membership import Membership
+from tallygate.webhook.gate.usage_lister import CountedRevisions, UsageLister, get_ledger_key
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation
 from tallygate.webhook.state.ledger.recount import recount
 from tallygate.webhook.state.ledger.reserve import (

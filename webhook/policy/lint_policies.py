@@ -9,6 +9,7 @@ a well-known name, or spelt differently elsewhere in the set.
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tallygate.webhook.accounting.claim_charge import MAX_DEVICES
 from tallygate.webhook.accounting.names import (
@@ -50,8 +51,11 @@ from tallygate.webhook.policy.model import (
     Checks,
     DeviceChecks,
     Equality,
+    LabelRequirement,
     NamespaceCap,
     NamespaceSelector,
+    Operator,
+    PolicyLabelSelector,
     PolicySet,
     ResourceRule,
 )
@@ -71,6 +75,8 @@ from tallygate.webhook.policy.policy_codes import (
 _LIMITS = frozenset({"hard", "soft"})
 _KINDS_WITHOUT_PODS = frozenset({"Node", "ResourceQuota", "LimitRange"}) | CLAIM_KINDS
 _CLAIM_FIELD, _DEVICES_FIELD = "spec.checks.perClaim", "spec.checks.devices"
+_NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
+"""The API server sets this label on every namespace (k8s.io/api core/v1, LabelMetadataName)."""
 _MAX_DEVICES = AmountBounds(max=Quantity.from_int(MAX_DEVICES))
 """The bounds that Kubernetes sets for every claim."""
 
@@ -307,6 +313,28 @@ def _check_cap_match(cap: NamespaceCap) -> Iterator[FieldProblem]:
     if is_every_user(cap.exceed):
         text = "everybody may go over it; name the groups that may break the glass"
         yield create_warning("spec.exceed", CHECKS_NOTHING, text)
+    yield from _check_groups(cap)
+
+
+def _check_groups(cap: NamespaceCap) -> Iterator[FieldProblem]:
+    """Yield the mistakes of a cap with `groupBy`: groups that cannot exist, or that need no `groupBy`."""
+    label, selector = cap.group_by, cap.namespaces.selector or PolicyLabelSelector()
+    if not label:
+        return
+    if "spec.shared" in cap.locations:
+        text = "the namespaces of each group share one cap, whatever shared is; remove shared"
+        yield create_error("spec.shared", REPEATED, text)
+    with_label = LabelRequirement(label, Operator.EXISTS)
+    grouped = replace(selector, match_expressions=(*selector.match_expressions, with_label))
+    if is_selector_satisfiable(selector) and not is_selector_satisfiable(grouped):
+        text = f"spec.namespaces selects no namespace with the label {label}, so there is no group; name another label"
+        yield create_error("spec.groupBy.label", MATCHES_NOTHING, text)
+    elif label in selector.match_labels:
+        text = f"spec.namespaces selects one value of {label}, so there is one group; write shared: true in its place"
+        yield create_warning("spec.groupBy.label", REPEATED, text)
+    elif label == _NAMESPACE_NAME_LABEL:
+        text = "this label is the name of the namespace, so each group is one namespace; remove groupBy"
+        yield create_warning("spec.groupBy.label", REPEATED, text)
 
 
 def _check_cap_amounts(cap: NamespaceCap) -> Iterator[FieldProblem]:

@@ -236,7 +236,8 @@ class NamespaceCap:
     `hard` and `soft` map a counted name (`nvidia.com/gpu`, `limits.memory`, `pods`; the prefix `requests.` is removed)
     to its limit. A `shared` cap has one ledger for all its namespaces. `workloads` is the consequence for a workload
     whose pods exceed the free amount. `shows_top_consumers` adds the top consumers to the message of a denial.
-    `devices` maps counted names to the definitions of their devices.
+    `devices` maps counted names to the definitions of their devices. A cap with a label in `group_by` is shared by the
+    namespaces of each value of that label, and counts no namespace without it.
     """
 
     name: str
@@ -250,6 +251,7 @@ class NamespaceCap:
     workloads: ForecastEnforcement = ForecastEnforcement.WARN
     shows_top_consumers: bool = True
     devices: Mapping[str, DeviceDefinition] = field(default_factory=_create_no_devices)
+    group_by: str = ""
     reason: str = ""
     locations: Mapping[str, SourceLocation] = field(default_factory=_create_empty_locations, compare=False, repr=False)
 

@@ -292,7 +292,7 @@ CODES: tuple[Code, ...] = (
     Code(
         REPEATED,
         "policy-repeated",
-        "A list says one thing twice.",
+        "A list, or one field beside another, says one thing twice.",
         "The second one changes nothing; often another value was meant.",
         "oneOf: [1, 2, 2000m]",
         "oneOf: [1, 2, 4]",

@@ -14,7 +14,8 @@ from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.gate import charging, ledger_reconciler
 from tallygate.webhook.gate.charging import ReserveTransition
 from tallygate.webhook.gate.ledger_reconciler import LedgerReconciler, ReconcileResult
-from tallygate.webhook.gate.usage_lister import CountedRevisions, Membership, UsageLister
+from tallygate.webhook.gate.membership import Membership
+from tallygate.webhook.gate.usage_lister import CountedRevisions, UsageLister
 from tallygate.webhook.state.batched_ledgers import BatchedLedgers, CachedLedger
 from tallygate.webhook.state.ledger.expire import ReservationAges
 from tallygate.webhook.state.ledger.ledger import Ledger

@@ -253,7 +253,7 @@ class _ScenarioBuilder:
         namespace_node = fields.get_node("namespace")
         if namespace_node is not None:
             self._check_known(namespace_node, fields.get_text("namespace"), namespaces, "namespace")
-        shared = name in caps and caps[name].shared
+        shared = name in caps and caps[name].shared and not caps[name].group_by
         amounts = {
             kind: _parse_quantities(fields.get_fields(kind))
             for kind in _AMOUNT_KINDS

@@ -71,6 +71,7 @@ class CapUsage:
     active_cap: ActiveCap
     namespace: str
     ledger: Ledger
+    members: frozenset[str]
 
     def get_free(self, name: str) -> int | None:
         """Return the free amount; None if no hard limit exists."""
@@ -172,9 +173,16 @@ class SimulatedCluster:
     def list_cap_usages(self) -> list[CapUsage]:
         """Return every ledger of the scenario's namespaces, ordered by cap and namespace."""
         cap_usages = [
-            CapUsage(active_cap, key.namespace, self._read_ledger(key)) for key, active_cap in self._list_ledger_keys()
+            CapUsage(active_cap, key.namespace, self._read_ledger(key), self._list_members(active_cap, key))
+            for key, active_cap in self._list_ledger_keys()
         ]
-        return sorted(cap_usages, key=lambda cap_usage: (cap_usage.active_cap.definition.name, cap_usage.namespace))
+        return sorted(
+            cap_usages, key=lambda each: (each.active_cap.definition.name, each.active_cap.group, each.namespace)
+        )
+
+    def _list_members(self, active_cap: ActiveCap, key: LedgerKey) -> frozenset[str]:
+        membership = self._usage_lister.find_membership(active_cap, key)
+        return membership.names if membership else frozenset()
 
     def _create_node_check(self) -> NodeRuleEvaluator:
         from tallygate.webhook.gate.advertised_devices import KnownDevices  # noqa: PLC0415  see the module's docstring

@@ -32,7 +32,7 @@ VERSION = "v1alpha1"
 KIND = "CapLedger"
 PLURAL = "capledgers"
 
-_MAX_PART_LENGTH = 80  # characters; a cap's key has 74 at most, a namespace 63
+_MAX_PART_LENGTH = 140  # characters; a cap's key has 74 at most, 138 with the value of a label, a namespace 63
 _HASH_DIGITS = 20
 
 
