@@ -78,6 +78,7 @@ spec:
     exclude: [batch-test]
     selector: {matchLabels: {gpus: "yes"}}
   shared: true
+  groupBy: {label: team}
   hard: {nvidia.com/gpu: 32, requests.cpu: 256, limits.memory: 2Ti, pods: 200, h100: 4, gpu-memory: 640Gi}
   soft: {nvidia.com/gpu: 28}
   pods:

@@ -191,6 +191,7 @@ metadata: {{name: a, annotations: {{tallygate.dev/why: b}}}}
 spec:
   namespaces: {FULL_NAMESPACES}
   shared: true
+  groupBy: {{label: a}}
   hard: {{a.b/c: 1, d: 1}}
   soft: {{a.b/c: 1, d: 1}}
   devices: {{a.b/c: {{classes: [d.e]}}, d: {{selector: 'true', sum: m}}}}

@@ -321,9 +321,9 @@ def _check_groups(cap: NamespaceCap) -> Iterator[FieldProblem]:
     label, selector = cap.group_by, cap.namespaces.selector or PolicyLabelSelector()
     if not label:
         return
-    if "spec.shared" in cap.locations:
-        text = "the namespaces of each group share one cap, whatever shared is; remove shared"
-        yield create_error("spec.shared", REPEATED, text)
+    if not cap.shared:
+        text = "the namespaces of each group share one cap; remove shared: false, or remove groupBy"
+        yield create_error("spec.shared", MATCHES_NOTHING, text)
     with_label = LabelRequirement(label, Operator.EXISTS)
     grouped = replace(selector, match_expressions=(*selector.match_expressions, with_label))
     if is_selector_satisfiable(selector) and not is_selector_satisfiable(grouped):

@@ -133,7 +133,7 @@ def build_cap(document: Fields, location: SourceLocation) -> NamespaceCap:
         namespaces=_build_namespace_selector(spec.get_fields("namespaces")) or NamespaceSelector(),
         hard=_build_amounts(spec.get_fields("hard")),
         soft=_build_amounts(spec.get_fields("soft")),
-        shared=spec.get_flag("shared", default=False) or bool(group_by),
+        shared=spec.get_flag("shared", default=bool(group_by)),
         pods=_build_pod_filter(spec.get_fields("pods")),
         exceed=_build_subjects(spec.get_fields("exceed")),
         location=location,

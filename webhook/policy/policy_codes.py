@@ -292,7 +292,7 @@ CODES: tuple[Code, ...] = (
     Code(
         REPEATED,
         "policy-repeated",
-        "A list, or one field beside another, says one thing twice.",
+        "A list says one thing twice, or a field says what another one says.",
         "The second one changes nothing; often another value was meant.",
         "oneOf: [1, 2, 2000m]",
         "oneOf: [1, 2, 4]",
