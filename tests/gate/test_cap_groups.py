@@ -109,7 +109,8 @@ def test_a_new_value_has_a_ledger_that_reserves_nothing_until_it_is_counted() ->
     label_namespace(replica, "team-a", "audio")
     assert replica.request_pod("u2", 1, "team-a") == 429
     ledger = find_ledger(replica, "audio")
-    assert ledger is not None and ledger.initializer
+    assert ledger is not None
+    assert ledger.initializer
     for _ in range(3):
         replica.reconcile(BOUND)
     assert count_gpus(replica, "audio") == (3, 0)
@@ -132,7 +133,8 @@ def test_pending_ledgers_of_groups_are_found_by_their_keys() -> None:
     replica.reconcile()
     (key,) = replica.reconciler.list_pending()
     cap = replica.caps.find_cap(key.cap)
-    assert cap is not None and (cap.group, cap.definition.name) == ("team=vision", "gpus")
+    assert cap is not None
+    assert (cap.group, cap.definition.name) == ("team=vision", "gpus")
 
 
 @pytest.mark.parametrize(

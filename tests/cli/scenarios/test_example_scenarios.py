@@ -21,6 +21,7 @@ CAPS = ("gpus-vision", "gpus-others", "batch-pool", "gpus-on-trial")
 
 def test_the_examples_have_scenarios() -> None:
     assert [path.name for path in TESTS] == [
+        "cap-per-label.yaml",
         "cap-per-team.yaml",
         "cap-shared.yaml",
         "claims.yaml",
