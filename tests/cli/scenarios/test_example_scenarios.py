@@ -16,7 +16,7 @@ kind: NamespaceCap
 metadata: {name: %s}
 spec: {namespaces: {include: [nowhere]}, hard: {nvidia.com/gpu: 1000, limits.memory: 1Ti, pods: 1000}}
 """
-CAPS = ("gpus-vision", "gpus-others", "batch-pool", "gpus-on-trial")
+CAPS = ("gpus-vision", "gpus-others", "batch-pool", "gpus-on-trial", "team-gpus")
 
 
 def test_the_examples_have_scenarios() -> None:

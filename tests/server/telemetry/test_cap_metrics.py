@@ -63,8 +63,8 @@ def test_ledgers_are_reported_as_they_are_written() -> None:
         "tallygate_cap_reservations_limit 3000.0",
         'tallygate_cap_sync_age_seconds{cap="gpus"} 30.0',
         'tallygate_cap_utilization_ratio{cap="gpus",cap_group="",cap_namespace="team-b",resource="nvidia.com/gpu"} 1.0',
-        'tallygate_cap_utilization_ratio{cap="gpus",cap_group="",cap_namespace="team-a",'
-        'resource="nvidia.com/gpu"} 0.75',
+        ('tallygate_cap_utilization_ratio{cap="gpus",cap_group="",cap_namespace="team-a",'
+        'resource="nvidia.com/gpu"} 0.75'),
     }
 
 
