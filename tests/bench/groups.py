@@ -94,8 +94,7 @@ def _create_bodies() -> list[bytes]:
 def main() -> None:
     """Measure both in turns, and print the medians."""
     shared, grouped = (
-        _Replica(parse_policies(_CAP.format(sharing=sharing)))
-        for sharing in ("shared: true", "groupBy: {label: team}")
+        _Replica(parse_policies(_CAP.format(sharing=sharing))) for sharing in ("shared: true", "groupBy: {label: team}")
     )
     bodies = _create_bodies()
     rounds = [(shared.measure(bodies), grouped.measure(bodies)) for _ in range(_ROUNDS)]

@@ -318,9 +318,10 @@ def _check_cap_match(cap: NamespaceCap) -> Iterator[FieldProblem]:
 
 def _check_groups(cap: NamespaceCap) -> Iterator[FieldProblem]:
     """Yield the mistakes of a cap with `groupBy`: groups that cannot exist, or that need no `groupBy`."""
-    label, selector = cap.group_by, cap.namespaces.selector or PolicyLabelSelector()
+    label = cap.group_by
     if not label:
         return
+    selector = cap.namespaces.selector or PolicyLabelSelector()
     if not cap.shared:
         text = "the namespaces of each group share one cap; remove shared: false, or remove groupBy"
         yield create_error("spec.shared", MATCHES_NOTHING, text)
