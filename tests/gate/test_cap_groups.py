@@ -1,6 +1,7 @@
 """Caps with `groupBy`: each value of a namespace label has one shared ledger, and namespaces move between them."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from tallygate.webhook.policy.parse import parse
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
 from tests.gate.gate_fixture import CAP, GPU, response
-from tests.gate.replica_fixture import BOUND, ReplicaFixture
+from tests.gate.replica_fixture import BOUND, FixedLeadership, ReplicaFixture
 from tests.state.informers.pods import pod as stored_pod
 from tests.state.transitions import Read
 
@@ -118,11 +119,16 @@ def test_a_new_value_has_a_ledger_that_reserves_nothing_until_it_is_counted() ->
     assert replica.request_pod("u2", 1, "team-a") == 200
 
 
-def test_a_new_ledger_waits_until_every_replica_has_the_cap_of_the_document() -> None:
+def test_a_new_ledger_waits_until_every_replica_has_the_cap_of_the_document(monkeypatch: pytest.MonkeyPatch) -> None:
     replica = ReplicaFixture(GROUPED, namespaces=())
     label_namespace(replica, "team-a", "vision")
     asked: list[str] = []
-    replica.leadership.get_loaded_everywhere_since = lambda key: asked.append(key) or 0.0  # type: ignore[method-assign,func-returns-value]
+
+    def record(_: object, key: str) -> float:
+        asked.append(key)
+        return 0.0
+
+    monkeypatch.setattr(FixedLeadership, "get_loaded_everywhere_since", record)
     replica.activate_ledgers()
     assert {*asked} == {cap.key for cap in replica.caps.list_caps()}
 
@@ -156,7 +162,7 @@ def test_a_move_that_exceeds_the_cap_of_the_new_group_warns(old: str, new: str, 
         {"kind": "Namespace", "metadata": {"name": "team-a", "labels": {"team": value} if value else {}}}
         for value in (new, old)
     ]
-    fields = {"kind": {"group": "", "kind": "Namespace"}, "name": "team-a", "namespace": "team-a"}
+    fields: dict[str, Any] = {"kind": {"group": "", "kind": "Namespace"}, "name": "team-a", "namespace": "team-a"}
     result = response(replica.admit(objects[0], operation="UPDATE", **fields, oldObject=objects[1]))
     assert warning in json.dumps(result.get("warnings", ""))
     assert bool(result.get("warnings")) is bool(warning)

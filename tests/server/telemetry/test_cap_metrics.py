@@ -1,5 +1,7 @@
 """The metrics of caps and their ledgers, and the number of their series."""
 
+from functools import partial
+
 from prometheus_client import CollectorRegistry
 
 from tallygate.webhook.accounting.amounts import Amounts
@@ -70,13 +72,16 @@ def test_ledgers_are_reported_as_they_are_written() -> None:
     }
 
 
+def _replace(ledger: Ledger, _: Ledger | None) -> Ledger:
+    return ledger
+
+
 def test_groups_of_a_cap_are_added_up_and_the_fullest_have_their_value_as_a_label() -> None:
     harness = Harness(CAP.replace("hard:", "groupBy: {label: team}\n  hard:"))
     (template,) = harness.caps.list_caps()
     for value, used in (("vision", 4), ("audio", 2)):
         key = LedgerKey(f"{template.key}={value}", "")
-        ledger = Ledger(template.hard, used=Amounts({GPU: used}))
-        harness.ledgers.transact(key, Put(lambda _, ledger=ledger: ledger), 0.0)
+        harness.ledgers.transact(key, Put(partial(_replace, Ledger(template.hard, used=Amounts({GPU: used})))), 0.0)
     full = f"{4 / template.hard[GPU]}"
     assert harness.list_lines() >= {
         'tallygate_cap_used{cap="gpus",resource="nvidia.com/gpu"} 6.0',
