@@ -14,6 +14,7 @@ from tallygate.webhook.admission.pod_view import PodView, ReplicaCount
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.policy.workload_kinds import (
+    MAX_COUNT,
     CountFactor,
     CountField,
     FieldPath,
@@ -30,7 +31,6 @@ _MAPPING_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LIST_DECODER = msgspec.json.Decoder(list[msgspec.Raw])
 _SCALAR_DECODER = msgspec.json.Decoder(int | str | bool | None)
 _COUNT_PATTERN = re.compile(r"-?[0-9]{1,10}", re.ASCII)
-_MAX_COUNT = 2**31 - 1  # counts are int32 in the API; products of them are Python ints
 _NAME_FIELDS = ("name", "groupName")
 
 _Place = tuple[str | int, ...]
@@ -166,7 +166,7 @@ class _Reader:
             value = int(value) if _COUNT_PATTERN.fullmatch(value) else None
         if not isinstance(value, int) or isinstance(value, bool):
             value = field.default
-        return None if value is None else min(value, _MAX_COUNT) - field.minus
+        return None if value is None else min(value, MAX_COUNT) - field.minus
 
     def read_scalar(self, place: _Place) -> int | str | bool | None:
         """Return a number, text or boolean; None if it is absent or something else."""

@@ -18,6 +18,8 @@ _STEP_PATTERN = re.compile(
     r"""\.?(?P<field>[A-Za-z_][A-Za-z0-9_-]*)|\["(?P<key>[^"\\]+)"\]|(?P<items>\[\*\])|\.(?P<values>\*)"""
 )
 _MAX_LENGTH = 512
+MAX_COUNT = 2**31 - 1
+"""The largest number of pods in a field: counts are int32 in the API; products of them are Python ints."""
 
 
 class PathError(TallygateError):

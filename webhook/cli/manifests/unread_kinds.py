@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS
-from tallygate.webhook.admission.known_kinds import KNOWN_KINDS
+from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest, ManifestError
 from tallygate.webhook.documents.syntax_tree import Mapping, Node, Position, Scalar, Sequence, join_path
 

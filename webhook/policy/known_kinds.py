@@ -4,7 +4,7 @@ Each entry names the source of its counts. A number that a controller decides la
 the number at the start.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tallygate.webhook.policy.workload_kinds import (
     CountFactor,
@@ -258,3 +258,21 @@ KNOWN_KINDS: tuple[WorkloadKind, ...] = (
     ),
 )
 """The known kinds; a policy of `kind: WorkloadKind` adds others."""
+
+BUILT_IN_KINDS: Mapping[str, str] = {
+    "Pod": "",
+    "Deployment": "apps",
+    "ReplicaSet": "apps",
+    "StatefulSet": "apps",
+    "DaemonSet": "apps",
+    "Job": "batch",
+    "CronJob": "batch",
+    "ReplicationController": "",
+    "PodTemplate": "",
+    "Node": "",
+    "ResourceQuota": "",
+    "LimitRange": "",
+    "ResourceClaim": "resource.k8s.io",
+    "ResourceClaimTemplate": "resource.k8s.io",
+}
+"""The kinds of Kubernetes itself that are read, and the API group of each."""
