@@ -131,9 +131,9 @@ def render_reference() -> str:
     """Return the page."""
     definitions = load_json_schema()["$defs"]
     parts = [_HEAD]
-    for kind in FULL_EXAMPLES:
+    for kind, example in FULL_EXAMPLES.items():
         parts.append(f"\n## {kind}\n\n{definitions[kind]['description']}\n")
-        parts.append(f"\nWith every field:\n\n```yaml\n{FULL_EXAMPLES[kind]}```\n")
+        parts.append(f"\nWith every field:\n\n```yaml\n{example}```\n")
         parts.extend(render_fields(definitions[kind], "", definitions))
     return "".join(parts) + _limits()
 

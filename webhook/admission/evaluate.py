@@ -37,7 +37,7 @@ _NO_LABELS: Labels = {}
 SCHEDULER_USER = "system:kube-scheduler"
 """The user that creates claims for the extended resources of pods, and writes the allocations of all claims."""
 
-NodeRuleEvaluator = Callable[[AdmissionRequest, RuleSelection], Verdict]
+NodeRuleEvaluator = Callable[[DecodedRequest, RuleSelection], Verdict]
 """A function that evaluates the rules which compare the pods of a request with the nodes of a cluster."""
 
 
@@ -47,7 +47,7 @@ def evaluate_request(request: AdmissionRequest, rules: RuleIndex, labels: Labels
     Raises:
         ReviewError: if the object is not of the kind that the request states.
     """
-    return evaluate_decoded_request(DecodedRequest(request), rules, labels, phase)
+    return evaluate_decoded_request(DecodedRequest(request, rules.targets), rules, labels, phase)
 
 
 def evaluate_decoded_request(

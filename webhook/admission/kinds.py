@@ -3,7 +3,7 @@
 One table names the kinds and the subresources that matter; tallygate accepts everything else unchanged.
 `DecodedRequest` decodes the object of a request on first use, and only once.
 
-Kinds of other projects come from the definitions in `known_kinds`; `pod_sets` reads their objects.
+Kinds of other projects come from the definitions in `known_kinds` and in policies; `pod_sets` reads their objects.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +13,6 @@ from functools import partial
 import msgspec
 
 from tallygate.webhook.accounting.result_cache import Fingerprint, compute_fingerprint
-from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
 from tallygate.webhook.admission.pod_sets import CustomWorkload, read_custom_workload
 from tallygate.webhook.admission.pod_view import (
     PodView,
@@ -34,6 +33,8 @@ from tallygate.webhook.objects.devices import (
     ResourceClaimTemplateSpec,
 )
 from tallygate.webhook.objects.meta import ObjectMeta
+from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
+from tallygate.webhook.policy.model import PolicySet
 from tallygate.webhook.policy.workload_kinds import WorkloadKind
 
 DecodedObject = (
@@ -73,6 +74,7 @@ class ReviewTarget:
 
     `subresources` are the subresources whose writes can change requests; the empty one is the object itself. If it
     `creates_pods`, a controller makes pods of its templates. `versions` are those that are read, the newest first.
+    `definition` is None for the kinds of Kubernetes itself.
     """
 
     plural: str
@@ -81,6 +83,11 @@ class ReviewTarget:
     subresources: frozenset[str]
     creates_pods: bool = False
     versions: tuple[str, ...] = ("v1",)
+    definition: WorkloadKind | None = None
+
+
+ReviewTargets = Mapping[GroupKind, ReviewTarget]
+"""API group and kind to the review target."""
 
 
 def _list_own_pod(decoded_object: DecodedObject) -> Sequence[PodView]:
@@ -141,7 +148,7 @@ def _create_workload_target(plural: str, count: Callable[[WorkloadSpec], Replica
     return ReviewTarget(plural, _DECODE_WORKLOAD, _list_template_pods(count), _OBJECT_ONLY, creates_pods=True)
 
 
-BUILT_IN_TARGETS: Mapping[GroupKind, ReviewTarget] = {
+BUILT_IN_TARGETS: ReviewTargets = {
     ("", "Pod"): ReviewTarget(
         "pods", msgspec.json.Decoder(Pod).decode, _list_own_pod, frozenset({"", "resize", "ephemeralcontainers"})
     ),
@@ -174,8 +181,7 @@ BUILT_IN_TARGETS: Mapping[GroupKind, ReviewTarget] = {
 """API group and kind to the review target, for the kinds that every API server has."""
 
 
-def create_target(kind: WorkloadKind) -> ReviewTarget:
-    """Return the review target of a kind by its definition."""
+def _create_target(kind: WorkloadKind) -> ReviewTarget:
     return ReviewTarget(
         kind.resource,
         partial(read_custom_workload, kind),
@@ -183,14 +189,26 @@ def create_target(kind: WorkloadKind) -> ReviewTarget:
         _OBJECT_ONLY,
         creates_pods=True,
         versions=kind.versions,
+        definition=kind,
     )
 
 
-REVIEW_TARGETS: Mapping[GroupKind, ReviewTarget] = {
+REVIEW_TARGETS: ReviewTargets = {
     **BUILT_IN_TARGETS,
-    **{(kind.group, kind.kind): create_target(kind) for kind in KNOWN_KINDS},
+    **{(kind.group, kind.kind): _create_target(kind) for kind in KNOWN_KINDS},
 }
-"""API group and kind to the review target, for all kinds that are known without a policy."""
+"""The review targets of all kinds that are known without a policy."""
+
+
+def list_review_targets(policies: PolicySet) -> ReviewTargets:
+    """Return the review targets of the kinds that are known without a policy, and of those that policies define."""
+    if not policies.workload_kinds:
+        return REVIEW_TARGETS
+    return {
+        **REVIEW_TARGETS,
+        **{(kind.group, kind.kind): _create_target(kind) for kind in policies.workload_kinds},
+    }
+
 
 SCALABLE_KINDS = {
     ("apps", "deployments"): "Deployment",
@@ -204,15 +222,9 @@ KIND_NAMES = frozenset(kind for _, kind in REVIEW_TARGETS)
 """The names of the kinds that rules evaluate, for policies and for metric labels."""
 
 
-def creates_pods(request: AdmissionRequest) -> bool:
-    """Return whether a controller makes pods of objects of the kind of a request."""
-    target = REVIEW_TARGETS.get((request.group, request.kind))
-    return target is not None and target.creates_pods
-
-
-def find_review_target(request: AdmissionRequest) -> ReviewTarget | None:
+def find_review_target(request: AdmissionRequest, targets: ReviewTargets) -> ReviewTarget | None:
     """Return the review target of a request, or None if no rule and no cap applies to it."""
-    target = REVIEW_TARGETS.get((request.group, request.kind))
+    target = targets.get((request.group, request.kind))
     if target is None or request.operation not in {CREATE, UPDATE} or request.subresource not in target.subresources:
         return None
     return target
@@ -235,9 +247,9 @@ class DecodedRequest:
 
     __slots__ = ("_fingerprint", "_object", "request", "target")
 
-    def __init__(self, request: AdmissionRequest) -> None:
+    def __init__(self, request: AdmissionRequest, targets: ReviewTargets) -> None:
         self.request = request
-        self.target = find_review_target(request)
+        self.target = find_review_target(request, targets)
         self._object: DecodedObject | None = None
         self._fingerprint: tuple[Fingerprint | None] | None = None
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 import msgspec
 
 from tallygate.webhook.admission.cap_index import CapIndex
+from tallygate.webhook.admission.kinds import REVIEW_TARGETS, ReviewTargets
 from tallygate.webhook.audit.audit_evaluation import POD_BATCH_SIZE, AuditEvaluator
 from tallygate.webhook.audit.audit_findings import AuditCoverage, AuditFindings
 from tallygate.webhook.audit.cap_audit import CapAudit
-from tallygate.webhook.audit.listing import GROUPS_BY_KIND, KINDS_IN_ORDER, NODE, PageReader, create_list_path
+from tallygate.webhook.audit.listing import NODE, PageReader, create_list_path, index_groups, list_kinds_in_order
 from tallygate.webhook.gate.advertised_devices import DeviceLister
 from tallygate.webhook.gate.cluster_snapshot import SnapshotProvider
 from tallygate.webhook.gate.usage_lister import UsageLister
@@ -49,13 +50,14 @@ class AuditInput:
 
 @dataclass(frozen=True, slots=True)
 class AuditScope:
-    """The audited namespaces, or the whole cluster with its nodes and shared caps (None).
+    """The audited namespaces, or the whole cluster with its nodes and shared caps (None), and the kinds.
 
     `excluded_namespaces` are the namespaces whose objects are not sent to the gate.
     """
 
     excluded_namespaces: frozenset[str]
     included_namespaces: frozenset[str] | None = None
+    targets: ReviewTargets = REVIEW_TARGETS
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ class Audit:
         )
 
     def run(self, objects: Iterable[ListedObject]) -> AuditResult:
-        """Evaluate the objects, which come in the order of `KINDS_IN_ORDER`, then the pods and the caps.
+        """Evaluate the objects, which come in the order of `list_kinds_in_order`, then the pods and the caps.
 
         Raises:
             AuditError: if the objects cannot be listed.
@@ -129,12 +131,12 @@ def _get_name(pod: StoredConsumer) -> str:
 
 
 def list_objects(pages: PageReader, scope: AuditScope) -> Iterator[ListedObject]:
-    """Yield the stored objects of the evaluated kinds except pods, in the order of `KINDS_IN_ORDER`.
+    """Yield the stored objects of the evaluated kinds except pods, owners first.
 
     Raises:
         AuditError: if a kind cannot be listed.
     """
-    for key in KINDS_IN_ORDER:
+    for key in list_kinds_in_order(scope.targets):
         group, kind = key
         for path in _list_paths(key, scope):
             for items in pages.list_pages(path):
@@ -144,20 +146,24 @@ def list_objects(pages: PageReader, scope: AuditScope) -> Iterator[ListedObject]
 
 def _list_paths(key: tuple[str, str], scope: AuditScope) -> list[str]:
     if scope.included_namespaces is None:
-        return [create_list_path(key)]
-    return [] if key == NODE else [create_list_path(key, name) for name in sorted(scope.included_namespaces)]
+        return [create_list_path(key, targets=scope.targets)]
+    definition = scope.targets[key].definition
+    if key == NODE or (definition is not None and not definition.is_namespaced):
+        return []
+    return [create_list_path(key, name, scope.targets) for name in sorted(scope.included_namespaces)]
 
 
-def sort_objects(objects: Iterable[tuple[str, msgspec.Raw]]) -> Iterator[ListedObject]:
-    """Yield the objects of a file in the order of `KINDS_IN_ORDER`, without those of other kinds.
+def sort_objects(objects: Iterable[tuple[str, msgspec.Raw]], targets: ReviewTargets) -> Iterator[ListedObject]:
+    """Yield the objects of a file, owners first, without those of other kinds.
 
     An object without `apiVersion`, as in a list of one kind, is of the most common group with this kind.
     """
+    groups = index_groups(targets)
     by_kind: dict[tuple[str, str], list[msgspec.Raw]] = {}
     for kind, item in objects:
         api_version = _PARTIAL_DECODER.decode(item).api_version
-        group = GROUPS_BY_KIND.get(kind, "") if api_version is None else api_version.rpartition("/")[0]
+        group = groups.get(kind, "") if api_version is None else api_version.rpartition("/")[0]
         by_kind.setdefault((group, kind), []).append(item)
-    for group, kind in KINDS_IN_ORDER:
+    for group, kind in list_kinds_in_order(targets):
         for item in by_kind.get((group, kind), ()):
             yield group, kind, item

@@ -14,7 +14,7 @@ import msgspec
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.ingest import ingest
 from tallygate.webhook.accounting.quantity_parser import QuantityError
-from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS
+from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS, GroupKind, ReviewTargets
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.gate.cluster_snapshot import FixedSnapshot
 from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
@@ -31,30 +31,35 @@ _TOP_LEVEL_CONTROLLERS = (
     ("argoproj.io", "CronWorkflow"),
 )
 _CONTROLLED_KINDS = (("apps", "Deployment"), ("batch", "CronJob"), ("apps", "ReplicaSet"), ("batch", "Job"))
-_OTHER_PROJECTS = tuple(key for key in sorted(REVIEW_TARGETS) if key not in BUILT_IN_TARGETS)
-
-KINDS_IN_ORDER: tuple[tuple[str, str], ...] = (
-    *_TOP_LEVEL_CONTROLLERS,
-    *(key for key in _OTHER_PROJECTS if key not in _TOP_LEVEL_CONTROLLERS),
-    *sorted(key for key in BUILT_IN_TARGETS if key not in {*_CONTROLLED_KINDS, POD}),
-    *_CONTROLLED_KINDS,
-)
-"""The evaluated kinds except pods, which come last: an owner comes before the objects that it owns."""
-
-GROUPS_BY_KIND = {kind: group for targets in (REVIEW_TARGETS, BUILT_IN_TARGETS) for group, kind in targets}
-"""The API group of each evaluated kind; of several groups with a kind of the same name that of Kubernetes itself."""
 
 
-def format_api_version(group: str) -> str:
+def list_kinds_in_order(targets: ReviewTargets) -> tuple[GroupKind, ...]:
+    """Return the evaluated kinds except pods, which come last: an owner comes before the objects that it owns."""
+    others = [key for key in sorted(REVIEW_TARGETS) if key not in BUILT_IN_TARGETS]
+    return (
+        *sorted(key for key in targets if key not in REVIEW_TARGETS),
+        *_TOP_LEVEL_CONTROLLERS,
+        *(key for key in others if key not in _TOP_LEVEL_CONTROLLERS),
+        *sorted(key for key in BUILT_IN_TARGETS if key not in {*_CONTROLLED_KINDS, POD}),
+        *_CONTROLLED_KINDS,
+    )
+
+
+def index_groups(targets: ReviewTargets) -> dict[str, str]:
+    """Return the API group of each kind; of groups with a kind of the same name, that of Kubernetes itself."""
+    return {kind: group for each in (targets, BUILT_IN_TARGETS) for group, kind in each}
+
+
+def format_api_version(group: str, version: str = "v1") -> str:
     """Return the `apiVersion` of an object of an API group."""
-    return f"{group}/v1" if group else "v1"
+    return f"{group}/{version}" if group else version
 
 
-def create_list_path(key: tuple[str, str], namespace: str = "") -> str:
+def create_list_path(key: GroupKind, namespace: str = "", targets: ReviewTargets = BUILT_IN_TARGETS) -> str:
     """Return the path of the list of a kind, of all namespaces or of one."""
     group, _ = key
     namespace_path = f"/namespaces/{namespace}" if namespace else ""
-    target = REVIEW_TARGETS[key]
+    target = targets[key]
     return f"{f'/apis/{group}' if group else '/api'}/{target.versions[0]}{namespace_path}/{target.plural}"
 
 

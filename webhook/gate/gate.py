@@ -12,7 +12,7 @@ from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.accounting.resource_quota import requests_any
 from tallygate.webhook.admission.cap_index import NO_CLASSES, ActiveCap, CapIndex
 from tallygate.webhook.admission.evaluate import NodeRuleEvaluator, evaluate_decoded_request
-from tallygate.webhook.admission.kinds import DecodedRequest, creates_pods, find_review_target
+from tallygate.webhook.admission.kinds import DecodedRequest, find_review_target
 from tallygate.webhook.admission.request import ALLOWED, CREATE, Phase, decode_review
 from tallygate.webhook.gate.applied_workload import add_claims, decode_workloads
 from tallygate.webhook.gate.charged_requests import (
@@ -132,7 +132,7 @@ class Gate:
             self._has_reviewed = True
             policy_set = self._get_policy_set()  # again: from here on a change of the caps leaves out what was admitted
         labels = self._namespaces.labels(request.namespace) if policy_set.needs_labels and request.namespace else None
-        decoded_request = DecodedRequest(request)
+        decoded_request = DecodedRequest(request, policy_set.rules.targets)
         context = ReviewContext(
             request,
             phase,
@@ -141,12 +141,13 @@ class Gate:
         )
         if phase is Phase.VALIDATING and context.verdict.is_allowed and self._evaluate_node_rules is not None:
             selection = policy_set.rules.select_node_rules(request.kind, request.namespace, labels)
-            verdict = ALLOWED if selection is None else self._evaluate_node_rules(request, selection)
+            verdict = ALLOWED if selection is None else self._evaluate_node_rules(decoded_request, selection)
             if verdict is not ALLOWED:
                 context = replace(context, verdict=context.verdict.merge(verdict))
         if phase is Phase.VALIDATING and context.verdict.is_allowed and policy_set.caps and is_charged(decoded_request):
             return self._charge(context, decoded_request, labels, deadline)
-        if phase is Phase.VALIDATING and context.verdict.is_allowed and creates_pods(request):
+        target = decoded_request.target
+        if phase is Phase.VALIDATING and context.verdict.is_allowed and target is not None and target.creates_pods:
             return self._forecast_workload(context, labels, deadline)
         if phase is Phase.VALIDATING and context.verdict.is_allowed and request.kind == "ResourceClaimTemplate":
             caps = policy_set.caps.find_matching(request.namespace, labels).caps
@@ -280,7 +281,8 @@ class Gate:
         """
         forecaster = self._quotas
         quotas = forecaster.list_quotas(context.request.namespace) if forecaster is not None else ()
-        pod_target = find_review_target(context.request) if context.policy_set.caps or quotas else None
+        targets = context.policy_set.rules.targets
+        pod_target = find_review_target(context.request, targets) if context.policy_set.caps or quotas else None
         workload, old_workload = decode_workloads(context.request, pod_target) if pod_target else (None, None)
         if workload is None:
             return decide_by_rules(context)

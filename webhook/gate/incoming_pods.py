@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import msgspec
 
-from tallygate.webhook.admission.kinds import ReviewTarget, find_review_target
+from tallygate.webhook.admission.kinds import DecodedRequest, ReviewTarget
 from tallygate.webhook.admission.pod_view import PodView, read_template
 from tallygate.webhook.admission.request import AdmissionRequest
 from tallygate.webhook.admission.resource_fields import list_resource_fields
@@ -64,7 +64,7 @@ class IncomingPods(msgspec.Struct, frozen=True):
         return dict(reversed(list(_list_paths(view))))
 
 
-def find_incoming_pods(request: AdmissionRequest) -> Sequence[IncomingPods]:
+def find_incoming_pods(decoded_request: DecodedRequest) -> Sequence[IncomingPods]:
     """Return the pods of each template that a request creates; none if the scheduler does not place them.
 
     Return none also for pods that no API server could decode: it rejects them itself.
@@ -73,7 +73,7 @@ def find_incoming_pods(request: AdmissionRequest) -> Sequence[IncomingPods]:
         ReviewError: if an object is not of the kind that it states.
         TooComplexError: if the constraints of a pod on nodes and other pods are too long.
     """
-    pod_target = find_review_target(request)
+    request, pod_target = decoded_request.request, decoded_request.target
     if pod_target is None or request.subresource:
         return ()
     try:

@@ -71,7 +71,7 @@ def _check_kind(spec: Fields) -> Iterator[_Mistake]:
         yield _Mistake(node, KIND_IS_READ, text)
     plural = spec.get_node("resource")
     if plural is not None and spec.get_text("resource") == kind.lower() and not kind.lower().endswith("s"):
-        text = f'spec.resource: "{kind.lower()}" is the singular; the paths of an API have the plural, as in {kind.lower()}s'
+        text = f'spec.resource: "{kind.lower()}" is the singular; API paths have the plural, as in {kind.lower()}s'
         yield _Mistake(plural, BAD_NAME, text, Severity.WARNING)
 
 

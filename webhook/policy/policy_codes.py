@@ -341,7 +341,7 @@ CODES: tuple[Code, ...] = (
         KIND_NOT_READ,
         "policy-kind-not-read",
         "A rule is for a kind that is not read.",
-        "No object of this kind is evaluated, so the rule has no effect on it. A WorkloadKind defines where its pods are.",
+        "No object of this kind is evaluated, so the rule has no effect on it. A WorkloadKind can define the kind.",
         "match: {kinds: [Deploymnet]}",
         "match: {kinds: [Deployment]}",
     ),

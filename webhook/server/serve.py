@@ -10,7 +10,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 
-from tallygate.webhook.admission.request import ALLOWED, AdmissionRequest, Verdict
+from tallygate.webhook.admission.kinds import DecodedRequest
+from tallygate.webhook.admission.request import ALLOWED, Verdict
 from tallygate.webhook.admission.rule_index import RuleSelection
 from tallygate.webhook.gate.gate import Gate
 from tallygate.webhook.server.controllers.relay_controller import RelayController
@@ -39,7 +40,7 @@ class SkippedNodeRules:
     def __init__(self, log: Logger) -> None:
         self._log = FailureLog(partial(log.warning, "node-rules-not-evaluated"))
 
-    def __call__(self, _request: AdmissionRequest, _selection: RuleSelection) -> Verdict:
+    def __call__(self, _request: DecodedRequest, _selection: RuleSelection) -> Verdict:
         """Return that the request is allowed, and log the reason at the first call."""
         self._log.update("advertised and schedulable are not judged: no cluster is followed: name one by --cluster")
         return ALLOWED
