@@ -57,7 +57,7 @@ class AuditScope:
 
     excluded_namespaces: frozenset[str]
     included_namespaces: frozenset[str] | None = None
-    targets: ReviewTargets = REVIEW_TARGETS
+    targets: ReviewTargets = field(default_factory=lambda: REVIEW_TARGETS)
 
 
 @dataclass(frozen=True, slots=True)
