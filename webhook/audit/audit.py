@@ -10,7 +10,14 @@ from tallygate.webhook.admission.kinds import REVIEW_TARGETS, ReviewTargets
 from tallygate.webhook.audit.audit_evaluation import POD_BATCH_SIZE, AuditEvaluator
 from tallygate.webhook.audit.audit_findings import AuditCoverage, AuditFindings
 from tallygate.webhook.audit.cap_audit import CapAudit
-from tallygate.webhook.audit.listing import NODE, PageReader, create_list_path, index_groups, list_kinds_in_order
+from tallygate.webhook.audit.listing import (
+    NODE,
+    ListForbiddenError,
+    PageReader,
+    create_list_path,
+    index_groups,
+    list_kinds_in_order,
+)
 from tallygate.webhook.gate.advertised_devices import DeviceLister
 from tallygate.webhook.gate.cluster_snapshot import SnapshotProvider
 from tallygate.webhook.gate.usage_lister import UsageLister
@@ -84,6 +91,10 @@ class Audit:
             (audit_input.snapshots, audit_input.devices),
         )
 
+    def add_remark(self, remark: str) -> None:
+        """Add a remark on what was not evaluated to the result."""
+        self._evaluator.coverage.add_remark(remark)
+
     def run(self, objects: Iterable[ListedObject]) -> AuditResult:
         """Evaluate the objects, which come in the order of `list_kinds_in_order`, then the pods and the caps.
 
@@ -130,18 +141,26 @@ def _get_name(pod: StoredConsumer) -> str:
     return pod.name
 
 
-def list_objects(pages: PageReader, scope: AuditScope) -> Iterator[ListedObject]:
+def list_objects(pages: PageReader, scope: AuditScope, add_remark: Callable[[str], None]) -> Iterator[ListedObject]:
     """Yield the stored objects of the evaluated kinds except pods, owners first.
+
+    A kind of another project that may not be listed becomes a remark: policies may define kinds at any time, and the
+    rights are given by others.
 
     Raises:
         AuditError: if a kind cannot be listed.
     """
     for key in list_kinds_in_order(scope.targets):
         group, kind = key
-        for path in _list_paths(key, scope):
-            for items in pages.list_pages(path):
-                for item in items:
-                    yield group, kind, item
+        try:
+            for path in _list_paths(key, scope):
+                for items in pages.list_pages(path):
+                    for item in items:
+                        yield group, kind, item
+        except ListForbiddenError as error:
+            if scope.targets[key].definition is None:
+                raise
+            add_remark(f"{kind} of {group} was not audited: {error}")
 
 
 def _list_paths(key: tuple[str, str], scope: AuditScope) -> list[str]:

@@ -241,7 +241,8 @@ def explain(subject: str | None, filenames: tuple[str, ...], output: str) -> Non
 
     The effective request is the maximum over the life of the pod: containers and sidecars add up, an init step counts
     on top of the sidecars before it, and overhead is added. `explain pod` shows each term, and the charge of a
-    ResourceQuota for the pod, and for the claims that templates in the files make for it.
+    ResourceQuota for the pod, and for the claims that templates in the files make for it. A WorkloadKind in the files
+    defines where the pods are in objects of its kind.
     """
     if subject == _POD:
         _explain_pods(filenames, output)

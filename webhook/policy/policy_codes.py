@@ -211,8 +211,8 @@ CODES: tuple[Code, ...] = (
         "A path of a WorkloadKind cannot be read, or its wildcards are not those of the template.",
         "A path has the names of fields with dots between them. `[*]` is each item of a list and `.*` each value of a "
         "mapping; the wildcards of a count stand for the same items as those of its template, so both begin alike.",
-        "template: spec.tasks[*].template\ncount: [spec.roles[*].replicas]",
-        "template: spec.tasks[*].template\ncount: [spec.tasks[*].replicas]",
+        "template: spec.tasks[*].template\ncount: ['spec.roles[*].replicas']",
+        "template: spec.tasks[*].template\ncount: ['spec.tasks[*].replicas']",
     ),
     Code(
         BAD_POD_SET,

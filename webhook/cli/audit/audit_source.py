@@ -1,6 +1,6 @@
 """The source of an audit: a cluster at present, or a snapshot of one."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,12 +36,15 @@ from tallygate.webhook.state.informers.pod_records import PodRecord
 
 @dataclass(frozen=True, slots=True)
 class AuditSource:
-    """The stores of a cluster, its objects that are evaluated one by one, and the remarks on both."""
+    """The stores of a cluster, its objects that are evaluated one by one, and the remarks on both.
+
+    Remarks may be added while the objects are read.
+    """
 
     stores: ClusterStores
     audit_input: AuditInput
     objects: Iterable[ListedObject]
-    remarks: tuple[str, ...] = ()
+    remarks: Sequence[str] = ()
 
 
 def read_cluster(
@@ -63,9 +66,11 @@ def read_cluster(
             raise UsageError(f"namespace {name} does not exist at {connection.server}")
     stores.pods.apply(_list_pods(client, stores, scope))
     read_devices(client, stores, _list_scopes(scope), slices=slices)
-    remarks = (_NODES_NOT_CHECKED,) if check_nodes and scope.included_namespaces is not None else ()
+    remarks = [_NODES_NOT_CHECKED] if check_nodes and scope.included_namespaces is not None else []
     snapshots = list_nodes(pages) if check_nodes and scope.included_namespaces is None else None
-    return AuditSource(stores, _create_audit_input(stores, snapshots), list_objects(pages, scope), remarks)
+    return AuditSource(
+        stores, _create_audit_input(stores, snapshots), list_objects(pages, scope, remarks.append), remarks
+    )
 
 
 def _list_pods(client: ApiClient, stores: ClusterStores, scope: AuditScope) -> Replaced[PodRecord]:

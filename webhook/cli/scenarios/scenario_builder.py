@@ -78,6 +78,8 @@ def build_action(node: Node, source: SourceLocation, targets: ReviewTargets) -> 
     location = SourceLocation(source.file, *value.position)
     if names[0] in _SENDING_ACTIONS:
         return _SENDING_ACTIONS[names[0]](step_objects.build_object(fields.get_fields(names[0]), location, targets))
+    if names[0] == _DELETE:
+        return Delete(_build_deleted_target(fields.get_fields(_DELETE), location, targets))
     return _ACTION_BUILDERS[names[0]](fields, names[0], location)
 
 
@@ -96,6 +98,23 @@ def _build_target(fields: Fields, source: SourceLocation) -> StepTarget:
             raise _create_error(source, UNKNOWN_FIELD, f"{kinds[0]} and {kinds[1]} are two objects; name one")
         raise _create_error(source, MISSING_FIELD, "which object? name one by its kind, as in pod: trainer")
     return StepTarget(_KINDS[kinds[0]], fields.get_text(kinds[0]))
+
+
+def _build_deleted_target(fields: Fields, source: SourceLocation, targets: ReviewTargets) -> StepTarget:
+    """Build the target from the one object that the step names, which may be of a kind of another project."""
+    text = fields.get_text("object")
+    if not text:
+        return _build_target(fields, source)
+    if len(fields.list_names()) > 1:
+        raise _create_error(source, UNKNOWN_FIELD, "object is given beside another object; name one")
+    kind, _, name = text.partition("/")
+    found = [f"{each}.{group}" for (group, each), target in targets.items() if target.definition is not None]
+    matching = [kind] if "." in kind else [each for each in found if each.partition(".")[0] == kind]
+    if len(matching) != 1 or not name:
+        advice = f"write KIND/NAME, as in {matching[-1] if matching else 'GangJob.batch.example.com'}/{name or 'small'}"
+        problem = "several groups have this kind" if len(matching) > 1 else "no kind of another project is named so"
+        raise _create_error(source, UNKNOWN_VALUE, f"object {quote_text(text)}: {problem}; {advice}")
+    return StepTarget(matching[0], name)
 
 
 def _build_resize(fields: Fields, name: str, source: SourceLocation) -> Action:
@@ -135,20 +154,20 @@ def _simulate_devices(counts: dict[str, int]) -> Iterator[DeviceId]:
             yield DeviceId("simulated", "pool", f"{request}-{number}".replace("/", "-"))
 
 
+_DELETE: Final = "delete"
 _SENDING_ACTIONS: dict[str, Callable[[JsonObject], Action]] = {"create": Create, "update": Update}
 _ACTION_BUILDERS: dict[str, Callable[[Fields, str, SourceLocation], Action]] = {
     "resize": _build_resize,
     "scale": lambda fields, name, source: Scale(
         _build_target(fields.get_fields(name), source), parse_count(fields.get_fields(name).get_node("replicas")) or 0
     ),
-    "delete": lambda fields, name, source: Delete(_build_target(fields.get_fields(name), source)),
     "finish": lambda fields, name, source: End(_build_target(fields.get_fields(name), source), "Succeeded"),
     "fail": lambda fields, name, source: End(_build_target(fields.get_fields(name), source), "Failed"),
     "label": _build_label,
     "allocate": _build_allocation,
     "wait": lambda fields, name, _: Wait(parse_duration(fields.get_text(name)), fields.get_text(name)),
 }
-_ACTIONS = (*_SENDING_ACTIONS, *_ACTION_BUILDERS)
+_ACTIONS: Final = ("create", "update", "resize", "scale", _DELETE, "finish", "fail", "label", "allocate", "wait")
 
 
 def _create_error(source: SourceLocation, code: str, message: str) -> StepObjectError:
