@@ -14,6 +14,7 @@ from hashlib import sha256
 from tallygate.webhook.documents.composer import compose_policies
 from tallygate.webhook.documents.scalars import Number
 from tallygate.webhook.documents.syntax_tree import (
+    DocumentError,
     ErrorKind,
     Limits,
     Mapping,
@@ -201,7 +202,16 @@ def read_policy_text(name: str, content: bytes) -> tuple[list[Node], list[LintFi
 
 def _compose(name: str, text: str) -> tuple[list[Node], list[LintFinding]]:
     documents, errors = compose_policies(text, LIMITS)
-    return documents, [_create_error(name, error.position, _CODES[error.kind], error.message) for error in errors]
+    return documents, [
+        _create_error(name, error.position, _CODES[error.kind], f"{error.message}{_suggest_quotes(error)}")
+        for error in errors
+    ]
+
+
+def _suggest_quotes(error: DocumentError) -> str:
+    """Return the advice on a path such as `spec.tasks[*].count` within brackets: there `*` begins an alias."""
+    is_wildcard = error.kind is ErrorKind.SYNTAX and "scanning an alias" in error.message
+    return "; put a path with [*] in quotes" if is_wildcard else ""
 
 
 def _decode(name: str, content: bytes) -> str | LintFinding:

@@ -81,10 +81,11 @@ def check(  # noqa: PLR0913 -- one argument for each option
 
     In folders, files and folders whose name begins with a dot are left out.
 
-    The command reports fields and resources that the API server would reject, or would accept although they are wrong,
-    and violations of rules and caps, for the manifests in their order. Caps count pods, claims for devices, and the
-    claims that templates make for pods; with a snapshot, they count those that exist too. Objects with containers whose
-    kind is not read are warnings; a WorkloadKind among the policies defines such a kind. Each finding has file, line and column. Nothing is sent anywhere.
+    The command reports fields and resources that the API server would reject, or would accept although they are
+    wrong, and violations of rules and caps, for the manifests in their order. Caps count pods, claims for devices,
+    and the claims that templates make for pods; with a snapshot, they count those that exist too. Objects with
+    containers whose kind is not read are warnings; a WorkloadKind among the policies defines such a kind. Each
+    finding has file, line and column. Nothing is sent anywhere.
 
     Exit codes: 0 clean, 1 errors (with --strict warnings too), 2 a file cannot be read.
     """
