@@ -11,6 +11,7 @@ from math import prod
 import msgspec
 
 from tallygate.webhook.admission.pod_view import PodView, ReplicaCount
+from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.policy.workload_kinds import (
@@ -37,6 +38,14 @@ _Place = tuple[str | int, ...]
 """The keys and indices from the top of an object to a value."""
 
 
+MAX_ITEMS = 2_000
+"""Items of lists and mappings on the way to the templates of an object; each takes some time to read."""
+
+
+class TooManyItemsError(TallygateError, ValueError):
+    """An object has more items on the way to its pod templates than are read; the text names them."""
+
+
 class CustomWorkload(msgspec.Struct, frozen=True):
     """An object of a kind by definition: its metadata and its pod sets."""
 
@@ -55,7 +64,9 @@ def read_custom_workload(kind: WorkloadKind, content: bytes | msgspec.Raw) -> Cu
     """Read an object of a kind.
 
     Raises:
-        ValueError: if a field on the way to a template or count has another type; the text names the field.
+        msgspec.ValidationError: if a template, or a field on the way to one or to a count, has another type; the text
+            names the field.
+        TooManyItemsError: if more items are on the way to the templates than are read.
     """
     reader = _Reader(content)
     is_suspended = any(reader.read_scalar(_to_place(path)) is True for path in kind.suspended)
@@ -72,6 +83,7 @@ class _Reader:
 
     def __init__(self, content: bytes | msgspec.Raw) -> None:
         self._root = msgspec.Raw(bytes(content))
+        self._item_count = 0
         self._children: dict[_Place, Mapping[str, msgspec.Raw] | Sequence[msgspec.Raw]] = {}
 
     def read_pod_sets(self, definition: PodSetDefinition, *, is_suspended: bool) -> Iterator[PodView]:
@@ -103,7 +115,7 @@ class _Reader:
         """Return the values of a mapping, or of a list if the key is an index; none if the value is absent.
 
         Raises:
-            ValueError: if the value has another type.
+            msgspec.ValidationError: if the value has another type.
         """
         children = self._children.get(place)
         if children is None:
@@ -112,8 +124,7 @@ class _Reader:
             try:
                 children = {} if content is None else decoder.decode(content)
             except msgspec.ValidationError as error:
-                expected = "a list" if isinstance(key, int) else "a mapping"
-                raise ValueError(f"{format_place(place) or 'the object'} is not {expected}") from error
+                raise _locate_error(error, format_place(place), {}) from error
             self._children[place] = children
         return children
 
@@ -121,16 +132,25 @@ class _Reader:
         """Yield the places that the steps below a place stand for."""
         for index, step in enumerate(steps):
             if step is Wildcard.ITEMS:
-                for number in range(len(self._list_children(place, 0))):
+                items = self._list_children(place, 0)
+                self._count_items(place, len(items))
+                for number in range(len(items)):
                     yield from self._expand(steps[index + 1 :], (*place, number))
                 return
             if step is Wildcard.VALUES:
                 children = self._list_children(place, "")
+                self._count_items(place, len(children))
                 for key in children if isinstance(children, Mapping) else ():
                     yield from self._expand(steps[index + 1 :], (*place, key))
                 return
             place = (*place, step)
         yield place
+
+    def _count_items(self, place: _Place, count: int) -> None:
+        self._item_count += count
+        if self._item_count > MAX_ITEMS:
+            text = f"{format_place(place)} has {count:,} items; at most {MAX_ITEMS:,} are read of an object"
+            raise TooManyItemsError(text)
 
     def _create_view(
         self, definition: PodSetDefinition, place: _Place, bound: _Place, content: msgspec.Raw, *, is_suspended: bool
@@ -139,10 +159,16 @@ class _Reader:
         most = 0
         if definition.most and not is_suspended and self._is_autoscaled(definition.autoscaled, bound):
             most = self._multiply(definition.most, bound)
-        template, places = compose_template(definition.form, content, format_place(place))
+        path = format_place(place)
+        places: Mapping[str, str] = {}
+        try:
+            template, places = compose_template(definition.form, content, path)
+            pod = _POD_DECODER.decode(template)
+        except msgspec.ValidationError as error:
+            raise _locate_error(error, path, places) from error
         return PodView(
-            path=f"{format_place(place)}.",
-            pod=_POD_DECODER.decode(template),
+            path=f"{path}.",
+            pod=pod,
             is_template=True,
             replicas=ReplicaCount(count, definition.noun, most=max(most, count)),
             identity=self._identify(place),
@@ -211,6 +237,17 @@ def format_place(place: _Place) -> str:
         else:
             text += f".{step}" if text else step
     return text
+
+
+def _locate_error(error: msgspec.ValidationError, path: str, places: Mapping[str, str]) -> msgspec.ValidationError:
+    """Return the error of a value at a path in an object, with the path of the field in the object."""
+    text, _, inner = str(error).partition(" - at `$")
+    field = inner.rstrip("`").removeprefix(".")
+    if field or path:
+        separator = "" if field.startswith("[") or not field else "."
+        pod_view = PodView(f"{path}{separator}", Pod(), is_template=True, places=places)
+        text += f" - at `$.{pod_view.locate(field)}`"
+    return msgspec.ValidationError(text)
 
 
 def compose_template(form: PodForm, content: msgspec.Raw, path: str) -> tuple[msgspec.Raw, Mapping[str, str]]:

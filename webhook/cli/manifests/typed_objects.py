@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from tallygate.webhook.admission.kinds import DecodedObject, ReviewTarget, ReviewTargets
+from tallygate.webhook.admission.pod_sets import TooManyItemsError
 from tallygate.webhook.admission.pod_view import PodView
 from tallygate.webhook.admission.request import CREATE, AdmissionRequest
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest, ManifestError
@@ -78,6 +79,8 @@ def parse_object(manifest: Manifest, namespace: str, limits: Limits, targets: Re
         content = target.decode(body)
     except msgspec.ValidationError as error:
         raise _create_type_error(manifest, error) from error
+    except TooManyItemsError as error:
+        raise ManifestError("TG402", manifest.node.position, str(error)) from error
     subject = create_subject(manifest, namespace, targets)
     return TypedObject(manifest, subject, body, target, content, tuple(target.list_pods(content)))
 

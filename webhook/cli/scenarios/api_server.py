@@ -17,6 +17,7 @@ import msgspec
 
 from tallygate.webhook.accounting.pod_resources import PodResources, Quantities, parse_pod_resources
 from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, DecodedObject, ReviewTargets
+from tallygate.webhook.admission.pod_sets import TooManyItemsError
 from tallygate.webhook.admission.request import (
     CREATE,
     REVIEW_API_VERSION,
@@ -265,7 +266,7 @@ class ApiServer:
         try:
             other = _STORED_KINDS.get((_get_group(body), key.kind), _DECODE_METADATA)
             (target.decode if target else other)(msgspec.json.encode(body))
-        except msgspec.ValidationError as error:
+        except (msgspec.ValidationError, TooManyItemsError) as error:
             return create_rejection(f"{key} in version {body['apiVersion']} cannot be handled: {error}")
         if target is None:
             return self._admit_without_rules(body, old_body, key, request)
