@@ -219,7 +219,7 @@ def test_as_many_items_as_the_bound_are_read() -> None:
 
 def test_the_bound_is_for_all_lists_of_an_object_together() -> None:
     kind = define_kind({"template": "spec.a[*].b[*].template"})
-    inner = {"b": [{}] * (MAX_ITEMS // 2)}
+    inner: dict[str, Any] = {"b": [{}] * (MAX_ITEMS // 2)}
     with pytest.raises(TooManyItemsError, match=r"^spec\.a\[1\]\.b has 1,000 items"):
         read_custom_workload(kind, json.dumps({"spec": {"a": [inner, inner]}}).encode())
 

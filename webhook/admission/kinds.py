@@ -74,7 +74,7 @@ class ReviewTarget:
 
     `subresources` are the subresources whose writes can change requests; the empty one is the object itself. If it
     `creates_pods`, a controller makes pods of its templates. `versions` are those that are read, the newest first.
-    `definition` is None for the kinds of Kubernetes itself.
+    The kinds of Kubernetes itself have no `definition`.
     """
 
     plural: str

@@ -44,7 +44,9 @@ def lint(ctx: click.Context, paths: tuple[str, ...], filenames: tuple[str, ...],
     stdin = [(STDIN_NAME, sys.stdin.buffer.read(MAX_FILE_BYTES + 1))] if STDIN in files else []
     parsed = load_policies([Path(name) for name in files if name != STDIN], extra_files=stdin)
     findings = [_convert_finding(finding) for finding in parsed.findings]
-    run_summary = RunSummary("policy", len(parsed.policies.files), parsed.policies.policy_count)
+    policies = parsed.policies
+    policy_count = len(policies.rules) + len(policies.caps) + len(policies.workload_kinds)
+    run_summary = RunSummary("policy", len(policies.files), policy_count)
     if parsed.scenario_count:
         run_summary.notes.append(
             f"{parsed.scenario_count} scenario{'s' * (parsed.scenario_count != 1)} skipped: `tallygate test` runs them"

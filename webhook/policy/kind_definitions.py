@@ -163,7 +163,7 @@ def _check_wildcards(node: Node, field: str, template: FieldPath, form: str) -> 
 
 
 def _parse_path(node: Node | None) -> FieldPath | None:
-    """Return the path in a node; None if it is none."""
+    """Return the path in a node; None if the node has another value."""
     if not isinstance(node, Scalar) or not isinstance(node.value, str):
         return None
     try:

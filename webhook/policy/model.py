@@ -270,11 +270,6 @@ class PolicySet:
     workload_kinds: tuple[WorkloadKind, ...] = ()
 
     @property
-    def policy_count(self) -> int:
-        """The number of its policies of all kinds."""
-        return len(self.rules) + len(self.caps) + len(self.workload_kinds)
-
-    @property
     def needs_slices(self) -> bool:
         """Whether a cap counts devices by their attributes or capacities, which ResourceSlices have."""
         return any(each.is_by_allocation for cap in self.caps for each in cap.devices.values())

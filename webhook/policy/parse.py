@@ -125,7 +125,8 @@ def parse(files: Sequence[tuple[str, bytes]], extra_documents: Sequence[tuple[st
             _parse_file(name, content, state)
     for name, document in extra_documents:
         _parse_document(name, document, state, set())
-    state.findings.update(check_kind_names(state.kind_names, state.defined_kinds))
+    if state.kind_names:
+        state.findings.update(check_kind_names(state.kind_names, state.defined_kinds))
     policies = PolicySet(
         rules=tuple(state.rules),
         caps=tuple(state.caps),
