@@ -91,7 +91,7 @@ def check_schedulability(
     """
     request = decoded_request.request
     if request.kind in CLAIM_KINDS:
-        return ALLOWED if devices is None else check_claim(request, selection, devices)
+        return ALLOWED if devices is None else check_claim(decoded_request, selection, devices)
     try:
         all_pods = find_incoming_pods(decoded_request)
     except TooComplexError:
