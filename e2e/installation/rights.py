@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from e2e.installation.rendered import Object
+from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
 
 _CREATED = 201  # also the answer to an update of what was not there, which takes the right to create beside
 _DECISION = "authorization.k8s.io/decision"
@@ -13,6 +14,8 @@ _DECISION = "authorization.k8s.io/decision"
 
 _EVERYBODY = frozenset({"selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews"})
 """Resources of `system:basic-user`, which every user may create."""
+
+_OTHER_PROJECTS = frozenset(kind.group for kind in KNOWN_KINDS)
 
 
 class Right(NamedTuple):
@@ -35,13 +38,17 @@ class AuditedRequest(NamedTuple):
 
 
 def collect_rights(objects: Iterable[Object]) -> frozenset[Right]:
-    """Return every right that the roles among these objects grant."""
+    """Return every right that the roles among these objects grant, but on kinds of other projects.
+
+    The cases that count rights run without these kinds.
+    """
     return frozenset(
         Right(verb, group, resource)
         for each in objects
         if each["kind"] in {"Role", "ClusterRole"}
         for rule in each["rules"]
         for group in rule["apiGroups"]
+        if group not in _OTHER_PROJECTS
         for resource in rule["resources"]
         for verb in rule["verbs"]
     )

@@ -1,5 +1,6 @@
 """`tallygate certs publish` against a small API server."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,9 +14,11 @@ from click.testing import CliRunner, Result
 from tallygate.certs.certificate_names import create_service_names
 from tallygate.certs.renewal import issue
 from tallygate.webhook.admission.self_registration import REGISTRATION_ANNOTATION
+from tallygate.webhook.admission.workload_resources import read_registered
 from tallygate.webhook.cli.app import root
 from tests.admission.test_self_registration import KINDS
 from tests.certs.api_server import CertificateApiServer, run_api_server
+from tests.kube.test_discovery import JOB_SETS, WHOLE
 
 
 @pytest.fixture
@@ -67,6 +70,7 @@ def empty_registration(api: CertificateApiServer, tmp_path: Path) -> Path:
     """Make both configurations empty and left to the gate, and return a folder with a certificate for its Service."""
     for kind in KINDS:
         api.add(kind, "tallygate", [])["metadata"]["annotations"] = {REGISTRATION_ANNOTATION: "gate"}
+    api.objects["/apis"] = json.loads(WHOLE)
     issue(tmp_path / "certs.d", create_service_names("tallygate", "here"), datetime.now(UTC))
     return tmp_path / "certs.d"
 
@@ -98,8 +102,20 @@ def test_a_gate_without_permissions_is_registered_once_a_replica_is_ready(
     assert {each["clientConfig"]["service"]["namespace"] for each in list_webhooks(api)} == {"here"}
     assert all("/v1/admit/0123456789abcdef/" in each["clientConfig"]["service"]["path"] for each in list_webhooks(api))
     assert all(each["clientConfig"]["caBundle"] for each in list_webhooks(api))
+    assert [read_registered(each) for each in api.objects.values() if "webhooks" in each] == [{JOB_SETS: True}] * 2
     again = register(kubeconfig, empty_registration)
     assert [line.split(": ")[1] for line in again.stdout.splitlines()] == ["unchanged", "unchanged"]
+
+
+def test_without_discovery_nothing_is_registered(
+    api: CertificateApiServer, kubeconfig: Path, empty_registration: Path
+) -> None:
+    set_ready_replicas(api, 1)
+    del api.objects["/apis"]
+    done = register(kubeconfig, empty_registration)
+    assert done.exit_code == 2
+    assert "does not report the kinds that it serves: the API server says 404" in done.stderr
+    assert list_webhooks(api) == []
 
 
 def test_a_gate_of_which_no_replica_is_ready_is_not_registered(

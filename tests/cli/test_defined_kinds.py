@@ -154,7 +154,7 @@ def test_audit_reads_the_kinds_of_its_policies(tmp_path: Path) -> None:
     [
         pytest.param(200, "", id="it is listed"),
         pytest.param(404, "", id="the cluster does not serve it"),
-        pytest.param(403, "GangJob of batch.example.com was not audited", id="it may not be listed"),
+        pytest.param(403, "gangjobs.batch.example.com may not be listed", id="it may not be listed"),
     ],
 )
 def test_an_audit_of_a_cluster_lists_the_kind(tmp_path: Path, status: int, remark: str) -> None:

@@ -1,8 +1,10 @@
 """The generated files of deploy/. `python -m tests.deploy.generate` writes them; `test_generated` fails when old."""
 
 import hashlib
+import re
 import tomllib
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +12,8 @@ import yaml
 
 from tallygate.webhook.admission.self_registration import REGISTRATION_ANNOTATION
 from tallygate.webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
+from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
+from tallygate.webhook.policy.workload_kinds import WorkloadKind
 from tests.deploy.chart_description import describe_chart
 from tests.deploy.dashboard import render_dashboard
 from tests.deploy.values_table import update_values_table
@@ -21,6 +25,10 @@ COMPONENTS: Final = KUSTOMIZE / "components"
 CHART: Final = ROOT / "deploy" / "helm" / "tallygate"
 INSTALL: Final = ROOT / "docs" / "operate" / "install.md"
 RULES: Final = ROOT / "deploy" / "prometheus" / "tallygate.yaml"
+_AUDIT_RIGHTS: Final = COMPONENTS / "audit" / "rbac.yaml"
+_KINDS_BLOCK: Final = re.compile(
+    r"(# kinds of other projects: begin [^\n]*\n).*?(# kinds of other projects: end\n)", re.DOTALL
+)
 HAPROXY: Final = COMPONENTS / "relay" / "haproxy.cfg"
 
 _MADE = "# Made by `python -m tests.deploy.generate`; "
@@ -37,7 +45,7 @@ _ORIGINALS: Final = {
     "cluster-access-rbac": COMPONENTS / "cluster-access" / "rbac.yaml",
     "disruption": COMPONENTS / "ha" / "disruption.yaml",
     "self-signed-rbac": COMPONENTS / "self-signed" / "rbac.yaml",
-    "audit-rbac": COMPONENTS / "audit" / "rbac.yaml",
+    "audit-rbac": _AUDIT_RIGHTS,
     "cert-manager": COMPONENTS / "cert-manager" / "certificates.yaml",
     "network": COMPONENTS / "network" / "policy.yaml",
     "flow-control": COMPONENTS / "flow-control" / "flow-control.yaml",
@@ -54,6 +62,8 @@ def generate_files() -> dict[Path, str]:
 
 def _generate() -> Iterator[tuple[Path, str]]:
     files = CHART / "files"
+    audit_rights = _audit_rights()
+    yield _AUDIT_RIGHTS, audit_rights
     yield COMPONENTS / "full-registration" / "webhooks.yaml", _webhooks()
     yield BASE / "policies" / "default.yaml", _policies()
     yield files / "policies.yaml", _policies()
@@ -65,7 +75,7 @@ def _generate() -> Iterator[tuple[Path, str]]:
     yield COMPONENTS / "relay" / "checksum.yaml", _checksum()
     yield files / HAPROXY.name, HAPROXY.read_text(encoding="utf-8")
     for name, original in _ORIGINALS.items():
-        yield files / f"{name}.yaml", _copy(original)
+        yield files / f"{name}.yaml", _copy(original, audit_rights if original == _AUDIT_RIGHTS else None)
     yield CHART / "Chart.yaml", _chart()
     for page in (INSTALL, CHART / "README.md"):
         text = page.read_text(encoding="utf-8")
@@ -79,14 +89,30 @@ def _webhooks() -> str:
     return _WEBHOOKS + yaml.safe_dump_all(configurations, sort_keys=False, width=120)
 
 
+def _audit_rights() -> str:
+    """Return the roles of the component `audit`, with a rule for each API group of other projects."""
+    rules = "".join(
+        f"- apiGroups: [{group}]\n  resources: [{', '.join(sorted(each.resource for each in kinds))}]\n"
+        "  # likewise, where they are served\n  verbs: [list]\n"
+        for group, kinds in groupby(sorted(KNOWN_KINDS, key=_get_group), key=_get_group)
+    )
+    return _KINDS_BLOCK.sub(rf"\g<1>{rules}\g<2>", _AUDIT_RIGHTS.read_text(encoding="utf-8"))
+
+
+def _get_group(kind: WorkloadKind) -> str:
+    return kind.group
+
+
 def _policies() -> str:
     """Return the shipped policies, as a copy: kustomize reads no link and no file outside its folder."""
     _, rest = (ROOT / "policies" / "default.yaml").read_text(encoding="utf-8").split("\n", 1)
     return f"{_POLICIES}\n{rest}"
 
 
-def _copy(original: Path) -> str:
-    return f"{_MADE}the original is {original.relative_to(ROOT)}.\n{original.read_text(encoding='utf-8')}"
+def _copy(original: Path, text: str | None) -> str:
+    """Return the copy of a file, whose text is given if it is generated too."""
+    content = original.read_text(encoding="utf-8") if text is None else text
+    return f"{_MADE}the original is {original.relative_to(ROOT)}.\n{content}"
 
 
 def _checksum() -> str:

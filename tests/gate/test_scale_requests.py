@@ -21,11 +21,11 @@ class StoredWorkload:
     """A reader of one workload, which records its calls."""
 
     def __init__(self, body: dict[str, Any] | None, failure: Exception | None = None) -> None:
-        self.calls: list[tuple[tuple[str, str], str, str]] = []
+        self.calls: list[tuple[tuple[str, str, str], str, str]] = []
         self._body = body
         self._failure = failure
 
-    def read_workload(self, resource: tuple[str, str], namespace: str, name: str) -> bytes | None:
+    def read_workload(self, resource: tuple[str, str, str], namespace: str, name: str) -> bytes | None:
         """Return the workload, return None, or raise the failure."""
         self.calls.append((resource, namespace, name))
         if self._failure is not None:
@@ -69,22 +69,32 @@ def list_warnings(workloads: WorkloadReader, to: int, since: int = 1, text: str 
 
 
 @pytest.mark.parametrize(
-    ("resource", "kind"),
+    ("resource", "version", "kind"),
     [
-        (DEPLOYMENTS, "Deployment"),
-        (("apps", "replicasets"), "ReplicaSet"),
-        (("apps", "statefulsets"), "StatefulSet"),
-        (("", "replicationcontrollers"), "ReplicationController"),
+        (DEPLOYMENTS, "v1", "Deployment"),
+        (("apps", "replicasets"), "v1", "ReplicaSet"),
+        (("apps", "statefulsets"), "v1", "StatefulSet"),
+        (("", "replicationcontrollers"), "v1", "ReplicationController"),
+        (("argoproj.io", "rollouts"), "v1alpha1", "Rollout"),
     ],
 )
-def test_a_scale_over_a_cap_is_warned_with_the_sum(resource: tuple[str, str], kind: str) -> None:
+def test_a_scale_over_a_cap_is_warned_with_the_sum(resource: tuple[str, str], version: str, kind: str) -> None:
     stored = StoredWorkload(workload(2))
     (warning,) = list_warnings(stored, 3, resource=resource)
     assert warning == (
         f'{kind} "w": 3 replicas request 6 nvidia.com/gpu, cap gpus of this namespace has hard 4: '
         "2 of them can run at a time (TG204, cap gpus)"
     )
-    assert stored.calls == [(resource, "team-a", "w")]
+    group, plural = resource
+    assert stored.calls == [((group, version, plural), "team-a", "w")]
+
+
+def test_a_scale_of_groups_counts_leaders_and_workers() -> None:
+    stored = workload(0)
+    stored["spec"] = {"replicas": 1, "leaderWorkerTemplate": {"size": 3, "workerTemplate": pod("", 1)}}
+    warnings = list_warnings(StoredWorkload(stored), 2, resource=("leaderworkerset.x-k8s.io", "leaderworkersets"))
+    assert [each.partition(":")[0] for each in warnings] == ['LeaderWorkerSet "w"']
+    assert "6 nvidia.com/gpu" in warnings[0]
 
 
 def test_a_scale_over_the_free_amount_is_warned_how_many_pods_wait() -> None:

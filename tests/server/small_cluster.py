@@ -1,7 +1,7 @@
 """A small cluster behind a real HTTP server: lists, objects that clients store, and watches without events."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -41,6 +41,20 @@ class SmallCluster:
             return item
 
 
+def _discover(paths: Iterable[str]) -> Object:
+    """Return aggregated discovery of the resources with these paths of lists."""
+    parts = [path.split("/")[2:] for path in paths if path.startswith("/apis/")]
+    items = [
+        {
+            "metadata": {"name": group},
+            "versions": [{"version": version, "resources": [{"resource": names[-1], "scope": "Namespaced"}]}],
+        }
+        for group, version, *names in parts
+        if names
+    ]
+    return {"kind": "APIGroupDiscoveryList", "items": items}
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True  # header and body are two writes, of which the second would wait 40 ms
@@ -60,6 +74,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, self.cluster.stored[url.path])
             return
         self.cluster.paths.append(url.path)
+        if url.path == "/apis" and url.path not in self.cluster.error_statuses:
+            self._send(200, _discover(self.cluster.objects))
+            return
         status = self.cluster.error_statuses.get(url.path, 404 if url.path.startswith("/apis/") else 200)
         items = self.cluster.objects.get(url.path)
         if items is not None and url.path not in self.cluster.error_statuses:

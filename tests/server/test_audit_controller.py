@@ -137,6 +137,16 @@ def test_caps_by_what_is_allocated_are_audited_or_a_remark(
             assert eventually(lambda: replica.describe_last_audit() == (excess, remarks))
 
 
+def test_a_kind_of_another_project_that_may_not_be_listed_is_a_remark(tmp_path: Path) -> None:
+    name, path = "jobsets.jobset.x-k8s.io", "/apis/jobset.x-k8s.io/v1alpha2/jobsets"
+    with run_small_cluster(namespaces=[namespace("team-a")], pods=[pod("half", {GPU: "500m"})]) as cluster:
+        cluster.objects[path] = []
+        cluster.error_statuses[path] = 403
+        remark = f"{name} may not be listed by this account, so JobSet was not evaluated: grant list on {name}"
+        with Replica(cluster, tmp_path, 0.1).run() as replica:
+            assert eventually(lambda: replica.describe_last_audit() == (1, [remark]))
+
+
 def test_a_replica_audits_nothing_until_it_is_the_leader(cluster_with_findings: SmallCluster, tmp_path: Path) -> None:
     waiting = Replica(cluster_with_findings, tmp_path, 3600.0)
     waiting.is_leading = False

@@ -1,6 +1,8 @@
 """The controller by which the gate registers itself, over a store in memory; certificates and handshakes are real."""
 
 import base64
+import io
+import json
 from collections.abc import Sequence
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
@@ -12,14 +14,17 @@ import pytest
 from tallygate.certs.certificate_names import create_service_names
 from tallygate.certs.renewal import issue
 from tallygate.webhook.admission.self_registration import RegistrationState
+from tallygate.webhook.admission.workload_resources import ServedResources, read_registered
 from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
+from tallygate.webhook.policy.workload_kinds import WorkloadKind
 from tallygate.webhook.server.controllers.registration_controller import (
     CaSource,
     RegistrationController,
 )
 from tallygate.webhook.server.https.tls_files import find_trust_problem, read_certificates
 from tallygate.webhook.server.interfaces import ReadinessStatus, RegistrationParts
-from tallygate.webhook.server.telemetry.json_log import create_logger
+from tallygate.webhook.server.telemetry.json_log import LineWriter, create_logger
 from tallygate.webhook.state.kubernetes.registration_store import Configuration, Installation
 from tests.admission.test_self_registration import KINDS, configuration
 
@@ -37,6 +42,8 @@ class MemoryRegistrationStore:
         self.conflicts = 0
         self.failure = ""
         self.owners: list[str] = []
+        self.served: dict[tuple[str, str, str], bool] = {}
+        self.discovery_failure = ""
 
     def read_configurations(self, _timeout: float) -> list[Configuration]:
         """Return copies of the configurations."""
@@ -47,6 +54,12 @@ class MemoryRegistrationStore:
     def read_installation(self, _timeout: float) -> Installation:
         """Return the state of the installation."""
         return self.installation
+
+    def read_served_resources(self, _timeout: float) -> ServedResources:
+        """Return the served resources."""
+        if self.discovery_failure:
+            raise TallygateError(self.discovery_failure)
+        return dict(self.served)
 
     def replace_webhooks(
         self, configuration: Configuration, webhooks: list[dict[str, Any]], namespace_uid: str, _timeout: float
@@ -76,16 +89,21 @@ class Gate:
         self.bundle = (folder / "ca.crt").read_bytes()
         self.unready: Sequence[str] = ()
         self.is_leader = True
+        self.kinds: Sequence[WorkloadKind] = KNOWN_KINDS
         self.seconds = 100.0
+        self.log = io.BytesIO()
+        self._lines = LineWriter(self.log)
         parts = RegistrationParts(
             namespace="here",
             get_tokens=tuple,
             find_trust_problem=self._find_trust_problem,
             is_leader=lambda: self.is_leader,
             list_statuses=lambda: [ReadinessStatus(name, ready=False) for name in self.unready],
+            list_workload_kinds=lambda: self.kinds,
         )
+        logger = create_logger("info", line_writer=self._lines)
         self.controller = RegistrationController(
-            store, parts, CaSource(lambda: self.bundle, "add the CA"), create_logger("error"), lambda: self.seconds
+            store, parts, CaSource(lambda: self.bundle, "add the CA"), logger, lambda: self.seconds
         )
 
     def _find_trust_problem(self, bundle: bytes, host: str) -> str:
@@ -98,10 +116,20 @@ class Gate:
         self.controller.worker.run_once()
         return dict(self.controller.worker.check().detail)
 
+    def list_logged(self, event: str) -> list[dict[str, Any]]:
+        """Return the logged lines of an event."""
+        self._lines.flush()
+        return [line for each in self.log.getvalue().splitlines() if (line := json.loads(each))["event"] == event]
+
     def register(self) -> None:
         """Run the controller until the Service is known to route to a ready replica."""
         self.run()
         assert self.run(5) == {"state": RegistrationState.COMPLETE}
+
+    def register_with(self, workloads: list[str]) -> None:
+        """Run the controller until the gate is registered for these resources of other projects."""
+        self.run()
+        assert self.run(5) == {"state": RegistrationState.COMPLETE, "workloads": workloads}
 
 
 @pytest.fixture
@@ -327,3 +355,139 @@ def test_an_api_server_that_does_not_answer_ends_no_thread(gate: Gate, store: Me
     store.installation = REMOVED
     gate.controller.withdraw()
     gate.controller.worker.run_once()
+
+
+JOB_SETS = ("jobset.x-k8s.io", "v1alpha2", "jobsets")
+NEW_WORKLOADS, OLD_WORKLOADS = (("kueue.x-k8s.io", version, "workloads") for version in ("v1beta2", "v1beta1"))
+
+
+def list_registered(store: MemoryRegistrationStore) -> list[ServedResources]:
+    """Return the resources of other projects for which each configuration is registered."""
+    return [read_registered(each) for each in store.stored.values()]
+
+
+def test_a_kind_is_registered_while_it_is_served(gate: Gate, store: MemoryRegistrationStore) -> None:
+    store.served[("example.com", "v1", "unknowns")] = True
+    gate.register()
+    assert [len(each) for each in store.list_names()] == [3, 5]
+    store.served[JOB_SETS] = True
+    assert gate.run(6) == {"state": "complete", "workloads": ["jobsets.v1alpha2.jobset.x-k8s.io"]}
+    assert list_registered(store) == [{JOB_SETS: True}] * 2
+    writes = len(store.owners)
+    gate.run(6)
+    assert len(store.owners) == writes
+    del store.served[JOB_SETS]
+    gate.run(6)
+    assert gate.run(30) == {"state": "complete"}
+    assert [len(each) for each in store.list_names()] == [3, 5]
+
+
+def test_a_kind_of_a_policy_is_registered_and_forgotten_with_it(gate: Gate, store: MemoryRegistrationStore) -> None:
+    store.served |= {JOB_SETS: True, ("example.com", "v1", "gangs"): False}
+    gate.register_with(["jobsets.v1alpha2.jobset.x-k8s.io"])
+    gang = WorkloadKind("example.com", "Gang", "gangs", ("v1",), (), is_namespaced=False)
+    gate.kinds = (*KNOWN_KINDS, gang)
+    assert gate.run(6)["workloads"] == ["gangs.v1.example.com", "jobsets.v1alpha2.jobset.x-k8s.io"]
+    assert list_registered(store) == [{JOB_SETS: True, ("example.com", "v1", "gangs"): False}] * 2
+    gate.kinds = KNOWN_KINDS
+    gate.run(6)
+    assert list_registered(store) == [{JOB_SETS: True}] * 2
+
+
+def test_the_newest_served_version_is_registered(gate: Gate, store: MemoryRegistrationStore) -> None:
+    store.served[OLD_WORKLOADS] = True
+    gate.register_with(["workloads.v1beta1.kueue.x-k8s.io"])
+    store.served[NEW_WORKLOADS] = True
+    gate.run(6)
+    assert list_registered(store) == [{NEW_WORKLOADS: True}] * 2
+
+
+def test_the_registered_kinds_stay_while_discovery_fails(
+    gate: Gate, store: MemoryRegistrationStore, tmp_path: Path
+) -> None:
+    """Restore everything else meanwhile, also in a replica that has just begun to lead."""
+    store.served[JOB_SETS] = True
+    gate.register_with(["jobsets.v1alpha2.jobset.x-k8s.io"])
+    for each in (gate, Gate(tmp_path, store)):
+        store.discovery_failure = "/apis answers no discovery"
+        del store.stored[KINDS[1]]["webhooks"][0]
+        assert each.run(6) == {
+            "state": "complete",
+            "workloads": ["jobsets.v1alpha2.jobset.x-k8s.io"],
+            "discovery": "/apis answers no discovery",
+        }
+        assert [len(names) for names in store.list_names()] == [4, 6]
+        assert list_registered(store) == [{JOB_SETS: True}] * 2
+    store.discovery_failure = ""
+    store.served.clear()
+    gate.run(6)
+    assert gate.run(30) == {"state": "complete"}
+
+
+def test_a_kind_that_is_missing_for_a_moment_stays_registered(gate: Gate, store: MemoryRegistrationStore) -> None:
+    """Expect that of an API server that has just started, and may not know all definitions yet."""
+    store.served[JOB_SETS] = True
+    gate.register_with(["jobsets.v1alpha2.jobset.x-k8s.io"])
+    for _ in range(2):
+        store.served.clear()
+        gate.run(6)
+        gate.run(29)
+        assert list_registered(store) == [{JOB_SETS: True}] * 2
+        store.served[JOB_SETS] = True
+        gate.run(6)
+    assert len(store.owners) == 2
+
+
+def test_an_older_version_is_registered_at_once_when_the_newer_one_is_not_served(
+    gate: Gate, store: MemoryRegistrationStore
+) -> None:
+    """Keep no rule in a version that is not served: requests in the other version would pass it."""
+    store.served |= {OLD_WORKLOADS: True, NEW_WORKLOADS: True}
+    gate.register_with(["workloads.v1beta2.kueue.x-k8s.io"])
+    del store.served[NEW_WORKLOADS]
+    gate.run(6)
+    assert list_registered(store) == [{OLD_WORKLOADS: True}] * 2
+
+
+def test_without_discovery_the_kinds_of_kubernetes_are_registered(gate: Gate, store: MemoryRegistrationStore) -> None:
+    store.discovery_failure = "forbidden"
+    gate.run()
+    assert gate.run(5) == {"state": "complete", "discovery": "forbidden"}
+    assert [len(each) for each in store.list_names()] == [3, 5]
+
+
+def test_a_former_leader_lists_no_kinds(gate: Gate, store: MemoryRegistrationStore) -> None:
+    store.served[JOB_SETS] = True
+    gate.register_with(["jobsets.v1alpha2.jobset.x-k8s.io"])
+    gate.is_leader = False
+    assert gate.run(6) == {"state": "standby", "reason": "the leader registers the gate"}
+
+
+def test_an_edited_rule_of_a_served_kind_is_restored(gate: Gate, store: MemoryRegistrationStore) -> None:
+    store.served[JOB_SETS] = True
+    gate.register_with(["jobsets.v1alpha2.jobset.x-k8s.io"])
+    store.stored[KINDS[1]]["webhooks"][-1]["rules"][0]["resources"] = ["others"]
+    gate.run(6)
+    assert list_registered(store) == [{JOB_SETS: True}] * 2
+
+
+def test_added_and_removed_kinds_are_logged(gate: Gate, store: MemoryRegistrationStore) -> None:
+    store.served[OLD_WORKLOADS] = True
+    gate.register_with(["workloads.v1beta1.kueue.x-k8s.io"])
+    store.served = {JOB_SETS: True}
+    gate.run(6)
+    gate.run(30)
+    old, new = ["workloads.v1beta1.kueue.x-k8s.io"], ["jobsets.v1alpha2.jobset.x-k8s.io"]
+    logged = [(line["kind"], line.get("added"), line.get("removed")) for line in gate.list_logged("registered")]
+    assert logged == [(kind, *changes) for changes in ((old, None), (new, None), (None, old)) for kind in KINDS]
+
+
+def test_a_failure_of_discovery_is_logged_once(gate: Gate, store: MemoryRegistrationStore) -> None:
+    gate.register()
+    store.discovery_failure = "/apis answers no discovery"
+    gate.run(6)
+    gate.run(6)
+    store.discovery_failure = ""
+    gate.run(6)
+    assert [line["message"] for line in gate.list_logged("discovery-failed")] == ["/apis answers no discovery"]
+    assert len(gate.list_logged("discovery-recovered")) == 1

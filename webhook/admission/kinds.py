@@ -215,8 +215,13 @@ SCALABLE_KINDS = {
     ("apps", "replicasets"): "ReplicaSet",
     ("apps", "statefulsets"): "StatefulSet",
     ("", "replicationcontrollers"): "ReplicationController",
+    ("argoproj.io", "rollouts"): "Rollout",
+    ("leaderworkerset.x-k8s.io", "leaderworkersets"): "LeaderWorkerSet",
 }
-"""Group and plural of the resources that a Scale can resize, and their kind."""
+"""Group and plural of the resources whose `spec.replicas` a Scale sets, and their kind.
+
+A Scale of a PyTorchJob or PaddleJob sets the replicas of its workers, and is not evaluated.
+"""
 
 KIND_NAMES = frozenset(kind for _, kind in REVIEW_TARGETS)
 """The names of the kinds that rules evaluate, for policies and for metric labels."""

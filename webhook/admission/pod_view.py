@@ -35,8 +35,7 @@ class ReplicaCount:
     most: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class PodView:
+class PodView(msgspec.Struct, frozen=True):
     """A pod or pod template inside an object: `path` is empty for a pod, else it ends in a dot.
 
     `replicas` is the number of pods that a controller makes of a template; None if it makes none. `identity` names the

@@ -17,6 +17,7 @@ from tallygate.webhook.admission.webhook_configuration import (
     WebhookTarget,
     create_webhook_configurations,
 )
+from tallygate.webhook.admission.workload_resources import WorkloadResource
 from tallygate.webhook.errors import TallygateError
 
 REGISTRATION_ANNOTATION: Final = "tallygate.dev/registration"
@@ -103,18 +104,19 @@ def parse_choices(configuration: Mapping[str, Any]) -> RegistrationChoices:
     return RegistrationChoices(failure_policy, exempt_namespaces, url)
 
 
-def create_webhooks(
+def create_webhooks(  # noqa: PLR0913  # each is a part of the registration
     configuration: Mapping[str, Any],
     choices: RegistrationChoices,
     *,
     namespace: str,
     token: str,
     choose_bundle: Callable[[str], str],
+    workload_resources: Sequence[WorkloadResource] = (),
 ) -> list[dict[str, Any]]:
     """Return the exact webhooks of a configuration.
 
     `namespace` is the gate's own, and `choose_bundle` returns the `caBundle` (base64) of a webhook from the stored one
-    of the same name, "" without one.
+    of the same name, "" without one. `workload_resources` are the served ones of other projects.
     """
     created = create_webhook_configurations(
         choices.get_target(namespace),
@@ -122,6 +124,7 @@ def create_webhooks(
         own_namespace=namespace,
         exempt_namespaces=choices.exempt_namespaces,
         token=token,
+        workload_resources=workload_resources,
     )
     (webhooks,) = (each["webhooks"] for each in created if each["kind"] == configuration["kind"])
     stored_bundles = {

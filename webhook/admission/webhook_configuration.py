@@ -1,17 +1,20 @@
 """The two webhook configurations that register the gate with an API server.
 
-They are generated from the table of review targets, so that registration and evaluation always agree. The format is
-admissionregistration.k8s.io/v1 (k8s.io/api/admissionregistration/v1/types.go, v1.36).
+They are generated from the table of review targets, so that registration and evaluation always agree. Resources of
+other projects are added if an API server serves them. The format is admissionregistration.k8s.io/v1
+(k8s.io/api/admissionregistration/v1/types.go, v1.36).
 """
 
 import base64
-from collections.abc import Iterable, Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, SCALABLE_KINDS
 from tallygate.webhook.admission.request import CREATE, UPDATE, Phase
+from tallygate.webhook.admission.workload_resources import WORKLOAD_WEBHOOK, TopField, WorkloadResource
 
 CONFIGURATION_NAME = "tallygate"
 """The name of both configurations."""
@@ -53,6 +56,7 @@ _NODE_CHANGES = (  # `||` ignores the error on CREATE, where the old object is m
     " || object.metadata.?labels != oldObject.metadata.?labels"
 )
 _REPLICAS_INCREASE = "object.spec.?replicas.orValue(0) > oldObject.spec.?replicas.orValue(0)"
+_SELECTIONS = {"spec": ".?spec", "metadata": ".metadata"}
 _LABELS_CHANGE = "object.metadata.?labels != oldObject.metadata.?labels"
 
 # The API server skips the mutating phase for a pod without missing entries and without entries that the built-in
@@ -112,12 +116,13 @@ def create_webhook_configurations(  # noqa: PLR0913  # each is a choice
     own_namespace: str = DEFAULT_NAMESPACE,
     exempt_namespaces: Iterable[str] = (),
     token: str = "",
+    workload_resources: Sequence[WorkloadResource] = (),
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the mutating and the validating configuration, as plain objects.
 
     `ca_bundle` is the PEM of the trusted CAs, `failure_policy` `Fail` or `Ignore` for everything but nodes,
     `own_namespace` the namespace of the gate, which its webhooks must not block, as little as `exempt_namespaces`, and
-    `token` the secret segment of its paths, or empty.
+    `token` the secret segment of its paths, or empty. `workload_resources` are those of other projects.
     """
     excluded = tuple(dict.fromkeys(("kube-system", own_namespace, *exempt_namespaces)))
     create_conditions = {
@@ -126,7 +131,7 @@ def create_webhook_configurations(  # noqa: PLR0913  # each is a choice
     }
     validating_only = {
         f"namespaces.{Phase.VALIDATING}.{_DOMAIN}": _create_namespace_webhook(),
-        f"scales.{Phase.VALIDATING}.{_DOMAIN}": _create_scale_webhook(excluded),
+        f"scales.{Phase.VALIDATING}.{_DOMAIN}": _create_scale_webhook(excluded, workload_resources),
     }
 
     def webhooks(
@@ -138,6 +143,15 @@ def create_webhook_configurations(  # noqa: PLR0913  # each is a choice
             f"updates.{phase}.{_DOMAIN}": _create_update_webhook(phase, failure_policy, excluded),
             f"nodes.{phase}.{_DOMAIN}": _create_node_webhook(),
             **extra_webhooks,
+            **(
+                {
+                    get_workload_webhook_name(phase): _create_workload_webhook(
+                        failure_policy, excluded, workload_resources
+                    )
+                }
+                if workload_resources
+                else {}
+            ),
         }
         return [
             {"name": name, "clientConfig": _create_client_config(target, path, ca_bundle)}
@@ -153,6 +167,11 @@ def create_webhook_configurations(  # noqa: PLR0913  # each is a choice
         ),
         _create_configuration("ValidatingWebhookConfiguration", webhooks(Phase.VALIDATING, validating_only)),
     )
+
+
+def get_workload_webhook_name(phase: Phase) -> str:
+    """Return the name of the webhook for resources of other projects."""
+    return f"{WORKLOAD_WEBHOOK}.{phase}.{_DOMAIN}"
 
 
 def _create_configuration(kind: str, webhooks: list[dict[str, Any]]) -> dict[str, Any]:
@@ -221,21 +240,69 @@ def _create_namespace_webhook() -> dict[str, Any]:
     }
 
 
-def _create_scale_webhook(excluded: tuple[str, ...]) -> dict[str, Any]:
+def _create_scale_webhook(excluded: tuple[str, ...], resources: Sequence[WorkloadResource]) -> dict[str, Any]:
     """Return the webhook of scale requests that add pods.
 
     Autoscalers send them all day, so the failure policy accepts them while the gate is unavailable.
     """
-    resources_by_group = groupby(sorted(SCALABLE_KINDS), key=lambda resource: resource[0])
+    built_in = sorted(
+        (group, plural) for (group, plural), kind in SCALABLE_KINDS.items() if (group, kind) in _NAMESPACED
+    )
     return {
         "failurePolicy": "Ignore",
         "namespaceSelector": _exclude_namespaces(excluded),
         **_create_match_conditions("asks-for-more", _REPLICAS_INCREASE),
         "rules": [
-            _create_rule(group, [f"{plural}/scale" for _, plural in resources], [UPDATE], "Namespaced")
-            for group, resources in resources_by_group
+            *(
+                _create_rule(group, [f"{plural}/scale" for _, plural in members], [UPDATE], "Namespaced")
+                for group, members in groupby(built_in, key=lambda resource: resource[0])
+            ),
+            *(
+                _create_rule(each.group, [f"{each.plural}/scale"], [UPDATE], "Namespaced", each.version)
+                for each in resources
+                if (each.group, each.plural) in SCALABLE_KINDS
+            ),
         ],
     }
+
+
+def _create_workload_webhook(
+    failure_policy: str, excluded: tuple[str, ...], resources: Sequence[WorkloadResource]
+) -> dict[str, Any]:
+    """Return the webhook of resources of other projects, which are created rarely and have one webhook.
+
+    Their controllers update them often, and some of these resources have no subresource for the status.
+    """
+    selections = dict.fromkeys(_format_selection(field) for resource in resources for field in resource.fields)
+    changes = "".join(f" || object{each} != oldObject{each}" for each in selections)
+    return {
+        "failurePolicy": failure_policy,
+        "namespaceSelector": _exclude_namespaces(excluded),
+        **_create_match_conditions(
+            "changes-what-is-judged", f"request.operation != 'UPDATE'{changes} || {_LABELS_CHANGE}"
+        ),
+        "rules": _list_workload_rules(resources),
+    }
+
+
+def _format_selection(field: TopField) -> str:
+    """Return the selection of a field in CEL, by its index: its name may have a dash, or be a word of CEL."""
+    return "".join(_SELECTIONS.get(step) or f"[?{json.dumps(step, ensure_ascii=False)}]" for step in field)
+
+
+def _list_workload_rules(resources: Sequence[WorkloadResource]) -> list[dict[str, Any]]:
+    """Return one rule for the resources of one group, version and scope."""
+    groups = groupby(sorted(resources), key=lambda each: (each.group, each.version, each.is_namespaced))
+    return [
+        _create_rule(
+            group,
+            [each.plural for each in members],
+            [CREATE, UPDATE],
+            "Namespaced" if is_namespaced else "Cluster",
+            version,
+        )
+        for (group, version, is_namespaced), members in groups
+    ]
 
 
 def _create_common_fields() -> dict[str, Any]:
@@ -275,10 +342,12 @@ def _list_resources(kind: GroupKind) -> list[str]:
     ]
 
 
-def _create_rule(group: str, resources: list[str], operations: list[str], scope: str) -> dict[str, Any]:
+def _create_rule(
+    group: str, resources: list[str], operations: list[str], scope: str, version: str = "v1"
+) -> dict[str, Any]:
     return {
         "apiGroups": [group],
-        "apiVersions": ["v1"],
+        "apiVersions": [version],
         "resources": resources,
         "operations": operations,
         "scope": scope,

@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 import msgspec
 
 from tallygate.webhook.admission.cap_index import CapIndex
-from tallygate.webhook.admission.kinds import REVIEW_TARGETS, ReviewTargets
+from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS, ReviewTargets
+from tallygate.webhook.admission.workload_resources import WorkloadResource
 from tallygate.webhook.audit.audit_evaluation import POD_BATCH_SIZE, AuditEvaluator
 from tallygate.webhook.audit.audit_findings import AuditCoverage, AuditFindings
 from tallygate.webhook.audit.cap_audit import CapAudit
 from tallygate.webhook.audit.listing import (
     NODE,
+    AuditError,
     ListForbiddenError,
     PageReader,
     create_list_path,
@@ -91,10 +93,6 @@ class Audit:
             (audit_input.snapshots, audit_input.devices),
         )
 
-    def add_remark(self, remark: str) -> None:
-        """Add a remark on what was not evaluated to the result."""
-        self._evaluator.coverage.add_remark(remark)
-
     def run(self, objects: Iterable[ListedObject]) -> AuditResult:
         """Evaluate the objects, which come in the order of `list_kinds_in_order`, then the pods and the caps.
 
@@ -141,35 +139,45 @@ def _get_name(pod: StoredConsumer) -> str:
     return pod.name
 
 
-def list_objects(pages: PageReader, scope: AuditScope, add_remark: Callable[[str], None]) -> Iterator[ListedObject]:
+def list_objects(pages: PageReader, scope: AuditScope, add_remark: Callable[[str], object]) -> Iterator[ListedObject]:
     """Yield the stored objects of the evaluated kinds except pods, owners first.
 
-    A kind of another project that may not be listed becomes a remark: policies may define kinds at any time, and the
-    rights are given by others.
+    A kind of another project that cannot be listed is a remark: it may be newer than the rights of the account.
 
     Raises:
-        AuditError: if a kind cannot be listed.
+        AuditError: if a kind of Kubernetes cannot be listed.
     """
+    try:
+        resources = pages.find_served_kinds(scope.targets)
+    except AuditError as error:
+        resources = {}
+        add_remark(f"{error}, so no kinds of other projects were evaluated")
     for key in list_kinds_in_order(scope.targets):
         group, kind = key
         try:
-            for path in _list_paths(key, scope):
+            for path in _list_paths(key, scope, resources):
                 for items in pages.list_pages(path):
                     for item in items:
                         yield group, kind, item
-        except ListForbiddenError as error:
-            if scope.targets[key].definition is None:
+        except ListForbiddenError:
+            if key not in resources:
                 raise
-            add_remark(f"{kind} of {group} was not audited: {error}")
+            name = f"{resources[key].plural}.{group}"
+            add_remark(f"{name} may not be listed by this account, so {kind} was not evaluated: grant list on {name}")
 
 
-def _list_paths(key: tuple[str, str], scope: AuditScope) -> list[str]:
-    if scope.included_namespaces is None:
-        return [create_list_path(key, targets=scope.targets)]
-    definition = scope.targets[key].definition
-    if key == NODE or (definition is not None and not definition.is_namespaced):
+def _list_paths(
+    key: tuple[str, str], scope: AuditScope, resources: Mapping[tuple[str, str], WorkloadResource]
+) -> list[str]:
+    """Return the paths of the lists of a kind; `resources` are those of other projects that are served."""
+    resource = resources.get(key)
+    if resource is None and key not in BUILT_IN_TARGETS:
         return []
-    return [create_list_path(key, name, scope.targets) for name in sorted(scope.included_namespaces)]
+    version, is_namespaced = ("v1", key != NODE) if resource is None else (resource.version, resource.is_namespaced)
+    if scope.included_namespaces is None:
+        return [create_list_path(key, version=version, targets=scope.targets)]
+    names = sorted(scope.included_namespaces) if is_namespaced else ()
+    return [create_list_path(key, name, version, scope.targets) for name in names]
 
 
 def sort_objects(objects: Iterable[tuple[str, msgspec.Raw]], targets: ReviewTargets) -> Iterator[ListedObject]:

@@ -15,10 +15,12 @@ from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.ingest import ingest
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS, GroupKind, ReviewTargets
+from tallygate.webhook.admission.workload_resources import WorkloadResource, find_resource
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.gate.cluster_snapshot import FixedSnapshot
 from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
 from tallygate.webhook.kube.client import ApiClient
+from tallygate.webhook.kube.discovery import Discovery
 from tallygate.webhook.kube.pagination import WaitFunction, list_raw_pages
 
 POD: Final = ("", "Pod")
@@ -55,12 +57,13 @@ def format_api_version(group: str, version: str = "v1") -> str:
     return f"{group}/{version}" if group else version
 
 
-def create_list_path(key: GroupKind, namespace: str = "", targets: ReviewTargets = BUILT_IN_TARGETS) -> str:
-    """Return the path of the list of a kind, of all namespaces or of one."""
+def create_list_path(
+    key: GroupKind, namespace: str = "", version: str = "v1", targets: ReviewTargets = BUILT_IN_TARGETS
+) -> str:
+    """Return the path of the list of a kind in a version, of all namespaces or of one."""
     group, _ = key
     namespace_path = f"/namespaces/{namespace}" if namespace else ""
-    target = targets[key]
-    return f"{f'/apis/{group}' if group else '/api'}/{target.versions[0]}{namespace_path}/{target.plural}"
+    return f"{f'/apis/{group}' if group else '/api'}/{version}{namespace_path}/{targets[key].plural}"
 
 
 class AuditError(TallygateError):
@@ -93,6 +96,20 @@ class PageReader:
             if failure.reason is ApiErrorReason.FORBIDDEN:
                 raise ListForbiddenError(f"{message}; the audit must be allowed to list it") from failure
             raise AuditError(message) from failure
+
+    def find_served_kinds(self, targets: ReviewTargets) -> dict[GroupKind, WorkloadResource]:
+        """Return the resources of the kinds of other projects among the targets that the API server serves.
+
+        Raises:
+            AuditError: if the API server does not report what it serves.
+        """
+        try:
+            served = Discovery(self._client).read()
+        except ApiError as failure:
+            raise AuditError(f"{self._client.server} does not report the kinds that it serves: {failure}") from failure
+        kinds = [target.definition for target in targets.values() if target.definition is not None]
+        found = ((kind, find_resource(kind, served)) for kind in kinds)
+        return {(kind.group, kind.kind): resource for kind, resource in found if resource is not None}
 
 
 DEVICE_CLASS: Final = "DeviceClass"

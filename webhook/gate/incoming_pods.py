@@ -1,7 +1,6 @@
 """Incoming pods: the pods that an admission request creates, as the scheduler reads them."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import msgspec
 
@@ -60,7 +59,7 @@ class IncomingPods(msgspec.Struct, frozen=True):
 
     def locate_resources(self) -> Mapping[str, str]:
         """Return the path of the first request for each resource."""
-        view = replace(self.view, pod=self.pod)
+        view = msgspec.structs.replace(self.view, pod=self.pod)
         return dict(reversed(list(_list_paths(view))))
 
 

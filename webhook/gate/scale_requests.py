@@ -9,7 +9,7 @@ from typing import Protocol
 
 import msgspec
 
-from tallygate.webhook.admission.kinds import SCALABLE_KINDS
+from tallygate.webhook.admission.kinds import REVIEW_TARGETS, SCALABLE_KINDS
 from tallygate.webhook.admission.request import UPDATE, AdmissionRequest, ReviewError
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.objects.meta import ObjectMeta, PartialObjectMetadata
@@ -35,8 +35,10 @@ _STORED = msgspec.json.Decoder(PartialObjectMetadata)
 class WorkloadReader(Protocol):
     """A reader of workloads."""
 
-    def read_workload(self, resource: tuple[str, str], namespace: str, name: str) -> bytes | None:
-        """Return the JSON of the object, of a resource by group and plural, from the quorum; None if it does not exist.
+    def read_workload(self, resource: tuple[str, str, str], namespace: str, name: str) -> bytes | None:
+        """Return the JSON of the object, of a resource by group, version and plural; None if it does not exist.
+
+        It is read from the quorum.
 
         Raises:
             TallygateError: if the object cannot be read.
@@ -59,14 +61,15 @@ def resolve_scale(request: AdmissionRequest, workload_reader: WorkloadReader) ->
     new, old = _decode_scale(request.object), _decode_scale(request.old_object or b"{}")
     if new.spec.replicas <= old.spec.replicas:
         return None
+    (group, plural), kind = request.resource, SCALABLE_KINDS[request.resource]
+    version = REVIEW_TARGETS[group, kind].versions[0]
     try:
-        stored = workload_reader.read_workload(request.resource, request.namespace, request.name)
+        stored = workload_reader.read_workload((group, version, plural), request.namespace, request.name)
         if stored is None or not _is_same_version(old.metadata, stored):
             return None
         scaled = _set_replicas(stored, new.spec.replicas)
     except (TallygateError, ValueError, KeyError, RecursionError):
         return None
-    group, kind = request.resource[0], SCALABLE_KINDS[request.resource]
     return msgspec.structs.replace(request, group=group, kind=kind, subresource="", object=scaled, old_object=stored)
 
 

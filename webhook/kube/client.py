@@ -66,11 +66,6 @@ class ClientConfig:
         return {"Authorization": authorization} if authorization else {}
 
 
-def create_anonymous_config(server: str) -> ClientConfig:
-    """Create a configuration without credentials, for a server with a certificate that the system trusts."""
-    return ClientConfig(server.rstrip("/"), urllib3.PoolManager(), lambda: "")
-
-
 class ResponseLimits(NamedTuple):
     """The limits of one request, in seconds: for the connection, for each silence, and for the complete response."""
 
@@ -163,14 +158,21 @@ class ApiClient:
         return self._config.server
 
     def get(
-        self, path: str, query: Mapping[str, str] | None = None, *, accept: str = JSON, timeout: float | None = None
+        self,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        accept: str = JSON,
+        etag: str = "",
+        timeout: float | None = None,
     ) -> Response:
-        """Read an object or a page of a list.
+        """Read an object or a page of a list; with the `etag` of a response, status 304 means the same content.
 
         Raises:
             ApiError: if no complete response arrives in time, or it is too large; the same for the other methods.
         """
-        return self._exchange("GET", path, query, None, {"Accept": accept}, timeout)
+        headers = {"Accept": accept} | ({"If-None-Match": etag} if etag else {})
+        return self._exchange("GET", path, query, None, headers, timeout)
 
     def create(
         self,
@@ -249,7 +251,8 @@ class ApiClient:
                     deadline=started_at + timeout,
                     max_bytes=limits.max_bytes,
                 )
-                return Response(result.status, result.body, _parse_retry_after(result.retry_after), result.date or "")
+                retry_after = _parse_retry_after(result.retry_after)
+                return Response(result.status, result.body, retry_after, result.date or "", result.etag or "")
         return self._read(self._send(method, path, query, body, headers, limits), limits, started_at)
 
     def _get_http1(self) -> Http1Connections:
@@ -306,9 +309,8 @@ class ApiClient:
         finally:
             self._release(response)
         headers = response.headers
-        return Response(
-            response.status, body, _parse_retry_after(headers.get("Retry-After")), headers.get("Date") or ""
-        )
+        retry_after = _parse_retry_after(headers.get("Retry-After"))
+        return Response(response.status, body, retry_after, headers.get("Date") or "", headers.get("ETag") or "")
 
     def _release(self, response: urllib3.BaseHTTPResponse) -> None:
         """Close the connection of a response. After a complete read, the connection is already back in the pool."""

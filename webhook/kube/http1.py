@@ -35,12 +35,13 @@ _TLS_ARGUMENTS = (
 
 
 class Http1Result(NamedTuple):
-    """A response: its status, its body and the headers `Retry-After` and `Date`."""
+    """A response: its status, its body and the headers `Retry-After`, `Date` and `ETag`."""
 
     status: int
     body: bytes
     retry_after: str | None
     date: str | None
+    etag: str | None = None
 
 
 class _PolledConnection(NamedTuple):
@@ -88,6 +89,7 @@ class Http1Connections:
                 content = _read_body(response, polled.sock, deadline, max_bytes)
                 is_reusable = not response.will_close
                 date, retry_after = response.getheader("Date"), response.getheader("Retry-After")
+                etag = response.getheader("ETag")
             finally:
                 response.close()
         except TimeoutError as error:
@@ -99,7 +101,7 @@ class Http1Connections:
             raise ApiError(ApiErrorReason.RESET, message, detail=f"{error}") from None
         finally:
             self._release(polled, is_reusable=is_reusable)
-        return Http1Result(response.status, content, retry_after, date)
+        return Http1Result(response.status, content, retry_after, date, etag)
 
     def _encode_request(self, method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
         target = f"{self._server.path}{target}"

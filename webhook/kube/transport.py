@@ -15,13 +15,14 @@ from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
 class Response:
     """A complete response of any status.
 
-    `retry_after`: the wait in seconds that the server asks for. `date`: the header `Date`.
+    `retry_after`: the wait in seconds that the server asks for. `date` and `etag`: the headers `Date` and `ETag`.
     """
 
     status: int
     body: bytes
     retry_after: float | None = None
     date: str = ""
+    etag: str = ""
 
     @property
     def server_time(self) -> float | None:

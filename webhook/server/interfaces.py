@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from tallygate.webhook.admission.request import Phase
 from tallygate.webhook.gate.decisions import Decision
+from tallygate.webhook.policy.workload_kinds import WorkloadKind
 from tallygate.webhook.server.settings.table import Settings
 from tallygate.webhook.server.telemetry.json_log import Logger
 
@@ -42,6 +43,7 @@ class RegistrationParts:
         find_trust_problem: returns why a client that trusts a CA bundle (PEM) refuses the certificate for a host.
         is_leader: returns whether this replica writes.
         list_statuses: returns the results of all readiness checks.
+        list_workload_kinds: returns the kinds of other projects that are registered if they are served.
     """
 
     namespace: str
@@ -49,6 +51,7 @@ class RegistrationParts:
     find_trust_problem: Callable[[bytes, str], str]
     is_leader: Callable[[], bool]
     list_statuses: Callable[[], Iterable[ReadinessStatus]]
+    list_workload_kinds: Callable[[], Sequence[WorkloadKind]]
 
 
 class BackgroundPart(Protocol):

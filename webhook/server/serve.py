@@ -5,7 +5,7 @@ The gate without a cluster is here too: its labels come from a file, and no reco
 
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -14,6 +14,8 @@ from tallygate.webhook.admission.kinds import DecodedRequest
 from tallygate.webhook.admission.request import ALLOWED, Verdict
 from tallygate.webhook.admission.rule_index import RuleSelection
 from tallygate.webhook.gate.gate import Gate
+from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
+from tallygate.webhook.policy.workload_kinds import WorkloadKind
 from tallygate.webhook.server.controllers.relay_controller import RelayController
 from tallygate.webhook.server.https.tls_files import find_trust_problem, read_ca_bundle, read_certificates
 from tallygate.webhook.server.interfaces import (
@@ -134,8 +136,14 @@ def _create_registration(
         find_trust_problem=lambda bundle, host: find_trust_problem(read_certificates(chain, key), bundle, host),
         is_leader=gate_parts.is_leader,
         list_statuses=lambda: get_lifecycle().list_statuses(),
+        list_workload_kinds=list_workload_kinds,
     )
     return create_registration(parts, telemetry.log)
+
+
+def list_workload_kinds() -> Sequence[WorkloadKind]:
+    """Return the kinds of other projects whose pods are read."""
+    return KNOWN_KINDS
 
 
 def _create_relay_controller(setup: ServerSetup, telemetry: Telemetry) -> RelayController | None:

@@ -44,6 +44,7 @@ def test_the_whole_cluster_is_listed_by_kind(tmp_path: Path) -> None:
     assert result.exit_code == 1, result.stderr
     assert list_findings(result) == [("halves", "TG101"), ("half", "TG101")]
     assert {path.rpartition("/")[2] for path in cluster.paths} == {
+        "apis",
         "namespaces",
         "pods",
         "nodes",
@@ -70,8 +71,52 @@ def test_an_audit_of_a_namespace_lists_only_its_objects(tmp_path: Path) -> None:
         result = audit(cluster, tmp_path, "-n", "team-b", "-o", "json")
     assert list_findings(result) == [("half", "TG101")]
     others = [path for path in cluster.paths if "/namespaces/team-b/" not in path]
-    assert others == ["/api/v1/namespaces", "/apis/resource.k8s.io/v1/deviceclasses"]
+    assert others == ["/api/v1/namespaces", "/apis/resource.k8s.io/v1/deviceclasses", "/apis"]
     assert "whether there are nodes for pods was not asked" in result.stdout
+
+
+def create_job_set(name: str, gpus: str) -> Object:
+    """Return a JobSet as the API server stores it."""
+    container = {"name": "main", "resources": {"requests": {GPU: gpus}, "limits": {GPU: gpus}}}
+    template = {"spec": {"template": {"spec": {"containers": [container]}}}}
+    metadata = {"name": name, "namespace": "team-a", "uid": f"u-{name}", "resourceVersion": "9"}
+    return {"metadata": metadata, "spec": {"replicatedJobs": [{"name": "workers", "template": template}]}}
+
+
+@pytest.mark.parametrize("options", [(), ("-n", "team-a")], ids=["all", "one namespace"])
+def test_kinds_of_other_projects_are_listed_in_the_version_that_is_served(
+    tmp_path: Path, options: Sequence[str]
+) -> None:
+    where = "/namespaces/team-a" if options else ""
+    job_sets = f"/apis/jobset.x-k8s.io/v1alpha2{where}/jobsets"
+    workloads = f"/apis/kueue.x-k8s.io/v1beta1{where}/workloads"
+    with run_small_cluster(namespaces=[namespace("team-a")]) as cluster:
+        cluster.objects |= {job_sets: [create_job_set("halves", "500m")], workloads: []}
+        result = audit(cluster, tmp_path, "-o", "json", *options)
+    assert list_findings(result) == [("halves", "TG101")]
+    others = {path for path in cluster.paths if ".x-k8s.io" in path or ".io/v1alpha1" in path}
+    assert others == {job_sets, workloads}
+
+
+def test_a_kind_of_another_project_that_may_not_be_listed_is_a_remark(tmp_path: Path) -> None:
+    job_sets = "/apis/jobset.x-k8s.io/v1alpha2/jobsets"
+    with run_small_cluster(namespaces=[namespace("team-a")], pods=[pod("half", {GPU: "500m"})]) as cluster:
+        cluster.objects[job_sets] = [create_job_set("halves", "500m")]
+        cluster.error_statuses[job_sets] = 403
+        result = audit(cluster, tmp_path, "-o", "json")
+    assert (result.exit_code, list_findings(result)) == (1, [("half", "TG101")])
+    name = "jobsets.jobset.x-k8s.io"
+    (remark,) = json.loads(result.stdout)["summary"]["remarks"]
+    assert remark == f"{name} may not be listed by this account, so JobSet was not evaluated: grant list on {name}"
+
+
+def test_without_discovery_the_kinds_of_kubernetes_are_audited(tmp_path: Path) -> None:
+    with run_small_cluster(namespaces=[namespace("team-a")], pods=[pod("half", {GPU: "500m"})]) as cluster:
+        cluster.error_statuses["/apis"] = 403
+        result = audit(cluster, tmp_path, "-o", "json")
+    assert (result.exit_code, list_findings(result)) == (1, [("half", "TG101")])
+    (remark,) = json.loads(result.stdout)["summary"]["remarks"]
+    assert "does not report the kinds that it serves: the API server says 403: no, so no kinds of other" in remark
 
 
 def test_a_missing_permission_is_one_sentence(tmp_path: Path) -> None:
@@ -127,8 +172,14 @@ def test_a_usage_error_is_one_sentence(tmp_path: Path, arguments: Sequence[str],
 
 
 HOSTILE: dict[str, Object] = {
-    "a string as spec": {"kind": "Deployment", "metadata": {"name": "x", "namespace": "team-a"}, "spec": "x"},
+    "a string as spec": {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "x", "namespace": "team-a"},
+        "spec": "x",
+    },
     "a number as template": {
+        "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {"name": "x", "namespace": "team-a"},
         "spec": {"template": 5},

@@ -1,7 +1,7 @@
 """The facts of a healthy gate in a cluster, with changes."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from tallygate.certs.authority import KeyPair, create_ca, create_serving_certificate
 from tallygate.certs.certificate_names import create_service_names
 from tallygate.webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
+from tallygate.webhook.admission.workload_resources import WorkloadResource
 from tallygate.webhook.cli.doctor.api_types import (
     CustomResourceDefinition,
     GateDeployment,
@@ -78,9 +79,13 @@ def encode_pem(pair: KeyPair) -> bytes:
 
 def create_registration(
     change: Callable[[Object, Object], None] = lambda _mutating, _validating: None,
+    resources: Sequence[WorkloadResource] = (),
 ) -> dict[str, Any]:
     """Return both webhook configurations of a gate after a change of their JSON."""
-    pair = copy.deepcopy(create_webhook_configurations(ServiceTarget(), ca_bundle=encode_pem(get_ca())))
+    trusted = encode_pem(get_ca())
+    pair = copy.deepcopy(
+        create_webhook_configurations(ServiceTarget(), ca_bundle=trusted, workload_resources=resources)
+    )
     change(*pair)
     return {
         "mutating": msgspec.convert(pair[0], WebhookConfiguration),

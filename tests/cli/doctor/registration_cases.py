@@ -29,6 +29,7 @@ _REGISTRATION_CHECKS = (
     "exempt",
     "lockout",
     "excluded-namespaces",
+    "workload-kinds",
 )
 
 CASES: Cases = {

@@ -14,6 +14,7 @@ from tests.cli.doctor import (
     lockout_cases,
     registration_cases,
     replica_cases,
+    workload_cases,
 )
 from tests.cli.doctor.fact_changes import (
     FAIL,
@@ -33,6 +34,7 @@ TABLES: tuple[Cases, ...] = (
     replica_cases.CASES,
     ledger_cases.CASES,
     cluster_cases.CASES,
+    workload_cases.CASES,
 )
 CASES = [pytest.param(*case, id=name) for create_table in TABLES for name, case in create_table.items()]
 
@@ -71,6 +73,7 @@ def test_every_failure_has_a_reason_of_one_line(changes: dict[str, Any], expecte
 @pytest.mark.parametrize(
     "changes",
     [
+        *workload_cases.VALID,
         {"quotas": (quota({"requests.nvidia.com/gpu": "4"}),), "cap_limits": create_cap_limits()},
         {
             "quotas": (quota({"requests.nvidia.com/gpu": "2"}, scopes=["BestEffort"]),),

@@ -175,6 +175,8 @@ class GateCluster:
             "/api/v1/nodes": list_response(),
             "/api/v1/pods": list_response(*pods),
             "/apis/tallygate.dev/v1alpha1/capledgers": list_response(),
+            "/apis": Response(200, b'{"kind":"APIGroupDiscoveryList","items":[]}'),
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions": list_response(),
             "/apis/authorization.k8s.io/v1/subjectaccessreviews": Response(201, b'{"status":{"allowed":true}}'),
         }
         self.clock_delay = timedelta()

@@ -70,18 +70,19 @@ def test_a_name_stays_one_segment_of_the_path() -> None:
 @pytest.mark.parametrize(
     ("resource", "path"),
     [
-        (("apps", "deployments"), "/apis/apps/v1/namespaces/team-a/deployments/w"),
-        (("", "replicationcontrollers"), "/api/v1/namespaces/team-a/replicationcontrollers/w"),
+        (("apps", "v1", "deployments"), "/apis/apps/v1/namespaces/team-a/deployments/w"),
+        (("argoproj.io", "v1alpha1", "rollouts"), "/apis/argoproj.io/v1alpha1/namespaces/team-a/rollouts/w"),
+        (("", "v1", "replicationcontrollers"), "/api/v1/namespaces/team-a/replicationcontrollers/w"),
     ],
 )
-def test_a_workload_is_read_as_it_is_stored(resource: tuple[str, str], path: str) -> None:
+def test_a_workload_is_read_as_it_is_stored(resource: tuple[str, str, str], path: str) -> None:
     server = Server(200, POD)
     assert LiveReader(server).read_workload(resource, "team-a", "w") == POD
     assert server.requests == [(path, {})]
 
 
 def test_a_missing_workload_is_none_and_a_forbidden_one_raises_the_reason() -> None:
-    resource = ("apps", "statefulsets")
+    resource = ("apps", "v1", "statefulsets")
     assert LiveReader(Server(404)).read_workload(resource, "team-a", "w") is None
     with pytest.raises(ApiError, match="statefulsets team-a/w cannot be read: HTTP 403") as caught:
         LiveReader(Server(403)).read_workload(resource, "team-a", "w")

@@ -1,6 +1,6 @@
 """The source of an audit: a cluster at present, or a snapshot of one."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,13 +38,13 @@ from tallygate.webhook.state.informers.pod_records import PodRecord
 class AuditSource:
     """The stores of a cluster, its objects that are evaluated one by one, and the remarks on both.
 
-    Remarks may be added while the objects are read.
+    The objects of a cluster are listed while they are evaluated; that may add remarks.
     """
 
     stores: ClusterStores
     audit_input: AuditInput
     objects: Iterable[ListedObject]
-    remarks: Sequence[str] = ()
+    remarks: list[str]
 
 
 def read_cluster(
@@ -68,9 +68,8 @@ def read_cluster(
     read_devices(client, stores, _list_scopes(scope), slices=slices)
     remarks = [_NODES_NOT_CHECKED] if check_nodes and scope.included_namespaces is not None else []
     snapshots = list_nodes(pages) if check_nodes and scope.included_namespaces is None else None
-    return AuditSource(
-        stores, _create_audit_input(stores, snapshots), list_objects(pages, scope, remarks.append), remarks
-    )
+    objects = list_objects(pages, scope, remarks.append)
+    return AuditSource(stores, _create_audit_input(stores, snapshots), objects, remarks)
 
 
 def _list_pods(client: ApiClient, stores: ClusterStores, scope: AuditScope) -> Replaced[PodRecord]:
@@ -167,7 +166,7 @@ def read_snapshot(snapshot: Path, scope: AuditScope, *, check_nodes: bool) -> Au
         for group, kind, item in sort_objects(collected.other_objects, scope.targets)
         if _is_in_scope(item, kind, scope)
     )
-    return AuditSource(collected.stores, _create_audit_input(collected.stores, snapshots), objects, tuple(remarks))
+    return AuditSource(collected.stores, _create_audit_input(collected.stores, snapshots), objects, remarks)
 
 
 def _is_in_scope(item: msgspec.Raw, kind: str, scope: AuditScope) -> bool:

@@ -4,6 +4,7 @@ They have a module of their own because the import of the client is slow.
 """
 
 import base64
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,17 @@ from tallygate.certs.cluster_access import create_client, read_object
 from tallygate.certs.secret_store import KubernetesCertificateStore
 from tallygate.webhook.admission.self_registration import create_webhooks, is_left_to_gate, parse_choices
 from tallygate.webhook.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
+from tallygate.webhook.admission.workload_resources import WorkloadResource, select_resources
 from tallygate.webhook.cli.certs.command import FOLDER_ARGUMENT, convert_errors, convert_facts, format_facts
 from tallygate.webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
 from tallygate.webhook.cli.output import tables
 from tallygate.webhook.cli.output.tables import create_table
 from tallygate.webhook.cli.sources.options import connection_options, require_one_source
+from tallygate.webhook.kube.api_errors import ApiError
 from tallygate.webhook.kube.client import ApiClient
 from tallygate.webhook.kube.config import load_client_config
+from tallygate.webhook.kube.discovery import Discovery
+from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
 from tallygate.webhook.server.settings.token_file import read_tokens
 
 _DEFAULT_SECRET = f"{DEFAULT_NAMESPACE}/{CONFIGURATION_NAME}-tls"
@@ -178,6 +183,7 @@ class _Registrar:
 
     def __init__(self, client: ApiClient, folder: Path, ca_bundle: bytes, token: str) -> None:
         self._client = client
+        self._discovery = Discovery(client)
         self._folder = folder
         self._encoded_bundle = base64.b64encode(ca_bundle).decode("ascii")
         self._token = token
@@ -186,7 +192,8 @@ class _Registrar:
         """Return the webhooks of a configuration, or None if it is not left to the gate.
 
         Raises:
-            UsageError: if the certificate is not valid for the gate's Service, or no replica is ready.
+            UsageError: if the certificate is not valid for the gate's Service, no replica is ready, or the served
+                resources cannot be read.
             ApiError: if the gate's Deployment cannot be read.
         """
         if not is_left_to_gate(configuration):
@@ -201,7 +208,14 @@ class _Registrar:
             namespace=namespace,
             token=self._token,
             choose_bundle=lambda _: self._encoded_bundle,
+            workload_resources=self._select_workload_resources(),
         )
+
+    def _select_workload_resources(self) -> Sequence[WorkloadResource]:
+        try:
+            return select_resources(KNOWN_KINDS, self._discovery.read())
+        except ApiError as error:
+            raise UsageError(f"{self._client.server} does not report the kinds that it serves: {error}") from error
 
     def _find_namespace(self) -> str:
         """Return the namespace of the gate's Service by the names of the certificate, "" if it is for no Service."""

@@ -5,7 +5,7 @@ A fix command is a complete kubectl or tallygate command line for the examined c
 
 import json
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
@@ -124,6 +124,23 @@ def format_webhook_patch(  # noqa: PLR0913, PLR0917 -- which webhook of which ob
             {"op": "add", "path": f"/webhooks/{index}/{field}", "value": value},
         ],
     )
+
+
+def format_webhook_copy(
+    location: GateLocation,
+    kind: str,
+    configuration: WebhookConfiguration,
+    webhook: Webhook,
+    fields: Mapping[str, Any],
+) -> str:
+    """Return a command that adds a copy of one webhook with other values of some fields."""
+    index, last = configuration.webhooks.index(webhook), len(configuration.webhooks)
+    operations = [
+        {"op": "test", "path": f"/webhooks/{index}/name", "value": webhook.name},
+        {"op": "copy", "from": f"/webhooks/{index}", "path": f"/webhooks/{last}"},
+        *({"op": "add", "path": f"/webhooks/{last}/{field}", "value": value} for field, value in fields.items()),
+    ]
+    return _format_patch(location, kind, configuration.name, operations)
 
 
 def _format_patch(location: GateLocation, kind: str, name: str, operations: Sequence[dict[str, Any]]) -> str:

@@ -24,6 +24,7 @@ from tallygate.webhook.cli.doctor.checks import (
     ledgers,
     lockout,
     reachability,
+    registered_kinds,
     registration,
     replicas,
 )
@@ -46,6 +47,7 @@ CHECKS: tuple[Check[GateFacts], ...] = (
     *replicas.CLOCK_CHECKS,
     *conflicts.CHECKS,
     *device_classes.CHECKS,
+    *registered_kinds.CHECKS,
 )
 
 _STYLES = {

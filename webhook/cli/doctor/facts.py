@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.admission.workload_resources import WorkloadResource, find_resource
 from tallygate.webhook.cli.doctor.api_types import (
     CustomResourceDefinition,
     GateDeployment,
@@ -18,7 +19,9 @@ from tallygate.webhook.cli.doctor.api_types import (
 )
 from tallygate.webhook.cli.doctor.permissions import DEFAULT_SECRET, Feature, Permission, parse_features
 from tallygate.webhook.objects.core import ResourceQuota
+from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
 from tallygate.webhook.policy.model import NamespaceCap
+from tallygate.webhook.policy.workload_kinds import WorkloadKind
 
 MUTATING, VALIDATING = "mutatingwebhookconfiguration", "validatingwebhookconfiguration"
 
@@ -134,6 +137,40 @@ class OpaqueNameUser(NamedTuple):
     resource: str
 
 
+class ServedKind(NamedTuple):
+    """A known kind of another project in all its served versions, with whether its objects are in namespaces."""
+
+    kind: WorkloadKind
+    versions: Mapping[str, bool]
+
+    def __str__(self) -> str:
+        """Return the kind with its group."""
+        return f"{self.kind.kind} of {self.kind.group}"
+
+    @property
+    def resource(self) -> WorkloadResource | None:
+        """The resource for which the gate registers; None if no served version is read."""
+        served = {(self.kind.group, version, self.kind.resource): each for version, each in self.versions.items()}
+        return find_resource(self.kind, served)
+
+
+class UnreadKind(NamedTuple):
+    """A kind with a pod template at the path `field` that is not read."""
+
+    group: str
+    kind: str
+    field: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadFacts:
+    """The kinds of other projects: the `known` ones, those of them that are served, and others with pod templates."""
+
+    known: tuple[WorkloadKind, ...] = KNOWN_KINDS
+    served: tuple[ServedKind, ...] | Unavailable = ()
+    unread: tuple[UnreadKind, ...] | Unavailable = ()
+
+
 @dataclass(frozen=True, slots=True)
 class GateFacts:
     """The gathered facts.
@@ -170,6 +207,7 @@ class GateFacts:
     device_classes: Mapping[str, str] | Unavailable = field(default_factory=dict)
     caps: tuple[NamespaceCap, ...] | None = None
     published_devices: int | Unavailable | None = None
+    workloads: WorkloadFacts = WorkloadFacts()
 
     def list_configurations(self) -> Iterator[tuple[str, WebhookConfiguration]]:
         """Yield the gate's configurations that exist, with the kind as kubectl names it."""

@@ -43,6 +43,7 @@ from tallygate.webhook.cli.doctor.facts import (
 )
 from tallygate.webhook.cli.doctor.permissions import DEFAULT_SECRET, LEADER_LEASE_NAME, PERMISSIONS
 from tallygate.webhook.cli.doctor.probe import choose_namespace, review_permissions, send_dry_runs
+from tallygate.webhook.cli.doctor.served_kinds import read_workload_facts
 from tallygate.webhook.cli.progress import track
 from tallygate.webhook.cli.sources.observed_cluster import PODS_PATH, list_cap_ledgers
 from tallygate.webhook.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
@@ -51,6 +52,7 @@ from tallygate.webhook.kube.client import ApiClient, ClientConfig
 from tallygate.webhook.kube.resource_codec import ResourceCodec, parse_revision
 from tallygate.webhook.objects.core import Namespace, Node, ResourceQuota
 from tallygate.webhook.objects.meta import ObjectMeta, StringMap
+from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
 from tallygate.webhook.policy.model import PodFilter
 from tallygate.webhook.state.informers.device_store import RESOURCE_SLICE_CODEC
 from tallygate.webhook.state.informers.named_stores import DEVICE_CLASS_CODEC
@@ -264,7 +266,7 @@ def gather_facts(connection: ClientConfig, request: DoctorRequest) -> GateFacts:
     api, client = DoctorClient(connection), ApiClient(connection)
     clock_offset = api.check_reachable().clock_offset
     try:
-        return _Gatherer(api, PagedLists(client), request).gather(clock_offset)
+        return _Gatherer(api, client, request).gather(clock_offset)
     finally:
         client.close()
 
@@ -272,9 +274,10 @@ def gather_facts(connection: ClientConfig, request: DoctorRequest) -> GateFacts:
 class _Gatherer:
     """The gathering for one gate."""
 
-    def __init__(self, api: DoctorClient, paged_lists: PagedLists, request: DoctorRequest) -> None:
+    def __init__(self, api: DoctorClient, client: ApiClient, request: DoctorRequest) -> None:
         self._api = api
-        self._paged_lists = paged_lists
+        self._client = client
+        self._paged_lists = PagedLists(client)
         self._request = request
         self._own_configurations = {kind: self._get_configuration(kind) for kind in (MUTATING, VALIDATING)}
         configurations = [
@@ -333,6 +336,7 @@ class _Gatherer:
             device_classes=self._paged_lists.list_device_classes(),
             caps=None if caps is None else tuple(each.definition for each in caps.list_caps()),
             published_devices=self._paged_lists.count_published_devices(caps),
+            workloads=read_workload_facts(self._client, KNOWN_KINDS),
         )
 
     def _get_configuration(self, kind: str) -> WebhookConfiguration | Unavailable | None:
@@ -340,11 +344,9 @@ class _Gatherer:
 
     def _list_other_configurations(self) -> tuple[WebhookConfiguration, ...] | Unavailable:
         configurations = self._api.list_objects(f"{_CONFIGURATIONS_PATH}/{MUTATING}s", WebhookConfiguration)
-        return (
-            configurations
-            if isinstance(configurations, Unavailable)
-            else tuple(configuration for configuration in configurations if configuration.name != self._request.name)
-        )
+        if isinstance(configurations, Unavailable):
+            return configurations
+        return tuple(each for each in configurations if each.name != self._request.name)
 
     def _list_pods(self) -> tuple[GatePod, ...] | Unavailable:
         query = {"labelSelector": _SELECTOR, "limit": f"{_MAX_PODS}"}

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from tallygate.webhook.admission.webhook_configuration import CONFIGURATION_NAME
 from tallygate.webhook.gate.leader_election import LEADER_LEASE
+from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
 from tallygate.webhook.state.kubernetes import cap_ledger
 
 DEFAULT_SECRET = "tallygate-tls"  # noqa: S105  its name
@@ -81,6 +82,8 @@ PERMISSIONS: tuple[Permission, ...] = (
     *_create_permissions("get list watch", "resource.k8s.io", "resourceclaims", Feature.CLUSTER),
     *_create_permissions("get", "apps", "deployments replicasets statefulsets", Feature.CLUSTER),
     *_create_permissions("get", "", "replicationcontrollers", Feature.CLUSTER),
+    *_create_permissions("get", "argoproj.io", "rollouts", Feature.CLUSTER),
+    *_create_permissions("get", "leaderworkerset.x-k8s.io", "leaderworkersets", Feature.CLUSTER),
     *_create_permissions("create update", "", "events", Feature.EVENTS),
     *_create_namespaced_permissions(
         "get create update delete", cap_ledger.GROUP, cap_ledger.PLURAL, Feature.CLUSTER_LEDGERS
@@ -108,6 +111,7 @@ PERMISSIONS: tuple[Permission, ...] = (
     ),
     *_create_permissions("list", "apps", "daemonsets deployments replicasets statefulsets", Feature.AUDIT),
     *_create_permissions("list", "batch", "cronjobs jobs", Feature.AUDIT),
+    *(Permission("list", kind.group, kind.resource, Feature.AUDIT) for kind in KNOWN_KINDS),
     *_create_permissions(_REPORT_VERBS, "openreports.io", "reports clusterreports", Feature.AUDIT),
     *_create_permissions(_REPORT_VERBS, "wgpolicyk8s.io", "policyreports clusterpolicyreports", Feature.AUDIT),
 )

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
+import urllib3
 from prometheus_client.parser import text_string_to_metric_families
 
 from tallygate.webhook.accounting.names import OPAQUE_PREFIX
@@ -30,7 +31,7 @@ from tallygate.webhook.cli.doctor.facts import (
 from tallygate.webhook.cli.doctor.permissions import Permission
 from tallygate.webhook.cli.doctor.webhook_match import CREATE_POD, is_called_for, is_namespace_selected
 from tallygate.webhook.cli.progress import track
-from tallygate.webhook.kube.client import create_anonymous_config
+from tallygate.webhook.kube.client import ClientConfig
 
 _AUTHORIZATION_API = "/apis/authorization.k8s.io/v1"
 _CREATED = 201
@@ -199,7 +200,7 @@ def probe_pods(api: DoctorClient, pods: Iterable[GatePod]) -> Iterator[Replica]:
 def probe_monitors(monitors: tuple[str, ...]) -> Iterator[Replica]:
     """Yield the replicas at these URLs."""
     for url in monitors:
-        yield _probe_replica(url, DoctorClient(create_anonymous_config(url)).get)
+        yield _probe_replica(url, DoctorClient(_create_anonymous_config(url)).get)
 
 
 def _find_monitor_port(pod: GatePod) -> int:
@@ -249,3 +250,8 @@ def _parse_metrics(response: ApiResponse | Unavailable) -> ReplicaMetrics | Unav
     except (ValueError, KeyError, IndexError) as error:
         return Unavailable(f"what /metrics answers are no metrics: {error}"[:_MAX_MESSAGE_CHARACTERS])
     return ReplicaMetrics({name: tuple(samples) for name, samples in samples_by_name.items()})
+
+
+def _create_anonymous_config(server: str) -> ClientConfig:
+    """Create a configuration without credentials, for a server with a certificate that the system trusts."""
+    return ClientConfig(server.rstrip("/"), urllib3.PoolManager(), lambda: "")

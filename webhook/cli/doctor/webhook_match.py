@@ -5,15 +5,18 @@ The matching follows apiserver pkg/admission/plugin/webhook/predicates (rules, n
 The function that creates the registration also creates the expected configurations, so that both stay equal.
 """
 
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from tallygate.webhook.accounting.selectors import MATCH_EVERYTHING, Selector, SelectorError, parse_selector
 from tallygate.webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
+from tallygate.webhook.admission.workload_resources import WorkloadResource, read_registered, select_resources
 from tallygate.webhook.cli.doctor.api_types import LabelledNamespace, Webhook, WebhookConfiguration, WebhookRule
 from tallygate.webhook.cli.doctor.facts import MUTATING, VALIDATING, GateLocation
 from tallygate.webhook.objects.meta import LabelSelector
+from tallygate.webhook.policy.workload_kinds import WorkloadKind
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 _ANY = "*"
@@ -26,6 +29,7 @@ class RequestKind(NamedTuple):
     resource: str
     operation: str
     scope: str
+    version: str = "v1"
 
     def __str__(self) -> str:
         """Return the kind as text, for example `CREATE pods`."""
@@ -37,7 +41,7 @@ UPDATE_POD = RequestKind("", "pods", "UPDATE", "Namespaced")
 
 
 def is_called_for(webhook: Webhook, request: RequestKind) -> bool:
-    """Return whether a rule of the webhook matches such a request in version v1."""
+    """Return whether a rule of the webhook matches such a request in its version."""
     return any(_is_rule_for(rule, request) for rule in webhook.rules)
 
 
@@ -67,8 +71,9 @@ def is_restrictive(selector: LabelSelector | None) -> bool:
 def list_request_kinds(rule: WebhookRule) -> tuple[RequestKind, ...]:
     """Return every kind of request that a rule without `*` matches."""
     return tuple(
-        RequestKind(group, resource, operation, rule.scope)
+        RequestKind(group, resource, operation, rule.scope, version)
         for group in rule.api_groups
+        for version in rule.api_versions
         for resource in rule.resources
         for operation in rule.operations
     )
@@ -88,7 +93,7 @@ def _is_rule_for(rule: WebhookRule, request: RequestKind) -> bool:
         rule.scope in {_ANY, request.scope}
         and _is_listed(rule.operations, request.operation)
         and _is_listed(rule.api_groups, request.group)
-        and _is_listed(rule.api_versions, "v1")
+        and _is_listed(rule.api_versions, request.version)
         and any(_is_resource_match(pattern, request.resource) for pattern in rule.resources)
     )
 
@@ -107,12 +112,21 @@ def _is_resource_match(pattern: str, requested: str) -> bool:
     return resource in {_ANY, requested_resource} and subresource in {_ANY, requested_subresource}
 
 
+def list_registered_resources(
+    configuration: WebhookConfiguration, kinds: Iterable[WorkloadKind]
+) -> tuple[WorkloadResource, ...]:
+    """Return the resources of other projects that a configuration names; none if one of them is not of these kinds."""
+    registered = read_registered(msgspec.to_builtins(configuration))
+    resources = select_resources(kinds, registered)
+    return resources if len(resources) == len({(group, plural) for group, _, plural in registered}) else ()
+
+
 class ExpectedConfigurations:
     """The two webhook configurations of a gate as `tallygate` registers them."""
 
-    def __init__(self, location: GateLocation, failure_policy: str = "Fail") -> None:
+    def __init__(self, location: GateLocation, workload_resources: Sequence[WorkloadResource] = ()) -> None:
         configurations = create_webhook_configurations(
-            ServiceTarget(), failure_policy=failure_policy, own_namespace=location.namespace
+            ServiceTarget(), own_namespace=location.namespace, workload_resources=workload_resources
         )
         self._configurations = dict(zip((MUTATING, VALIDATING), configurations, strict=True))
 

@@ -131,7 +131,11 @@ class AuditController:
         excluded = frozenset({_EXCLUDED_NAMESPACE, self._schedule.own_namespace})
         scope = AuditScope(excluded, targets=list_review_targets(policies))
         audit = Audit(policies, audit_input, scope, self._rest_if_due)
-        return audit.run(list_objects(self._pages, scope, audit.add_remark))
+        remarks: list[str] = []
+        result = audit.run(list_objects(self._pages, scope, remarks.append))
+        for remark in remarks:
+            result.coverage.add_remark(remark)
+        return result
 
     def _write_reports(self, outcome: AuditResult) -> ReportCounts | None:
         """Write the findings as policy reports; return None if the cluster has no such API or if a call fails.

@@ -10,6 +10,10 @@ Only the leader writes, so that two versions do not overwrite each other in a ro
 the latest when the older one has ended. The same is true after a step back to an older version, for which a rule such
 as "the newest version writes" would leave the webhooks of a version that does not run any more.
 
+The kinds of other projects are registered while the API server serves them. If that cannot be read, the registered ones
+stay. A kind that is not served any more stays for half a minute: an API server that has just started may not know all
+definitions yet, and a rule for a missing kind matches nothing.
+
 At SIGTERM a replica whose installation is being deleted empties the configurations, since no gate will answer.
 """
 
@@ -32,6 +36,13 @@ from tallygate.webhook.admission.self_registration import (
     parse_choices,
 )
 from tallygate.webhook.admission.webhook_configuration import CONFIGURATION_NAME
+from tallygate.webhook.admission.workload_resources import (
+    GroupVersionResource,
+    ServedResources,
+    WorkloadResource,
+    read_registered,
+    select_resources,
+)
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.kube.client import ClientConfig
 from tallygate.webhook.server.interfaces import RegistrationFactory, RegistrationParts
@@ -46,9 +57,10 @@ from tallygate.webhook.state.kubernetes.registration_store import (
 WITHDRAWAL_SECONDS: Final = 2.0
 """The most time that the withdrawal of the registration takes at SIGTERM."""
 
-_INTERVAL_SECONDS: Final = 10.0
+_INTERVAL_SECONDS: Final = 5.0  # a kind that is served is registered within ten seconds, in a slow cluster too
 _PENDING_INTERVAL_SECONDS: Final = 1.0
 _TIMEOUT_SECONDS: Final = 5.0
+_MISSING_SECONDS: Final = 30.0  # from the first time that a registered kind is not served until its rule is removed
 _SETTLING_SECONDS: Final = 3.0  # from the first ready replica until every node routes to it
 _MAX_ATTEMPTS: Final = 3  # other clients change the configurations too
 _JITTER: Final = 0.2
@@ -63,6 +75,10 @@ class RegistrationStore(Protocol):
 
     def read_installation(self, timeout: float) -> Installation:
         """Return the state of the gate's Deployment and namespace."""
+        ...
+
+    def read_served_resources(self, timeout: float) -> ServedResources:
+        """Return the resources that the API server serves."""
         ...
 
     def replace_webhooks(
@@ -114,6 +130,11 @@ class RegistrationController:
         self._reason = "this replica has just started"
         self._ready_since: float | None = None
         self._deployment_uid = ""
+        self._resources: tuple[WorkloadResource, ...] = ()  # of other projects, as registered
+        self._missing_since: dict[GroupVersionResource, float] = {}
+        self._discovery_failures = FailureLog(
+            partial(log.warning, "discovery-failed"), partial(log.info, "discovery-recovered")
+        )
         self._is_leaving = Event()
         task = WorkerTask(
             name="registration",
@@ -154,7 +175,11 @@ class RegistrationController:
                     self._log.info("registration-withdrawn", kind=each["kind"])
 
     def _describe(self) -> dict[str, object]:
-        return {"state": self._state, **({"reason": self._reason} if self._reason else {})}
+        details: dict[str, object] = {"reason": self._reason}
+        if self._state is RegistrationState.COMPLETE:
+            details["workloads"] = [str(each) for each in self._resources]
+            details["discovery"] = self._discovery_failures.failure
+        return {"state": self._state, **{name: detail for name, detail in details.items() if detail}}
 
     def _choose_interval(self) -> float:
         return _PENDING_INTERVAL_SECONDS if self._state is RegistrationState.WAITING else _INTERVAL_SECONDS
@@ -180,7 +205,8 @@ class RegistrationController:
             if obstacle := self._find_obstacle(ours, installation):
                 self._set_state(RegistrationState.WAITING, obstacle)
                 return True
-            incomplete = [each["kind"] for each in ours if not self._complete(each, stored, installation)]
+            served = self._read_served(ours)
+            incomplete = [each["kind"] for each in ours if not self._complete(each, stored, installation, served)]
         except TallygateError as error:
             self._set_state(RegistrationState.WAITING, str(error))
             raise
@@ -207,26 +233,72 @@ class RegistrationController:
         is_settled = now - self._ready_since >= _SETTLING_SECONDS
         return "" if is_settled else "a replica is ready, and soon reached by its Service"
 
-    def _complete(self, configuration: Configuration, stored: list[Configuration], installation: Installation) -> bool:
-        """Write the exact webhooks into a configuration that differs; return whether it has them now."""
+    def _read_served(self, ours: Iterable[Configuration]) -> ServedResources | None:
+        """Return the served resources and those that are missing for a short time; None if they cannot be read."""
+        try:
+            served = self._store.read_served_resources(_TIMEOUT_SECONDS)
+        except TallygateError as error:
+            self._discovery_failures.update(str(error))
+            return None
+        self._discovery_failures.update("")
+        return {**served, **self._list_missing(ours, served)}
+
+    def _list_missing(self, ours: Iterable[Configuration], served: ServedResources) -> ServedResources:
+        """Return the registered resources of which no version is served, for a short time."""
+        now, present = self._monotonic(), {(group, plural) for group, _, plural in served}
+        missing = {
+            key: is_namespaced
+            for each in ours
+            for key, is_namespaced in read_registered(each).items()
+            if (key[0], key[2]) not in present
+        }
+        self._missing_since = {key: self._missing_since.get(key, now) for key in missing}
+        return {key: each for key, each in missing.items() if now - self._missing_since[key] < _MISSING_SECONDS}
+
+    def _complete(
+        self,
+        configuration: Configuration,
+        stored: list[Configuration],
+        installation: Installation,
+        served: ServedResources | None,
+    ) -> bool:
+        """Write the exact webhooks into a configuration that differs; return whether it has them now.
+
+        If the served resources are unknown, those that are registered stay.
+        """
         choices = parse_choices(configuration)
         tokens = self._parts.get_tokens()
         known_bundles = list(dict.fromkeys(_list_bundles([configuration, *stored])))
+        registered = read_registered(configuration)
+        resources = select_resources(self._parts.list_workload_kinds(), registered if served is None else served)
         webhooks = create_webhooks(
             configuration,
             choices,
             namespace=self._parts.namespace,
             token=tokens[0].decode("ascii") if tokens else "",
             choose_bundle=_BundleChoice(self._parts, self._ca_source, choices, known_bundles).choose,
+            workload_resources=resources,
         )
         if are_stored(webhooks, configuration):
+            self._resources = resources
             return True
         if self._is_leaving.is_set():
             return False
         if not self._store.replace_webhooks(configuration, webhooks, installation.namespace_uid, _TIMEOUT_SECONDS):
             return False
-        self._log.info("registered", kind=configuration["kind"], webhooks=len(webhooks))
+        self._resources = resources
+        self._log.info(
+            "registered", kind=configuration["kind"], webhooks=len(webhooks), **_list_changes(registered, resources)
+        )
         return True
+
+
+def _list_changes(registered: ServedResources, resources: Iterable[WorkloadResource]) -> dict[str, list[str]]:
+    """Return the added and the removed resources of other projects, without empty lists."""
+    before = {f"{plural}.{version}.{group}" for group, version, plural in registered}
+    after = {str(each) for each in resources}
+    changes = {"added": sorted(after - before), "removed": sorted(before - after)}
+    return {name: names for name, names in changes.items() if names}
 
 
 class _BundleChoice:

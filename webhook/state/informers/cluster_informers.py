@@ -130,14 +130,14 @@ class LiveReader:
         except ValueError as error:
             raise ApiError(ApiErrorReason.UNREADABLE, f"{kind} {namespace}/{name} cannot be read: {error}") from None
 
-    def read_workload(self, resource: tuple[str, str], namespace: str, name: str) -> bytes | None:
-        """Read the JSON of an object of this group and plural, version v1; None if it does not exist.
+    def read_workload(self, resource: tuple[str, str, str], namespace: str, name: str) -> bytes | None:
+        """Read the JSON of an object of this group, version and plural; None if it does not exist.
 
         Raises:
             ApiError: if the object cannot be read.
         """
-        group, plural = resource
-        base = f"/apis/{group}/v1" if group else "/api/v1"
+        group, version, plural = resource
+        base = f"/apis/{group}/{version}" if group else f"/api/{version}"
         response = self._transport.get(
             f"{base}/namespaces/{quote(namespace, safe='')}/{plural}/{quote(name, safe='')}", {}
         )

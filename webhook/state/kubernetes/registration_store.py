@@ -1,4 +1,4 @@
-"""The webhook configurations of the gate in a cluster, and the objects of its own installation.
+"""The webhook configurations of the gate in a cluster, the served resources, and the objects of its own installation.
 
 The installation is the gate's Deployment and its namespace: they show whether a replica is ready to be called, and
 whether the gate is being removed.
@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from tallygate.webhook.kube.api_errors import ApiError
 from tallygate.webhook.kube.client import OBJECT_LIMITS, ApiClient, ClientConfig
+from tallygate.webhook.kube.discovery import Discovery, Served
 from tallygate.webhook.kube.resource_codec import create_response_error
 from tallygate.webhook.kube.transport import Response
 from tallygate.webhook.state.ports import StoreUnavailableError
@@ -49,6 +50,7 @@ class KubernetesRegistrationStore:
 
     def __init__(self, client_config: ClientConfig, namespace: str, name: str) -> None:
         self._client = ApiClient(client_config, OBJECT_LIMITS, "tallygate-registration")
+        self._discovery = Discovery(self._client)
         self._namespace_path = f"/api/v1/namespaces/{namespace}"
         self._deployment_path = f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}"
         self._namespace = namespace
@@ -70,6 +72,10 @@ class KubernetesRegistrationStore:
             is_deleted=any("deletionTimestamp" in each.get("metadata", {}) for each in (deployment, namespace)),
             is_deployment_absent=found_deployment is None,
         )
+
+    def read_served_resources(self, timeout: float) -> Served:
+        """Return the resources that the API server serves; one thread only."""
+        return self._discovery.read(timeout)
 
     def replace_webhooks(
         self, configuration: Configuration, webhooks: list[dict[str, Any]], namespace_uid: str, timeout: float

@@ -35,6 +35,7 @@ from tallygate.webhook.cli.doctor.webhook_match import (
     has_webhook_for,
     is_called_for_pods,
     is_restrictive,
+    list_registered_resources,
     list_request_kinds,
 )
 
@@ -141,7 +142,8 @@ def _find_bypasses(
     if webhook.match_policy != "Equivalent":
         reason = f"{webhook.name} has matchPolicy {webhook.match_policy}: another version of an API gets past it"
         yield create_warning(reason, format_fix("matchPolicy", "Equivalent"))
-    expected = ExpectedConfigurations(facts.location)
+    resources = list_registered_resources(configuration, facts.workloads.known)
+    expected = ExpectedConfigurations(facts.location, resources)
     expected_webhook = expected.find_webhook(kind, webhook.name)
     if expected_webhook is not None and (
         unexpected := _format_unexpected(expected_webhook.match_conditions, webhook.match_conditions)
