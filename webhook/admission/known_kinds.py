@@ -38,7 +38,7 @@ def _create_training_kind(kind: str, resource: str, field: str, *elastic: PodSet
     specs = f"spec.{field}.*"
     replicas = create_pod_set(f"{specs}.template", counts=[create_count(f"{specs}.replicas")], noun="replicas")
     return create_kind(
-        f"{kind}.kubeflow.org", resource, "v1", *elastic, replicas, source=_TRAINING, suspended=_RUN_POLICY
+        f"{kind}.kubeflow.org", resource, "v1", replicas, *elastic, source=_TRAINING, suspended=_RUN_POLICY
     )
 
 

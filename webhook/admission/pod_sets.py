@@ -79,7 +79,10 @@ def read_custom_workload(
     Raises:
         ValueError: if a field on the way to a template or count has another type; the text names the field.
     """
-    reader = _Reader(content, read_object)
+    named = frozenset(
+        tuple(map(str, path.steps)) for each in kind.pod_sets for path in each.templates if not path.wildcard_count
+    )
+    reader = _Reader(content, read_object, named)
     is_suspended = any(reader.is_set(path, ()) for path in kind.suspended)
     pod_sets = tuple(
         pod_view
@@ -92,10 +95,12 @@ def read_custom_workload(
 class _Reader:
     """The values of one object; each mapping and list is decoded once."""
 
-    def __init__(self, content: bytes | msgspec.Raw, read_object: ObjectReader | None) -> None:
+    def __init__(
+        self, content: bytes | msgspec.Raw, read_object: ObjectReader | None, named: frozenset[_Place]
+    ) -> None:
         self._root = msgspec.Raw(bytes(content))
         self._read_object = read_object
-        self._named: set[_Place] = set()
+        self._named = named  # the templates without wildcards in their paths
         self._children: dict[_Place, Mapping[str, msgspec.Raw] | Sequence[msgspec.Raw]] = {}
 
     def read_pod_sets(self, definition: PodSetDefinition, *, is_suspended: bool) -> Iterator[PodView]:
@@ -105,13 +110,11 @@ class _Reader:
             for place in self._expand(path.steps, ()):
                 bound = _list_bound(path, place)
                 if bound in seen or (bound and place in self._named):
-                    continue  # an earlier path has the template of this item
+                    continue  # another path has the template of this item
                 content = self.find(place)
                 if content is None:
                     continue
                 seen.add(bound)
-                if not bound:
-                    self._named.add(place)
                 stops = is_suspended or any(self.is_set(each, bound) for each in definition.suspended)
                 if definition.form is PodForm.OBJECT:
                     yield from self._read_contained(definition, place, content, is_suspended=stops)

@@ -132,8 +132,8 @@ class PodForm(StrEnum):
 class PodSetDefinition:
     """Pods of one template: the first of the `templates` that exists, and the product of the `counts`.
 
-    A template that an earlier definition of the kind names without wildcards is not among those of a wildcard. `noun`
-    is the name of the pods in messages.
+    A template that another definition of the kind names without wildcards is not among those of a wildcard. `noun` is
+    the name of the pods in messages.
 
     `most` is the product of an autoscaler's maximum; empty if none changes the number. It counts only if the field
     `autoscaled` exists and is not false, where this is given. There are no pods while one of the fields `suspended` is
