@@ -118,7 +118,7 @@ def _list_spark_pods(spec: str, driver: str = "driver") -> tuple[PodSetDefinitio
     )
 
 
-def _create_revision(template: str, annotations: str, form: PodForm = PodForm.TEMPLATE) -> PodSetDefinition:
+def _create_revision(template: str, annotations: str, form: PodForm) -> PodSetDefinition:
     """Return the pods of a Knative revision: it starts with one unless an annotation says more."""
     prefix = f'{annotations}["autoscaling.knative.dev/'
     return create_pod_set(
@@ -131,7 +131,7 @@ def _create_revision(template: str, annotations: str, form: PodForm = PodForm.TE
 
 _METRIC_JOB = "spec.metrics[*].provider.job.spec"
 _METRIC_COUNTS = create_job_counts(_METRIC_JOB)
-_REVISION = _create_revision("spec.template", "spec.template.metadata.annotations")
+_REVISION = _create_revision("spec.template", "spec.template.metadata.annotations", PodForm.EXTENDED_TEMPLATE)
 
 APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
     create_kind(

@@ -112,7 +112,8 @@ CountFactor = tuple[CountField, ...]
 class PodForm(StrEnum):
     """The form in which an object contains its pods.
 
-    A `template` has `metadata` and `spec` as in a Deployment, a `spec` is that of a pod. A `workflow` is a template of
+    A `template` has `metadata` and `spec` as in a Deployment, a `spec` is that of a pod; an `extended template` has
+    further fields in its `spec`. A `workflow` is a template of
     an Argo Workflow, with `container`, `script`, `containerSet`, `initContainers` and `sidecars`. A `component` of
     KServe is the spec of a pod with further containers, such as `model`. A `spark pod` has a `template`, and a `gpu`
     with name and quantity. `resources` are requests and limits of one container whose template is elsewhere. An
@@ -121,6 +122,7 @@ class PodForm(StrEnum):
 
     TEMPLATE = "template"
     SPEC = "spec"
+    EXTENDED_TEMPLATE = "extended template"
     WORKFLOW = "workflow"
     COMPONENT = "component"
     SPARK_POD = "spark pod"

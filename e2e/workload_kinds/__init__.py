@@ -1,0 +1,1 @@
+"""The definitions and documented examples of the known kinds, from the Go modules of their projects."""
