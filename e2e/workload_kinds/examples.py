@@ -1,4 +1,4 @@
-"""Documented examples of the known kinds: files of the projects' modules, and manifests of our own where they have none.
+"""Documented examples of the known kinds: files of the modules, and manifests of our own where these have none.
 
 The files are read as they are: none is a template of Helm or a patch of kustomize.
 """

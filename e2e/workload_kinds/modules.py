@@ -61,9 +61,9 @@ WORKFLOWS = Module(
     "github.com/argoproj/argo-workflows/v3",
     "v3.7.18",
     (
-        "manifests/base/crds/full/argoproj.io_workflows.yaml",
-        "manifests/base/crds/full/argoproj.io_*workflowtemplates.yaml",
-        "manifests/base/crds/full/argoproj.io_cronworkflows.yaml",
+        "manifests/base/crds/minimal/argoproj.io_workflows.yaml",
+        "manifests/base/crds/minimal/argoproj.io_*workflowtemplates.yaml",
+        "manifests/base/crds/minimal/argoproj.io_cronworkflows.yaml",
     ),
 )
 KSERVE = Module(
@@ -72,7 +72,7 @@ KSERVE = Module(
     (
         "config/crd/full/serving.kserve.io_inferenceservices.yaml",
         "config/crd/full/serving.kserve.io_*servingruntimes.yaml",
-        "config/crd/full/llmisvc/serving*.yaml",
+        "config/crd/minimal/llmisvc/serving*.yaml",
     ),
 )
 SPARK = Module("github.com/kubeflow/spark-operator/v2", "v2.5.2", ("config/crd/bases/*.yaml",))
@@ -111,12 +111,10 @@ def read_definitions() -> list[Object]:
     return found
 
 
-def _strip(value: Any) -> Any:  # noqa: ANN401  any JSON
+def _strip(value: Any) -> Any:
     """Return a value without descriptions, which are texts; a field of this name has a schema."""
     if isinstance(value, dict):
-        return {
-            key: _strip(each) for key, each in value.items() if key != "description" or not isinstance(each, str)
-        }
+        return {key: _strip(each) for key, each in value.items() if key != "description" or not isinstance(each, str)}
     return [_strip(each) for each in value] if isinstance(value, list) else value
 
 
@@ -141,8 +139,8 @@ def _download(query: str) -> Path:
     go = shutil.which("go")
     if go is None:
         raise BuildError(
-            "the definitions of other projects' kinds come from their Go modules, and there is no `go` on PATH; install "
-            "Go 1.26 or newer (https://go.dev/doc/install) and run this again"
+            "the definitions of other projects' kinds come from their Go modules, and there is no `go` on PATH; "
+            "install Go 1.26 or newer (https://go.dev/doc/install) and run this again"
         )
     done = run_command((go, "mod", "download", "-json", query), f"downloading {query} (once)", folder=HERE)
     answer = json.loads(done.stdout or "{}")
