@@ -195,8 +195,7 @@ class _Reader:
         if definition.most and self._is_autoscaled(definition.autoscaled, bound):
             most = self._multiply(definition.most, bound)
         # The largest number is the default of a project for no limit.
-        most = max(most, count) if most < _MAX_COUNT else 0
-        return ReplicaCount(count, noun, most=most, is_separate=is_separate)
+        return ReplicaCount(count, noun, most=most if count < most < _MAX_COUNT else 0, is_separate=is_separate)
 
     def _read_contained(
         self, definition: PodSetDefinition, place: _Place, content: msgspec.Raw, *, is_suspended: bool
