@@ -124,8 +124,8 @@ def crds(cluster: Cluster, gate: Gate) -> Iterator[Cluster]:
         until("the gate is called", partial(_refuses_job_set, cluster), _WITHIN, gate.log)
         yield cluster
     finally:
-        for path in paths:
-            ours.delete(path)
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(ours.delete, paths))
 
 
 class Served(NamedTuple):

@@ -12,6 +12,7 @@ from tallygate.webhook.admission.pod_view import PodView, ReplicaCount
 from tallygate.webhook.admission.request import AdmissionRequest, Phase
 from tallygate.webhook.admission.rule_index import RuleIndex
 from tallygate.webhook.policy.parse import parse
+from tests.admission.kinds_reference import DOCUMENT, update_kinds
 from tests.admission.test_pod_sets import GPU, create_template
 
 LARGEST = 2**31 - 1  # the default of Ray for a group without a maximum
@@ -333,3 +334,8 @@ def test_every_known_kind_is_defined_once_with_its_source() -> None:
     keys = [(kind.group, kind.kind) for kind in KNOWN_KINDS]
     assert len(set(keys)) == len(keys)
     assert all(" v" in kind.source for kind in KNOWN_KINDS)
+
+
+def test_the_reference_has_the_known_kinds() -> None:
+    document = DOCUMENT.read_text()
+    assert document == update_kinds(document), "run `python -m tests.admission.kinds_reference`"
