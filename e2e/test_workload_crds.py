@@ -128,7 +128,7 @@ def crds(cluster: Cluster, gate: Gate) -> Iterator[Cluster]:
             list(threads.map(ours.delete, paths))
 
 
-class Served(NamedTuple):
+class Serving(NamedTuple):
     """A cluster that serves all known kinds, a namespace in it for the objects of all cases, and the examples."""
 
     cluster: Cluster
@@ -137,10 +137,10 @@ class Served(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def served(crds: Cluster, examples: list[Example]) -> Iterator[Served]:
+def serving(crds: Cluster, examples: list[Example]) -> Iterator[Serving]:
     """Make a namespace for the objects of all cases."""
     with new_namespace(crds) as name:
-        yield Served(crds, name, examples)
+        yield Serving(crds, name, examples)
 
 
 def _is_served(definition: Object) -> bool:
@@ -268,10 +268,10 @@ def _with_fraction(examples: list[Example], kind: str, place: str) -> Object:
 
 @pytest.mark.parametrize(("description", "kind"), _PLACES)
 def test_a_fraction_is_refused_and_check_says_the_same_of(
-    description: str, kind: str, served: Served, findings: dict[str, list[Any]]
+    description: str, kind: str, serving: Serving, findings: dict[str, list[Any]]
 ) -> None:
     place = _PLACES[description, kind]
-    answer = _create(served.cluster, served.namespace, _with_fraction(served.examples, kind, place))
+    answer = _create(serving.cluster, serving.namespace, _with_fraction(serving.examples, kind, place))
     assert not answer.is_done
     causes = json.loads(answer.body)["details"]["causes"]
     assert f"{place}.limits[{_GPU}]" in [each["field"] for each in causes]
@@ -283,11 +283,11 @@ def test_a_fraction_is_refused_and_check_says_the_same_of(
 
 
 def test_documented_examples_are_stored_and_applied_and_changed_without_a_warning(
-    served: Served,
+    serving: Serving,
 ) -> None:
-    ours = api(served.cluster.kubeconfig)
-    for example in served.examples:
-        answer = _create(served.cluster, served.namespace, example.content, is_dry=False)
+    ours = api(serving.cluster.kubeconfig)
+    for example in serving.examples:
+        answer = _create(serving.cluster, serving.namespace, example.content, is_dry=False)
         assert answer.is_done, f"{example.name}: {answer.messages}"
         assert [each for each in answer.warnings if "TG" in each] == [], example.name
         stored = answer.object()
@@ -325,8 +325,8 @@ _OLDER = [
 
 @pytest.mark.parametrize(("kind", "version"), _OLDER)
 def test_an_object_in_an_older_version_is_converted_and_refused(
-    kind: WorkloadKind, version: str, served: Served
+    kind: WorkloadKind, version: str, serving: Serving
 ) -> None:
     place = next(each for (_, name), each in _PLACES.items() if name == kind.kind)
-    body = _with_fraction(served.examples, kind.kind, place) | {"apiVersion": f"{kind.group}/{version}"}
-    assert f"{place}.limits[{_GPU}]" in _create(served.cluster, served.namespace, body).rejection
+    body = _with_fraction(serving.examples, kind.kind, place) | {"apiVersion": f"{kind.group}/{version}"}
+    assert f"{place}.limits[{_GPU}]" in _create(serving.cluster, serving.namespace, body).rejection

@@ -323,7 +323,7 @@ def test_problems_and_patches_have_the_place_in_the_object(
         {"components": [{"template": {"kind": "Gang"}, "podSets": {}}]},
         {"components": [{"template": {"apiVersion": "batch/v1", "kind": "Job", "spec": []}}]},
     ],
-    ids=["a version that is no text", "a list", "declarations that are no list", "a Job that is none"],
+    ids=["a version that is no text", "a list", "declarations that are no list", "a Job without fields"],
 )
 def test_a_wrapped_object_of_another_type_is_an_error(spec: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"."):
