@@ -20,7 +20,7 @@ from e2e.registering import CONFIGURATIONS
 from e2e.waiting import until
 from e2e.workload_kinds.examples import list_files, read_objects
 from e2e.workload_kinds.modules import read_definitions
-from tallygate.webhook.admission.known_kinds import KNOWN_KINDS
+from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
 from tallygate.webhook.policy.workload_kinds import WorkloadKind
 
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -86,7 +86,7 @@ MODULES = (
     *(JOBSET, LWS, TRAINING, MPI, TRAINER, VOLCANO, KUEUE, APP_WRAPPER),
     *(RAY, ROLLOUTS, WORKFLOWS, KSERVE, SPARK, KNATIVE),
 )
-"""Every module; the sources in `webhook/admission/known_kinds.py` name the same versions."""
+"""Every module; the sources in `webhook/policy/known_kinds.py` name the same versions."""
 
 
 def read_definitions() -> list[Object]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from tallygate.webhook.admission.known_kinds import KNOWN_KINDS
+from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
 from tallygate.webhook.policy.workload_kinds import CountFactor, CountField, PodForm, PodSetDefinition, WorkloadKind
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "workload-kinds.md"

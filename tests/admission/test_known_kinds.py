@@ -7,10 +7,10 @@ import pytest
 
 from tallygate.webhook.admission.evaluate import evaluate_request
 from tallygate.webhook.admission.kinds import REVIEW_TARGETS
-from tallygate.webhook.admission.known_kinds import KNOWN_KINDS
 from tallygate.webhook.admission.pod_view import PodView, ReplicaCount
 from tallygate.webhook.admission.request import AdmissionRequest, Phase
 from tallygate.webhook.admission.rule_index import RuleIndex
+from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
 from tallygate.webhook.policy.parse import parse
 from tests.admission.kinds_reference import DOCUMENT, update_kinds
 from tests.admission.test_pod_sets import GPU, create_template

@@ -13,7 +13,6 @@ from functools import partial
 import msgspec
 
 from tallygate.webhook.accounting.result_cache import Fingerprint, compute_fingerprint
-from tallygate.webhook.admission.known_kinds import KNOWN_KINDS
 from tallygate.webhook.admission.pod_sets import CustomWorkload, read_custom_workload
 from tallygate.webhook.admission.pod_view import (
     PodView,
@@ -34,6 +33,7 @@ from tallygate.webhook.objects.devices import (
     ResourceClaimTemplateSpec,
 )
 from tallygate.webhook.objects.meta import ObjectMeta
+from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
 from tallygate.webhook.policy.workload_kinds import PodForm, WorkloadKind
 
 DecodedObject = (

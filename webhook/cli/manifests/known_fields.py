@@ -13,10 +13,10 @@ from importlib.resources import files
 import msgspec
 
 from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS
-from tallygate.webhook.admission.known_kinds import KNOWN_KINDS
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest
 from tallygate.webhook.documents.syntax_tree import Entry, Node, Position, Sequence, join_path, truncate_text
 from tallygate.webhook.documents.syntax_tree import Mapping as MappingNode
+from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
 from tallygate.webhook.policy.suggest import find_nearest
 from tallygate.webhook.policy.workload_kinds import PathStep, PodForm, Wildcard
 

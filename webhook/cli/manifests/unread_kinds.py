@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS
-from tallygate.webhook.admission.known_kinds import KNOWN_KINDS
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest, ManifestError
 from tallygate.webhook.documents.syntax_tree import Mapping, Node, Position, Scalar, Sequence, join_path
+from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
 
 _VERSION = "v1"
 _READ_KINDS = {kind.lower(): (group, kind) for group, kind in BUILT_IN_TARGETS}

@@ -1,6 +1,6 @@
 """The known kinds of applications: clusters of Ray, pipelines and rollouts of Argo, models, Spark, and services."""
 
-from tallygate.webhook.admission.kind_builders import create_count, create_job_counts, create_kind, create_pod_set
+from tallygate.webhook.policy.kind_builders import create_count, create_job_counts, create_kind, create_pod_set
 from tallygate.webhook.policy.workload_kinds import (
     CountField,
     FieldPath,

@@ -4,13 +4,13 @@ This module has those of batch jobs. Each entry names the source of its counts. 
 later, such as that of an autoscaler, is the number at the start.
 """
 
-from tallygate.webhook.admission.kind_builders import (
+from tallygate.webhook.policy.kind_builders import (
     create_count,
     create_job_counts,
     create_kind,
     create_pod_set,
 )
-from tallygate.webhook.admission.known_application_kinds import APPLICATION_KINDS
+from tallygate.webhook.policy.known_application_kinds import APPLICATION_KINDS
 from tallygate.webhook.policy.workload_kinds import PodForm, PodSetDefinition, WorkloadKind
 
 _JOBSET = "sigs.k8s.io/jobset v0.11.1, pkg/controllers/jobset_controller.go"
