@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.gate.gate_fixture import CAP, GateFixture, pod, response
+from tests.gate.test_quotas import create_fixture, gpus
 
 DENY = CAP + "  workloads: deny\n"
 HARD = "nvidia.com/gpu, cap gpus of this namespace has hard 4"
@@ -163,3 +164,27 @@ def rollout(replicas: int, strategy: dict[str, Any], image: str = "a") -> dict[s
 def test_a_rollout_of_argo_over_the_cap_is_a_warning(replicas: int, strategy: dict[str, Any], end: str) -> None:
     new, old = (rollout(replicas, strategy, image) for image in "ba")
     assert list_messages(GateFixture(), "Rollout.argoproj.io", new, old) == ([end] if end else [])
+
+
+@pytest.mark.parametrize(
+    ("name", "new", "old", "expected"),
+    [
+        pytest.param("RayCluster.ray.io", ray(1, 4), None, [], id="the maximum fits"),
+        pytest.param(
+            "RayCluster.ray.io",
+            ray(1, 5),
+            None,
+            [
+                (
+                    "with up to 5 workers, 5 workers request 5 requests.nvidia.com/gpu, quota q of this namespace has "
+                    "hard 4: the autoscaler can never start more than 4 workers (TG208)"
+                )
+            ],
+            id="the maximum exceeds the quota",
+        ),
+        pytest.param("Workflow.argoproj.io", workflow(3, 3), None, [], id="each step fits"),
+        pytest.param("Workflow.argoproj.io", workflow(4, 1), workflow(4), [], id="one more step"),
+    ],
+)
+def test_a_quota_counts_alike(name: str, new: dict[str, Any], old: dict[str, Any] | None, expected: list[str]) -> None:
+    assert list_messages(create_fixture(gpus(4, 0)), name, new, old) == expected
