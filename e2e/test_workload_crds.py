@@ -20,6 +20,8 @@ from e2e.registering import CONFIGURATIONS
 from e2e.waiting import until
 from e2e.workload_kinds.examples import list_files, read_objects
 from e2e.workload_kinds.modules import read_definitions
+from tallygate.webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
+from tallygate.webhook.admission.workload_resources import select_resources
 from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
 from tallygate.webhook.policy.workload_kinds import WorkloadKind
 
@@ -149,22 +151,14 @@ def _is_served(definition: Object) -> bool:
 
 
 def _register(cluster: Cluster) -> None:
-    """Add a webhook for the known kinds to both configurations, beside that for creations."""
-    for path in CONFIGURATIONS.values():
+    """Add the webhook of the known kinds to both configurations."""
+    served = {(kind.group, kind.versions[0], kind.resource): kind.is_namespaced for kind in KNOWN_KINDS}
+    created = create_webhook_configurations(ServiceTarget(), workload_resources=select_resources(KNOWN_KINDS, served))
+    for configuration in created:
+        path = CONFIGURATIONS[configuration["kind"]]
         stored = api(cluster.kubeconfig).get(path)
-        webhook = copy.deepcopy(stored["webhooks"][0])  # that for creations
-        webhook["name"] = f"workloads.{webhook['name']}"
-        webhook["matchConditions"] = []
-        webhook["rules"] = [
-            {
-                "apiGroups": [kind.group],
-                "apiVersions": [kind.versions[0]],
-                "resources": [kind.resource],
-                "operations": ["CREATE", "UPDATE"],
-                "scope": "Namespaced" if kind.is_namespaced else "Cluster",
-            }
-            for kind in KNOWN_KINDS
-        ]
+        (webhook,) = (each for each in configuration["webhooks"] if each["name"].startswith("workloads."))
+        webhook["clientConfig"] = stored["webhooks"][0]["clientConfig"]
         others = [each for each in stored["webhooks"] if each["name"] != webhook["name"]]
         api(cluster.kubeconfig).patch(path, {"webhooks": [*others, webhook]})
 

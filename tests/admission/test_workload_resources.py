@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS
-from tallygate.webhook.admission.known_kinds import KNOWN_KINDS
 from tallygate.webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
 from tallygate.webhook.admission.workload_resources import (
     ServedResources,
@@ -14,6 +13,7 @@ from tallygate.webhook.admission.workload_resources import (
     read_registered,
     select_resources,
 )
+from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
 from tallygate.webhook.policy.workload_kinds import CountField, FieldPath, PodSetDefinition, WorkloadKind
 
 EVERYTHING_SERVED = {

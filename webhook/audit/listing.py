@@ -15,7 +15,6 @@ from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.ingest import ingest
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS
-from tallygate.webhook.admission.known_kinds import KNOWN_KINDS
 from tallygate.webhook.admission.workload_resources import WorkloadResource, find_resource
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.gate.cluster_snapshot import FixedSnapshot
@@ -23,6 +22,7 @@ from tallygate.webhook.kube.api_errors import ApiError, ApiErrorReason
 from tallygate.webhook.kube.client import ApiClient
 from tallygate.webhook.kube.discovery import Discovery
 from tallygate.webhook.kube.pagination import WaitFunction, list_raw_pages
+from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
 
 POD: Final = ("", "Pod")
 NODE: Final = ("", "Node")

@@ -10,10 +10,10 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 
-from tallygate.webhook.admission.known_kinds import KNOWN_KINDS
 from tallygate.webhook.admission.request import ALLOWED, AdmissionRequest, Verdict
 from tallygate.webhook.admission.rule_index import RuleSelection
 from tallygate.webhook.gate.gate import Gate
+from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
 from tallygate.webhook.policy.workload_kinds import WorkloadKind
 from tallygate.webhook.server.controllers.relay_controller import RelayController
 from tallygate.webhook.server.https.tls_files import find_trust_problem, read_ca_bundle, read_certificates
