@@ -6,7 +6,6 @@ the object stays undecoded.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from math import prod
 
 import msgspec
@@ -210,7 +209,7 @@ class _Reader:
             replicas = view.replicas if view.is_template else ReplicaCount(1, "pods")
             if is_suspended and replicas is not None:
                 replicas = ReplicaCount(0, replicas.noun)
-            yield replace(
+            yield msgspec.structs.replace(
                 view,
                 path=f"{path}.{view.path}",
                 is_template=True,
