@@ -7,6 +7,7 @@ reaches a port of this machine, and the Secret with the certificate is copied to
 
 import base64
 import json
+import socket
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -51,7 +52,8 @@ def run_controller(project: Project, cluster: LocalCluster, ends: ExitStack) -> 
 
     def is_ready() -> bool:
         component.check()
-        return _mount_certificate(project, cluster, certificates) and component.is_ready(client)
+        is_mounted = _mount_certificate(project, cluster, certificates)
+        return is_mounted and component.is_ready(client) and _accepts_connections(webhooks_port)
 
     until(f"the controller of {project.name} is ready", is_ready, _READY_WITHIN, component.log_end)
 
@@ -124,6 +126,15 @@ def _mount_certificate(project: Project, cluster: LocalCluster, folder: Path) ->
     for name, content in (secret.get("data") or {}).items():
         (folder / name).write_bytes(base64.b64decode(content))
     return (folder / "tls.crt").exists()
+
+
+def _accepts_connections(port: int) -> bool:
+    """Return whether the webhooks are served: some health checks succeed before."""
+    try:
+        with socket.create_connection((_HOST, port)):
+            return True
+    except OSError:
+        return False
 
 
 def _mark_mounted(ends: ExitStack) -> None:
