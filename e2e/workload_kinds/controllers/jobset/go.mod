@@ -1,6 +1,6 @@
 module tallygate.dev/e2e/workload_kinds/controllers/jobset
 
-go 1.26.8
+go 1.26.0
 
 tool sigs.k8s.io/jobset
 

@@ -1,6 +1,6 @@
 module tallygate.dev/e2e/workload_kinds/controllers/training_operator
 
-go 1.26.8
+go 1.26.0
 
 tool github.com/kubeflow/training-operator/cmd/training-operator.v1
 
