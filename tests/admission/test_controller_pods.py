@@ -31,6 +31,7 @@ def count_pods(content: dict[str, Any]) -> Counter[str]:
 
 @pytest.mark.parametrize("record", [pytest.param(each, id=each["case"]) for each in RECORDS])
 def test_counts_as_the_controller(record: dict[str, Any]) -> None:
+    assert record["objects"]
     assert [count_pods(content) for content in record["objects"]] == [record["pods"]] * len(record["objects"])
 
 

@@ -22,7 +22,7 @@ _VERSIONS: Final = {
 _TRAINING_VERSION: Final = "kubeflow.org/v1"
 _SECTIONS: Final = {"jobset": JOBSET, "lws": LWS, "training": TRAINING, "kueue": KUEUE}
 _ONLY_KINDS: Final = {"jobset": "JobSet", "lws": "LeaderWorkerSet"}
-_WORKLOADS: Final = "/apis/kueue.x-k8s.io/v1beta2"
+_KUEUE_VERSION: Final = "kueue.x-k8s.io/v1beta2"
 _QUEUE: Final = "queue"
 _LABEL: Final = "template"
 _UNCHANGED_FOR: Final = 20.0  # seconds; a controller that waits longer than this for nothing is not among these
@@ -85,7 +85,7 @@ def count_pods(cases: Sequence[Case], client: Api) -> list[Outcome]:
     for case in cases:
         if case.project is KUEUE:
             queue = {"kind": "LocalQueue", "metadata": {"name": _QUEUE}, "spec": {"clusterQueue": _QUEUE}}
-            _create(client, {"apiVersion": "kueue.x-k8s.io/v1beta2", **queue}, case.namespace)
+            _create(client, {"apiVersion": _KUEUE_VERSION, **queue}, case.namespace)
         _create(client, case.object, case.namespace)
     until("no pod is made or deleted any more", _Watch(client).is_settled, _SETTLED_WITHIN)
     pods = _count_by_template(client)
@@ -102,9 +102,9 @@ def _create_queue(client: Api) -> None:
         "coveredResources": ["cpu"],
         "flavors": [{"name": _QUEUE, "resources": [{"name": "cpu", "nominalQuota": "100"}]}],
     }
-    client.create(f"{_WORKLOADS}/resourceflavors", {"kind": "ResourceFlavor", "metadata": {"name": _QUEUE}})
     spec = {"namespaceSelector": {}, "resourceGroups": [group]}
-    client.create(f"{_WORKLOADS}/clusterqueues", {"kind": "ClusterQueue", "metadata": {"name": _QUEUE}, "spec": spec})
+    for kind, more in (("ResourceFlavor", {}), ("ClusterQueue", {"spec": spec})):
+        _create(client, {"apiVersion": _KUEUE_VERSION, "kind": kind, "metadata": {"name": _QUEUE}, **more}, "")
 
 
 def _accepts_pods(client: Api, namespace: str) -> bool:
@@ -147,8 +147,8 @@ def _count_by_template(client: Api) -> dict[str, Counter[str]]:
 def _read_forms(case: Case, client: Api) -> tuple[Object, ...]:
     """Return the object as written and as its webhooks and its definition complete it, or the Workload of Kueue."""
     if case.project is KUEUE:
-        found = client.items(f"{_WORKLOADS}/namespaces/{case.namespace}/workloads")
-        kind = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload"}
+        kind = {"apiVersion": _KUEUE_VERSION, "kind": "Workload"}
+        found = client.items(client.collection(kind, case.namespace))
         return tuple({**kind, "metadata": {"name": "pods"}, "spec": each["spec"]} for each in found)
     stored = client.get(f"{client.collection(case.object, case.namespace)}/pods")
     whole = {**case.object, "spec": stored["spec"]}
