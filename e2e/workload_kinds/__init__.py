@@ -1,1 +1,1 @@
-"""The definitions and documented examples of the known kinds, from the Go modules of their projects."""
+"""The kinds of other projects: their CRDs, documented examples and controllers, from the Go modules of the projects."""
