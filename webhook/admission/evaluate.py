@@ -22,7 +22,12 @@ from tallygate.webhook.admission.kinds import (
     decode_object,
     find_claim,
 )
-from tallygate.webhook.admission.object_checks import RuleViolation, ViolationIdentity, check_object
+from tallygate.webhook.admission.object_checks import (
+    RuleViolation,
+    ViolationIdentity,
+    check_object,
+    relocate_amounts,
+)
 from tallygate.webhook.admission.pod_view import PodView
 from tallygate.webhook.admission.request import ALLOWED, CREATE, AdmissionRequest, PatchOperation, Phase, Verdict
 from tallygate.webhook.admission.resource_fields import ResourceField, list_resource_fields, strip_quota_prefix
@@ -129,7 +134,7 @@ class _Evaluation:
                 found = check_object(
                     resource_fields, pod_view, selection, fills_limits=bool(fill), existing=self._existing
                 )
-            violations += found
+            violations += found if pod_view is None else relocate_amounts(found, pod_view.amounts)
             patch += fill
             if selection.unknown:
                 unevaluated |= self._find_unevaluated(resource_fields)

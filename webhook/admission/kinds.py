@@ -35,7 +35,7 @@ from tallygate.webhook.objects.devices import (
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
 from tallygate.webhook.policy.model import PolicySet
-from tallygate.webhook.policy.workload_kinds import WorkloadKind
+from tallygate.webhook.policy.workload_kinds import PodForm, WorkloadKind
 
 DecodedObject = (
     Pod
@@ -141,6 +141,7 @@ def _list_requests(spec: ResourceClaimSpec | None) -> Sequence[DeviceRequest]:
 
 
 _OBJECT_ONLY = frozenset({""})
+_CONTAINER_OF_OBJECTS = ("workload.codeflare.dev", "AppWrapper")  # it rejects one in another
 _DECODE_WORKLOAD = msgspec.json.Decoder(Workload).decode
 
 
@@ -182,15 +183,37 @@ BUILT_IN_TARGETS: ReviewTargets = {
 
 
 def _create_target(kind: WorkloadKind) -> ReviewTarget:
+    contains_objects = any(each.form is PodForm.OBJECT for each in kind.pod_sets)
     return ReviewTarget(
         kind.resource,
-        partial(read_custom_workload, kind),
+        partial(read_custom_workload, kind, read_object=_list_contained_pods if contains_objects else None),
         _list_pod_sets,
         _OBJECT_ONLY,
-        creates_pods=True,
+        creates_pods=kind.creates_pods,
         versions=kind.versions,
         definition=kind,
     )
+
+
+class _TypeFields(msgspec.Struct, rename={"api_version": "apiVersion"}):
+    api_version: str = ""
+    kind: str = ""
+
+
+_TYPE_DECODER = msgspec.json.Decoder(_TypeFields)
+
+
+def _list_contained_pods(content: msgspec.Raw) -> Sequence[PodView] | None:
+    """Return the pods in an object that another one contains; None if its kind is not read, or contains objects too.
+
+    Raises:
+        ValueError: if the object is not of the kind that it states.
+    """
+    written = _TYPE_DECODER.decode(content)
+    target = REVIEW_TARGETS.get((written.api_version.rpartition("/")[0], written.kind))
+    if target is None or target is REVIEW_TARGETS.get(_CONTAINER_OF_OBJECTS):
+        return None
+    return target.list_pods(target.decode(content))
 
 
 REVIEW_TARGETS: ReviewTargets = {

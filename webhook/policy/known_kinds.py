@@ -1,262 +1,180 @@
 """The kinds of other projects whose pods are read without a policy: where their templates are, and how many pods start.
 
-Each entry names the source of its counts. A number that a controller decides later, such as that of an autoscaler, is
-the number at the start.
+This module has those of batch jobs. Each entry names the source of its counts. A number that a controller decides
+later, such as that of an autoscaler, is the number at the start.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from tallygate.webhook.policy.workload_kinds import (
-    CountFactor,
-    CountField,
-    FieldPath,
-    PodForm,
-    PodSetDefinition,
-    WorkloadKind,
+from tallygate.webhook.policy.kind_builders import (
+    create_count,
+    create_job_counts,
+    create_kind,
+    create_pod_set,
 )
+from tallygate.webhook.policy.known_application_kinds import APPLICATION_KINDS
+from tallygate.webhook.policy.workload_kinds import PodForm, PodSetDefinition, WorkloadKind
+
+_JOBSET = "sigs.k8s.io/jobset v0.11.1, pkg/controllers/jobset_controller.go"
+_LWS = "sigs.k8s.io/lws v0.8.0, pkg/controllers/leaderworkerset_controller.go"
+_TRAINING = "github.com/kubeflow/training-operator v1.9.3, pkg/apis/kubeflow.org/v1"
+_MPI = "github.com/kubeflow/mpi-operator v0.8.0, pkg/apis/kubeflow/v2beta1/default.go"
+_TRAINER = "github.com/kubeflow/trainer/v2 v2.1.0, pkg/apis/trainer/v1alpha1"
+_VOLCANO = "volcano.sh/volcano v1.15.1, pkg/controllers/job/job_controller_actions.go"
+_KUEUE = "sigs.k8s.io/kueue v0.19.2, apis/kueue/v1beta2/workload_types.go"
+_APP_WRAPPER = "github.com/project-codeflare/appwrapper v1.2.2, pkg/utils/utils.go"
+
+_LEADER_WORKERS = "spec.leaderWorkerTemplate"
+_MPI_SPECS = "spec.mpiReplicaSpecs"
+_RUN_POLICY = ("spec.runPolicy.suspend",)
 
 
-def _count(path: str, default: int | None = 1, *, minus: int = 0) -> CountFactor:
-    return (CountField(FieldPath.parse(path), default, minus),)
+def _create_job_set(spec: str, *, is_used: bool = True) -> PodSetDefinition:
+    jobs = f"{spec}.replicatedJobs[*]"
+    counts = [create_count(f"{jobs}.replicas"), *create_job_counts(f"{jobs}.template.spec")]
+    return create_pod_set(f"{jobs}.template.spec.template", counts=counts, is_used=is_used)
 
 
-def _pods(  # each is a choice of the definition
-    *templates: str,
-    counts: Sequence[CountFactor] = (),
-    most: Sequence[CountFactor] = (),
-    autoscaled: str = "",
-    form: PodForm = PodForm.TEMPLATE,
-    noun: str = "pods",
-) -> PodSetDefinition:
-    return PodSetDefinition(
-        tuple(map(FieldPath.parse, templates)),
-        tuple(counts),
-        tuple(most),
-        FieldPath.parse(autoscaled) if autoscaled else None,
-        form,
-        noun,
-    )
-
-
-def _count_parallel_pods(job_spec: str) -> tuple[CountFactor, ...]:
-    """Return the number of pods of a Job that run at a time (pkg/controller/job/job_controller.go)."""
-    parallelism = CountField(FieldPath.parse(f"{job_spec}.parallelism"))
-    return ((parallelism, CountField(FieldPath.parse(f"{job_spec}.completions"), default=None)),)
-
-
-def _create_training_kind(kind: str, resource: str, field: str) -> WorkloadKind:
+def _create_training_kind(kind: str, resource: str, field: str, *elastic: PodSetDefinition) -> WorkloadKind:
     """Return a kind of the training operator: one set of replicas for each role."""
     specs = f"spec.{field}.*"
-    return WorkloadKind(
-        "kubeflow.org",
-        kind,
-        resource,
-        ("v1",),
-        (_pods(f"{specs}.template", counts=[_count(f"{specs}.replicas")], noun="replicas"),),
-        (FieldPath.parse("spec.runPolicy.suspend"),),
+    replicas = create_pod_set(f"{specs}.template", counts=[create_count(f"{specs}.replicas")], noun="replicas")
+    return create_kind(
+        f"{kind}.kubeflow.org", resource, "v1", replicas, *elastic, source=_TRAINING, suspended=_RUN_POLICY
     )
 
 
-def _list_ray_pods(cluster: str) -> tuple[PodSetDefinition, ...]:
-    """Return the pods of a RayCluster (ray-operator/controllers/ray/raycluster_controller.go, v1.3)."""
-    groups = f"{cluster}.workerGroupSpecs[*]"
-    hosts = _count(f"{groups}.numOfHosts")
-    return (
-        _pods(f"{cluster}.headGroupSpec.template", noun="head pods"),
-        _pods(
-            f"{groups}.template",
-            counts=[_count(f"{groups}.replicas"), hosts],
-            most=[_count(f"{groups}.maxReplicas", 0), hosts],
-            autoscaled=f"{cluster}.enableInTreeAutoscaling",
+def _create_elastic_workers(field: str) -> PodSetDefinition:
+    """Return the workers that a HorizontalPodAutoscaler scales, which the operator makes if there are metrics."""
+    return create_pod_set(
+        f"spec.{field}.Worker.template",
+        counts=[create_count(f"spec.{field}.Worker.replicas")],
+        most=[create_count("spec.elasticPolicy.maxReplicas", 0)],
+        autoscaled="spec.elasticPolicy.metrics",
+        noun="workers",
+    )
+
+
+def _create_volcano_tasks(spec: str, *, is_used: bool = True) -> PodSetDefinition:
+    tasks = f"{spec}.tasks[*]"
+    return create_pod_set(f"{tasks}.template", counts=[create_count(f"{tasks}.replicas", 0)], is_used=is_used)
+
+
+_BATCH_KINDS: tuple[WorkloadKind, ...] = (
+    create_kind(
+        "JobSet.jobset.x-k8s.io",
+        "jobsets",
+        "v1alpha2",
+        _create_job_set("spec"),
+        source=_JOBSET,
+        suspended=("spec.suspend",),
+    ),
+    # a leader and size - 1 workers per replica
+    create_kind(
+        "LeaderWorkerSet.leaderworkerset.x-k8s.io",
+        "leaderworkersets",
+        "v1",
+        create_pod_set(
+            f"{_LEADER_WORKERS}.leaderTemplate",
+            f"{_LEADER_WORKERS}.workerTemplate",
+            counts=[create_count("spec.replicas")],
+            noun="leaders",
+        ),
+        create_pod_set(
+            f"{_LEADER_WORKERS}.workerTemplate",
+            counts=[create_count("spec.replicas"), create_count(f"{_LEADER_WORKERS}.size", minus=1)],
             noun="workers",
         ),
-    )
-
-
-_SUSPEND = (FieldPath.parse("spec.suspend"),)
-_JOBS = "spec.replicatedJobs[*]"
-_LEADER_WORKERS = "spec.leaderWorkerTemplate"
-_REVISION_ANNOTATIONS = "spec.template.metadata.annotations"
-
-KNOWN_KINDS: tuple[WorkloadKind, ...] = (
-    # pkg/controllers/jobset_controller.go of sigs.k8s.io/jobset v0.8: `replicas` Jobs of each
-    WorkloadKind(
-        "jobset.x-k8s.io",
-        "JobSet",
-        "jobsets",
-        ("v1alpha2",),
-        (
-            _pods(
-                f"{_JOBS}.template.spec.template",
-                counts=[_count(f"{_JOBS}.replicas"), *_count_parallel_pods(f"{_JOBS}.template.spec")],
-            ),
-        ),
-        _SUSPEND,
+        source=_LWS,
     ),
-    # pkg/controllers/leaderworkerset_controller.go of sigs.k8s.io/lws v0.6: a leader and size - 1 workers per replica
-    WorkloadKind(
-        "leaderworkerset.x-k8s.io",
-        "LeaderWorkerSet",
-        "leaderworkersets",
-        ("v1",),
-        (
-            _pods(
-                f"{_LEADER_WORKERS}.leaderTemplate",
-                f"{_LEADER_WORKERS}.workerTemplate",
-                counts=[_count("spec.replicas")],
-                noun="leaders",
-            ),
-            _pods(
-                f"{_LEADER_WORKERS}.workerTemplate",
-                counts=[_count("spec.replicas"), _count(f"{_LEADER_WORKERS}.size", minus=1)],
-                noun="workers",
-            ),
-        ),
+    _create_training_kind(
+        "PyTorchJob", "pytorchjobs", "pytorchReplicaSpecs", _create_elastic_workers("pytorchReplicaSpecs")
     ),
-    _create_training_kind("PyTorchJob", "pytorchjobs", "pytorchReplicaSpecs"),
     _create_training_kind("TFJob", "tfjobs", "tfReplicaSpecs"),
     _create_training_kind("XGBoostJob", "xgboostjobs", "xgbReplicaSpecs"),
-    _create_training_kind("PaddleJob", "paddlejobs", "paddleReplicaSpecs"),
+    _create_training_kind(
+        "PaddleJob", "paddlejobs", "paddleReplicaSpecs", _create_elastic_workers("paddleReplicaSpecs")
+    ),
     _create_training_kind("JAXJob", "jaxjobs", "jaxReplicaSpecs"),
-    # pkg/apis/kubeflow/v2beta1/default.go of mpi-operator v0.6: one launcher, no worker by default
-    WorkloadKind(
-        "kubeflow.org",
-        "MPIJob",
+    # v2beta1 is that of the MPI operator, v1 that of the training operator; both count alike
+    create_kind(
+        "MPIJob.kubeflow.org",
         "mpijobs",
-        ("v2beta1", "v1"),
-        (
-            _pods("spec.mpiReplicaSpecs.Launcher.template", counts=[_count("spec.mpiReplicaSpecs.Launcher.replicas")]),
-            _pods(
-                "spec.mpiReplicaSpecs.Worker.template",
-                counts=[_count("spec.mpiReplicaSpecs.Worker.replicas", 0)],
-                noun="workers",
-            ),
+        "v2beta1 v1",
+        create_pod_set(
+            f"{_MPI_SPECS}.Launcher.template",
+            counts=[create_count(f"{_MPI_SPECS}.Launcher.replicas")],
+            noun="launchers",
         ),
-        (FieldPath.parse("spec.runPolicy.suspend"),),
+        create_pod_set(
+            f"{_MPI_SPECS}.Worker.template", counts=[create_count(f"{_MPI_SPECS}.Worker.replicas", 0)], noun="workers"
+        ),
+        source=_MPI,
+        suspended=_RUN_POLICY,
     ),
-    # api/trainer/v1alpha1 of kubeflow/trainer v2: the template is in a runtime, the resources of its nodes here
-    WorkloadKind(
-        "trainer.kubeflow.org",
-        "TrainJob",
+    # the template of a TrainJob is in its runtime, and the resources of its nodes are in the TrainJob
+    create_kind(
+        "TrainJob.trainer.kubeflow.org",
         "trainjobs",
-        ("v1alpha1",),
-        (
-            _pods(
-                "spec.trainer.resourcesPerNode",
-                counts=[_count("spec.trainer.numNodes")],
-                form=PodForm.RESOURCES,
-                noun="nodes",
-            ),
+        "v1alpha1",
+        create_pod_set(
+            "spec.trainer.resourcesPerNode",
+            counts=[create_count("spec.trainer.numNodes")],
+            form=PodForm.RESOURCES,
+            noun="nodes",
         ),
-        _SUSPEND,
+        source=f"{_TRAINER}/trainjob_types.go",
+        suspended=("spec.suspend",),
     ),
-    WorkloadKind("ray.io", "RayCluster", "rayclusters", ("v1",), _list_ray_pods("spec"), _SUSPEND),
-    WorkloadKind(
-        "ray.io",
-        "RayJob",
-        "rayjobs",
-        ("v1",),
-        (*_list_ray_pods("spec.rayClusterSpec"), _pods("spec.submitterPodTemplate", noun="submitters")),
-        _SUSPEND,
+    create_kind(
+        "TrainingRuntime.trainer.kubeflow.org",
+        "trainingruntimes",
+        "v1alpha1",
+        _create_job_set("spec.template.spec", is_used=False),
+        source=f"{_TRAINER}/trainingruntime_types.go",
     ),
-    WorkloadKind("ray.io", "RayService", "rayservices", ("v1",), _list_ray_pods("spec.rayClusterConfig")),
-    WorkloadKind(
-        "argoproj.io",
-        "Rollout",
-        "rollouts",
-        ("v1alpha1",),
-        (_pods("spec.template", counts=[_count("spec.replicas")], noun="replicas"),),
-    ),
-    # each template makes one pod for each step that names it: one is the least
-    WorkloadKind(
-        "argoproj.io",
-        "Workflow",
-        "workflows",
-        ("v1alpha1",),
-        (_pods("spec.templates[*]", form=PodForm.WORKFLOW),),
-        _SUSPEND,
-    ),
-    WorkloadKind(
-        "argoproj.io",
-        "WorkflowTemplate",
-        "workflowtemplates",
-        ("v1alpha1",),
-        (_pods("spec.templates[*]", form=PodForm.WORKFLOW),),
-    ),
-    WorkloadKind(
-        "argoproj.io",
-        "ClusterWorkflowTemplate",
-        "clusterworkflowtemplates",
-        ("v1alpha1",),
-        (_pods("spec.templates[*]", form=PodForm.WORKFLOW),),
+    create_kind(
+        "ClusterTrainingRuntime.trainer.kubeflow.org",
+        "clustertrainingruntimes",
+        "v1alpha1",
+        _create_job_set("spec.template.spec", is_used=False),
+        source=f"{_TRAINER}/trainingruntime_types.go",
         is_namespaced=False,
     ),
-    WorkloadKind(
-        "argoproj.io",
-        "CronWorkflow",
-        "cronworkflows",
-        ("v1alpha1",),
-        (_pods("spec.workflowSpec.templates[*]", form=PodForm.WORKFLOW),),
-        _SUSPEND,
+    create_kind("Job.batch.volcano.sh", "jobs", "v1alpha1", _create_volcano_tasks("spec"), source=_VOLCANO),
+    create_kind(
+        "CronJob.batch.volcano.sh",
+        "cronjobs",
+        "v1alpha1",
+        _create_volcano_tasks("spec.jobTemplate.spec"),
+        source=_VOLCANO,
+        suspended=("spec.suspend",),
     ),
-    # pkg/controllers/job of volcano v1.10
-    WorkloadKind(
-        "batch.volcano.sh",
-        "Job",
-        "jobs",
-        ("v1alpha1",),
-        (_pods("spec.tasks[*].template", counts=[_count("spec.tasks[*].replicas")]),),
+    create_kind(
+        "JobTemplate.flow.volcano.sh",
+        "jobtemplates",
+        "v1alpha1",
+        _create_volcano_tasks("spec", is_used=False),
+        source=_VOLCANO,
     ),
-    WorkloadKind(
-        "kueue.x-k8s.io",
-        "Workload",
+    create_kind(
+        "Workload.kueue.x-k8s.io",
         "workloads",
-        ("v1beta2", "v1beta1"),
-        (_pods("spec.podSets[*].template", counts=[_count("spec.podSets[*].count")]),),
+        "v1beta2 v1beta1",
+        create_pod_set("spec.podSets[*].template", counts=[create_count("spec.podSets[*].count")]),
+        source=_KUEUE,
     ),
-    WorkloadKind("kubeflow.org", "Notebook", "notebooks", ("v1", "v1beta1"), (_pods("spec.template"),)),
-    # pkg/apis/serving/v1beta1 of kserve v0.15: each component is a pod spec with bounds of its replicas
-    WorkloadKind(
-        "serving.kserve.io",
-        "InferenceService",
-        "inferenceservices",
-        ("v1beta1",),
-        tuple(
-            _pods(
-                f"spec.{component}",
-                counts=[_count(f"spec.{component}.minReplicas")],
-                most=[_count(f"spec.{component}.maxReplicas", 0)],
-                form=PodForm.SPEC,
-                noun=f"{component} pods",
-            )
-            for component in ("predictor", "transformer", "explainer")
-        ),
-    ),
-    WorkloadKind(
-        "sparkoperator.k8s.io",
-        "SparkApplication",
-        "sparkapplications",
-        ("v1beta2",),
-        (
-            _pods("spec.driver.template", noun="drivers"),
-            _pods("spec.executor.template", counts=[_count("spec.executor.instances")], noun="executors"),
-        ),
-    ),
-    # a revision starts with one pod unless its annotation says more
-    WorkloadKind(
-        "serving.knative.dev",
-        "Service",
-        "services",
-        ("v1",),
-        (
-            _pods(
-                "spec.template",
-                counts=[_count(f'{_REVISION_ANNOTATIONS}["autoscaling.knative.dev/min-scale"]', 1)],
-                most=[_count(f'{_REVISION_ANNOTATIONS}["autoscaling.knative.dev/max-scale"]', 0)],
-            ),
-        ),
+    create_kind(
+        "AppWrapper.workload.codeflare.dev",
+        "appwrappers",
+        "v1beta2",
+        create_pod_set("spec.components[*].template", form=PodForm.OBJECT, declared="spec.components[*].podSets"),
+        source=_APP_WRAPPER,
+        suspended=("spec.suspend",),
     ),
 )
+
+KNOWN_KINDS: tuple[WorkloadKind, ...] = (*_BATCH_KINDS, *APPLICATION_KINDS)
 """The known kinds; a policy of `kind: WorkloadKind` adds others."""
 
 BUILT_IN_KINDS: Mapping[str, str] = {
