@@ -10,6 +10,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.policy.workload_kinds import WorkloadKind
 
 POLICY_GROUP = "tallygate.dev"
 """The API group of policies."""
@@ -268,6 +269,7 @@ class PolicySet:
     caps: tuple[NamespaceCap, ...] = ()
     digest: str = ""
     files: tuple[str, ...] = field(default=())
+    workload_kinds: tuple[WorkloadKind, ...] = ()
 
     @property
     def needs_slices(self) -> bool:

@@ -16,7 +16,7 @@ kind: NamespaceCap
 metadata: {name: %s}
 spec: {namespaces: {include: [nowhere]}, hard: {nvidia.com/gpu: 1000, limits.memory: 1Ti, pods: 1000}}
 """
-CAPS = ("gpus-vision", "gpus-others", "batch-pool", "gpus-on-trial", "team-gpus")
+CAPS = ("gpus-vision", "gpus-others", "batch-pool", "gpus-on-trial", "gpus-gangs", "team-gpus")
 
 
 def test_the_examples_have_scenarios() -> None:
@@ -26,6 +26,7 @@ def test_the_examples_have_scenarios() -> None:
         "cap-shared.yaml",
         "claims.yaml",
         "fill.yaml",
+        "gang-jobs.yaml",
         "gpus-1-2-4-8.yaml",
         "warn-first.yaml",
     ]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
-from tallygate.webhook.admission.kinds import DecodedRequest
+from tallygate.webhook.admission.kinds import REVIEW_TARGETS, DecodedRequest
 from tallygate.webhook.admission.request import AdmissionRequest
 from tallygate.webhook.gate.charged_requests import UndecidedChargeError, compute_request_charges
 from tallygate.webhook.gate.charging import CapCharge, ChargedConsumer, charge_consumer
@@ -162,7 +162,9 @@ class Replica:
         """
         caps = self._find_caps(review.namespace)
         try:
-            found = compute_request_charges(DecodedRequest(review), caps, nonce, self._usage_lister.find_device)
+            found = compute_request_charges(
+                DecodedRequest(review, REVIEW_TARGETS), caps, nonce, self._usage_lister.find_device
+            )
         except UndecidedChargeError as error:
             raise RetryLaterError(str(error)) from error
         is_admitted = found is None or self._charge(found.consumer, found.charges)

@@ -27,7 +27,7 @@ from tallygate.webhook.cli.manifests.claim_manifests import ClaimTemplates, inde
 from tallygate.webhook.cli.manifests.typed_objects import TypedObject
 from tallygate.webhook.cli.output.findings import FindingSeverity
 from tallygate.webhook.cli.sources.snapshot_reader import SnapshotContents
-from tallygate.webhook.gate.applied_workload import ForecastPods, ForecastWorkload, create_workload
+from tallygate.webhook.gate.applied_workload import ForecastPods, ForecastWorkload, create_workload, sum_pod_sets
 from tallygate.webhook.gate.charging import CapCharge, ChargedConsumer, ChargeResult, ReadTransition, charge_consumer
 from tallygate.webhook.gate.claim_forecast import (
     NO_CLAIMS,
@@ -231,7 +231,8 @@ class CapChecker:
 
     def _sum_charges(self, typed: TypedObject, pod_sets: Sequence[ForecastPods], cap: ActiveCap) -> CapCharge:
         """Return the charge of all pods of an object, and what the cap counts for those that exist."""
-        current = requested = _NO_AMOUNTS
+        current = _NO_AMOUNTS
+        requested: list[tuple[ReplicaCount, Amounts]] = []
         for pods in pod_sets:
             existing = self._find_existing_pods(typed, pods.view)
             current += sum((cap.compute_charge(each).amounts for each in existing), _NO_AMOUNTS)
@@ -239,8 +240,8 @@ class CapChecker:
             if pods.view.is_template:
                 current += _compute_owned(cap, self._list_owned(existing), pods.claims)
                 per_pod += pods.claims.compute_charge(cap)
-            requested += _multiply(per_pod, pods.replicas.count)
-        return CapCharge(cap, current, requested, may_exceed=False)
+            requested.append((pods.replicas, per_pod))
+        return CapCharge(cap, current, sum_pod_sets(requested), may_exceed=False)
 
     def _charge_pod_with_claims(
         self, typed: TypedObject, charges: Sequence[CapCharge], claims: PodClaims
@@ -340,7 +341,3 @@ def _describe_unknown_class(name: str) -> str:
 
 def _create_cap_problem(problem: Problem, severity: FindingSeverity) -> ReportedProblem:
     return ReportedProblem(problem, f"cap {problem.rule}", severity)
-
-
-def _multiply(amounts: Amounts, count: int) -> Amounts:
-    return Amounts({name: amount * count for name, amount in amounts.items()})
