@@ -114,7 +114,8 @@ class Api:
         Raises:
             ClusterError: if it does not answer.
         """
-        content = None if body is None else json.dumps(body)
+        # The API server reads the body of an apply as YAML, which has no escapes of two parts.
+        content = None if body is None else json.dumps(body, ensure_ascii=False).encode()
         url = f"{self._access.server}{path}{'?' if query else ''}{urlencode(query or {})}"
         more = {"Content-Type": kind, **(headers or {})}
         answer = self._send(method, url, content, more)
@@ -126,7 +127,7 @@ class Api:
             answer = self._send(method, url, content, more)
         return Answer(answer.status, answer.data.decode(), tuple(map(_unquote, answer.headers.getlist("Warning"))))
 
-    def _send(self, method: str, url: str, content: str | None, headers: Mapping[str, str]) -> BaseHTTPResponse:
+    def _send(self, method: str, url: str, content: bytes | None, headers: Mapping[str, str]) -> BaseHTTPResponse:
         whole_headers = {**self._access.get_headers(), **headers}
         try:
             return self._access.pool.request(

@@ -37,6 +37,7 @@ _LONGEST = (
     "test_audit",
     "test_providers",
     "test_scheduling",
+    "test_workload_crds",
     "test_operate",
     "test_install",
     "test_restarts",

@@ -13,6 +13,14 @@ from e2e.progress import run_command
 _SHOWN_OUTPUT = 2000  # characters of a failed build
 
 
+def find_cache() -> Path:
+    """Return the folder of what is built or converted once."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    # A relative path in it is to be ignored (XDG Base Directory Specification).
+    cache = Path(base) if Path(base).is_absolute() else Path.home() / ".cache"
+    return cache / "tallygate"
+
+
 @dataclass(frozen=True)
 class GoProgram:
     """`package`, built in the module in `source`; `title` is its usual name.
@@ -47,10 +55,7 @@ class GoProgram:
         ours = sorted(self.source.glob("*.go"))
         content = b"".join(file.read_bytes() for file in (self.source / "go.mod", self.source / "go.sum", *ours))
         digest = hashlib.sha256(content + " ".join(self._options()).encode()).hexdigest()[:16]
-        base = os.environ.get("XDG_CACHE_HOME", "")
-        # A relative path in it is to be ignored (XDG Base Directory Specification).
-        cache = Path(base) if Path(base).is_absolute() else Path.home() / ".cache"
-        return cache / "tallygate" / f"{self.name}-{digest}" / self.name
+        return find_cache() / f"{self.name}-{digest}" / self.name
 
     def _options(self) -> tuple[str, ...]:
         linked = " ".join(["-s -w", *(f"-X {variable}={value}" for variable, value in self.values)])

@@ -8,6 +8,7 @@ from e2e.stress.claim_storms import overload_with_claims, reallocate_claims, rep
 from e2e.stress.environment import StressEnvironment
 from e2e.stress.faults import API_SERVER, ETCD_KILLED, ETCD_STOPPED, KILLED, freeze
 from e2e.stress.leader_failure import kill_leader
+from e2e.stress.moving_groups import move_namespaces
 from e2e.stress.outcome import Outcome
 from e2e.stress.overload import Gates, Size, overload_cap, overload_quota
 from e2e.stress.retries import retry_replica_sets
@@ -23,6 +24,7 @@ STRESS_RUNS: Mapping[str, Callable[[StressEnvironment], Outcome]] = {
     "quota": partial(overload_quota, size=Size()),
     "memory": partial(overload_cap, size=Size(), gates=Gates(count=1, ledgers="memory")),
     "two-caps": fill_two_caps,
+    "groups-moved": move_namespaces,
     "refused-after": reject_after_gate,
     "api-server": partial(overload_cap, size=Size(), gates=Gates(fault=API_SERVER)),
     "etcd-stopped": partial(overload_cap, size=Size(), gates=Gates(fault=ETCD_STOPPED)),

@@ -117,7 +117,7 @@ def test_every_template_is_found_with_its_count(
 
 
 def test_a_field_of_another_type_is_an_error() -> None:
-    with pytest.raises(ValueError, match=r"^spec\.replicatedJobs is not a list$"):
+    with pytest.raises(ValueError, match=r"^Expected `array`, got `object` - at `\$\.spec\.replicatedJobs`$"):
         read_pods("jobset.x-k8s.io", "JobSet", {"replicatedJobs": {"a": 1}})
 
 

@@ -96,7 +96,9 @@ def test_every_sent_request_is_evaluated_by_the_gate() -> None:
     for group, resource, operation, _ in list_sent_requests(select_evaluating(list_webhooks())):
         plural, _, part = resource.partition("/")
         assert (
-            find_review_target(AdmissionRequest(kinds[plural], operation, b"{}", group=group, subresource=part))
+            find_review_target(
+                AdmissionRequest(kinds[plural], operation, b"{}", group=group, subresource=part), REVIEW_TARGETS
+            )
             is not None
         )
 

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS
-from tallygate.webhook.admission.known_kinds import KNOWN_KINDS
 from tallygate.webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
 from tallygate.webhook.admission.workload_resources import (
     ServedResources,
@@ -14,6 +13,7 @@ from tallygate.webhook.admission.workload_resources import (
     read_registered,
     select_resources,
 )
+from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
 from tallygate.webhook.policy.workload_kinds import CountField, FieldPath, PodSetDefinition, WorkloadKind
 
 EVERYTHING_SERVED = {
@@ -67,8 +67,10 @@ def test_one_webhook_in_each_phase_is_called_for_exactly_these() -> None:
     for webhook in webhooks(*resources):
         assert read_registered({"webhooks": [webhook]}) == {each[:3]: each.is_namespaced for each in resources}
         assert {operation for rule in webhook["rules"] for operation in rule["operations"]} == {"CREATE", "UPDATE"}
-        assert ("argoproj.io", ["clusterworkflowtemplates"], "Cluster") in [
-            (rule["apiGroups"][0], rule["resources"], rule["scope"]) for rule in webhook["rules"]
+        assert ("argoproj.io", "clusterworkflowtemplates", "Cluster") in [
+            (rule["apiGroups"][0], resource, rule["scope"])
+            for rule in webhook["rules"]
+            for resource in rule["resources"]
         ]
         assert not any(
             "/" in resource or "*" in resource for rule in webhook["rules"] for resource in rule["resources"]

@@ -2,7 +2,7 @@
 
 import sys
 
-from tests.bench import decisions, devices, gate_devices, headroom, pipeline, relay, schedulability, scheduling
+from tests.bench import decisions, devices, gate_devices, groups, headroom, pipeline, relay, schedulability, scheduling
 from tests.bench.audit import audit_bench
 from tests.bench.cluster import informer_bench
 
@@ -12,6 +12,7 @@ _BENCHES = {
     "decisions": decisions.main,
     "devices": devices.main,
     "gate_devices": gate_devices.main,
+    "groups": groups.main,
     "headroom": headroom.main,
     "pipeline": pipeline.main,
     "scheduling": scheduling.main,

@@ -26,6 +26,7 @@ from tallygate.webhook.accounting.scheduling.filters import run_filters
 from tallygate.webhook.accounting.scheduling.incoming_pod import IncomingPod
 from tallygate.webhook.accounting.scheduling.placement import open_placement_session
 from tallygate.webhook.accounting.scheduling.schedule import schedule_one
+from tallygate.webhook.admission.kinds import DecodedRequest
 from tallygate.webhook.admission.rule_index import RuleIndex
 from tallygate.webhook.gate.cluster_snapshot import FixedSnapshot
 from tallygate.webhook.gate.schedulability import check_schedulability
@@ -121,8 +122,9 @@ def _create_placement(cluster: Cluster) -> Callable[[], object]:
 def _create_check(rule: str, cpu: str, cluster: Cluster) -> Callable[[], object]:
     """Return a call of the gate's check on a review of a pod."""
     request = create_request(0, {}, RequestedPod("", cpu, "1", 0, "", ""))
-    selection = RuleIndex(parse_policies(RULE % rule)).select(request.kind, request.namespace, None)
-    return partial(check_schedulability, request, selection, FixedSnapshot(cluster))
+    index = RuleIndex(parse_policies(RULE % rule))
+    selection = index.select(request.kind, request.namespace, None)
+    return partial(check_schedulability, DecodedRequest(request, index.targets), selection, FixedSnapshot(cluster))
 
 
 def _time_pairs(first: Callable[[], object], second: Callable[[], object]) -> tuple[float, float]:

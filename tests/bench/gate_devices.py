@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from tallygate.webhook.admission.kinds import DecodedRequest
 from tallygate.webhook.admission.request import decode_review
 from tallygate.webhook.admission.rule_index import RuleIndex
 from tallygate.webhook.gate.schedulability import check_schedulability
@@ -112,8 +113,9 @@ def _measure(watches: DeviceWatches, spec: Json) -> tuple[float, float, float, s
     body = _create_review(spec)
     times, verdict = [], None
     for _ in range(_REPEATS):
-        decoded = decode_review(body)
-        selection = index.select(decoded.kind, decoded.namespace, None)
+        request = decode_review(body)
+        decoded = DecodedRequest(request, index.targets)
+        selection = index.select(request.kind, request.namespace, None)
         begun = time.thread_time()
         verdict = check_schedulability(decoded, selection, watches)
         times.append((time.thread_time() - begun) * 1e3)

@@ -12,6 +12,7 @@ import msgspec
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.pod_info import PodInfo
+from tallygate.webhook.admission.kinds import REVIEW_TARGETS, DecodedRequest
 from tallygate.webhook.admission.request import AdmissionRequest, Verdict, decode_review
 from tallygate.webhook.admission.rule_index import RuleIndex
 from tallygate.webhook.gate.cluster_snapshot import FixedSnapshot
@@ -105,7 +106,7 @@ def _time_reviews(  # noqa: PLR0913, PLR0917  # what a case is made of
         request = create_request(number * 37 % WORKLOADS, constraints, requested)
         selection = index.select(request.kind, request.namespace, None)
         started_at = time.perf_counter()
-        verdict = check_schedulability(request, selection, snapshots)
+        verdict = check_schedulability(DecodedRequest(request, REVIEW_TARGETS), selection, snapshots)
         yield (time.perf_counter() - started_at) * 1e6
         _check(verdict, code, requested)
 

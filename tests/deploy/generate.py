@@ -10,9 +10,9 @@ from typing import Final
 
 import yaml
 
-from tallygate.webhook.admission.known_kinds import KNOWN_KINDS
 from tallygate.webhook.admission.self_registration import REGISTRATION_ANNOTATION
 from tallygate.webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
+from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
 from tallygate.webhook.policy.workload_kinds import WorkloadKind
 from tests.deploy.chart_description import describe_chart
 from tests.deploy.dashboard import render_dashboard

@@ -62,7 +62,8 @@ ROWS: Final = (
                 "The fullest namespaces",
                 "Of each cap the fullest few; without a namespace where it is shared.",
                 {
-                    "{{cap}} {{cap_namespace}} {{resource}}": "max by (cap, cap_namespace, resource) "
+                    "{{cap}} {{cap_namespace}} {{cap_group}} {{resource}}": "max by "
+                    "(cap, cap_namespace, cap_group, resource) "
                     f"(tallygate_cap_utilization_ratio{_SELECTED})",
                 },
                 "percentunit",

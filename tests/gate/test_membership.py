@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from tallygate.webhook.gate.usage_lister import Membership
+from tallygate.webhook.gate.membership import Membership
 from tallygate.webhook.kube.resource_codec import Bookmark
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey

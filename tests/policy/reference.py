@@ -15,7 +15,7 @@ _TYPES = {"object": "mapping", "array": "list", "string": "text", "number": "num
 
 _HEAD = """# Reference of policy files
 
-Every field of both kinds, as the [schema](../../webhook/policy/schema.json) describes it; this page is generated from
+Every field of each kind, as the [schema](../../webhook/policy/schema.json) describes it; this page is generated from
 it. [policies/README.md](../../policies/README.md) is the guide to policies.
 
 A file contains any number of documents, divided by `---`; a folder any number of files `*.yaml`, `*.yml` and
@@ -25,7 +25,7 @@ A document of one kind looks like this:
 
 ```yaml
 apiVersion: tallygate.dev/v1alpha1
-kind: ResourceRule        # or NamespaceCap
+kind: ResourceRule        # or NamespaceCap, or WorkloadKind
 metadata: {name: whole-gpus}
 spec: {…}
 ```
@@ -78,6 +78,7 @@ spec:
     exclude: [batch-test]
     selector: {matchLabels: {gpus: "yes"}}
   shared: true
+  groupBy: {label: team}
   hard: {nvidia.com/gpu: 32, requests.cpu: 256, limits.memory: 2Ti, pods: 200, h100: 4, gpu-memory: 640Gi, slices: 56}
   soft: {nvidia.com/gpu: 28, shared-memory: 500000}
   pods:
@@ -95,6 +96,37 @@ spec:
   showTopConsumers: false
   exceed: {users: [ada@example.com], groups: [gpu-admins], serviceAccounts: [ci/deployer]}
 """,
+    "WorkloadKind": """\
+apiVersion: tallygate.dev/v1alpha1
+kind: WorkloadKind
+metadata:
+  name: gang-jobs
+  annotations:
+    example.com/source: https://gangs.example.com/docs/v1
+spec:
+  group: batch.example.com
+  kind: GangJob
+  resource: gangjobs
+  versions: [v1, v1beta1]
+  scope: Namespaced
+  suspended: [spec.suspend]
+  pods:
+  - template: spec.launcher.template
+    fallback: spec.template
+    noun: launchers
+  - template: spec.tasks[*].template
+    noun: workers
+    count:
+    - spec.tasks[*].replicas
+    - {field: spec.size, minus: 1, default: 2}
+    - {least: [{field: 'spec.tasks[*].parallelism', default: 1}, 'spec.tasks[*].completions']}
+    most: [{field: 'spec.tasks[*].maxReplicas', default: 0}]
+    autoscaled: spec.enableAutoscaling
+  - podSpec: spec.server
+  - resources: spec.resourcesPerNode
+    noun: nodes
+    count: ['metadata.annotations["example.com/nodes"]']
+""",
 }
 """A document of each kind with every field of its spec."""
 
@@ -103,9 +135,9 @@ def render_reference() -> str:
     """Return the page."""
     definitions = load_json_schema()["$defs"]
     parts = [_HEAD]
-    for kind in ("ResourceRule", "NamespaceCap"):
+    for kind, example in FULL_EXAMPLES.items():
         parts.append(f"\n## {kind}\n\n{definitions[kind]['description']}\n")
-        parts.append(f"\nWith every field:\n\n```yaml\n{FULL_EXAMPLES[kind]}```\n")
+        parts.append(f"\nWith every field:\n\n```yaml\n{example}```\n")
         parts.extend(render_fields(definitions[kind], "", definitions))
     return "".join(parts) + _limits()
 

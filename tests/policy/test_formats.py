@@ -70,6 +70,13 @@ ACCEPTED: dict[str, tuple[str, ...]] = {
         "kubernetes.io/x",
         "limits.pod.alpha.kubernetes.io/opaque-int-resource-foo",
     ),
+    "api-group": ("batch.example.com", "x-k8s.io"),
+    "kind-name": ("Pod", "TFJob", "A1"),
+    "plural-name": ("gangjobs", "pod-groups", "v1s"),
+    "api-version": ("v1", "v12", "v1alpha1", "v2beta10"),
+    "noun": ("workers", "head pods", "r-pods"),
+    "field-path": ("spec", "spec.a-b._c", "spec.a[*].b", "a.*.b", 'a["b.c/d"].e', "a[*][*]"),
+    "pod-count": ("0", "1", "010", "2147483647"),
 }
 
 REJECTED: dict[str, dict[str, str]] = {
@@ -194,6 +201,42 @@ REJECTED: dict[str, dict[str, str]] = {
         "Nvidia.com/gpu": "no pod can request",
         "limits.limits.cpu": "no pod can request",
         "example.com/": "no pod can request",
+    },
+    "api-group": {
+        "": "as in batch.example.com",
+        "apps": "as in batch.example.com",
+        "batch.example.com/v1": 'write "batch.example.com"',
+        "Batch.example.com": "as in batch.example.com",
+    },
+    "kind-name": {"": "as in Pod", "pod": "as in Pod", "Gang-Job": "as in Pod", "batch/Job": "as in Pod"},
+    "plural-name": {"": "lowercase letters", "GangJobs": 'write "gangjobs"', "gangjobs.example.com": "lowercase"},
+    "api-version": {
+        "": "v1beta1",
+        "1": "v1beta1",
+        "v0": "v1beta1",
+        "V1": "v1beta1",
+        "a.example/v1": 'write "v1"',
+        "v1/": "v1beta1",
+    },
+    "noun": {"": "as in workers", "Workers": "as in workers", "8 pods": "as in workers"},
+    "field-path": {
+        "": "at character 1,",
+        ".spec": "at character 1,",
+        "spec..a": "at character 5,",
+        "spec.tasks[0]": "at character 11,",
+        "[*].a": "at character 1,",
+        "spec.a[*]b": "at character 10,",
+        'spec["a': "at character 5,",
+        "spec.a ": "at character 7,",
+        "a" * 513: "at most 512 characters",
+    },
+    "pod-count": {
+        "": "from 0 to 2147483647",
+        "-1": "from 0",
+        "1.5": "from 0",
+        "2147483648": "to 2147483647",
+        "9" * 40: "from 0",
+        "1e3": "from 0",
     },
 }
 

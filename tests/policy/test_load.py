@@ -155,3 +155,13 @@ def test_a_set_without_any_policy_is_an_error(tmp_path: Path, content: str) -> N
     (finding,) = load_policies([tmp_path]).findings
     assert "says no policy" in finding.message
     assert finding.severity is Severity.ERROR
+
+
+def test_a_file_with_kinds_alone_has_policies(tmp_path: Path) -> None:
+    file = tmp_path / "kinds.yaml"
+    file.write_text(
+        "apiVersion: tallygate.dev/v1alpha1\nkind: WorkloadKind\nmetadata: {name: a}\nspec: {group: a.b, kind: C, "
+        "resource: cs, versions: [v1], pods: [{template: spec.template}]}\n"
+    )
+    loaded = load_policies([file])
+    assert (loaded.findings, [each.kind for each in loaded.policies.workload_kinds]) == ((), ["C"])

@@ -11,8 +11,10 @@ from jsonschema import Draft202012Validator
 
 from tallygate.webhook.documents.syntax_tree import Entry, Mapping, Node, Sequence
 from tallygate.webhook.policy.formats import FORMAT_CHECKS, FormatError, create_format_checker
+from tallygate.webhook.policy.kind_definitions import build_workload_kind
 from tallygate.webhook.policy.model import Enforcement, Operator, Schedulable, SourceLocation
 from tallygate.webhook.policy.parse import parse, read_policy_text
+from tallygate.webhook.policy.policy_builder import REASON_ANNOTATION as WHY
 from tallygate.webhook.policy.policy_builder import Fields, build_cap, build_rule
 from tallygate.webhook.policy.schema import load_json_schema
 
@@ -40,7 +42,9 @@ def _properties(part: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str
 
 
 PROPERTIES = {
-    path: part for kind in ("ResourceRule", "NamespaceCap") for path, part in _properties(DEFINITIONS[kind], kind)
+    path: part
+    for kind in ("ResourceRule", "NamespaceCap", "WorkloadKind")
+    for path, part in _properties(DEFINITIONS[kind], kind)
 }
 
 
@@ -192,6 +196,7 @@ metadata: {{name: a, annotations: {{tallygate.dev/why: b}}}}
 spec:
   namespaces: {FULL_NAMESPACES}
   shared: true
+  groupBy: {{label: a}}
   hard: {{a.b/c: 1, d: 1}}
   soft: {{a.b/c: 1, d: 1}}
   devices: {{a.b/c: {{classes: [d.e]}}, d: {{selector: 'true', sum: m}}}}
@@ -201,8 +206,39 @@ spec:
   showTopConsumers: false
   exceed: {FULL_SUBJECTS}
 """,
+    "WorkloadKind": """apiVersion: tallygate.dev/v1alpha1
+kind: WorkloadKind
+metadata: {name: a, annotations: {tallygate.dev/why: b}}
+spec:
+  group: a.b
+  kind: C
+  resource: cs
+  versions: [v1]
+  scope: Cluster
+  suspended: [spec.a]
+  pods:
+  - template: spec.b
+    fallback: spec.c
+    noun: d
+    count: [{field: spec.e, default: 1, minus: 1}, {least: [{field: spec.f, default: 1, minus: 1}, spec.g]}]
+    most: [{field: spec.e, default: 1, minus: 1}, {least: [{field: spec.f, default: 1, minus: 1}, spec.g]}]
+    autoscaled: spec.h
+  - {podSpec: spec.i}
+  - {resources: spec.j}
+""",
 }
-BUILD: dict[str, Callable[[Fields, SourceLocation], object]] = {"ResourceRule": build_rule, "NamespaceCap": build_cap}
+
+
+def _build_kind(fields: Fields, _: SourceLocation) -> object:
+    metadata = fields.get_fields("metadata")
+    return metadata.get_text("name"), metadata.get_fields("annotations").get_text(WHY), build_workload_kind(fields)
+
+
+BUILD: dict[str, Callable[[Fields, SourceLocation], object]] = {
+    "ResourceRule": build_rule,
+    "NamespaceCap": build_cap,
+    "WorkloadKind": _build_kind,
+}
 
 
 @pytest.mark.parametrize("kind", FULL)

@@ -13,10 +13,10 @@ import pytest
 
 from tallygate.certs.certificate_names import create_service_names
 from tallygate.certs.renewal import issue
-from tallygate.webhook.admission.known_kinds import KNOWN_KINDS
 from tallygate.webhook.admission.self_registration import RegistrationState
 from tallygate.webhook.admission.workload_resources import ServedResources, read_registered
 from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
 from tallygate.webhook.policy.workload_kinds import WorkloadKind
 from tallygate.webhook.server.controllers.registration_controller import (
     CaSource,

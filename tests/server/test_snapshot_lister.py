@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tallygate.webhook.admission.kinds import REVIEW_TARGETS, DecodedRequest
 from tallygate.webhook.admission.request import ALLOWED, decode_review
 from tallygate.webhook.admission.rule_index import RuleSelection
 from tallygate.webhook.kube.informer import InformerStatus
@@ -80,7 +81,7 @@ def test_without_a_cluster_every_request_is_allowed_and_that_is_logged_once() ->
     log = Log("info")
     request = {"uid": "r", "operation": "CREATE", "kind": {"group": "", "kind": "Pod"}, "object": {}}
     review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
-    decoded = decode_review(json.dumps(review).encode())
+    decoded = DecodedRequest(decode_review(json.dumps(review).encode()), REVIEW_TARGETS)
     evaluate = SkippedNodeRules(log.logger)
     assert [evaluate(decoded, RuleSelection((), ())) for _ in range(2)] == [ALLOWED, ALLOWED]
     assert list_events(log) == [("warning", "node-rules-not-evaluated")]

@@ -4,8 +4,8 @@ The functions are pure. Ledgers are in `webhook.state`; the gate combines both.
 """
 
 import hashlib
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import MappingProxyType
 
@@ -35,6 +35,9 @@ from tallygate.webhook.policy.matching import matches_labels, matches_namespace
 from tallygate.webhook.policy.model import NamespaceCap, PodFilter, PolicySet
 
 _MAX_CACHED_NAMESPACES = 4096
+_MAX_CACHED_GROUPS = 4096
+_GROUP_MARK = "="
+"""It separates the value of a group in a key, and is in no name of a policy."""
 _NO_CHARGE = Charge()
 _NO_AMOUNTS = Amounts()
 _EVERY_POD_FILTER = PodFilter()
@@ -51,6 +54,9 @@ class ActiveCap:
     different ledgers. `device_sources` are the ways to a device under each name that stands for devices, and
     `device_meters` the definitions of names that count devices by their attributes or capacities. `derived` are the
     definitions of names whose amounts are derived from several resources.
+
+    A definition with `group_by` has one cap for each value of the label, with the value as `group_value` and at the end
+    of its key. The cap without a value stands for all of them, and has no ledger.
     """
 
     definition: NamespaceCap
@@ -60,6 +66,7 @@ class ActiveCap:
     device_sources: Mapping[str, DeviceSources] = field(default_factory=dict, compare=False)
     device_meters: Mapping[str, DeviceMeter] = field(default_factory=dict, compare=False)
     derived: Mapping[str, DerivedAmount] = field(default_factory=dict, compare=False)
+    group_value: str | None = None
     resources: frozenset[str] = field(init=False)
     """The resources that the cap counts, with a hard or only a soft limit."""
     counted: frozenset[str] = field(init=False)
@@ -90,10 +97,46 @@ class ActiveCap:
         object.__setattr__(self, "_pod_sources", pod_sources)
         object.__setattr__(self, "counted", resources.union(*texts.values()))
         object.__setattr__(self, "_source_texts", texts)
-        object.__setattr__(self, "active_key", " ".join((self.key, *sorted(self.counted - resources))))
+        object.__setattr__(self, "active_key", " ".join((self.policy_key, *sorted(self.counted - resources))))
         object.__setattr__(self, "counts_claims", bool(self.device_sources or self.device_meters))
         object.__setattr__(self, "has_sources", bool(texts))
         object.__setattr__(self, "is_selective", self.definition.pods != _EVERY_POD_FILTER)
+
+    @property
+    def policy_key(self) -> str:
+        """The key without the value of the group: equal for all groups of one definition."""
+        return get_policy_key(self.key)
+
+    @property
+    def group(self) -> str:
+        """The label and value of the group, as in `team=vision`; empty for a cap without groups."""
+        return "" if self.group_value is None else f"{self.definition.group_by}{_GROUP_MARK}{self.group_value}"
+
+    def create_group(self, value: str) -> "ActiveCap":
+        """Return the cap of the namespaces with this value of the label."""
+        group = replace(self, key=f"{self.policy_key}{_GROUP_MARK}{value}", group_value=value)
+        object.__setattr__(group, "_charges", self._charges)
+        return group
+
+    def matches_namespace(self, namespace: str, labels: Labels | None) -> bool | None:
+        """Return whether the cap counts a namespace, or None if that depends on its labels and they are unknown.
+
+        The cap that stands for all groups matches a namespace with any value of the label.
+        """
+        is_matching, label = self.selects_namespace(namespace, labels), self.definition.group_by
+        if not label or is_matching is False:
+            return is_matching
+        if labels is None:
+            return None
+        return label in labels if self.group_value is None else labels.get(label) == self.group_value
+
+    def selects_namespace(self, namespace: str, labels: Labels | None) -> bool | None:
+        """Return whether the selector matches a namespace, whatever its group; None if its labels must be known."""
+        return matches_namespace(self.definition.namespaces, namespace, labels)
+
+    def find_group_value(self, namespace: str, labels: Labels) -> str | None:
+        """Return the value of the group that counts a namespace, or None."""
+        return labels.get(self.definition.group_by) if self.selects_namespace(namespace, labels) else None
 
     def list_sources(self, names: Collection[str]) -> frozenset[str]:
         """Return the ways to a device under these names, as a ledger records them."""
@@ -177,15 +220,43 @@ class CapIndex:
                 key=lambda active_cap: active_cap.key,
             )
         )
-        self.needs_labels = any(cap.namespaces.selector for cap in policies.caps)
+        self._caps_by_key = {cap.key: cap for cap in self._caps}
+        self._grouped = tuple(cap for cap in self._caps if cap.definition.group_by)
+        self.needs_labels = any(cap.namespaces.selector or cap.group_by for cap in policies.caps)
+        self._create_group_cached = lru_cache(maxsize=_MAX_CACHED_GROUPS)(self._create_group)
         self._find_matching_cached = lru_cache(maxsize=_MAX_CACHED_NAMESPACES)(self._match_namespace)
 
     def __bool__(self) -> bool:
         return bool(self._caps)
 
     def list_caps(self) -> tuple[ActiveCap, ...]:
-        """Return every cap, ordered by key."""
+        """Return every cap, ordered by key; a cap with `group_by` once, for all its groups."""
         return self._caps
+
+    def find_cap(self, key: str) -> ActiveCap | None:
+        """Return the cap of a ledger by its key, or None if no cap of the set has it."""
+        policy_key, mark, value = key.partition(_GROUP_MARK)
+        cap = self._caps_by_key.get(policy_key)
+        if cap is None or bool(mark) is not bool(cap.definition.group_by):
+            return None
+        return self._create_group_cached(policy_key, value) if mark else cap
+
+    def list_groups(self, namespace: str, labels: Labels) -> Iterator[ActiveCap]:
+        """Yield the caps of groups that count a namespace."""
+        for cap in self._grouped:
+            value = cap.find_group_value(namespace, labels)
+            if value is not None:
+                yield self._create_group_cached(cap.key, value)
+
+    def list_ledger_caps(self, namespaces: Iterable[tuple[str, Labels]]) -> tuple[ActiveCap, ...]:
+        """Return every cap that may have ledgers: those without groups, and the groups of these namespaces."""
+        caps = {cap.key: cap for cap in self._caps if not cap.definition.group_by}
+        if self._grouped:
+            caps |= {cap.key: cap for name, labels in namespaces for cap in self.list_groups(name, labels)}
+        return tuple(caps[key] for key in sorted(caps))
+
+    def _create_group(self, policy_key: str, value: str) -> ActiveCap:
+        return self._caps_by_key[policy_key].create_group(value)
 
     def find_matching(self, namespace: str, labels: Labels | None) -> MatchingCaps:
         """Return the caps of a namespace, in the order in which their ledgers are written."""
@@ -195,19 +266,33 @@ class CapIndex:
 
     def _match_namespace(self, namespace: str, labels: frozenset[tuple[str, str]] | None) -> MatchingCaps:
         labels_by_key = dict(labels) if labels is not None else None
-        results = [
-            (active_cap, matches_namespace(active_cap.definition.namespaces, namespace, labels_by_key))
-            for active_cap in self._caps
-        ]
+        results = [(active_cap, active_cap.matches_namespace(namespace, labels_by_key)) for active_cap in self._caps]
         return MatchingCaps(
-            tuple(active_cap for active_cap, is_matching in results if is_matching),
+            tuple(
+                self._create_group_cached(cap.key, (labels_by_key or {})[cap.definition.group_by])
+                if cap.definition.group_by
+                else cap
+                for cap, is_matching in results
+                if is_matching
+            ),
             tuple(active_cap.definition.name for active_cap, is_matching in results if is_matching is None),
         )
 
 
 def get_cap_name(key: str) -> str:
     """Return the name of the cap with this key."""
-    return key.rpartition("-")[0]
+    return get_policy_key(key).rpartition("-")[0]
+
+
+def get_policy_key(key: str) -> str:
+    """Return the key of a cap without the value of its group."""
+    return key.partition(_GROUP_MARK)[0]
+
+
+def find_key_value(key: str) -> str | None:
+    """Return the value of the group with this key, or None without groups."""
+    _, mark, value = key.partition(_GROUP_MARK)
+    return value if mark else None
 
 
 def _create_active_cap(definition: NamespaceCap, resources_by_class: Mapping[str, str]) -> ActiveCap:
@@ -240,10 +325,11 @@ def _create_active_cap(definition: NamespaceCap, resources_by_class: Mapping[str
 
 
 def _hash_counting_rules(definition: NamespaceCap) -> str:
-    """Return a hash (10 hex digits) of namespaces, pod filter and sharing; the limits are not part of it."""
-    encoded = msgspec.json.encode(
-        (definition.namespaces, definition.shared, definition.pods), order="sorted", enc_hook=dict
-    )
+    """Return a hash (10 hex digits) of namespaces, groups, pod filter and sharing, without the limits."""
+    rules: tuple[object, ...] = (definition.namespaces, definition.shared, definition.pods)
+    if definition.group_by:  # otherwise as before there were groups: the ledgers of a cluster remain
+        rules += (definition.group_by,)
+    encoded = msgspec.json.encode(rules, order="sorted", enc_hook=dict)
     return hashlib.sha256(encoded).hexdigest()[:10]
 
 

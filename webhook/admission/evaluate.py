@@ -22,7 +22,12 @@ from tallygate.webhook.admission.kinds import (
     decode_object,
     find_claim,
 )
-from tallygate.webhook.admission.object_checks import RuleViolation, ViolationIdentity, check_object
+from tallygate.webhook.admission.object_checks import (
+    RuleViolation,
+    ViolationIdentity,
+    check_object,
+    relocate_amounts,
+)
 from tallygate.webhook.admission.pod_view import PodView
 from tallygate.webhook.admission.request import ALLOWED, CREATE, AdmissionRequest, PatchOperation, Phase, Verdict
 from tallygate.webhook.admission.resource_fields import ResourceField, list_resource_fields, strip_quota_prefix
@@ -37,7 +42,7 @@ _NO_LABELS: Labels = {}
 SCHEDULER_USER = "system:kube-scheduler"
 """The user that creates claims for the extended resources of pods, and writes the allocations of all claims."""
 
-NodeRuleEvaluator = Callable[[AdmissionRequest, RuleSelection], Verdict]
+NodeRuleEvaluator = Callable[[DecodedRequest, RuleSelection], Verdict]
 """A function that evaluates the rules which compare the pods of a request with the nodes of a cluster."""
 
 
@@ -47,7 +52,7 @@ def evaluate_request(request: AdmissionRequest, rules: RuleIndex, labels: Labels
     Raises:
         ReviewError: if the object is not of the kind that the request states.
     """
-    return evaluate_decoded_request(DecodedRequest(request), rules, labels, phase)
+    return evaluate_decoded_request(DecodedRequest(request, rules.targets), rules, labels, phase)
 
 
 def evaluate_decoded_request(
@@ -129,7 +134,7 @@ class _Evaluation:
                 found = check_object(
                     resource_fields, pod_view, selection, fills_limits=bool(fill), existing=self._existing
                 )
-            violations += found
+            violations += found if pod_view is None else relocate_amounts(found, pod_view.amounts)
             patch += fill
             if selection.unknown:
                 unevaluated |= self._find_unevaluated(resource_fields)

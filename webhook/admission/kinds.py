@@ -3,7 +3,7 @@
 One table names the kinds and the subresources that matter; tallygate accepts everything else unchanged.
 `DecodedRequest` decodes the object of a request on first use, and only once.
 
-Kinds of other projects come from the definitions in `known_kinds`; `pod_sets` reads their objects.
+Kinds of other projects come from the definitions in `known_kinds` and in policies; `pod_sets` reads their objects.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +13,6 @@ from functools import partial
 import msgspec
 
 from tallygate.webhook.accounting.result_cache import Fingerprint, compute_fingerprint
-from tallygate.webhook.admission.known_kinds import KNOWN_KINDS
 from tallygate.webhook.admission.pod_sets import CustomWorkload, read_custom_workload
 from tallygate.webhook.admission.pod_view import (
     PodView,
@@ -34,7 +33,9 @@ from tallygate.webhook.objects.devices import (
     ResourceClaimTemplateSpec,
 )
 from tallygate.webhook.objects.meta import ObjectMeta
-from tallygate.webhook.policy.workload_kinds import WorkloadKind
+from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
+from tallygate.webhook.policy.model import PolicySet
+from tallygate.webhook.policy.workload_kinds import PodForm, WorkloadKind
 
 DecodedObject = (
     Pod
@@ -73,6 +74,7 @@ class ReviewTarget:
 
     `subresources` are the subresources whose writes can change requests; the empty one is the object itself. If it
     `creates_pods`, a controller makes pods of its templates. `versions` are those that are read, the newest first.
+    The kinds of Kubernetes itself have no `definition`.
     """
 
     plural: str
@@ -81,6 +83,11 @@ class ReviewTarget:
     subresources: frozenset[str]
     creates_pods: bool = False
     versions: tuple[str, ...] = ("v1",)
+    definition: WorkloadKind | None = None
+
+
+ReviewTargets = Mapping[GroupKind, ReviewTarget]
+"""API group and kind to the review target."""
 
 
 def _list_own_pod(decoded_object: DecodedObject) -> Sequence[PodView]:
@@ -134,6 +141,7 @@ def _list_requests(spec: ResourceClaimSpec | None) -> Sequence[DeviceRequest]:
 
 
 _OBJECT_ONLY = frozenset({""})
+_CONTAINER_OF_OBJECTS = ("workload.codeflare.dev", "AppWrapper")  # it rejects one in another
 _DECODE_WORKLOAD = msgspec.json.Decoder(Workload).decode
 
 
@@ -141,7 +149,7 @@ def _create_workload_target(plural: str, count: Callable[[WorkloadSpec], Replica
     return ReviewTarget(plural, _DECODE_WORKLOAD, _list_template_pods(count), _OBJECT_ONLY, creates_pods=True)
 
 
-BUILT_IN_TARGETS: Mapping[GroupKind, ReviewTarget] = {
+BUILT_IN_TARGETS: ReviewTargets = {
     ("", "Pod"): ReviewTarget(
         "pods", msgspec.json.Decoder(Pod).decode, _list_own_pod, frozenset({"", "resize", "ephemeralcontainers"})
     ),
@@ -174,23 +182,56 @@ BUILT_IN_TARGETS: Mapping[GroupKind, ReviewTarget] = {
 """API group and kind to the review target, for the kinds that every API server has."""
 
 
-def create_target(kind: WorkloadKind) -> ReviewTarget:
-    """Return the review target of a kind by its definition."""
+def _create_target(kind: WorkloadKind) -> ReviewTarget:
+    contains_objects = any(each.form is PodForm.OBJECT for each in kind.pod_sets)
     return ReviewTarget(
         kind.resource,
-        partial(read_custom_workload, kind),
+        partial(read_custom_workload, kind, read_object=_list_contained_pods if contains_objects else None),
         _list_pod_sets,
         _OBJECT_ONLY,
-        creates_pods=True,
+        creates_pods=kind.creates_pods,
         versions=kind.versions,
+        definition=kind,
     )
 
 
-REVIEW_TARGETS: Mapping[GroupKind, ReviewTarget] = {
+class _TypeFields(msgspec.Struct, rename={"api_version": "apiVersion"}):
+    api_version: str = ""
+    kind: str = ""
+
+
+_TYPE_DECODER = msgspec.json.Decoder(_TypeFields)
+
+
+def _list_contained_pods(content: msgspec.Raw) -> Sequence[PodView] | None:
+    """Return the pods in an object that another one contains; None if its kind is not read, or contains objects too.
+
+    Raises:
+        ValueError: if the object is not of the kind that it states.
+    """
+    written = _TYPE_DECODER.decode(content)
+    target = REVIEW_TARGETS.get((written.api_version.rpartition("/")[0], written.kind))
+    if target is None or target is REVIEW_TARGETS.get(_CONTAINER_OF_OBJECTS):
+        return None
+    return target.list_pods(target.decode(content))
+
+
+REVIEW_TARGETS: ReviewTargets = {
     **BUILT_IN_TARGETS,
-    **{(kind.group, kind.kind): create_target(kind) for kind in KNOWN_KINDS},
+    **{(kind.group, kind.kind): _create_target(kind) for kind in KNOWN_KINDS},
 }
-"""API group and kind to the review target, for all kinds that are known without a policy."""
+"""The review targets of all kinds that are known without a policy."""
+
+
+def list_review_targets(policies: PolicySet) -> ReviewTargets:
+    """Return the review targets of the kinds that are known without a policy, and of those that policies define."""
+    if not policies.workload_kinds:
+        return REVIEW_TARGETS
+    return {
+        **REVIEW_TARGETS,
+        **{(kind.group, kind.kind): _create_target(kind) for kind in policies.workload_kinds},
+    }
+
 
 SCALABLE_KINDS = {
     ("apps", "deployments"): "Deployment",
@@ -209,15 +250,9 @@ KIND_NAMES = frozenset(kind for _, kind in REVIEW_TARGETS)
 """The names of the kinds that rules evaluate, for policies and for metric labels."""
 
 
-def creates_pods(request: AdmissionRequest) -> bool:
-    """Return whether a controller makes pods of objects of the kind of a request."""
-    target = REVIEW_TARGETS.get((request.group, request.kind))
-    return target is not None and target.creates_pods
-
-
-def find_review_target(request: AdmissionRequest) -> ReviewTarget | None:
+def find_review_target(request: AdmissionRequest, targets: ReviewTargets) -> ReviewTarget | None:
     """Return the review target of a request, or None if no rule and no cap applies to it."""
-    target = REVIEW_TARGETS.get((request.group, request.kind))
+    target = targets.get((request.group, request.kind))
     if target is None or request.operation not in {CREATE, UPDATE} or request.subresource not in target.subresources:
         return None
     return target
@@ -240,9 +275,9 @@ class DecodedRequest:
 
     __slots__ = ("_fingerprint", "_object", "request", "target")
 
-    def __init__(self, request: AdmissionRequest) -> None:
+    def __init__(self, request: AdmissionRequest, targets: ReviewTargets) -> None:
         self.request = request
-        self.target = find_review_target(request)
+        self.target = find_review_target(request, targets)
         self._object: DecodedObject | None = None
         self._fingerprint: tuple[Fingerprint | None] | None = None
 

@@ -1,6 +1,7 @@
 """The checks of one object: every violation of the selected rules, with its field path."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from tallygate.webhook.accounting.name_rules import NameContext
@@ -115,6 +116,17 @@ def check_object(  # noqa: PLR0913  # two settings by name, of which callers rar
     if pod_view is not None and pod_view.pod.spec is not None and (has_large or selection.has_pod_bounds):
         collector.add(_check_pod_requests(pod_view, pod_view.pod.spec, names - too_large_names, selection))
     return collector.violations
+
+
+def relocate_amounts(violations: list[RuleViolation], amounts: Mapping[str, str] | None) -> list[RuleViolation]:
+    """Return the violations at the fields that state their amounts, by the fields of a container."""
+    if not amounts:
+        return violations
+    fields = (amounts.get(each.problem.field, each.problem.field) for each in violations)
+    return [
+        each._replace(problem=replace(each.problem, field=field))
+        for each, field in zip(violations, fields, strict=True)
+    ]
 
 
 def _create_entry_violations(

@@ -5,15 +5,24 @@ the object stays undecoded.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import prod
 
 import msgspec
 
-from tallygate.webhook.admission.pod_view import PodView, ReplicaCount
+from tallygate.webhook.admission.pod_forms import compose_template
+from tallygate.webhook.admission.pod_view import (
+    PodView,
+    ReplicaCount,
+    RolloutStrategy,
+    count_rollout_pods,
+    read_template,
+)
+from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.policy.workload_kinds import (
+    MAX_COUNT,
     CountFactor,
     CountField,
     FieldPath,
@@ -30,11 +39,23 @@ _MAPPING_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _LIST_DECODER = msgspec.json.Decoder(list[msgspec.Raw])
 _SCALAR_DECODER = msgspec.json.Decoder(int | str | bool | None)
 _COUNT_PATTERN = re.compile(r"-?[0-9]{1,10}", re.ASCII)
-_MAX_COUNT = 2**31 - 1  # counts are int32 in the API; products of them are Python ints
 _NAME_FIELDS = ("name", "groupName")
+
+_DECLARED_STEP_PATTERN = re.compile(r"\[(\d{1,9})\]|\.?([^.\[\]]+)", re.ASCII)
+
+ObjectReader = Callable[[msgspec.Raw], Sequence[PodView] | None]
+"""Returns the pods in an object of a kind that is read; None if it is of another kind."""
 
 _Place = tuple[str | int, ...]
 """The keys and indices from the top of an object to a value."""
+
+
+MAX_ITEMS = 2_000
+"""Items of lists and mappings on the way to the templates of an object; each takes some time to read."""
+
+
+class TooManyItemsError(TallygateError, ValueError):
+    """An object has more items on the way to its pod templates than are read; the text names them."""
 
 
 class CustomWorkload(msgspec.Struct, frozen=True):
@@ -48,17 +69,31 @@ class _Metadata(msgspec.Struct):
     metadata: ObjectMeta | None = None
 
 
+class _DeclaredPods(msgspec.Struct):
+    path: str = ""
+    replicas: int | None = None
+
+
 _METADATA_DECODER = msgspec.json.Decoder(_Metadata)
+_STRATEGY_DECODER = msgspec.json.Decoder(RolloutStrategy)
+_DECLARED_DECODER = msgspec.json.Decoder(list[_DeclaredPods])
 
 
-def read_custom_workload(kind: WorkloadKind, content: bytes | msgspec.Raw) -> CustomWorkload:
-    """Read an object of a kind.
+def read_custom_workload(
+    kind: WorkloadKind, content: bytes | msgspec.Raw, read_object: ObjectReader | None = None
+) -> CustomWorkload:
+    """Read an object of a kind; `read_object` reads the objects that it contains.
 
     Raises:
-        ValueError: if a field on the way to a template or count has another type; the text names the field.
+        msgspec.ValidationError: if a template, or a field on the way to one or to a count, has another type; the text
+            names the field.
+        TooManyItemsError: if more items are on the way to the templates than are read.
     """
-    reader = _Reader(content)
-    is_suspended = any(reader.read_scalar(_to_place(path)) is True for path in kind.suspended)
+    named = frozenset(
+        tuple(map(str, path.steps)) for each in kind.pod_sets for path in each.templates if not path.wildcard_count
+    )
+    reader = _Reader(content, read_object, named)
+    is_suspended = any(reader.is_set(path, ()) for path in kind.suspended)
     pod_sets = tuple(
         pod_view
         for definition in kind.pod_sets
@@ -70,8 +105,13 @@ def read_custom_workload(kind: WorkloadKind, content: bytes | msgspec.Raw) -> Cu
 class _Reader:
     """The values of one object; each mapping and list is decoded once."""
 
-    def __init__(self, content: bytes | msgspec.Raw) -> None:
+    def __init__(
+        self, content: bytes | msgspec.Raw, read_object: ObjectReader | None, named: frozenset[_Place]
+    ) -> None:
         self._root = msgspec.Raw(bytes(content))
+        self._item_count = 0
+        self._read_object = read_object
+        self._named = named  # the templates without wildcards in their paths
         self._children: dict[_Place, Mapping[str, msgspec.Raw] | Sequence[msgspec.Raw]] = {}
 
     def read_pod_sets(self, definition: PodSetDefinition, *, is_suspended: bool) -> Iterator[PodView]:
@@ -80,13 +120,20 @@ class _Reader:
         for path in definition.templates:
             for place in self._expand(path.steps, ()):
                 bound = _list_bound(path, place)
-                if bound in seen:
-                    continue  # an earlier path has the template of this item
+                if bound in seen or (bound and place in self._named):
+                    continue  # another path has the template of this item
                 content = self.find(place)
                 if content is None:
                     continue
                 seen.add(bound)
-                yield self._create_view(definition, place, bound, content, is_suspended=is_suspended)
+                stops = is_suspended or any(self.is_set(each, bound) for each in definition.suspended)
+                if definition.form is PodForm.OBJECT:
+                    yield from self._read_contained(definition, place, content, is_suspended=stops)
+                else:
+                    replicas = self._count(definition, bound, is_suspended=stops) if definition.is_used else None
+                    view = self._create_view(definition.form, place, content, replicas)
+                    if definition.form is not PodForm.WORKFLOW or _has_containers(view.pod):
+                        yield view
 
     def find(self, place: _Place) -> msgspec.Raw | None:
         """Return the value at a place; None if it is absent or null."""
@@ -103,7 +150,7 @@ class _Reader:
         """Return the values of a mapping, or of a list if the key is an index; none if the value is absent.
 
         Raises:
-            ValueError: if the value has another type.
+            msgspec.ValidationError: if the value has another type.
         """
         children = self._children.get(place)
         if children is None:
@@ -112,8 +159,7 @@ class _Reader:
             try:
                 children = {} if content is None else decoder.decode(content)
             except msgspec.ValidationError as error:
-                expected = "a list" if isinstance(key, int) else "a mapping"
-                raise ValueError(f"{format_place(place) or 'the object'} is not {expected}") from error
+                raise _locate_error(error, format_place(place), {}) from error
             self._children[place] = children
         return children
 
@@ -121,37 +167,108 @@ class _Reader:
         """Yield the places that the steps below a place stand for."""
         for index, step in enumerate(steps):
             if step is Wildcard.ITEMS:
-                for number in range(len(self._list_children(place, 0))):
+                items = self._list_children(place, 0)
+                self._count_items(place, len(items))
+                for number in range(len(items)):
                     yield from self._expand(steps[index + 1 :], (*place, number))
                 return
             if step is Wildcard.VALUES:
                 children = self._list_children(place, "")
+                self._count_items(place, len(children))
                 for key in children if isinstance(children, Mapping) else ():
                     yield from self._expand(steps[index + 1 :], (*place, key))
                 return
             place = (*place, step)
         yield place
 
+    def _count_items(self, place: _Place, count: int) -> None:
+        self._item_count += count
+        if self._item_count > MAX_ITEMS:
+            text = f"{format_place(place)} has {count:,} items; at most {MAX_ITEMS:,} are read of an object"
+            raise TooManyItemsError(text)
+
     def _create_view(
-        self, definition: PodSetDefinition, place: _Place, bound: _Place, content: msgspec.Raw, *, is_suspended: bool
+        self, form: PodForm, place: _Place, content: msgspec.Raw, replicas: ReplicaCount | None
     ) -> PodView:
-        count = 0 if is_suspended else self._multiply(definition.counts, bound)
-        most = 0
-        if definition.most and not is_suspended and self._is_autoscaled(definition.autoscaled, bound):
-            most = self._multiply(definition.most, bound)
-        template, places = compose_template(definition.form, content, format_place(place))
+        path = format_place(place)
+        places: Mapping[str, str] = {}
+        try:
+            composed = compose_template(form, content, path)
+            places = composed.places
+            pod = _POD_DECODER.decode(composed.content)
+        except msgspec.ValidationError as error:
+            raise _locate_error(error, path, places) from error
         return PodView(
-            path=f"{format_place(place)}.",
-            pod=_POD_DECODER.decode(template),
+            path=f"{path}.",
+            pod=pod,
             is_template=True,
-            replicas=ReplicaCount(count, definition.noun, most=max(most, count)),
+            replicas=replicas,
             identity=self._identify(place),
-            content=template,
-            places=places,
+            content=composed.content,
+            places=composed.places,
+            amounts=composed.amounts,
         )
 
+    def _count(self, definition: PodSetDefinition, bound: _Place, *, is_suspended: bool) -> ReplicaCount:
+        noun, is_separate = definition.noun, definition.is_separate
+        if is_suspended:
+            return ReplicaCount(0, noun, is_separate=is_separate)
+        count = self._multiply(definition.counts, bound)
+        if definition.rollout is not None:
+            strategy = self.find(_bind(definition.rollout, bound))
+            return count_rollout_pods(count, _STRATEGY_DECODER.decode(strategy) if strategy else RolloutStrategy())
+        most = 0
+        if definition.most and self._is_autoscaled(definition.autoscaled, bound):
+            most = self._multiply(definition.most, bound)
+        # The largest number is the default of a project for no limit.
+        return ReplicaCount(count, noun, most=most if count < most < MAX_COUNT else 0, is_separate=is_separate)
+
+    def _read_contained(
+        self, definition: PodSetDefinition, place: _Place, content: msgspec.Raw, *, is_suspended: bool
+    ) -> Iterator[PodView]:
+        """Yield the pods of an object in the object, or those that are declared for it if its kind is not read."""
+        views = self._read_object(content) if self._read_object is not None else None
+        if views is None:
+            yield from self._read_declared(definition, place, is_suspended=is_suspended)
+            return
+        path = format_place(place)
+        for view in views:
+            replicas = view.replicas if view.is_template else ReplicaCount(1, "pods")
+            if is_suspended and replicas is not None:
+                replicas = ReplicaCount(0, replicas.noun)
+            yield msgspec.structs.replace(
+                view,
+                path=f"{path}.{view.path}",
+                is_template=True,
+                replicas=replicas,
+                identity=f"{self._identify(place)}/{view.identity or view.path}",
+                content=read_template(view, content),
+                places=view.places and {name: f"{path}.{each}" for name, each in view.places.items()},
+                amounts={f"{path}.{name}": f"{path}.{each}" for name, each in (view.amounts or {}).items()},
+            )
+
+    def _read_declared(self, definition: PodSetDefinition, place: _Place, *, is_suspended: bool) -> Iterator[PodView]:
+        """Yield the pods of the templates whose paths are declared beside an object.
+
+        Raises:
+            ValueError: if the declaration has another type.
+        """
+        declared = self.find(_bind(definition.declared, place)) if definition.declared is not None else None
+        for each in _DECLARED_DECODER.decode(declared) if declared is not None else ():
+            steps = [int(index) if index else key for index, key in _DECLARED_STEP_PATTERN.findall(each.path)]
+            if not steps or steps[0] != place[-1]:
+                continue  # the project rejects such a path
+            template_place = (*place[:-1], *steps)
+            if (template := self.find(template_place)) is not None:
+                count = 0 if is_suspended else max(1 if each.replicas is None else each.replicas, 0)
+                yield self._create_view(
+                    PodForm.TEMPLATE, template_place, template, ReplicaCount(count, definition.noun)
+                )
+
     def _is_autoscaled(self, field: FieldPath | None, bound: _Place) -> bool:
-        return field is None or self.read_scalar(_bind(field, bound)) is True
+        return field is None or (
+            self.find(place := _bind(field, bound)) is not None and self.read_scalar(place) is not False
+        )
 
     def _multiply(self, factors: Iterable[CountFactor], bound: _Place) -> int:
         return prod(self._find_smallest(factor, bound) for factor in factors)
@@ -161,12 +278,23 @@ class _Reader:
         return max(min(counts, default=1), 0)
 
     def _read_count(self, field: CountField, bound: _Place) -> int | None:
-        value = self.read_scalar(_bind(field.path, bound))
+        count = self._read_number(field.path, bound)
+        count = field.default if count is None else count
+        if count is None:
+            return None
+        floors = [number for each in field.floors if (number := self._read_number(each, bound)) is not None]
+        return min(max((count, *floors)), MAX_COUNT) - field.minus
+
+    def _read_number(self, path: FieldPath, bound: _Place) -> int | None:
+        value = self.read_scalar(_bind(path, bound))
         if isinstance(value, str):
-            value = int(value) if _COUNT_PATTERN.fullmatch(value) else None
-        if not isinstance(value, int) or isinstance(value, bool):
-            value = field.default
-        return None if value is None else min(value, _MAX_COUNT) - field.minus
+            return int(value) if _COUNT_PATTERN.fullmatch(value) else None
+        return None if isinstance(value, bool) else value
+
+    def is_set(self, path: FieldPath, bound: _Place) -> bool:
+        """Return whether a field is true, or a text that is neither empty nor `false`."""
+        value = self.read_scalar(_bind(path, bound))
+        return value is True or (isinstance(value, str) and value not in {"", "false"})
 
     def read_scalar(self, place: _Place) -> int | str | bool | None:
         """Return a number, text or boolean; None if it is absent or something else."""
@@ -187,8 +315,8 @@ class _Reader:
         return "/".join(parts)
 
 
-def _to_place(path: FieldPath) -> _Place:
-    return tuple(str(step) for step in path.steps)
+def _has_containers(pod: Pod) -> bool:
+    return pod.spec is not None and bool(pod.spec.containers or pod.spec.init_containers)
 
 
 def _list_bound(path: FieldPath, place: _Place) -> _Place:
@@ -213,72 +341,12 @@ def format_place(place: _Place) -> str:
     return text
 
 
-def compose_template(form: PodForm, content: msgspec.Raw, path: str) -> tuple[msgspec.Raw, Mapping[str, str]]:
-    """Return the JSON of a pod template, and the paths in the object of those fields that are not below `path`.
-
-    Raises:
-        ValueError: if a field of a workflow's template has another type.
-    """
-    match form:
-        case PodForm.TEMPLATE:
-            return content, {}
-        case PodForm.SPEC:
-            return msgspec.Raw(b'{"spec":' + bytes(content) + b"}"), {"spec": path}
-        case PodForm.RESOURCES:
-            body = b'{"spec":{"containers":[{"name":"","resources":' + bytes(content) + b"}]}}"
-            return msgspec.Raw(body), {"spec.containers[0].resources": path}
-        case PodForm.WORKFLOW:
-            return _compose_workflow_template(content, path)
-
-
-class _ContainerSet(msgspec.Struct):
-    containers: list[msgspec.Raw] | None = None
-
-
-class _WorkflowTemplate(msgspec.Struct, rename="camel"):
-    """A template of an Argo Workflow (pkg/apis/workflow/v1alpha1/workflow_types.go, Template)."""
-
-    metadata: msgspec.Raw = msgspec.Raw(b"null")
-    container: msgspec.Raw = msgspec.Raw(b"null")
-    script: msgspec.Raw = msgspec.Raw(b"null")
-    container_set: _ContainerSet | None = None
-    sidecars: list[msgspec.Raw] | None = None
-    init_containers: list[msgspec.Raw] | None = None
-    node_selector: msgspec.Raw = msgspec.Raw(b"null")
-    affinity: msgspec.Raw = msgspec.Raw(b"null")
-    tolerations: msgspec.Raw = msgspec.Raw(b"null")
-    priority_class_name: msgspec.Raw = msgspec.Raw(b"null")
-    scheduler_name: msgspec.Raw = msgspec.Raw(b"null")
-
-
-_WORKFLOW_TEMPLATE_DECODER = msgspec.json.Decoder(_WorkflowTemplate)
-
-
-def _compose_workflow_template(content: msgspec.Raw, path: str) -> tuple[msgspec.Raw, Mapping[str, str]]:
-    template = _WORKFLOW_TEMPLATE_DECODER.decode(content)
-    main = {
-        name: each
-        for name, each in (("container", template.container), ("script", template.script))
-        if bytes(each) != _NULL
-    }
-    in_set = (template.container_set.containers if template.container_set else None) or ()
-    written = [
-        *((f"{path}.{name}", each) for name, each in main.items() if bytes(each) != _NULL),
-        *((f"{path}.containerSet.containers[{index}]", each) for index, each in enumerate(in_set)),
-        *((f"{path}.sidecars[{index}]", each) for index, each in enumerate(template.sidecars or ())),
-    ]
-    places = {f"spec.containers[{index}]": place for index, (place, _) in enumerate(written)}
-    places |= {
-        f"spec.initContainers[{index}]": f"{path}.initContainers[{index}]"
-        for index in range(len(template.init_containers or ()))
-    }
-    spec = {
-        "containers": [each for _, each in written],
-        "initContainers": template.init_containers or [],
-        "nodeSelector": template.node_selector,
-        "affinity": template.affinity,
-        "tolerations": template.tolerations,
-        "priorityClassName": template.priority_class_name,
-        "schedulerName": template.scheduler_name,
-    }
-    return msgspec.Raw(msgspec.json.encode({"metadata": template.metadata, "spec": spec})), {**places, "spec": path}
+def _locate_error(error: msgspec.ValidationError, path: str, places: Mapping[str, str]) -> msgspec.ValidationError:
+    """Return the error of a value at a path in an object, with the path of the field in the object."""
+    text, _, inner = str(error).partition(" - at `$")
+    field = inner.rstrip("`").removeprefix(".")
+    if field or path:
+        separator = "" if field.startswith("[") or not field else "."
+        pod_view = PodView(f"{path}{separator}", Pod(), is_template=True, places=places)
+        text += f" - at `$.{pod_view.locate(field)}`"
+    return msgspec.ValidationError(text)

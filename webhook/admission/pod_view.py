@@ -18,21 +18,26 @@ _PERCENT_PATTERN = re.compile(r"(\d{1,9})%", re.ASCII)
 _FIELDS_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _DEFAULT_SHARE = "25%"
 _RECREATE = "Recreate"
+_NULL = msgspec.Raw(b"null")
+_ALL_NEW_FIRST = "no old pod ends before all new ones run"
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaCount:
     """The number of pods that a workload runs at a time; `noun` is the name of these pods in messages.
 
-    A rollout adds up to `surge` pods. If `is_surge_required`, it cannot end an old pod before an additional one runs.
-    An autoscaler may raise the number to `most`; 0 if none does.
+    A rollout adds up to `surge` pods. It cannot end an old pod before `required_surge` additional ones run, because of
+    `surge_reason`. An autoscaler may raise the number to `most`; 0 if none does. If the pods are `separate`, those of
+    other templates of the object may run at other times.
     """
 
     count: int
     noun: str = "replicas"
     surge: int = 0
-    is_surge_required: bool = False
+    required_surge: int = 0
+    surge_reason: str = "maxUnavailable lets no old pod end first"
     most: int = 0
+    is_separate: bool = False
 
 
 class PodView(msgspec.Struct, frozen=True):
@@ -40,7 +45,8 @@ class PodView(msgspec.Struct, frozen=True):
 
     `replicas` is the number of pods that a controller makes of a template; None if it makes none. `identity` names the
     template among several in one object, also after a change of their order. `content` is the JSON of the template, if
-    the object has not that of a pod at `path`; `places` are the paths of those fields of the pod that are elsewhere.
+    the object has not that of a pod at `path`; `places` are the paths of those fields of the pod that are elsewhere,
+    and `amounts` the fields that state an amount, by the path that it would have as one of a container.
     """
 
     path: str
@@ -50,6 +56,7 @@ class PodView(msgspec.Struct, frozen=True):
     identity: str = ""
     content: msgspec.Raw | None = None
     places: Mapping[str, str] | None = None
+    amounts: Mapping[str, str] | None = None
 
     def locate(self, pod_field: str) -> str:
         """Return the path in the object of a field of the pod, such as `spec.containers[0].resources.limits`."""
@@ -93,7 +100,37 @@ def count_deployment_pods(spec: WorkloadSpec) -> ReplicaCount:
     surge = _resolve_share(rolling.max_surge if rolling else None, count, round_up=True)
     unavailable = _resolve_share(rolling.max_unavailable if rolling else None, count, round_up=False)
     # If both are zero, Kubernetes lets one pod be unavailable: otherwise the rollout could not proceed.
-    return ReplicaCount(count, surge=surge, is_surge_required=unavailable == 0 and surge > 0)
+    return ReplicaCount(count, surge=surge, required_surge=int(unavailable == 0 and surge > 0))
+
+
+class _Canary(msgspec.Struct, rename="camel"):
+    max_surge: IntOrPercent | None = None
+    max_unavailable: IntOrPercent | None = None
+    traffic_routing: msgspec.Raw = _NULL
+    dynamic_stable_scale: bool = False
+
+
+class RolloutStrategy(msgspec.Struct, rename="camel"):
+    """The strategy of an Argo Rollout (pkg/apis/rollouts/v1alpha1/types.go)."""
+
+    canary: _Canary | None = None
+    blue_green: msgspec.Raw = _NULL
+
+
+def count_rollout_pods(count: int, strategy: RolloutStrategy) -> ReplicaCount:
+    """Return the number of pods of an Argo Rollout, as its v1.9.0 (utils/replicaset/canary.go, replicaset.go) does.
+
+    A blue-green rollout, and a canary with a traffic router, run all new pods before the first old one ends.
+    """
+    canary = strategy.canary
+    is_routed = canary is not None and canary.traffic_routing != _NULL and not canary.dynamic_stable_scale
+    if is_routed or strategy.blue_green != _NULL:
+        return ReplicaCount(count, surge=count, required_surge=count, surge_reason=_ALL_NEW_FIRST)
+    if canary is None:
+        return ReplicaCount(count)
+    surge = _resolve_share(canary.max_surge, count, round_up=True)
+    unavailable = _resolve_share(canary.max_unavailable, count, round_up=False)
+    return ReplicaCount(count, surge=surge, required_surge=int(unavailable == 0 and surge > 0))
 
 
 def _resolve_share(share: IntOrPercent | None, count: int, *, round_up: bool) -> int:

@@ -244,6 +244,17 @@ WORKLOAD_ROLLOUT = Code(
     "# cap gpus: hard: {nvidia.com/gpu: 8}\nkind: Deployment\nspec:\n  replicas: 4  # of 2 GPUs each\n"
     "  strategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: 1}}\n",
 )
+WORKLOAD_AUTOSCALED_OVER_CAP = Code(
+    "TG214",
+    "workload-autoscaled-over-cap",
+    "The pods to which an autoscaler may scale a workload exceed a cap.",
+    "The pods at the start fit, so the workload works for a while. The cap rejects the pods that the autoscaler adds "
+    "later, which only an event reports: its maximum is never reached. It is a warning, also with `workloads: deny`.",
+    "# cap gpus: hard: {nvidia.com/gpu: 8}\nkind: RayCluster\nspec:\n  enableInTreeAutoscaling: true\n"
+    "  workerGroupSpecs:\n  - {replicas: 2, maxReplicas: 20}  # of 1 GPU each\n",
+    "# cap gpus: hard: {nvidia.com/gpu: 8}\nkind: RayCluster\nspec:\n  enableInTreeAutoscaling: true\n"
+    "  workerGroupSpecs:\n  - {replicas: 2, maxReplicas: 8}  # of 1 GPU each\n",
+)
 NAMESPACE_OVER_CAP = Code(
     "TG207",
     "namespace-over-cap",
@@ -358,5 +369,6 @@ CODES: tuple[Code, ...] = (
     DEVICES_OVER_CAP,
     DEVICES_OVER_FREE,
     CLAIMS_OVER_QUOTA,
+    WORKLOAD_AUTOSCALED_OVER_CAP,
 )
 """Every code of rules and caps, for `tallygate explain` and the documentation."""

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from tallygate.webhook.accounting.result_cache import FingerprintCache
 from tallygate.webhook.admission.compiled_checks import CompiledChecks
+from tallygate.webhook.admission.kinds import list_review_targets
 from tallygate.webhook.admission.request import UserInfo
 from tallygate.webhook.policy.matching import matches_labels, matches_namespace, matches_resource, matches_subjects
 from tallygate.webhook.policy.model import Equality, PolicySet, ResourceRule
@@ -63,9 +64,13 @@ class RuleSelection:
 
 
 class RuleIndex:
-    """An index of all rules of a policy set. `has_node_rules` is true if a rule compares pods with nodes."""
+    """An index of all rules of a policy set, and the review `targets` of the set.
+
+    `has_node_rules` is true if a rule compares pods with nodes.
+    """
 
     def __init__(self, policies: PolicySet) -> None:
+        self.targets = list_review_targets(policies)
         self._rules = policies.rules
         self._selections: dict[tuple[tuple[str, ...], tuple[str, ...]], RuleSelection] = {}
         self.has_node_rules = any(rule.checks.advertised or rule.checks.schedulable for rule in policies.rules)

@@ -68,10 +68,11 @@ def _list_paths(kind: WorkloadKind) -> Iterator[FieldPath]:
     yield from kind.suspended
     for pod_set in kind.pod_sets:
         yield from pod_set.templates
+        yield from pod_set.suspended
         for factor in (*pod_set.counts, *pod_set.most):
-            yield from (field.path for field in factor)
-        if pod_set.autoscaled is not None:
-            yield pod_set.autoscaled
+            for field in factor:
+                yield from (field.path, *field.floors)
+        yield from filter(None, (pod_set.autoscaled, pod_set.rollout, pod_set.declared))
 
 
 def read_registered(configuration: Mapping[str, Any]) -> ServedResources:

@@ -6,19 +6,19 @@ from dataclasses import dataclass, field
 import msgspec
 
 from tallygate.webhook.admission.cap_index import CapIndex
-from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS
+from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS, ReviewTargets
 from tallygate.webhook.admission.workload_resources import WorkloadResource
 from tallygate.webhook.audit.audit_evaluation import POD_BATCH_SIZE, AuditEvaluator
 from tallygate.webhook.audit.audit_findings import AuditCoverage, AuditFindings
 from tallygate.webhook.audit.cap_audit import CapAudit
 from tallygate.webhook.audit.listing import (
-    GROUPS_BY_KIND,
-    KINDS_IN_ORDER,
     NODE,
     AuditError,
     ListForbiddenError,
     PageReader,
     create_list_path,
+    index_groups,
+    list_kinds_in_order,
 )
 from tallygate.webhook.gate.advertised_devices import DeviceLister
 from tallygate.webhook.gate.cluster_snapshot import SnapshotProvider
@@ -59,13 +59,14 @@ class AuditInput:
 
 @dataclass(frozen=True, slots=True)
 class AuditScope:
-    """The audited namespaces, or the whole cluster with its nodes and shared caps (None).
+    """The audited namespaces, or the whole cluster with its nodes and shared caps (None), and the kinds.
 
     `excluded_namespaces` are the namespaces whose objects are not sent to the gate.
     """
 
     excluded_namespaces: frozenset[str]
     included_namespaces: frozenset[str] | None = None
+    targets: ReviewTargets = field(default_factory=lambda: REVIEW_TARGETS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ class Audit:
         )
 
     def run(self, objects: Iterable[ListedObject]) -> AuditResult:
-        """Evaluate the objects, which come in the order of `KINDS_IN_ORDER`, then the pods and the caps.
+        """Evaluate the objects, which come in the order of `list_kinds_in_order`, then the pods and the caps.
 
         Raises:
             AuditError: if the objects cannot be listed.
@@ -117,7 +118,9 @@ class Audit:
         return names if self._scope.included_namespaces is None else self._scope.included_namespaces
 
     def _audit_caps(self, names: frozenset[str]) -> None:
-        cap_audit = CapAudit(self._evaluator.caps, self._input.usage_lister, self._input.pods, self._evaluator.coverage)
+        records = self._input.namespaces.list_records()
+        caps = self._evaluator.caps.list_ledger_caps((record.name, record.labels) for record in records)
+        cap_audit = CapAudit(caps, self._input.usage_lister, self._input.pods, self._evaluator.coverage)
         includes_shared = self._scope.included_namespaces is None
         for finding in cap_audit.find_excess(names - self._scope.excluded_namespaces, includes_shared=includes_shared):
             self._evaluator.findings.add(finding)
@@ -139,7 +142,7 @@ def _get_name(pod: StoredConsumer) -> str:
 
 
 def list_objects(pages: PageReader, scope: AuditScope, add_remark: Callable[[str], object]) -> Iterator[ListedObject]:
-    """Yield the stored objects of the evaluated kinds except pods, in the order of `KINDS_IN_ORDER`.
+    """Yield the stored objects of the evaluated kinds except pods, owners first.
 
     A kind of another project that cannot be listed is a remark: it may be newer than the rights of the account.
 
@@ -147,11 +150,11 @@ def list_objects(pages: PageReader, scope: AuditScope, add_remark: Callable[[str
         AuditError: if a kind of Kubernetes cannot be listed.
     """
     try:
-        resources = pages.find_served_kinds()
+        resources = pages.find_served_kinds(scope.targets)
     except AuditError as error:
         resources = {}
         add_remark(f"{error}, so no kinds of other projects were evaluated")
-    for key in KINDS_IN_ORDER:
+    for key in list_kinds_in_order(scope.targets):
         group, kind = key
         try:
             for path in _list_paths(key, scope, resources):
@@ -174,21 +177,22 @@ def _list_paths(
         return []
     version, is_namespaced = ("v1", key != NODE) if resource is None else (resource.version, resource.is_namespaced)
     if scope.included_namespaces is None:
-        return [create_list_path(key, version=version)]
+        return [create_list_path(key, version=version, targets=scope.targets)]
     names = sorted(scope.included_namespaces) if is_namespaced else ()
-    return [create_list_path(key, name, version) for name in names]
+    return [create_list_path(key, name, version, scope.targets) for name in names]
 
 
-def sort_objects(objects: Iterable[tuple[str, msgspec.Raw]]) -> Iterator[ListedObject]:
-    """Yield the objects of a file in the order of `KINDS_IN_ORDER`, without those of other kinds.
+def sort_objects(objects: Iterable[tuple[str, msgspec.Raw]], targets: ReviewTargets) -> Iterator[ListedObject]:
+    """Yield the objects of a file, owners first, without those of other kinds.
 
     An object without `apiVersion`, as in a list of one kind, is of the most common group with this kind.
     """
+    groups = index_groups(targets)
     by_kind: dict[tuple[str, str], list[msgspec.Raw]] = {}
     for kind, item in objects:
         api_version = _PARTIAL_DECODER.decode(item).api_version
-        group = GROUPS_BY_KIND.get(kind, "") if api_version is None else api_version.rpartition("/")[0]
+        group = groups.get(kind, "") if api_version is None else api_version.rpartition("/")[0]
         by_kind.setdefault((group, kind), []).append(item)
-    for group, kind in KINDS_IN_ORDER:
+    for group, kind in list_kinds_in_order(targets):
         for item in by_kind.get((group, kind), ()):
             yield group, kind, item

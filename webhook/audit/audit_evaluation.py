@@ -12,8 +12,8 @@ from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
-from tallygate.webhook.admission.evaluate import evaluate_request
-from tallygate.webhook.admission.kinds import REVIEW_TARGETS, creates_pods, decode_object
+from tallygate.webhook.admission.evaluate import evaluate_decoded_request
+from tallygate.webhook.admission.kinds import DecodedRequest
 from tallygate.webhook.admission.pod_view import PodView
 from tallygate.webhook.admission.request import CREATE, AdmissionRequest, Phase, ReviewError, Verdict
 from tallygate.webhook.admission.rule_index import Labels, RuleIndex
@@ -62,19 +62,25 @@ class ObjectEvaluator:
         self._snapshots, self._devices = nodes if self._rules.has_node_rules else (None, None)
         self._coverage = coverage
 
-    def evaluate(self, request: AdmissionRequest) -> Iterator[EvaluatedProblem]:
+    def decode(self, request: AdmissionRequest) -> DecodedRequest:
+        """Return a request with its review target; the object is decoded on first use."""
+        return DecodedRequest(request, self._rules.targets)
+
+    def evaluate(self, decoded_request: DecodedRequest) -> Iterator[EvaluatedProblem]:
         """Yield the problems of an object with their enforcement.
 
         Raises:
             ReviewError: if the object does not decode as its kind.
         """
+        request, target = decoded_request.request, decoded_request.target
         labels = self._labels(request.namespace) if request.namespace else None
         # In this phase a request that a rule fills in is not missing.
-        verdicts = [evaluate_request(request, self._rules, labels, Phase.MUTATING)]
-        if self._snapshots is not None and (creates_pods(request) or request.kind in CLAIM_KINDS):
+        verdicts = [evaluate_decoded_request(decoded_request, self._rules, labels, Phase.MUTATING)]
+        creates_pods = target is not None and target.creates_pods
+        if self._snapshots is not None and (creates_pods or request.kind in CLAIM_KINDS):
             selection = self._rules.select_node_rules(request.kind, request.namespace, labels)
             if selection is not None:
-                verdicts.append(check_schedulability(request, selection, self._snapshots, self._devices))
+                verdicts.append(check_schedulability(decoded_request, selection, self._snapshots, self._devices))
         for verdict in verdicts:
             for remark in verdict.unknown:
                 self._coverage.add_remark(remark)
@@ -86,7 +92,7 @@ class ObjectEvaluator:
                     f"cap {name} was not asked about namespace {request.namespace}, whose labels are unknown here"
                 )
             for cap in matching.caps:
-                yield from _evaluate_cap(cap, request)
+                yield from _evaluate_cap(cap, decoded_request)
 
 
 def _list_problems(verdict: Verdict) -> Iterator[EvaluatedProblem]:
@@ -99,10 +105,12 @@ def _list_problems(verdict: Verdict) -> Iterator[EvaluatedProblem]:
             yield enforcement, problem
 
 
-def _evaluate_cap(cap: ActiveCap, request: AdmissionRequest) -> Iterator[EvaluatedProblem]:
+def _evaluate_cap(cap: ActiveCap, decoded_request: DecodedRequest) -> Iterator[EvaluatedProblem]:
     """Yield the lasting problems of one cap: a limit or factor is missing, or the pods of a workload can never fit."""
-    target = REVIEW_TARGETS[request.group, request.kind]
-    decoded_object = decode_object(target, request, request.object)
+    request, target = decoded_request.request, decoded_request.target
+    if target is None:
+        return
+    decoded_object = decoded_request.get_object(target)
     if isinstance(decoded_object, ResourceClaim) and not find_pod_uid(decoded_object.metadata or ObjectMeta()):
         for name in cap.list_unknown_products(decoded_object):
             yield Enforcement.DENY, create_unknown_product_problem(cap, name)
@@ -171,7 +179,9 @@ class AuditEvaluator:
                 request = AdmissionRequest(
                     kind, CREATE, item, group=group, namespace=metadata.namespace or "", name=metadata.name or ""
                 )
-                self._add_object_findings(request, metadata, list(self._evaluator.evaluate(request)))
+                decoded_request = self._evaluator.decode(request)
+                problems = list(self._evaluator.evaluate(decoded_request))
+                self._add_object_findings(decoded_request, metadata, problems)
         except (ReviewError, ValueError, RecursionError) as error:
             self._count_unreadable(f"a {kind} cannot be read: {error}")
 
@@ -197,11 +207,12 @@ class AuditEvaluator:
             self._add_pod_findings(pod_record, group_problems, findings_by_owner)
 
     def _add_object_findings(
-        self, request: AdmissionRequest, metadata: ObjectMeta, problems: list[EvaluatedProblem]
+        self, decoded_request: DecodedRequest, metadata: ObjectMeta, problems: list[EvaluatedProblem]
     ) -> None:
+        request, target = decoded_request.request, decoded_request.target
         self.coverage.evaluated[request.kind] += 1
         owner_problems = self._problems_by_owner.get_problems(request.namespace, get_controller(metadata))
-        views = _list_views(request) if problems else ()
+        views = target.list_pods(decoded_request.get_object(target)) if problems and target is not None else ()
         problems_by_key = {
             create_problem_key(problem, _find_pod_field(problem.field, views)): (enforcement, problem)
             for enforcement, problem in problems
@@ -211,7 +222,11 @@ class AuditEvaluator:
             OwnerKey(request.namespace, request.kind, request.name), frozenset(problems_by_key) | owner_problems
         )
         object_ref = ObjectRef(
-            format_api_version(request.group), request.kind, request.namespace, request.name, metadata.uid or ""
+            format_api_version(request.group, target.versions[0] if target is not None else "v1"),
+            request.kind,
+            request.namespace,
+            request.name,
+            metadata.uid or "",
         )
         for key, (enforcement, problem) in problems_by_key.items():
             if key not in owner_problems:
@@ -221,10 +236,9 @@ class AuditEvaluator:
         """Return the problems of all pods of a group that were not reported for their owner."""
         pod = pod_record.group.to_pod()
         owner = get_controller(pod.metadata or ObjectMeta())
+        request = AdmissionRequest("Pod", CREATE, msgspec.json.encode(pod), namespace=namespace)
         try:
-            problems = list(
-                self._evaluator.evaluate(AdmissionRequest("Pod", CREATE, msgspec.json.encode(pod), namespace=namespace))
-            )
+            problems = list(self._evaluator.evaluate(self._evaluator.decode(request)))
         except (ReviewError, ValueError) as error:
             self._count_unreadable(f"pod {namespace}/{pod_record.name} cannot be read: {error}")
             problems = []
@@ -271,11 +285,6 @@ class _GroupProblems(NamedTuple):
 
     owner: str
     problems: tuple[tuple[ProblemKey, Enforcement, Problem], ...]
-
-
-def _list_views(request: AdmissionRequest) -> Sequence[PodView]:
-    target = REVIEW_TARGETS[request.group, request.kind]
-    return target.list_pods(decode_object(target, request, request.object))
 
 
 def _find_pod_field(field: str, views: Sequence[PodView]) -> str:

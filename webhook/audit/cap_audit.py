@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 
 from tallygate.webhook.accounting.amounts import Amounts, format_amount
 from tallygate.webhook.accounting.problem import Code, Problem, Reason
-from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
+from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.admission.rule_codes import NAMESPACE_OVER_CAP, OVER_SOFT_CAP
 from tallygate.webhook.audit.audit_findings import AuditCoverage, AuditFinding, ObjectRef
 from tallygate.webhook.gate.counted_claims import CountedClaim, describe_uncertain
-from tallygate.webhook.gate.decisions import find_consumer_words
+from tallygate.webhook.gate.decisions import describe_scope, find_consumer_words
+from tallygate.webhook.gate.membership import Membership
 from tallygate.webhook.gate.top_consumers import (
     Consumer,
     PodOwners,
@@ -16,7 +17,7 @@ from tallygate.webhook.gate.top_consumers import (
     sum_by_namespace,
     sum_by_workload,
 )
-from tallygate.webhook.gate.usage_lister import Membership, UsageLister, get_ledger_key
+from tallygate.webhook.gate.usage_lister import UsageLister, get_ledger_key
 from tallygate.webhook.policy.model import Enforcement
 from tallygate.webhook.state.informers.pod_store import PodStore
 from tallygate.webhook.state.ledger.ledger import Ledger
@@ -28,11 +29,15 @@ _NO_LEDGER = Ledger(Amounts())
 class CapAudit:
     """An audit of the used amounts of each cap; pods and claims must be synced.
 
+    `caps` has each group of a cap.
+
     A cap that is not shared is checked for each requested namespace; a shared cap is checked once for all its members.
     Devices whose amounts are not certain are remarks of the `coverage`.
     """
 
-    def __init__(self, caps: CapIndex, usage_lister: UsageLister, pods: PodStore, coverage: AuditCoverage) -> None:
+    def __init__(
+        self, caps: Sequence[ActiveCap], usage_lister: UsageLister, pods: PodStore, coverage: AuditCoverage
+    ) -> None:
         self._caps = caps
         self._coverage = coverage
         self._usage_lister = usage_lister
@@ -45,7 +50,7 @@ class CapAudit:
         Raises:
             NotListedError: if the pods are not synced.
         """
-        for cap in self._caps.list_caps():
+        for cap in self._caps:
             shared_key = LedgerKey(cap.key, "")
             if cap.definition.shared:
                 if includes_shared:
@@ -59,22 +64,24 @@ class CapAudit:
         members = self._usage_lister.find_membership(cap, key)
         claims = self._usage_lister.list_claims(cap, key)
         used = self._count_used(cap, members, claims) if members else Amounts()
-        scope = f" in namespace {key.namespace}" if key.namespace else ""
+        scope = f" in namespace {key.namespace}" if key.namespace else f" for {cap.group}" if cap.group else ""
         for text in describe_uncertain(cap, claims):
             self._coverage.add_remark(f"cap {cap.definition.name}{scope}: {text}")
         hard_excess = used.find_excess(cap.hard)
         for name in sorted(hard_excess):
             words = find_consumer_words(cap, name)
             message = (
-                f"{_describe_cap(cap)} exceeded: used {format_amount(name, used[name])} {name}, "
-                f"hard {format_amount(name, cap.hard[name])}, {format_amount(name, hard_excess[name])} too much"
+                f"cap {cap.definition.name} {describe_scope(cap)} exceeded: "
+                f"used {format_amount(name, used[name])} {name}, hard {format_amount(name, cap.hard[name])}, "
+                f"{format_amount(name, hard_excess[name])} too much"
                 f"{self._format_top_consumers(cap, key, name)}. "
                 f"No further {words.rejected} until {words.end}; {words.remedy}, or raise the cap"
             )
             yield _create_finding(cap, key, name, NAMESPACE_OVER_CAP, Enforcement.DENY, message)
         for name in sorted(used.find_excess(cap.soft).keys() - hard_excess.keys()):
             message = (
-                f"{_describe_cap(cap)} is above its soft limit: used {format_amount(name, used[name])} {name}, "
+                f"cap {cap.definition.name} {describe_scope(cap)} is above its soft limit: "
+                f"used {format_amount(name, used[name])} {name}, "
                 f"soft {format_amount(name, cap.soft[name])}{self._format_top_consumers(cap, key, name)}"
             )
             yield _create_finding(cap, key, name, OVER_SOFT_CAP, Enforcement.WARN, message)
@@ -94,10 +101,6 @@ class CapAudit:
             return sum_by_namespace(usage_groups, _NO_LEDGER, claims).list_top(name)
         list_names = self._usage_lister.list_pod_names
         return sum_by_workload(usage_groups, _NO_LEDGER, self._owners, list_names, claims).list_top(name)
-
-
-def _describe_cap(cap: ActiveCap) -> str:
-    return f"cap {cap.definition.name} {'shared by its namespaces' if cap.definition.shared else 'of this namespace'}"
 
 
 def _create_finding(  # noqa: PLR0913, PLR0917  # the parts of one finding

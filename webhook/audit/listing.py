@@ -14,8 +14,7 @@ import msgspec
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.cluster.ingest import ingest
 from tallygate.webhook.accounting.quantity_parser import QuantityError
-from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS
-from tallygate.webhook.admission.known_kinds import KNOWN_KINDS
+from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS, GroupKind, ReviewTargets
 from tallygate.webhook.admission.workload_resources import WorkloadResource, find_resource
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.gate.cluster_snapshot import FixedSnapshot
@@ -34,30 +33,37 @@ _TOP_LEVEL_CONTROLLERS = (
     ("argoproj.io", "CronWorkflow"),
 )
 _CONTROLLED_KINDS = (("apps", "Deployment"), ("batch", "CronJob"), ("apps", "ReplicaSet"), ("batch", "Job"))
-_OTHER_PROJECTS = tuple(key for key in sorted(REVIEW_TARGETS) if key not in BUILT_IN_TARGETS)
-
-KINDS_IN_ORDER: tuple[tuple[str, str], ...] = (
-    *_TOP_LEVEL_CONTROLLERS,
-    *(key for key in _OTHER_PROJECTS if key not in _TOP_LEVEL_CONTROLLERS),
-    *sorted(key for key in BUILT_IN_TARGETS if key not in {*_CONTROLLED_KINDS, POD}),
-    *_CONTROLLED_KINDS,
-)
-"""The evaluated kinds except pods, which come last: an owner comes before the objects that it owns."""
-
-GROUPS_BY_KIND = {kind: group for targets in (REVIEW_TARGETS, BUILT_IN_TARGETS) for group, kind in targets}
-"""The API group of each evaluated kind; of several groups with a kind of the same name that of Kubernetes itself."""
 
 
-def format_api_version(group: str) -> str:
+def list_kinds_in_order(targets: ReviewTargets) -> tuple[GroupKind, ...]:
+    """Return the evaluated kinds except pods, which come last: an owner comes before the objects that it owns."""
+    others = [key for key in sorted(REVIEW_TARGETS) if key not in BUILT_IN_TARGETS]
+    return (
+        *sorted(key for key in targets if key not in REVIEW_TARGETS),
+        *_TOP_LEVEL_CONTROLLERS,
+        *(key for key in others if key not in _TOP_LEVEL_CONTROLLERS),
+        *sorted(key for key in BUILT_IN_TARGETS if key not in {*_CONTROLLED_KINDS, POD}),
+        *_CONTROLLED_KINDS,
+    )
+
+
+def index_groups(targets: ReviewTargets) -> dict[str, str]:
+    """Return the API group of each kind; of groups with a kind of the same name, that of Kubernetes itself."""
+    return {kind: group for each in (targets, BUILT_IN_TARGETS) for group, kind in each}
+
+
+def format_api_version(group: str, version: str = "v1") -> str:
     """Return the `apiVersion` of an object of an API group."""
-    return f"{group}/v1" if group else "v1"
+    return f"{group}/{version}" if group else version
 
 
-def create_list_path(key: tuple[str, str], namespace: str = "", version: str = "v1") -> str:
+def create_list_path(
+    key: GroupKind, namespace: str = "", version: str = "v1", targets: ReviewTargets = BUILT_IN_TARGETS
+) -> str:
     """Return the path of the list of a kind in a version, of all namespaces or of one."""
     group, _ = key
     namespace_path = f"/namespaces/{namespace}" if namespace else ""
-    return f"{f'/apis/{group}' if group else '/api'}/{version}{namespace_path}/{REVIEW_TARGETS[key].plural}"
+    return f"{f'/apis/{group}' if group else '/api'}/{version}{namespace_path}/{targets[key].plural}"
 
 
 class AuditError(TallygateError):
@@ -91,8 +97,8 @@ class PageReader:
                 raise ListForbiddenError(f"{message}; the audit must be allowed to list it") from failure
             raise AuditError(message) from failure
 
-    def find_served_kinds(self) -> dict[tuple[str, str], WorkloadResource]:
-        """Return the resources of the known kinds of other projects that the API server serves.
+    def find_served_kinds(self, targets: ReviewTargets) -> dict[GroupKind, WorkloadResource]:
+        """Return the resources of the kinds of other projects among the targets that the API server serves.
 
         Raises:
             AuditError: if the API server does not report what it serves.
@@ -101,7 +107,8 @@ class PageReader:
             served = Discovery(self._client).read()
         except ApiError as failure:
             raise AuditError(f"{self._client.server} does not report the kinds that it serves: {failure}") from failure
-        found = ((kind, find_resource(kind, served)) for kind in KNOWN_KINDS)
+        kinds = [target.definition for target in targets.values() if target.definition is not None]
+        found = ((kind, find_resource(kind, served)) for kind in kinds)
         return {(kind.group, kind.kind): resource for kind, resource in found if resource is not None}
 
 

@@ -31,6 +31,7 @@ from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.accounting.resource_quota import compute_claim_quota_charge, compute_quota_charge
 from tallygate.webhook.admission.cap_index import CapIndex
+from tallygate.webhook.admission.kinds import ReviewTargets
 from tallygate.webhook.cli.framework import DATA_FORMATS, Command, UsageError
 from tallygate.webhook.cli.manifests.claim_manifests import (
     ClaimTemplates,
@@ -38,6 +39,7 @@ from tallygate.webhook.cli.manifests.claim_manifests import (
     collect_templates,
     index_classes,
 )
+from tallygate.webhook.cli.manifests.kind_manifests import find_defined_targets
 from tallygate.webhook.cli.manifests.manifest_files import load_manifests
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest
 from tallygate.webhook.cli.manifests.typed_objects import parse_object
@@ -212,16 +214,17 @@ def calculate_pods(filenames: tuple[str, ...], stdin: BinaryIO, policies: Policy
     classes = index_classes(collect_classes(loaded.manifests, DEFAULT_LIMITS))
     templates = ClaimTemplates(collect_templates(loaded.manifests, "", DEFAULT_LIMITS))
     sources = _ClaimSources(templates, classes, CapIndex(policies, classes))
-    calculations = [each for manifest in loaded.manifests for each in _calculate_manifest(manifest, sources)]
+    targets = find_defined_targets(loaded.manifests)
+    calculations = [each for manifest in loaded.manifests for each in _calculate_manifest(manifest, sources, targets)]
     if not calculations:
         raise UsageError(f"{', '.join(filenames)}: it contains neither a pod nor a pod template")
     return calculations
 
 
-def _calculate_manifest(manifest: Manifest, sources: _ClaimSources) -> Iterator[PodCalculation]:
+def _calculate_manifest(manifest: Manifest, sources: _ClaimSources, targets: ReviewTargets) -> Iterator[PodCalculation]:
     location = f"{manifest.file}:{manifest.node.position.line}:{manifest.node.position.column}"
     try:
-        typed = parse_object(manifest, "", DEFAULT_LIMITS)
+        typed = parse_object(manifest, "", DEFAULT_LIMITS, targets)
         if typed is None:
             return
         for view in typed.views:
@@ -273,7 +276,8 @@ def explain(subject: str | None, filenames: tuple[str, ...], policies: tuple[Pat
     The effective request is the maximum over the life of the pod: containers and sidecars add up, an init step counts
     on top of the sidecars before it, and overhead is added. `explain pod` shows each term, and the charge of a
     ResourceQuota for the pod, and for the claims that templates in the files make for it. With --policies it also shows
-    the amounts of the pod under the caps of its namespace.
+    the amounts of the pod under the caps of its namespace. A WorkloadKind in the files defines where the pods are in
+    objects of its kind.
     """
     if subject == _POD:
         _explain_pods(filenames, load_usable_policies(policies) if policies else PolicySet(), output)

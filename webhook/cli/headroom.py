@@ -55,8 +55,9 @@ def headroom(  # noqa: PLR0913 -- one argument for each option
     """Show the number of further copies of a pod that fit, for each node and in total, and the reason of the limit.
 
     The command places copies as kube-scheduler would, until no further copy fits; each of several pods is placed
-    by itself, and nothing is preempted. The message is the beginning of the scheduler's message for the next copy. The
-    needed rights and the versions of Kubernetes are those of `tallygate predict`.
+    by itself, and nothing is preempted. A WorkloadKind in the files defines where the pods are in objects of its kind.
+    The message is the beginning of the scheduler's message for the next copy. The needed rights and the versions of
+    Kubernetes are those of `tallygate predict`.
 
     Exit codes: 0 shown, 1 an object with pods is of a kind that is not read, 2 a usage error, or the cluster cannot be
     read.

@@ -30,7 +30,7 @@ from tallygate.webhook.policy.policy_codes import UNREADABLE
 @output_option
 @click.pass_context
 def lint(ctx: click.Context, paths: tuple[str, ...], filenames: tuple[str, ...], output: str, *, strict: bool) -> None:
-    """Check policy files: ResourceRules and NamespaceCaps.
+    """Check policy files: ResourceRules, NamespaceCaps and WorkloadKinds.
 
     Errors are what cannot be read, and what no request could ever meet; a gate refuses to load such a set. Warnings are
     what is legal and probably a slip. All files together are one set, as the gate would load them.
@@ -44,9 +44,9 @@ def lint(ctx: click.Context, paths: tuple[str, ...], filenames: tuple[str, ...],
     stdin = [(STDIN_NAME, sys.stdin.buffer.read(MAX_FILE_BYTES + 1))] if STDIN in files else []
     parsed = load_policies([Path(name) for name in files if name != STDIN], extra_files=stdin)
     findings = [_convert_finding(finding) for finding in parsed.findings]
-    run_summary = RunSummary(
-        "policy", len(parsed.policies.files), len(parsed.policies.rules) + len(parsed.policies.caps)
-    )
+    policies = parsed.policies
+    policy_count = len(policies.rules) + len(policies.caps) + len(policies.workload_kinds)
+    run_summary = RunSummary("policy", len(policies.files), policy_count)
     if parsed.scenario_count:
         run_summary.notes.append(
             f"{parsed.scenario_count} scenario{'s' * (parsed.scenario_count != 1)} skipped: `tallygate test` runs them"

@@ -18,9 +18,9 @@ from tallygate.webhook.accounting.devices.unpassed_conditions import UnpassedCon
 from tallygate.webhook.accounting.problem import Problem, Reason
 from tallygate.webhook.admission.claim_checks import DeviceAlternative, list_alternatives
 from tallygate.webhook.admission.evaluate import SCHEDULER_USER, create_verdict
-from tallygate.webhook.admission.kinds import ClaimView, decode_object, find_claim, find_review_target
+from tallygate.webhook.admission.kinds import ClaimView, DecodedRequest, find_claim
 from tallygate.webhook.admission.object_checks import RuleViolation
-from tallygate.webhook.admission.request import ALLOWED, AdmissionRequest, Verdict
+from tallygate.webhook.admission.request import ALLOWED, Verdict
 from tallygate.webhook.admission.rule_codes import NOT_ADVERTISED
 from tallygate.webhook.admission.rule_index import RuleSelection
 from tallygate.webhook.gate.device_messages import describe_condition, describe_missing_class, shorten
@@ -74,7 +74,7 @@ class _Unavailable(NamedTuple):
     message: str
 
 
-def check_claim(request: AdmissionRequest, selection: RuleSelection, devices: DeviceLister) -> Verdict:
+def check_claim(decoded_request: DecodedRequest, selection: RuleSelection, devices: DeviceLister) -> Verdict:
     """Return the verdict of the selected rules on the device requests of a new claim or template.
 
     The requests of a stored one never change, and an allocated claim has its devices. A claim by kube-scheduler follows
@@ -83,11 +83,11 @@ def check_claim(request: AdmissionRequest, selection: RuleSelection, devices: De
     Raises:
         ReviewError: if the object is not of the kind that it states.
     """
-    target = find_review_target(request)
+    request, target = decoded_request.request, decoded_request.target
     is_template = request.kind == "ResourceClaimTemplate"
     if target is None or request.subresource or request.old_object is not None:
         return ALLOWED
-    created = decode_object(target, request, request.object)
+    created = decoded_request.get_object(target)
     claim = find_claim(created)
     if claim is None or (request.user.name == SCHEDULER_USER and not is_template):
         return ALLOWED

@@ -1,6 +1,6 @@
 """The workload of a request, with the pods and claims that its controller makes: the subject of its forecasts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tallygate.webhook.accounting.amounts import Amounts
@@ -25,12 +25,14 @@ class ForecastPods:
     """The pods of one template of a workload.
 
     `old_template` is the template that it replaces, None if there was none; `is_rollout` is True if the two differ.
-    `claims` are the claims that are made for each pod.
+    `old_most` is the number to which an autoscaler could raise that of the old ones. `claims` are the claims that are
+    made for each pod.
     """
 
     view: PodView
     replicas: ReplicaCount
     old_template: Pod | None = None
+    old_most: int = 0
     is_rollout: bool = False
     claims: PodClaims = NO_CLAIMS
 
@@ -63,11 +65,31 @@ class ForecastWorkload:
 
     def sum_charges(self, cap: ActiveCap, compute_charge: Callable[[Pod], Charge]) -> Amounts:
         """Return the charge of all its pods and claims, given the function that computes the charge of one pod."""
-        total = Amounts()
-        for pods in self.pod_sets:
-            claimed = pods.claims.compute_charge(cap) + pods.claims.compute_least(cap)
-            total += multiply(compute_charge(pods.template).amounts + claimed, pods.replicas.count)
-        return total
+        return sum_pod_sets(
+            (
+                pods.replicas,
+                compute_charge(pods.template).amounts
+                + pods.claims.compute_charge(cap)
+                + pods.claims.compute_least(cap),
+            )
+            for pods in self.pod_sets
+        )
+
+
+def sum_pod_sets(pod_sets: Iterable[tuple[ReplicaCount, Amounts]]) -> Amounts:
+    """Return the amounts of all pods of an object, given those of one pod of each template.
+
+    Of the templates whose pods may run at different times only the largest amount counts.
+    """
+    together: dict[str, int] = {}
+    separate: dict[str, int] = {}
+    for replicas, per_pod in pod_sets:
+        for name, amount in multiply(per_pod, replicas.count).items():
+            if replicas.is_separate:
+                separate[name] = max(separate.get(name, 0), amount)
+            else:
+                together[name] = together.get(name, 0) + amount
+    return Amounts(together) + Amounts(separate)
 
 
 def multiply(amounts: Amounts, count: int) -> Amounts:
@@ -103,10 +125,12 @@ def decode_workloads(
     new_contents = {each.identity: _read_template(each, request.object) for each in new_views}
     old_contents = {each.identity: _read_template(each, request.old_object) for each in old_views}
     old_templates = {each.identity: each.pod for each in old_views}
+    old_most = {each.identity: each.replicas.most for each in old_views if each.replicas is not None}
     pod_sets = tuple(
         replace(
             pods,
             old_template=old_templates.get(pods.view.identity, Pod()),
+            old_most=old_most.get(pods.view.identity, 0),
             is_rollout=new_contents[pods.view.identity] != old_contents.get(pods.view.identity, b""),
         )
         for pods in new.pod_sets

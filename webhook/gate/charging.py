@@ -1,8 +1,7 @@
 """Charging of one pod or claim under all its caps, all or nothing, and the ledger transitions that do it.
 
 Check all caps first: otherwise a full cap would starve the other caps with reservations. Then write in the order of the
-ledger keys, so that no replica waits in a cycle. If a later cap rejects the consumer, release the reservations that
-were written before.
+ledger keys, so that no replica waits in a cycle. If a later cap rejects the consumer, release the earlier reservations.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +15,8 @@ from msgspec.structs import replace
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.admission.cap_index import ActiveCap
-from tallygate.webhook.gate.usage_lister import CountedRevisions, Membership, UsageLister, get_ledger_key
+from tallygate.webhook.gate.membership import Membership
+from tallygate.webhook.gate.usage_lister import CountedRevisions, UsageLister, get_ledger_key
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation
 from tallygate.webhook.state.ledger.recount import recount

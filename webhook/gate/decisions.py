@@ -221,6 +221,8 @@ def _describe_namespaces(result: CapChargeResult) -> str:
 
 def describe_scope(cap: ActiveCap) -> str:
     """Return the namespaces of a cap, for its messages."""
+    if cap.group_value is not None:
+        return f"for {cap.group}"
     return "shared by its namespaces" if cap.definition.shared else "of this namespace"
 
 

@@ -132,7 +132,7 @@ class Gate:
             self._has_reviewed = True
             policy_set = self._get_policy_set()  # again: from here on a change of the caps leaves out what was admitted
         labels = self._namespaces.labels(request.namespace) if policy_set.needs_labels and request.namespace else None
-        decoded_request = DecodedRequest(request)
+        decoded_request = DecodedRequest(request, policy_set.rules.targets)
         context = ReviewContext(
             request,
             phase,
@@ -141,7 +141,7 @@ class Gate:
         )
         if phase is Phase.VALIDATING and context.verdict.is_allowed and self._evaluate_node_rules is not None:
             selection = policy_set.rules.select_node_rules(request.kind, request.namespace, labels)
-            verdict = ALLOWED if selection is None else self._evaluate_node_rules(request, selection)
+            verdict = ALLOWED if selection is None else self._evaluate_node_rules(decoded_request, selection)
             if verdict is not ALLOWED:
                 context = replace(context, verdict=context.verdict.merge(verdict))
         if phase is Phase.VALIDATING and context.verdict.is_allowed and policy_set.caps and is_charged(decoded_request):
@@ -281,7 +281,8 @@ class Gate:
         """
         forecaster = self._quotas
         quotas = forecaster.list_quotas(context.request.namespace) if forecaster is not None else ()
-        pod_target = find_review_target(context.request) if context.policy_set.caps or quotas else None
+        targets = context.policy_set.rules.targets
+        pod_target = find_review_target(context.request, targets) if context.policy_set.caps or quotas else None
         workload, old_workload = decode_workloads(context.request, pod_target) if pod_target else (None, None)
         if workload is None:
             return decide_by_rules(context)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from tallygate.webhook.admission.kinds import ReviewTarget, find_review_target
+from tallygate.webhook.admission.kinds import DecodedRequest, ReviewTarget
 from tallygate.webhook.admission.pod_view import PodView, read_template
 from tallygate.webhook.admission.request import AdmissionRequest
 from tallygate.webhook.admission.resource_fields import list_resource_fields
@@ -63,7 +63,7 @@ class IncomingPods(msgspec.Struct, frozen=True):
         return dict(reversed(list(_list_paths(view))))
 
 
-def find_incoming_pods(request: AdmissionRequest) -> Sequence[IncomingPods]:
+def find_incoming_pods(decoded_request: DecodedRequest) -> Sequence[IncomingPods]:
     """Return the pods of each template that a request creates; none if the scheduler does not place them.
 
     Return none also for pods that no API server could decode: it rejects them itself.
@@ -72,7 +72,7 @@ def find_incoming_pods(request: AdmissionRequest) -> Sequence[IncomingPods]:
         ReviewError: if an object is not of the kind that it states.
         TooComplexError: if the constraints of a pod on nodes and other pods are too long.
     """
-    pod_target = find_review_target(request)
+    request, pod_target = decoded_request.request, decoded_request.target
     if pod_target is None or request.subresource:
         return ()
     try:

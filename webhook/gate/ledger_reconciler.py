@@ -173,13 +173,28 @@ class LedgerReconciler:
     def list_ledgers(self, namespaces: Sequence[str]) -> Iterator[tuple[LedgerKey, ActiveCap]]:
         """Yield the ledgers that count pods of these namespaces, by the labels of now or of the last reconciliation."""
         ledgers: dict[LedgerKey, ActiveCap] = {}
+        caps = self._caps()
+        ungrouped = [cap for cap in caps.list_caps() if not cap.definition.group_by]
         for namespace in namespaces:
-            for cap in self._caps().list_caps():
+            for cap in ungrouped:
                 key = get_ledger_key(cap, namespace)
                 membership = None if key in ledgers else self._usage_lister.find_membership(cap, key)
                 if membership is not None and (namespace in membership.names or key in self._with_members):
                     ledgers[key] = cap
-        yield from ledgers.items()
+            groups = self._usage_lister.list_groups_of(caps, namespace)
+            ledgers |= {get_ledger_key(cap, namespace): cap for cap in groups}
+        yield from (ledgers | self._list_left_groups(caps)).items()
+
+    def _list_left_groups(self, caps: CapIndex) -> dict[LedgerKey, ActiveCap]:
+        """Return the ledgers of groups whose last namespace left: no namespace leads to them any more."""
+        left: dict[LedgerKey, ActiveCap] = {}
+        for key in self._with_members:
+            cap = caps.find_cap(key.cap)
+            if cap is not None and cap.group_value is not None:
+                membership = self._usage_lister.find_membership(cap, key)
+                if membership is not None and not membership.names:
+                    left[key] = cap
+        return left
 
     def list_pending(self) -> tuple[LedgerKey, ...]:
         """Return the ledgers that have work left from their last reconciliation.
@@ -247,7 +262,10 @@ class LedgerReconciler:
         started_at = self._monotonic()
         recounted_at = self._recounted_at.get(key, -math.inf)
         skippable = self._pending.get(key) if started_at < recounted_at + _MAX_UNCOUNTED_SECONDS else None
-        must_write, loaded_since = ages.needs_write(started_at), self._leadership.get_loaded_everywhere_since(key.cap)
+        must_write, loaded_since = (
+            ages.needs_write(started_at),
+            self._leadership.get_loaded_everywhere_since(cap.policy_key),
+        )
         transition = _ReconcileTransition(
             cap, key, self._usage_lister, ages, live_reads, self._nonce(), must_write, skippable, loaded_since
         )

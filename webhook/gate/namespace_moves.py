@@ -12,10 +12,9 @@ from tallygate.webhook.accounting.problem import Problem, Reason
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
 from tallygate.webhook.admission.request import UPDATE, AdmissionRequest, ReviewError
 from tallygate.webhook.admission.rule_codes import NAMESPACE_OVER_CAP
-from tallygate.webhook.gate.decisions import find_consumer_words
+from tallygate.webhook.gate.decisions import describe_scope, find_consumer_words
 from tallygate.webhook.gate.usage_lister import UsageLister, get_ledger_key
 from tallygate.webhook.objects.core import Namespace
-from tallygate.webhook.policy.matching import matches_namespace
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
 
@@ -40,10 +39,9 @@ def check_namespace_move(
         ReviewError: if the object is not a namespace.
     """
     old, new = _decode_labels(request.old_object), _decode_labels(request.object)
-    for cap in caps.list_caps():
-        selector = cap.definition.namespaces
-        enters = matches_namespace(selector, request.name, new) and not matches_namespace(selector, request.name, old)
-        used = usage_lister.sum_usage(cap, request.name) if enters else None
+    left = {cap.key for cap in caps.find_matching(request.name, old).caps}
+    for cap in caps.find_matching(request.name, new).caps:
+        used = usage_lister.sum_usage(cap, request.name) if cap.key not in left else None
         if used:
             yield from _create_problems(cap, used, read_ledger(get_ledger_key(cap, request.name)))
 
@@ -51,7 +49,7 @@ def check_namespace_move(
 def _create_problems(cap: ActiveCap, used: Amounts, ledger: Ledger | None) -> Iterator[Problem]:
     before = ledger.compute_charged() if ledger is not None and cap.definition.shared else _NO_AMOUNTS
     after = before + used
-    cap_name, where = cap.definition.name, "shared by its namespaces" if cap.definition.shared else "of this namespace"
+    cap_name, where = cap.definition.name, describe_scope(cap)
     for name in sorted(after.find_excess(cap.hard).keys() & used.keys()):
         total, hard = format_amount(name, after[name]), format_amount(name, cap.hard[name])
         words = find_consumer_words(cap, name)

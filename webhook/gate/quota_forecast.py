@@ -26,7 +26,7 @@ from tallygate.webhook.accounting.resource_quota import (
     is_in_scope,
 )
 from tallygate.webhook.admission.rule_codes import CLAIMS_OVER_QUOTA, WORKLOAD_OVER_QUOTA
-from tallygate.webhook.gate.applied_workload import ForecastWorkload, multiply
+from tallygate.webhook.gate.applied_workload import ForecastWorkload, sum_pod_sets
 from tallygate.webhook.gate.claim_forecast import (
     NO_CLAIMS,
     ClaimTemplateLister,
@@ -48,7 +48,7 @@ from tallygate.webhook.objects.core import (
 
 _NO_AMOUNTS = Amounts()
 _UNKNOWN_SCOPES = {"BestEffort", "CrossNamespacePodAffinity"}
-_CODES = WORKLOAD_OVER_QUOTA, WORKLOAD_OVER_QUOTA, WORKLOAD_OVER_QUOTA
+_CODES = (WORKLOAD_OVER_QUOTA,) * 4
 
 
 class QuotaLister(Protocol):
@@ -135,10 +135,8 @@ class QuotaForecaster(msgspec.Struct, frozen=True):
         hard, used = _read_limits(quota)
         limit = ForecastLimit(_describe_quota(quota), hard, *_CODES)
         charged_pods = list(self._charge_pods(workload, quota))
-        before = _NO_AMOUNTS
-        if old_workload is not None:
-            for old in self._charge_pods(old_workload, quota):
-                before += multiply(old.per_pod, old.pods.replicas.count)
+        old_pods = self._charge_pods(old_workload, quota) if old_workload is not None else ()
+        before = sum_pod_sets((each.pods.replicas, each.per_pod) for each in old_pods)
         for forecast in forecast_resources(charged_pods, limit, before, lambda: used):
             yield forecast.problem
 

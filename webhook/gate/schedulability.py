@@ -35,6 +35,7 @@ from tallygate.webhook.accounting.scheduling.prediction import (
 from tallygate.webhook.accounting.scheduling.victims import PreemptionCandidate
 from tallygate.webhook.accounting.selectors import SelectorError
 from tallygate.webhook.admission.evaluate import create_verdict
+from tallygate.webhook.admission.kinds import DecodedRequest
 from tallygate.webhook.admission.object_checks import RuleViolation
 from tallygate.webhook.admission.request import ALLOWED, AdmissionRequest, Verdict
 from tallygate.webhook.admission.rule_codes import (
@@ -76,7 +77,7 @@ class _Sources(NamedTuple):
 
 
 def check_schedulability(
-    request: AdmissionRequest,
+    decoded_request: DecodedRequest,
     selection: RuleSelection,
     snapshots: SnapshotProvider,
     devices: DeviceLister | None = None,
@@ -88,10 +89,11 @@ def check_schedulability(
     Raises:
         ReviewError: if an object is not of the kind that it states.
     """
+    request = decoded_request.request
     if request.kind in CLAIM_KINDS:
-        return ALLOWED if devices is None else check_claim(request, selection, devices)
+        return ALLOWED if devices is None else check_claim(decoded_request, selection, devices)
     try:
-        all_pods = find_incoming_pods(request)
+        all_pods = find_incoming_pods(decoded_request)
     except TooComplexError:
         return Verdict(unknown=tuple(map(_describe_too_complex, selection.node_rules)))
     if len(all_pods) > _MAX_POD_SETS:

@@ -6,24 +6,20 @@ It reads the stores that watches update. A store may be behind the cluster. Ther
 from which it was counted, and no older snapshot replaces them (docs/design/caps.md, rule 4).
 """
 
-import hashlib
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
-from functools import lru_cache
 from typing import NamedTuple
-
-import msgspec
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.devices.device_meter import DeviceId, KnownDevice
-from tallygate.webhook.admission.cap_index import ActiveCap
+from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
 from tallygate.webhook.gate.claims_usage import ClaimsUsage, count_claims, needs_claims
 from tallygate.webhook.gate.counted_claims import ClaimSources, CountedClaim, list_counted_claims
-from tallygate.webhook.policy.matching import matches_namespace
+from tallygate.webhook.gate.membership import Membership, MembershipFinder
 from tallygate.webhook.state.informers.claim_store import ClaimStore
 from tallygate.webhook.state.informers.consumer_store import GroupUsage, NotSyncedError
 from tallygate.webhook.state.informers.device_store import DeviceStore
-from tallygate.webhook.state.informers.named_stores import Labels, NamespaceStore
+from tallygate.webhook.state.informers.named_stores import NamespaceStore
 from tallygate.webhook.state.informers.pod_store import PodStore
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ledger.recount import UsageSnapshot
@@ -39,28 +35,6 @@ _NO_LEDGER = Ledger(_NO_AMOUNTS)
 def get_ledger_key(cap: ActiveCap, namespace: str) -> LedgerKey:
     """Return the key of the ledger that counts the pods of one namespace under a cap."""
     return LedgerKey(cap.key, "" if cap.definition.shared else namespace)
-
-
-class Membership(msgspec.Struct, frozen=True):
-    """The member namespaces of one ledger: their names, and a hash of them.
-
-    The members were the same at `revision` and at every earlier one down to `unchanged_since`. A ledger that was
-    counted before `last_change` may lack pods: a namespace that left the cap for a while may have got pods that no cap
-    counted.
-    """
-
-    names: frozenset[str]
-    hash: str
-    revision: int
-    unchanged_since: int
-    last_change: int
-
-    def choose_revision(self, preferred: int) -> int:
-        """Return the revision to record for this membership: the lowest possible, for replicas that are further behind.
-
-        It is `preferred`, where that lies between both limits: the revisions of idle replicas differ by bookmarks only.
-        """
-        return max(self.unchanged_since, self.last_change, min(preferred, self.revision))
 
 
 class CountedRevisions(NamedTuple):
@@ -98,6 +72,7 @@ class UsageLister:
         self._claims = claims
         self._devices = devices
         self._namespaces = namespaces
+        self._memberships = MembershipFinder(namespaces)
         self._monotonic = monotonic
         self.synced_at = synced_at
         self._pods_synced_at = pods_synced_at or synced_at
@@ -163,22 +138,12 @@ class UsageLister:
 
     def find_membership(self, cap: ActiveCap, key: LedgerKey) -> Membership | None:
         """Return the member namespaces of a ledger; None before namespaces are listed."""
-        if not key.namespace:
-            members = self._namespaces.list_members(cap.key, _create_selector(cap))
-            if members is None:
-                return None
-            names_hash, unchanged_since = _hash_name_set(members.names), members.unchanged_since
-            return Membership(members.names, names_hash, members.revision, unchanged_since, unchanged_since)
-        revision, unchanged_since = self._namespaces.revision, self._namespaces.unchanged_since
-        if revision is None:
-            return None
-        namespace = self._namespaces.find(key.namespace)
-        if namespace is None:
-            return Membership(frozenset(), _EMPTY_HASH, revision, unchanged_since, unchanged_since)
-        if not matches_namespace(cap.definition.namespaces, key.namespace, namespace.labels):
-            return Membership(frozenset(), _EMPTY_HASH, revision, unchanged_since, namespace.revision)
-        name = key.namespace
-        return Membership(frozenset({name}), _hash_single_name(name), revision, unchanged_since, namespace.revision)
+        return self._memberships.find(cap, key)
+
+    def list_groups_of(self, caps: CapIndex, namespace: str) -> Iterator[ActiveCap]:
+        """Return an iterator over the caps of groups that count a namespace by its labels."""
+        labels = self._namespaces.labels(namespace)
+        return iter(()) if labels is None else caps.list_groups(namespace, labels)
 
     def is_namespace_deleted(self, key: LedgerKey) -> bool:
         """Return whether the ledger belongs to a namespace that the namespace store does not contain."""
@@ -377,24 +342,3 @@ def _exclude_namespaces(
         if reservation.namespace in namespaces
     }
     return {uid: used for uid, used in used_by_consumer.items() if uid not in excluded}
-
-
-def _create_selector(cap: ActiveCap) -> Callable[[str, Labels], bool]:
-    return lambda name, labels: bool(matches_namespace(cap.definition.namespaces, name, labels))
-
-
-def _hash_names(names: Collection[str]) -> str:
-    return hashlib.sha256("\n".join(sorted(names)).encode()).hexdigest()[:16]
-
-
-_EMPTY_HASH = _hash_names(())
-
-
-@lru_cache(maxsize=4096)
-def _hash_single_name(name: str) -> str:
-    return _hash_names((name,))
-
-
-@lru_cache(maxsize=16)  # a set may have thousands of names; a shared cap needs the same hash at every create
-def _hash_name_set(names: frozenset[str]) -> str:
-    return _hash_names(names)

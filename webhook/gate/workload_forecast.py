@@ -15,11 +15,12 @@ from tallygate.webhook.accounting.problem import Code, Problem, Reason
 from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.admission.pod_view import ReplicaCount
 from tallygate.webhook.admission.rule_codes import (
+    WORKLOAD_AUTOSCALED_OVER_CAP,
     WORKLOAD_OVER_CAP,
     WORKLOAD_OVER_FREE,
     WORKLOAD_ROLLOUT,
 )
-from tallygate.webhook.gate.applied_workload import ForecastPods, ForecastWorkload, multiply
+from tallygate.webhook.gate.applied_workload import ForecastPods, ForecastWorkload, sum_pod_sets
 from tallygate.webhook.gate.decisions import CLAIMS_WAIT, create_missing_limit_problem, describe_scope, describe_wait
 from tallygate.webhook.gate.device_forecast import is_counted
 from tallygate.webhook.objects.core import Pod
@@ -49,6 +50,7 @@ class ForecastLimit:
     over_code: Code
     wait_code: Code
     rollout_code: Code
+    autoscaled_code: Code
     cap: ActiveCap | None = None
 
 
@@ -77,21 +79,30 @@ def forecast_resources(
 
     `before` is the amount that the limit already counts of the old workload.
     """
-    requested = sum((multiply(each.per_pod, each.pods.replicas.count) for each in charged_pods), _NO_AMOUNTS)
+    requested = sum_pod_sets((each.pods.replicas, each.per_pod) for each in charged_pods)
     increase = requested.find_shortfall(before)
     for name in sorted({name for each in charged_pods for name in each.per_pod} & limit.hard.keys()):
-        shares = tuple(each for each in charged_pods if name in each.per_pod)
+        shares = _select_shares(charged_pods, name)
         forecast = _ResourceForecast(shares, limit, name)
         if requested.get(name, 0) > limit.hard[name]:
             if name in increase:
                 yield forecast.forecast_never()
             continue
+        yield from forecast.forecast_autoscaling()
         rollout = forecast.forecast_rollout()
         waits = name in increase or (forecast.has_surge and rollout is None)
         if waits and (charged := read_charged()) is not None:
             yield from forecast.forecast_wait(charged.get(name, 0), increase.get(name, 0), with_surge=rollout is None)
         if rollout is not None:
             yield rollout
+
+
+def _select_shares(charged_pods: Sequence[ChargedPods], name: str) -> tuple[ChargedPods, ...]:
+    """Return the pods that request a resource; of those that may run at different times the largest share."""
+    shares = [each for each in charged_pods if name in each.per_pod]
+    separate = [each for each in shares if each.pods.replicas.is_separate]
+    largest = max(separate, key=lambda each: each.per_pod[name] * each.pods.replicas.count, default=None)
+    return tuple(each for each in shares if not each.pods.replicas.is_separate or each is largest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +159,38 @@ class _ResourceForecast:
             affects_all=not fit and not self.is_least,
         )
 
+    def forecast_autoscaling(self) -> Iterator[Forecast]:
+        """Yield a forecast if the limit allows the pods, but not those that an autoscaler may add."""
+        scaled = [each for each in self.shares if each.pods.replicas.most > each.pods.replicas.count]
+        if not any(
+            each.pods.old_template is None or each.pods.is_rollout or each.pods.replicas.most > each.pods.old_most
+            for each in scaled
+        ):
+            return
+        added = sum(each.per_pod[self.name] * (each.pods.replicas.most - each.pods.replicas.count) for each in scaled)
+        amount, hard = self._sum_amounts() + added, self.limit.hard[self.name]
+        if amount <= hard:
+            return
+        bounds = " and ".join(f"{each.pods.replicas.most} {each.pods.replicas.noun}" for each in scaled)
+        count = sum(max(each.pods.replicas.most, each.pods.replicas.count) for each in self.shares)
+        end = "the autoscaler can never start all of them"
+        if len(scaled) == 1:
+            (share,) = scaled
+            pods, per_pod = share.pods.replicas, share.per_pod[self.name]
+            most = pods.count + (hard - self._sum_amounts()) // per_pod
+            end = f"the autoscaler can never start more than {most} {pods.noun}"
+        request = self._describe_request(amount, count)
+        text = f"with up to {bounds}, {request}, {self._describe_limit()}: {end}"
+        yield self._create_forecast(self.limit.autoscaled_code, text, permanent=False)
+
     def forecast_rollout(self) -> Forecast | None:
         """Return a forecast if a rollout exceeds the limit with its first new pod, or with its whole surge."""
         replicas, hard = self.replicas, self.limit.hard[self.name]
         request, limit = self._describe_rollout_request(), self._describe_limit()
         is_new = all(each.pods.old_template is None for each in self.shares)
-        if replicas.is_surge_required and (replicas.count + 1) * self.per_pod > hard and (self.is_rollout or is_new):
-            text = f"{request}, {limit}: the rollout can never proceed, since maxUnavailable lets no old pod end first"
+        needed = (replicas.count + replicas.required_surge) * self.per_pod
+        if replicas.required_surge and needed > hard and (self.is_rollout or is_new):
+            text = f"{request}, {limit}: the rollout can never proceed, since {replicas.surge_reason}"
             permanent = self.is_rollout and not self.is_least
             return self._create_forecast(self.limit.rollout_code, text, permanent=permanent)
         if self.has_surge and (replicas.count + replicas.surge) * self.per_pod > hard:
@@ -179,7 +215,7 @@ class _ResourceForecast:
             text = f"{request}, {limit}: {self._describe_waiting(increase - free)} until {until}"
             yield self._create_forecast(self.limit.wait_code, text, permanent=False)
         elif with_surge and self.has_surge and increase + replicas.surge * self.per_pod > free:
-            starts_none = replicas.is_surge_required and increase + self.per_pod > free
+            starts_none = replicas.required_surge and increase + self.per_pod > free
             end = "no new pod starts until others end" if starts_none else "the rollout proceeds only as pods end"
             yield self._create_forecast(
                 self.limit.rollout_code, f"{self._describe_rollout_request()}, {limit}: {end}", permanent=False
@@ -251,7 +287,8 @@ def forecast_cap(
 
     all_least = frozenset(name for each in charged_pods for name in each.least)
     label = f"cap {cap.definition.name} {describe_scope(cap)}"
-    limit = ForecastLimit(label, cap.hard, WORKLOAD_OVER_CAP, WORKLOAD_OVER_FREE, WORKLOAD_ROLLOUT, cap)
+    codes = WORKLOAD_OVER_CAP, WORKLOAD_OVER_FREE, WORKLOAD_ROLLOUT, WORKLOAD_AUTOSCALED_OVER_CAP
+    limit = ForecastLimit(label, cap.hard, *codes, cap)
     yield from forecast_resources(charged_pods, limit, before, read_charged)
 
 

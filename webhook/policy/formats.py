@@ -23,8 +23,16 @@ from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.documents.scalars import Number
 from tallygate.webhook.documents.syntax_tree import truncate_text
 from tallygate.webhook.errors import TallygateError
-from tallygate.webhook.policy.policy_codes import BAD_COUNTED_NAME, BAD_LABEL, BAD_NAME, BAD_PATTERN, BAD_QUANTITY
+from tallygate.webhook.policy.policy_codes import (
+    BAD_COUNTED_NAME,
+    BAD_LABEL,
+    BAD_NAME,
+    BAD_PATH,
+    BAD_PATTERN,
+    BAD_QUANTITY,
+)
 from tallygate.webhook.policy.suggest import suggest_resource
+from tallygate.webhook.policy.workload_kinds import MAX_COUNT, FieldPath, PathError
 
 PODS_RESOURCE = "pods"
 """The counted name that is not a resource."""
@@ -42,6 +50,11 @@ _ACCOUNT_GLOB = re.compile(r"[a-z0-9*?-]+/[a-z0-9.*?-]+")
 _NUMBER = re.compile(r"\+?[0-9]{1,18}(?:\.[0-9]{1,9})?")
 _HAS_DIGIT = re.compile(r"[-+]?\.?[0-9]")
 _LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
+_KIND_NAME = re.compile(r"[A-Z][A-Za-z0-9]*")
+_PLURAL_NAME = re.compile(r"[a-z](?:[-a-z0-9]*[a-z0-9])?")
+_API_VERSION = re.compile(r"v[1-9][0-9]*(?:(?:alpha|beta)[1-9][0-9]*)?")
+_NOUN = re.compile(r"[a-z][a-z -]*")
+_POD_COUNT = re.compile(r"[0-9]{1,10}", re.ASCII)
 _MAX_LABEL_VALUE_LENGTH = 63
 _MAX_QUANTITY_LENGTH = 64
 _OBJECT_COUNT_NAMES = frozenset({"services", "secrets", "configmaps", "persistentvolumeclaims", "resourcequotas"})
@@ -230,6 +243,68 @@ def check_capacity_name(text: str) -> None:
         raise FormatError(BAD_NAME, f"no capacity can be called {quote_text(text)}; {advice}")
 
 
+_GROUP_ADVICE = "write a domain, as in batch.example.com"
+
+
+def check_api_group(text: str) -> None:
+    """Check the API group of a custom resource."""
+    if not _NAME_PATTERN.fullmatch(text) or "." not in text:
+        group = text.partition("/")[0]
+        advice = (
+            f'write "{group}", since versions have a field of their own'
+            if group != text and "." in group
+            else _GROUP_ADVICE
+        )
+        raise FormatError(BAD_NAME, f"no custom resource has the group {quote_text(text)}; {advice}")
+
+
+def check_kind_name(text: str) -> None:
+    """Check the name of a kind."""
+    if not _KIND_NAME.fullmatch(text):
+        advice = "a kind begins with a capital letter and has letters and digits only, as in Pod or GangJob"
+        raise FormatError(BAD_NAME, f"{quote_text(text)} is not a kind; {advice}")
+
+
+def check_plural_name(text: str) -> None:
+    """Check the plural of a kind in the paths of its API."""
+    if not _PLURAL_NAME.fullmatch(text):
+        hint = f'; write "{text.lower()}"' if _PLURAL_NAME.fullmatch(text.lower()) else ""
+        raise FormatError(
+            BAD_NAME, f"{quote_text(text)} is not the plural of a kind: it has lowercase letters, digits and '-'{hint}"
+        )
+
+
+def check_api_version(text: str) -> None:
+    """Check the version of an API, without its group."""
+    if not _API_VERSION.fullmatch(text):
+        last = text.rpartition("/")[2]
+        is_version = _API_VERSION.fullmatch(last)
+        advice = f'"{last}", since the group has a field of its own' if is_version else "it as in v1 or v1beta1"
+        raise FormatError(BAD_NAME, f"{quote_text(text)} is not a version of an API; write {advice}")
+
+
+def check_noun(text: str) -> None:
+    """Check the name of pods in messages."""
+    if not _NOUN.fullmatch(text):
+        raise FormatError(BAD_NAME, f"{quote_text(text)} is not a noun; write lowercase letters, as in workers")
+
+
+def check_field_path(text: str) -> None:
+    """Check a path of fields of an object."""
+    try:
+        FieldPath.parse(text)
+    except PathError as error:
+        raise FormatError(
+            BAD_PATH, f"{quote_text(text)} is not a path: at character {error.offset + 1}, {error}"
+        ) from error
+
+
+def check_pod_count(text: str) -> None:
+    """Check a number of pods."""
+    if not _POD_COUNT.fullmatch(text) or int(text) > MAX_COUNT:
+        raise FormatError(BAD_QUANTITY, f"{quote_text(text)} is not a number of pods; write one from 0 to {MAX_COUNT}")
+
+
 def check_weight(text: str) -> None:
     """Check a weight: a whole number from 1 on."""
     if not _WEIGHT.fullmatch(text) or not 1 <= int(text) <= MAX_WEIGHT:
@@ -250,7 +325,15 @@ FORMAT_CHECKS: dict[str, Callable[[str], None]] = {
     "counted-name": check_counted_name,
     "capacity-name": check_capacity_name,
     "weight": check_weight,
+    "api-group": check_api_group,
+    "kind-name": check_kind_name,
+    "plural-name": check_plural_name,
+    "api-version": check_api_version,
+    "noun": check_noun,
+    "field-path": check_field_path,
+    "pod-count": check_pod_count,
 }
+_NUMBER_FORMATS = frozenset({"quantity", "pod-count"})
 
 
 def create_format_checker() -> FormatChecker:

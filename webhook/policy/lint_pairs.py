@@ -248,7 +248,7 @@ def lint_redundant_caps(caps: tuple[NamespaceCap, ...]) -> Iterator[LintFinding]
     """Yield a warning for each cap that another one on the same pods of the same namespaces makes redundant."""
     groups: dict[str, list[NamespaceCap]] = {}
     for cap in caps:
-        groups.setdefault(repr((cap.namespaces, cap.pods, cap.shared)), []).append(cap)
+        groups.setdefault(repr((cap.namespaces, cap.pods, cap.shared, cap.group_by)), []).append(cap)
     for group in groups.values():
         for index, cap in enumerate(group):
             covering = next((earlier for earlier in group[:index] if _is_as_strict(earlier, cap)), None)

@@ -9,6 +9,7 @@ a well-known name, or spelt differently elsewhere in the set.
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tallygate.webhook.accounting.claim_charge import MAX_DEVICES
 from tallygate.webhook.accounting.names import (
@@ -50,8 +51,11 @@ from tallygate.webhook.policy.model import (
     Checks,
     DeviceChecks,
     Equality,
+    LabelRequirement,
     NamespaceCap,
     NamespaceSelector,
+    Operator,
+    PolicyLabelSelector,
     PolicySet,
     ResourceRule,
 )
@@ -71,6 +75,8 @@ from tallygate.webhook.policy.policy_codes import (
 _LIMITS = frozenset({"hard", "soft"})
 _KINDS_WITHOUT_PODS = frozenset({"Node", "ResourceQuota", "LimitRange"}) | CLAIM_KINDS
 _CLAIM_FIELD, _DEVICES_FIELD = "spec.checks.perClaim", "spec.checks.devices"
+_NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
+"""The API server sets this label on every namespace (k8s.io/api core/v1, LabelMetadataName)."""
 _MAX_DEVICES = AmountBounds(max=Quantity.from_int(MAX_DEVICES))
 """The bounds that Kubernetes sets for every claim."""
 
@@ -307,6 +313,29 @@ def _check_cap_match(cap: NamespaceCap) -> Iterator[FieldProblem]:
     if is_every_user(cap.exceed):
         text = "everybody may go over it; name the groups that may break the glass"
         yield create_warning("spec.exceed", CHECKS_NOTHING, text)
+    yield from _check_groups(cap)
+
+
+def _check_groups(cap: NamespaceCap) -> Iterator[FieldProblem]:
+    """Yield the mistakes of a cap with `groupBy`: groups that cannot exist, or that need no `groupBy`."""
+    label = cap.group_by
+    if not label:
+        return
+    selector = cap.namespaces.selector or PolicyLabelSelector()
+    if not cap.shared:
+        text = "the namespaces of each group share one cap; remove shared: false, or remove groupBy"
+        yield create_error("spec.shared", MATCHES_NOTHING, text)
+    with_label = LabelRequirement(label, Operator.EXISTS)
+    grouped = replace(selector, match_expressions=(*selector.match_expressions, with_label))
+    if is_selector_satisfiable(selector) and not is_selector_satisfiable(grouped):
+        text = f"spec.namespaces selects no namespace with the label {label}, so there is no group; name another label"
+        yield create_error("spec.groupBy.label", MATCHES_NOTHING, text)
+    elif label in selector.match_labels:
+        text = f"spec.namespaces selects one value of {label}, so there is one group; write shared: true in its place"
+        yield create_warning("spec.groupBy.label", REPEATED, text)
+    elif label == _NAMESPACE_NAME_LABEL:
+        text = "this label is the name of the namespace, so each group is one namespace; remove groupBy"
+        yield create_warning("spec.groupBy.label", REPEATED, text)
 
 
 def _check_cap_amounts(cap: NamespaceCap) -> Iterator[FieldProblem]:
@@ -331,20 +360,18 @@ def _check_cap_amount(field: str, name: str, quantity: Quantity, *, is_whole: bo
 def _check_soft_limits(cap: NamespaceCap) -> Iterator[FieldProblem]:
     for name, soft in cap.soft.items():
         hard = cap.hard.get(name)
-        if hard is None or soft < hard:
-            continue
-        create_problem, relation = (create_error, "above") if soft > hard else (create_warning, "the same as")
-        text = f"{soft} is {relation} hard {hard}, so it never warns; write less than {hard}"
-        yield create_problem(join_path("spec.soft", name), SOFT_OVER_HARD, text)
+        if hard is not None and soft >= hard:
+            create_problem, relation = (create_error, "above") if soft > hard else (create_warning, "the same as")
+            text = f"{soft} is {relation} hard {hard}, so it never warns; write less than {hard}"
+            yield create_problem(join_path("spec.soft", name), SOFT_OVER_HARD, text)
 
 
 def _check_cap_devices(cap: NamespaceCap) -> Iterator[FieldProblem]:
     """Yield the names of `devices` that count nothing, and the selections of pods that no claim can meet."""
     counted = {*cap.hard, *cap.soft}.union(*(each.resources for each in cap.counts.values()))
-    for name in cap.counts:
-        if name not in cap.hard and name not in cap.soft:
-            text = "neither hard nor soft has this name, so nothing counts under it; limit it or remove this"
-            yield create_error(join_path("spec.counts", name), MATCHES_NOTHING, text)
+    for name in cap.counts.keys() - cap.hard.keys() - cap.soft.keys():
+        text = "neither hard nor soft has this name, so nothing counts under it; limit it or remove this"
+        yield create_error(join_path("spec.counts", name), MATCHES_NOTHING, text)
     for name in cap.devices:
         field = join_path("spec.devices", name)
         if not (_can_be_device(name) or cap.devices[name].is_by_allocation):

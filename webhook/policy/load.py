@@ -46,7 +46,8 @@ def load_policies(
             contents.append((str(path), content))
             total += len(content)
     parsed = parse(contents, extra_documents)
-    if contents and parsed.is_usable and not (parsed.policies.rules or parsed.policies.caps):
+    policies = parsed.policies
+    if contents and parsed.is_usable and not (policies.rules or policies.caps or policies.workload_kinds):
         # An editor empties a file before it writes it; a gate that used the empty file would accept every request.
         findings.extend(
             _create_unreadable_finding(Path(name), "says no policy, nor does any file beside it")

@@ -10,6 +10,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.policy.workload_kinds import WorkloadKind
 
 POLICY_GROUP = "tallygate.dev"
 """The API group of policies."""
@@ -262,7 +263,8 @@ class NamespaceCap:
     to its limit. A `shared` cap has one ledger for all its namespaces. `workloads` is the consequence for a workload
     whose pods exceed the free amount. `shows_top_consumers` adds the top consumers to the message of a denial.
     `devices` maps counted names to the definitions of their devices, `counts` those of the cap's own to the definitions
-    of their amounts.
+    of their amounts. A cap with a label in `group_by` is shared by the
+    namespaces of each value of that label, and counts no namespace without it.
     """
 
     name: str
@@ -276,6 +278,7 @@ class NamespaceCap:
     workloads: ForecastEnforcement = ForecastEnforcement.WARN
     shows_top_consumers: bool = True
     devices: Mapping[str, DeviceDefinition] = field(default_factory=_create_no_devices)
+    group_by: str = ""
     counts: Mapping[str, CountDefinition] = field(default_factory=_create_no_counts)
     reason: str = ""
     locations: Mapping[str, SourceLocation] = field(default_factory=_create_empty_locations, compare=False, repr=False)
@@ -298,6 +301,7 @@ class PolicySet:
     caps: tuple[NamespaceCap, ...] = ()
     digest: str = ""
     files: tuple[str, ...] = field(default=())
+    workload_kinds: tuple[WorkloadKind, ...] = ()
 
     @property
     def needs_slices(self) -> bool:

@@ -1,4 +1,4 @@
-"""The parser: from the bytes of policy files to a set of rules and caps, with all findings.
+"""The parser: from the bytes of policy files to a set of rules, caps and kinds, with all findings.
 
 It does not stop at the first error, so that one run shows every finding of every file.
 
@@ -14,6 +14,7 @@ from hashlib import sha256
 from tallygate.webhook.documents.composer import compose_policies
 from tallygate.webhook.documents.scalars import Number
 from tallygate.webhook.documents.syntax_tree import (
+    DocumentError,
     ErrorKind,
     Limits,
     Mapping,
@@ -27,6 +28,7 @@ from tallygate.webhook.documents.syntax_tree import Sequence as SequenceNode
 from tallygate.webhook.policy.count_definitions import check_count_definitions
 from tallygate.webhook.policy.device_definitions import check_device_definitions
 from tallygate.webhook.policy.formats import quote_text, split_counted_name
+from tallygate.webhook.policy.kind_definitions import build_workload_kind, check_kind_definition, check_kind_names
 from tallygate.webhook.policy.lint_findings import LintFinding, Severity
 from tallygate.webhook.policy.model import POLICY_GROUP, NamespaceCap, PolicySet, ResourceRule, SourceLocation
 from tallygate.webhook.policy.policy_builder import Fields, build_cap, build_rule
@@ -34,6 +36,7 @@ from tallygate.webhook.policy.policy_codes import (
     AMBIGUOUS_NUMBER,
     DUPLICATE_KEY,
     DUPLICATE_POLICY,
+    KIND_IS_READ,
     NAMED_TWICE,
     SYNTAX,
     TEXT_CUT,
@@ -43,6 +46,7 @@ from tallygate.webhook.policy.policy_codes import (
 )
 from tallygate.webhook.policy.schema import check_shape
 from tallygate.webhook.policy.valid_parts import lint_valid_parts
+from tallygate.webhook.policy.workload_kinds import WorkloadKind
 
 MAX_FILE_BYTES = 1 << 20
 MAX_TOTAL_BYTES = 8 << 20
@@ -96,6 +100,10 @@ class _ParseState:
 
     rules: list[ResourceRule] = field(default_factory=list)
     caps: list[NamespaceCap] = field(default_factory=list)
+    workload_kinds: list[WorkloadKind] = field(default_factory=list)
+    kind_names: list[tuple[SourceLocation, int, str]] = field(default_factory=list)
+    defined_kinds: set[str] = field(default_factory=set)
+    kind_locations: dict[tuple[str, str], SourceLocation] = field(default_factory=dict)
     findings: set[LintFinding] = field(default_factory=set)
     locations_by_name: dict[tuple[str, str], SourceLocation] = field(default_factory=dict)
     documents: int = 0
@@ -118,11 +126,14 @@ def parse(files: Sequence[tuple[str, bytes]], extra_documents: Sequence[tuple[st
             _parse_file(name, content, state)
     for name, document in extra_documents:
         _parse_document(name, document, state, set())
+    if state.kind_names:
+        state.findings.update(check_kind_names(state.kind_names, state.defined_kinds))
     policies = PolicySet(
         rules=tuple(state.rules),
         caps=tuple(state.caps),
         digest=_compute_digest(files),
         files=tuple(name for name, _ in files),
+        workload_kinds=tuple(state.workload_kinds),
     )
     return ParseResult(policies, tuple(_limit_per_file(sorted(state.findings))), state.scenario_count)
 
@@ -193,7 +204,16 @@ def read_policy_text(name: str, content: bytes) -> tuple[list[Node], list[LintFi
 
 def _compose(name: str, text: str) -> tuple[list[Node], list[LintFinding]]:
     documents, errors = compose_policies(text, LIMITS)
-    return documents, [_create_error(name, error.position, _CODES[error.kind], error.message) for error in errors]
+    return documents, [
+        _create_error(name, error.position, _CODES[error.kind], f"{error.message}{_suggest_quotes(error)}")
+        for error in errors
+    ]
+
+
+def _suggest_quotes(error: DocumentError) -> str:
+    """Return the advice on a path such as `spec.tasks[*].count` within brackets: there `*` begins an alias."""
+    is_wildcard = error.kind is ErrorKind.SYNTAX and "scanning an alias" in error.message
+    return "; put a path with [*] in quotes" if is_wildcard else ""
 
 
 def _decode(name: str, content: bytes) -> str | LintFinding:
@@ -233,15 +253,26 @@ def _parse_document(name: str, document: Node, state: _ParseState, reported: set
     state.findings.update(finding for finding in shape_findings if (finding.line, finding.column) not in reported)
     state.findings.update(check_ambiguous_numbers(name, document))
     _check_named_twice(name, document, state)
+    fields = Fields(document)
+    kind, spec = fields.get_text("kind"), fields.get_fields("spec")
+    if kind == "WorkloadKind":
+        state.defined_kinds.add(spec.get_text("kind"))
+        mistakes = check_kind_definition(name, document)
+        state.findings.update(mistakes)
+        if not shape_findings and all(each.severity is not Severity.ERROR for each in mistakes):
+            _add_policy(name, fields, document, state)
+        return
+    for index, node in enumerate(spec.get_fields("match").get_items("kinds")):
+        if kind == "ResourceRule" and isinstance(node, Scalar) and isinstance(node.value, str):
+            state.kind_names.append((SourceLocation(name, *node.position), index, node.text))
     if isinstance(document, Mapping) and not shape_findings:
-        _add_policy(name, document, state)
+        _add_policy(name, fields, document, state)
     elif isinstance(document, Mapping):
         state.findings.update(lint_valid_parts(name, document, shape_findings))
 
 
-def _add_policy(name: str, document: Mapping, state: _ParseState) -> None:
+def _add_policy(name: str, fields: Fields, document: Node, state: _ParseState) -> None:
     """Add the policy of a well-shaped document, unless another policy has its name already."""
-    fields = Fields(document)
     kind, policy_name = fields.get_text("kind"), fields.get_fields("metadata").get_text("name")
     node = fields.get_fields("metadata").get_node("name") or document
     location = SourceLocation(name, *document.position)
@@ -251,8 +282,21 @@ def _add_policy(name: str, document: Mapping, state: _ParseState) -> None:
         state.add_finding(SourceLocation(name, *node.position), DUPLICATE_POLICY, message)
     elif kind == "ResourceRule":
         state.rules.append(build_rule(fields, location))
-    else:
+    elif kind == "NamespaceCap":
         state.caps.append(build_cap(fields, location))
+    else:
+        _add_workload_kind(build_workload_kind(fields), location, state)
+
+
+def _add_workload_kind(workload_kind: WorkloadKind, location: SourceLocation, state: _ParseState) -> None:
+    """Add a kind, unless another document defines it already."""
+    key = workload_kind.group, workload_kind.kind
+    first = state.kind_locations.setdefault(key, location)
+    if first is location:
+        state.workload_kinds.append(workload_kind)
+    else:
+        message = f"{workload_kind.kind} of {workload_kind.group} is defined at {first} already; keep one of the two"
+        state.add_finding(location, KIND_IS_READ, message)
 
 
 def check_ambiguous_numbers(name: str, document: Node) -> Iterator[LintFinding]:

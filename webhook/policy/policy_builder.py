@@ -128,12 +128,13 @@ def build_rule(document: Fields, location: SourceLocation) -> ResourceRule:
 def build_cap(document: Fields, location: SourceLocation) -> NamespaceCap:
     """Return the cap of a document."""
     metadata, spec = document.get_fields("metadata"), document.get_fields("spec")
+    group_by = spec.get_fields("groupBy").get_text("label")
     return NamespaceCap(
         name=metadata.get_text("name"),
         namespaces=_build_namespace_selector(spec.get_fields("namespaces")) or NamespaceSelector(),
         hard=_build_amounts(spec.get_fields("hard")),
         soft=_build_amounts(spec.get_fields("soft")),
-        shared=spec.get_flag("shared", default=False),
+        shared=spec.get_flag("shared", default=bool(group_by)),
         pods=_build_pod_filter(spec.get_fields("pods")),
         exceed=_build_subjects(spec.get_fields("exceed")),
         location=location,
@@ -141,6 +142,7 @@ def build_cap(document: Fields, location: SourceLocation) -> NamespaceCap:
         shows_top_consumers=spec.get_flag("showTopConsumers", default=True),
         devices=_build_devices(spec.get_fields("devices")),
         counts=_build_counts(spec.get_fields("counts")),
+        group_by=group_by,
         reason=metadata.get_fields("annotations").get_text(REASON_ANNOTATION),
         locations=document.list_locations(location.file),
     )

@@ -25,6 +25,8 @@ BAD_COUNTED_NAME = "TG317"
 AMBIGUOUS_NUMBER = "TG318"
 TEXT_CUT = "TG319"
 BAD_DEVICES = "TG320"
+BAD_PATH = "TG321"
+BAD_POD_SET = "TG322"
 BAD_COUNTS = "TG323"
 MATCHES_NOTHING = "TG330"
 CHECK_WITHOUT_KIND = "TG331"
@@ -39,6 +41,8 @@ MISSPELT_RESOURCE = "TG339"
 SAME_AS_PLAIN = "TG341"
 REPEATED = "TG342"
 CLAIMS_NOT_COUNTED = "TG343"
+KIND_IS_READ = "TG344"
+KIND_NOT_READ = "TG345"
 
 CODES: tuple[Code, ...] = (
     Code(
@@ -85,7 +89,7 @@ CODES: tuple[Code, ...] = (
         UNKNOWN_KIND,
         "policy-unknown-kind",
         "A document does not say, or not rightly, what it is.",
-        "There are two kinds, ResourceRule and NamespaceCap, of apiVersion tallygate.dev/v1alpha1.",
+        "There are three kinds, ResourceRule, NamespaceCap and WorkloadKind, of apiVersion tallygate.dev/v1alpha1.",
         "apiVersion: tallygate.dev/v1\nkind: ResourceRules",
         "apiVersion: tallygate.dev/v1alpha1\nkind: ResourceRule",
     ),
@@ -203,6 +207,24 @@ CODES: tuple[Code, ...] = (
         """devices: {h100: {selector: 'device.attributes["gpu.example.com"].model == "h100"'}}""",
     ),
     Code(
+        BAD_PATH,
+        "policy-bad-path",
+        "A path of a WorkloadKind cannot be read, or its wildcards are not those of the template.",
+        "A path has the names of fields with dots between them. `[*]` is each item of a list and `.*` each value of a "
+        "mapping; the wildcards of a count stand for the same items as those of its template, so both begin alike.",
+        "template: spec.tasks[*].template\ncount: ['spec.roles[*].replicas']",
+        "template: spec.tasks[*].template\ncount: ['spec.tasks[*].replicas']",
+    ),
+    Code(
+        BAD_POD_SET,
+        "policy-bad-pod-set",
+        "An entry of spec.pods of a WorkloadKind does not define pods and their number.",
+        "It has one of template, podSpec and resources; a factor of its count has `field` or `least`, and one of the "
+        "fields of `least` has a default, since otherwise the number is unknown where all are absent.",
+        "count: [{least: [spec.parallelism, spec.completions]}]",
+        "count: [{least: [{field: spec.parallelism, default: 1}, spec.completions]}]",
+    ),
+    Code(
         BAD_COUNTS,
         "policy-bad-counts",
         "A definition in spec.counts cannot be used: it counts in two ways.",
@@ -301,7 +323,7 @@ CODES: tuple[Code, ...] = (
     Code(
         REPEATED,
         "policy-repeated",
-        "A list says one thing twice.",
+        "A list says one thing twice, or a field says what another one says.",
         "The second one changes nothing; often another value was meant.",
         "oneOf: [1, 2, 2000m]",
         "oneOf: [1, 2, 4]",
@@ -314,5 +336,22 @@ CODES: tuple[Code, ...] = (
         "resource, not claims for the same devices. Labels of claims count under `pods.objectSelector`.",
         "hard: {gpu.deviceclass.resource.k8s.io/devices: 8}\npods: {priorityClasses: [batch]}",
         "hard: {gpu.deviceclass.resource.k8s.io/devices: 8}\npods: {objectSelector: {matchLabels: {queue: batch}}}",
+    ),
+    Code(
+        KIND_IS_READ,
+        "policy-kind-is-read",
+        "A WorkloadKind defines a kind that is read already.",
+        "Kubernetes' kinds and those of many projects are read without a definition; of two definitions it is unknown "
+        "which one applies.",
+        "spec: {group: jobset.x-k8s.io, kind: JobSet, resource: jobsets}",
+        "match: {kinds: [JobSet]}",
+    ),
+    Code(
+        KIND_NOT_READ,
+        "policy-kind-not-read",
+        "A rule is for a kind that is not read.",
+        "No object of this kind is evaluated, so the rule has no effect on it. A WorkloadKind can define the kind.",
+        "match: {kinds: [Deploymnet]}",
+        "match: {kinds: [Deployment]}",
     ),
 )

@@ -81,7 +81,7 @@ def get_policy_schema() -> DocumentSchema:
     return DocumentSchema(
         load_json_schema(),
         create_format_checker(),
-        required_head="apiVersion: tallygate.dev/v1alpha1 and kind: ResourceRule or NamespaceCap",
+        required_head="apiVersion: tallygate.dev/v1alpha1 and kind: ResourceRule, NamespaceCap or WorkloadKind",
         document_form="a document must be a mapping with apiVersion, kind, metadata and spec",
     )
 
@@ -206,7 +206,7 @@ def _describe_missing_fields(error: _SchemaError) -> Iterator[_ShapeProblem]:
 def _create_example(error: _SchemaError, name: str) -> str:
     """Return the advice for a missing field, from the examples of the schema."""
     described = error.schema_part.get("properties", {}).get(name, {})
-    if name in _HEAD_FIELDS:
+    if name in _HEAD_FIELDS <= set(error.expected):
         return f"write {error.document_schema.required_head}"
     examples = error.document_schema.definitions.get(described.get("$ref", "").rpartition("/")[2], described).get(
         "examples"

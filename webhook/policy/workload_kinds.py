@@ -18,6 +18,8 @@ _STEP_PATTERN = re.compile(
     r"""\.?(?P<field>[A-Za-z_][A-Za-z0-9_-]*)|\["(?P<key>[^"\\]+)"\]|(?P<items>\[\*\])|\.(?P<values>\*)"""
 )
 _MAX_LENGTH = 512
+MAX_COUNT = 2**31 - 1
+"""The largest number of pods in a field: counts are int32 in the API; products of them are Python ints."""
 
 
 class PathError(TallygateError):
@@ -93,15 +95,16 @@ def _split(text: str) -> Iterator[PathStep]:
 
 @dataclass(frozen=True, slots=True)
 class CountField:
-    """A field with a number of pods, lowered by `minus`.
+    """A field with a number of pods, raised to those of the fields `floors`, then lowered by `minus`.
 
-    If it is absent, it counts as `default`, before `minus`; without a default it does not count at all. A text with a
-    number, as in annotations, counts as this number.
+    If it is absent, it counts as `default`; without a default it does not count at all. A text with a number, as in
+    annotations, counts as this number.
     """
 
     path: FieldPath
     default: int | None = 1
     minus: int = 0
+    floors: tuple[FieldPath, ...] = ()
 
 
 CountFactor = tuple[CountField, ...]
@@ -111,23 +114,38 @@ CountFactor = tuple[CountField, ...]
 class PodForm(StrEnum):
     """The form in which an object contains its pods.
 
-    A `template` has `metadata` and `spec` as in a Deployment, a `spec` is that of a pod. A `workflow` is a template of
-    an Argo Workflow, with `container`, `script`, `containerSet`, `initContainers` and `sidecars`. `resources` are
-    requests and limits of one container whose template is elsewhere.
+    A `template` has `metadata` and `spec` as in a Deployment, a `spec` is that of a pod; an `extended template` has
+    further fields in its `spec`. A `workflow` is a template of
+    an Argo Workflow, with `container`, `script`, `containerSet`, `initContainers` and `sidecars`. A `component` of
+    KServe is the spec of a pod with further containers, such as `model`. A `spark pod` has a `template`, and a `gpu`
+    with name and quantity. `resources` are requests and limits of one container whose template is elsewhere. An
+    `object` is a whole object of a kind that is read.
     """
 
     TEMPLATE = "template"
     SPEC = "spec"
+    EXTENDED_TEMPLATE = "extended template"
     WORKFLOW = "workflow"
+    COMPONENT = "component"
+    SPARK_POD = "spark pod"
     RESOURCES = "resources"
+    OBJECT = "object"
 
 
 @dataclass(frozen=True, slots=True)
 class PodSetDefinition:
     """Pods of one template: the first of the `templates` that exists, and the product of the `counts`.
 
+    A template that another definition of the kind names without wildcards is not among those of a wildcard. `noun` is
+    the name of the pods in messages.
+
     `most` is the product of an autoscaler's maximum; empty if none changes the number. It counts only if the field
-    `autoscaled` is true, where this is given. `noun` is the name of the pods in messages.
+    `autoscaled` exists and is not false, where this is given. There are no pods while one of the fields `suspended` is
+    set. `rollout` is the strategy of an Argo Rollout.
+
+    If they are `separate`, other templates of the object may run at other times. A template that is not `used` makes
+    no pods by itself. `declared` lists paths of templates in an object that is contained, with their replicas, for
+    kinds that are not read.
     """
 
     templates: tuple[FieldPath, ...]
@@ -136,14 +154,20 @@ class PodSetDefinition:
     autoscaled: FieldPath | None = None
     form: PodForm = PodForm.TEMPLATE
     noun: str = "pods"
+    suspended: tuple[FieldPath, ...] = ()
+    rollout: FieldPath | None = None
+    is_separate: bool = False
+    is_used: bool = True
+    declared: FieldPath | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadKind:
     """A kind whose objects contain pod templates, in one of these `versions`, the newest first.
 
-    `resource` is the plural in its API. An object makes no pods while one of the fields `suspended` is true. If
-    `is_namespaced` is False, its objects are in no namespace.
+    `resource` is the plural in its API. An object makes no pods while one of the fields `suspended` is set: it
+    is true, or a text other than `false` as in annotations. If `is_namespaced` is False, its objects are in no
+    namespace. `source` names where the project decides about the pods.
     """
 
     group: str
@@ -153,3 +177,9 @@ class WorkloadKind:
     pod_sets: tuple[PodSetDefinition, ...]
     suspended: tuple[FieldPath, ...] = ()
     is_namespaced: bool = True
+    source: str = ""
+
+    @property
+    def creates_pods(self) -> bool:
+        """True if a controller makes pods of an object."""
+        return any(each.is_used for each in self.pod_sets)

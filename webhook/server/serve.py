@@ -5,16 +5,16 @@ The gate without a cluster is here too: its labels come from a file, and no reco
 
 import gc
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 
-from tallygate.webhook.admission.known_kinds import KNOWN_KINDS
-from tallygate.webhook.admission.request import ALLOWED, AdmissionRequest, Verdict
+from tallygate.webhook.admission.kinds import DecodedRequest
+from tallygate.webhook.admission.request import ALLOWED, Verdict
 from tallygate.webhook.admission.rule_index import RuleSelection
 from tallygate.webhook.gate.gate import Gate
-from tallygate.webhook.policy.workload_kinds import WorkloadKind
+from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
 from tallygate.webhook.server.controllers.relay_controller import RelayController
 from tallygate.webhook.server.https.tls_files import find_trust_problem, read_ca_bundle, read_certificates
 from tallygate.webhook.server.interfaces import (
@@ -41,7 +41,7 @@ class SkippedNodeRules:
     def __init__(self, log: Logger) -> None:
         self._log = FailureLog(partial(log.warning, "node-rules-not-evaluated"))
 
-    def __call__(self, _request: AdmissionRequest, _selection: RuleSelection) -> Verdict:
+    def __call__(self, _request: DecodedRequest, _selection: RuleSelection) -> Verdict:
         """Return that the request is allowed, and log the reason at the first call."""
         self._log.update("advertised and schedulable are not judged: no cluster is followed: name one by --cluster")
         return ALLOWED
@@ -96,7 +96,7 @@ def _run(setup: ServerSetup, telemetry: Telemetry) -> int:
     settings = setup.settings
     policy_reloader = PolicyReloader(settings.policies, telemetry)
     gate_parts = _create_gate_parts(settings, policy_reloader, telemetry)
-    registration = _create_registration(setup, gate_parts, telemetry, lambda: lifecycle)
+    registration = _create_registration(setup, gate_parts, policy_reloader, telemetry, lambda: lifecycle)
     if registration is not None:
         gate_parts = replace(gate_parts, background=(*gate_parts.background, registration.worker))
     relay_controller = _create_relay_controller(setup, telemetry)
@@ -122,7 +122,11 @@ def _run(setup: ServerSetup, telemetry: Telemetry) -> int:
 
 
 def _create_registration(
-    setup: ServerSetup, gate_parts: GateParts, telemetry: Telemetry, get_lifecycle: Callable[[], Lifecycle]
+    setup: ServerSetup,
+    gate_parts: GateParts,
+    policy_reloader: PolicyReloader,
+    telemetry: Telemetry,
+    get_lifecycle: Callable[[], Lifecycle],
 ) -> Registration | None:
     """Return the part that registers the gate, or None without access to an API server."""
     create_registration = setup.create_registration or gate_parts.create_registration
@@ -135,14 +139,9 @@ def _create_registration(
         find_trust_problem=lambda bundle, host: find_trust_problem(read_certificates(chain, key), bundle, host),
         is_leader=gate_parts.is_leader,
         list_statuses=lambda: get_lifecycle().list_statuses(),
-        list_workload_kinds=list_workload_kinds,
+        list_workload_kinds=lambda: (*KNOWN_KINDS, *policy_reloader.store.get_policies().workload_kinds),
     )
     return create_registration(parts, telemetry.log)
-
-
-def list_workload_kinds() -> Sequence[WorkloadKind]:
-    """Return the kinds of other projects whose pods are read."""
-    return KNOWN_KINDS
 
 
 def _create_relay_controller(setup: ServerSetup, telemetry: Telemetry) -> RelayController | None:

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from tallygate.webhook.admission.known_kinds import KNOWN_KINDS
 from tallygate.webhook.admission.workload_resources import WorkloadResource
 from tallygate.webhook.cli.doctor.facts import ServedKind, UnreadKind, WorkloadFacts
+from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
 from tests.cli.doctor.fact_changes import UNAVAILABLE, UNKNOWN, WARN, Cases
 from tests.cli.doctor.healthy_gate import Object, create_registration
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tallygate.webhook.admission.kinds import REVIEW_TARGETS
 from tallygate.webhook.cli.manifests.known_fields import find_unknown_fields
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest, list_objects
 from tallygate.webhook.documents.reader import read_documents
@@ -15,7 +16,12 @@ from tests.cli.manifests.field_table import TABLE, create_table, format_table, g
 def find_fields(text: str) -> list[str]:
     """Return position, field and message of each unknown field, in the order of their positions."""
     objects = [each for document in read_documents(text, DEFAULT_LIMITS) for each in list_objects("f", document)]
-    found = [each for manifest in objects if isinstance(manifest, Manifest) for each in find_unknown_fields(manifest)]
+    found = [
+        each
+        for manifest in objects
+        if isinstance(manifest, Manifest)
+        for each in find_unknown_fields(manifest, REVIEW_TARGETS)
+    ]
     ordered = sorted(found, key=lambda each: (each.position, each.field))
     return [f"{each.position.line}:{each.position.column} {each.field}: {each.message}" for each in ordered]
 

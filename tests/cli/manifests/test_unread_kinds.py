@@ -2,6 +2,7 @@
 
 import pytest
 
+from tallygate.webhook.admission.kinds import REVIEW_TARGETS
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest, list_objects
 from tallygate.webhook.cli.manifests.unread_kinds import find_unread_pods, find_wrong_kind
 from tallygate.webhook.documents.reader import read_documents
@@ -48,7 +49,7 @@ def read_manifest(text: str) -> Manifest:
     ],
 )
 def test_a_kind_that_differs_by_case_or_version_is_an_error(api_version: str, kind: str, advice: str) -> None:
-    error = find_wrong_kind(read_manifest(f"apiVersion: {api_version}\nkind: {kind}\n"))
+    error = find_wrong_kind(read_manifest(f"apiVersion: {api_version}\nkind: {kind}\n"), REVIEW_TARGETS)
     found = f"{error.position.line}:{error.position.column} {error.message}" if error else ""
     assert (found, error is None or error.code == "TG411") == (advice, True)
 

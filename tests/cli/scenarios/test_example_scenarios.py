@@ -19,15 +19,26 @@ spec:
   hard: {nvidia.com/gpu: 1000, limits.memory: 1Ti, pods: 1000, gpu-slices: 1000, gpu-memory: 1000000}
   counts: {gpu-slices: {weights: {nvidia.com/gpu: 1}}, gpu-memory: {product: [nvidia.com/gpu, nvidia.com/gpumem]}}
 """
-CAPS = ("gpus-vision", "gpus-others", "batch-pool", "gpus-on-trial", "mig-slices", "hami-memory")
+CAPS = (
+    "gpus-vision",
+    "gpus-others",
+    "batch-pool",
+    "gpus-on-trial",
+    "gpus-gangs",
+    "team-gpus",
+    "mig-slices",
+    "hami-memory",
+)
 
 
 def test_the_examples_have_scenarios() -> None:
     assert [path.name for path in TESTS] == [
+        "cap-per-label.yaml",
         "cap-per-team.yaml",
         "cap-shared.yaml",
         "claims.yaml",
         "fill.yaml",
+        "gang-jobs.yaml",
         "gpus-1-2-4-8.yaml",
         "hami-memory.yaml",
         "mig-slices.yaml",

@@ -32,6 +32,7 @@ class Users:
             "create_namespace": self._create_namespace,
             "delete_namespace": self._delete_namespace,
             "relabel": self._relabel,
+            "move": self._move,
             "publish": self._publish,
         }
 
@@ -99,6 +100,15 @@ class Users:
         if returns:
             self._environment.invariants.excuse_returned(name, cap)
         return f"{name} {'returns to' if returns else 'leaves'} cap {cap} (revision {self._truth.revision})"
+
+    def _move(self, a: int, _b: int) -> str:
+        """Move a namespace with its pods from one group to the other."""
+        if self._truth.is_stalled:
+            return ""
+        name = list(self._truth.namespaces)[a % len(self._truth.namespaces)]
+        entered = self._truth.move(name)
+        self._environment.invariants.excuse_returned(name, entered)
+        return f"{name} moves to group {entered} (revision {self._truth.revision})"
 
     def _publish(self, _a: int, _b: int) -> str:
         """Publish a policy without the shared cap, or with it again."""

@@ -5,12 +5,21 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from tallygate.webhook.accounting.devices.device_meter import DeviceId
+from tallygate.webhook.admission.cap_index import find_key_value, get_cap_name
 from tallygate.webhook.objects.devices import EXTENDED_RESOURCE_CLAIM_ANNOTATION
 from tests.accounting.claims import CLASS, claim_object, exactly, first_available, result
 from tests.state.informers.pods import pod as stored_pod
 from tests.state.informers.slices import DRIVER, create_device, create_slice
 
 CAP_NAMES = ("each", "together")
+OTHER_GROUP = "together=no"
+"""The second group of the shared cap, in a world where its label has several values; the first has the cap's name."""
+
+
+def name_cap(key: str) -> str:
+    """Return the name of the cap with a key, by which a namespace is its member."""
+    value = find_key_value(key)
+    return get_cap_name(key) if value in {None, "yes"} else f"{get_cap_name(key)}={value}"
 
 
 class Pod(NamedTuple):
@@ -42,13 +51,19 @@ class Pod(NamedTuple):
 
 
 class Namespace(NamedTuple):
-    """A namespace in a watch event, with the names of the caps that select it by its labels."""
+    """A namespace in a watch event, with the names of the caps and groups that select it by its labels."""
 
     revision: int
     name: str
     uid: str
     is_deleted: bool = False
     caps: frozenset[str] = frozenset(CAP_NAMES)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Its labels: that of a cap has the value `yes`, or the value of a group."""
+        parts = [cap.partition("=") for cap in sorted(self.caps)]
+        return {label: value or "yes" for label, _, value in parts}
 
 
 class Claim(NamedTuple):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tallygate.webhook.admission.cap_index import CapIndex
+from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
 from tests.accounting.claims import CLASS
 from tests.admission.case import parse_policies
 from tests.state.informers.pods import GPU
@@ -22,6 +22,15 @@ spec:
 """
 _CAP_OF_EACH = _CAP.format(name="each", shared="false", hard=_EACH)
 _SHARED_CAP = _CAP.format(name="together", shared="true", hard=_TOGETHER)
+_GROUPED_CAP = f"""
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {{name: together}}
+spec:
+  namespaces: {{include: ["team-*"]}}
+  groupBy: {{label: together}}
+  hard: {{nvidia.com/gpu: {_EACH}}}
+"""
 _SELECTOR = f"""device.attributes["{DRIVER}"].model == "{H100}\""""
 _DEVICES_OF_EACH = _CAP.format(name="each", shared="false", hard=f"{_EACH}, {H100}: 2") + (
     f"  devices: {{{H100}: {{selector: '{_SELECTOR}'}}}}\n"
@@ -49,7 +58,14 @@ def _index(cap_of_each: str, shared_cap: str, resources_by_class: Mapping[str, s
     return Policies(both, alone, has_claims=bool(resources_by_class))
 
 
+def list_ledger_caps(caps: CapIndex) -> tuple[ActiveCap, ...]:
+    """Return every cap that may have ledgers, with both groups of a cap that has groups."""
+    return caps.list_ledger_caps(("team-a", {"together": value}) for value in ("yes", "no"))
+
+
 PODS_ONLY = _index(_CAP_OF_EACH, _SHARED_CAP, {})
+GROUPS = _index(_CAP_OF_EACH, _GROUPED_CAP, {})
+"""Each value of a label has a shared ledger: namespaces move between them."""
 WITH_CLAIMS = _index(_CAP_OF_EACH, _SHARED_CAP, {CLASS: GPU})
 WITH_DEVICES = _index(_DEVICES_OF_EACH, _SHARED_DEVICES, {CLASS: GPU})
 """The first cap also counts the devices of a model, the second one the memory of devices."""

@@ -8,7 +8,7 @@ from tallygate.webhook.state.ledger.ledger import Ledger, Operation
 from tallygate.webhook.state.ports import LedgerKey
 from tests.gate.simulation.cluster_objects import POOLS, Claim, Slice
 from tests.gate.simulation.counts import CountRecorder
-from tests.gate.simulation.device_policies import PODS_ONLY, Policies
+from tests.gate.simulation.device_policies import PODS_ONLY, Policies, list_ledger_caps
 from tests.gate.simulation.entitlements import Sizes, compute_requested, compute_right
 from tests.gate.simulation.ground_truth import GroundTruth, hash_members
 from tests.gate.simulation.invariants import Invariants
@@ -138,15 +138,15 @@ class Environment:
 
     def _create_ledgers(self) -> None:
         """Store the ledgers of the old namespaces, which have no pods yet."""
-        for cap in self.policies.both.list_caps():
+        for cap in list_ledger_caps(self.policies.both):
             for name in ("",) if cap.definition.shared else OLD_NAMESPACES:
-                revision = self.truth.revision
+                revision, key = self.truth.revision, LedgerKey(cap.key, name)
                 ledger = Ledger(
                     cap.hard,
                     resources=cap.counted,
                     pods_revision=revision,
                     claims_revision=revision if cap.counts_claims else 0,
                     namespaces_revision=revision,
-                    namespaces_hash=hash_members(OLD_NAMESPACES if cap.definition.shared else (name,)),
+                    namespaces_hash=hash_members(self.truth.list_members(key)),
                 )
-                self.truth.ledgers[LedgerKey(cap.key, name)] = ledger, revision
+                self.truth.ledgers[key] = ledger, revision

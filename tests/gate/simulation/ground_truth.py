@@ -5,11 +5,22 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from tallygate.webhook.accounting.devices.device_meter import DeviceId
-from tallygate.webhook.admission.cap_index import get_cap_name
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
-from tests.gate.simulation.cluster_objects import CAP_NAMES, Claim, Device, Namespace, Pod, Slice, create_device_id
+from tests.gate.simulation.cluster_objects import (
+    CAP_NAMES,
+    OTHER_GROUP,
+    Claim,
+    Device,
+    Namespace,
+    Pod,
+    Slice,
+    create_device_id,
+    name_cap,
+)
 from tests.gate.simulation.histories import History
+
+_FIRST_GROUP = CAP_NAMES[1]
 
 
 @dataclass
@@ -126,10 +137,21 @@ class GroundTruth:
             self.entered[namespace, cap] = self.revision
         return cap in after.caps
 
+    def move(self, namespace: str) -> str:
+        """Change the value of the label of groups; return the name of the group that the namespace enters."""
+        self.revision += 1
+        before = self.namespaces[namespace]
+        left, entered = (OTHER_GROUP, _FIRST_GROUP) if OTHER_GROUP in before.caps else (_FIRST_GROUP, OTHER_GROUP)
+        after = before._replace(revision=self.revision, caps=before.caps - {left} | {entered})
+        self.namespaces[namespace] = after
+        self._record_namespace(after)
+        self.entered[namespace, entered] = self.revision
+        return entered
+
     def is_member(self, key: LedgerKey, namespace: str) -> bool:
         """Return whether a namespace exists and its labels make it a member of the ledger's cap."""
         found = self.namespaces.get(namespace)
-        return found is not None and get_cap_name(key.cap) in found.caps
+        return found is not None and name_cap(key.cap) in found.caps
 
     def list_members(self, key: LedgerKey) -> list[str]:
         """Return the namespaces whose pods a ledger must count now."""
@@ -155,7 +177,7 @@ class GroundTruth:
 
     def _record_namespace(self, event: Namespace) -> None:
         self.namespace_events.append(event)
-        for cap in CAP_NAMES:
+        for cap in (*CAP_NAMES, OTHER_GROUP):
             self.memberships.append(frozenset(each.name for each in self.namespaces.values() if cap in each.caps))
 
 

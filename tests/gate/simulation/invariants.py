@@ -9,12 +9,13 @@ reserves nothing by a count that lacks a pod if the replica has seen the pod ret
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
-from tallygate.webhook.admission.cap_index import CapIndex, get_cap_name
+from tallygate.webhook.admission.cap_index import CapIndex, find_key_value
 from tallygate.webhook.gate.charging import ChargedConsumer
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
-from tests.gate.simulation.cluster_objects import Claim, Pod
+from tests.gate.simulation.cluster_objects import Claim, Pod, name_cap
 from tests.gate.simulation.counts import CountRecorder
+from tests.gate.simulation.device_policies import list_ledger_caps
 from tests.gate.simulation.entitlements import MEASURED, Sizes, compute_right, split_used
 from tests.gate.simulation.ground_truth import GroundTruth, hash_members
 from tests.gate.simulation.replica import SeenRevisions
@@ -52,7 +53,7 @@ class Invariants:
         self.violation = ""
         self._compute_rights = compute_rights
         self._recorder = recorder
-        self._caps = caps.list_caps()
+        self._caps = list_ledger_caps(caps)
         self._hard = {cap.key: cap.hard for cap in self._caps}
         self._foreign: dict[tuple[LedgerKey, str], Foreign] = {}
         self._has_foreign: set[LedgerKey] = set()
@@ -94,6 +95,9 @@ class Invariants:
         """
         pod: Pod | Claim = self._truth.pods.get(uid) or self._truth.claims[uid]
         for key in self._list_keys(pod.namespace):
+            was_seen = self._find_entered(key, pod.namespace) <= namespaces_revision
+            if key not in reserved and was_seen and find_key_value(key.cap) is not None:
+                self._record(f"uncharged: {uid} is stored in a group that its replica had seen, and did not charge")
             if key not in reserved or self._find_entered(key, pod.namespace) > namespaces_revision:
                 self._excuse(key, pod)
             self.check_ledger(key)
@@ -103,7 +107,7 @@ class Invariants:
         consumers: list[Pod | Claim] = [*self._truth.pods.values(), *self._truth.claims.values()]
         for key in self._list_keys(namespace):
             for pod in consumers:
-                if get_cap_name(key.cap) == cap and pod.namespace == namespace:
+                if name_cap(key.cap) == cap and pod.namespace == namespace:
                     self._excuse(key, pod)
 
     def check_reservation(self, key: LedgerKey, pod: ChargedConsumer, loaded_at: int, seen: SeenRevisions) -> None:
@@ -148,7 +152,7 @@ class Invariants:
         return [key for key in keys if self._truth.is_member(key, namespace)]
 
     def _find_entered(self, key: LedgerKey, namespace: str) -> int:
-        return self._truth.entered.get((namespace, get_cap_name(key.cap)), 0)
+        return self._truth.entered.get((namespace, name_cap(key.cap)), 0)
 
     def _excuse(self, key: LedgerKey, pod: Pod | Claim) -> None:
         self._foreign[key, pod.uid] = Foreign(pod, self._find_entered(key, pod.namespace))

@@ -10,12 +10,14 @@ from unittest.mock import patch
 
 from msgspec.structs import replace
 
-from tallygate.webhook.admission.cap_index import ActiveCap
+from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex, Labels, MatchingCaps
 from tallygate.webhook.gate import charging, ledger_reconciler
 from tallygate.webhook.gate.charging import ReserveTransition
 from tallygate.webhook.gate.ledger_reconciler import LedgerReconciler, ReconcileResult
-from tallygate.webhook.gate.usage_lister import CountedRevisions, Membership, UsageLister
+from tallygate.webhook.gate.membership import Membership, MembershipFinder
+from tallygate.webhook.gate.usage_lister import CountedRevisions, UsageLister
 from tallygate.webhook.state.batched_ledgers import BatchedLedgers, CachedLedger
+from tallygate.webhook.state.informers.named_stores import MemberNamespaces
 from tallygate.webhook.state.ledger.expire import ReservationAges
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
@@ -72,6 +74,24 @@ def _find_unchanged_membership(lister: UsageLister, cap: ActiveCap, key: LedgerK
 
 def _may_lack_namespaces_only(_transition: ReserveTransition, ledger: Ledger, membership: Membership) -> bool:
     return ledger.namespaces_revision < membership.last_change
+
+
+_find_matching = CapIndex.find_matching
+_list_members = MembershipFinder._list_members
+
+
+def _match_by_first_labels(index: CapIndex, namespace: str, labels: Labels | None) -> MatchingCaps:
+    known: dict[str, Any] = index.__dict__.setdefault("_first_labels", {})
+    return _find_matching(index, namespace, known.setdefault(namespace, labels))
+
+
+def _keep_left_namespaces(finder: MembershipFinder, cap: ActiveCap) -> MemberNamespaces | None:
+    members = _list_members(finder, cap)
+    if members is None or cap.group_value is None:
+        return members
+    known: dict[str, frozenset[str]] = finder.__dict__.setdefault("_known", {})
+    known[cap.key] = known.get(cap.key, frozenset()) | members.names
+    return members._replace(names=known[cap.key])
 
 
 MUTANTS: Mapping[str, Mutant] = {
@@ -147,6 +167,18 @@ MUTANTS: Mapping[str, Mutant] = {
         "charges a restored cap by the earlier count of its ledger",
         patch.object(UsageLister, "get_required_revisions", lambda _lister, _cap: CountedRevisions(0, 0)),
         seed=1,
+    ),
+    "keeps_group": create_mutant(
+        5,
+        "counts a namespace whose label has changed under its former group too",
+        patch.object(MembershipFinder, "_list_members", _keep_left_namespaces),
+        mix="groups",
+    ),
+    "charges_former_group": create_mutant(
+        5,
+        "charges a pod by the first label of its namespace that the replica saw",
+        patch.object(CapIndex, "find_matching", _match_by_first_labels),
+        mix="groups",
     ),
     **CLAIM_MUTANTS,
 }

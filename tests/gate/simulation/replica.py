@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
-from tallygate.webhook.admission.kinds import DecodedRequest
+from tallygate.webhook.admission.kinds import REVIEW_TARGETS, DecodedRequest
 from tallygate.webhook.admission.request import AdmissionRequest
 from tallygate.webhook.gate.charged_requests import UndecidedChargeError, compute_request_charges
 from tallygate.webhook.gate.charging import CapCharge, ChargedConsumer, charge_consumer
@@ -21,6 +21,7 @@ from tallygate.webhook.state.informers.pod_store import PodStore
 from tallygate.webhook.state.ports import LedgerKey, RetryLaterError
 from tests.gate.simulation.cluster_objects import Namespace
 from tests.gate.simulation.counts import CountRecorder, RecordedClaims, RecordedDevices, RecordedLister, RecordedPods
+from tests.gate.simulation.device_policies import list_ledger_caps
 from tests.gate.simulation.ground_truth import GroundTruth
 from tests.gate.simulation.histories import History, Watch
 from tests.gate.simulation.store import Store
@@ -132,7 +133,7 @@ class Replica:
     def load(self, caps: CapIndex) -> None:
         """Load a policy; a new cap is active since the current revision of the cluster."""
         self.caps = caps
-        self.loaded = {each.key: self.loaded.get(each.key, self._truth.revision) for each in caps.list_caps()}
+        self.loaded = {each.key: self.loaded.get(each.key, self._truth.revision) for each in list_ledger_caps(caps)}
         self._usage_lister.set_active_caps([cap.active_key for cap in caps.list_caps()])
 
     def knows_namespace(self, namespace: str) -> bool:
@@ -161,7 +162,9 @@ class Replica:
         """
         caps = self._find_caps(review.namespace)
         try:
-            found = compute_request_charges(DecodedRequest(review), caps, nonce, self._usage_lister.find_device)
+            found = compute_request_charges(
+                DecodedRequest(review, REVIEW_TARGETS), caps, nonce, self._usage_lister.find_device
+            )
         except UndecidedChargeError as error:
             raise RetryLaterError(str(error)) from error
         is_admitted = found is None or self._charge(found.consumer, found.charges)
@@ -181,8 +184,8 @@ class Replica:
 
     def list_ledgers(self) -> list[tuple[LedgerKey, ActiveCap]]:
         """Return the ledgers that it reconciles, last those without member namespaces, which it may delete."""
-        by_cap = {cap.key: cap for cap in self.caps.list_caps()}
-        pending = {key: by_cap[key.cap] for key in self.reconciler.list_pending() if key.cap in by_cap}
+        found = {key: self.caps.find_cap(key.cap) for key in self.reconciler.list_pending()}
+        pending = {key: cap for key, cap in found.items() if cap is not None}
         names = {event.name for event in self._truth.namespace_events}
         ledgers = pending | dict(self.reconciler.list_ledgers(sorted(names)))
         return sorted(ledgers.items(), key=lambda each: (self._has_no_members(*each), each[0].namespace, each[0].cap))
@@ -240,7 +243,7 @@ def _to_amounts(size: int) -> Amounts:
 
 def _to_record(namespace: Namespace) -> NamespaceRecord:
     meta = {"name": namespace.name, "uid": namespace.uid, "resourceVersion": str(namespace.revision)}
-    body = {"metadata": meta | {"labels": dict.fromkeys(namespace.caps, "yes")}}
+    body = {"metadata": meta | {"labels": namespace.labels}}
     event = NAMESPACE_CODEC.decode_event(json.dumps({"type": "ADDED", "object": body}).encode())
     assert isinstance(event, Changed)
     record: NamespaceRecord = event.item

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from tests.gate.simulation.convergence import converge
-from tests.gate.simulation.device_policies import PODS_ONLY, WITH_CLAIMS, WITH_DEVICES, Policies
+from tests.gate.simulation.device_policies import GROUPS, PODS_ONLY, WITH_CLAIMS, WITH_DEVICES, Policies
 from tests.gate.simulation.world import open_world
 from tests.schedules import Failure, Mutant, Simulation, Step, ViolationError, draw
 
@@ -31,6 +31,9 @@ MIXES: Mapping[str, Mapping[str, float]] = {
     | _NAMESPACES
     | {"reconcile": 24, "create_namespace": 4, "delete_namespace": 3, "tick": 6},
     "relabelled namespaces": _STORMS | _NAMESPACES | {"reconcile": 4, "relabel": 4, "delete_ledger": 0},
+    "groups": _STORMS
+    | _NAMESPACES
+    | {"reconcile": 6, "move": 5, "delete_ledger": 0, "load": 0, "crash": 0.2, "create_namespace": 0.8},
     "lost ledgers": _SLOW
     | {
         "create": 6, "call": 16, "store": 3, "delete_ledger": 2, "request_progress": 20, "watch": 14, "bookmark": 3,
@@ -84,7 +87,7 @@ def list_mixes() -> Mapping[str, Mapping[str, float]]:
 def get_policies(mix: str) -> Policies:
     """Return the policies of the worlds in which a mix of steps is played."""
     if mix in MIXES:
-        return PODS_ONLY
+        return GROUPS if mix == "groups" else PODS_ONLY
     return WITH_CLAIMS if mix in _WITHOUT_MEASURES else WITH_DEVICES
 
 

@@ -60,7 +60,7 @@ def test_pods_claims_and_ledgers_are_stored_and_expired_reservations_are_read() 
 
 def test_every_kind_of_step_does_something() -> None:
     useful: set[str] = set()
-    mixes = ("storms", "relabelled namespaces", "the scheduler's claims", "devices")
+    mixes = ("storms", "relabelled namespaces", "groups", "the scheduler's claims", "devices")
     for seed, mix in itertools.product(range(12), mixes):
         with open_world(get_policies(mix)) as world:
             useful |= {step[0] for step in simulate(mix).draw(seed) if world.step(*step)}

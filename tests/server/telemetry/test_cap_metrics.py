@@ -1,5 +1,7 @@
 """The metrics of caps and their ledgers, and the number of their series."""
 
+from functools import partial
+
 from prometheus_client import CollectorRegistry
 
 from tallygate.webhook.accounting.amounts import Amounts
@@ -62,8 +64,28 @@ def test_ledgers_are_reported_as_they_are_written() -> None:
         'tallygate_cap_reservations_max{cap="gpus"} 0.0',
         "tallygate_cap_reservations_limit 3000.0",
         'tallygate_cap_sync_age_seconds{cap="gpus"} 30.0',
-        'tallygate_cap_utilization_ratio{cap="gpus",cap_namespace="team-b",resource="nvidia.com/gpu"} 1.0',
-        'tallygate_cap_utilization_ratio{cap="gpus",cap_namespace="team-a",resource="nvidia.com/gpu"} 0.75',
+        'tallygate_cap_utilization_ratio{cap="gpus",cap_group="",cap_namespace="team-b",resource="nvidia.com/gpu"} 1.0',
+        (
+            'tallygate_cap_utilization_ratio{cap="gpus",cap_group="",cap_namespace="team-a",'
+            'resource="nvidia.com/gpu"} 0.75'
+        ),
+    }
+
+
+def _replace(ledger: Ledger, _: Ledger | None) -> Ledger:
+    return ledger
+
+
+def test_groups_of_a_cap_are_added_up_and_the_fullest_have_their_value_as_a_label() -> None:
+    harness = Harness(CAP.replace("hard:", "groupBy: {label: team}\n  hard:"))
+    (template,) = harness.caps.list_caps()
+    for value, used in (("vision", 4), ("audio", 2)):
+        key = LedgerKey(f"{template.key}={value}", "")
+        harness.ledgers.transact(key, Put(partial(_replace, Ledger(template.hard, used=Amounts({GPU: used})))), 0.0)
+    full = f"{4 / template.hard[GPU]}"
+    assert harness.list_lines() >= {
+        'tallygate_cap_used{cap="gpus",resource="nvidia.com/gpu"} 6.0',
+        f'tallygate_cap_utilization_ratio{{cap="gpus",cap_group="vision",cap_namespace="",resource="{GPU}"}} {full}',
     }
 
 

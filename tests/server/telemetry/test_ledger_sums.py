@@ -60,7 +60,7 @@ def test_a_ledger_is_available_full_exceeded_or_initializing() -> None:
 def test_a_limit_of_zero_makes_no_ledger_full() -> None:
     nothing = Ledger(Amounts({GPU: 0, "pods": 3}), used=Amounts({"pods": 1}))
     assert sum_by_cap([label_ledger(nothing)])["gpus"].states == {LedgerState.AVAILABLE: 1}
-    assert find_fullest([label_ledger(nothing)], 3, 3) == [LedgerUtilization(1 / 3, "gpus", "pods", "team-a")]
+    assert find_fullest([label_ledger(nothing)], 3, 3) == [LedgerUtilization(1 / 3, "gpus", "pods", "team-a", "")]
 
 
 def test_the_fullest_ledgers_of_each_cap_and_resource_are_found_and_no_empty_ones() -> None:

@@ -27,6 +27,7 @@ def test_two_ledgers_have_different_names(keys: list[LedgerKey]) -> None:
     [
         (LedgerKey("gpus-0123456789", "team-a"), "gpus-0123456789.team-a.82379c6922844a107424"),
         (LedgerKey("gpus-0123456789", ""), "gpus-0123456789.c0f2967941a99b5368a5"),
+        (LedgerKey("gpus-0123456789=My_Team.a", ""), "gpus-0123456789-my-team-a.b1b6f892940eef23ecec"),
         (LedgerKey("v1.gpus-0123456789", "team-a"), "v1-gpus-0123456789.team-a.e357b5cc55d5e8d1b189"),
     ],
 )

@@ -1,6 +1,6 @@
 """The source of an audit: a cluster at present, or a snapshot of one."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,10 +12,10 @@ from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS
 from tallygate.webhook.audit.audit import AuditInput, AuditScope, ListedObject, list_objects, sort_objects
 from tallygate.webhook.audit.listing import (
     DEVICE_CLASS,
-    GROUPS_BY_KIND,
     POD,
     PageReader,
     create_list_path,
+    index_groups,
     ingest_objects,
     list_nodes,
 )
@@ -92,9 +92,10 @@ def _list_scopes(scope: AuditScope) -> list[str]:
 
 
 class _SnapshotCollector:
-    """A handler that collects the objects of a snapshot."""
+    """A handler that collects the objects of a snapshot that are of these kinds."""
 
-    def __init__(self) -> None:
+    def __init__(self, kinds: Collection[str]) -> None:
+        self._kinds = kinds
         self.stores = ClusterStores()
         self.pods: list[PodRecord] = []
         self.namespaces: list[NamespaceRecord] = []
@@ -113,9 +114,9 @@ class _SnapshotCollector:
             self.pods.append(self.stores.create_pod_record(_POD_DECODER.decode(item)))
         elif kind == "Namespace":
             self.namespaces.append(namespaces_read.create_namespace_record(_NAMESPACE_DECODER.decode(item)))
-        elif kind in GROUPS_BY_KIND or kind == DEVICE_CLASS:
+        elif kind in self._kinds or kind == DEVICE_CLASS:
             self.other_objects.append((kind, item))
-        elif kind.removesuffix("List") in GROUPS_BY_KIND:
+        elif kind.removesuffix("List") in self._kinds:
             self.marked_kinds.add(kind.removesuffix("List"))
         else:
             return is_device
@@ -133,7 +134,7 @@ def read_snapshot(snapshot: Path, scope: AuditScope, *, check_nodes: bool) -> Au
         UsageError: if a requested namespace does not exist.
         SnapshotError: if the snapshot cannot be read, or has no namespaces.
     """
-    collected = _SnapshotCollector()
+    collected = _SnapshotCollector(index_groups(scope.targets))
     read_items(snapshot, collected)
     if not collected.namespaces:
         raise SnapshotError(
@@ -162,7 +163,7 @@ def read_snapshot(snapshot: Path, scope: AuditScope, *, check_nodes: bool) -> Au
     )
     objects = (
         (group, kind, item)
-        for group, kind, item in sort_objects(collected.other_objects)
+        for group, kind, item in sort_objects(collected.other_objects, scope.targets)
         if _is_in_scope(item, kind, scope)
     )
     return AuditSource(collected.stores, _create_audit_input(collected.stores, snapshots), objects, remarks)

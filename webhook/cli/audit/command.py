@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 from rich.progress import TextColumn
 
+from tallygate.webhook.admission.kinds import list_review_targets
 from tallygate.webhook.admission.rule_index import RuleIndex
 from tallygate.webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
 from tallygate.webhook.audit.audit import Audit, AuditResult, AuditScope
@@ -92,7 +93,8 @@ def audit(  # noqa: PLR0913 -- one argument for each option
     if report and snapshot:
         raise UsageError("--report needs a cluster: nothing is written into a snapshot")
     policy_set = load_usable_policies(policies)
-    scope = AuditScope(_EXCLUDED_NAMESPACES, None if all_namespaces else frozenset(namespace) or None)
+    included = None if all_namespaces else frozenset(namespace) or None
+    scope = AuditScope(_EXCLUDED_NAMESPACES, included, list_review_targets(policy_set))
     connection = None if snapshot else cluster_source.connect()
     reports = ReportWriter(connection, time.time, time.sleep) if report and connection is not None else None
     api = require_api(reports) if reports is not None else None

@@ -20,7 +20,6 @@ from tallygate.certs.certificate_names import read_names
 from tallygate.certs.certificate_status import ConfigurationTrust, SecretStatus, create_status
 from tallygate.certs.cluster_access import create_client, read_object
 from tallygate.certs.secret_store import KubernetesCertificateStore
-from tallygate.webhook.admission.known_kinds import KNOWN_KINDS
 from tallygate.webhook.admission.self_registration import create_webhooks, is_left_to_gate, parse_choices
 from tallygate.webhook.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
 from tallygate.webhook.admission.workload_resources import WorkloadResource, select_resources
@@ -33,6 +32,7 @@ from tallygate.webhook.kube.api_errors import ApiError
 from tallygate.webhook.kube.client import ApiClient
 from tallygate.webhook.kube.config import load_client_config
 from tallygate.webhook.kube.discovery import Discovery
+from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
 from tallygate.webhook.server.settings.token_file import read_tokens
 
 _DEFAULT_SECRET = f"{DEFAULT_NAMESPACE}/{CONFIGURATION_NAME}-tls"

@@ -11,7 +11,7 @@ import msgspec
 from tallygate.webhook.accounting.devices.least_amounts import LeastAmounts, LeastAmountsReview
 from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.admission.cap_index import ActiveCap
-from tallygate.webhook.admission.kinds import DecodedRequest
+from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, DecodedRequest
 from tallygate.webhook.cli.check.snapshot_usage import SnapshotUsage
 from tallygate.webhook.cli.manifests.typed_objects import TypedObject
 from tallygate.webhook.gate.applied_workload import multiply
@@ -39,7 +39,7 @@ class AllocationChecker:
 
     def forecast(self, typed: TypedObject, caps: Sequence[ActiveCap], read_ledger: LedgerReader) -> Iterator[Problem]:
         """Yield a problem for each cap that has no room for a claim or template, as the gate warns its creator."""
-        return forecast_devices(DecodedRequest(typed.request), caps, self._least_amounts, read_ledger)
+        return forecast_devices(DecodedRequest(typed.request, BUILT_IN_TARGETS), caps, self._least_amounts, read_ledger)
 
     def describe(
         self, namespace: str, claim: ResourceClaim, caps: Iterable[ActiveCap], read_ledger: LedgerReader

@@ -27,7 +27,7 @@ from tallygate.webhook.cli.manifests.claim_manifests import ClaimTemplates, inde
 from tallygate.webhook.cli.manifests.typed_objects import TypedObject
 from tallygate.webhook.cli.output.findings import FindingSeverity
 from tallygate.webhook.cli.sources.snapshot_reader import SnapshotContents
-from tallygate.webhook.gate.applied_workload import ForecastPods, ForecastWorkload, create_workload
+from tallygate.webhook.gate.applied_workload import ForecastPods, ForecastWorkload, create_workload, sum_pod_sets
 from tallygate.webhook.gate.charging import CapCharge, ChargedConsumer, ChargeResult, ReadTransition, charge_consumer
 from tallygate.webhook.gate.claim_forecast import (
     NO_CLAIMS,
@@ -239,7 +239,8 @@ class CapChecker:
 
     def _sum_charges(self, typed: TypedObject, pod_sets: Sequence[ForecastPods], cap: ActiveCap) -> CapCharge:
         """Return the charge of all pods of an object, and what the cap counts for those that exist."""
-        current = requested = _NO_AMOUNTS
+        current = _NO_AMOUNTS
+        requested: list[tuple[ReplicaCount, Amounts]] = []
         for pods in pod_sets:
             existing = self._find_existing_pods(typed, pods.view)
             current += sum((cap.compute_charge(each).amounts for each in existing), _NO_AMOUNTS)
@@ -247,11 +248,11 @@ class CapChecker:
             if pods.view.is_template:
                 current += _compute_owned(cap, self._list_owned(existing), pods.claims)
                 per_pod += pods.claims.compute_charge(cap)
-            requested += _multiply(per_pod, pods.replicas.count)
+            requested.append((pods.replicas, per_pod))
         pods, *others = pod_sets
         is_one_pod = pods.replicas.count == 1 and not (others or pods.claims.claims)
         explained = pods.template if cap.derived and is_one_pod else None
-        return CapCharge(cap, current, requested, may_exceed=False, pod=explained)
+        return CapCharge(cap, current, sum_pod_sets(requested), may_exceed=False, pod=explained)
 
     def _charge_pod_with_claims(
         self, typed: TypedObject, charges: Sequence[CapCharge], claims: PodClaims
@@ -351,7 +352,3 @@ def _describe_unknown_class(name: str) -> str:
 
 def _create_cap_problem(problem: Problem, severity: FindingSeverity) -> ReportedProblem:
     return ReportedProblem(problem, f"cap {problem.rule}", severity)
-
-
-def _multiply(amounts: Amounts, count: int) -> Amounts:
-    return Amounts({name: amount * count for name, amount in amounts.items()})

@@ -11,7 +11,8 @@ from tallygate.webhook.accounting.devices.least_amounts import LeastAmounts
 from tallygate.webhook.accounting.quantity import Quantity
 from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.admission.evaluate import evaluate_request
-from tallygate.webhook.admission.request import ALLOWED, AdmissionRequest, Phase, Verdict
+from tallygate.webhook.admission.kinds import DecodedRequest, ReviewTargets, list_review_targets
+from tallygate.webhook.admission.request import ALLOWED, Phase, Verdict
 from tallygate.webhook.admission.resource_fields import list_resource_fields
 from tallygate.webhook.admission.rule_index import Labels, RuleIndex, RuleSelection
 from tallygate.webhook.cli.check import api_validation
@@ -78,7 +79,7 @@ def _check_number(entry: Entry) -> Iterator[ManifestError]:
         yield ManifestError("TG407", node.position, message)
 
 
-NodeCheck = Callable[[AdmissionRequest, RuleSelection, KnownDevices, bool], Verdict]
+NodeCheck = Callable[[DecodedRequest, RuleSelection, KnownDevices, bool], Verdict]
 """A check of node rules by the nodes and devices of a snapshot, and by the pods on them if the flag is set."""
 
 
@@ -111,12 +112,13 @@ class RuleChecker:
         self,
         typed: TypedObject,
         labels: Labels | None,
-        check_nodes: Callable[[AdmissionRequest, RuleSelection], Verdict],
+        check_nodes: Callable[[DecodedRequest, RuleSelection], Verdict],
     ) -> RuleResult:
         """Return the problems of the rules that require a node for the pods of an object."""
         request = typed.request
         selection = self._index.select_node_rules(request.kind, request.namespace, labels)
-        verdict = ALLOWED if selection is None else check_nodes(request, selection)
+        decoded_request = DecodedRequest(request, self._index.targets)
+        verdict = ALLOWED if selection is None else check_nodes(decoded_request, selection)
         return RuleResult(typed, tuple(self._convert_problems(verdict)), verdict.unknown)
 
     def _convert_problems(self, verdict: Verdict) -> Iterator[ReportedProblem]:
@@ -187,6 +189,7 @@ class ManifestChecker:
 
     def __init__(self, context: CheckContext, manifests: Sequence[Manifest]) -> None:
         self._context = context
+        self._targets = list_review_targets(context.policies)
         self._rule_checker = RuleChecker(context.policies)
         classes = tuple(collect_classes(manifests, context.limits))
         templates = tuple(collect_templates(manifests, context.namespace, context.limits))
@@ -199,12 +202,13 @@ class ManifestChecker:
 
     def check(self, manifest: Manifest) -> CheckedObject:
         """Return all findings of one object, in the order of its lines."""
-        subject = create_subject(manifest, self._context.namespace)
-        if not is_read(manifest):
-            return CheckedObject(tuple(_check_unread(manifest, subject)), is_read=False)
-        unknown_fields = [_create_field_finding(manifest, subject, each) for each in find_unknown_fields(manifest)]
+        subject = create_subject(manifest, self._context.namespace, self._targets)
+        if not is_read(manifest, self._targets):
+            return CheckedObject(tuple(_check_unread(manifest, subject, self._targets)), is_read=False)
+        found = find_unknown_fields(manifest, self._targets)
+        unknown_fields = [_create_field_finding(manifest, subject, each) for each in found]
         try:
-            typed = parse_object(manifest, self._context.namespace, self._context.limits)
+            typed = parse_object(manifest, self._context.namespace, self._context.limits, self._targets)
             findings = [*self._check_object(typed, is_valid=not unknown_fields)] if typed else []
         except DocumentError as error:
             findings = [create_document_finding(manifest.file, error, subject)]
@@ -276,9 +280,9 @@ def _create_known_devices(
     )
 
 
-def _check_unread(manifest: Manifest, subject: FindingSubject) -> Iterator[Finding]:
+def _check_unread(manifest: Manifest, subject: FindingSubject, targets: ReviewTargets) -> Iterator[Finding]:
     """Yield the finding of an object whose kind is not read, if it is a wrong kind or has pods."""
-    if error := find_wrong_kind(manifest):
+    if error := find_wrong_kind(manifest, targets):
         yield replace(create_document_finding(manifest.file, error, subject), reporter=API_SERVER)
     elif warning := find_unread_pods(manifest):
         yield create_document_finding(manifest.file, warning, subject, FindingSeverity.WARNING)

@@ -81,10 +81,11 @@ def check(  # noqa: PLR0913 -- one argument for each option
 
     In folders, files and folders whose name begins with a dot are left out.
 
-    The command reports fields and resources that the API server would reject, or would accept although they are wrong,
-    and violations of rules and caps, for the manifests in their order. Caps count pods, claims for devices, and the
-    claims that templates make for pods; with a snapshot, they count those that exist too. Objects with containers whose
-    kind is not read are warnings. Each finding has file, line and column. Nothing is sent anywhere.
+    The command reports fields and resources that the API server would reject, or would accept although they are
+    wrong, and violations of rules and caps, for the manifests in their order. Caps count pods, claims for devices,
+    and the claims that templates make for pods; with a snapshot, they count those that exist too. Objects with
+    containers whose kind is not read are warnings; a WorkloadKind among the policies defines such a kind. Each
+    finding has file, line and column. Nothing is sent anywhere.
 
     Exit codes: 0 clean, 1 errors (with --strict warnings too), 2 a file cannot be read.
     """
@@ -140,8 +141,8 @@ def _create_node_check(contents: snapshots.SnapshotContents | None) -> NodeCheck
     from tallygate.webhook.gate.schedulability import check_schedulability  # noqa: PLC0415  see the docstring
 
     cluster = contents.cluster
-    return lambda request, selection, devices, has_pods: check_schedulability(
-        request, selection, FixedSnapshot(cluster, has_pods=has_pods), devices
+    return lambda decoded, selection, devices, has_pods: check_schedulability(
+        decoded, selection, FixedSnapshot(cluster, has_pods=has_pods), devices
     )
 
 

@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.admission.known_kinds import KNOWN_KINDS
 from tallygate.webhook.admission.workload_resources import WorkloadResource, find_resource
 from tallygate.webhook.cli.doctor.api_types import (
     CustomResourceDefinition,
@@ -20,6 +19,7 @@ from tallygate.webhook.cli.doctor.api_types import (
 )
 from tallygate.webhook.cli.doctor.permissions import DEFAULT_SECRET, Feature, Permission, parse_features
 from tallygate.webhook.objects.core import ResourceQuota
+from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
 from tallygate.webhook.policy.model import NamespaceCap
 from tallygate.webhook.policy.workload_kinds import WorkloadKind
 

@@ -14,7 +14,6 @@ import msgspec
 
 from tallygate.webhook.accounting.names import OPAQUE_PREFIX
 from tallygate.webhook.admission.cap_index import CapIndex, get_cap_name
-from tallygate.webhook.admission.known_kinds import KNOWN_KINDS
 from tallygate.webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
 from tallygate.webhook.cli.doctor import probe
 from tallygate.webhook.cli.doctor.api_types import (
@@ -53,6 +52,7 @@ from tallygate.webhook.kube.client import ApiClient, ClientConfig
 from tallygate.webhook.kube.resource_codec import ResourceCodec, parse_revision
 from tallygate.webhook.objects.core import Namespace, Node, ResourceQuota
 from tallygate.webhook.objects.meta import ObjectMeta, StringMap
+from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
 from tallygate.webhook.policy.model import PodFilter
 from tallygate.webhook.state.informers.device_store import RESOURCE_SLICE_CODEC
 from tallygate.webhook.state.informers.named_stores import DEVICE_CLASS_CODEC

@@ -6,9 +6,9 @@
 from enum import StrEnum
 from typing import NamedTuple
 
-from tallygate.webhook.admission.known_kinds import KNOWN_KINDS
 from tallygate.webhook.admission.webhook_configuration import CONFIGURATION_NAME
 from tallygate.webhook.gate.leader_election import LEADER_LEASE
+from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
 from tallygate.webhook.state.kubernetes import cap_ledger
 
 DEFAULT_SECRET = "tallygate-tls"  # noqa: S105  its name

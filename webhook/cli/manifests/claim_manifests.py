@@ -5,6 +5,7 @@ from contextlib import suppress
 
 import msgspec
 
+from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest
 from tallygate.webhook.cli.manifests.typed_objects import is_read, parse_object
 from tallygate.webhook.documents.syntax_tree import DocumentError, Limits
@@ -53,9 +54,9 @@ def collect_templates(manifests: Iterable[Manifest], namespace: str, limits: Lim
     `namespace` is the one of a template that names none.
     """
     for manifest in manifests:
-        if manifest.kind == "ResourceClaimTemplate" and is_read(manifest):
+        if manifest.kind == "ResourceClaimTemplate" and is_read(manifest, BUILT_IN_TARGETS):
             with suppress(DocumentError):
-                typed = parse_object(manifest, namespace, limits)
+                typed = parse_object(manifest, namespace, limits, BUILT_IN_TARGETS)
                 if typed is not None and isinstance(typed.content, ResourceClaimTemplate):
                     metadata = ObjectMeta(name=typed.subject.name, namespace=typed.subject.namespace)
                     yield ResourceClaimTemplate(metadata, typed.content.spec)

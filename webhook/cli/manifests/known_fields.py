@@ -12,8 +12,7 @@ from importlib.resources import files
 
 import msgspec
 
-from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS
-from tallygate.webhook.admission.known_kinds import KNOWN_KINDS
+from tallygate.webhook.admission.kinds import ReviewTargets
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest
 from tallygate.webhook.documents.syntax_tree import Entry, Node, Position, Sequence, join_path, truncate_text
 from tallygate.webhook.documents.syntax_tree import Mapping as MappingNode
@@ -56,13 +55,13 @@ class _TypedNode:
     parent: "_TypedNode | None" = None
 
 
-def find_unknown_fields(manifest: Manifest) -> Iterator[UnknownField]:
-    """Yield the unknown fields of an object whose kind is read, each written field once.
+def find_unknown_fields(manifest: Manifest, targets: ReviewTargets) -> Iterator[UnknownField]:
+    """Yield the unknown fields of an object whose kind is one of the targets, each written field once.
 
     Of an object of another project these are the fields of its pod templates.
     """
     types = _load_types()
-    waiting, visited = _list_roots(manifest), set[tuple[int, str]]()
+    waiting, visited = _list_roots(manifest, targets), set[tuple[int, str]]()
     while waiting:
         typed = waiting.pop()
         if (id(typed.node), typed.type_name) in visited:
@@ -74,12 +73,11 @@ def find_unknown_fields(manifest: Manifest) -> Iterator[UnknownField]:
                 yield _create_unknown_field(typed, entry, types)
 
 
-def _list_roots(manifest: Manifest) -> list[_TypedNode]:
-    key = manifest.group, manifest.kind
-    if key in BUILT_IN_TARGETS:
+def _list_roots(manifest: Manifest, targets: ReviewTargets) -> list[_TypedNode]:
+    definition = targets[manifest.group, manifest.kind].definition
+    if definition is None:
         return [_TypedNode(manifest.node, f"V1{manifest.kind}", "")]
-    definitions = (each for kind in KNOWN_KINDS if (kind.group, kind.kind) == key for each in kind.pod_sets)
-    paths = [path for each in definitions if each.form is PodForm.TEMPLATE for path in each.templates]
+    paths = [path for each in definition.pod_sets if each.form is PodForm.TEMPLATE for path in each.templates]
     return [root for path in paths for root in _expand(_TypedNode(manifest.node, "V1PodTemplateSpec", ""), path.steps)]
 
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS, DecodedObject
+from tallygate.webhook.admission.kinds import DecodedObject, ReviewTarget, ReviewTargets
+from tallygate.webhook.admission.pod_sets import TooManyItemsError
 from tallygate.webhook.admission.pod_view import PodView
 from tallygate.webhook.admission.request import CREATE, AdmissionRequest
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest, ManifestError
@@ -34,6 +35,7 @@ class TypedObject:
     manifest: Manifest
     subject: FindingSubject
     body: bytes
+    target: ReviewTarget
     content: DecodedObject
     views: tuple[PodView, ...]
 
@@ -46,27 +48,30 @@ class TypedObject:
         )
 
 
-def create_subject(manifest: Manifest, namespace: str) -> FindingSubject:
+def create_subject(manifest: Manifest, namespace: str, targets: ReviewTargets) -> FindingSubject:
     """Create the subject of an object; `namespace` is the default if the object has none."""
-    object_namespace = "" if manifest.kind in _CLUSTER_SCOPED else manifest.namespace or namespace
+    target = targets.get((manifest.group, manifest.kind))
+    is_defined_so = target is not None and target.definition is not None and not target.definition.is_namespaced
+    is_namespaced = manifest.kind not in _CLUSTER_SCOPED and not is_defined_so
+    object_namespace = (manifest.namespace or namespace) if is_namespaced else ""
     return FindingSubject(manifest.document, manifest.kind, object_namespace, manifest.name, manifest.origin)
 
 
-def is_read(manifest: Manifest) -> bool:
-    """Return whether the kind of an object is one that is read, in the apiVersion that API servers have."""
-    target = REVIEW_TARGETS.get((manifest.group, manifest.kind))
-    if target is None or is_old_claim(manifest) or find_wrong_kind(manifest) is not None:
+def is_read(manifest: Manifest, targets: ReviewTargets) -> bool:
+    """Return whether the kind of an object is one of the targets, in the apiVersion that API servers have."""
+    target = targets.get((manifest.group, manifest.kind))
+    if target is None or is_old_claim(manifest) or find_wrong_kind(manifest, targets) is not None:
         return False
-    return target in BUILT_IN_TARGETS.values() or manifest.version in target.versions
+    return target.definition is None or manifest.version in target.versions
 
 
-def parse_object(manifest: Manifest, namespace: str, limits: Limits) -> TypedObject | None:
+def parse_object(manifest: Manifest, namespace: str, limits: Limits, targets: ReviewTargets) -> TypedObject | None:
     """Decode an object; return None if its kind requests no resources.
 
     Raises:
         DocumentError: if a field has another type than in the API, or aliases expand beyond the limits.
     """
-    target = REVIEW_TARGETS.get((manifest.group, manifest.kind))
+    target = targets.get((manifest.group, manifest.kind))
     if target is None:
         return None
     body = to_json(manifest.node, limits.expanded)
@@ -74,14 +79,16 @@ def parse_object(manifest: Manifest, namespace: str, limits: Limits) -> TypedObj
         content = target.decode(body)
     except msgspec.ValidationError as error:
         raise _create_type_error(manifest, error) from error
-    return TypedObject(manifest, create_subject(manifest, namespace), body, content, tuple(target.list_pods(content)))
+    except TooManyItemsError as error:
+        raise ManifestError("TG402", manifest.node.position, str(error)) from error
+    subject = create_subject(manifest, namespace, targets)
+    return TypedObject(manifest, subject, body, target, content, tuple(target.list_pods(content)))
 
 
 def replace_body(typed: TypedObject, body: bytes) -> TypedObject:
     """Return the object with another body."""
-    target = REVIEW_TARGETS[typed.manifest.group, typed.manifest.kind]
-    content = target.decode(body)
-    return replace(typed, body=body, content=content, views=tuple(target.list_pods(content)))
+    content = typed.target.decode(body)
+    return replace(typed, body=body, content=content, views=tuple(typed.target.list_pods(content)))
 
 
 def _create_type_error(manifest: Manifest, error: msgspec.ValidationError) -> ManifestError:

@@ -2,14 +2,12 @@
 
 from dataclasses import dataclass
 
-from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS
-from tallygate.webhook.admission.known_kinds import KNOWN_KINDS
+from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, ReviewTargets
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest, ManifestError
 from tallygate.webhook.documents.syntax_tree import Mapping, Node, Position, Scalar, Sequence, join_path
 
 _VERSION = "v1"
 _READ_KINDS = {kind.lower(): (group, kind) for group, kind in BUILT_IN_TARGETS}
-_KNOWN_KINDS = {(each.group, each.kind.lower()): each.kind for each in KNOWN_KINDS}
 _GROUPS_OF_KUBERNETES = frozenset(group for group, _ in BUILT_IN_TARGETS) | {"extensions"}
 """The groups that have, or once had, the kinds that are read."""
 
@@ -22,12 +20,12 @@ _POLICY_GROUPS = ("kyverno.io", "gatekeeper.sh")
 """Groups whose objects have patterns of pods, not pods."""
 
 
-def find_wrong_kind(manifest: Manifest) -> ManifestError | None:
-    """Return the error of an object that no API server accepts: its kind or apiVersion differs from one that is read.
+def find_wrong_kind(manifest: Manifest, targets: ReviewTargets) -> ManifestError | None:
+    """Return the error of an object that no API server accepts: its kind or apiVersion differs from one of the targets.
 
     The difference may be letter case, a removed version, or the group.
     """
-    if (error := _find_wrong_case(manifest)) is not None:
+    if (error := _find_wrong_case(manifest, targets)) is not None:
         return error
     group, kind = _READ_KINDS.get(manifest.kind.lower(), ("", ""))
     if not kind or manifest.group.lower() not in _GROUPS_OF_KUBERNETES or manifest.api_version in _OLDER_VERSIONS:
@@ -42,10 +40,13 @@ def find_wrong_kind(manifest: Manifest) -> ManifestError | None:
     return ManifestError("TG411", _find_position(manifest, wrong[0]), message)
 
 
-def _find_wrong_case(manifest: Manifest) -> ManifestError | None:
+def _find_wrong_case(manifest: Manifest, targets: ReviewTargets) -> ManifestError | None:
     """Return the error of a kind of another project that is written in the wrong letter case."""
-    kind = _KNOWN_KINDS.get((manifest.group, manifest.kind.lower()), manifest.kind)
-    if kind == manifest.kind:
+    key, lower = (manifest.group, manifest.kind), manifest.kind.lower()
+    if key in targets or manifest.group in _GROUPS_OF_KUBERNETES:
+        return None
+    kind = next((kind for group, kind in targets if group == manifest.group and kind.lower() == lower), "")
+    if not kind:
         return None
     message = f"no API server has the kind {manifest.kind} in {manifest.api_version}: write kind: {kind}"
     return ManifestError("TG411", _find_position(manifest, "kind"), message)

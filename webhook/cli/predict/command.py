@@ -224,7 +224,8 @@ def predict(  # noqa: PLR0913 -- one argument for each option
     a DaemonSet on each eligible node. Where pods do not fit, the output has the scheduler's message, the shortfalls of
     nodes, the pods that use the resources, and changes that would help; each of them was tried. With -o json or yaml,
     nodes are listed with -v, and for one object. For pods with claims for devices the output shows the devices that
-    nodes lack, and -v the devices of each pool; claims and templates of claims in the files count too.
+    nodes lack, and -v the devices of each pool; claims and templates of claims in the files count too. A WorkloadKind
+    in the files defines where the pods are in objects of its kind.
 
     Needed rights: list on nodes, pods and namespaces. The command also reads what `tallygate snapshot` reads, and
     reports on stderr what it may not list. Pods with claims for devices are unknown unless classes of devices, claims,

@@ -9,8 +9,10 @@ import click
 import msgspec
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
+from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, ReviewTargets
 from tallygate.webhook.admission.pod_view import PodView, ReplicaCount, read_template
 from tallygate.webhook.cli.framework import UsageError
+from tallygate.webhook.cli.manifests.kind_manifests import find_defined_targets
 from tallygate.webhook.cli.manifests.known_fields import find_unknown_fields
 from tallygate.webhook.cli.manifests.manifest_files import load_manifests
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest
@@ -69,7 +71,7 @@ class PodsToPlace:
 
 
 def create_pods_to_place(
-    manifests: Iterable[Manifest], namespace: str, count: int | None, limits: Limits
+    manifests: Iterable[Manifest], namespace: str, count: int | None, limits: Limits, targets: ReviewTargets
 ) -> Iterator[PodsToPlace]:
     """Yield the pods that the manifests create; `count` replaces the number of copies, if given.
 
@@ -77,7 +79,7 @@ def create_pods_to_place(
         DocumentError: if a field has another type than in the API, or aliases expand beyond the limits.
     """
     for manifest in manifests:
-        typed = parse_object(manifest, namespace, limits)
+        typed = parse_object(manifest, namespace, limits, targets)
         if typed is None:
             continue
         for view in typed.views:
@@ -138,7 +140,8 @@ def read_pods_to_place(
 ) -> PodsInFiles:
     """Return the pods that the files create, of the objects whose labels the selector matches.
 
-    Objects with pods whose kind is not read are reported on stderr.
+    A WorkloadKind in the files defines the pods of its kind. Objects with pods whose kind is not read are reported on
+    stderr.
 
     Raises:
         UsageError: if a file cannot be read, an object is one that no API server accepts, or the files have no pod and
@@ -146,12 +149,13 @@ def read_pods_to_place(
     """
     all_manifests = read_manifests(filenames)
     manifests = [each for each in all_manifests if selector is None or _is_selected(each, selector)]
-    _check_manifests(manifests)
-    unread = [(each, found) for each in manifests if not is_read(each) and (found := find_unread_pods(each))]
+    targets = find_defined_targets(all_manifests)
+    _check_manifests(manifests, targets)
+    unread = [(each, found) for each in manifests if not is_read(each, targets) and (found := find_unread_pods(each))]
     for manifest, warning in unread:
-        subject = create_subject(manifest, namespace)
+        subject = create_subject(manifest, namespace, targets)
         click.echo(f"tallygate: {_locate(manifest, warning.position)}: {subject}: {warning.message}", err=True)
-    all_pods = tuple(pods for each in manifests for pods in _parse(each, namespace, count))
+    all_pods = tuple(pods for each in manifests for pods in _parse(each, namespace, count, targets))
     if not all_pods:
         condition = " and that the selector matches" if selector else ""
         raise UsageError(
@@ -163,7 +167,8 @@ def read_pods_to_place(
 def _list_claims(manifests: Iterable[Manifest], namespace: str) -> Iterator[ResourceClaim | ResourceClaimTemplate]:
     """Yield the claims for devices, without devices, and the templates of claims."""
     for manifest in manifests:
-        typed = _decode(manifest, namespace) if manifest.kind in _CLAIM_KINDS and is_read(manifest) else None
+        is_claim = manifest.kind in _CLAIM_KINDS and is_read(manifest, BUILT_IN_TARGETS)
+        typed = _decode(manifest, namespace) if is_claim else None
         if typed is None:
             continue
         metadata = ObjectMeta(name=typed.subject.name, namespace=typed.subject.namespace)
@@ -173,7 +178,7 @@ def _list_claims(manifests: Iterable[Manifest], namespace: str) -> Iterator[Reso
             yield ResourceClaimTemplate(metadata, typed.content.spec)
 
 
-def _check_manifests(manifests: Sequence[Manifest]) -> None:
+def _check_manifests(manifests: Sequence[Manifest], targets: ReviewTargets) -> None:
     """Check that API servers have the kinds and fields of the objects.
 
     Raises:
@@ -181,10 +186,10 @@ def _check_manifests(manifests: Sequence[Manifest]) -> None:
     """
     errors: list[str] = []
     for manifest in manifests:
-        if wrong_kind := find_wrong_kind(manifest):
+        if wrong_kind := find_wrong_kind(manifest, targets):
             errors.append(f"{_locate(manifest, wrong_kind.position)}: {wrong_kind.message}")
-        elif is_read(manifest):
-            fields = sorted(find_unknown_fields(manifest), key=lambda each: each.position)
+        elif is_read(manifest, targets):
+            fields = sorted(find_unknown_fields(manifest, targets), key=lambda each: each.position)
             errors += [f"{_locate(manifest, each.position)}: {each.field}: {each.message}" for each in fields]
     if errors:
         raise UsageError("\n".join(errors))
@@ -202,14 +207,14 @@ def _is_selected(manifest: Manifest, selector: PolicyLabelSelector) -> bool:
     return matches_labels(selector, texts)
 
 
-def _parse(manifest: Manifest, namespace: str, count: int | None) -> list[PodsToPlace]:
+def _parse(manifest: Manifest, namespace: str, count: int | None, targets: ReviewTargets) -> list[PodsToPlace]:
     with _report_errors(manifest):
-        return list(create_pods_to_place([manifest], namespace, count, DEFAULT_LIMITS))
+        return list(create_pods_to_place([manifest], namespace, count, DEFAULT_LIMITS, targets))
 
 
 def _decode(manifest: Manifest, namespace: str) -> TypedObject | None:
     with _report_errors(manifest):
-        return parse_object(manifest, namespace, DEFAULT_LIMITS)
+        return parse_object(manifest, namespace, DEFAULT_LIMITS, BUILT_IN_TARGETS)
 
 
 @contextmanager

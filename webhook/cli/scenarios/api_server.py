@@ -16,7 +16,8 @@ from typing import Any, Final
 import msgspec
 
 from tallygate.webhook.accounting.pod_resources import PodResources, Quantities, parse_pod_resources
-from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, REVIEW_TARGETS, DecodedObject
+from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, DecodedObject, ReviewTargets
+from tallygate.webhook.admission.pod_sets import TooManyItemsError
 from tallygate.webhook.admission.request import (
     CREATE,
     REVIEW_API_VERSION,
@@ -217,17 +218,23 @@ class ApiRequest:
 
 
 class ApiServer:
-    """An API server that processes one request at a time; `monotonic` is the clock of the gate."""
+    """An API server that processes one request at a time.
 
-    def __init__(self, gate: Gate, store: ApiServerStore, monotonic: Callable[[], float]) -> None:
+    `monotonic` is the clock of the gate, `targets` are the kinds that it reviews.
+    """
+
+    def __init__(
+        self, gate: Gate, store: ApiServerStore, monotonic: Callable[[], float], targets: ReviewTargets
+    ) -> None:
         self._gate = gate
         self._store = store
         self._monotonic = monotonic
+        self._targets = targets
         self._review_count = 0
 
     def create(self, body: JsonObject, request: ApiRequest) -> RequestResult:
         """Create an object."""
-        body, key = _assign_name_and_namespace(body, request, self._store)
+        body, key = _assign_name_and_namespace(body, request, self._store, self._targets)
         if not key.name:
             return create_rejection(f"{key.kind}: metadata.name: Required value: name or generateName is required")
         if key.namespace and ObjectKey("Namespace", "", key.namespace) not in self._store:
@@ -241,7 +248,7 @@ class ApiServer:
 
     def update(self, body: JsonObject, request: ApiRequest) -> RequestResult:
         """Replace a stored object."""
-        body, key = _assign_name_and_namespace(body, request, self._store)
+        body, key = _assign_name_and_namespace(body, request, self._store, self._targets)
         old_body = self._store.find(key)
         if old_body is None:
             return create_rejection(f"{key} not found")
@@ -255,11 +262,11 @@ class ApiServer:
         self, body: JsonObject, old_body: JsonObject | None, key: ObjectKey, request: ApiRequest
     ) -> RequestResult:
         """Run admission and validation; the result's `stored_body` is the object to store."""
-        target = REVIEW_TARGETS.get((_get_group(body), key.kind))
+        target = self._targets.get((_get_group(body), str(body["kind"])))
         try:
             other = _STORED_KINDS.get((_get_group(body), key.kind), _DECODE_METADATA)
             (target.decode if target else other)(msgspec.json.encode(body))
-        except msgspec.ValidationError as error:
+        except (msgspec.ValidationError, TooManyItemsError) as error:
             return create_rejection(f"{key} in version {body['apiVersion']} cannot be handled: {error}")
         if target is None:
             return self._admit_without_rules(body, old_body, key, request)
@@ -317,7 +324,7 @@ class ApiServer:
         body, name = _format_for_webhook(body, key, phase, is_new=old_body is None)
         review_request = {
             "uid": f"review-{self._review_count}",
-            "kind": {"group": _get_group(body), "version": "v1", "kind": key.kind},
+            "kind": {"group": _get_group(body), "version": _get_version(body), "kind": body["kind"]},
             "operation": CREATE if old_body is None else UPDATE,
             "subResource": request.subresource,
             "namespace": key.namespace if key.kind != "Namespace" else key.name,
@@ -332,14 +339,18 @@ class ApiServer:
 
 
 def _assign_name_and_namespace(
-    body: JsonObject, request: ApiRequest, store: ApiServerStore
+    body: JsonObject, request: ApiRequest, store: ApiServerStore, targets: ReviewTargets
 ) -> tuple[JsonObject, ObjectKey]:
     """Return a copy of the object with its namespace and name, and its key."""
     metadata = dict(body.get("metadata") or {})
     kind, group = str(body["kind"]), _get_group(body)
+    definition = targets[group, kind].definition if (group, kind) in targets else None
+    is_cluster_scoped = definition is not None and not definition.is_namespaced
     if (group, kind) not in BUILT_IN_TARGETS and (group, kind) not in _STORED_KINDS:
         kind = f"{kind}.{group}"
-    namespace = "" if kind in CLUSTER_SCOPED else str(metadata.get("namespace") or request.namespace)
+    namespace = (
+        "" if is_cluster_scoped or kind in CLUSTER_SCOPED else str(metadata.get("namespace") or request.namespace)
+    )
     if not metadata.get("name") and metadata.get("generateName"):
         metadata["name"] = f"{metadata['generateName']}{store.create_name_suffix()}"
     if namespace:
@@ -357,6 +368,10 @@ def _format_for_webhook(body: JsonObject, key: ObjectKey, phase: Phase, *, is_ne
         return body, key.name
     metadata = {name: value for name, value in body["metadata"].items() if name != "name"}
     return {**body, "metadata": metadata}, ""
+
+
+def _get_version(body: JsonObject) -> str:
+    return str(body["apiVersion"]).rpartition("/")[2]
 
 
 def _get_group(body: JsonObject) -> str:

@@ -49,6 +49,9 @@ def test(ctx: click.Context, paths: tuple[str, ...], filenames: tuple[str, ...],
         - finish: {pod: one}
         - create: {pod: two, resources: {nvidia.com/gpu: 4, memory: 8Gi}}
 
+    Objects of other projects, and of kinds that a WorkloadKind defines, get the pods of each pod set, named
+    OBJECT-SET-1, OBJECT-SET-2 and so on.
+
     The first step with an unexpected result ends its scenario; a step without `expect` must be allowed. Folders are
     read at any depth, without files and folders whose name begins with a dot; policies in them are skipped.
 

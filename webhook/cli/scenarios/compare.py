@@ -89,7 +89,7 @@ def _format_texts(texts: Sequence[str]) -> str:
 
 def _compare_ledger(expectation: LedgerExpectation, cap_usages: Sequence[CapUsage]) -> Iterator[Difference]:
     usages_of_cap = [each for each in cap_usages if each.active_cap.definition.name == expectation.cap]
-    cap_usage = next((each for each in usages_of_cap if each.namespace == expectation.namespace), None)
+    cap_usage = next((each for each in usages_of_cap if _is_expected(each, expectation.namespace)), None)
     title = f"ledger {expectation.cap} {expectation.namespace}".rstrip()
     if cap_usage is None:
         yield Difference(title, "exists", f"cap {expectation.cap} does not count this namespace")
@@ -101,6 +101,13 @@ def _compare_ledger(expectation: LedgerExpectation, cap_usages: Sequence[CapUsag
             if actual_amount != expected_amount:
                 actual_text = "no limit" if actual_amount is None else format_amount(name, actual_amount)
                 yield Difference(f"{title}: {name} {amount_kind}", format_amount(name, expected_amount), actual_text)
+
+
+def _is_expected(cap_usage: CapUsage, namespace: str) -> bool:
+    """Return whether a ledger has the expected namespace; the ledger of a group has each of its members."""
+    if cap_usage.active_cap.group:
+        return namespace in cap_usage.members
+    return cap_usage.namespace == namespace
 
 
 def _get_amount(cap_usage: CapUsage, amount_kind: str, name: str) -> int | None:

@@ -81,7 +81,7 @@ class StepRunner:
         if isinstance(action, Wait):
             return add_controller_result(RequestResult(), self.cluster.wait(action.seconds))
         result = self._run_action(action)
-        return result if self.step.dry_run else add_controller_result(result, self.cluster.controllers.reconcile())
+        return result if self.step.dry_run else add_controller_result(result, self.cluster.reconcile())
 
     def _run_action(self, action: Action) -> RequestResult:
         match action:

@@ -123,7 +123,10 @@ Action = Create | Update | Resize | Scale | Delete | End | Label | Allocate | Wa
 
 @dataclass(frozen=True, slots=True)
 class LedgerExpectation:
-    """Expected amounts of a ledger by kind (`held`, `promised`, `free`) and name; a shared cap has no namespace."""
+    """Expected amounts of a ledger by kind (`held`, `promised`, `free`) and name.
+
+    `namespace` is empty for a shared cap; for a cap with groups it is a namespace of the group.
+    """
 
     cap: str
     namespace: str

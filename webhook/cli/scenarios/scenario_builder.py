@@ -10,6 +10,7 @@ from typing import Final
 from tallygate.webhook.accounting.devices.device_meter import DeviceId
 from tallygate.webhook.accounting.names import REQUESTS_PREFIX
 from tallygate.webhook.accounting.quantity import Quantity
+from tallygate.webhook.admission.kinds import ReviewTargets, list_review_targets
 from tallygate.webhook.admission.request import UserInfo
 from tallygate.webhook.cli.scenarios import step_objects
 from tallygate.webhook.cli.scenarios.scenario import (
@@ -19,6 +20,7 @@ from tallygate.webhook.cli.scenarios.scenario import (
     Delete,
     End,
     Expectation,
+    JsonObject,
     Label,
     LedgerExpectation,
     Resize,
@@ -62,26 +64,29 @@ _DEFAULT: Final = "default"
 _AMOUNT_KINDS: Final = ("used", "reserved", "free")
 
 
-def build_action(node: Node, source: SourceLocation) -> Action:
+def build_action(node: Node, source: SourceLocation, targets: ReviewTargets) -> Action:
     """Build the action of a step.
 
     Raises:
         StepObjectError: if the step has no action or several, or does not name its object.
     """
     fields = Fields(node)
-    names = [name for name in _ACTION_BUILDERS if fields.get_node(name) is not None]
+    names = [name for name in _ACTIONS if fields.get_node(name) is not None]
     value = fields.get_node(names[0]) if len(names) == 1 else None
     if value is None:
         raise _create_error(source, *_describe_action_count(names))
-    return _ACTION_BUILDERS[names[0]](fields, names[0], SourceLocation(source.file, *value.position))
+    location = SourceLocation(source.file, *value.position)
+    if names[0] in _SENDING_ACTIONS:
+        return _SENDING_ACTIONS[names[0]](step_objects.build_object(fields.get_fields(names[0]), location, targets))
+    if names[0] == _DELETE:
+        return Delete(_build_deleted_target(fields.get_fields(_DELETE), location, targets))
+    return _ACTION_BUILDERS[names[0]](fields, names[0], location)
 
 
 def _describe_action_count(names: list[str]) -> tuple[str, str]:
     """Return the code and the message for a step with no action or several."""
     if not names:
-        return MISSING_FIELD, (
-            f"a step does one thing, and this one does nothing; write one of {', '.join(_ACTION_BUILDERS)}"
-        )
+        return MISSING_FIELD, (f"a step does one thing, and this one does nothing; write one of {', '.join(_ACTIONS)}")
     return UNKNOWN_FIELD, f"a step does one thing, and this one does {' and '.join(names)}; write {len(names)} steps"
 
 
@@ -93,6 +98,23 @@ def _build_target(fields: Fields, source: SourceLocation) -> StepTarget:
             raise _create_error(source, UNKNOWN_FIELD, f"{kinds[0]} and {kinds[1]} are two objects; name one")
         raise _create_error(source, MISSING_FIELD, "which object? name one by its kind, as in pod: trainer")
     return StepTarget(_KINDS[kinds[0]], fields.get_text(kinds[0]))
+
+
+def _build_deleted_target(fields: Fields, source: SourceLocation, targets: ReviewTargets) -> StepTarget:
+    """Build the target from the one object that the step names, which may be of a kind of another project."""
+    text = fields.get_text("object")
+    if not text:
+        return _build_target(fields, source)
+    if len(fields.list_names()) > 1:
+        raise _create_error(source, UNKNOWN_FIELD, "object is given beside another object; name one")
+    kind, _, name = text.partition("/")
+    found = [f"{each}.{group}" for (group, each), target in targets.items() if target.definition is not None]
+    matching = [kind] if "." in kind else [each for each in found if each.partition(".")[0] == kind]
+    if len(matching) != 1 or not name:
+        advice = f"write KIND/NAME, as in {matching[-1] if matching else 'GangJob.batch.example.com'}/{name or 'small'}"
+        problem = "several groups have this kind" if len(matching) > 1 else "no kind of another project is named so"
+        raise _create_error(source, UNKNOWN_VALUE, f"object {quote_text(text)}: {problem}; {advice}")
+    return StepTarget(matching[0], name)
 
 
 def _build_resize(fields: Fields, name: str, source: SourceLocation) -> Action:
@@ -132,20 +154,20 @@ def _simulate_devices(counts: dict[str, int]) -> Iterator[DeviceId]:
             yield DeviceId("simulated", "pool", f"{request}-{number}".replace("/", "-"))
 
 
+_DELETE: Final = "delete"
+_SENDING_ACTIONS: dict[str, Callable[[JsonObject], Action]] = {"create": Create, "update": Update}
 _ACTION_BUILDERS: dict[str, Callable[[Fields, str, SourceLocation], Action]] = {
-    "create": lambda fields, name, source: Create(step_objects.build_object(fields.get_fields(name), source)),
-    "update": lambda fields, name, source: Update(step_objects.build_object(fields.get_fields(name), source)),
     "resize": _build_resize,
     "scale": lambda fields, name, source: Scale(
         _build_target(fields.get_fields(name), source), parse_count(fields.get_fields(name).get_node("replicas")) or 0
     ),
-    "delete": lambda fields, name, source: Delete(_build_target(fields.get_fields(name), source)),
     "finish": lambda fields, name, source: End(_build_target(fields.get_fields(name), source), "Succeeded"),
     "fail": lambda fields, name, source: End(_build_target(fields.get_fields(name), source), "Failed"),
     "label": _build_label,
     "allocate": _build_allocation,
     "wait": lambda fields, name, _: Wait(parse_duration(fields.get_text(name)), fields.get_text(name)),
 }
+_ACTIONS: Final = ("create", "update", "resize", "scale", _DELETE, "finish", "fail", "label", "allocate", "wait")
 
 
 def _create_error(source: SourceLocation, code: str, message: str) -> StepObjectError:
@@ -207,7 +229,7 @@ class _ScenarioBuilder:
         namespace = fields.get_text("namespace", namespaces[0])
         if namespace_node is not None:
             self._check_known(namespace_node, namespace, namespaces, "namespace")
-        action = self._build_action(node)
+        action = self._build_action(node, list_review_targets(policies))
         expectation = self._build_expectation(fields.get_fields("expect"), policies, namespaces, namespace)
         if action is None:
             return None
@@ -216,9 +238,9 @@ class _ScenarioBuilder:
             action, namespace, _build_user(fields.get_fields("as")), expectation, self._create_source(node), dry_run
         )
 
-    def _build_action(self, node: Node) -> Action | None:
+    def _build_action(self, node: Node, targets: ReviewTargets) -> Action | None:
         try:
-            return build_action(node, self._create_source(node))
+            return build_action(node, self._create_source(node), targets)
         except StepObjectError as error:
             self.findings.append(error.finding)
             return None
@@ -253,7 +275,7 @@ class _ScenarioBuilder:
         namespace_node = fields.get_node("namespace")
         if namespace_node is not None:
             self._check_known(namespace_node, fields.get_text("namespace"), namespaces, "namespace")
-        shared = name in caps and caps[name].shared
+        shared = name in caps and caps[name].shared and not caps[name].group_by
         amounts = {
             kind: _parse_quantities(fields.get_fields(kind))
             for kind in _AMOUNT_KINDS

@@ -72,7 +72,8 @@ def format_ledgers(cap_usages: Sequence[CapUsage]) -> Iterator[tuple[str, str]]:
         if cap_usage.ledger.initializer:
             parts.append("not counted yet")
         if parts:
-            yield f"{cap_usage.active_cap.definition.name} {cap_usage.namespace}".rstrip(), "; ".join(parts)
+            scope = cap_usage.active_cap.group or cap_usage.namespace
+            yield f"{cap_usage.active_cap.definition.name} {scope}".rstrip(), "; ".join(parts)
 
 
 def _format_cap_usage(cap_usage: CapUsage, name: str) -> str:
@@ -198,6 +199,7 @@ def _convert_cap_usage(cap_usage: CapUsage) -> dict[str, Any]:
     names = sorted(cap_usage.active_cap.resources)
     return {
         "cap": cap_usage.active_cap.definition.name,
+        "group": cap_usage.active_cap.group,
         "namespace": cap_usage.namespace,
         "active": not cap_usage.ledger.initializer,
         "used": {name: cap_usage.ledger.used.get(name, 0) for name in names},

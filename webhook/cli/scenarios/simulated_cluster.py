@@ -20,8 +20,11 @@ from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.accounting.devices.least_amounts import LeastAmounts
 from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.admission.evaluate import NodeRuleEvaluator
+from tallygate.webhook.admission.kinds import list_review_targets
 from tallygate.webhook.admission.rule_index import RuleIndex
 from tallygate.webhook.cli.scenarios.api_server import ApiServer, ApiServerStore, ObjectKey
+from tallygate.webhook.cli.scenarios.claim_controller import ClaimController
+from tallygate.webhook.cli.scenarios.pod_set_controller import PodSetController
 from tallygate.webhook.cli.scenarios.scenario import JsonObject, Scenario
 from tallygate.webhook.cli.scenarios.workload_controllers import ControllerResult, WorkloadControllers
 from tallygate.webhook.gate.charging import ReadTransition
@@ -71,6 +74,7 @@ class CapUsage:
     active_cap: ActiveCap
     namespace: str
     ledger: Ledger
+    members: frozenset[str]
 
     def get_free(self, name: str) -> int | None:
         """Return the free amount; None if no hard limit exists."""
@@ -124,8 +128,12 @@ class SimulatedCluster:
             nonce=self._create_nonce,
             ages=top_consumers.ages,
         )
-        self.api = ApiServer(self._gate, self.store, self._read_clock)
-        self.controllers = WorkloadControllers(self.api, self.store)
+        targets = list_review_targets(scenario.policies)
+        self.api = ApiServer(self._gate, self.store, self._read_clock, targets)
+        self._workload_controllers = WorkloadControllers(self.api, self.store)
+        self._pod_set_controller = PodSetController(self.api, self.store, targets)
+        self._claim_controller = ClaimController(self.api, self.store)
+        self._pods_missing = 0
         self._create_initial_objects(scenario)
 
     @contextmanager
@@ -154,16 +162,24 @@ class SimulatedCluster:
         stored = self.store.find(ObjectKey(kind_name, namespace, name))
         return int(stored["metadata"]["resourceVersion"]) if stored and stored["metadata"]["uid"] == uid else None
 
+    def reconcile(self, *, retry: bool = False) -> ControllerResult:
+        """Run every controller once; a rejected create is repeated if its owner has changed or `retry` is set."""
+        of_workloads = self._workload_controllers.reconcile(retry=retry)
+        of_pod_sets = self._pod_set_controller.reconcile(retry=retry)
+        self._pods_missing = of_workloads.pods_missing + of_pod_sets.pods_missing
+        events = (*of_workloads.events, *of_pod_sets.events, *self._claim_controller.reconcile(retry=retry))
+        return ControllerResult(events, of_workloads.pods_created + of_pod_sets.pods_created, self._pods_missing)
+
     def wait(self, seconds: float) -> ControllerResult:
         """Advance the clock. Controllers retry rejected creates after 1, 2, 4, 8 … seconds."""
         started_at, end = self.now, self.now + seconds
-        result, retry_delay = ControllerResult(pods_missing=self.controllers.pods_missing), 1.0
+        result, retry_delay = ControllerResult(pods_missing=self._pods_missing), 1.0
         self.now = min(started_at + _FIRST_RECONCILE_SECONDS, end)
         self._reconcile_ledgers()
         while self.now < end:
             self.now = min(self.now + _RECONCILE_SECONDS, end)
             if self.now >= started_at + retry_delay:
-                result, retry_delay = result + self.controllers.reconcile(retry=True), retry_delay * 2
+                result, retry_delay = result + self.reconcile(retry=True), retry_delay * 2
             self._reconcile_ledgers()
             if not self._ledger_reconciler.list_pending():
                 self.now = max(self.now, min(started_at + retry_delay, end))
@@ -172,9 +188,16 @@ class SimulatedCluster:
     def list_cap_usages(self) -> list[CapUsage]:
         """Return every ledger of the scenario's namespaces, ordered by cap and namespace."""
         cap_usages = [
-            CapUsage(active_cap, key.namespace, self._read_ledger(key)) for key, active_cap in self._list_ledger_keys()
+            CapUsage(active_cap, key.namespace, self._read_ledger(key), self._list_members(active_cap, key))
+            for key, active_cap in self._list_ledger_keys()
         ]
-        return sorted(cap_usages, key=lambda cap_usage: (cap_usage.active_cap.definition.name, cap_usage.namespace))
+        return sorted(
+            cap_usages, key=lambda each: (each.active_cap.definition.name, each.active_cap.group, each.namespace)
+        )
+
+    def _list_members(self, active_cap: ActiveCap, key: LedgerKey) -> frozenset[str]:
+        membership = self._usage_lister.find_membership(active_cap, key)
+        return membership.names if membership else frozenset()
 
     def _create_node_check(self) -> NodeRuleEvaluator:
         from tallygate.webhook.gate.advertised_devices import KnownDevices  # noqa: PLC0415  see the module's docstring

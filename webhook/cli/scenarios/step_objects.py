@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
+from tallygate.webhook.admission.kinds import ReviewTargets
 from tallygate.webhook.cli.manifests.known_fields import find_unknown_fields
 from tallygate.webhook.cli.manifests.manifest_files import get_code, load_manifests
 from tallygate.webhook.cli.manifests.manifest_objects import Manifest
@@ -54,7 +55,7 @@ class StepObjectError(TallygateError):
         super().__init__(str(finding))
 
 
-def build_object(fields: Fields, source: SourceLocation) -> JsonObject:
+def build_object(fields: Fields, source: SourceLocation, targets: ReviewTargets) -> JsonObject:
     """Return the object of a step.
 
     Raises:
@@ -82,9 +83,11 @@ def build_object(fields: Fields, source: SourceLocation) -> JsonObject:
         node = fields.get_node("manifest")
         if isinstance(node, Mapping):
             identity = (str(written["apiVersion"]), str(written["kind"]), "", "")
-            _check_fields(Manifest(source.file, 0, "", *identity, node))
+            _check_fields(Manifest(source.file, 0, "", *identity, node), targets)
         return written
-    return _read_object(fields.get_text("file"), source) if form == "file" else _build_short_form(form, fields)
+    if form == "file":
+        return _read_object(fields.get_text("file"), source, targets)
+    return _build_short_form(form, fields)
 
 
 def get_requests_and_limits(fields: Fields) -> tuple[JsonObject, JsonObject]:
@@ -120,7 +123,7 @@ def _build_pod_spec(fields: Fields) -> JsonObject:
     return spec
 
 
-def _read_object(path: str, source: SourceLocation) -> JsonObject:
+def _read_object(path: str, source: SourceLocation, targets: ReviewTargets) -> JsonObject:
     full_path = str(Path(source.file).parent / path)
     intake = load_manifests((full_path,), io.BytesIO(), _INPUT_LIMITS, lambda names: names)
     for finding in intake.findings:
@@ -132,7 +135,7 @@ def _read_object(path: str, source: SourceLocation) -> JsonObject:
             source, f"{full_path} contains {len(intake.manifests)} objects; a step sends one", UNREADABLE
         )
     (manifest,) = intake.manifests
-    _check_fields(manifest)
+    _check_fields(manifest, targets)
     try:
         body: Any = json.loads(
             to_json(manifest.node, _INPUT_LIMITS.expanded), parse_float=str, parse_int=_parse_integer
@@ -148,16 +151,16 @@ def _read_object(path: str, source: SourceLocation) -> JsonObject:
     return typed_body
 
 
-def _check_fields(manifest: Manifest) -> None:
+def _check_fields(manifest: Manifest, targets: ReviewTargets) -> None:
     """Check that API servers have the kind and the fields of an object.
 
     Raises:
         StepObjectError: if they do not; the finding has the first mistake.
     """
-    if wrong_kind := find_wrong_kind(manifest):
+    if wrong_kind := find_wrong_kind(manifest, targets):
         position = SourceLocation(manifest.file, *wrong_kind.position)
         raise _create_error(position, wrong_kind.message, UNKNOWN_VALUE)
-    unknown_fields = find_unknown_fields(manifest) if is_read(manifest) else ()
+    unknown_fields = find_unknown_fields(manifest, targets) if is_read(manifest, targets) else ()
     for unknown in sorted(unknown_fields, key=lambda each: each.position):
         position = SourceLocation(manifest.file, *unknown.position)
         raise _create_error(position, f"{unknown.field}: {unknown.message}", UNKNOWN_FIELD)

@@ -1,7 +1,5 @@
 """Simulated workload controllers: they create the pods of workloads, retry rejected creates, and collect garbage.
 
-The claims for devices that templates make for pods follow (`claim_controller`).
-
 They follow kube-controller-manager v1.36 except for names (`NAME-1`, `NAME-2`, …, the lowest free number first) and
 rollouts: after a change of the template the existing pods stay.
 """
@@ -15,7 +13,6 @@ import msgspec
 from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS
 from tallygate.webhook.admission.request import UserInfo
 from tallygate.webhook.cli.scenarios.api_server import ApiRequest, ApiServer, ApiServerStore, ObjectKey
-from tallygate.webhook.cli.scenarios.claim_controller import ClaimController
 from tallygate.webhook.cli.scenarios.scenario import MAX_PODS, JsonObject, RequestResult
 
 ENDED_PHASES: Final = frozenset({"Succeeded", "Failed"})
@@ -47,13 +44,15 @@ def find_owner(body: JsonObject) -> JsonObject | None:
     """Return the owner reference of the modelled controller of an object; None if it has none."""
     references = body["metadata"].get("ownerReferences") or ()
     return next(
-        (
-            reference
-            for reference in references
-            if reference.get("controller") and str(reference.get("kind")) in CONTROLLER_NAMES
-        ),
+        (reference for reference in references if reference.get("controller") and _is_controller(reference)),
         None,
     )
+
+
+def _is_controller(reference: JsonObject) -> bool:
+    """Return whether an owner is of a kind of Kubernetes: other projects have kinds of the same names."""
+    group, kind = str(reference.get("apiVersion")).rpartition("/")[0], str(reference.get("kind"))
+    return kind in CONTROLLER_NAMES and (group, kind) in BUILT_IN_TARGETS
 
 
 def is_owned(pod: JsonObject, workload: JsonObject) -> bool:
@@ -90,9 +89,7 @@ class WorkloadControllers:
     def __init__(self, api: ApiServer, store: ApiServerStore) -> None:
         self._api = api
         self._store = store
-        self._claim_controller = ClaimController(api, store)
         self._rejected_at: dict[ObjectKey, tuple[object, int]] = {}
-        self.pods_missing = 0
 
     def reconcile(self, *, retry: bool = False) -> ControllerResult:
         """Run every controller once for every workload.
@@ -111,8 +108,6 @@ class WorkloadControllers:
                 result = self._replicate(key, body)
                 events += result.events
                 created, missing = created + result.pods_created, missing + result.pods_missing
-        self.pods_missing = missing
-        events += self._claim_controller.reconcile(retry=retry)
         return ControllerResult(tuple(events), created, missing)
 
     def _collect_garbage(self) -> None:
@@ -144,7 +139,7 @@ class WorkloadControllers:
         api_request = create_request(key)
         result = self._api.create(body, api_request) if replica_set is None else self._api.update(body, api_request)
         if not result.allowed:
-            yield _format_event(key, "ReplicaSetCreateError", result)
+            yield format_event(key, "ReplicaSetCreateError", result)
 
     def _replicate(self, key: ObjectKey, workload: JsonObject) -> ControllerResult:
         """Create the missing pods of a workload and delete surplus ones."""
@@ -167,7 +162,7 @@ class WorkloadControllers:
             result = self._api.create(self._build_pod(key, workload), create_request(key))
             if not result.allowed:
                 self._rejected_at[key] = (version, active_count + created)
-                return ControllerResult((_format_event(key, "FailedCreate", result),), created, missing - created)
+                return ControllerResult((format_event(key, "FailedCreate", result),), created, missing - created)
         return ControllerResult(pods_created=max(missing, 0))
 
     def _count_desired_pods(self, key: ObjectKey, workload: JsonObject, pods: list[JsonObject]) -> int:
@@ -225,7 +220,8 @@ def _get_template(workload: JsonObject) -> JsonObject:
     return template
 
 
-def _format_event(key: ObjectKey, reason: str, result: RequestResult) -> str:
+def format_event(key: ObjectKey, reason: str, result: RequestResult) -> str:
+    """Return the event of a rejected create."""
     return f"{key}: {reason}: {result.message}"
 
 

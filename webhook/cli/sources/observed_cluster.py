@@ -30,7 +30,8 @@ from tallygate.webhook.cli.sources.cluster_stores import (
 )
 from tallygate.webhook.cli.sources.resource_lists import ListError, UnknownResourceError, list_resource
 from tallygate.webhook.cli.sources.snapshot_reader import SNAPSHOT_HINT, SnapshotError, format_snapshot_name, read_items
-from tallygate.webhook.gate.usage_lister import Membership, get_ledger_key
+from tallygate.webhook.gate.membership import Membership
+from tallygate.webhook.gate.usage_lister import get_ledger_key
 from tallygate.webhook.kube.api_errors import ApiErrorReason
 from tallygate.webhook.kube.client import ApiClient, ClientConfig
 from tallygate.webhook.kube.informer import Informer
@@ -70,6 +71,21 @@ class ObservedCluster:
         """The store of pods."""
         return self.stores.pods
 
+    def list_caps(self, caps: CapIndex) -> list[ActiveCap]:
+        """Return the caps that may have ledgers, by name: each group of a cap is one."""
+        records = self.stores.namespaces.list_records()
+        listed = caps.list_ledger_caps((record.name, record.labels) for record in records)
+        return sorted(listed, key=lambda cap: (cap.definition.name, cap.group_value or ""))
+
+    def list_ungrouped(self, cap: ActiveCap) -> list[str]:
+        """Return the namespaces that a cap with groups does not count because they lack its label."""
+        records, label = self.stores.namespaces.list_records(), cap.definition.group_by
+        return sorted(
+            record.name
+            for record in records
+            if label and label not in record.labels and cap.selects_namespace(record.name, record.labels)
+        )
+
     def list_keys(self, cap: ActiveCap) -> list[LedgerKey]:
         """Return the ledgers of a cap: one if it is shared, else one for each of its member namespaces."""
         shared_key = LedgerKey(cap.key, "")
@@ -93,10 +109,19 @@ class ObservedCluster:
 
     def list_unknown_ledgers(self, caps: CapIndex) -> list[LedgerKey]:
         """Return the ledgers of caps that are not in `caps`."""
-        cap_keys = {cap.key for cap in caps.list_caps()}
+        records = self.ledgers.records
         return sorted(
-            (key for key in self.ledgers.records if key.cap not in cap_keys), key=lambda key: (key.cap, key.namespace)
+            (key for key in records if caps.find_cap(key.cap) is None), key=lambda key: (key.cap, key.namespace)
         )
+
+    def list_empty_groups(self, caps: CapIndex) -> list[ActiveCap]:
+        """Return the groups that have a ledger and no namespace any more."""
+        listed, known = (
+            {cap.key for cap in self.list_caps(caps)},
+            map(caps.find_cap, {key.cap for key in self.ledgers.records}),
+        )
+        empty = [cap for cap in known if cap is not None and cap.key not in listed]
+        return sorted(empty, key=lambda cap: cap.key)
 
     def list_deleted_namespaces(self, caps: CapIndex) -> list[str]:
         """Return the deleted namespaces for which a ledger of the caps still exists."""

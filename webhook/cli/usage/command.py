@@ -42,6 +42,7 @@ from tallygate.webhook.cli.usage.usage_report import (
     compute_usage,
     format_first_names,
     list_uncertain_devices,
+    list_ungrouped_namespaces,
 )
 from tallygate.webhook.cli.usage.verify import (
     Drift,
@@ -117,7 +118,8 @@ def _compute_consumers(query: UsageQuery, cluster: ObservedCluster) -> _Consumer
     resources = tuple(
         consumers for chosen in chosen_ledgers for consumers in list_consumers(cluster, chosen, query.choice.namespace)
     )
-    notes = [*cluster.stores.list_unread(cluster.stores.index_caps(query.policies))]
+    caps = cluster.stores.index_caps(query.policies)
+    notes = [*list_ungrouped_namespaces(cluster, caps, query.choice), *cluster.stores.list_unread(caps)]
     return _ConsumersReport(resources, (*notes, *list_uncertain_devices(cluster, chosen_ledgers)))
 
 
@@ -250,7 +252,7 @@ def _describe_incomparable(cluster: ObservedCluster, chosen: Sequence[ChosenLedg
             names_by_reason.setdefault(reason, []).append(name)
         for reason, names in names_by_reason.items():
             scopes.setdefault((each.active_cap.definition.name, ", ".join(names), reason), []).append(
-                each.key.namespace
+                each.active_cap.group or each.key.namespace
             )
     ledger_counts = Counter(each.active_cap.definition.name for each in chosen)
     for (cap, counted, reason), namespaces in scopes.items():
@@ -287,6 +289,7 @@ def _choose_ledgers(query: UsageQuery, cluster: ObservedCluster) -> list[ChosenL
     "the cluster are shown.",
 )
 @click.option("--cap", metavar="NAME", shell_complete=complete_cap, help="Only this cap.")
+@click.option("--group", metavar="VALUE", help="Only this group: the namespaces with this value of the label of a cap.")
 @namespace_option("Only the caps over this namespace. Default: all namespaces.")
 @all_namespaces_option("All namespaces, whatever -n names. This is the default.")
 @click.option(
@@ -308,6 +311,7 @@ def usage(  # noqa: PLR0913 -- one argument for each option
     *,
     policies: tuple[Path, ...],
     cap: str | None,
+    group: str | None,
     namespace: str | None,
     all_namespaces: bool,
     explain: str | None,
@@ -330,11 +334,11 @@ def usage(  # noqa: PLR0913 -- one argument for each option
     Exit codes: 0 shown, 1 --verify found wrong ledgers, 2 a usage error, or the cluster cannot be read.
     """
     modes = {"--explain": bool(explain), "--verify": verify, "--watch": watch}
-    _check_options(modes, policies=bool(policies), cap=bool(cap), snapshot=bool(snapshot))
+    _check_options(modes, policies=bool(policies), cap=bool(cap), group=group is not None, snapshot=bool(snapshot))
     query = UsageQuery(
         ClusterSource(kubeconfig, context, in_cluster, snapshot),
         _load_caps(policies),
-        LedgerChoice(explain or cap, None if all_namespaces else namespace),
+        LedgerChoice(explain or cap, None if all_namespaces else namespace, group),
         output,
     )
     if verify:
@@ -361,7 +365,7 @@ def _load_caps(policies: tuple[Path, ...]) -> PolicySet:
     return policy_set
 
 
-def _check_options(modes: Mapping[str, bool], *, policies: bool, cap: bool, snapshot: bool) -> None:
+def _check_options(modes: Mapping[str, bool], *, policies: bool, cap: bool, group: bool, snapshot: bool) -> None:
     """Check the options.
 
     Raises:
@@ -373,6 +377,6 @@ def _check_options(modes: Mapping[str, bool], *, policies: bool, cap: bool, snap
         raise UsageError("--explain already names the cap: remove --cap")
     if modes["--watch"] and snapshot:
         raise UsageError("--watch needs a cluster: a snapshot does not change")
-    for option in ("--explain", "--verify"):
-        if modes[option] and not policies:
+    for option, is_given in (*modes.items(), ("--group", group)):
+        if option != "--watch" and is_given and not policies:
             raise UsageError(f"{option} needs caps: name their policy files with --policies")

@@ -51,6 +51,7 @@ class ResourceConsumers:
     ledger_used: int | None
     consumers: tuple[_Share, ...]
     chosen_namespace: str = ""
+    group: str = ""
 
     @property
     def shown(self) -> tuple[_Share, ...]:
@@ -91,7 +92,7 @@ def list_consumers(
         consumers = tuple(share for each, share in shares if each == name)
         identity = active_cap.definition.name, key.namespace, len(members), name
         chosen_namespace = "" if key.namespace else namespace or ""
-        yield ResourceConsumers(*identity, ledger_used, consumers, chosen_namespace)
+        yield ResourceConsumers(*identity, ledger_used, consumers, chosen_namespace, active_cap.group)
 
 
 def format_title(consumers: ResourceConsumers) -> str:
@@ -109,7 +110,8 @@ def format_title(consumers: ResourceConsumers) -> str:
     )
     used_text = f"used {format_amount(consumers.name, consumers.used)}{ledger_text}{namespace_text}"
     return escape_control(
-        f"{consumers.cap}  {format_scope(consumers.namespace, consumers.members)}  {consumers.name}: {used_text}"
+        f"{consumers.cap}  {format_scope(consumers.namespace, consumers.members, consumers.group)}  "
+        f"{consumers.name}: {used_text}"
     )
 
 
@@ -136,6 +138,7 @@ def convert_consumers(consumers: ResourceConsumers) -> dict[str, Any]:
     """Return the consumers as plain data; amounts are milli-cpu for cpu and whole units otherwise."""
     return {
         "cap": consumers.cap,
+        "group": consumers.group or None,
         "namespace": consumers.namespace or None,
         "namespaces": consumers.members,
         "resource": consumers.name,

@@ -3,14 +3,14 @@
 Ledgers are chosen by cap, by namespace, or all.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
 from tallygate.webhook.accounting.amounts import Amounts, format_amount
-from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
+from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex, find_key_value, get_cap_name
 from tallygate.webhook.cli.framework import UsageError
 from tallygate.webhook.cli.sources.cap_ledger_list import CapLedgerRecord
 from tallygate.webhook.cli.sources.cluster_stores import CountedUsage
@@ -30,10 +30,11 @@ class ChosenLedger(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LedgerChoice:
-    """A cap and a namespace by name; None for any."""
+    """A cap, a namespace and a group (the value of its label) by name; None for any."""
 
     cap: str | None = None
     namespace: str | None = None
+    group: str | None = None
 
     def is_chosen(self, cap: str, key: LedgerKey, members: frozenset[str]) -> bool:
         """Return whether a ledger is chosen; a shared ledger matches each of its member namespaces."""
@@ -43,14 +44,28 @@ class LedgerChoice:
         """Yield the chosen ledgers, by name of the cap and namespace.
 
         Raises:
-            UsageError: if the chosen cap does not exist.
+            UsageError: if the chosen cap or group does not exist.
         """
         cap_names = sorted({cap.definition.name for cap in caps.list_caps()})
         if self.cap is not None and self.cap not in cap_names:
             raise UsageError(f"there is no cap {self.cap}; the policies have {', '.join(cap_names) or 'none'}")
-        for cap in sorted(caps.list_caps(), key=lambda cap: cap.definition.name):
-            if self.cap in (None, cap.definition.name):
+        listed = [cap for cap in cluster.list_caps(caps) if self.cap in (None, cap.definition.name)]
+        if self.group is not None:
+            self._check_group([cap for cap in listed if cap.group_value is not None])
+        for cap in listed:
+            if self.group in (None, cap.group_value):
                 yield from self._list_ledgers_of_cap(cluster, cap)
+
+    def _check_group(self, groups: Sequence[ActiveCap]) -> None:
+        """Check that the chosen group exists.
+
+        Raises:
+            UsageError: if no namespace has the value of the label, or no chosen cap has groups.
+        """
+        values = sorted({cap.group_value or "" for cap in groups})
+        if self.group not in values:
+            known = f"the groups are {format_first_names(values)}" if values else "no chosen cap has groupBy"
+            raise UsageError(f"no namespace that a cap counts has the group {self.group}; {known}")
 
     def _list_ledgers_of_cap(self, cluster: ObservedCluster, active_cap: ActiveCap) -> Iterator[ChosenLedger]:
         for key in cluster.list_keys(active_cap):
@@ -78,6 +93,7 @@ class UsageLine:
     """The usage of one resource of a ledger, in the amounts of accounting.
 
     `namespace` is empty for a shared ledger; `members` is the number of its member namespaces, None if it is unknown.
+    `group` is the label and value of a group, or only the value if no policies are given.
     `used` is that of the ledger if it `is_from_ledger`, else that of the stored pods and claims, None if it is unknown.
     `hard` and `soft` are None without such a limit, and so is `reserved` without a ledger. `terminating` is the part of
     `used` that belongs to pods and claims that are being deleted, `counted_at` the time of the last recount from newer
@@ -97,6 +113,7 @@ class UsageLine:
     is_initializing: bool = False
     remarks: tuple[str, ...] = ()
     is_from_ledger: bool = True
+    group: str = ""
 
     @property
     def charged(self) -> int | None:
@@ -140,7 +157,7 @@ def compute_usage(cluster: ObservedCluster, caps: CapIndex, choice: LedgerChoice
         notes.append(
             f"used amounts are counted from pods, and reserved amounts are unknown: {cluster.ledgers.missing_reason}"
         )
-    unknown_caps = sorted({get_cap_name(key) for key in cluster.list_unknown_ledgers(caps)})
+    unknown_caps = sorted({get_cap_name(key.cap) or key.cap for key in cluster.list_unknown_ledgers(caps)})
     if unknown_caps:
         notes.append(
             "ledgers of caps that are missing from these policies, or differ there, are not shown: "
@@ -149,6 +166,11 @@ def compute_usage(cluster: ObservedCluster, caps: CapIndex, choice: LedgerChoice
     deleted_namespaces = [] if choice.cap or choice.namespace else cluster.list_deleted_namespaces(caps)
     if deleted_namespaces:
         notes.append(f"ledgers of deleted namespaces are not shown: {format_first_names(deleted_namespaces)}")
+    empty_groups = [cap for cap in cluster.list_empty_groups(caps) if choice.cap in (None, cap.definition.name)]
+    if empty_groups and not choice.namespace:
+        names = [f"{cap.definition.name} for {cap.group}" for cap in empty_groups]
+        notes.append(f"ledgers of groups without namespaces are not shown: {format_first_names(names)}")
+    notes += list_ungrouped_namespaces(cluster, caps, choice)
     chosen_ledgers = list(choice.list_ledgers(cluster, caps))
     lines = tuple(line for chosen in chosen_ledgers for line in _list_lines(cluster, chosen))
     if not all(line.is_from_ledger for line in lines):
@@ -161,14 +183,27 @@ def list_uncertain_devices(cluster: ObservedCluster, chosen_ledgers: Iterable[Ch
     for active_cap, key, members in chosen_ledgers:
         if active_cap.device_meters:
             claims = cluster.stores.list_claims(active_cap, members, cluster.find_ledger(key))
-            scope = f" in namespace {key.namespace}" if key.namespace else ""
+            scope = (
+                f" in namespace {key.namespace}"
+                if key.namespace
+                else f" for {active_cap.group}" * bool(active_cap.group)
+            )
             for text in describe_uncertain(active_cap, claims):
                 yield f"cap {active_cap.definition.name}{scope}: {text}"
 
 
-def get_cap_name(key: LedgerKey) -> str:
-    """Return the name of a cap from its key, which is the name followed by a hash."""
-    return key.cap.rpartition("-")[0] or key.cap
+def list_ungrouped_namespaces(cluster: ObservedCluster, caps: CapIndex, choice: LedgerChoice) -> Iterator[str]:
+    """Yield a note for each chosen cap with groups that does not count some namespaces, for lack of its label."""
+    for cap in caps.list_caps():
+        names = cluster.list_ungrouped(cap) if choice.cap in (None, cap.definition.name) else []
+        if choice.namespace is not None:
+            names = [name for name in names if name == choice.namespace]
+        if names and choice.group is None:
+            count = f"{len(names)} namespace{'s' * (len(names) != 1)}"
+            yield (
+                f"cap {cap.definition.name} does not count {count} without the label {cap.definition.group_by}: "
+                f"{format_first_names(names)}"
+            )
 
 
 def _list_lines(cluster: ObservedCluster, chosen: ChosenLedger) -> Iterator[UsageLine]:
@@ -193,6 +228,7 @@ def _list_lines(cluster: ObservedCluster, chosen: ChosenLedger) -> Iterator[Usag
             is_initializing=bool(ledger and ledger.initializer),
             remarks=tuple(_list_remarks(cluster, chosen, ledger, count, name)),
             is_from_ledger=name in counted_resources,
+            group=active_cap.group,
         )
 
 
@@ -248,14 +284,14 @@ def _list_lines_without_caps(cluster: ObservedCluster, choice: LedgerChoice) -> 
     for key, ledger_record in sorted(
         cluster.ledgers.records.items(), key=lambda each: (each[0].cap, each[0].namespace)
     ):
-        if ledger_record.ledger is not None and choice.is_chosen(get_cap_name(key), key, frozenset()):
+        if ledger_record.ledger is not None and choice.is_chosen(get_cap_name(key.cap), key, frozenset()):
             yield from _list_lines_of_ledger(key, ledger_record, ledger_record.ledger)
 
 
 def _list_lines_of_ledger(key: LedgerKey, ledger_record: CapLedgerRecord, ledger: Ledger) -> Iterator[UsageLine]:
     for name in sorted(ledger.hard.keys() | {each for each in ledger.resources if SOURCE_MARK not in each}):
         yield UsageLine(
-            cap=get_cap_name(key),
+            cap=get_cap_name(key.cap) or key.cap,
             namespace=key.namespace,
             members=None,
             name=name,
@@ -266,6 +302,7 @@ def _list_lines_of_ledger(key: LedgerKey, ledger_record: CapLedgerRecord, ledger
             counted_at=ledger_record.counted_at,
             is_initializing=bool(ledger.initializer),
             remarks=(_INITIALIZING,) if ledger.initializer else (),
+            group=find_key_value(key.cap) or "",
         )
 
 

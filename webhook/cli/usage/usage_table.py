@@ -29,7 +29,7 @@ def render_lines(lines: Sequence[UsageLine]) -> RenderableType:
     rows, titles = [], {}
     previous: UsageLine | None = None
     for number, line in enumerate(lines):
-        if previous is None or (previous.cap, previous.namespace) != (line.cap, line.namespace):
+        if previous is None or _get_ledger(previous) != _get_ledger(line):
             titles[number] = _render_title(line)
         cells = (line.name, *_format_amounts(line), _format_bar(line), "; ".join(_list_notes(line)))
         rows.append([Text(escape_control(cell), _STYLES[line.exceeded_limit]) for cell in cells])
@@ -42,18 +42,23 @@ def convert_lines(lines: Sequence[UsageLine]) -> list[dict[str, Any]]:
     return [_convert_line(line) for line in lines]
 
 
-def format_scope(namespace: str, members: int | None) -> str:
-    """Return the namespace of a ledger, or `shared` with the number of its member namespaces."""
+def _get_ledger(line: UsageLine) -> tuple[str, str, str]:
+    return line.cap, line.group, line.namespace
+
+
+def format_scope(namespace: str, members: int | None, group: str = "") -> str:
+    """Return the namespace of a ledger, or `shared` or its group with the number of its member namespaces."""
     if namespace:
         return namespace
-    return "shared" if members is None else f"shared, {members} namespace{'s' * (members != 1)}"
+    scope = group or "shared"
+    return scope if members is None else f"{scope}, {members} namespace{'s' * (members != 1)}"
 
 
 def _format_row(line: UsageLine) -> list[str]:
     counted_at = _UNKNOWN if line.counted_at is None else _format_time(line.counted_at)
     return [
         line.cap,
-        format_scope(line.namespace, line.members),
+        format_scope(line.namespace, line.members, line.group),
         line.name,
         *_format_amounts(line),
         counted_at,
@@ -68,7 +73,7 @@ def _format_amounts(line: UsageLine) -> list[str]:
 
 def _render_title(line: UsageLine) -> Text:
     counted_text = f", counted {_format_time(line.counted_at)}" if line.counted_at else ""
-    scope = escape_control(format_scope(line.namespace, line.members))
+    scope = escape_control(format_scope(line.namespace, line.members, line.group))
     return Text.assemble((f"{escape_control(line.cap)}  {scope}", "bold"), (counted_text, "dim"))
 
 
@@ -98,6 +103,7 @@ def _format_time(time: datetime) -> str:
 def _convert_line(line: UsageLine) -> dict[str, Any]:
     return {
         "cap": line.cap,
+        "group": line.group or None,
         "namespace": line.namespace or None,
         "namespaces": line.members,
         "resource": line.name,

@@ -60,6 +60,7 @@ class Drift(NamedTuple):
     stored: int
     reason: str
     kind: ConsumerKind = ConsumerKind.POD
+    group: str = ""
 
 
 @dataclass
@@ -137,7 +138,7 @@ def format_drift(drifts: list[Drift]) -> list[str]:
         [
             (
                 drift.cap,
-                format_scope(drift.namespace, drift.members),
+                format_scope(drift.namespace, drift.members, drift.group),
                 drift.name,
                 _format_consumer(drift) or "(used)",
                 format_amount(drift.name, drift.ledger),
@@ -157,6 +158,7 @@ def convert_drift(drift: Drift) -> dict[str, Any]:
     """Return a drift as plain data; amounts are milli-cpu for cpu and whole units otherwise, also those of claims."""
     return {
         "cap": drift.cap,
+        "group": drift.group or None,
         "namespace": drift.namespace or None,
         "namespaces": drift.members,
         "resource": drift.name,
@@ -215,7 +217,8 @@ def _create_drift(  # noqa: PLR0913, PLR0917 -- a Drift, field by field
     consumer = f"{reservation.namespace}/{reservation.name}" if reservation else ""
     kind = reservation.kind if reservation else ConsumerKind.POD
     cap = chosen.active_cap.definition.name
-    return Drift(cap, chosen.key.namespace, len(chosen.members), consumer, name, ledger, stored, reason, kind)
+    identity, group = (cap, chosen.key.namespace, len(chosen.members)), chosen.active_cap.group
+    return Drift(*identity, consumer, name, ledger, stored, reason, kind, group)
 
 
 def _sum_pods(cluster: ObservedCluster, chosen: ChosenLedger, ledger_record: CapLedgerRecord) -> _CountedAmounts:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from tallygate.webhook.admission.kinds import list_review_targets
 from tallygate.webhook.admission.rule_index import RuleIndex
 from tallygate.webhook.audit.audit import Audit, AuditInput, AuditResult, AuditScope, list_objects
 from tallygate.webhook.audit.listing import PageReader, list_nodes
@@ -127,7 +128,8 @@ class AuditController:
             has_slices=informers.device_store.revision is not None,
             devices=informers.device_lister,
         )
-        scope = AuditScope(frozenset({_EXCLUDED_NAMESPACE, self._schedule.own_namespace}))
+        excluded = frozenset({_EXCLUDED_NAMESPACE, self._schedule.own_namespace})
+        scope = AuditScope(excluded, targets=list_review_targets(policies))
         audit = Audit(policies, audit_input, scope, self._rest_if_due)
         remarks: list[str] = []
         result = audit.run(list_objects(self._pages, scope, remarks.append))

@@ -110,7 +110,9 @@ class LedgerController:
             try:
                 result = self._reconciler.reconcile(key, active_cap)
             except TallygateError as error:
-                failure = f"cap {active_cap.definition.name} {key.namespace}".rstrip() + f": {error}"
+                failure = (
+                    f"cap {active_cap.definition.name} {active_cap.group or key.namespace}".rstrip() + f": {error}"
+                )
                 self._mark_consumers_changed(key.namespace or None)
                 self._metrics.count_reconcile("failed")
             else:
@@ -125,14 +127,14 @@ class LedgerController:
     def _find_due(self) -> dict[LedgerKey, ActiveCap]:
         """Return the ledgers to reconcile now: pending, changed, or due by the schedule."""
         caps = self._caps()
-        active_caps = {active_cap.key: active_cap for active_cap in caps.list_caps()}
         due: dict[LedgerKey, ActiveCap] = {}
         # The reservation of a pod that is never stored causes no watch event: only the replica that wrote it knows it.
         for key in {*self._reconciler.list_pending(), *self._metrics.observed_ledgers.list_pending()}:
-            if key.cap in active_caps:
-                due[key] = active_caps[key.cap]
-            else:
+            active_cap = caps.find_cap(key.cap)
+            if active_cap is None:
                 self._reconciler.drop(key)
+            else:
+                due[key] = active_cap
         due |= self._reconciler.list_ledgers(self._take_changed_namespaces(caps))
         # A replica that died may have left reservations where nothing changes: no other replica knows them.
         return due | dict(

@@ -24,7 +24,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from tallygate.webhook.accounting.amounts import Amounts, format_amount, is_milli
-from tallygate.webhook.admission.cap_index import CapIndex, get_cap_name
+from tallygate.webhook.admission.cap_index import CapIndex, find_key_value, get_cap_name, get_policy_key
 from tallygate.webhook.server.telemetry.json_log import Logger
 from tallygate.webhook.server.telemetry.metrics import OTHER, CapLabels
 from tallygate.webhook.state.ledger.ledger import Ledger, compute_drift
@@ -54,6 +54,7 @@ class LabelledLedger(NamedTuple):
     namespace: str
     ledger: Ledger
     age: float
+    group: str = ""
 
 
 @dataclass(slots=True)
@@ -84,6 +85,7 @@ class LedgerUtilization(NamedTuple):
     cap: str
     resource: str
     namespace: str
+    group: str
 
 
 def sum_by_cap(ledgers: Iterable[LabelledLedger]) -> dict[str, CapSum]:
@@ -107,7 +109,9 @@ def _list_utilizations(labelled: LabelledLedger) -> Iterator[LedgerUtilization]:
     charged = labelled.ledger.compute_charged()
     for resource, hard in labelled.ledger.hard.items():
         if hard > 0 and charged.get(resource, 0) > 0:
-            yield LedgerUtilization(charged[resource] / hard, labelled.cap, resource, labelled.namespace)
+            yield LedgerUtilization(
+                charged[resource] / hard, labelled.cap, resource, labelled.namespace, labelled.group
+            )
 
 
 def _find_state(ledger: Ledger) -> LedgerState:
@@ -150,10 +154,10 @@ class ObservedLedgers:
             (self._pending.add if ledger.reservations or ledger.initializer else self._pending.discard)(key)
 
     def retain_caps(self, caps: Collection[str]) -> None:
-        """Drop the ledgers of all caps except those with the given keys."""
+        """Drop the ledgers of all caps except those with the given keys, and their groups."""
         with self._lock:
-            self._ledgers = {key: observed for key, observed in self._ledgers.items() if key.cap in caps}
-            self._pending = {key for key in self._pending if key.cap in caps}
+            self._ledgers = {key: each for key, each in self._ledgers.items() if get_policy_key(key.cap) in caps}
+            self._pending = {key for key in self._pending if get_policy_key(key.cap) in caps}
 
     def list_all(self) -> Mapping[LedgerKey, ObservedLedger]:
         """Return a copy of all observed ledgers by key."""
@@ -221,10 +225,10 @@ class LedgerMetrics(Collector):
             (each for each in ledgers if each.cap != OTHER), MAX_FULLEST_EACH, MAX_FULLEST_TOTAL
         )
         ratios: dict[LabelValues, float] = {
-            (each.cap, each.resource, each.namespace): each.ratio for each in utilizations
+            (each.cap, each.resource, each.namespace, each.group): each.ratio for each in utilizations
         }
         help_text = "Charged amount of the fullest ledgers, divided by the hard limit: 1 is full."
-        yield _create_family("utilization_ratio", help_text, ("cap", "resource", "cap_namespace"), ratios)
+        yield _create_family("utilization_ratio", help_text, ("cap", "resource", "cap_namespace", "cap_group"), ratios)
 
     def _label_ledgers(self) -> list[LabelledLedger]:
         """Return every observed ledger of an active cap, with the label of the cap."""
@@ -235,9 +239,9 @@ class LedgerMetrics(Collector):
         cap_labels, now = CapLabels(), self._observed_ledgers.read_clock()
         labels = {key: cap_labels.get_label(caps[key]) for key in sorted(caps)}
         return [
-            LabelledLedger(labels[key.cap], key.namespace, observed.ledger, now - observed.observed_at)
-            for key, observed in self._observed_ledgers.list_all().items()
-            if key.cap in labels
+            LabelledLedger(label, key.namespace, each.ledger, now - each.observed_at, find_key_value(key.cap) or "")
+            for key, each in self._observed_ledgers.list_all().items()
+            if (label := labels.get(get_policy_key(key.cap))) is not None
         ]
 
     def _list_counts(self) -> Iterator[tuple[str, str, Callable[[CapSum], float]]]:
@@ -292,13 +296,18 @@ class DriftMetrics:
             return
         if not (excess := compute_drift(write.before, write.ledger)):
             return
-        cap = get_cap_name(write.key.cap)
-        label = self._cap_labels.get_label(cap)
+        label = self._cap_labels.get_label(get_cap_name(write.key.cap))
         self._drifts.labels(label).inc()
         for name, amount in excess.items():
             self._last_amounts.labels(label, name).set(amount / 1000 if is_milli(name) else amount)
         amounts = {name: format_amount(name, amount) for name, amount in excess.items()}
-        self._log.warning("ledger-drift", cap=cap, namespace=write.key.namespace, amounts=amounts)
+        self._log.warning("ledger-drift", **_name_ledger(write.key), amounts=amounts)
+
+
+def _name_ledger(key: LedgerKey) -> dict[str, str]:
+    """Return the fields of a log line that name a ledger: the value of the label only for a group."""
+    group = find_key_value(key.cap)
+    return {"cap": get_cap_name(key.cap), "namespace": key.namespace} | ({} if group is None else {"group": group})
 
 
 class DeviceLog:
@@ -312,11 +321,11 @@ class DeviceLog:
         before, after = write.before, write.ledger
         if before is None or write.result is not WriteResult.STORED or after.used is before.used:
             return
-        cap, namespace = get_cap_name(write.key.cap), write.key.namespace
+        ledger_fields = _name_ledger(write.key)
         if claims := sorted(after.unpublished.keys() - before.unpublished.keys()):
-            self._log.warning("devices-unpublished", cap=cap, namespace=namespace, claims=claims)
+            self._log.warning("devices-unpublished", **ledger_fields, claims=claims)
         if names := sorted(name for name in after.hard if name in before.resources - after.resources):
-            self._log.warning("devices-unknown", cap=cap, namespace=namespace, names=names)
+            self._log.warning("devices-unknown", **ledger_fields, names=names)
 
 
 _DURATION_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)

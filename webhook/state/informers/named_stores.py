@@ -161,12 +161,21 @@ class MemberNamespaces(NamedTuple):
     unchanged_since: int
 
 
+class NamespaceGroups(NamedTuple):
+    """The names of the selected namespaces by group, with the revisions of `MemberNamespaces`."""
+
+    names_by_group: Mapping[str, frozenset[str]]
+    revision: int
+    unchanged_since: int
+
+
 class NamespaceStore(ObjectStore[NamespaceRecord]):
     """A live `NamespaceLister` of all namespaces as of its revision; empty before the first list."""
 
     def __init__(self) -> None:
         super().__init__()
         self._selections: OrderedDict[str, tuple[int, frozenset[str]]] = OrderedDict()
+        self._groups: dict[str, tuple[int, Mapping[str, frozenset[str]]]] = {}
 
     def labels(self, namespace: str) -> Labels | None:
         """Return the labels of a namespace, or None if the store does not contain it."""
@@ -192,6 +201,27 @@ class NamespaceStore(ObjectStore[NamespaceRecord]):
             if len(self._selections) > _MAX_SELECTIONS:
                 self._selections.popitem(last=False)
             return MemberNamespaces(selection[1], self._revision, self._unchanged_since)
+
+    def list_groups(self, key: str, find_group: Callable[[str, Labels], str | None]) -> NamespaceGroups | None:
+        """Return the namespaces by the group that `find_group(name, labels)` returns; None before the first list.
+
+        All groups are found in one pass, and cached under `key` as by `list_members`.
+        """
+        with self._lock:
+            if self._revision is None:
+                return None
+            known = self._groups.get(key)
+            if known is None or known[0] != self._generation:
+                names_by_group: dict[str, set[str]] = {}
+                for record in self._records.values():
+                    group = find_group(record.name, record.labels)
+                    if group is not None:
+                        names_by_group.setdefault(group, set()).add(record.name)
+                if len(self._groups) >= _MAX_SELECTIONS:
+                    self._groups.clear()
+                known = self._generation, {group: frozenset(names) for group, names in names_by_group.items()}
+                self._groups[key] = known
+            return NamespaceGroups(known[1], self._revision, self._unchanged_since)
 
 
 def create_namespace_record(namespace: Namespace) -> NamespaceRecord:

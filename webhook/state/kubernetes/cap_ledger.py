@@ -32,7 +32,8 @@ VERSION = "v1alpha1"
 KIND = "CapLedger"
 PLURAL = "capledgers"
 
-_MAX_PART_LENGTH = 80  # characters; a cap's key has 74 at most, a namespace 63
+_MAX_CAP_LENGTH = 140  # characters; a cap's key has 74 at most, 138 with the value of a label
+_MAX_NAMESPACE_LENGTH = 80  # a namespace has 63 at most
 _HASH_DIGITS = 20
 
 
@@ -44,12 +45,13 @@ def get_object_name(key: LedgerKey) -> str:
     """
     whole = json.dumps([key.cap, key.namespace]).encode()
     digest = hashlib.sha256(whole).hexdigest()[:_HASH_DIGITS]
-    return ".".join(part for part in (_sanitize(key.cap), _sanitize(key.namespace), digest) if part)
+    cap, namespace = _sanitize(key.cap, _MAX_CAP_LENGTH), _sanitize(key.namespace, _MAX_NAMESPACE_LENGTH)
+    return ".".join(part for part in (cap, namespace, digest) if part)
 
 
-def _sanitize(text: str) -> str:
+def _sanitize(text: str, max_length: int) -> str:
     """Return the text with only the characters that a label may contain."""
-    return re.sub(r"[^a-z0-9]+", "-", text.lower())[:_MAX_PART_LENGTH].strip("-")
+    return re.sub(r"[^a-z0-9]+", "-", text.lower())[:max_length].strip("-")
 
 
 Digits = Annotated[str, msgspec.Meta(pattern=r"^-?[0-9]{1,64}\Z")]

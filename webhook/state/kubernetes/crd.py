@@ -71,7 +71,7 @@ def _create_spec_schema() -> dict[str, Any]:
         "description": "The key of the ledger.",
         "required": ["cap"],
         "properties": {
-            "cap": _TEXT | {"description": "The cap's name and a hash of what it counts."},
+            "cap": _TEXT | {"description": "The cap's name, a hash of what it counts, and the value of a group."},
             "namespace": _TEXT | {"description": "The namespace of the ledger; empty for a cap that is shared."},
         },
     }

@@ -1,0 +1,77 @@
+"""The kinds in docs/reference/workload-kinds.md: `python -m tests.admission.kinds_reference` writes them there."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
+from tallygate.webhook.policy.workload_kinds import CountFactor, CountField, PodForm, PodSetDefinition, WorkloadKind
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "workload-kinds.md"
+BEGIN, END = "<!-- kinds: begin -->\n", "<!-- kinds: end -->\n"
+_HEAD = "| templates | pods |\n| --- | --- |\n"
+_FORMS = {PodForm.OBJECT: " (an object)", PodForm.RESOURCES: " (the resources of a container)"}
+
+
+def render_kinds() -> str:
+    """Return a section for each known kind."""
+    return "\n".join(_render_kind(kind) for kind in KNOWN_KINDS)
+
+
+def _render_kind(kind: WorkloadKind) -> str:
+    rows = "".join(f"| {_render_templates(each)} | {_render_pods(each)} |\n" for each in kind.pod_sets)
+    suspended = "".join(f" No pods while `{path.text}` is set." for path in kind.suspended)
+    return (
+        f"### {kind.kind} ({kind.group})\n\nVersions {', '.join(kind.versions)}.{suspended} "
+        f"Source: {kind.source}.\n\n{_HEAD}{rows}"
+    )
+
+
+def _render_templates(pod_set: PodSetDefinition) -> str:
+    paths = ", else ".join(f"`{path.text}`" for path in pod_set.templates)
+    return f"{paths}{_FORMS.get(pod_set.form, '')}"
+
+
+def _render_pods(pod_set: PodSetDefinition) -> str:
+    return "; ".join(_list_parts(pod_set))
+
+
+def _list_parts(pod_set: PodSetDefinition) -> Iterator[str]:
+    if not pod_set.is_used:
+        yield "none: other objects use it"
+        return
+    if pod_set.form is PodForm.OBJECT:
+        yield "those of the object"
+        return
+    yield _render_product(pod_set.counts) or "1"
+    if pod_set.most:
+        scaled = f" if `{pod_set.autoscaled.text}` is set" if pod_set.autoscaled else ""
+        yield f"an autoscaler: up to {_render_product(pod_set.most)}{scaled}"
+    if pod_set.rollout is not None:
+        yield f"a rollout adds those of `{pod_set.rollout.text}`"
+    for path in pod_set.suspended:
+        yield f"none while `{path.text}` is set"
+
+
+def _render_product(factors: tuple[CountFactor, ...]) -> str:
+    return " × ".join(
+        _render_field(factor[0]) if len(factor) == 1 else f"the least of {' and '.join(map(_render_field, factor))}"
+        for factor in factors
+    )
+
+
+def _render_field(field: CountField) -> str:
+    default = "" if field.default is None else f" ({field.default})"
+    floors = "".join(f", at least `{path.text}`" for path in field.floors)
+    minus = f" - {field.minus}" if field.minus else ""
+    return f"`{field.path.text}`{default}{floors}{minus}"
+
+
+def update_kinds(document: str) -> str:
+    """Return the document with the current kinds."""
+    before, _, rest = document.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{render_kinds()}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(update_kinds(DOCUMENT.read_text()))

@@ -1,0 +1,341 @@
+"""The known kinds, each by what its project's controller makes of its objects."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tallygate.webhook.admission.evaluate import evaluate_request
+from tallygate.webhook.admission.kinds import REVIEW_TARGETS
+from tallygate.webhook.admission.pod_view import PodView, ReplicaCount
+from tallygate.webhook.admission.request import AdmissionRequest, Phase
+from tallygate.webhook.admission.rule_index import RuleIndex
+from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
+from tallygate.webhook.policy.parse import parse
+from tests.admission.kinds_reference import DOCUMENT, update_kinds
+from tests.admission.test_pod_sets import GPU, create_template
+
+LARGEST = 2**31 - 1  # the default of Ray for a group without a maximum
+CONTAINER: dict[str, Any] = create_template()["spec"]["containers"][0]
+POD = {"containers": [CONTAINER]}
+WORKER = {"template": create_template()}
+WRAPPED_JOB = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"name": "job"},
+    "spec": {"parallelism": 3, "template": create_template()},
+}
+RULES = b"""
+apiVersion: tallygate.dev/v1alpha1
+kind: ResourceRule
+metadata: {name: pairs}
+spec: {resources: [nvidia.com/gpu], checks: {perContainer: {multipleOf: 2}, requestsEqualLimits: fill}}
+"""
+
+
+def read_views(name: str, spec: dict[str, Any], annotations: dict[str, str] | None = None) -> list[PodView]:
+    """Return the pods in an object of a kind, whose name is given as `RayJob.ray.io`."""
+    kind, _, group = name.partition(".")
+    target = REVIEW_TARGETS[group, kind]
+    body = {"metadata": {"name": "a", "annotations": annotations or {}}, "spec": spec}
+    return list(target.list_pods(target.decode(json.dumps(body).encode())))
+
+
+def read_counts(name: str, spec: dict[str, Any], annotations: dict[str, str] | None = None) -> dict[str, int | None]:
+    """Return the number of pods by the path of their containers; None for a template that makes none by itself."""
+    return {
+        view.locate("spec.containers[0]"): view.replicas.count if view.replicas else None
+        for view in read_views(name, spec, annotations)
+    }
+
+
+def wrap(template: dict[str, Any], pod_sets: list[dict[str, Any]] | None = None, **spec: Any) -> dict[str, Any]:
+    """Return the spec of an AppWrapper with one component."""
+    return {"components": [{"template": template, **({"podSets": pod_sets} if pod_sets else {})}], **spec}
+
+
+@pytest.mark.parametrize(
+    ("name", "spec", "expected"),
+    [
+        pytest.param(
+            "RayCluster.ray.io",
+            {
+                "headGroupSpec": WORKER,
+                "workerGroupSpecs": [
+                    {"replicas": 1, "minReplicas": 3, "numOfHosts": 2, **WORKER},
+                    {"replicas": 9, "maxReplicas": 4, **WORKER},
+                    {"minReplicas": 0, "maxReplicas": 4, **WORKER},
+                    {"replicas": 2, "suspend": True, **WORKER},
+                ],
+            },
+            {
+                "spec.headGroupSpec.template.spec.containers[0]": 1,
+                "spec.workerGroupSpecs[0].template.spec.containers[0]": 6,
+                "spec.workerGroupSpecs[1].template.spec.containers[0]": 4,
+                "spec.workerGroupSpecs[2].template.spec.containers[0]": 0,
+                "spec.workerGroupSpecs[3].template.spec.containers[0]": 0,
+            },
+            id="groups of Ray are within their bounds",
+        ),
+        pytest.param(
+            "Job.batch.volcano.sh",
+            {"tasks": [{"replicas": 2, **WORKER}, WORKER]},
+            {"spec.tasks[0].template.spec.containers[0]": 2, "spec.tasks[1].template.spec.containers[0]": 0},
+            id="a task of Volcano has no replicas by default",
+        ),
+        pytest.param(
+            "InferenceService.serving.kserve.io",
+            {
+                "predictor": {
+                    "minReplicas": 2,
+                    "model": {"resources": {"limits": {GPU: 1}}},
+                    "workerSpec": {"pipelineParallelSize": 3, **POD},
+                },
+                "transformer": POD,
+                "canary": [{"predictor": {"minReplicas": 0, **POD}}],
+            },
+            {
+                "spec.predictor.model": 2,
+                "spec.predictor.workerSpec.containers[0]": 4,
+                "spec.transformer.containers[0]": 1,
+                "spec.canary[0].predictor.containers[0]": 0,
+            },
+            id="a model of KServe is a container, and has workers for each replica",
+        ),
+        pytest.param(
+            "LLMInferenceService.serving.kserve.io",
+            {
+                "replicas": 1,
+                "scaling": {"minReplicas": 2, "maxReplicas": 5},
+                "parallelism": {"pipeline": 3},
+                "template": POD,
+                "worker": POD,
+                "prefill": {"template": POD},
+            },
+            {
+                "spec.template.containers[0]": 2,
+                "spec.worker.containers[0]": 4,
+                "spec.prefill.template.containers[0]": 1,
+            },
+            id="a language model has replicas of a pipeline",
+        ),
+        pytest.param(
+            "SparkApplication.sparkoperator.k8s.io",
+            {
+                "driver": {"gpu": {"name": GPU, "quantity": 1}},
+                "executor": {"template": create_template(), "gpu": {"name": GPU, "quantity": 2}},
+                "dynamicAllocation": {"enabled": True, "initialExecutors": 3, "minExecutors": 2},
+            },
+            {"spec.driver.template.spec.containers[0]": 1, "spec.executor.template.spec.containers[0]": 3},
+            id="executors of Spark are those at the start",
+        ),
+        pytest.param(
+            "Workflow.argoproj.io",
+            {
+                "templateDefaults": {"container": CONTAINER},
+                "templates": [
+                    {"container": CONTAINER},
+                    {"steps": [[{"name": "a", "inline": {"script": CONTAINER}}], [{"template": "b"}]]},
+                    {"dag": {"tasks": [{"name": "a", "inline": {"container": CONTAINER}}]}},
+                    {"containerSet": {"containers": [CONTAINER]}},
+                    {"resource": {"action": "create"}},
+                ],
+            },
+            {
+                "spec.templates[0].container": 1,
+                "spec.templates[1].steps[0][0].inline.script": 1,
+                "spec.templates[2].dag.tasks[0].inline.container": 1,
+                "spec.templates[3].containerSet.containers[0]": 1,
+                "spec.templateDefaults.container": None,
+            },
+            id="templates of a Workflow may be within its steps",
+        ),
+        pytest.param(
+            "ClusterServingRuntime.serving.kserve.io",
+            {**POD, "workerSpec": POD},
+            {"spec.containers[0]": None, "spec.workerSpec.containers[0]": None},
+            id="a runtime makes no pods",
+        ),
+        pytest.param(
+            "AppWrapper.workload.codeflare.dev",
+            wrap(WRAPPED_JOB),
+            {"spec.components[0].template.spec.template.spec.containers[0]": 3},
+            id="the pods of a wrapped object are those of the object",
+        ),
+        pytest.param(
+            "AppWrapper.workload.codeflare.dev",
+            wrap({"apiVersion": "v1", "kind": "Pod", "spec": POD}),
+            {"spec.components[0].template.spec.containers[0]": 1},
+            id="a wrapped pod is one pod",
+        ),
+        pytest.param(
+            "AppWrapper.workload.codeflare.dev",
+            wrap(WRAPPED_JOB, suspend=True),
+            {"spec.components[0].template.spec.template.spec.containers[0]": 0},
+            id="a suspended wrapper makes no pods",
+        ),
+        pytest.param(
+            "AppWrapper.workload.codeflare.dev",
+            wrap(
+                {"apiVersion": "example.com/v1", "kind": "Gang", "spec": {"roles": [WORKER]}},
+                [{"path": "template.spec.roles[0].template", "replicas": 4}, {"path": "template.spec.other"}],
+            ),
+            {"spec.components[0].template.spec.roles[0].template.spec.containers[0]": 4},
+            id="the pods of a wrapped object of an unknown kind are declared",
+        ),
+        pytest.param(
+            "AppWrapper.workload.codeflare.dev",
+            wrap({"apiVersion": "workload.codeflare.dev/v1beta2", "kind": "AppWrapper", "spec": wrap(WRAPPED_JOB)}),
+            {},
+            id="a wrapper in a wrapper is not read",
+        ),
+    ],
+)
+def test_pods_are_counted_as_the_controller_makes_them(
+    name: str, spec: dict[str, Any], expected: dict[str, int | None]
+) -> None:
+    assert read_counts(name, spec) == expected
+
+
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [
+        ({}, (1, 0)),
+        ({"min-scale": "3"}, (3, 0)),
+        ({"initial-scale": "2", "max-scale": "7"}, (2, 7)),
+        ({"initial-scale": "2", "min-scale": "4", "max-scale": "0"}, (4, 0)),
+    ],
+)
+def test_a_knative_service_starts_with_its_initial_and_at_least_its_minimal_scale(
+    annotations: dict[str, str], expected: tuple[int, int]
+) -> None:
+    written = {f"autoscaling.knative.dev/{name}": value for name, value in annotations.items()}
+    spec = {"template": {"metadata": {"annotations": written}, **create_template()}}
+    (view,) = read_views("Service.serving.knative.dev", spec)
+    assert view.replicas is not None
+    assert (view.replicas.count, view.replicas.most) == expected
+
+
+def test_a_stopped_notebook_makes_no_pods() -> None:
+    path = "spec.template.spec.containers[0]"
+    stopped = {"kubeflow-resource-stopped": "2026-01-01T00:00:00Z"}
+    assert read_counts("Notebook.kubeflow.org", WORKER) == {path: 1}
+    assert read_counts("Notebook.kubeflow.org", WORKER, stopped) == {path: 0}
+
+
+@pytest.mark.parametrize(
+    ("autoscaling", "maximum", "most"),
+    [
+        ({"enableInTreeAutoscaling": True}, 8, 16),
+        ({"enableInTreeAutoscaling": False}, 8, 0),
+        ({}, 8, 0),
+        ({"enableInTreeAutoscaling": True}, LARGEST, 0),
+    ],
+    ids=["by the maximum", "not without an autoscaler", "not by default", "not by the default maximum of Ray"],
+)
+def test_an_autoscaler_of_ray_may_raise_the_workers(autoscaling: dict[str, bool], maximum: int, most: int) -> None:
+    group = {"replicas": 2, "maxReplicas": maximum, "numOfHosts": 2, **WORKER}
+    spec = {**autoscaling, "workerGroupSpecs": [group]}
+    (view,) = read_views("RayCluster.ray.io", spec)
+    assert view.replicas is not None
+    assert (view.replicas.count, view.replicas.most) == (4, most)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "expected"),
+    [
+        pytest.param(None, (0, 0), id="no strategy"),
+        pytest.param({"canary": {}}, (2, 0), id="a canary adds a quarter, rounded up"),
+        pytest.param({"canary": {"maxSurge": 1, "maxUnavailable": 0}}, (1, 1), id="a canary that ends no pod first"),
+        pytest.param({"canary": {"maxSurge": 0, "maxUnavailable": 0}}, (0, 0), id="a canary that may do nothing"),
+        pytest.param({"canary": {"trafficRouting": {"nginx": {}}}}, (5, 5), id="a canary behind a router"),
+        pytest.param(
+            {"canary": {"trafficRouting": {"nginx": {}}, "dynamicStableScale": True}},
+            (2, 0),
+            id="a canary behind a router that follows the traffic",
+        ),
+        pytest.param({"blueGreen": {"activeService": "a"}}, (5, 5), id="a blue-green rollout doubles the pods"),
+    ],
+)
+def test_a_rollout_adds_pods_by_its_strategy(strategy: dict[str, Any] | None, expected: tuple[int, int]) -> None:
+    spec = {"replicas": 5, "template": create_template(), **({"strategy": strategy} if strategy else {})}
+    (view,) = read_views("Rollout.argoproj.io", spec)
+    replicas = view.replicas or ReplicaCount(-1)
+    assert (replicas.count, replicas.surge, replicas.required_surge) == (5, *expected)
+
+
+def evaluate(name: str, spec: dict[str, Any], phase: Phase) -> tuple[list[str], list[str]]:
+    """Return the fields of the problems of an object, and the paths of its patch."""
+    kind, _, group = name.partition(".")
+    content = json.dumps({"spec": spec}).encode()
+    request = AdmissionRequest(kind, "CREATE", content, None, group=group, namespace="team-a")
+    verdict = evaluate_request(request, RuleIndex(parse([("policies.yaml", RULES)]).policies), {}, phase)
+    return [problem.field for problem in verdict.problems], [str(each["path"]) for each in verdict.patch]
+
+
+def test_a_problem_of_the_gpus_of_spark_is_at_their_quantity() -> None:
+    spec = {"driver": {}, "executor": {"gpu": {"name": GPU, "quantity": 3}}}
+    assert evaluate("SparkApplication.sparkoperator.k8s.io", spec, Phase.VALIDATING)[0] == [
+        "spec.executor.gpu.quantity"
+    ]
+    assert evaluate("SparkApplication.sparkoperator.k8s.io", spec, Phase.MUTATING)[1] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "spec", "problem", "patched"),
+    [
+        pytest.param(
+            "Workflow.argoproj.io",
+            {"templates": [{"sidecars": [CONTAINER]}]},
+            f"spec.templates[0].sidecars[0].resources.limits[{GPU}]",
+            "/spec/templates/0/sidecars/0/resources/requests",
+            id="a sidecar of a Workflow",
+        ),
+        pytest.param(
+            "InferenceService.serving.kserve.io",
+            {"predictor": {"sklearn": CONTAINER}},
+            f"spec.predictor.sklearn.resources.limits[{GPU}]",
+            "/spec/predictor/sklearn/resources/requests",
+            id="a model of KServe",
+        ),
+        pytest.param(
+            "AppWrapper.workload.codeflare.dev",
+            wrap(WRAPPED_JOB),
+            f"spec.components[0].template.spec.template.spec.containers[0].resources.limits[{GPU}]",
+            "/spec/components/0/template/spec/template/spec/containers/0/resources/requests",
+            id="a wrapped Job",
+        ),
+    ],
+)
+def test_problems_and_patches_have_the_place_in_the_object(
+    name: str, spec: dict[str, Any], problem: str, patched: str
+) -> None:
+    assert evaluate(name, spec, Phase.VALIDATING)[0] == [problem]
+    filled = json.loads(json.dumps(spec).replace('"1"', '"2"'))
+    assert evaluate(name, filled, Phase.MUTATING)[1] == [patched]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"components": [{"template": {"apiVersion": 1, "kind": "Job"}}]},
+        {"components": [{"template": []}]},
+        {"components": [{"template": {"kind": "Gang"}, "podSets": {}}]},
+        {"components": [{"template": {"apiVersion": "batch/v1", "kind": "Job", "spec": []}}]},
+    ],
+    ids=["a version that is no text", "a list", "declarations that are no list", "a Job without fields"],
+)
+def test_a_wrapped_object_of_another_type_is_an_error(spec: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        read_views("AppWrapper.workload.codeflare.dev", spec)
+
+
+def test_every_known_kind_is_defined_once_with_its_source() -> None:
+    keys = [(kind.group, kind.kind) for kind in KNOWN_KINDS]
+    assert len(set(keys)) == len(keys)
+    assert all(" v" in kind.source for kind in KNOWN_KINDS)
+
+
+def test_the_reference_has_the_known_kinds() -> None:
+    document = DOCUMENT.read_text()
+    assert document == update_kinds(document), "run `python -m tests.admission.kinds_reference`"

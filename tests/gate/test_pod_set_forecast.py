@@ -1,0 +1,190 @@
+"""Warnings of caps about objects of other projects: several templates, autoscalers, and rollouts of Argo."""
+
+from typing import Any
+
+import pytest
+
+from tests.gate.gate_fixture import CAP, GateFixture, pod, response
+from tests.gate.test_quotas import create_fixture, gpus
+
+DENY = CAP + "  workloads: deny\n"
+HARD = "nvidia.com/gpu, cap gpus of this namespace has hard 4"
+
+
+def list_messages(
+    fixture: GateFixture, name: str, spec: dict[str, Any], old: dict[str, Any] | None = None
+) -> list[str]:
+    """Return the warnings about an object, or its denial; the name of its kind is given as `RayJob.ray.io`."""
+    kind, _, group = name.partition(".")
+    request: dict[str, Any] = {"kind": {"group": group, "kind": kind}, "name": "w"}
+    if old is not None:
+        request["oldObject"] = {"kind": kind, "spec": old}
+    result = response(fixture.admit({"kind": kind, "spec": spec}, **request))
+    warnings: list[str] = result.get("warnings", [])
+    messages = warnings if result["allowed"] else [f"denied: {result['status']['message']}"]
+    return [each.replace(f'{kind} "w": ', "") for each in messages]
+
+
+def describe(most: object, pods: str, end: str) -> str:
+    """Return the warning that a cap stops an autoscaler, for pods of one GPU each."""
+    request = f"{pods} request {pods.partition(' ')[0]} {HARD}"
+    return f"with up to {most} workers, {request}: the autoscaler can never start {end} (TG214, cap gpus)"
+
+
+def ray(workers: int, most: int, gpus: int = 1, *, head: int = 0, image: str = "a") -> dict[str, Any]:
+    """Return a RayCluster with one group of workers that an autoscaler scales."""
+    template = pod("", gpus)
+    template["spec"]["containers"][0]["image"] = image
+    group = {"groupName": "a", "replicas": workers, "maxReplicas": most, "template": template}
+    return {
+        "enableInTreeAutoscaling": True,
+        "headGroupSpec": {"template": pod("", head) if head else {"spec": {"containers": []}}},
+        "workerGroupSpecs": [group],
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "old", "expected"),
+    [
+        pytest.param(ray(1, 4), None, [], id="the maximum fits"),
+        pytest.param(
+            ray(1, 20),
+            None,
+            [describe(20, "20 workers", "more than 4 workers")],
+            id="the maximum exceeds the cap",
+        ),
+        pytest.param(
+            ray(1, 20, head=1),
+            None,
+            [describe(20, "21 pods", "more than 3 workers")],
+            id="the head takes one of the GPUs",
+        ),
+        pytest.param(
+            ray(5, 20),
+            None,
+            [f"5 workers request 5 {HARD}: 4 of them can run at a time (TG204, cap gpus)"],
+            id="the start exceeds the cap",
+        ),
+        pytest.param(ray(2, 20), ray(1, 20), [], id="a change that leaves the maximum"),
+        pytest.param(
+            ray(1, 20),
+            ray(1, 4),
+            [describe(20, "20 workers", "more than 4 workers")],
+            id="the maximum is raised",
+        ),
+        pytest.param(
+            ray(1, 20, image="b"),
+            ray(1, 20),
+            [describe(20, "20 workers", "more than 4 workers")],
+            id="the template changes",
+        ),
+        pytest.param({**ray(1, 20), "enableInTreeAutoscaling": False}, None, [], id="there is no autoscaler"),
+        pytest.param({**ray(1, 20), "suspend": True}, None, [], id="the cluster is suspended"),
+    ],
+)
+def test_an_autoscaler_that_can_exceed_the_cap_is_a_warning(
+    spec: dict[str, Any], old: dict[str, Any] | None, expected: list[str]
+) -> None:
+    assert list_messages(GateFixture(), "RayCluster.ray.io", spec, old) == expected
+
+
+def test_an_autoscaler_that_can_exceed_the_cap_is_never_denied() -> None:
+    (warning,) = list_messages(GateFixture(DENY), "RayCluster.ray.io", ray(1, 20))
+    assert warning.startswith("with up to 20 workers")
+
+
+def test_autoscalers_of_two_groups_are_in_one_warning() -> None:
+    cluster = ray(1, 3)
+    cluster["workerGroupSpecs"].append({**cluster["workerGroupSpecs"][0], "groupName": "b", "maxReplicas": 2})
+    assert list_messages(GateFixture(), "RayCluster.ray.io", cluster) == [
+        describe("3 workers and 2", "5 pods", "all of them")
+    ]
+
+
+def workflow(*gpus: int) -> dict[str, Any]:
+    """Return a Workflow with one template for each number of GPUs."""
+    containers = [pod("", count)["spec"]["containers"][0] for count in gpus]
+    return {"templates": [{"name": f"step-{index}", "container": each} for index, each in enumerate(containers)]}
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "expected"),
+    [
+        pytest.param((3, 3, 2), None, [], id="each step fits"),
+        pytest.param(
+            (3, 5),
+            None,
+            [f"1 pod requests 5 {HARD}: none of them can ever run (TG204, cap gpus)"],
+            id="one step exceeds the cap",
+        ),
+        pytest.param((3, 5), (5, 1), [], id="the largest step stays as large"),
+    ],
+)
+def test_steps_of_a_workflow_are_not_added(
+    new: tuple[int, ...], old: tuple[int, ...] | None, expected: list[str]
+) -> None:
+    before = workflow(*old) if old is not None else None
+    assert list_messages(GateFixture(), "Workflow.argoproj.io", workflow(*new), before) == expected
+
+
+def rollout(replicas: int, strategy: dict[str, Any], image: str = "a") -> dict[str, Any]:
+    """Return a Rollout whose pods request one GPU each."""
+    template = pod("", 1)
+    template["spec"]["containers"][0]["image"] = image
+    return {"replicas": replicas, "strategy": strategy, "template": template}
+
+
+@pytest.mark.parametrize(
+    ("replicas", "strategy", "end"),
+    [
+        pytest.param(2, {"blueGreen": {"activeService": "a"}}, "", id="both versions fit"),
+        pytest.param(
+            3,
+            {"blueGreen": {"activeService": "a"}},
+            f"with 3 more during a rollout, 6 replicas request 6 {HARD}: "
+            "the rollout can never proceed, since no old pod ends before all new ones run (TG206, cap gpus)",
+            id="both versions exceed the cap",
+        ),
+        pytest.param(
+            4,
+            {"canary": {"maxSurge": 1, "maxUnavailable": 0}},
+            f"with 1 more during a rollout, 5 replicas request 5 {HARD}: "
+            "the rollout can never proceed, since maxUnavailable lets no old pod end first (TG206, cap gpus)",
+            id="a canary exceeds the cap with its first pod",
+        ),
+        pytest.param(
+            4,
+            {"canary": {}},
+            f"with 1 more during a rollout, 5 replicas request 5 {HARD}: "
+            "the rollout proceeds only as old pods end (TG206, cap gpus)",
+            id="a canary by default ends a quarter first",
+        ),
+    ],
+)
+def test_a_rollout_of_argo_over_the_cap_is_a_warning(replicas: int, strategy: dict[str, Any], end: str) -> None:
+    new, old = (rollout(replicas, strategy, image) for image in "ba")
+    assert list_messages(GateFixture(), "Rollout.argoproj.io", new, old) == ([end] if end else [])
+
+
+@pytest.mark.parametrize(
+    ("name", "new", "old", "expected"),
+    [
+        pytest.param("RayCluster.ray.io", ray(1, 4), None, [], id="the maximum fits"),
+        pytest.param(
+            "RayCluster.ray.io",
+            ray(1, 5),
+            None,
+            [
+                (
+                    "with up to 5 workers, 5 workers request 5 requests.nvidia.com/gpu, quota q of this namespace has "
+                    "hard 4: the autoscaler can never start more than 4 workers (TG208)"
+                )
+            ],
+            id="the maximum exceeds the quota",
+        ),
+        pytest.param("Workflow.argoproj.io", workflow(3, 3), None, [], id="each step fits"),
+        pytest.param("Workflow.argoproj.io", workflow(4, 1), workflow(4), [], id="one more step"),
+    ],
+)
+def test_a_quota_counts_alike(name: str, new: dict[str, Any], old: dict[str, Any] | None, expected: list[str]) -> None:
+    assert list_messages(create_fixture(gpus(4, 0)), name, new, old) == expected

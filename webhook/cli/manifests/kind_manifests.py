@@ -1,0 +1,33 @@
+"""Definitions of kinds among manifests, for the commands that read no policies."""
+
+from collections.abc import Iterable
+
+from tallygate.webhook.admission.kinds import ReviewTargets, list_review_targets
+from tallygate.webhook.cli.framework import UsageError
+from tallygate.webhook.cli.manifests.manifest_objects import Manifest
+from tallygate.webhook.documents.syntax_tree import DEFAULT_LIMITS
+from tallygate.webhook.documents.to_json import to_json
+from tallygate.webhook.policy.lint_findings import Severity
+from tallygate.webhook.policy.model import POLICY_GROUP
+from tallygate.webhook.policy.parse import parse
+
+
+def find_defined_targets(manifests: Iterable[Manifest]) -> ReviewTargets:
+    """Return the review targets of the known kinds, and of those that a WorkloadKind among the manifests defines.
+
+    Raises:
+        UsageError: if a definition has mistakes; the text has each of them.
+    """
+    definitions = [
+        (
+            f"{manifest.file}:{manifest.node.position.line}:{manifest.node.position.column}",
+            to_json(manifest.node, DEFAULT_LIMITS.expanded),
+        )
+        for manifest in manifests
+        if (manifest.group, manifest.kind) == (POLICY_GROUP, "WorkloadKind")
+    ]
+    parsed = parse(definitions)
+    errors = [each for each in parsed.findings if each.severity is Severity.ERROR]
+    if errors:
+        raise UsageError("\n".join(f"{each.file}: {each.message} ({each.code})" for each in errors))
+    return list_review_targets(parsed.policies)

@@ -1,0 +1,73 @@
+"""Builders of definitions: they make an entry of the known kinds about as short as the paths in it."""
+
+from collections.abc import Iterable
+
+from tallygate.webhook.policy.workload_kinds import (
+    CountFactor,
+    CountField,
+    FieldPath,
+    PodForm,
+    PodSetDefinition,
+    WorkloadKind,
+)
+
+
+def create_count(path: str, default: int | None = 1, *, minus: int = 0, floors: Iterable[str] = ()) -> CountFactor:
+    """Return the factor of one field."""
+    return (CountField(FieldPath.parse(path), default, minus, tuple(map(FieldPath.parse, floors))),)
+
+
+def create_paths(*texts: str) -> tuple[FieldPath, ...]:
+    """Return the paths of some texts."""
+    return tuple(map(FieldPath.parse, texts))
+
+
+def create_pod_set(  # noqa: PLR0913  # each is a choice of the definition
+    *templates: str,
+    counts: Iterable[CountFactor] = (),
+    most: Iterable[CountFactor] = (),
+    autoscaled: str = "",
+    form: PodForm = PodForm.TEMPLATE,
+    noun: str = "pods",
+    suspended: Iterable[str] = (),
+    rollout: str = "",
+    is_separate: bool = False,
+    is_used: bool = True,
+    declared: str = "",
+) -> PodSetDefinition:
+    """Return the definition of the pods of one template."""
+    return PodSetDefinition(
+        create_paths(*templates),
+        tuple(counts),
+        tuple(most),
+        FieldPath.parse(autoscaled) if autoscaled else None,
+        form,
+        noun,
+        create_paths(*suspended),
+        FieldPath.parse(rollout) if rollout else None,
+        is_separate,
+        is_used,
+        FieldPath.parse(declared) if declared else None,
+    )
+
+
+def create_kind(  # noqa: PLR0913  # each is a part of the definition
+    name: str,
+    resource: str,
+    versions: str,
+    *pod_sets: PodSetDefinition,
+    source: str,
+    suspended: Iterable[str] = (),
+    is_namespaced: bool = True,
+) -> WorkloadKind:
+    """Return a kind, given its name as `RayJob.ray.io` and its versions with spaces between them."""
+    kind, _, group = name.partition(".")
+    return WorkloadKind(
+        group, kind, resource, tuple(versions.split()), pod_sets, create_paths(*suspended), is_namespaced, source
+    )
+
+
+def create_job_counts(job_spec: str) -> tuple[CountFactor, ...]:
+    """Return the number of pods of a Job that run at a time (pkg/controller/job/job_controller.go)."""
+    parallelism = CountField(FieldPath.parse(f"{job_spec}.parallelism"))
+    return ((parallelism, CountField(FieldPath.parse(f"{job_spec}.completions"), default=None)),)

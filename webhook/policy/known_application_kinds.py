@@ -1,0 +1,291 @@
+"""The known kinds of applications: clusters of Ray, pipelines and rollouts of Argo, models, Spark, and services."""
+
+from tallygate.webhook.policy.kind_builders import create_count, create_job_counts, create_kind, create_pod_set
+from tallygate.webhook.policy.workload_kinds import (
+    CountField,
+    FieldPath,
+    PodForm,
+    PodSetDefinition,
+    WorkloadKind,
+)
+
+_RAY = "github.com/ray-project/kuberay/ray-operator v1.6.2, controllers/ray/utils/util.go"
+_ROLLOUTS = "github.com/argoproj/argo-rollouts v1.9.0"
+_WORKFLOWS = "github.com/argoproj/argo-workflows/v3 v3.7.18, workflow/controller/workflowpod.go"
+_KSERVE = "github.com/kserve/kserve v0.20.0, pkg/apis/serving"
+_SPARK = "github.com/kubeflow/spark-operator/v2 v2.5.2, api/v1beta2/defaults.go"
+_KNATIVE = "knative.dev/serving v0.51.0, pkg/apis/autoscaling/register.go"
+_NOTEBOOK = "github.com/kubeflow/kubeflow v1.10.0, components/notebook-controller/controllers/notebook_controller.go"
+
+_SUSPEND = ("spec.suspend",)
+
+
+def _list_ray_pods(cluster: str) -> tuple[PodSetDefinition, ...]:
+    groups = f"{cluster}.workerGroupSpecs[*]"
+    replicas = CountField(FieldPath.parse(f"{groups}.replicas"), 0, floors=(FieldPath.parse(f"{groups}.minReplicas"),))
+    maximum = CountField(FieldPath.parse(f"{groups}.maxReplicas"), default=None)
+    hosts = create_count(f"{groups}.numOfHosts")
+    return (
+        create_pod_set(f"{cluster}.headGroupSpec.template", noun="head pods"),
+        create_pod_set(
+            f"{groups}.template",
+            counts=[(replicas, maximum), hosts],
+            most=[create_count(f"{groups}.maxReplicas", 0), hosts],
+            autoscaled=f"{cluster}.enableInTreeAutoscaling",
+            noun="workers",
+            suspended=(f"{groups}.suspend",),
+        ),
+    )
+
+
+def _list_ray_job_pods(job: str) -> tuple[PodSetDefinition, ...]:
+    """Return the pods of a RayJob; a submitter that has no template here gets a small one from the operator."""
+    submitter = create_pod_set(f"{job}.submitterPodTemplate", noun="submitters")
+    return (*_list_ray_pods(f"{job}.rayClusterSpec"), submitter)
+
+
+def _list_workflow_pods(spec: str, *, is_used: bool = True) -> tuple[PodSetDefinition, ...]:
+    """Return the pods of a Workflow: each template makes one for each step that names it, so one is the least."""
+    template = f"{spec}.templates[*]"
+    return (
+        *(
+            create_pod_set(path, form=PodForm.WORKFLOW, is_separate=True, is_used=is_used)
+            for path in (template, f"{template}.steps[*][*].inline", f"{template}.dag.tasks[*].inline")
+        ),
+        create_pod_set(f"{spec}.templateDefaults", form=PodForm.WORKFLOW, is_used=False),
+    )
+
+
+def _create_component(component: str, noun: str) -> PodSetDefinition:
+    """Return the pods of a component of an InferenceService."""
+    return create_pod_set(
+        component,
+        counts=[create_count(f"{component}.minReplicas")],
+        most=[create_count(f"{component}.maxReplicas", 0)],
+        form=PodForm.COMPONENT,
+        noun=noun,
+    )
+
+
+def _list_model_pods(spec: str, noun: str, *, is_used: bool = True) -> tuple[PodSetDefinition, ...]:
+    """Return the pods of a model by LLMInferenceService; those of data-parallel workers are not counted."""
+    replicas = create_count(f"{spec}.replicas", floors=(f"{spec}.scaling.minReplicas",))
+    most = create_count(f"{spec}.scaling.maxReplicas", 0)
+    workers = create_count(f"{spec}.parallelism.pipeline", minus=1)
+    return (
+        create_pod_set(
+            f"{spec}.template", counts=[replicas], most=[most], form=PodForm.SPEC, noun=f"{noun} pods", is_used=is_used
+        ),
+        create_pod_set(
+            f"{spec}.worker",
+            counts=[replicas, workers],
+            most=[most, workers],
+            form=PodForm.SPEC,
+            noun=f"{noun} workers",
+            is_used=is_used,
+        ),
+    )
+
+
+def _list_llm_pods(*, is_used: bool = True) -> tuple[PodSetDefinition, ...]:
+    scheduler = "spec.router.scheduler"
+    return (
+        *_list_model_pods("spec", "model", is_used=is_used),
+        *_list_model_pods("spec.prefill", "prefill", is_used=is_used),
+        create_pod_set(
+            f"{scheduler}.template",
+            counts=[create_count(f"{scheduler}.replicas")],
+            form=PodForm.SPEC,
+            noun="scheduler pods",
+            is_used=is_used,
+        ),
+    )
+
+
+def _list_spark_pods(spec: str, driver: str = "driver") -> tuple[PodSetDefinition, ...]:
+    allocation = f"{spec}.dynamicAllocation"
+    floors = (f"{allocation}.initialExecutors", f"{allocation}.minExecutors")
+    return (
+        create_pod_set(f"{spec}.{driver}", form=PodForm.SPARK_POD, noun=f"{driver}s"),
+        create_pod_set(
+            f"{spec}.executor",
+            counts=[create_count(f"{spec}.executor.instances", floors=floors)],
+            most=[create_count(f"{allocation}.maxExecutors", 0)],
+            autoscaled=f"{allocation}.enabled",
+            form=PodForm.SPARK_POD,
+            noun="executors",
+        ),
+    )
+
+
+def _create_revision(template: str, annotations: str, form: PodForm) -> PodSetDefinition:
+    """Return the pods of a Knative revision: it starts with one unless an annotation says more."""
+    prefix = f'{annotations}["autoscaling.knative.dev/'
+    return create_pod_set(
+        template,
+        counts=[create_count(f'{prefix}initial-scale"]', floors=(f'{prefix}min-scale"]',))],
+        most=[create_count(f'{prefix}max-scale"]', 0)],
+        form=form,
+    )
+
+
+_METRIC_JOB = "spec.metrics[*].provider.job.spec"
+_METRIC_COUNTS = create_job_counts(_METRIC_JOB)
+_REVISION = _create_revision("spec.template", "spec.template.metadata.annotations", PodForm.EXTENDED_TEMPLATE)
+
+APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
+    create_kind(
+        "RayCluster.ray.io", "rayclusters", "v1 v1alpha1", *_list_ray_pods("spec"), source=_RAY, suspended=_SUSPEND
+    ),
+    create_kind(
+        "RayJob.ray.io", "rayjobs", "v1 v1alpha1", *_list_ray_job_pods("spec"), source=_RAY, suspended=_SUSPEND
+    ),
+    create_kind(
+        "RayCronJob.ray.io",
+        "raycronjobs",
+        "v1",
+        *_list_ray_job_pods("spec.jobTemplate"),
+        source=_RAY,
+        suspended=_SUSPEND,
+    ),
+    create_kind(
+        "RayService.ray.io", "rayservices", "v1 v1alpha1", *_list_ray_pods("spec.rayClusterConfig"), source=_RAY
+    ),
+    create_kind(
+        "Rollout.argoproj.io",
+        "rollouts",
+        "v1alpha1",
+        create_pod_set(
+            "spec.template", counts=[create_count("spec.replicas")], noun="replicas", rollout="spec.strategy"
+        ),
+        source=f"{_ROLLOUTS}, utils/replicaset/replicaset.go",
+    ),
+    create_kind(
+        "Experiment.argoproj.io",
+        "experiments",
+        "v1alpha1",
+        create_pod_set("spec.templates[*].template", counts=[create_count("spec.templates[*].replicas")]),
+        source=f"{_ROLLOUTS}, utils/experiment/experiment.go",
+    ),
+    *(
+        create_kind(
+            f"{kind}.argoproj.io",
+            f"{kind.lower()}s",
+            "v1alpha1",
+            create_pod_set(f"{_METRIC_JOB}.template", counts=_METRIC_COUNTS, is_used=kind == "AnalysisRun"),
+            source=f"{_ROLLOUTS}, metricproviders/job/job.go",
+            is_namespaced=not kind.startswith("Cluster"),
+        )
+        for kind in ("AnalysisRun", "AnalysisTemplate", "ClusterAnalysisTemplate")
+    ),
+    create_kind(
+        "Workflow.argoproj.io",
+        "workflows",
+        "v1alpha1",
+        *_list_workflow_pods("spec"),
+        source=_WORKFLOWS,
+        suspended=_SUSPEND,
+    ),
+    *(
+        create_kind(
+            f"{kind}.argoproj.io",
+            f"{kind.lower()}s",
+            "v1alpha1",
+            *_list_workflow_pods("spec", is_used=False),
+            source=_WORKFLOWS,
+            is_namespaced=not kind.startswith("Cluster"),
+        )
+        for kind in ("WorkflowTemplate", "ClusterWorkflowTemplate")
+    ),
+    create_kind(
+        "CronWorkflow.argoproj.io",
+        "cronworkflows",
+        "v1alpha1",
+        *_list_workflow_pods("spec.workflowSpec"),
+        source=_WORKFLOWS,
+        suspended=_SUSPEND,
+    ),
+    create_kind(
+        "Notebook.kubeflow.org",
+        "notebooks",
+        "v1 v1beta1 v1alpha1",
+        create_pod_set("spec.template"),
+        source=_NOTEBOOK,
+        suspended=("metadata.annotations.kubeflow-resource-stopped",),
+    ),
+    create_kind(
+        "InferenceService.serving.kserve.io",
+        "inferenceservices",
+        "v1beta1",
+        *(_create_component(f"spec.{each}", f"{each} pods") for each in ("predictor", "transformer", "explainer")),
+        _create_component("spec.canary[*].predictor", "canary pods"),
+        create_pod_set(
+            "spec.predictor.workerSpec",
+            counts=[
+                create_count("spec.predictor.minReplicas"),
+                create_count("spec.predictor.workerSpec.pipelineParallelSize", minus=1),
+            ],
+            form=PodForm.SPEC,
+            noun="workers",
+        ),
+        source=f"{_KSERVE}/v1beta1/component.go, predictor.go",
+    ),
+    create_kind(
+        "LLMInferenceService.serving.kserve.io",
+        "llminferenceservices",
+        "v1alpha2 v1alpha1",
+        *_list_llm_pods(),
+        source=f"{_KSERVE}/v1alpha2/llm_inference_service_types_func.go",
+    ),
+    create_kind(
+        "LLMInferenceServiceConfig.serving.kserve.io",
+        "llminferenceserviceconfigs",
+        "v1alpha2 v1alpha1",
+        *_list_llm_pods(is_used=False),
+        source=f"{_KSERVE}/v1alpha2/llm_inference_service_types.go",
+    ),
+    *(
+        create_kind(
+            f"{kind}.serving.kserve.io",
+            f"{kind.lower()}s",
+            "v1alpha1",
+            *(create_pod_set(each, form=PodForm.SPEC, is_used=False) for each in ("spec", "spec.workerSpec")),
+            source=f"{_KSERVE}/v1alpha1/servingruntime_types.go",
+            is_namespaced=not kind.startswith("Cluster"),
+        )
+        for kind in ("ServingRuntime", "ClusterServingRuntime")
+    ),
+    create_kind(
+        "SparkApplication.sparkoperator.k8s.io",
+        "sparkapplications",
+        "v1beta2",
+        *_list_spark_pods("spec"),
+        source=_SPARK,
+        suspended=_SUSPEND,
+    ),
+    create_kind(
+        "ScheduledSparkApplication.sparkoperator.k8s.io",
+        "scheduledsparkapplications",
+        "v1beta2",
+        *_list_spark_pods("spec.template"),
+        source=_SPARK,
+        suspended=_SUSPEND,
+    ),
+    create_kind(
+        "SparkConnect.sparkoperator.k8s.io",
+        "sparkconnects",
+        "v1alpha1",
+        *_list_spark_pods("spec", "server"),
+        source="github.com/kubeflow/spark-operator/v2 v2.5.2, internal/controller/sparkconnect/reconciler.go",
+    ),
+    create_kind("Service.serving.knative.dev", "services", "v1", _REVISION, source=_KNATIVE),
+    create_kind("Configuration.serving.knative.dev", "configurations", "v1", _REVISION, source=_KNATIVE),
+    create_kind(
+        "Revision.serving.knative.dev",
+        "revisions",
+        "v1",
+        _create_revision("spec", "metadata.annotations", PodForm.SPEC),
+        source=_KNATIVE,
+    ),
+)
+"""The known kinds of applications; `known_kinds` has all kinds."""
