@@ -333,7 +333,7 @@ FORMAT_CHECKS: dict[str, Callable[[str], None]] = {
     "field-path": check_field_path,
     "pod-count": check_pod_count,
 }
-_NUMBER_FORMATS = frozenset({"quantity", "pod-count"})
+_NUMBER_FORMATS = frozenset({"quantity", "pod-count", "weight"})
 
 
 def create_format_checker() -> FormatChecker:
@@ -342,9 +342,6 @@ def create_format_checker() -> FormatChecker:
     for name, check in FORMAT_CHECKS.items():
         format_checker.checks(name, raises=FormatError)(_create_format_function(name, check))
     return format_checker
-
-
-_NUMBER_FORMATS = frozenset({"quantity", "weight"})
 
 
 def _create_format_function(name: str, check: Callable[[str], None]) -> Callable[[Any], bool]:
