@@ -109,7 +109,7 @@ def test_after_a_rejected_create_the_metrics_are_correct(
     series = Series(ledger_gate)
     assert series.cap("cap_used", resource=DONGLE) == series.cap("cap_hard", resource=DONGLE) == 2
     assert series.cap("cap_ledgers", state="full") == 1
-    assert series.cap("cap_utilization_ratio", resource=DONGLE, cap_namespace=few) == 1
+    assert series.cap("cap_utilization_ratio", resource=DONGLE, cap_namespace=few, cap_group="") == 1
     assert _read_used(site.cluster, own, few) == {DONGLE: "2"}
     assert series.get("ledger_write_duration_seconds_count", result="stored") >= 2
     assert series.get("ledger_batch_size_sum") >= series.get("ledger_batch_size_count") >= 2

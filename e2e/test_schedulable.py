@@ -132,8 +132,15 @@ def test_a_misspelt_name_is_reported_with_the_right_one(site: Site, namespace: s
 
 
 @pytest.mark.usefixtures("watching_gate")
-def test_no_warning_names_the_resource_of_a_device_class_until_it_is_deleted(site: Site, namespace: str) -> None:
+def test_no_warning_names_the_resource_of_a_device_class_with_devices(site: Site, namespace: str) -> None:
     cluster, resource = site.cluster, "example.com/tallygate-licence"
+    pool = {"name": "licences", "generation": 1, "resourceSliceCount": 1}
+    sliced = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": "tallygate-licences"},
+        "spec": {"driver": "licences.tallygate.dev", "allNodes": True, "pool": pool, "devices": [{"name": "l0"}]},
+    }
     made = {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "DeviceClass",
@@ -147,12 +154,17 @@ def test_no_warning_names_the_resource_of_a_device_class_until_it_is_deleted(sit
     try:
         if "extendedResourceName" not in stored["spec"]:
             pytest.skip("this release drops the name, since DRAExtendedResource is off by default")
+        served_by_none = "no ResourceSlice publishes a device of class tallygate-licences"
+        _until_warned(cluster, namespace, asking, served_by_none)
+        slices = api(cluster.kubeconfig).collection(sliced, namespace)
+        api(cluster.kubeconfig).create(slices, sliced)
         _until_not_warned(cluster, namespace, asking)
         by_class = _asking(site, "by-class", {"deviceclass.resource.kubernetes.io/tallygate-licence": "1"})
-        _until_warned(cluster, namespace, by_class, "DeviceClass tallygate-licence does not exist, so no node can run")
+        _until_warned(cluster, namespace, by_class, "no DeviceClass tallygate-licence: did you mean tallygate-licences?")
         assert _send(cluster, namespace, asking) == ""
     finally:
         api(cluster.kubeconfig).delete(f"{classes}/tallygate-licences")
+        api(cluster.kubeconfig).delete("/apis/resource.k8s.io/v1/resourceslices/tallygate-licences")
     _until_warned(cluster, namespace, _asking(site, "another", {resource: "1"}), warning)
 
 
