@@ -5,6 +5,7 @@ The prediction names the node and the devices of each request before the pod exi
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -59,12 +60,10 @@ def driver_cluster(site: Site) -> Iterator[KindCluster]:
             run_kubectl(cluster, "delete", "--ignore-not-found", "--wait=false", "--filename=-", stdin=manifest)
 
 
-@pytest.fixture(scope="module")
-def namespace_under_cap(
-    site: Site, driver_cluster: KindCluster, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str]:
+@pytest.fixture
+def namespace_under_cap(site: Site, driver_cluster: KindCluster, tmp_path: Path) -> Iterator[str]:
     """Run two gates; yield a namespace that may use two of the four devices."""
-    shell, way = AdminShell(driver_cluster, tmp_path_factory.mktemp("driver")), KustomizeInstall("ha")
+    shell, way = AdminShell(driver_cluster, tmp_path), KustomizeInstall("ha")
     with vacate(site) as vacant, new_namespace(driver_cluster) as namespace:
         try:
             way.install(shell, vacant.image, _CAP.format(namespace=namespace, counted=_COUNTED))

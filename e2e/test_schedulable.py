@@ -160,7 +160,9 @@ def test_no_warning_names_the_resource_of_a_device_class_with_devices(site: Site
         api(cluster.kubeconfig).create(slices, sliced)
         _until_not_warned(cluster, namespace, asking)
         by_class = _asking(site, "by-class", {"deviceclass.resource.kubernetes.io/tallygate-licence": "1"})
-        _until_warned(cluster, namespace, by_class, "no DeviceClass tallygate-licence: did you mean tallygate-licences?")
+        _until_warned(
+            cluster, namespace, by_class, "no DeviceClass tallygate-licence: did you mean tallygate-licences?"
+        )
         assert _send(cluster, namespace, asking) == ""
     finally:
         api(cluster.kubeconfig).delete(f"{classes}/tallygate-licences")
