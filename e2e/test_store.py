@@ -19,7 +19,8 @@ from e2e.tcp_proxy import TcpProxy, fail_once, fail_randomly
 from e2e.waiting import until
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.admission.cap_index import CapIndex
-from tallygate.webhook.gate.charging import CapCharge, ChargedConsumer, ChargeResult, charge_consumer
+from tallygate.webhook.gate.charge_transitions import CapCharge, ChargedConsumer
+from tallygate.webhook.gate.charging import ChargeResult, charge_consumer
 from tallygate.webhook.kube.client import ApiClient, ClientConfig
 from tallygate.webhook.kube.config import load_kubeconfig
 from tallygate.webhook.policy.parse import parse

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.admission.cap_index import CapIndex
-from tallygate.webhook.gate.charging import (
+from tallygate.webhook.gate.charge_transitions import (
     CapCharge,
     ChargedConsumer,
     ChargeMode,

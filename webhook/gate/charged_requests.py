@@ -31,7 +31,7 @@ from tallygate.webhook.admission.evaluate import SCHEDULER_USER
 from tallygate.webhook.admission.kinds import DecodedObject, DecodedRequest, decode_object
 from tallygate.webhook.admission.request import AdmissionRequest, ReviewError
 from tallygate.webhook.errors import TallygateError
-from tallygate.webhook.gate.charging import CapCharge, ChargedConsumer
+from tallygate.webhook.gate.charge_transitions import CapCharge, ChargedConsumer
 from tallygate.webhook.gate.decisions import create_missing_limit_problem, create_unknown_product_problem
 from tallygate.webhook.kube.resource_codec import parse_revision
 from tallygate.webhook.objects.core import Pod

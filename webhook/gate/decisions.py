@@ -17,7 +17,8 @@ from tallygate.webhook.admission.request import ALLOWED, AdmissionRequest, Phase
 from tallygate.webhook.admission.rule_codes import NO_LIMIT_UNDER_CAP, OVER_CAP, OVER_SOFT_CAP
 from tallygate.webhook.admission.rule_index import RuleIndex
 from tallygate.webhook.errors import TallygateError
-from tallygate.webhook.gate.charging import CapChargeResult, CapObstacle, ChargeResult
+from tallygate.webhook.gate.charge_transitions import CapChargeResult
+from tallygate.webhook.gate.charging import CapObstacle, ChargeResult
 from tallygate.webhook.gate.top_consumers import ExcessDetails, describe_consumers
 from tallygate.webhook.policy.model import PolicySet
 

@@ -15,6 +15,7 @@ from tallygate.webhook.admission.evaluate import NodeRuleEvaluator, evaluate_dec
 from tallygate.webhook.admission.kinds import DecodedRequest, find_review_target
 from tallygate.webhook.admission.request import ALLOWED, CREATE, Phase, decode_review
 from tallygate.webhook.gate.applied_workload import add_claims, decode_workloads
+from tallygate.webhook.gate.charge_transitions import CapCharge, CapChargeResult, ReadTransition
 from tallygate.webhook.gate.charged_requests import (
     RequestCharges,
     UndecidedChargeError,
@@ -23,7 +24,7 @@ from tallygate.webhook.gate.charged_requests import (
     find_no_device,
     is_charged,
 )
-from tallygate.webhook.gate.charging import CapCharge, CapChargeResult, CapObstacle, ReadTransition, charge_consumer
+from tallygate.webhook.gate.charging import CapObstacle, charge_consumer
 from tallygate.webhook.gate.claim_forecast import (
     ClaimTemplateLister,
     counts_devices,

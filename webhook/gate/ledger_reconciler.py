@@ -11,7 +11,7 @@ from typing import Protocol
 
 from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
-from tallygate.webhook.gate.charging import ReadTransition
+from tallygate.webhook.gate.charge_transitions import ReadTransition
 from tallygate.webhook.gate.leader_election import Leadership, Standalone
 from tallygate.webhook.gate.usage_lister import UsageLister, get_ledger_key
 from tallygate.webhook.state.ledger.expire import LiveRead, NotDue, ReservationAges, activate, expire

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 
 from tallygate.webhook.accounting.amounts import format_amount
 from tallygate.webhook.accounting.charge import ConsumerKind
-from tallygate.webhook.gate.charging import CapChargeResult
+from tallygate.webhook.gate.charge_transitions import CapChargeResult
 from tallygate.webhook.gate.counted_claims import CountedClaim
 from tallygate.webhook.gate.ledger_reconciler import IN_FLIGHT_BOUND_SECONDS
 from tallygate.webhook.gate.usage_lister import UsageLister, get_ledger_key

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tallygate.webhook.gate.charging import ChargedConsumer
+from tallygate.webhook.gate.charge_transitions import ChargedConsumer
 from tallygate.webhook.state.ledger.ledger import Operation
 from tallygate.webhook.state.ports import LedgerKey, RetryLaterError, StoreUnavailableError
 from tests.gate.simulation.claim_reviews import create_review

@@ -17,9 +17,9 @@ from tallygate.webhook.accounting.devices.device_meter import (
     count_devices,
 )
 from tallygate.webhook.admission.cap_index import ActiveCap
-from tallygate.webhook.gate import allocated_usage, charging, claims_usage, ledger_reconciler, usage_lister
+from tallygate.webhook.gate import allocated_usage, charge_transitions, claims_usage, ledger_reconciler, usage_lister
 from tallygate.webhook.gate.allocated_usage import AllocatedUsage
-from tallygate.webhook.gate.charging import ReserveTransition
+from tallygate.webhook.gate.charge_transitions import ReserveTransition
 from tallygate.webhook.gate.claims_usage import ClaimsUsage
 from tallygate.webhook.gate.counted_claims import ClaimSources
 from tallygate.webhook.gate.usage_lister import UsageLister
@@ -141,7 +141,7 @@ CLAIM_MUTANTS: Mapping[str, Mutant] = {
     "settles_at_once": create_mutant(
         10,
         "counts the devices of an allocation as soon as it is admitted",
-        patch.object(charging, "reserve", settle_allowed),
+        patch.object(charge_transitions, "reserve", settle_allowed),
         "claims",
     ),
     "takes_the_first": create_mutant(

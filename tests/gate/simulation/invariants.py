@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from tallygate.webhook.admission.cap_index import CapIndex, find_key_value
-from tallygate.webhook.gate.charging import ChargedConsumer
+from tallygate.webhook.gate.charge_transitions import ChargedConsumer
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
 from tests.gate.simulation.cluster_objects import Claim, Pod, name_cap

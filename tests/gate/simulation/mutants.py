@@ -11,8 +11,8 @@ from unittest.mock import patch
 from msgspec.structs import replace
 
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex, Labels, MatchingCaps
-from tallygate.webhook.gate import charging, ledger_reconciler
-from tallygate.webhook.gate.charging import ReserveTransition
+from tallygate.webhook.gate import charge_transitions, ledger_reconciler
+from tallygate.webhook.gate.charge_transitions import ReserveTransition
 from tallygate.webhook.gate.ledger_reconciler import LedgerReconciler, ReconcileResult
 from tallygate.webhook.gate.membership import Membership, MembershipFinder
 from tallygate.webhook.gate.usage_lister import CountedRevisions, UsageLister
@@ -118,7 +118,7 @@ MUTANTS: Mapping[str, Mutant] = {
     "withdraws_by_uid": create_mutant(
         3,
         "releases the reservation of its pod, whichever attempt wrote it",
-        patch.object(charging, "release", _release_by_uid),
+        patch.object(charge_transitions, "release", _release_by_uid),
         seed=3,
     ),
     "counts_torn": create_mutant(

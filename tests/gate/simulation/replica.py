@@ -9,8 +9,9 @@ from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
 from tallygate.webhook.admission.kinds import REVIEW_TARGETS, DecodedRequest
 from tallygate.webhook.admission.request import AdmissionRequest
+from tallygate.webhook.gate.charge_transitions import CapCharge, ChargedConsumer
 from tallygate.webhook.gate.charged_requests import UndecidedChargeError, compute_request_charges
-from tallygate.webhook.gate.charging import CapCharge, ChargedConsumer, charge_consumer
+from tallygate.webhook.gate.charging import charge_consumer
 from tallygate.webhook.gate.ledger_reconciler import LedgerReconciler
 from tallygate.webhook.gate.usage_lister import UsageLister, get_ledger_key
 from tallygate.webhook.kube.reflector import Freshness

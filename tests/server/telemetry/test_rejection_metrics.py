@@ -7,7 +7,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from tallygate.webhook.accounting.amounts import Amounts
-from tallygate.webhook.gate.charging import ChargeMode
+from tallygate.webhook.gate.charge_transitions import ChargeMode
 from tallygate.webhook.gate.decisions import Decision, UndecidedError
 from tallygate.webhook.server.telemetry.metrics import MAX_CAPS, REASONS, RejectionMetrics, ServerMetrics
 from tallygate.webhook.server.web.http_errors import HttpError

@@ -28,7 +28,8 @@ from tallygate.webhook.cli.manifests.typed_objects import TypedObject
 from tallygate.webhook.cli.output.findings import FindingSeverity
 from tallygate.webhook.cli.sources.snapshot_reader import SnapshotContents
 from tallygate.webhook.gate.applied_workload import ForecastPods, ForecastWorkload, create_workload, sum_pod_sets
-from tallygate.webhook.gate.charging import CapCharge, ChargedConsumer, ChargeResult, ReadTransition, charge_consumer
+from tallygate.webhook.gate.charge_transitions import CapCharge, ChargedConsumer, ReadTransition
+from tallygate.webhook.gate.charging import ChargeResult, charge_consumer
 from tallygate.webhook.gate.claim_forecast import (
     NO_CLAIMS,
     PodClaims,

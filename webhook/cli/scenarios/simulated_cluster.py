@@ -27,7 +27,7 @@ from tallygate.webhook.cli.scenarios.claim_controller import ClaimController
 from tallygate.webhook.cli.scenarios.pod_set_controller import PodSetController
 from tallygate.webhook.cli.scenarios.scenario import JsonObject, Scenario
 from tallygate.webhook.cli.scenarios.workload_controllers import ControllerResult, WorkloadControllers
-from tallygate.webhook.gate.charging import ReadTransition
+from tallygate.webhook.gate.charge_transitions import ReadTransition
 from tallygate.webhook.gate.gate import Gate
 from tallygate.webhook.gate.ledger_reconciler import IN_FLIGHT_BOUND_SECONDS, LedgerReconciler
 from tallygate.webhook.gate.top_consumers import TopConsumers

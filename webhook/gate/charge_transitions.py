@@ -1,0 +1,293 @@
+"""The ledger transitions of a charge under one cap: reserve, release and read."""
+
+from enum import Enum, auto
+
+import msgspec
+from msgspec.structs import replace
+
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.charge import ConsumerKind
+from tallygate.webhook.admission.cap_index import ActiveCap
+from tallygate.webhook.gate.membership import Membership
+from tallygate.webhook.gate.usage_lister import CountedRevisions, UsageLister, get_ledger_key
+from tallygate.webhook.objects.core import Pod
+from tallygate.webhook.state.ledger.ledger import Ledger, Operation
+from tallygate.webhook.state.ledger.recount import recount
+from tallygate.webhook.state.ledger.reserve import (
+    MAX_RESERVATIONS,
+    NO_DEVICES,
+    Deferred,
+    DeviceTerms,
+    Exceeded,
+    Prerequisite,
+    ReservationRequest,
+    Reserved,
+    release,
+    reserve,
+)
+from tallygate.webhook.state.ports import LedgerKey, TransitionResult
+
+_NO_EXCESS = Amounts()
+_MANY_RESERVATIONS = 8
+_NO_REQUIREMENT = CountedRevisions(0, 0)
+
+
+class ChargedConsumer(msgspec.Struct, frozen=True):
+    """The pod or claim to charge, and the nonce of this attempt; a dry run charges nothing.
+
+    `allocates_at` is the revision of the stored claim if its devices are allocated, else 0. `pod_uid` is the pod for
+    which kube-scheduler creates a claim, or empty (rule 10).
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    attempt: str
+    operation: Operation
+    is_dry_run: bool = False
+    kind: ConsumerKind = ConsumerKind.POD
+    allocates_at: int = 0
+    pod_uid: str = ""
+
+
+class CapCharge(msgspec.Struct, frozen=True):
+    """The amounts of one consumer under one cap: `current` of the stored object, `requested` of the new one.
+
+    `may_exceed` is True if this user may exceed the cap. `pod` is the pod whose derived amounts messages explain.
+    """
+
+    cap: ActiveCap
+    current: Amounts
+    requested: Amounts
+    may_exceed: bool
+    pod: Pod | None = None
+
+
+class CapChargeResult(msgspec.Struct, frozen=True):
+    """The result under one cap: the stored ledger (`before`), the ledger after the charge, and the amounts in excess.
+
+    If the cap rejects the consumer, `ledger` is the ledger without the charge.
+    """
+
+    charge: CapCharge
+    before: Ledger
+    ledger: Ledger
+    excess: Amounts
+
+
+class ChargeMode(Enum):
+    """The purpose of a charge: reserve; check before reserving; or a dry run that writes nothing."""
+
+    RESERVE = auto()
+    CHECK = auto()
+    DRY_RUN = auto()
+
+
+class ReserveTransition(msgspec.Struct):
+    """A transition that charges one ledger.
+
+    `is_standalone` is the flag of the `Ledgers` that apply the transition. Without a watch of the cluster, there is no
+    `usage_lister`. `may_be_stored` becomes True once the transition has returned a ledger to write: from then on a
+    release may be necessary, whatever a later application returns.
+    """
+
+    consumer: ChargedConsumer
+    charge: CapCharge
+    mode: ChargeMode
+    is_standalone: bool
+    usage_lister: UsageLister | None = None
+    may_be_stored: bool = False
+
+    def __call__(self, stored: Ledger | None) -> TransitionResult[CapChargeResult | Deferred]:
+        """Return the result under the cap, and the ledger with the reservation."""
+        result = self._apply(stored)
+        self.may_be_stored |= result.ledger is not None
+        return result
+
+    def _apply(self, stored: Ledger | None) -> TransitionResult[CapChargeResult | Deferred]:
+        ledger = self._recount_if_large(
+            self._prepare_standalone(stored) if self.is_standalone else self._prepare_shared(stored)
+        )
+        membership = (
+            self.usage_lister.find_membership(self.charge.cap, self.key)
+            if self.usage_lister and not self.is_standalone
+            else None
+        )
+        covered = _NO_EXCESS
+        if self.consumer.pod_uid:
+            ledger, covered = self._count_pod(ledger)
+        request = self._create_request(membership, covered)
+        outcome = reserve(ledger, request)
+        if (
+            isinstance(outcome, Reserved)
+            and not outcome.needs_no_write
+            and membership
+            and self._may_lack_consumers(ledger, membership)
+        ):
+            outcome = Deferred(ledger, Prerequisite.COUNT_NAMESPACES)
+        is_counted = isinstance(outcome, Reserved) or bool(self.consumer.pod_uid)
+        if not is_counted and (recounted := self._recount(ledger)) is not None:
+            # Recount in the same write: deleted pods free their amounts, and resources new to the ledger are counted.
+            ledger, outcome = recounted, reserve(recounted, request)
+        match outcome:
+            case Deferred():
+                return TransitionResult(
+                    outcome, None if stored is not None or self.mode is ChargeMode.DRY_RUN else ledger
+                )
+            case Exceeded(excess=excess):
+                increase = self.charge.requested.find_shortfall(self.charge.current)
+                rejected_amounts = Amounts({name: increase[name] for name in excess if name in increase})
+                return TransitionResult(
+                    CapChargeResult(self.charge, ledger, outcome.ledger, excess),
+                    # an allocation is rejected for the amounts of all others, which says nothing of other requests
+                    rejected_amounts=None if self.consumer.allocates_at else rejected_amounts,
+                )
+            case Reserved(needs_no_write=needs_no_write):
+                result = CapChargeResult(self.charge, ledger, outcome.ledger, _NO_EXCESS)
+                # store the recount that decides an allocation: no older count may decide a later creation
+                needs_write = not needs_no_write or (bool(self.consumer.allocates_at) and ledger is not stored)
+                if self.mode is ChargeMode.RESERVE and needs_write:
+                    return TransitionResult(result, outcome.ledger)
+                return TransitionResult(result, accepts_cached=self.mode is ChargeMode.CHECK)
+
+    @property
+    def key(self) -> LedgerKey:
+        """The key of the ledger that counts the consumer."""
+        return get_ledger_key(self.charge.cap, self.consumer.namespace)
+
+    def is_stored_in(self, ledger: Ledger) -> bool:
+        """Return whether this attempt was the last to write the reservation."""
+        reservation = ledger.reservations.get(self.consumer.uid)
+        return reservation is not None and reservation.attempt == self.consumer.attempt
+
+    def _prepare_standalone(self, stored: Ledger | None) -> Ledger:
+        """Return the ledger under this policy, for a replica that alone writes it and watches no pods.
+
+        The hard limits of the policy apply, and a resource that is new to the ledger counts from now on.
+        """
+        hard, resources = self.charge.cap.hard, self.charge.cap.counted
+        if stored is None:
+            return Ledger(hard, resources=resources)
+        if stored.hard is hard and stored.resources >= resources:
+            return stored
+        return replace(stored, hard=hard, resources=stored.resources | resources)
+
+    def _prepare_shared(self, stored: Ledger | None) -> Ledger:
+        """Return the ledger as replicas share it.
+
+        A missing ledger may have been lost, and then its reservations are unknown (rule 7). Only if the namespace is
+        new and no replica has seen the ledger, the ledger never existed.
+        """
+        if stored is not None:
+            return stored
+        is_new = self.usage_lister is not None and self.usage_lister.is_new_ledger(self.key)
+        return Ledger(self.charge.cap.hard, initializer="" if is_new else self.consumer.attempt)
+
+    def _recount_if_large(self, ledger: Ledger) -> Ledger:
+        """Return the ledger without the reservations that the watch shows to be stored, if there are many.
+
+        The recount goes into the same write (rule 4), so that the leader need not write for it. It does not go into
+        every write: each remaining reservation costs some microseconds, and so does a recount.
+        """
+        if self.mode is not ChargeMode.RESERVE or len(ledger.reservations) < _MANY_RESERVATIONS:
+            return ledger
+        if self.usage_lister is None or not self.usage_lister.is_newer_than(self.charge.cap, ledger):
+            return ledger
+        return self._recount(ledger) or ledger
+
+    def _may_lack_consumers(self, ledger: Ledger, membership: Membership) -> bool:
+        """Return whether the ledger may lack consumers that a member namespace got while it was away (rule 5).
+
+        A ledger that was counted from the namespaces as they are now, but from older pods or claims, may lack them too.
+        This matters as soon as this replica sees newer ones: until then, no recount here would show more.
+        """
+        if ledger.namespaces_revision < membership.last_change:
+            return True
+        return self.usage_lister is not None and self.usage_lister.may_lack_consumers(
+            self.charge.cap, ledger, membership.last_change
+        )
+
+    def _recount(self, ledger: Ledger) -> Ledger | None:
+        """Return the recounted ledger; None if no newer snapshot exists."""
+        if self.is_standalone or self.usage_lister is None or ledger.initializer:
+            return None
+        snapshot = self.usage_lister.take_snapshot(self.charge.cap, self.key, ledger)
+        recounted = None if snapshot is None else recount(ledger, snapshot)
+        return recounted if isinstance(recounted, Ledger) else None
+
+    def _count_pod(self, ledger: Ledger) -> tuple[Ledger, Amounts]:
+        """Return the recounted ledger, and what it counts for the pod of a claim that kube-scheduler makes.
+
+        Without a newer snapshot the pod counts nothing: then the claim needs amounts of its own.
+        """
+        if self.is_standalone or self.usage_lister is None or ledger.initializer:
+            return ledger, _NO_EXCESS
+        pod_uid = self.consumer.pod_uid
+        snapshot = self.usage_lister.take_snapshot(self.charge.cap, self.key, ledger, pod_uid)
+        recounted = None if snapshot is None else recount(ledger, snapshot)
+        if snapshot is None or not isinstance(recounted, Ledger):
+            return ledger, _NO_EXCESS
+        return recounted, snapshot.find_covering_part(pod_uid)
+
+    def _create_request(self, membership: Membership | None, covered: Amounts) -> ReservationRequest:
+        consumer, charge, cap = self.consumer, self.charge, self.charge.cap
+        lister = None if self.is_standalone else self.usage_lister
+        required = lister.get_required_revisions(cap) if lister else _NO_REQUIREMENT
+        return ReservationRequest(
+            consumer.uid,
+            consumer.namespace,
+            consumer.name,
+            charge.current,
+            charge.requested,
+            consumer.attempt,
+            consumer.operation,
+            cap.hard,
+            charge.may_exceed,
+            membership.revision if membership else 0,
+            membership.hash if membership else "",
+            cap.definition.shared and not self.is_standalone,
+            required.pods,
+            # a standalone replica never recounts, so it cannot limit the number of reservations
+            None if self.is_standalone else MAX_RESERVATIONS,
+            self._create_device_terms(required, covered) if cap.has_sources else NO_DEVICES,
+        )
+
+    def _create_device_terms(self, required: CountedRevisions, covered: Amounts) -> DeviceTerms:
+        consumer, charge = self.consumer, self.charge
+        return DeviceTerms(
+            consumer.kind,
+            charge.cap.list_sources(charge.current.keys() | charge.requested.keys()),
+            required.claims,
+            0 if self.is_standalone else consumer.allocates_at,
+            consumer.pod_uid,
+            covered,
+        )
+
+
+class ReleaseTransition(msgspec.Struct, frozen=True):
+    """A transition that releases the reservation of an attempt, if only that attempt wrote it (rule 3)."""
+
+    consumer: ChargedConsumer
+
+    def __call__(self, stored: Ledger | None) -> TransitionResult[None]:
+        """Return the ledger without the reservation."""
+        if stored is None:
+            return TransitionResult(None)
+        ledger = release(stored, self.consumer.uid, self.consumer.attempt)
+        return TransitionResult(None, None if ledger is stored else ledger)
+
+    def is_stored_in(self, _: Ledger) -> bool:
+        """Return False: a release leaves no mark in the ledger, and a second release changes nothing."""
+        return False
+
+
+class ReadTransition(msgspec.Struct, frozen=True):
+    """A transition that returns the cached ledger, for callers that base no decision on it."""
+
+    def __call__(self, ledger: Ledger | None) -> TransitionResult[Ledger | None]:
+        """Return the ledger, and write nothing."""
+        return TransitionResult(ledger, accepts_cached=True)
+
+    def is_stored_in(self, _: Ledger) -> bool:
+        """Return False: nothing is written."""
+        return False
