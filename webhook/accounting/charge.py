@@ -24,10 +24,11 @@ PODS = "pods"
 
 
 class ConsumerKind(StrEnum):
-    """The kinds of objects that are charged: pods, and ResourceClaims for devices."""
+    """The kinds of objects that are charged: pods, ResourceClaims for devices, and workloads as gangs of pods."""
 
     POD = "pod"
     CLAIM = "claim"
+    WORKLOAD = "workload"
 
 
 _NO_SOURCES: Mapping[str, DeviceSources] = MappingProxyType({})

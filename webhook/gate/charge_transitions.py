@@ -16,12 +16,14 @@ from tallygate.webhook.state.ledger.recount import recount
 from tallygate.webhook.state.ledger.reserve import (
     MAX_RESERVATIONS,
     NO_DEVICES,
+    NO_WORKLOAD,
     Deferred,
     DeviceTerms,
     Exceeded,
     Prerequisite,
     ReservationRequest,
     Reserved,
+    WorkloadTerms,
     release,
     reserve,
 )
@@ -36,7 +38,8 @@ class ChargedConsumer(msgspec.Struct, frozen=True):
     """The pod or claim to charge, and the nonce of this attempt; a dry run charges nothing.
 
     `allocates_at` is the revision of the stored claim if its devices are allocated, else 0. `pod_uid` is the pod for
-    which kube-scheduler creates a claim, or empty (rule 10).
+    which kube-scheduler creates a claim, or empty (rule 10). `workload` has what caps need that admit workloads as a
+    whole (rule 11).
     """
 
     uid: str
@@ -48,6 +51,7 @@ class ChargedConsumer(msgspec.Struct, frozen=True):
     kind: ConsumerKind = ConsumerKind.POD
     allocates_at: int = 0
     pod_uid: str = ""
+    workload: WorkloadTerms = NO_WORKLOAD
 
 
 class CapCharge(msgspec.Struct, frozen=True):
@@ -139,8 +143,11 @@ class ReserveTransition(msgspec.Struct):
                 rejected_amounts = Amounts({name: increase[name] for name in excess if name in increase})
                 return TransitionResult(
                     CapChargeResult(self.charge, ledger, outcome.ledger, excess),
-                    # an allocation is rejected for the amounts of all others, which says nothing of other requests
-                    rejected_amounts=None if self.consumer.allocates_at else rejected_amounts,
+                    # An allocation is rejected for the amounts of all others, which says nothing of other requests. And
+                    # a replica may not have seen yet that a pod takes over amounts from its workload.
+                    rejected_amounts=None
+                    if self.consumer.allocates_at or self.consumer.workload.owner_uids
+                    else rejected_amounts,
                 )
             case Reserved(needs_no_write=needs_no_write):
                 result = CapChargeResult(self.charge, ledger, outcome.ledger, _NO_EXCESS)
@@ -250,6 +257,7 @@ class ReserveTransition(msgspec.Struct):
             # a standalone replica never recounts, so it cannot limit the number of reservations
             None if self.is_standalone else MAX_RESERVATIONS,
             self._create_device_terms(required, covered) if cap.has_sources else NO_DEVICES,
+            consumer.workload,
         )
 
     def _create_device_terms(self, required: CountedRevisions, covered: Amounts) -> DeviceTerms:

@@ -16,6 +16,7 @@ class OwnerReference(msgspec.Struct, rename="camel", frozen=True, omit_defaults=
     name: str | None = None
     uid: str | None = None
     controller: bool | None = None
+    api_version: str | None = None
 
 
 class ObjectMeta(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):

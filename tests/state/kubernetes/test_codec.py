@@ -30,6 +30,7 @@ KEY = LedgerKey("gpus-0123456789", "team-a")
 _OLD_STATUS: dict[str, Any] = json.loads((Path(__file__).parent / "old_status.json").read_text())
 _RESERVATION_FIELDS = ("namespace", "name", "counted", "requested", "attempt", "single_attempt", "operation")
 _CLAIM_FIELDS = ("kind", "pod_uid")
+_WORKLOAD_FIELDS = ("resource", "workload", "taken")
 NOW = datetime(2026, 11, 21, 12, 0, 0, 999, tzinfo=UTC)
 VERSION = StoredVersion("uid-1", "7", "0", "")
 
@@ -47,6 +48,9 @@ reservations = st.builds(
     operation=st.sampled_from(Operation),
     kind=st.sampled_from(ConsumerKind),
     pod_uid=texts,
+    resource=texts,
+    workload=texts,
+    taken=amounts,
 )
 ledgers = st.builds(
     lambda reservations, **fields: Ledger(**fields).with_reservations(reservations.items()),
@@ -86,7 +90,7 @@ def test_the_encoding_has_every_field_of_a_ledger_and_a_reservation() -> None:
     stored = {"hard", "used", "resources", "pods_revision", "namespaces_revision", "namespaces_hash", "initializer"}
     stored |= {"reservations", "claims_revision", "unconfirmed", "unpublished"}
     assert set(Ledger.__struct_fields__) == stored | summed
-    assert set(Reservation.__struct_fields__) == {*_RESERVATION_FIELDS, *_CLAIM_FIELDS}
+    assert set(Reservation.__struct_fields__) == {*_RESERVATION_FIELDS, *_CLAIM_FIELDS, *_WORKLOAD_FIELDS}
 
 
 @given(keys, ledgers)

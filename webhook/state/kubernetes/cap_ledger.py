@@ -71,6 +71,9 @@ class ReservationRecord(msgspec.Struct, rename="camel", omit_defaults=True, forb
     operation: Operation = Operation.CREATE
     kind: ConsumerKind = ConsumerKind.POD
     pod_uid: str = ""
+    resource: str = ""
+    workload: str = ""
+    taken: dict[str, Digits] = {}
 
 
 class CapLedgerSummary(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
@@ -282,6 +285,9 @@ def _encode_reservation(key: LedgerKey, uid: str, reservation: Reservation) -> R
         reservation.operation,
         reservation.kind,
         reservation.pod_uid,
+        reservation.resource,
+        reservation.workload,
+        _encode_amounts(reservation.taken),
     )
 
 
@@ -327,6 +333,9 @@ def _decode_reservation(key: LedgerKey, record: ReservationRecord) -> Reservatio
         record.operation,
         record.kind,
         record.pod_uid,
+        record.resource,
+        record.workload,
+        _decode_amounts(record.taken),
     )
 
 

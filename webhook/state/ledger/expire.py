@@ -15,8 +15,15 @@ from types import MappingProxyType
 from msgspec import structs
 
 from tallygate.webhook.accounting.charge import ConsumerKind
+from tallygate.webhook.state.ledger.gangs import give_back
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ledger.recount import StaleSnapshot, UsageSnapshot, recount
+
+GANG_BOUND_SECONDS = 120.0
+"""The time after which the rest of a workload's reservation ends if no further pod takes over an amount.
+
+A controller makes the pods of a workload within seconds, unless it starts some of them after others.
+"""
 
 INITIALIZER = ""
 """The key, in place of a UID, for the age of an initializing ledger (rule 7)."""
@@ -82,6 +89,11 @@ class ReservationAges:
         age = self.by_attempt.get((uid, attempt))
         return age is not None and age.confirmed_at is not None and started_at >= age.confirmed_at
 
+    def is_older(self, uid: str, attempt: str, moment: float, seconds: float) -> bool:
+        """Return whether the observer has known that reservation of that attempt for at least `seconds` at `moment`."""
+        age = self.by_attempt.get((uid, attempt))
+        return age is not None and moment >= age.first_seen + seconds
+
     @property
     def activation_time(self) -> float | None:
         """The time from which on a list can activate an initializing ledger; None before that is known."""
@@ -106,26 +118,34 @@ class LiveRead:
     """The result of a quorum read of a reservation's kind, namespace and name.
 
     The read began at `started_at` by the observer's monotonic clock. `revision` is the resourceVersion of the consumer
-    with this UID; None if no object of its kind has that name, or the object of that name has another UID.
+    with this UID; None if no object of its kind has that name, or the object of that name has another UID. `is_active`
+    is True if it is a workload whose controller may still make pods.
     """
 
     uid: str
     started_at: float
     revision: int | None
+    is_active: bool = False
 
 
 def expire(ledger: Ledger, ages: ReservationAges, live_read: LiveRead) -> Ledger:
     """Return the ledger without the reservation, if the result of its attempts is final and counted (rule 6).
 
-    No attempt can store the consumer any more, and `used` counts the consumer if it was stored.
+    No attempt can store the consumer any more, and `used` counts the consumer if it was stored. A pod that is not
+    stored gives back what it took over from its workload. The reservation of an active workload expires when none of
+    its pods has taken over an amount for `GANG_BOUND_SECONDS` (rule 11).
     """
     reservation = ledger.reservations.get(live_read.uid)
     if reservation is None or not ages.is_conclusive(live_read.uid, reservation.attempt, live_read.started_at):
         return ledger
+    if reservation.kind is ConsumerKind.WORKLOAD:
+        is_due = ages.is_older(live_read.uid, reservation.attempt, live_read.started_at, GANG_BOUND_SECONDS)
+        return ledger if live_read.is_active and not is_due else ledger.with_reservation(live_read.uid, None)
     counted_at = ledger.claims_revision if reservation.kind is ConsumerKind.CLAIM else ledger.pods_revision
     if live_read.revision is not None and live_read.revision > counted_at:
         return ledger
-    return ledger.with_reservation(live_read.uid, None)
+    remaining = ledger.with_reservation(live_read.uid, None)
+    return remaining if live_read.revision is not None else give_back(remaining, reservation)
 
 
 @dataclass(frozen=True, slots=True)

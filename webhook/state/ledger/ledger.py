@@ -25,11 +25,15 @@ class Operation(StrEnum):
 
 
 class Reservation(msgspec.Struct, frozen=True):
-    """The reserved amounts of one consumer, a pod or a claim, that `used` does not count yet.
+    """The reserved amounts of one consumer, a pod, a claim or a workload, that `used` does not count yet.
 
     The consumer is counted with `counted` and may use `requested`. A claim that kube-scheduler made for the pod
     `pod_uid` is counted with the part of that pod, as long as `used` does not have the claim itself. `attempt` is the
     nonce of the attempt that wrote the reservation last; `single_attempt` is True if no other attempt wrote it.
+
+    The reservation of a workload is for all its pods together (rule 11): its `counted` are the amounts that its pods
+    have taken over. `resource` is the resource of the workload, as `batch/v1/jobs`, and empty for other consumers.
+    `workload` is the UID of the workload from whose reservation a pod has taken over the amounts `taken`.
     """
 
     namespace: str
@@ -41,6 +45,9 @@ class Reservation(msgspec.Struct, frozen=True):
     operation: Operation
     kind: ConsumerKind = ConsumerKind.POD
     pod_uid: str = ""
+    resource: str = ""
+    workload: str = ""
+    taken: Amounts = _NO_AMOUNTS
 
     def compute_reserved(self) -> Amounts:
         """Return the amounts that it adds to `used`: max(0, requested - counted)."""

@@ -12,6 +12,8 @@ import msgspec
 from msgspec.structs import replace
 
 from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.charge import ConsumerKind
+from tallygate.webhook.state.ledger.gangs import is_complete, list_workloads_in_flight
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
 
 _NO_AMOUNTS = Amounts()
@@ -76,6 +78,8 @@ def recount(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
     Older namespaces with the same members count the same: a watch of rarely changed objects is often behind by a
     minute.
 
+    The reservation of a workload stays until its pods have taken over all of it, and are counted (rule 11).
+
     A name that could not be counted is no longer one that the ledger counts: nothing is charged under it before a
     recount has it again, as after a change of policies (rule 8).
     """
@@ -105,8 +109,15 @@ def _select_remaining(
     reservations: Mapping[str, Reservation], snapshot: UsageSnapshot
 ) -> Iterator[tuple[str, Reservation]]:
     covering: set[str] = set()
+    workloads_in_flight: frozenset[str] | None = None
     for uid, reservation in reservations.items():
         if uid in snapshot.deleted:
+            continue
+        if reservation.kind is ConsumerKind.WORKLOAD:
+            if workloads_in_flight is None:
+                workloads_in_flight = list_workloads_in_flight(reservations)
+            if not is_complete(uid, reservation, workloads_in_flight):
+                yield uid, reservation
             continue
         counted = snapshot.used_by_consumer.get(uid)
         if counted is None:

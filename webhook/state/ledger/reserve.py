@@ -10,6 +10,7 @@ import msgspec
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import ConsumerKind
+from tallygate.webhook.state.ledger.gangs import give_back, take_over
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
 
 MAX_RESERVATIONS = 3000
@@ -60,6 +61,20 @@ class DeviceTerms(msgspec.Struct, frozen=True):
 NO_DEVICES = DeviceTerms()
 
 
+class WorkloadTerms(msgspec.Struct, frozen=True):
+    """The part of a request that only caps which admit workloads as a whole have (rule 11).
+
+    `resource` is the resource of the workload that the attempt writes, as `batch/v1/jobs`; empty for a pod.
+    `owner_uids` are the UIDs of the controllers of the pod that the attempt creates, the nearest first.
+    """
+
+    resource: str = ""
+    owner_uids: tuple[str, ...] = ()
+
+
+NO_WORKLOAD = WorkloadTerms()
+
+
 class ReservationRequest(msgspec.Struct, frozen=True):
     """The reservation that one attempt requests.
 
@@ -87,6 +102,7 @@ class ReservationRequest(msgspec.Struct, frozen=True):
     min_pods_revision: int = 0
     max_reservations: int | None = MAX_RESERVATIONS
     devices: DeviceTerms = NO_DEVICES
+    workload: WorkloadTerms = NO_WORKLOAD
 
 
 class Reserved(msgspec.Struct, frozen=True):
@@ -131,11 +147,15 @@ def reserve(ledger: Ledger, request: ReservationRequest) -> Reserved | Exceeded 
             return Reserved(ledger, needs_no_write=True)
     covered = _find_covered(ledger, request) if devices.pod_uid else _NO_AMOUNTS
     after = ledger.with_reservation(request.uid, _create_reservation(reservation, request, covered))
-    if increase and not request.may_exceed and not (covered and not increase.find_shortfall(covered)):
-        if excess := _compute_excess(after, increase, request.hard):
-            return Deferred(ledger, Prerequisite.COUNT_POD) if devices.pod_uid else _create_exceeded(ledger, excess)
-        if request.is_shared and _is_over_share(ledger, after, increase, request):
-            return Deferred(ledger, Prerequisite.SETTLE_NAMESPACE)
+    guarded: Amounts = increase
+    if request.workload.owner_uids:
+        after = take_over(ledger, after, request.uid, request.workload.owner_uids)
+        guarded = increase.find_shortfall(after.reservations[request.uid].taken)
+    is_covered = bool(covered) and not increase.find_shortfall(covered)
+    if guarded and not request.may_exceed and not is_covered:
+        rejection = _find_rejection(ledger, after, guarded, request)
+        if rejection is not None:
+            return rejection
     if (
         reservation is None
         and request.max_reservations is not None
@@ -143,6 +163,17 @@ def reserve(ledger: Ledger, request: ReservationRequest) -> Reserved | Exceeded 
     ):
         return Deferred(ledger, Prerequisite.SETTLE_RESERVATIONS)
     return Reserved(after, needs_no_write=False)
+
+
+def _find_rejection(
+    ledger: Ledger, after: Ledger, guarded: Amounts, request: ReservationRequest
+) -> Exceeded | Deferred | None:
+    """Return the result of an attempt that the guard stops at one of the names `guarded`, or None."""
+    if excess := _compute_excess(after, guarded, request.hard):
+        return Deferred(ledger, Prerequisite.COUNT_POD) if request.devices.pod_uid else _create_exceeded(ledger, excess)
+    if request.is_shared and _is_over_share(ledger, after, guarded, request):
+        return Deferred(ledger, Prerequisite.SETTLE_NAMESPACE)
+    return None
 
 
 def _find_prerequisite(ledger: Ledger, request: ReservationRequest) -> Prerequisite | None:
@@ -212,20 +243,28 @@ def _create_reservation(reservation: Reservation | None, request: ReservationReq
             request.attempt,
             True,  # noqa: FBT003  # a keyword takes longer, and every reservation comes here
             request.operation,
-            devices.kind,
+            ConsumerKind.WORKLOAD if request.workload.resource else devices.kind,
             devices.pod_uid,
+            request.workload.resource,
         )
     is_create = reservation.operation is Operation.CREATE and request.operation is Operation.CREATE
+    if reservation.kind is not ConsumerKind.WORKLOAD:  # whose `counted` are the amounts that its pods have taken over
+        counted = _min_by_name(reservation.counted, counted)
+    else:
+        counted = reservation.counted
     return Reservation(
         reservation.namespace,
         reservation.name,
-        counted=_min_by_name(reservation.counted, counted),
+        counted=counted,
         requested=reservation.requested.merge_max(request.requested),
         attempt=request.attempt,
         single_attempt=False,
         operation=Operation.CREATE if is_create else Operation.UPDATE,
         kind=reservation.kind,
         pod_uid=reservation.pod_uid,
+        resource=reservation.resource,
+        workload=reservation.workload,
+        taken=reservation.taken,
     )
 
 
@@ -258,9 +297,10 @@ def _is_over_share(ledger: Ledger, after: Ledger, names: Iterable[str], request:
 def release(ledger: Ledger, uid: str, attempt: str) -> Ledger:
     """Return the ledger without this attempt's reservation, if no other attempt wrote to it.
 
-    Another attempt of the same pod may have been allowed because of a reservation that both wrote.
+    Another attempt of the same pod may have been allowed because of a reservation that both wrote. A pod gives back
+    what it took over from its workload.
     """
     reservation = ledger.reservations.get(uid)
     if reservation is None or reservation.attempt != attempt or not reservation.single_attempt:
         return ledger
-    return ledger.with_reservation(uid, None)
+    return give_back(ledger.with_reservation(uid, None), reservation)

@@ -1,0 +1,108 @@
+"""The controllers of an object: its own, the controller of that one, and so on up to the workload that a person made.
+
+Each is read from the quorum and must have the UID that its dependent names: a name alone may belong to another object.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from tallygate.webhook.admission.kinds import ReviewTargets
+from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.gate.scale_requests import WorkloadReader
+from tallygate.webhook.objects.meta import ObjectMeta, OwnerReference, PartialObjectMetadata
+
+_MAX_CONTROLLERS = 8  # a worker of a LeaderWorkerSet has four: StatefulSet, leader Pod, StatefulSet, LeaderWorkerSet
+_MAX_CACHED = 4096
+_CACHE_SECONDS = 60.0  # an orphan may get a controller later
+_DECODER = msgspec.json.Decoder(PartialObjectMetadata)
+
+
+class UnreadableOwnerError(TallygateError):
+    """A controller cannot be read, so the workload of a pod is unknown; the request can be sent again."""
+
+
+class Controller(msgspec.Struct, frozen=True):
+    """One controller: its API group, version, kind, name and UID. A kind that is not known has no `resource`."""
+
+    group: str
+    version: str
+    kind: str
+    name: str
+    uid: str
+    resource: str = ""
+
+
+class _CachedParent(msgspec.Struct, frozen=True):
+    """The owner reference of an object that exists, None without a controller, and the time of the read."""
+
+    parent: OwnerReference | None
+    read_at: float
+
+
+class OwnerChains:
+    """The controllers of objects, with those of the last minute cached by UID. `monotonic` gives seconds."""
+
+    def __init__(self, reader: WorkloadReader, monotonic: Callable[[], float]) -> None:
+        self._reader = reader
+        self._monotonic = monotonic
+        self._cached: dict[str, _CachedParent] = {}
+
+    def list_controllers(
+        self, namespace: str, metadata: ObjectMeta | None, targets: ReviewTargets
+    ) -> tuple[Controller, ...]:
+        """Return the controllers of an object in this namespace, the nearest first.
+
+        The list ends at an object without a controller, before one that does not exist with its UID, and after one of a
+        kind that is not among `targets`.
+
+        Raises:
+            UnreadableOwnerError: if a controller cannot be read.
+        """
+        controllers: list[Controller] = []
+        reference = find_controller(metadata)
+        while reference is not None and len(controllers) < _MAX_CONTROLLERS:
+            controller = _create_controller(reference, targets)
+            if not controller.resource:
+                controllers.append(controller)
+                break
+            cached = self._find_parent(namespace, controller)
+            if cached is None:
+                break
+            controllers.append(controller)
+            reference = cached.parent
+        return tuple(controllers)
+
+    def _find_parent(self, namespace: str, controller: Controller) -> _CachedParent | None:
+        """Return the controller of an object, None if the object does not exist with its UID."""
+        now, cached = self._monotonic(), self._cached.get(controller.uid)
+        if cached is not None and now - cached.read_at < _CACHE_SECONDS:
+            return cached
+        resource = (controller.group, controller.version, controller.resource)
+        try:
+            content = self._reader.read_workload(resource, namespace, controller.name)
+            metadata = _DECODER.decode(content).metadata if content is not None else None
+        except (TallygateError, ValueError, RecursionError) as error:
+            name = f"{controller.kind} {namespace}/{controller.name}"
+            raise UnreadableOwnerError(f"{name}, which controls the pod, cannot be read: {error}") from error
+        if metadata is None or metadata.uid != controller.uid:
+            return None
+        if len(self._cached) >= _MAX_CACHED:
+            self._cached.clear()
+        found = self._cached[controller.uid] = _CachedParent(find_controller(metadata), now)
+        return found
+
+
+def find_controller(metadata: ObjectMeta | None) -> OwnerReference | None:
+    """Return the reference of the controller of an object, or None."""
+    references = (metadata.owner_references if metadata else None) or ()
+    return next((each for each in references if each.controller and each.uid), None)
+
+
+def _create_controller(reference: OwnerReference, targets: ReviewTargets) -> Controller:
+    group, _, version = (reference.api_version or "").rpartition("/")
+    kind = reference.kind or ""
+    target = targets.get((group, kind))
+    return Controller(
+        group, version, kind, reference.name or "", reference.uid or "", target.plural if target is not None else ""
+    )

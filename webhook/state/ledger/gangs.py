@@ -1,0 +1,62 @@
+"""Rule 11, gangs: the pods of a workload take over the amounts that are reserved for all of them together.
+
+A pod that takes over an amount moves it from the reservation of the workload to its own: the cap is charged the same
+before and after. An attempt that is released, and a pod that was never stored, give the amounts back.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.charge import ConsumerKind
+from tallygate.webhook.state.ledger.ledger import Ledger, Reservation
+
+_NO_AMOUNTS = Amounts()
+
+
+def take_over(before: Ledger, after: Ledger, uid: str, owner_uids: Sequence[str]) -> Ledger:
+    """Return `after` with the growth of the pod's reservation taken from the reservation of its workload.
+
+    `before` is the ledger without this attempt. `owner_uids` are the UIDs of the controllers of the pod, the nearest
+    first; the first one that has a reservation gives. The reservation of the workload gets the nonce of this attempt,
+    so that its age begins again.
+    """
+    owner = next((each for each in owner_uids if _is_gang(before.reservations.get(each))), None)
+    if owner is None:
+        return after
+    gang, earlier, own = before.reservations[owner], before.reservations.get(uid), after.reservations[uid]
+    grown = own.compute_reserved().find_shortfall(earlier.compute_reserved() if earlier else _NO_AMOUNTS)
+    left = gang.compute_reserved()
+    share = Amounts({name: smaller for name, amount in grown.items() if (smaller := min(amount, left.get(name, 0)))})
+    if not share:
+        return after
+    taken = replace(own, workload=owner, taken=own.taken + share)
+    given = replace(gang, counted=gang.counted + share, attempt=own.attempt, single_attempt=False)
+    return after.with_reservation(owner, given).with_reservation(uid, taken)
+
+
+def give_back(ledger: Ledger, reservation: Reservation) -> Ledger:
+    """Return the ledger with the amounts of a pod that is not stored given back to its workload.
+
+    If the reservation of the workload has ended, the ledger is unchanged.
+    """
+    gang = ledger.reservations.get(reservation.workload) if reservation.workload else None
+    if gang is None or gang.kind is not ConsumerKind.WORKLOAD:
+        return ledger
+    counted = gang.counted.find_shortfall(reservation.taken)
+    return ledger.with_reservation(reservation.workload, replace(gang, counted=counted))
+
+
+def is_complete(uid: str, reservation: Reservation, workloads_in_flight: Collection[str]) -> bool:
+    """Return whether all pods of a workload have taken over their amounts, and none of them may give some back."""
+    return not reservation.compute_reserved() and uid not in workloads_in_flight
+
+
+def list_workloads_in_flight(reservations: Mapping[str, Reservation]) -> frozenset[str]:
+    """Return the UIDs of the workloads from which a pod has taken over amounts, and is not counted yet."""
+    return frozenset(each.workload for each in reservations.values() if each.workload)
+
+
+def _is_gang(reservation: Reservation | None) -> bool:
+    return reservation is not None and reservation.kind is ConsumerKind.WORKLOAD
