@@ -20,6 +20,7 @@ def render_kinds() -> str:
 def _render_kind(kind: WorkloadKind) -> str:
     rows = "".join(f"| {_render_templates(each)} | {_render_pods(each)} |\n" for each in kind.pod_sets)
     suspended = "".join(f" No pods while `{path.text}` is set." for path in kind.suspended)
+    suspended += " The pods start together." if kind.starts_together else ""
     return (
         f"### {kind.kind} ({kind.group})\n\nVersions {', '.join(kind.versions)}.{suspended} "
         f"Source: {kind.source}.\n\n{_HEAD}{rows}"

@@ -93,6 +93,7 @@ spec:
     slices: {weights: {nvidia.com/mig-1g.10gb: 1, nvidia.com/gpu: 7}}
     shared-memory: {product: [nvidia.com/gpucores, nvidia.com/gpumem]}
   workloads: deny
+  admit: whole
   showTopConsumers: false
   exceed: {users: [ada@example.com], groups: [gpu-admins], serviceAccounts: [ci/deployer]}
 """,
@@ -109,6 +110,7 @@ spec:
   resource: gangjobs
   versions: [v1, v1beta1]
   scope: Namespaced
+  startsTogether: true
   suspended: [spec.suspend]
   pods:
   - template: spec.launcher.template

@@ -131,6 +131,7 @@ spec:
   soft: {requests.nvidia.com/gpu: 6}
   pods: {priorityClasses: [batch], nodeSelector: {gpu: a100}, objectSelector: {matchLabels: {}}}
   workloads: deny
+  admit: whole
   showTopConsumers: false
   exceed: {groups: [admins]}
 """
@@ -151,6 +152,7 @@ spec:
     assert cap.pods == PodFilter(("batch",), {"gpu": "a100"}, PolicyLabelSelector())
     assert cap.exceed == Subjects(groups=("admins",))
     assert cap.workloads is ForecastEnforcement.DENY
+    assert cap.admits_whole is True
     assert cap.shows_top_consumers is False
 
 

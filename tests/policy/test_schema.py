@@ -203,6 +203,7 @@ spec:
   counts: {{e: {{weights: {{a.b/c: 1}}}}, f: {{product: [a.b/e, a.b/f]}}}}
   pods: {{priorityClasses: [a], nodeSelector: {{a: b}}, objectSelector: {FULL_SELECTOR}}}
   workloads: deny
+  admit: whole
   showTopConsumers: false
   exceed: {FULL_SUBJECTS}
 """,
@@ -215,6 +216,7 @@ spec:
   resource: cs
   versions: [v1]
   scope: Cluster
+  startsTogether: true
   suspended: [spec.a]
   pods:
   - template: spec.b

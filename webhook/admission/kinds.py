@@ -74,7 +74,8 @@ class ReviewTarget:
 
     `subresources` are the subresources whose writes can change requests; the empty one is the object itself. If it
     `creates_pods`, a controller makes pods of its templates. `versions` are those that are read, the newest first.
-    The kinds of Kubernetes itself have no `definition`.
+    The kinds of Kubernetes itself have no `definition`. If it `starts_together`, the pods of an object wait for each
+    other.
     """
 
     plural: str
@@ -84,6 +85,7 @@ class ReviewTarget:
     creates_pods: bool = False
     versions: tuple[str, ...] = ("v1",)
     definition: WorkloadKind | None = None
+    starts_together: bool = False
 
 
 ReviewTargets = Mapping[GroupKind, ReviewTarget]
@@ -145,8 +147,13 @@ _CONTAINER_OF_OBJECTS = ("workload.codeflare.dev", "AppWrapper")  # it rejects o
 _DECODE_WORKLOAD = msgspec.json.Decoder(Workload).decode
 
 
-def _create_workload_target(plural: str, count: Callable[[WorkloadSpec], ReplicaCount]) -> ReviewTarget:
-    return ReviewTarget(plural, _DECODE_WORKLOAD, _list_template_pods(count), _OBJECT_ONLY, creates_pods=True)
+def _create_workload_target(
+    plural: str, count: Callable[[WorkloadSpec], ReplicaCount], *, starts_together: bool = False
+) -> ReviewTarget:
+    list_pods = _list_template_pods(count)
+    return ReviewTarget(
+        plural, _DECODE_WORKLOAD, list_pods, _OBJECT_ONLY, creates_pods=True, starts_together=starts_together
+    )
 
 
 BUILT_IN_TARGETS: ReviewTargets = {
@@ -157,7 +164,7 @@ BUILT_IN_TARGETS: ReviewTargets = {
     ("apps", "ReplicaSet"): _create_workload_target("replicasets", count_replicas),
     ("apps", "StatefulSet"): _create_workload_target("statefulsets", count_replicas),
     ("apps", "DaemonSet"): _create_workload_target("daemonsets", count_daemon_pods),
-    ("batch", "Job"): _create_workload_target("jobs", count_job_pods),
+    ("batch", "Job"): _create_workload_target("jobs", count_job_pods, starts_together=True),
     ("", "ReplicationController"): _create_workload_target("replicationcontrollers", count_replicas),
     ("batch", "CronJob"): ReviewTarget(
         "cronjobs", msgspec.json.Decoder(CronJob).decode, _list_job_template_pods, _OBJECT_ONLY, creates_pods=True
@@ -192,6 +199,7 @@ def _create_target(kind: WorkloadKind) -> ReviewTarget:
         creates_pods=kind.creates_pods,
         versions=kind.versions,
         definition=kind,
+        starts_together=kind.starts_together,
     )
 
 
@@ -273,10 +281,11 @@ def decode_object(target: ReviewTarget, request: AdmissionRequest, raw: object) 
 class DecodedRequest:
     """An admission request with its decoded object; `target` is `None` if no rule and no cap applies to it."""
 
-    __slots__ = ("_fingerprint", "_object", "request", "target")
+    __slots__ = ("_fingerprint", "_object", "request", "target", "targets")
 
     def __init__(self, request: AdmissionRequest, targets: ReviewTargets) -> None:
         self.request = request
+        self.targets = targets
         self.target = find_review_target(request, targets)
         self._object: DecodedObject | None = None
         self._fingerprint: tuple[Fingerprint | None] | None = None

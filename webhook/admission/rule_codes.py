@@ -255,6 +255,18 @@ WORKLOAD_AUTOSCALED_OVER_CAP = Code(
     "# cap gpus: hard: {nvidia.com/gpu: 8}\nkind: RayCluster\nspec:\n  enableInTreeAutoscaling: true\n"
     "  workerGroupSpecs:\n  - {replicas: 2, maxReplicas: 8}  # of 1 GPU each\n",
 )
+WORKLOAD_NOT_WHOLE = Code(
+    "TG215",
+    "workload-not-whole",
+    "The pods of a workload that start together do not all have room under a cap with `admit: whole`.",
+    "The pods of a Job wait for each other. If some of them took what is free, they would wait for the others, and "
+    "others would wait for them. So the workload is stored when all its pods have room, and their amounts are reserved "
+    "for them; otherwise it is denied, and can be applied again later. The owner of the cap decides this by `admit`.",
+    "# cap gpus: admit: whole, hard: {nvidia.com/gpu: 20}, used 16\nkind: Job\nspec:\n"
+    "  parallelism: 8  # of 1 GPU each\n",
+    "# cap gpus: admit: whole, hard: {nvidia.com/gpu: 20}, used 12\nkind: Job\nspec:\n"
+    "  parallelism: 8  # of 1 GPU each\n",
+)
 NAMESPACE_OVER_CAP = Code(
     "TG207",
     "namespace-over-cap",
@@ -370,5 +382,6 @@ CODES: tuple[Code, ...] = (
     DEVICES_OVER_FREE,
     CLAIMS_OVER_QUOTA,
     WORKLOAD_AUTOSCALED_OVER_CAP,
+    WORKLOAD_NOT_WHOLE,
 )
 """Every code of rules and caps, for `tallygate explain` and the documentation."""

@@ -97,17 +97,21 @@ def multiply(amounts: Amounts, count: int) -> Amounts:
     return Amounts({name: amount * count for name, amount in amounts.items() if amount * count})
 
 
-def create_workload(decoded_object: DecodedObject, pod_views: Sequence[PodView]) -> ForecastWorkload | None:
+def create_workload(
+    decoded_object: DecodedObject, pod_views: Sequence[PodView], *, with_controlled: bool = False
+) -> ForecastWorkload | None:
     """Return the workload in an object; None if it creates no pods, or a controller of another workload owns it.
 
-    The gate evaluates that other workload itself.
+    The gate evaluates that other workload itself, unless `with_controlled`.
     """
     pod_sets = tuple(ForecastPods(each, each.replicas) for each in pod_views if each.replicas is not None)
-    return None if not pod_sets or is_controlled(decoded_object.metadata) else ForecastWorkload(pod_sets)
+    if not pod_sets or (is_controlled(decoded_object.metadata) and not with_controlled):
+        return None
+    return ForecastWorkload(pod_sets)
 
 
 def decode_workloads(
-    request: AdmissionRequest, pod_target: ReviewTarget
+    request: AdmissionRequest, pod_target: ReviewTarget, *, with_controlled: bool = False
 ) -> tuple[ForecastWorkload | None, ForecastWorkload | None]:
     """Return the workload of a request and the one that it replaces.
 
@@ -116,12 +120,12 @@ def decode_workloads(
     """
     decoded_object = decode_object(pod_target, request, request.object)
     new_views = pod_target.list_pods(decoded_object)
-    new = create_workload(decoded_object, new_views)
+    new = create_workload(decoded_object, new_views, with_controlled=with_controlled)
     if new is None or request.old_object is None:
         return new, None
     decoded_object = decode_object(pod_target, request, request.old_object)
     old_views = pod_target.list_pods(decoded_object)
-    old = create_workload(decoded_object, old_views)
+    old = create_workload(decoded_object, old_views, with_controlled=with_controlled)
     new_contents = {each.identity: _read_template(each, request.object) for each in new_views}
     old_contents = {each.identity: _read_template(each, request.old_object) for each in old_views}
     old_templates = {each.identity: each.pod for each in old_views}

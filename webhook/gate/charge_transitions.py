@@ -257,7 +257,7 @@ class ReserveTransition(msgspec.Struct):
             # a standalone replica never recounts, so it cannot limit the number of reservations
             None if self.is_standalone else MAX_RESERVATIONS,
             self._create_device_terms(required, covered) if cap.has_sources else NO_DEVICES,
-            consumer.workload,
+            consumer.workload if cap.definition.admits_whole else NO_WORKLOAD,
         )
 
     def _create_device_terms(self, required: CountedRevisions, covered: Amounts) -> DeviceTerms:

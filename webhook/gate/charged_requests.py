@@ -32,7 +32,12 @@ from tallygate.webhook.admission.kinds import DecodedObject, DecodedRequest, dec
 from tallygate.webhook.admission.request import AdmissionRequest, ReviewError
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.gate.charge_transitions import CapCharge, ChargedConsumer
-from tallygate.webhook.gate.decisions import create_missing_limit_problem, create_unknown_product_problem
+from tallygate.webhook.gate.decisions import (
+    ReviewContext,
+    UndecidedError,
+    create_missing_limit_problem,
+    create_unknown_product_problem,
+)
 from tallygate.webhook.kube.resource_codec import parse_revision
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.objects.devices import AllocationResult, ResourceClaim
@@ -59,13 +64,15 @@ class UndecidedChargeError(TallygateError):
 class RequestCharges(msgspec.Struct, frozen=True):
     """The consumer that a request writes, its charges, and a problem for each limit that a cap requires.
 
-    `created_pod` is the pod that the request creates, None for any other request.
+    `created_pod` is the pod that the request creates, None for any other request. `pod_count` is the number of pods of
+    a workload that is charged as a whole.
     """
 
     consumer: ChargedConsumer
     charges: Sequence[CapCharge]
     missing_limits: Sequence[Problem] = ()
     created_pod: Pod | None = None
+    pod_count: int = 0
 
 
 def is_charged(decoded_request: DecodedRequest) -> bool:
@@ -76,6 +83,26 @@ def is_charged(decoded_request: DecodedRequest) -> bool:
     if request.kind == "Pod" and not request.group:
         return request.subresource in _POD_SUBRESOURCES
     return request.kind == "ResourceClaim"
+
+
+def find_charged_caps(
+    context: ReviewContext, labels: Mapping[str, str] | None, *, is_transient: bool
+) -> tuple[ActiveCap, ...]:
+    """Return the caps over the namespace of a review.
+
+    Raises:
+        UndecidedError: if one selects namespaces by labels, and the labels are unknown.
+    """
+    request = context.request
+    matching = context.policy_set.caps.find_matching(request.namespace, labels)
+    if matching.unknown:
+        raise UndecidedError(
+            f"cap {matching.unknown[0]} selects namespaces by label, and the labels of namespace {request.namespace} "
+            "are unknown here",
+            request.uid,
+            is_transient=is_transient,
+        )
+    return matching.caps
 
 
 def find_no_device(_: DeviceId) -> KnownDevice | None:
@@ -116,7 +143,7 @@ def _charge_pod(
     for cap in caps:
         before = compute_pod_charge(cap, old) if old is not None else _NO_CHARGE
         after = compute_pod_charge(cap, new, decoded_request.get_fingerprint(new))
-        charge = CapCharge(cap, before.amounts, after.amounts, _may_exceed(cap, request), new if cap.derived else None)
+        charge = CapCharge(cap, before.amounts, after.amounts, may_exceed(cap, request), new if cap.derived else None)
         if after.unlimited and not charge.may_exceed:
             missing_limits += _find_missing_limits(charge, before, after)
         charges.append(charge)
@@ -137,7 +164,7 @@ def _charge_claim(  # noqa: PLR0913  # the arguments of its caller, decoded
     if is_allocation and (_get_allocation(new) is None or _get_allocation(new) == _get_allocation(old)):
         return None
     charges = [
-        CapCharge(cap, cap.compute_claim_charge(old), cap.compute_claim_charge(new), _may_exceed(cap, request))
+        CapCharge(cap, cap.compute_claim_charge(old), cap.compute_claim_charge(new), may_exceed(cap, request))
         for cap in caps
     ]
     if is_allocation and old is not None:
@@ -241,7 +268,8 @@ def _add_amounts(amounts: Amounts, more: Mapping[str, int]) -> Amounts:
     return amounts + {name: amount for name, amount in more.items() if amount}
 
 
-def _may_exceed(cap: ActiveCap, request: AdmissionRequest) -> bool:
+def may_exceed(cap: ActiveCap, request: AdmissionRequest) -> bool:
+    """Return whether the user of a request may exceed a cap."""
     return matches_subjects(cap.definition.exceed, request.user.name, request.user.groups)
 
 

@@ -56,7 +56,7 @@ def create_excess_problems(
 def _describe_request(result: CapChargeResult, name: str) -> tuple[int, str, str]:
     """Return the requested amount of an exceeded resource, the arithmetic, and advice."""
     used, reserved = result.before.used.get(name, 0), result.before.reserved.get(name, 0)
-    hard = _find_hard(result, name)
+    hard = find_hard(result, name)
     current = result.charge.current.get(name, 0)
     requested = result.charge.requested.get(name, 0) - current
     on_top = f" on top of {format_amount(name, current)}" if current else ""
@@ -83,7 +83,7 @@ def _describe_allocation(result: CapChargeResult, name: str) -> tuple[int, str, 
 
     The claim itself is charged already, so the amounts are those of all others.
     """
-    allocated, hard = result.charge.requested.get(name, 0), _find_hard(result, name)
+    allocated, hard = result.charge.requested.get(name, 0), find_hard(result, name)
     others = hard + result.excess[name] - allocated
     arithmetic = (
         f"allocated {format_amount(name, allocated)} {name}, charged to others {format_amount(name, others)}, "
@@ -96,7 +96,7 @@ def _describe_allocation(result: CapChargeResult, name: str) -> tuple[int, str, 
     return allocated, arithmetic, f"The cap allows none {_describe_namespaces(result)}"
 
 
-def _find_hard(result: CapChargeResult, name: str) -> int:
+def find_hard(result: CapChargeResult, name: str) -> int:
     """Return the hard limit that decides: the smaller of the policy's and the ledger's, one of which may have none."""
     return min(limits[name] for limits in (result.charge.cap.hard, result.before.hard) if name in limits)
 
@@ -140,7 +140,7 @@ def find_consumer_words(cap: ActiveCap, name: str) -> ConsumerWords:
 
 def _suggest_request(result: CapChargeResult, name: str, current: int, free: int) -> str:
     """Return the request that would pass; waiting helps only a consumer that does not exceed the hard limit alone."""
-    hard = _find_hard(result, name)
+    hard = find_hard(result, name)
     smaller_request = f"Request {format_amount(name, current + free)} or less"
     wait = describe_wait(result.charge.cap, name)
     if result.charge.requested.get(name, 0) <= hard:
@@ -154,7 +154,7 @@ def _suggest_request(result: CapChargeResult, name: str, current: int, free: int
 
 def _describe_expiry(result: CapChargeResult, name: str, details: ExcessDetails) -> str:
     """Return the longest time until waiting helps, as far as the charged amounts are only reserved."""
-    if details.expires_within is None or not _find_hard(result, name):
+    if details.expires_within is None or not find_hard(result, name):
         return ""
     return f"; unused reservations expire within {details.expires_within} s"
 

@@ -12,15 +12,14 @@ from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.accounting.resource_quota import requests_any
 from tallygate.webhook.admission.cap_index import NO_CLASSES, ActiveCap, CapIndex
 from tallygate.webhook.admission.evaluate import NodeRuleEvaluator, evaluate_decoded_request
-from tallygate.webhook.admission.kinds import DecodedRequest, find_review_target
+from tallygate.webhook.admission.kinds import DecodedRequest, ReviewTargets
 from tallygate.webhook.admission.request import ALLOWED, CREATE, Phase, decode_review
-from tallygate.webhook.gate.applied_workload import add_claims, decode_workloads
 from tallygate.webhook.gate.charge_transitions import CapCharge, CapChargeResult, ReadTransition
 from tallygate.webhook.gate.charged_requests import (
     RequestCharges,
     UndecidedChargeError,
-    compute_pod_charge,
     compute_request_charges,
+    find_charged_caps,
     find_no_device,
     is_charged,
 )
@@ -47,20 +46,21 @@ from tallygate.webhook.gate.decisions import (
     retry_later,
 )
 from tallygate.webhook.gate.namespace_moves import check_namespace_move, is_namespace_update
+from tallygate.webhook.gate.owner_chain import OwnerChains, UnreadableOwnerError
 from tallygate.webhook.gate.quota_forecast import (
     NO_EXPECTED_CLAIMS,
     ExpectedClaims,
     QuotaForecaster,
     QuotaLister,
     find_expected_claims,
-    name_limits,
 )
-from tallygate.webhook.gate.scale_requests import WorkloadReader, is_scale_request, resolve_scale
+from tallygate.webhook.gate.scale_requests import WorkloadReader, is_scale_request
 from tallygate.webhook.gate.top_consumers import TopConsumers
 from tallygate.webhook.gate.usage_lister import UsageLister, get_ledger_key
-from tallygate.webhook.gate.workload_forecast import forecast_cap
+from tallygate.webhook.gate.whole_workloads import add_owners, create_whole_problems
+from tallygate.webhook.gate.workload_review import WorkloadReviewer
 from tallygate.webhook.objects.core import Pod
-from tallygate.webhook.policy.model import ForecastEnforcement, PolicySet
+from tallygate.webhook.policy.model import PolicySet
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ledger.reserve import Prerequisite
 from tallygate.webhook.state.ports import (
@@ -112,12 +112,23 @@ class Gate:
         self._quotas = QuotaForecaster(quotas, resources_by_class, is_advertised) if quotas is not None else None
         self._claim_templates = claim_templates
         self._evaluate_node_rules = evaluate_node_rules
-        self._workload_reader = workload_reader
         self._top_consumers = top_consumers or TopConsumers(monotonic, usage_lister)
         self._monotonic = monotonic
         self._nonce = nonce
         self._resources_by_class = resources_by_class
         self._least_amounts = least_amounts
+        # without a watch of pods, nothing shows that a workload makes none
+        chains = OwnerChains(workload_reader, monotonic) if workload_reader is not None else None
+        self._owner_chains = chains if usage_lister is not None else None
+        self._workloads = WorkloadReviewer(
+            quotas=self._quotas,
+            claim_templates=claim_templates,
+            least_amounts=least_amounts,
+            owner_chains=self._owner_chains,
+            workload_reader=workload_reader,
+            read_ledger=self._read_ledger,
+            nonce=nonce,
+        )
         self._has_reviewed = False
         self._policy_set = self._index_policies(policies(), resources_by_class())
 
@@ -140,38 +151,44 @@ class Gate:
             policy_set,
             evaluate_decoded_request(decoded_request, policy_set.rules, labels, phase),
         )
-        if phase is Phase.VALIDATING and context.verdict.is_allowed and self._evaluate_node_rules is not None:
+        if phase is not Phase.VALIDATING:
+            return decide_by_rules(context)
+        if context.verdict.is_allowed and self._evaluate_node_rules is not None:
             selection = policy_set.rules.select_node_rules(request.kind, request.namespace, labels)
             verdict = ALLOWED if selection is None else self._evaluate_node_rules(decoded_request, selection)
             if verdict is not ALLOWED:
                 context = replace(context, verdict=context.verdict.merge(verdict))
-        if phase is Phase.VALIDATING and context.verdict.is_allowed and policy_set.caps and is_charged(decoded_request):
-            return self._charge(context, decoded_request, labels, deadline)
-        target = decoded_request.target
-        if phase is Phase.VALIDATING and context.verdict.is_allowed and target is not None and target.creates_pods:
-            return self._forecast_workload(context, labels, deadline)
-        if phase is Phase.VALIDATING and context.verdict.is_allowed and request.kind == "ResourceClaimTemplate":
-            caps = policy_set.caps.find_matching(request.namespace, labels).caps
-            return decide_with_warnings(context, self._forecast_devices(decoded_request, caps, deadline))
-        if phase is Phase.VALIDATING and is_scale_request(request):
-            return self._forecast_scale(context, labels, deadline)
-        if (
-            phase is Phase.VALIDATING
-            and policy_set.caps
-            and is_namespace_update(request)
-            and self._usage_lister is not None
-        ):
-            return decide_with_warnings(
-                context,
-                check_namespace_move(
-                    request, policy_set.caps, self._usage_lister, partial(self._read_ledger, deadline=deadline)
-                ),
-            )
-        return self._forecast_pod(context, decoded_request) if phase is Phase.VALIDATING else decide_by_rules(context)
+        return self._decide(context, decoded_request, labels, deadline)
+
+    def _decide(
+        self, context: ReviewContext, decoded_request: DecodedRequest, labels: Mapping[str, str] | None, deadline: float
+    ) -> Decision:
+        """Return the decision of the validating phase, with charges and forecasts, after the rules."""
+        request, policy_set, target = context.request, context.policy_set, decoded_request.target
+        if context.verdict.is_allowed:
+            if policy_set.caps and is_charged(decoded_request):
+                return self._charge(context, decoded_request, labels, deadline)
+            if target is not None and target.creates_pods:
+                return self._review_workload(context, labels, deadline)
+            if request.kind == "ResourceClaimTemplate":
+                caps = policy_set.caps.find_matching(request.namespace, labels).caps
+                return decide_with_warnings(context, self._forecast_devices(decoded_request, caps, deadline))
+        if is_scale_request(request):
+            scaled = self._workloads.resolve_scale(context)
+            return decide_by_rules(context) if scaled is None else self._review_workload(scaled, labels, deadline)
+        if policy_set.caps and is_namespace_update(request) and self._usage_lister is not None:
+            read_ledger = partial(self._read_ledger, deadline=deadline)
+            problems = check_namespace_move(request, policy_set.caps, self._usage_lister, read_ledger)
+            return decide_with_warnings(context, problems)
+        return self._forecast_pod(context, decoded_request)
 
     def get_active_caps(self) -> CapIndex:
         """Return the active caps."""
         return self._get_policy_set().caps
+
+    def get_review_targets(self) -> ReviewTargets:
+        """Return the review targets of all kinds that the active policies know."""
+        return self._get_policy_set().rules.targets
 
     def _get_policy_set(self) -> ActivePolicySet:
         policies, resources_by_class = self._policies(), self._resources_by_class()
@@ -191,38 +208,45 @@ class Gate:
     def _charge(
         self, context: ReviewContext, decoded_request: DecodedRequest, labels: Mapping[str, str] | None, deadline: float
     ) -> Decision:
-        request = context.request
-        matching = context.policy_set.caps.find_matching(request.namespace, labels)
-        if matching.unknown:
-            raise UndecidedError(
-                f"cap {matching.unknown[0]} selects namespaces by label, and the labels of namespace "
-                f"{request.namespace} "
-                "are unknown here",
-                request.uid,
-                is_transient=self._usage_lister is not None,
-            )
-        if not matching.caps:
+        caps = find_charged_caps(context, labels, is_transient=self._usage_lister is not None)
+        if not caps:
             return self._forecast_pod(context, decoded_request)
+        if (retry := self._wait_for_namespace(context, labels)) is not None:
+            return retry
+        try:
+            request_charges = compute_request_charges(decoded_request, caps, self._nonce(), self._find_device)
+        except UndecidedChargeError as error:
+            if self._usage_lister is not None:
+                self._usage_lister.request_progress()
+            return retry_later(context, str(error), (CapObstacle(error.cap, RetryLaterError(str(error))),))
+        if request_charges is None:
+            return decide_with_warnings(context, self._forecast_devices(decoded_request, caps, deadline))
+        if request_charges.missing_limits:
+            return deny_by_caps(context, list(request_charges.missing_limits))
+        warnings: Iterable[Problem] = ()
+        if request_charges.consumer.kind is ConsumerKind.CLAIM:
+            warnings = self._forecast_devices(decoded_request, caps, deadline)
+        if self._owner_chains is not None:
+            try:
+                request_charges = add_owners(request_charges, decoded_request, self._owner_chains)
+            except UnreadableOwnerError as error:
+                return retry_later(context, str(error))
+        return self._reserve(context, request_charges, deadline, warnings)
+
+    def _wait_for_namespace(self, context: ReviewContext, labels: Mapping[str, str] | None) -> Decision | None:
+        """Return the answer that requests a retry while this replica cannot charge anything of the namespace, or None.
+
+        Raises:
+            UndecidedError: if pods are not listed yet.
+        """
+        request = context.request
         if self._usage_lister is not None and not self._usage_lister.is_listed:
             # Just after the start: another replica can decide, and a retry there takes no second.
             raise UndecidedError("pods are not listed yet", request.uid, is_transient=True)
         if self._usage_lister is not None and labels is None and self._namespaces.labels(request.namespace) is None:
             # Its new ledger would count as a lost one (rule 7), and reserve nothing for a while.
             return retry_later(context, f"namespace {request.namespace} is not known to this replica yet")
-        try:
-            request_charges = compute_request_charges(decoded_request, matching.caps, self._nonce(), self._find_device)
-        except UndecidedChargeError as error:
-            if self._usage_lister is not None:
-                self._usage_lister.request_progress()
-            return retry_later(context, str(error), (CapObstacle(error.cap, RetryLaterError(str(error))),))
-        if request_charges is None:
-            return decide_with_warnings(context, self._forecast_devices(decoded_request, matching.caps, deadline))
-        if request_charges.missing_limits:
-            return deny_by_caps(context, list(request_charges.missing_limits))
-        warnings: Iterable[Problem] = ()
-        if request_charges.consumer.kind is ConsumerKind.CLAIM:
-            warnings = self._forecast_devices(decoded_request, matching.caps, deadline)
-        return self._reserve(context, request_charges, deadline, warnings)
+        return None
 
     def _forecast_devices(
         self, decoded_request: DecodedRequest, caps: Iterable[ActiveCap], deadline: float
@@ -275,54 +299,23 @@ class Gate:
             warnings += self._quotas.forecast_pod(expected)
         return add_warnings(context, warnings, describe_unknown(expected.claims, expected.limits))
 
-    def _forecast_workload(self, context: ReviewContext, labels: Mapping[str, str] | None, deadline: float) -> Decision:
-        """Return the decision on a workload, with the forecasts of caps and quotas on its pods.
-
-        The forecasts are warnings; a permanent one is a denial if the cap enforces forecasts by deny.
-        """
-        forecaster = self._quotas
-        quotas = forecaster.list_quotas(context.request.namespace) if forecaster is not None else ()
-        targets = context.policy_set.rules.targets
-        pod_target = find_review_target(context.request, targets) if context.policy_set.caps or quotas else None
-        workload, old_workload = decode_workloads(context.request, pod_target) if pod_target else (None, None)
-        if workload is None:
+    def _review_workload(self, context: ReviewContext, labels: Mapping[str, str] | None, deadline: float) -> Decision:
+        """Return the decision on a workload: its charge if a cap admits it as a whole, else forecasts on its pods."""
+        caps = context.policy_set.caps.find_matching(context.request.namespace, labels).caps
+        try:
+            reviewed = self._workloads.review(context, caps, deadline)
+        except UnreadableOwnerError as error:
+            return retry_later(context, str(error))
+        if reviewed is None:
             return decide_by_rules(context)
-        matching = context.policy_set.caps.find_matching(context.request.namespace, labels).caps
-        caps = [cap for cap in matching if cap.definition.workloads is not ForecastEnforcement.IGNORE]
-        by_quotas = forecaster is not None and forecaster.counts_claims(quotas)
-        review = self._start_review()
-        limits = name_limits(has_caps=counts_devices(caps, review), has_quotas=by_quotas)
-        if self._claim_templates is not None and limits:
-            workload, old_workload = add_claims(
-                workload, old_workload, context.request.namespace, self._claim_templates, review
-            )
-        denied: list[Problem] = []
-        warnings: list[Problem] = []
-        for cap in caps:
-            key = get_ledger_key(cap, context.request.namespace)
-            read_ledger = partial(self._read_ledger, key, deadline)
-            compute_charge = partial(compute_pod_charge, cap)
-            before = old_workload.sum_charges(cap, compute_charge) if old_workload else Amounts()
-            for forecast in forecast_cap(workload, cap, compute_charge, before, read_ledger):
-                denies = forecast.permanent and cap.definition.workloads is ForecastEnforcement.DENY
-                (denied if denies else warnings).append(forecast.problem)
-        if denied:
-            return deny_by_caps(context, denied)
-        if forecaster is not None:
-            warnings += forecaster.forecast_workload(workload, old_workload, quotas)
-        return decide_with_warnings(context, warnings, describe_unknown(workload.unknown_claims, limits))
-
-    def _forecast_scale(self, context: ReviewContext, labels: Mapping[str, str] | None, deadline: float) -> Decision:
-        """Return the decision on a scale request, as on a change of `replicas` in the workload itself."""
-        is_relevant = bool(context.policy_set.caps) or self._quotas is not None
-        request = (
-            resolve_scale(context.request, self._workload_reader)
-            if self._workload_reader is not None and is_relevant
-            else None
-        )
-        if request is None:
-            return decide_by_rules(context)
-        return self._forecast_workload(replace(context, request=request), labels, deadline)
+        if reviewed.denied:
+            return deny_by_caps(context, reviewed.denied)
+        if reviewed.charges is None:
+            return decide_with_warnings(context, reviewed.warnings, reviewed.unknown)
+        if (retry := self._wait_for_namespace(context, labels)) is not None:
+            return retry
+        context = add_warnings(context, reviewed.warnings, reviewed.unknown)
+        return self._reserve(context, reviewed.charges, deadline)
 
     def _read_ledger(self, key: LedgerKey, deadline: float) -> Ledger | None:
         """Return the ledger, an empty one if it does not exist; None if it is unavailable, which stops no workload."""
@@ -361,17 +354,14 @@ class Gate:
                 context.request.namespace,
                 allocated_claim=consumer.name if consumer.allocates_at else "",
             )
-            return deny_by_caps(
-                context,
-                [
-                    problem
-                    for cap_result in result.exceeded
-                    for problem in create_excess_problems(
-                        cap_result, describe_excess, is_allocation=bool(consumer.allocates_at)
-                    )
-                ],
-                result.obstacles,
-            )
+            if consumer.kind is ConsumerKind.WORKLOAD:
+                create_problems = partial(create_whole_problems, request_charges, describe_excess)
+            else:
+                create_problems = partial(
+                    create_excess_problems, describe_excess=describe_excess, is_allocation=bool(consumer.allocates_at)
+                )
+            problems = [problem for cap_result in result.exceeded for problem in create_problems(cap_result)]
+            return deny_by_caps(context, problems, result.obstacles)
         context = self._add_forecasts(context, expected, result.reserved)
         if warnings:
             context = add_warnings(context, warnings)

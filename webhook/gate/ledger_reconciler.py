@@ -14,8 +14,15 @@ from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
 from tallygate.webhook.gate.charge_transitions import ReadTransition
 from tallygate.webhook.gate.leader_election import Leadership, Standalone
 from tallygate.webhook.gate.usage_lister import UsageLister, get_ledger_key
-from tallygate.webhook.state.ledger.expire import LiveRead, NotDue, ReservationAges, activate, expire
-from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.state.ledger.expire import (
+    GANG_BOUND_SECONDS,
+    LiveRead,
+    NotDue,
+    ReservationAges,
+    activate,
+    expire,
+)
+from tallygate.webhook.state.ledger.ledger import Ledger, Reservation
 from tallygate.webhook.state.ledger.recount import apply_limits, recount
 from tallygate.webhook.state.ports import LedgerKey, Ledgers, TransitionResult
 
@@ -41,6 +48,13 @@ class ConsumerReader(Protocol):
             TallygateError: if the object cannot be read.
         """
         ...
+
+
+WorkloadStateReader = Callable[[str, Reservation], tuple[int | None, bool]]
+"""Returns the revision of the workload with this UID and reservation, None without it, and whether it may start pods.
+
+A workload that cannot be read may start some.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +147,18 @@ class _ReconcileTransition:
         return self.loaded_since is None or listed_at < self.loaded_since + self.ages.in_flight_bound
 
 
+def _read_no_workload(_uid: str, _reservation: Reservation) -> tuple[int | None, bool]:
+    """Return that a workload does not exist: without a reader of workloads, none is admitted as a whole."""
+    return None, False
+
+
 class LedgerReconciler:
     """The reconciliation of ledgers, for one thread at a time.
 
     `caps` returns the active caps, `nonce` a nonce for each new ledger. `in_flight_bound` is B in seconds of
     `monotonic`. Other threads may read the reservation ages in `ages`. `leadership` decides whether this replica
-    reconciles ledgers, or only records the ages of their reservations.
+    reconciles ledgers, or only records the ages of their reservations. `read_workload` reads the workload of a
+    reservation from the quorum.
     """
 
     def __init__(  # noqa: PLR0913  # ports, each by its name
@@ -153,11 +173,13 @@ class LedgerReconciler:
         in_flight_bound: float = IN_FLIGHT_BOUND_SECONDS,
         ages: dict[LedgerKey, ReservationAges] | None = None,
         leadership: Leadership | None = None,
+        read_workload: WorkloadStateReader = _read_no_workload,
     ) -> None:
         self._caps = caps
         self._usage_lister = usage_lister
         self._ledgers = ledgers
         self._reader = reader
+        self._read_workload = read_workload
         self._monotonic = monotonic
         self._nonce = nonce
         self._in_flight_bound = in_flight_bound
@@ -247,8 +269,16 @@ class LedgerReconciler:
 
     def _is_overdue(self, key: LedgerKey) -> bool:
         """Return whether the leader should have expired, or counted, a reservation by now."""
-        ages = self._ages.get(key)
-        return ages is not None and ages.max_age_seconds(self._monotonic()) > self._in_flight_bound + _OVERDUE_SECONDS
+        ages, ledger, now = self._ages.get(key), self._pending.get(key), self._monotonic()
+        bound = self._in_flight_bound + _OVERDUE_SECONDS
+        if ages is None or ages.max_age_seconds(now) <= bound:
+            return False
+        reservations = ledger.reservations if ledger is not None else {}
+        waiting = {uid for uid, each in reservations.items() if _is_workload(each)}
+        return any(
+            now - age.first_seen > bound + (GANG_BOUND_SECONDS if uid in waiting else 0)
+            for (uid, _), age in ages.by_attempt.items()
+        )
 
     def _read(self, key: LedgerKey) -> ReconcileResult:
         started_at = self._monotonic()
@@ -306,15 +336,25 @@ class LedgerReconciler:
     def _read_consumers(self, key: LedgerKey, ages: ReservationAges) -> Iterator[LiveRead]:
         """Yield the results of quorum reads for the reservations that are old enough."""
         ledger = self._pending.get(key)
-        for uid in ages.list_confirmed()[:_MAX_LIVE_READS] if ledger else ():
-            reservation = ledger.reservations.get(uid) if ledger else None
+        known = ledger.reservations if ledger is not None else {}
+        # workloads last, since their reservations may wait for minutes
+        confirmed = sorted(ages.list_confirmed(), key=lambda uid: uid in known and _is_workload(known[uid]))
+        for uid in confirmed[:_MAX_LIVE_READS]:
+            reservation = known.get(uid)
             if reservation is not None:
                 started_at = self._monotonic()
+                if reservation.kind is ConsumerKind.WORKLOAD:
+                    yield LiveRead(uid, started_at, *self._read_workload(uid, reservation))
+                    continue
                 revision = self._reader.read_revision(reservation.kind, reservation.namespace, reservation.name, uid)
                 if revision is None or self._usage_lister.has_namespace(
                     reservation.namespace
                 ):  # otherwise no ledger counts the pod yet
                     yield LiveRead(uid, started_at, revision)
+
+
+def _is_workload(reservation: Reservation) -> bool:
+    return reservation.kind is ConsumerKind.WORKLOAD
 
 
 def _is_empty(ledger: Ledger) -> bool:

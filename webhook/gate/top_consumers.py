@@ -25,7 +25,7 @@ from tallygate.webhook.gate.usage_lister import UsageLister, get_ledger_key
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.state.informers.consumer_store import GroupUsage, NotSyncedError
 from tallygate.webhook.state.informers.pod_records import ChargeGroup
-from tallygate.webhook.state.ledger.expire import ReservationAges
+from tallygate.webhook.state.ledger.expire import GANG_BOUND_SECONDS, ReservationAges
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
 
@@ -152,7 +152,8 @@ def sum_by_workload(
     _add_claims(sums, claims, owners)
     for reservation in ledger.reservations.values():
         for name, amount in reservation.compute_reserved().items():
-            sums.add(name, f"{_KIND_NAMES[reservation.kind]} {reservation.name}", amount, reserved=amount)
+            kind = reservation.workload_kind.rpartition("/")[2] or _KIND_NAMES[reservation.kind]
+            sums.add(name, f"{kind} {reservation.name}", amount, reserved=amount)
     return sums
 
 
@@ -300,14 +301,16 @@ class TopConsumers:
         """Return the seconds until the last of these reservations expires, by the ages known to this process."""
         now, ages = self._monotonic(), self.ages.get(key)
         by_attempt = ages.by_attempt if ages else {}
-        first_seen = [
-            by_attempt[uid, reservation.attempt].first_seen if (uid, reservation.attempt) in by_attempt else now
+        ends = [
+            (by_attempt[uid, reservation.attempt].first_seen if (uid, reservation.attempt) in by_attempt else now)
+            + self._in_flight_bound
+            + (GANG_BOUND_SECONDS if reservation.kind is ConsumerKind.WORKLOAD else 0.0)
             for uid, reservation in ledger.reservations.items()
             if reservation.requested.get(name, 0) > reservation.counted.get(name, 0)
         ]
-        if not first_seen:
+        if not ends:
             return None
-        remaining = max(max(first_seen) + self._in_flight_bound - now, 0.0) + _RECONCILE_SECONDS
+        remaining = max(max(ends) - now, 0.0) + _RECONCILE_SECONDS
         return math.ceil(remaining / _ROUNDING_SECONDS) * _ROUNDING_SECONDS
 
 

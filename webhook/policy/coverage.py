@@ -340,3 +340,14 @@ def _find_common_multiple(unit: Quantity, other: Quantity) -> Quantity:
     """Return the smallest number that is a multiple of both units; zero if one of them is zero."""
     mantissa, other_mantissa, scale = unit.align(other)
     return Quantity(lcm(mantissa, other_mantissa), scale)
+
+
+def explain_empty_namespaces(selector: NamespaceSelector | None) -> str:
+    """Return the reason why a selector can select no namespace, or an empty text."""
+    if selector is None:
+        return ""
+    if not is_selector_satisfiable(selector.selector):
+        return "no labels satisfy the selector; remove the requirement that contradicts another"
+    if not namespaces_overlap(selector, selector):
+        return "exclude takes out everything that include lists; narrow exclude"
+    return ""

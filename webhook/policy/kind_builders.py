@@ -59,11 +59,20 @@ def create_kind(  # noqa: PLR0913  # each is a part of the definition
     source: str,
     suspended: Iterable[str] = (),
     is_namespaced: bool = True,
+    starts_together: bool = False,
 ) -> WorkloadKind:
     """Return a kind, given its name as `RayJob.ray.io` and its versions with spaces between them."""
     kind, _, group = name.partition(".")
     return WorkloadKind(
-        group, kind, resource, tuple(versions.split()), pod_sets, create_paths(*suspended), is_namespaced, source
+        group,
+        kind,
+        resource,
+        tuple(versions.split()),
+        pod_sets,
+        create_paths(*suspended),
+        is_namespaced,
+        source,
+        starts_together,
     )
 
 

@@ -183,6 +183,7 @@ def build_workload_kind(document: Fields) -> WorkloadKind:
         pod_sets=tuple(_build_pod_set(Fields(item)) for item in spec.get_items("pods")),
         suspended=tuple(map(FieldPath.parse, spec.get_texts("suspended"))),
         is_namespaced=spec.get_text("scope") != _CLUSTER,
+        starts_together=spec.get_flag("startsTogether", default=False),
     )
 
 

@@ -135,10 +135,22 @@ _REVISION = _create_revision("spec.template", "spec.template.metadata.annotation
 
 APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
     create_kind(
-        "RayCluster.ray.io", "rayclusters", "v1 v1alpha1", *_list_ray_pods("spec"), source=_RAY, suspended=_SUSPEND
+        "RayCluster.ray.io",
+        "rayclusters",
+        "v1 v1alpha1",
+        *_list_ray_pods("spec"),
+        source=_RAY,
+        suspended=_SUSPEND,
+        starts_together=True,
     ),
     create_kind(
-        "RayJob.ray.io", "rayjobs", "v1 v1alpha1", *_list_ray_job_pods("spec"), source=_RAY, suspended=_SUSPEND
+        "RayJob.ray.io",
+        "rayjobs",
+        "v1 v1alpha1",
+        *_list_ray_job_pods("spec"),
+        source=_RAY,
+        suspended=_SUSPEND,
+        starts_together=True,
     ),
     create_kind(
         "RayCronJob.ray.io",

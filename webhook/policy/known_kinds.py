@@ -40,7 +40,14 @@ def _create_training_kind(kind: str, resource: str, field: str, *elastic: PodSet
     specs = f"spec.{field}.*"
     replicas = create_pod_set(f"{specs}.template", counts=[create_count(f"{specs}.replicas")], noun="replicas")
     return create_kind(
-        f"{kind}.kubeflow.org", resource, "v1", replicas, *elastic, source=_TRAINING, suspended=_RUN_POLICY
+        f"{kind}.kubeflow.org",
+        resource,
+        "v1",
+        replicas,
+        *elastic,
+        source=_TRAINING,
+        suspended=_RUN_POLICY,
+        starts_together=True,
     )
 
 
@@ -68,6 +75,7 @@ _BATCH_KINDS: tuple[WorkloadKind, ...] = (
         _create_job_set("spec"),
         source=_JOBSET,
         suspended=("spec.suspend",),
+        starts_together=True,
     ),
     # a leader and size - 1 workers per replica
     create_kind(
@@ -86,6 +94,7 @@ _BATCH_KINDS: tuple[WorkloadKind, ...] = (
             noun="workers",
         ),
         source=_LWS,
+        starts_together=True,
     ),
     _create_training_kind(
         "PyTorchJob", "pytorchjobs", "pytorchReplicaSpecs", _create_elastic_workers("pytorchReplicaSpecs")
@@ -111,6 +120,7 @@ _BATCH_KINDS: tuple[WorkloadKind, ...] = (
         ),
         source=_MPI,
         suspended=_RUN_POLICY,
+        starts_together=True,
     ),
     # the template of a TrainJob is in its runtime, and the resources of its nodes are in the TrainJob
     create_kind(
@@ -125,6 +135,7 @@ _BATCH_KINDS: tuple[WorkloadKind, ...] = (
         ),
         source=f"{_TRAINER}/trainjob_types.go",
         suspended=("spec.suspend",),
+        starts_together=True,
     ),
     create_kind(
         "TrainingRuntime.trainer.kubeflow.org",
@@ -141,7 +152,14 @@ _BATCH_KINDS: tuple[WorkloadKind, ...] = (
         source=f"{_TRAINER}/trainingruntime_types.go",
         is_namespaced=False,
     ),
-    create_kind("Job.batch.volcano.sh", "jobs", "v1alpha1", _create_volcano_tasks("spec"), source=_VOLCANO),
+    create_kind(
+        "Job.batch.volcano.sh",
+        "jobs",
+        "v1alpha1",
+        _create_volcano_tasks("spec"),
+        source=_VOLCANO,
+        starts_together=True,
+    ),
     create_kind(
         "CronJob.batch.volcano.sh",
         "cronjobs",
@@ -171,6 +189,7 @@ _BATCH_KINDS: tuple[WorkloadKind, ...] = (
         create_pod_set("spec.components[*].template", form=PodForm.OBJECT, declared="spec.components[*].podSets"),
         source=_APP_WRAPPER,
         suspended=("spec.suspend",),
+        starts_together=True,
     ),
 )
 

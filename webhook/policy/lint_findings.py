@@ -3,6 +3,7 @@
 `FieldProblem` is a finding about one field of one policy before it has a source location.
 """
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -45,6 +46,11 @@ class FieldProblem(NamedTuple):
     code: str
     severity: Severity
     text: str
+
+    @property
+    def section(self) -> str:
+        """The field below `spec` that it belongs to."""
+        return re.split(r"[.\[]", self.field.removeprefix("spec."), maxsplit=1)[0]
 
 
 def create_error(field: str, code: str, text: str) -> FieldProblem:

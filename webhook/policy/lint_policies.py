@@ -7,22 +7,15 @@ The checks cover each rule, each cap, caps and rules in pairs, and resource name
 a well-known name, or spelt differently elsewhere in the set.
 """
 
-import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 from tallygate.webhook.accounting.claim_charge import MAX_DEVICES
 from tallygate.webhook.accounting.names import (
-    DEVICE_CLASS_PREFIX,
     DEVICES_SUFFIX,
-    LIMITS_PREFIX,
-    Family,
-    classify_name,
-    is_countable,
 )
 from tallygate.webhook.accounting.quantity import Quantity
-from tallygate.webhook.documents.syntax_tree import join_path
 from tallygate.webhook.policy.coverage import (
+    explain_empty_namespaces,
     find_min_allowed,
     is_allowed_amount,
     is_countable_pattern,
@@ -30,12 +23,11 @@ from tallygate.webhook.policy.coverage import (
     is_selector_satisfiable,
     list_excluded,
     list_included,
-    namespaces_overlap,
     pattern_covers,
     select_device_patterns,
 )
-from tallygate.webhook.policy.formats import PODS_RESOURCE
 from tallygate.webhook.policy.globs import covers
+from tallygate.webhook.policy.lint_caps import lint_cap
 from tallygate.webhook.policy.lint_findings import (
     FieldProblem,
     LintFinding,
@@ -43,7 +35,7 @@ from tallygate.webhook.policy.lint_findings import (
     create_finding,
     create_warning,
 )
-from tallygate.webhook.policy.lint_pairs import lint_names, lint_pairs, lint_redundant_caps, list_own_names
+from tallygate.webhook.policy.lint_pairs import lint_names, lint_pairs, lint_redundant_caps
 from tallygate.webhook.policy.model import (
     CLAIM_KINDS,
     AllocationMode,
@@ -51,32 +43,20 @@ from tallygate.webhook.policy.model import (
     Checks,
     DeviceChecks,
     Equality,
-    LabelRequirement,
-    NamespaceCap,
-    NamespaceSelector,
-    Operator,
-    PolicyLabelSelector,
     PolicySet,
     ResourceRule,
 )
 from tallygate.webhook.policy.policy_codes import (
-    BAD_COUNTED_NAME,
     CHECK_WITHOUT_KIND,
     CHECKS_NOTHING,
-    CLAIMS_NOT_COUNTED,
     FRACTIONAL,
     IMPOSSIBLE_BOUNDS,
     MATCHES_NOTHING,
     REPEATED,
-    SAME_AS_PLAIN,
-    SOFT_OVER_HARD,
 )
 
-_LIMITS = frozenset({"hard", "soft"})
 _KINDS_WITHOUT_PODS = frozenset({"Node", "ResourceQuota", "LimitRange"}) | CLAIM_KINDS
 _CLAIM_FIELD, _DEVICES_FIELD = "spec.checks.perClaim", "spec.checks.devices"
-_NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
-"""The API server sets this label on every namespace (k8s.io/api core/v1, LabelMetadataName)."""
 _MAX_DEVICES = AmountBounds(max=Quantity.from_int(MAX_DEVICES))
 """The bounds that Kubernetes sets for every claim."""
 
@@ -107,24 +87,8 @@ def lint_rule(rule: ResourceRule, invalid_sections: frozenset[str] = frozenset()
         *_check_device_checks(rule.checks.devices),
     )
     for problem in problems:
-        if _get_section(problem) not in excluded:
+        if problem.section not in excluded:
             yield create_finding(rule, problem)
-
-
-def _get_section(problem: FieldProblem) -> str:
-    """Return the field below `spec` that a problem belongs to."""
-    return re.split(r"[.\[]", problem.field.removeprefix("spec."), maxsplit=1)[0]
-
-
-def explain_empty_namespaces(selector: NamespaceSelector | None) -> str:
-    """Return the reason why a selector can select no namespace, or an empty text."""
-    if selector is None:
-        return ""
-    if not is_selector_satisfiable(selector.selector):
-        return "no labels satisfy the selector; remove the requirement that contradicts another"
-    if not namespaces_overlap(selector, selector):
-        return "exclude takes out everything that include lists; narrow exclude"
-    return ""
 
 
 def _check_rule_match(rule: ResourceRule) -> Iterator[FieldProblem]:
@@ -293,108 +257,3 @@ def _check_fractions(field: str, bounds: AmountBounds) -> Iterator[FieldProblem]
         if quantity is not None and not quantity.is_whole:
             text = f"{quantity} is a fraction of what is counted in whole units; write a whole number"
             yield create_warning(f"{field}.{name}", FRACTIONAL, text)
-
-
-def lint_cap(cap: NamespaceCap, invalid_sections: frozenset[str] = frozenset()) -> Iterator[LintFinding]:
-    """Yield the findings about one cap; `invalid_sections` as for rules, but each amount is checked by itself."""
-    matching = (each for each in _check_cap_match(cap) if _get_section(each) not in invalid_sections)
-    devices = () if invalid_sections & _LIMITS else _check_cap_devices(cap)
-    for problem in (*matching, *_check_cap_amounts(cap), *_check_soft_limits(cap), *devices):
-        yield create_finding(cap, problem)
-
-
-def _check_cap_match(cap: NamespaceCap) -> Iterator[FieldProblem]:
-    explanation = explain_empty_namespaces(cap.namespaces)
-    if explanation:
-        yield create_error("spec.namespaces", MATCHES_NOTHING, explanation)
-    if not is_selector_satisfiable(cap.pods.objects):
-        text = "no labels satisfy the selector; remove the requirement that contradicts another"
-        yield create_error("spec.pods.objectSelector", MATCHES_NOTHING, text)
-    if is_every_user(cap.exceed):
-        text = "everybody may go over it; name the groups that may break the glass"
-        yield create_warning("spec.exceed", CHECKS_NOTHING, text)
-    yield from _check_groups(cap)
-
-
-def _check_groups(cap: NamespaceCap) -> Iterator[FieldProblem]:
-    """Yield the mistakes of a cap with `groupBy`: groups that cannot exist, or that need no `groupBy`."""
-    label = cap.group_by
-    if not label:
-        return
-    selector = cap.namespaces.selector or PolicyLabelSelector()
-    if not cap.shared:
-        text = "the namespaces of each group share one cap; remove shared: false, or remove groupBy"
-        yield create_error("spec.shared", MATCHES_NOTHING, text)
-    with_label = LabelRequirement(label, Operator.EXISTS)
-    grouped = replace(selector, match_expressions=(*selector.match_expressions, with_label))
-    if is_selector_satisfiable(selector) and not is_selector_satisfiable(grouped):
-        text = f"spec.namespaces selects no namespace with the label {label}, so there is no group; name another label"
-        yield create_error("spec.groupBy.label", MATCHES_NOTHING, text)
-    elif label in selector.match_labels:
-        text = f"spec.namespaces selects one value of {label}, so there is one group; write shared: true in its place"
-        yield create_warning("spec.groupBy.label", REPEATED, text)
-    elif label == _NAMESPACE_NAME_LABEL:
-        text = "this label is the name of the namespace, so each group is one namespace; remove groupBy"
-        yield create_warning("spec.groupBy.label", REPEATED, text)
-
-
-def _check_cap_amounts(cap: NamespaceCap) -> Iterator[FieldProblem]:
-    own_names = list_own_names(cap)
-    for field, amounts in (("spec.hard", cap.hard), ("spec.soft", cap.soft)):
-        for name, quantity in amounts.items():
-            is_whole = quantity.is_whole or name not in own_names
-            yield from _check_cap_amount(join_path(field, name), name, quantity, is_whole=is_whole)
-
-
-def _check_cap_amount(field: str, name: str, quantity: Quantity, *, is_whole: bool) -> Iterator[FieldProblem]:
-    resource = name.removeprefix(LIMITS_PREFIX)
-    if not is_whole or (not quantity.is_whole and (resource == PODS_RESOURCE or is_countable(resource))):
-        text = f"{quantity} is a fraction of what is counted in whole units; write {quantity.value()}"
-        yield create_error(field, FRACTIONAL, text)
-    if name != resource and classify_name(resource) is Family.EXTENDED:
-        yield create_warning(
-            field, SAME_AS_PLAIN, f"the limit of an extended resource is always its request; write {resource}"
-        )
-
-
-def _check_soft_limits(cap: NamespaceCap) -> Iterator[FieldProblem]:
-    for name, soft in cap.soft.items():
-        hard = cap.hard.get(name)
-        if hard is not None and soft >= hard:
-            create_problem, relation = (create_error, "above") if soft > hard else (create_warning, "the same as")
-            text = f"{soft} is {relation} hard {hard}, so it never warns; write less than {hard}"
-            yield create_problem(join_path("spec.soft", name), SOFT_OVER_HARD, text)
-
-
-def _check_cap_devices(cap: NamespaceCap) -> Iterator[FieldProblem]:
-    """Yield the names of `devices` that count nothing, and the selections of pods that no claim can meet."""
-    counted = {*cap.hard, *cap.soft}.union(*(each.resources for each in cap.counts.values()))
-    for name in cap.counts.keys() - cap.hard.keys() - cap.soft.keys():
-        text = "neither hard nor soft has this name, so nothing counts under it; limit it or remove this"
-        yield create_error(join_path("spec.counts", name), MATCHES_NOTHING, text)
-    for name in cap.devices:
-        field = join_path("spec.devices", name)
-        if not (_can_be_device(name) or cap.devices[name].is_by_allocation):
-            text = "no device has this name; write an extended resource, as in nvidia.com/gpu"
-            yield create_error(field, BAD_COUNTED_NAME, text)
-        elif name not in counted:
-            text = "neither hard nor soft has this name, so its devices count under nothing; limit it or remove this"
-            yield create_error(field, MATCHES_NOTHING, text)
-    if not any(name in cap.devices or _is_class_resource(name) for name in counted):
-        return
-    for field, conditions in (("priorityClasses", cap.pods.priority_classes), ("nodeSelector", cap.pods.node_selector)):
-        if conditions:
-            text = (
-                "a claim for devices has none, so the cap counts pods alone; select claims by pods.objectSelector, "
-                "or count their devices under another cap"
-            )
-            yield create_warning(f"spec.pods.{field}", CLAIMS_NOT_COUNTED, text)
-
-
-def _can_be_device(name: str) -> bool:
-    """Return whether claims for devices can count under a name: an extended resource, or the resource of a class."""
-    return _is_class_resource(name) or (not name.startswith(LIMITS_PREFIX) and classify_name(name) is Family.EXTENDED)
-
-
-def _is_class_resource(name: str) -> bool:
-    return name.startswith(DEVICE_CLASS_PREFIX) or name.endswith(DEVICES_SUFFIX)

@@ -264,7 +264,8 @@ class NamespaceCap:
     whose pods exceed the free amount. `shows_top_consumers` adds the top consumers to the message of a denial.
     `devices` maps counted names to the definitions of their devices, `counts` those of the cap's own to the definitions
     of their amounts. A cap with a label in `group_by` is shared by the
-    namespaces of each value of that label, and counts no namespace without it.
+    namespaces of each value of that label, and counts no namespace without it. A cap that `admits_whole` reserves the
+    amounts of all pods of a workload that start together, or denies the workload.
     """
 
     name: str
@@ -280,6 +281,7 @@ class NamespaceCap:
     devices: Mapping[str, DeviceDefinition] = field(default_factory=_create_no_devices)
     group_by: str = ""
     counts: Mapping[str, CountDefinition] = field(default_factory=_create_no_counts)
+    admits_whole: bool = False
     reason: str = ""
     locations: Mapping[str, SourceLocation] = field(default_factory=_create_empty_locations, compare=False, repr=False)
 

@@ -38,6 +38,7 @@ REASON_ANNOTATION = "tallygate.dev/why"
 """The annotation with the administrator's reason."""
 
 _EQUALITY_VALUES = {True: Equality.REQUIRE, False: Equality.IGNORE, "fill": Equality.FILL}
+_WHOLE = "whole"
 
 
 class Fields:
@@ -143,6 +144,7 @@ def build_cap(document: Fields, location: SourceLocation) -> NamespaceCap:
         devices=_build_devices(spec.get_fields("devices")),
         counts=_build_counts(spec.get_fields("counts")),
         group_by=group_by,
+        admits_whole=spec.get_text("admit") == _WHOLE,
         reason=metadata.get_fields("annotations").get_text(REASON_ANNOTATION),
         locations=document.list_locations(location.file),
     )

@@ -9,8 +9,9 @@ from typing import Any
 
 from tallygate.webhook.documents.syntax_tree import START, Entry, Mapping, Node, Position, Scalar
 from tallygate.webhook.documents.syntax_tree import Sequence as SequenceNode
+from tallygate.webhook.policy.lint_caps import lint_cap
 from tallygate.webhook.policy.lint_findings import LintFinding
-from tallygate.webhook.policy.lint_policies import lint_cap, lint_rule
+from tallygate.webhook.policy.lint_policies import lint_rule
 from tallygate.webhook.policy.model import API_VERSION, SourceLocation
 from tallygate.webhook.policy.policy_builder import Fields, build_cap, build_rule
 from tallygate.webhook.policy.schema import check_shape

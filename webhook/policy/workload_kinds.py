@@ -167,7 +167,8 @@ class WorkloadKind:
 
     `resource` is the plural in its API. An object makes no pods while one of the fields `suspended` is set: it
     is true, or a text other than `false` as in annotations. If `is_namespaced` is False, its objects are in no
-    namespace. `source` names where the project decides about the pods.
+    namespace. `source` names where the project decides about the pods. If it `starts_together`, the pods of an object
+    wait for each other: a part of them is of no use.
     """
 
     group: str
@@ -178,6 +179,7 @@ class WorkloadKind:
     suspended: tuple[FieldPath, ...] = ()
     is_namespaced: bool = True
     source: str = ""
+    starts_together: bool = False
 
     @property
     def creates_pods(self) -> bool:

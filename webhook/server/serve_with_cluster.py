@@ -11,6 +11,7 @@ from tallygate.webhook.gate.leader_election import LeaderElector
 from tallygate.webhook.gate.ledger_reconciler import LedgerReconciler
 from tallygate.webhook.gate.schedulability import check_schedulability, may_be_advertised
 from tallygate.webhook.gate.top_consumers import TopConsumers
+from tallygate.webhook.gate.whole_workloads import read_workload_state
 from tallygate.webhook.kube.client import ClientConfig
 from tallygate.webhook.server.controllers.audit_controller import AuditController, AuditSchedule
 from tallygate.webhook.server.controllers.informers import GateInformers, WaitingNamespaceLister, load_client_config
@@ -75,6 +76,7 @@ def create_cluster_gate(
         in_flight_bound=bound,
         ages=top_consumers.ages,
         leadership=elector,
+        read_workload=partial(read_workload_state, informers.live_reader, gate.get_review_targets),
     )
     cap_metrics.register(gate.get_active_caps, is_standalone=False)
     controller_metrics = LedgerControllerMetrics(

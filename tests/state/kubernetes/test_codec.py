@@ -30,7 +30,7 @@ KEY = LedgerKey("gpus-0123456789", "team-a")
 _OLD_STATUS: dict[str, Any] = json.loads((Path(__file__).parent / "old_status.json").read_text())
 _RESERVATION_FIELDS = ("namespace", "name", "counted", "requested", "attempt", "single_attempt", "operation")
 _CLAIM_FIELDS = ("kind", "pod_uid")
-_WORKLOAD_FIELDS = ("resource", "workload", "taken")
+_WORKLOAD_FIELDS = ("workload_kind", "workload", "taken")
 NOW = datetime(2026, 11, 21, 12, 0, 0, 999, tzinfo=UTC)
 VERSION = StoredVersion("uid-1", "7", "0", "")
 
@@ -48,7 +48,7 @@ reservations = st.builds(
     operation=st.sampled_from(Operation),
     kind=st.sampled_from(ConsumerKind),
     pod_uid=texts,
-    resource=texts,
+    workload_kind=texts,
     workload=texts,
     taken=amounts,
 )

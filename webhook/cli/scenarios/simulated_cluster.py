@@ -32,6 +32,7 @@ from tallygate.webhook.gate.gate import Gate
 from tallygate.webhook.gate.ledger_reconciler import IN_FLIGHT_BOUND_SECONDS, LedgerReconciler
 from tallygate.webhook.gate.top_consumers import TopConsumers
 from tallygate.webhook.gate.usage_lister import UsageLister
+from tallygate.webhook.gate.whole_workloads import read_workload_state
 from tallygate.webhook.kube.resource_codec import Changed, Replaced, WatchEvent
 from tallygate.webhook.objects.core import Namespace
 from tallygate.webhook.state.in_memory import MemoryLedgers
@@ -118,8 +119,19 @@ class SimulatedCluster:
             resources_by_class=self._get_resources_by_class,
             claim_templates=self._claim_templates,
             least_amounts=LeastAmounts(self._devices.list_slices, self._find_selectors),
+            workload_reader=self,
         )
-        self._ledger_reconciler = LedgerReconciler(
+        self._ledger_reconciler = self._create_reconciler(top_consumers)
+        self._targets = targets = list_review_targets(scenario.policies)
+        self.api = ApiServer(self._gate, self.store, self._read_clock, targets)
+        self._workload_controllers = WorkloadControllers(self.api, self.store)
+        self._pod_set_controller = PodSetController(self.api, self.store, targets)
+        self._claim_controller = ClaimController(self.api, self.store)
+        self._pods_missing = 0
+        self._create_initial_objects(scenario)
+
+    def _create_reconciler(self, top_consumers: TopConsumers) -> LedgerReconciler:
+        return LedgerReconciler(
             caps=self._gate.get_active_caps,
             usage_lister=self._usage_lister,
             ledgers=self._ledgers,
@@ -127,14 +139,8 @@ class SimulatedCluster:
             monotonic=self._read_clock,
             nonce=self._create_nonce,
             ages=top_consumers.ages,
+            read_workload=partial(read_workload_state, self, self._gate.get_review_targets),
         )
-        targets = list_review_targets(scenario.policies)
-        self.api = ApiServer(self._gate, self.store, self._read_clock, targets)
-        self._workload_controllers = WorkloadControllers(self.api, self.store)
-        self._pod_set_controller = PodSetController(self.api, self.store, targets)
-        self._claim_controller = ClaimController(self.api, self.store)
-        self._pods_missing = 0
-        self._create_initial_objects(scenario)
 
     @contextmanager
     def open_snapshot(self, *, pods: bool) -> "Iterator[ClusterSnapshot | None]":
@@ -161,6 +167,16 @@ class SimulatedCluster:
         kind_name = "ResourceClaim" if kind is ConsumerKind.CLAIM else "Pod"
         stored = self.store.find(ObjectKey(kind_name, namespace, name))
         return int(stored["metadata"]["resourceVersion"]) if stored and stored["metadata"]["uid"] == uid else None
+
+    def read_workload(self, resource: tuple[str, str, str], namespace: str, name: str) -> bytes | None:
+        """Return the JSON of a stored object of this group, version and plural; None if it does not exist."""
+        group, _, plural = resource
+        for (kind_group, kind), target in self._targets.items():
+            if (kind_group, target.plural) == (group, plural):
+                found = [self.store.find(ObjectKey(each, namespace, name)) for each in (kind, f"{kind}.{group}")]
+                stored = next((each for each in found if each is not None), None)
+                return None if stored is None else msgspec.json.encode(stored)
+        return None
 
     def reconcile(self, *, retry: bool = False) -> ControllerResult:
         """Run every controller once; a rejected create is repeated if its owner has changed or `retry` is set."""

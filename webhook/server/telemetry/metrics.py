@@ -28,6 +28,7 @@ from tallygate.webhook.admission.rule_codes import (
     NO_LIMIT_UNDER_CAP,
     OVER_CAP,
     WORKLOAD_AUTOSCALED_OVER_CAP,
+    WORKLOAD_NOT_WHOLE,
     WORKLOAD_OVER_CAP,
     WORKLOAD_OVER_FREE,
     WORKLOAD_ROLLOUT,
@@ -67,6 +68,7 @@ _REASON_BY_CODE: Final[Mapping[str, str]] = {
     WORKLOAD_OVER_FREE.number: "workload",
     WORKLOAD_ROLLOUT.number: "workload",
     WORKLOAD_AUTOSCALED_OVER_CAP.number: "workload",
+    WORKLOAD_NOT_WHOLE.number: "excess",
 }
 _REASON_BY_PREREQUISITE: Final[Mapping[Prerequisite, str]] = {
     Prerequisite.ACTIVATE: "initializing",

@@ -71,7 +71,7 @@ class ReservationRecord(msgspec.Struct, rename="camel", omit_defaults=True, forb
     operation: Operation = Operation.CREATE
     kind: ConsumerKind = ConsumerKind.POD
     pod_uid: str = ""
-    resource: str = ""
+    workload_kind: str = ""
     workload: str = ""
     taken: dict[str, Digits] = {}
 
@@ -285,7 +285,7 @@ def _encode_reservation(key: LedgerKey, uid: str, reservation: Reservation) -> R
         reservation.operation,
         reservation.kind,
         reservation.pod_uid,
-        reservation.resource,
+        reservation.workload_kind,
         reservation.workload,
         _encode_amounts(reservation.taken),
     )
@@ -333,7 +333,7 @@ def _decode_reservation(key: LedgerKey, record: ReservationRecord) -> Reservatio
         record.operation,
         record.kind,
         record.pod_uid,
-        record.resource,
+        record.workload_kind,
         record.workload,
         _decode_amounts(record.taken),
     )

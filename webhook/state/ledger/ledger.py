@@ -32,7 +32,8 @@ class Reservation(msgspec.Struct, frozen=True):
     nonce of the attempt that wrote the reservation last; `single_attempt` is True if no other attempt wrote it.
 
     The reservation of a workload is for all its pods together (rule 11): its `counted` are the amounts that its pods
-    have taken over. `resource` is the resource of the workload, as `batch/v1/jobs`, and empty for other consumers.
+    have taken over. `workload_kind` is the API version and kind of the workload, as `batch/v1/Job`, and empty for other
+    consumers.
     `workload` is the UID of the workload from whose reservation a pod has taken over the amounts `taken`.
     """
 
@@ -45,7 +46,7 @@ class Reservation(msgspec.Struct, frozen=True):
     operation: Operation
     kind: ConsumerKind = ConsumerKind.POD
     pod_uid: str = ""
-    resource: str = ""
+    workload_kind: str = ""
     workload: str = ""
     taken: Amounts = _NO_AMOUNTS
 

@@ -64,11 +64,11 @@ NO_DEVICES = DeviceTerms()
 class WorkloadTerms(msgspec.Struct, frozen=True):
     """The part of a request that only caps which admit workloads as a whole have (rule 11).
 
-    `resource` is the resource of the workload that the attempt writes, as `batch/v1/jobs`; empty for a pod.
-    `owner_uids` are the UIDs of the controllers of the pod that the attempt creates, the nearest first.
+    `kind` is the API version and kind of the workload that the attempt writes, as `batch/v1/Job`; else empty.
+    `owner_uids` are the UIDs of the controllers of the pod or claim that the attempt creates, the nearest first.
     """
 
-    resource: str = ""
+    kind: str = ""
     owner_uids: tuple[str, ...] = ()
 
 
@@ -243,9 +243,9 @@ def _create_reservation(reservation: Reservation | None, request: ReservationReq
             request.attempt,
             True,  # noqa: FBT003  # a keyword takes longer, and every reservation comes here
             request.operation,
-            ConsumerKind.WORKLOAD if request.workload.resource else devices.kind,
+            ConsumerKind.WORKLOAD if request.workload.kind else devices.kind,
             devices.pod_uid,
-            request.workload.resource,
+            request.workload.kind,
         )
     is_create = reservation.operation is Operation.CREATE and request.operation is Operation.CREATE
     if reservation.kind is not ConsumerKind.WORKLOAD:  # whose `counted` are the amounts that its pods have taken over
@@ -262,7 +262,7 @@ def _create_reservation(reservation: Reservation | None, request: ReservationReq
         operation=Operation.CREATE if is_create else Operation.UPDATE,
         kind=reservation.kind,
         pod_uid=reservation.pod_uid,
-        resource=reservation.resource,
+        workload_kind=reservation.workload_kind,
         workload=reservation.workload,
         taken=reservation.taken,
     )

@@ -1,0 +1,213 @@
+"""Workloads whose pods start together, under caps with `admit: whole` (rule 11 of docs/design/caps.md).
+
+The creation of such a workload, and each change that starts more pods, reserves the amounts of all its pods under its
+own UID, or is denied. A workload that another one controls, such as a Job of a JobSet, reserves nothing: the other one
+has reserved for its pods. Devices that a claim gets by attributes are not reserved: they are decided by their
+allocation.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from tallygate.webhook.accounting.amounts import Amounts, format_amount
+from tallygate.webhook.accounting.charge import ConsumerKind
+from tallygate.webhook.accounting.problem import Problem, Reason
+from tallygate.webhook.admission.cap_index import ActiveCap
+from tallygate.webhook.admission.kinds import DecodedRequest, ReviewTarget, ReviewTargets
+from tallygate.webhook.admission.request import AdmissionRequest, ReviewError
+from tallygate.webhook.admission.rule_codes import WORKLOAD_NOT_WHOLE
+from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.gate.applied_workload import ForecastWorkload, sum_pod_sets
+from tallygate.webhook.gate.charge_transitions import CapCharge, CapChargeResult, ChargedConsumer
+from tallygate.webhook.gate.charged_requests import RequestCharges, compute_pod_charge, may_exceed
+from tallygate.webhook.gate.decisions import ExcessDescriber, describe_scope, describe_wait, find_hard
+from tallygate.webhook.gate.owner_chain import Controller, OwnerChains
+from tallygate.webhook.gate.scale_requests import WorkloadReader
+from tallygate.webhook.gate.top_consumers import describe_consumers
+from tallygate.webhook.kube.resource_codec import parse_revision
+from tallygate.webhook.objects.meta import PartialObjectMetadata
+from tallygate.webhook.state.ledger.ledger import Operation, Reservation
+from tallygate.webhook.state.ledger.reserve import WorkloadTerms
+
+_END_CONDITIONS = frozenset({"Complete", "Completed", "Failed", "Finished", "Succeeded"})
+_TRUE = "True"
+_UNKNOWN_REVISION = 0
+_NO_AMOUNTS = Amounts()
+_METADATA = msgspec.json.Decoder(PartialObjectMetadata)
+
+
+class _Condition(msgspec.Struct, frozen=True):
+    type: str = ""
+    status: str = ""
+
+
+class _Status(msgspec.Struct, frozen=True):
+    conditions: list[_Condition] | None = None
+
+
+class _StatusFields(msgspec.Struct, frozen=True):
+    status: _Status | None = None
+
+
+_STATUS = msgspec.json.Decoder(_StatusFields)
+
+
+def select_whole_caps(target: ReviewTarget, caps: Sequence[ActiveCap]) -> tuple[ActiveCap, ...]:
+    """Return the caps under which a workload of this kind is admitted as a whole."""
+    if not target.starts_together:
+        return ()
+    return tuple(cap for cap in caps if cap.definition.admits_whole and cap.hard)
+
+
+def has_whole_owner(controllers: Sequence[Controller], targets: ReviewTargets) -> bool:
+    """Return whether one of the controllers of a workload reserves for all pods itself."""
+    found = (targets.get((each.group, each.kind)) for each in controllers)
+    return any(target is not None and target.starts_together for target in found)
+
+
+def compute_workload_charges(
+    request: AdmissionRequest,
+    workload: ForecastWorkload,
+    old_workload: ForecastWorkload | None,
+    caps: Sequence[ActiveCap],
+    nonce: str,
+) -> RequestCharges | None:
+    """Return the charges of a workload as a whole under these caps; None if it starts no more pods than before.
+
+    Raises:
+        ReviewError: if the object has no UID, or a template has an invalid quantity.
+    """
+    charges = []
+    for cap in caps:
+        current = _sum_charges(old_workload, cap) if old_workload is not None else _NO_AMOUNTS
+        requested = _sum_charges(workload, cap)
+        if requested.find_shortfall(current):
+            charges.append(CapCharge(cap, current, requested, may_exceed(cap, request)))
+    if not charges:
+        return None
+    meta = _METADATA.decode(request.object)
+    if meta.metadata is None or not meta.metadata.uid:
+        raise ReviewError("object.metadata.uid is empty: caps are charged in the validating webhook, where it is set")
+    consumer = ChargedConsumer(
+        meta.metadata.uid,
+        request.namespace,
+        meta.metadata.name or request.name,
+        nonce,
+        Operation.CREATE if request.old_object is None else Operation.UPDATE,
+        request.dry_run,
+        ConsumerKind.WORKLOAD,
+        workload=WorkloadTerms(f"{meta.api_version}/{request.kind}"),
+    )
+    return RequestCharges(consumer, charges, pod_count=workload.pod_count)
+
+
+def add_owners(
+    request_charges: RequestCharges, decoded_request: DecodedRequest, owner_chains: OwnerChains
+) -> RequestCharges:
+    """Return the charges of a new pod or claim with its controllers, from whose reservations it may take over amounts.
+
+    The claim that kube-scheduler makes for a pod belongs to the amounts of the pod.
+
+    Raises:
+        UnreadableOwnerError: if a controller cannot be read.
+    """
+    consumer, target = request_charges.consumer, decoded_request.target
+    is_relevant = any(charge.cap.definition.admits_whole for charge in request_charges.charges)
+    if not is_relevant or consumer.operation is not Operation.CREATE or consumer.pod_uid or target is None:
+        return request_charges
+    metadata = decoded_request.get_object(target).metadata
+    controllers = owner_chains.list_controllers(consumer.namespace, metadata, decoded_request.targets)
+    if not controllers:
+        return request_charges
+    terms = WorkloadTerms(owner_uids=tuple(each.uid for each in controllers))
+    return replace(request_charges, consumer=replace(consumer, workload=terms))
+
+
+def _sum_charges(workload: ForecastWorkload, cap: ActiveCap) -> Amounts:
+    return sum_pod_sets(
+        (pods.replicas, compute_pod_charge(cap, pods.template).amounts + pods.claims.compute_charge(cap))
+        for pods in workload.pod_sets
+    )
+
+
+def create_whole_problems(
+    request_charges: RequestCharges, describe_excess: ExcessDescriber, result: CapChargeResult
+) -> Iterator[Problem]:
+    """Yield one problem for each resource of which the pods of a workload together exceed a cap."""
+    cap, pod_count = result.charge.cap, request_charges.pod_count
+    kind = request_charges.consumer.workload.kind.rpartition("/")[2]
+    for name in sorted(result.excess):
+        details = describe_excess(result, name)
+        consumers = f"; top consumers: {describe_consumers(name, details.consumers)}" if details.consumers else ""
+        used, reserved, hard = (
+            result.before.used.get(name, 0),
+            result.before.reserved.get(name, 0),
+            find_hard(result, name),
+        )
+        amount = result.charge.requested.get(name, 0)
+        started = result.charge.current.get(name, 0)
+        more = f", {format_amount(name, amount - started)} more than now" if started else ""
+        noun = "pod requests" if pod_count == 1 else "pods request"
+        end = (
+            f"It needs {format_amount(name, amount)} at a time, which the cap never allows: start fewer pods"
+            if amount > hard
+            else f"Wait until {describe_wait(cap, name)}, or start fewer pods"
+        )
+        expiry = f"; unused reservations expire within {details.expires_within} s" if details.expires_within else ""
+        text = (
+            f"cap {cap.definition.name} {describe_scope(cap)} admits a {kind} as a whole or not at all: its "
+            f"{pod_count} {noun} {format_amount(name, amount)} {name}{more}, used {format_amount(name, used)}, "
+            f"reserved {format_amount(name, reserved)}, hard {format_amount(name, hard)}, free "
+            f"{format_amount(name, max(hard - used - reserved, 0))}{consumers}. {end}{expiry}"
+        )
+        yield Problem(
+            "",
+            WORKLOAD_NOT_WHOLE.number,
+            Reason.FORBIDDEN,
+            text,
+            value=format_amount(name, amount),
+            rule=cap.definition.name,
+            policy_kind="cap",
+        )
+
+
+def read_workload_state(
+    reader: WorkloadReader, get_targets: Callable[[], ReviewTargets], uid: str, reservation: Reservation
+) -> tuple[int | None, bool]:
+    """Return the revision of the workload of a reservation, None if it does not exist, and whether it may start pods.
+
+    A workload that cannot be read may start some: its reservation ends after a while, whatever becomes of it.
+    """
+    api_version, _, kind = reservation.workload_kind.rpartition("/")
+    group, _, version = api_version.rpartition("/")
+    targets = get_targets()
+    target = targets.get((group, kind))
+    if target is None:
+        return None, False
+    try:
+        content = reader.read_workload((group, version, target.plural), reservation.namespace, reservation.name)
+        meta = _METADATA.decode(content).metadata if content is not None else None
+        if content is None or meta is None or meta.uid != uid:
+            return None, False
+        return parse_revision(meta.resource_version or ""), _may_start_pods(content, target)
+    except (TallygateError, ValueError, RecursionError):
+        return _UNKNOWN_REVISION, True
+
+
+def _may_start_pods(content: bytes, target: ReviewTarget) -> bool:
+    """Return whether the controller of a stored workload may still make pods, given the JSON of the object.
+
+    It makes none of a workload that is suspended, has finished or is being deleted.
+
+    Raises:
+        ValueError: if the object is not of its kind.
+    """
+    meta = _METADATA.decode(content).metadata
+    if meta is not None and meta.deletion_timestamp is not None:
+        return False
+    status = _STATUS.decode(content).status or _Status()
+    if any(each.type in _END_CONDITIONS and each.status == _TRUE for each in status.conditions or ()):
+        return False
+    return any(view.replicas is not None and view.replicas.count for view in target.list_pods(target.decode(content)))

@@ -1,0 +1,153 @@
+"""The review of a workload: forecasts of caps and quotas on its pods, and its charge if a cap admits it as a whole."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import msgspec
+from msgspec.structs import replace
+
+from tallygate.webhook.accounting.amounts import Amounts
+from tallygate.webhook.accounting.devices.least_amounts import LeastAmounts
+from tallygate.webhook.accounting.problem import Problem
+from tallygate.webhook.admission.cap_index import ActiveCap
+from tallygate.webhook.admission.kinds import find_review_target
+from tallygate.webhook.admission.rule_codes import WORKLOAD_OVER_CAP
+from tallygate.webhook.gate.applied_workload import ForecastWorkload, add_claims, decode_workloads
+from tallygate.webhook.gate.charged_requests import RequestCharges, compute_pod_charge
+from tallygate.webhook.gate.claim_forecast import ClaimTemplateLister, counts_devices, describe_unknown, is_controlled
+from tallygate.webhook.gate.decisions import ReviewContext
+from tallygate.webhook.gate.owner_chain import OwnerChains
+from tallygate.webhook.gate.quota_forecast import QuotaForecaster, name_limits
+from tallygate.webhook.gate.scale_requests import WorkloadReader, resolve_scale
+from tallygate.webhook.gate.usage_lister import get_ledger_key
+from tallygate.webhook.gate.whole_workloads import compute_workload_charges, has_whole_owner, select_whole_caps
+from tallygate.webhook.gate.workload_forecast import forecast_cap
+from tallygate.webhook.objects.meta import PartialObjectMetadata
+from tallygate.webhook.policy.model import ForecastEnforcement
+from tallygate.webhook.state.ledger.ledger import Ledger
+from tallygate.webhook.state.ports import LedgerKey
+
+_METADATA = msgspec.json.Decoder(PartialObjectMetadata)
+
+
+class ReviewedWorkload(msgspec.Struct, frozen=True):
+    """The problems that deny a workload, its warnings, a message on what was not evaluated, and its charges.
+
+    It has charges if caps admit it as a whole, and it starts more pods than before.
+    """
+
+    denied: Sequence[Problem]
+    warnings: Sequence[Problem]
+    unknown: str = ""
+    charges: RequestCharges | None = None
+
+
+class WorkloadReviewer:
+    """The review of workloads, with the parts of a gate that it needs.
+
+    `read_ledger` returns the ledger of a key before a deadline, or None if it is unavailable. Without `owner_chains`,
+    no workload is admitted as a whole.
+    """
+
+    def __init__(  # noqa: PLR0913  # ports, each by its name
+        self,
+        *,
+        quotas: QuotaForecaster | None,
+        claim_templates: ClaimTemplateLister | None,
+        least_amounts: LeastAmounts | None,
+        owner_chains: OwnerChains | None,
+        workload_reader: WorkloadReader | None,
+        read_ledger: Callable[[LedgerKey, float], Ledger | None],
+        nonce: Callable[[], str],
+    ) -> None:
+        self._quotas = quotas
+        self._claim_templates = claim_templates
+        self._least_amounts = least_amounts
+        self._owner_chains = owner_chains
+        self._workload_reader = workload_reader
+        self._read_ledger = read_ledger
+        self._nonce = nonce
+
+    def resolve_scale(self, context: ReviewContext) -> ReviewContext | None:
+        """Return the review of the update that a scale request stands for; None if no limit concerns it.
+
+        Raises:
+            ReviewError: if an object is not a Scale.
+        """
+        if self._workload_reader is None or not (context.policy_set.caps or self._quotas is not None):
+            return None
+        request = resolve_scale(context.request, self._workload_reader)
+        return None if request is None else replace(context, request=request)
+
+    def review(self, context: ReviewContext, caps: Sequence[ActiveCap], deadline: float) -> ReviewedWorkload | None:
+        """Return the forecasts and charges of the workload in a request; None if no limit concerns it.
+
+        The forecasts are warnings; a permanent one is a denial if the cap enforces forecasts by deny.
+
+        Raises:
+            ReviewError: if the object is not of the kind that it states.
+            UnreadableOwnerError: if the workload that controls this one cannot be read.
+        """
+        request, targets = context.request, context.policy_set.rules.targets
+        quotas = self._quotas.list_quotas(request.namespace) if self._quotas is not None else ()
+        pod_target = find_review_target(request, targets) if context.policy_set.caps or quotas else None
+        if pod_target is None:
+            return None
+        whole_caps = select_whole_caps(pod_target, caps) if self._owner_chains is not None else ()
+        workload, old_workload = decode_workloads(request, pod_target, with_controlled=bool(whole_caps))
+        if workload is None:
+            return None
+        metadata = _METADATA.decode(request.object).metadata if whole_caps else None
+        if is_controlled(metadata):
+            assert self._owner_chains is not None  # noqa: S101  # there are whole caps
+            controllers = self._owner_chains.list_controllers(request.namespace, metadata, targets)
+            if has_whole_owner(controllers, targets):
+                return None
+        by_quotas = self._quotas is not None and self._quotas.counts_claims(quotas)
+        review = None if self._least_amounts is None else self._least_amounts.start_review()
+        forecast_caps = [cap for cap in caps if cap.definition.workloads is not ForecastEnforcement.IGNORE]
+        limits = name_limits(has_caps=counts_devices((*forecast_caps, *whole_caps), review), has_quotas=by_quotas)
+        if self._claim_templates is not None and limits:
+            workload, old_workload = add_claims(
+                workload, old_workload, request.namespace, self._claim_templates, review
+            )
+        charges = None
+        if whole_caps:
+            charges = compute_workload_charges(request, workload, old_workload, whole_caps, self._nonce())
+        if is_controlled(metadata):
+            return ReviewedWorkload((), (), charges=charges)
+        by_cap = [(cap, cap in whole_caps) for cap in forecast_caps]
+        denied, warnings = self._forecast(request.namespace, workload, old_workload, by_cap, deadline)
+        if self._quotas is not None:
+            warnings += self._quotas.forecast_workload(workload, old_workload, quotas)
+        return ReviewedWorkload(denied, warnings, describe_unknown(workload.unknown_claims, limits), charges)
+
+    def _forecast(
+        self,
+        namespace: str,
+        workload: ForecastWorkload,
+        old_workload: ForecastWorkload | None,
+        caps: Sequence[tuple[ActiveCap, bool]],
+        deadline: float,
+    ) -> tuple[list[Problem], list[Problem]]:
+        """Return the problems that deny a workload, and its warnings.
+
+        Each cap is given with whether it admits the workload as a whole: then the charge decides about its amounts.
+        """
+        denied: list[Problem] = []
+        warnings: list[Problem] = []
+        for cap, is_whole in caps:
+            read_ledger = partial(self._read_ledger, get_ledger_key(cap, namespace), deadline)
+            compute_charge = partial(compute_pod_charge, cap)
+            before = old_workload.sum_charges(cap, compute_charge) if old_workload else Amounts()
+            read = _read_none if is_whole else read_ledger
+            for forecast in forecast_cap(workload, cap, compute_charge, before, read):
+                if is_whole and forecast.problem.code == WORKLOAD_OVER_CAP.number:
+                    continue
+                denies = forecast.permanent and cap.definition.workloads is ForecastEnforcement.DENY
+                (denied if denies else warnings).append(forecast.problem)
+        return denied, warnings
+
+
+def _read_none() -> None:
+    """Return None: the charge itself reads the ledger."""
