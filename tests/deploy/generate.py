@@ -3,13 +3,14 @@
 import hashlib
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Final
 
 import yaml
 
+from tallygate.webhook.admission.kinds import SCALABLE_KINDS
 from tallygate.webhook.admission.self_registration import REGISTRATION_ANNOTATION
 from tallygate.webhook.admission.webhook_configuration import ServiceTarget, create_webhook_configurations
 from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
@@ -26,6 +27,7 @@ CHART: Final = ROOT / "deploy" / "helm" / "tallygate"
 INSTALL: Final = ROOT / "docs" / "operate" / "install.md"
 RULES: Final = ROOT / "deploy" / "prometheus" / "tallygate.yaml"
 _AUDIT_RIGHTS: Final = COMPONENTS / "audit" / "rbac.yaml"
+_CLUSTER_RIGHTS: Final = COMPONENTS / "cluster-access" / "rbac.yaml"
 _KINDS_BLOCK: Final = re.compile(
     r"(# kinds of other projects: begin [^\n]*\n).*?(# kinds of other projects: end\n)", re.DOTALL
 )
@@ -42,7 +44,7 @@ _ORIGINALS: Final = {
     "webhooks": BASE / "webhooks.yaml",
     "service": BASE / "service.yaml",
     "crd": COMPONENTS / "cluster-access" / "crd.yaml",
-    "cluster-access-rbac": COMPONENTS / "cluster-access" / "rbac.yaml",
+    "cluster-access-rbac": _CLUSTER_RIGHTS,
     "disruption": COMPONENTS / "ha" / "disruption.yaml",
     "self-signed-rbac": COMPONENTS / "self-signed" / "rbac.yaml",
     "audit-rbac": _AUDIT_RIGHTS,
@@ -62,8 +64,11 @@ def generate_files() -> dict[Path, str]:
 
 def _generate() -> Iterator[tuple[Path, str]]:
     files = CHART / "files"
-    audit_rights = _audit_rights()
-    yield _AUDIT_RIGHTS, audit_rights
+    rights = {
+        _AUDIT_RIGHTS: _add_kinds(_AUDIT_RIGHTS, KNOWN_KINDS, "list"),
+        _CLUSTER_RIGHTS: _add_kinds(_CLUSTER_RIGHTS, filter(_is_read_live, KNOWN_KINDS), "get"),
+    }
+    yield from rights.items()
     yield COMPONENTS / "full-registration" / "webhooks.yaml", _webhooks()
     yield BASE / "policies" / "default.yaml", _policies()
     yield files / "policies.yaml", _policies()
@@ -75,7 +80,7 @@ def _generate() -> Iterator[tuple[Path, str]]:
     yield COMPONENTS / "relay" / "checksum.yaml", _checksum()
     yield files / HAPROXY.name, HAPROXY.read_text(encoding="utf-8")
     for name, original in _ORIGINALS.items():
-        yield files / f"{name}.yaml", _copy(original, audit_rights if original == _AUDIT_RIGHTS else None)
+        yield files / f"{name}.yaml", _copy(original, rights.get(original))
     yield CHART / "Chart.yaml", _chart()
     for page in (INSTALL, CHART / "README.md"):
         text = page.read_text(encoding="utf-8")
@@ -89,14 +94,19 @@ def _webhooks() -> str:
     return _WEBHOOKS + yaml.safe_dump_all(configurations, sort_keys=False, width=120)
 
 
-def _audit_rights() -> str:
-    """Return the roles of the component `audit`, with a rule for each API group of other projects."""
+def _add_kinds(roles: Path, kinds: Iterable[WorkloadKind], verb: str) -> str:
+    """Return the roles of a component, with a rule for each API group of these kinds of other projects."""
     rules = "".join(
-        f"- apiGroups: [{group}]\n  resources: [{', '.join(sorted(each.resource for each in kinds))}]\n"
-        "  # likewise, where they are served\n  verbs: [list]\n"
-        for group, kinds in groupby(sorted(KNOWN_KINDS, key=_get_group), key=_get_group)
+        f"- apiGroups: [{group}]\n  resources: [{', '.join(sorted(each.resource for each in members))}]\n"
+        f"  # likewise, where they are served\n  verbs: [{verb}]\n"
+        for group, members in groupby(sorted(kinds, key=_get_group), key=_get_group)
     )
-    return _KINDS_BLOCK.sub(rf"\g<1>{rules}\g<2>", _AUDIT_RIGHTS.read_text(encoding="utf-8"))
+    return _KINDS_BLOCK.sub(rf"\g<1>{rules}\g<2>", roles.read_text(encoding="utf-8"))
+
+
+def _is_read_live(kind: WorkloadKind) -> bool:
+    """Return whether the gate reads objects of a kind: to admit them as a whole, or to evaluate their scale."""
+    return kind.starts_together or (kind.group, kind.resource) in SCALABLE_KINDS
 
 
 def _get_group(kind: WorkloadKind) -> str:

@@ -15,6 +15,8 @@ from tallygate.webhook.objects.meta import ObjectMeta, OwnerReference, PartialOb
 _MAX_CONTROLLERS = 8  # a worker of a LeaderWorkerSet has four: StatefulSet, leader Pod, StatefulSet, LeaderWorkerSet
 _MAX_CACHED = 4096
 _CACHE_SECONDS = 60.0  # an orphan may get a controller later
+_INTERMEDIATE_KINDS = frozenset({("", "Pod"), ("apps", "StatefulSet")})
+"""Kinds that controllers of workloads which start together make, and that make pods or claims themselves."""
 _DECODER = msgspec.json.Decoder(PartialObjectMetadata)
 
 
@@ -23,7 +25,10 @@ class UnreadableOwnerError(TallygateError):
 
 
 class Controller(msgspec.Struct, frozen=True):
-    """One controller: its API group, version, kind, name and UID. A kind that is not known has no `resource`."""
+    """One controller: its API group, version, kind, name, UID and resource.
+
+    It `is_read` if its pods may belong to a workload that starts together. Others end the list.
+    """
 
     group: str
     version: str
@@ -31,6 +36,7 @@ class Controller(msgspec.Struct, frozen=True):
     name: str
     uid: str
     resource: str = ""
+    is_read: bool = False
 
 
 class _CachedParent(msgspec.Struct, frozen=True):
@@ -54,7 +60,7 @@ class OwnerChains:
         """Return the controllers of an object in this namespace, the nearest first.
 
         The list ends at an object without a controller, before one that does not exist with its UID, and after one of a
-        kind that is not among `targets`.
+        kind that is not read.
 
         Raises:
             UnreadableOwnerError: if a controller cannot be read.
@@ -63,7 +69,7 @@ class OwnerChains:
         reference = find_controller(metadata)
         while reference is not None and len(controllers) < _MAX_CONTROLLERS:
             controller = _create_controller(reference, targets)
-            if not controller.resource:
+            if not controller.is_read:
                 controllers.append(controller)
                 break
             cached = self._find_parent(namespace, controller)
@@ -103,6 +109,6 @@ def _create_controller(reference: OwnerReference, targets: ReviewTargets) -> Con
     group, _, version = (reference.api_version or "").rpartition("/")
     kind = reference.kind or ""
     target = targets.get((group, kind))
-    return Controller(
-        group, version, kind, reference.name or "", reference.uid or "", target.plural if target is not None else ""
-    )
+    plural = target.plural if target is not None else ""
+    is_read = target is not None and (target.starts_together or (group, kind) in _INTERMEDIATE_KINDS)
+    return Controller(group, version, kind, reference.name or "", reference.uid or "", plural, is_read)

@@ -83,7 +83,8 @@ PERMISSIONS: tuple[Permission, ...] = (
     *_create_permissions("get", "apps", "deployments replicasets statefulsets", Feature.CLUSTER),
     *_create_permissions("get", "", "replicationcontrollers", Feature.CLUSTER),
     *_create_permissions("get", "argoproj.io", "rollouts", Feature.CLUSTER),
-    *_create_permissions("get", "leaderworkerset.x-k8s.io", "leaderworkersets", Feature.CLUSTER),
+    *_create_permissions("get", "batch", "jobs", Feature.CLUSTER),
+    *(Permission("get", kind.group, kind.resource, Feature.CLUSTER) for kind in KNOWN_KINDS if kind.starts_together),
     *_create_permissions("create update", "", "events", Feature.EVENTS),
     *_create_namespaced_permissions(
         "get create update delete", cap_ledger.GROUP, cap_ledger.PLURAL, Feature.CLUSTER_LEDGERS
