@@ -7,6 +7,7 @@ from e2e.stress.changes import delete_ledger, delete_young_ledger, lower_cap, pu
 from e2e.stress.claim_storms import overload_with_claims, reallocate_claims, replace_claims, retry_templates
 from e2e.stress.environment import StressEnvironment
 from e2e.stress.faults import API_SERVER, ETCD_KILLED, ETCD_STOPPED, KILLED, freeze
+from e2e.stress.gang_jobs import admit_gangs
 from e2e.stress.leader_failure import kill_leader
 from e2e.stress.moving_groups import move_namespaces
 from e2e.stress.outcome import Outcome
@@ -25,6 +26,7 @@ STRESS_RUNS: Mapping[str, Callable[[StressEnvironment], Outcome]] = {
     "memory": partial(overload_cap, size=Size(), gates=Gates(count=1, ledgers="memory")),
     "two-caps": fill_two_caps,
     "groups-moved": move_namespaces,
+    "gangs": admit_gangs,
     "refused-after": reject_after_gate,
     "api-server": partial(overload_cap, size=Size(), gates=Gates(fault=API_SERVER)),
     "etcd-stopped": partial(overload_cap, size=Size(), gates=Gates(fault=ETCD_STOPPED)),

@@ -20,7 +20,7 @@ from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ledger.recount import StaleSnapshot, UsageSnapshot, recount
 
 GANG_BOUND_SECONDS = 120.0
-"""The time after which the rest of a workload's reservation ends if no further pod takes over an amount.
+"""The time after which the rest of a workload's reservation ends if no further pod of it is counted.
 
 A controller makes the pods of a workload within seconds, unless it starts some of them after others.
 """
@@ -132,8 +132,8 @@ def expire(ledger: Ledger, ages: ReservationAges, live_read: LiveRead) -> Ledger
     """Return the ledger without the reservation, if the result of its attempts is final and counted (rule 6).
 
     No attempt can store the consumer any more, and `used` counts the consumer if it was stored. A pod that is not
-    stored gives back what it took over from its workload. The reservation of an active workload expires when none of
-    its pods has taken over an amount for `GANG_BOUND_SECONDS` (rule 11).
+    stored gives back what it took over from its workload. The reservation of an active workload expires when no
+    further pod of it has been counted for `GANG_BOUND_SECONDS` (rule 11).
     """
     reservation = ledger.reservations.get(live_read.uid)
     if reservation is None or not ages.is_conclusive(live_read.uid, reservation.attempt, live_read.started_at):

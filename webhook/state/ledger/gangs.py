@@ -4,7 +4,7 @@ A pod that takes over an amount moves it from the reservation of the workload to
 before and after. An attempt that is released, and a pod that was never stored, give the amounts back.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec.structs import replace
 
@@ -19,8 +19,7 @@ def take_over(before: Ledger, after: Ledger, uid: str, owner_uids: Sequence[str]
     """Return `after` with the growth of the pod's reservation taken from the reservation of its workload.
 
     `before` is the ledger without this attempt. `owner_uids` are the UIDs of the controllers of the pod, the nearest
-    first; the first one that has a reservation gives. The reservation of the workload gets the nonce of this attempt,
-    so that its age begins again.
+    first; the first one that has a reservation gives.
     """
     owner = next((each for each in owner_uids if _is_gang(before.reservations.get(each))), None)
     if owner is None:
@@ -32,7 +31,7 @@ def take_over(before: Ledger, after: Ledger, uid: str, owner_uids: Sequence[str]
     if not share:
         return after
     taken = replace(own, workload=owner, taken=own.taken + share)
-    given = replace(gang, counted=gang.counted + share, attempt=own.attempt, single_attempt=False)
+    given = replace(gang, counted=gang.counted + share)
     return after.with_reservation(owner, given).with_reservation(uid, taken)
 
 
@@ -48,14 +47,17 @@ def give_back(ledger: Ledger, reservation: Reservation) -> Ledger:
     return ledger.with_reservation(reservation.workload, replace(gang, counted=counted))
 
 
+def renew(gang: Reservation, attempt: str) -> Reservation:
+    """Return the reservation of a workload of which a pod is counted: its age begins again.
+
+    `attempt` is the nonce of the attempt that created the pod.
+    """
+    return replace(gang, attempt=attempt, single_attempt=False)
+
+
 def is_complete(uid: str, reservation: Reservation, workloads_in_flight: Collection[str]) -> bool:
     """Return whether all pods of a workload have taken over their amounts, and none of them may give some back."""
     return not reservation.compute_reserved() and uid not in workloads_in_flight
-
-
-def list_workloads_in_flight(reservations: Mapping[str, Reservation]) -> frozenset[str]:
-    """Return the UIDs of the workloads from which a pod has taken over amounts, and is not counted yet."""
-    return frozenset(each.workload for each in reservations.values() if each.workload)
 
 
 def _is_gang(reservation: Reservation | None) -> bool:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import ConsumerKind
-from tallygate.webhook.state.ledger.gangs import is_complete, list_workloads_in_flight
+from tallygate.webhook.state.ledger.gangs import is_complete, renew
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
 
 _NO_AMOUNTS = Amounts()
@@ -109,25 +109,38 @@ def _select_remaining(
     reservations: Mapping[str, Reservation], snapshot: UsageSnapshot
 ) -> Iterator[tuple[str, Reservation]]:
     covering: set[str] = set()
-    workloads_in_flight: frozenset[str] | None = None
+    in_flight: set[str] = set()  # UIDs of workloads from which such a pod has taken over amounts
+    counted_attempts: dict[str, str] = {}
+    workloads: list[tuple[str, Reservation]] = []
     for uid, reservation in reservations.items():
-        if uid in snapshot.deleted:
-            continue
         if reservation.kind is ConsumerKind.WORKLOAD:
-            if workloads_in_flight is None:
-                workloads_in_flight = list_workloads_in_flight(reservations)
-            if not is_complete(uid, reservation, workloads_in_flight):
-                yield uid, reservation
+            workloads.append((uid, reservation))
             continue
-        counted = snapshot.used_by_consumer.get(uid)
-        if counted is None:
-            part = _NO_AMOUNTS
-            if reservation.pod_uid and reservation.pod_uid not in covering:
-                part = snapshot.find_covering_part(reservation.pod_uid)
-                covering.add(reservation.pod_uid)
-            yield uid, replace(reservation, counted=part) if reservation.counted != part else reservation
-        elif reservation.operation is Operation.UPDATE:
-            yield uid, replace(reservation, counted=counted)
+        remaining = None if uid in snapshot.deleted else _recount_reservation(uid, reservation, snapshot, covering)
+        if remaining is not None:
+            yield uid, remaining
+        if reservation.workload and uid in snapshot.used_by_consumer:
+            counted_attempts[reservation.workload] = reservation.attempt
+        elif reservation.workload and remaining is not None:
+            in_flight.add(reservation.workload)
+    for uid, reservation in workloads:
+        if not is_complete(uid, reservation, in_flight):
+            attempt = counted_attempts.get(uid)
+            yield uid, reservation if attempt is None else renew(reservation, attempt)
+
+
+def _recount_reservation(
+    uid: str, reservation: Reservation, snapshot: UsageSnapshot, covering: set[str]
+) -> Reservation | None:
+    """Return the reservation of a pod or claim after the recount, or None if it is removed."""
+    counted = snapshot.used_by_consumer.get(uid)
+    if counted is not None:
+        return replace(reservation, counted=counted) if reservation.operation is Operation.UPDATE else None
+    part = _NO_AMOUNTS
+    if reservation.pod_uid and reservation.pod_uid not in covering:
+        part = snapshot.find_covering_part(reservation.pod_uid)
+        covering.add(reservation.pod_uid)
+    return replace(reservation, counted=part) if reservation.counted != part else reservation
 
 
 def apply_limits(ledger: Ledger, hard: Amounts, resources: frozenset[str]) -> Ledger:
