@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.state.model.claiming import Claiming
 from tests.state.model.entering import Entering
+from tests.state.model.joining import Joining
 from tests.state.model.owning import SECOND_STORED, Owning
 from tests.state.model.returning import Returning
 from tests.state.model.rules import Mutants
@@ -166,6 +167,21 @@ SCENARIOS: Mapping[str, Scenario] = {
         "a scheduler that starts again makes a second claim for a pod",
         partial(Owning, others=frozenset({SECOND_STORED})),
         ("covers_twice", "recount_covers_twice", "covers_beside_counted"),
+        is_small=True,
+    ),
+    "joining": Scenario(
+        "the pods of two workloads of two take over what is reserved for them, where three fit",
+        Joining,
+        (
+            "foreign_takes",
+            "taken_twice",
+            "counted_falls",
+            "half_back",
+            "takes_unreserved",
+            "ends_in_flight",
+            "expires_at_once",
+            "kept_for_ever",
+        ),
         is_small=True,
     ),
     "stalling": Scenario("etcd stalls for longer than the bound", Stalling, ("read_then_drop",), is_small=True),

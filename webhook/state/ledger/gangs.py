@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import ConsumerKind
-from tallygate.webhook.state.ledger.ledger import Ledger, Reservation
+from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
 
 _NO_AMOUNTS = Amounts()
 
@@ -36,12 +36,13 @@ def take_over(before: Ledger, after: Ledger, uid: str, owner_uids: Sequence[str]
 
 
 def give_back(ledger: Ledger, reservation: Reservation) -> Ledger:
-    """Return the ledger with the amounts of a pod that is not stored given back to its workload.
+    """Return the ledger with the amounts of a pod that was never stored given back to its workload.
 
-    If the reservation of the workload has ended, the ledger is unchanged.
+    If the reservation of the workload has ended, the ledger is unchanged. So it is if the reservation is for a change:
+    then the pod was stored.
     """
     gang = ledger.reservations.get(reservation.workload) if reservation.workload else None
-    if gang is None or gang.kind is not ConsumerKind.WORKLOAD:
+    if gang is None or gang.kind is not ConsumerKind.WORKLOAD or reservation.operation is not Operation.CREATE:
         return ledger
     counted = gang.counted.find_shortfall(reservation.taken)
     return ledger.with_reservation(reservation.workload, replace(gang, counted=counted))

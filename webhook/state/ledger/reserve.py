@@ -248,10 +248,10 @@ def _create_reservation(reservation: Reservation | None, request: ReservationReq
             request.workload.kind,
         )
     is_create = reservation.operation is Operation.CREATE and request.operation is Operation.CREATE
-    if reservation.kind is not ConsumerKind.WORKLOAD:  # whose `counted` are the amounts that its pods have taken over
-        counted = _min_by_name(reservation.counted, counted)
+    if reservation.kind is ConsumerKind.WORKLOAD and request.operation is Operation.CREATE:
+        counted = reservation.counted  # its pods may have taken over amounts since another attempt of the creation
     else:
-        counted = reservation.counted
+        counted = _min_by_name(reservation.counted, counted)
     return Reservation(
         reservation.namespace,
         reservation.name,
