@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tallygate.webhook.accounting.charge import ConsumerKind
@@ -11,6 +12,7 @@ from tallygate.webhook.gate.gate import Gate
 from tallygate.webhook.gate.ledger_reconciler import LedgerReconciler
 from tallygate.webhook.gate.top_consumers import TopConsumers
 from tallygate.webhook.gate.usage_lister import UsageLister
+from tallygate.webhook.gate.whole_workloads import read_workload_state
 from tallygate.webhook.kube.resource_codec import Changed, Deleted, Replaced, WatchEvent
 from tallygate.webhook.state.in_memory import MemoryLedgers
 from tallygate.webhook.state.informers.named_stores import NAMESPACE_CODEC, NamespaceRecord, NamespaceStore
@@ -38,6 +40,28 @@ class _LiveReader:
             return None
         assert (found["metadata"]["namespace"], found["metadata"]["name"]) == (namespace, name)
         return int(found["metadata"]["resourceVersion"])
+
+
+class StoredObjects:
+    """A reader of the workloads that a test stores, by plural, namespace and name; it counts its reads."""
+
+    def __init__(self) -> None:
+        self.objects: dict[tuple[str, str, str], dict[str, Any]] = {}
+        self.unreadable: set[str] = set()
+        self.reads = 0
+
+    def store(self, plural: str, object_: dict[str, Any], namespace: str = "team-a") -> None:
+        """Store an object in place of an earlier one."""
+        self.objects[plural, namespace, object_["metadata"]["name"]] = object_
+
+    def read_workload(self, resource: tuple[str, str, str], namespace: str, name: str) -> bytes | None:
+        """Return the JSON of an object, or None if it is missing."""
+        self.reads += 1
+        plural = resource[2]
+        if plural in self.unreadable:
+            raise StoreUnavailableError(f"{plural} may not be read")
+        found = self.objects.get((plural, namespace, name))
+        return None if found is None else json.dumps(found).encode()
 
 
 class _DeletableLedgers(MemoryLedgers):
@@ -98,7 +122,7 @@ class ReplicaFixture(GateFixture):
             self.pods, self.namespaces, lambda: self.now, self._get_synced_at, self._request_progress
         )
         self.caps = CapIndex(self.policies)
-        self.leadership = FixedLeadership()
+        self.leadership, self.stored = FixedLeadership(), StoredObjects()
         top_consumers = TopConsumers(lambda: self.now, self.usage_lister, BOUND)
         self.gate = Gate(
             policies=lambda: self.policies,
@@ -108,6 +132,7 @@ class ReplicaFixture(GateFixture):
             nonce=self._nonce,
             usage_lister=self.usage_lister,
             top_consumers=top_consumers,
+            workload_reader=self.stored,
         )
         self.reconciler = LedgerReconciler(
             caps=lambda: self.caps,
@@ -119,6 +144,7 @@ class ReplicaFixture(GateFixture):
             in_flight_bound=BOUND,
             ages=top_consumers.ages,
             leadership=self.leadership,
+            read_workload=partial(read_workload_state, self.stored, self.gate.get_review_targets),
         )
         self._count = 0
         self.namespaces.apply(Replaced([_namespace(name, self.revision) for name in namespaces], self.revision))

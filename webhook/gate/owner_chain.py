@@ -27,7 +27,7 @@ class UnreadableOwnerError(TallygateError):
 class Controller(msgspec.Struct, frozen=True):
     """One controller: its API group, version, kind, name, UID and resource.
 
-    It `is_read` if its pods may belong to a workload that starts together. Others end the list.
+    It `is_read` if its pods may belong to a workload that starts together.
     """
 
     group: str
@@ -59,8 +59,8 @@ class OwnerChains:
     ) -> tuple[Controller, ...]:
         """Return the controllers of an object in this namespace, the nearest first.
 
-        The list ends at an object without a controller, before one that does not exist with its UID, and after one of a
-        kind that is not read.
+        The list ends at an object without a controller, and before one that does not exist with its UID, or is of a kind
+        that is not read: nothing shows that it has this UID.
 
         Raises:
             UnreadableOwnerError: if a controller cannot be read.
@@ -69,10 +69,7 @@ class OwnerChains:
         reference = find_controller(metadata)
         while reference is not None and len(controllers) < _MAX_CONTROLLERS:
             controller = _create_controller(reference, targets)
-            if not controller.is_read:
-                controllers.append(controller)
-                break
-            cached = self._find_parent(namespace, controller)
+            cached = self._find_parent(namespace, controller) if controller.is_read else None
             if cached is None:
                 break
             controllers.append(controller)
