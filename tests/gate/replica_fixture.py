@@ -121,7 +121,7 @@ class ReplicaFixture(GateFixture):
         self.usage_lister = UsageLister(
             self.pods, self.namespaces, lambda: self.now, self._get_synced_at, self._request_progress
         )
-        self.caps = CapIndex(self.policies)
+        self.caps = CapIndex(self.policies, None)
         self.leadership, self.stored = FixedLeadership(), StoredObjects()
         top_consumers = TopConsumers(lambda: self.now, self.usage_lister, BOUND)
         self.gate = Gate(
@@ -129,6 +129,7 @@ class ReplicaFixture(GateFixture):
             namespaces=self.namespaces,
             ledgers=self.ledgers,
             monotonic=lambda: self.now,
+            now=lambda: self.utc,
             nonce=self._nonce,
             usage_lister=self.usage_lister,
             top_consumers=top_consumers,

@@ -54,6 +54,7 @@ def create_cluster_gate(
         namespaces=WaitingNamespaceLister(informers.namespace_store),
         ledgers=ledgers,
         monotonic=time.monotonic,
+        now=partial(datetime.now, UTC),
         nonce=nonce_source,
         usage_lister=informers.usage_lister,
         top_consumers=top_consumers,

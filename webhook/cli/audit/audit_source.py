@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -184,7 +185,13 @@ def _create_audit_input(stores: ClusterStores, snapshots: SnapshotProvider | Non
         lambda _namespace, _name: None,  # the templates are evaluated themselves
     )
     return AuditInput(
-        stores.pods, stores.namespaces, stores.usage_lister, snapshots, resources_by_class, devices=devices
+        stores.pods,
+        stores.namespaces,
+        stores.usage_lister,
+        datetime.now(UTC),
+        snapshots,
+        resources_by_class,
+        devices=devices,
     )
 
 

@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -173,7 +174,7 @@ def doctor(  # noqa: PLR0913 -- one argument for each option
     cannot be reached.
     """
     _check_urls(monitors)
-    caps = CapIndex(load_usable_policies(policies)) if policies else None
+    caps = CapIndex(load_usable_policies(policies), datetime.now(UTC)) if policies else None
     source = ClusterSource(kubeconfig, context, in_cluster)
     reports = run_checks(
         gather_facts(

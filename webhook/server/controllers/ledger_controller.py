@@ -130,7 +130,7 @@ class LedgerController:
         due: dict[LedgerKey, ActiveCap] = {}
         # The reservation of a pod that is never stored causes no watch event: only the replica that wrote it knows it.
         for key in {*self._reconciler.list_pending(), *self._metrics.observed_ledgers.list_pending()}:
-            active_cap = caps.find_cap(key.cap)
+            active_cap = caps.find_cap(key.cap, key.namespace)
             if active_cap is None:
                 self._reconciler.drop(key)
             else:
