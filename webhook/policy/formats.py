@@ -33,7 +33,7 @@ from tallygate.webhook.policy.policy_codes import (
     BAD_TIME,
 )
 from tallygate.webhook.policy.suggest import suggest_resource
-from tallygate.webhook.policy.times import TimeError, parse_end_time, parse_time
+from tallygate.webhook.policy.times import TimeError, parse_end_time
 from tallygate.webhook.policy.workload_kinds import MAX_COUNT, FieldPath, PathError
 
 PODS_RESOURCE = "pods"
@@ -329,14 +329,6 @@ def check_end_time(text: str) -> None:
         raise FormatError(BAD_TIME, f"{quote_text(text)} is no end: {error}") from error
 
 
-def check_time(text: str) -> None:
-    """Check a time with its zone."""
-    try:
-        parse_time(text)
-    except TimeError as error:
-        raise FormatError(BAD_TIME, f"{quote_text(text)} is no time: {error}") from error
-
-
 FORMAT_CHECKS: dict[str, Callable[[str], None]] = {
     "quantity": check_quantity,
     "policy-name": check_policy_name,
@@ -353,7 +345,6 @@ FORMAT_CHECKS: dict[str, Callable[[str], None]] = {
     "capacity-name": check_capacity_name,
     "weight": check_weight,
     "end-time": check_end_time,
-    "time": check_time,
     "api-group": check_api_group,
     "kind-name": check_kind_name,
     "plural-name": check_plural_name,

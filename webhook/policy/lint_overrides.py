@@ -59,10 +59,12 @@ def lint_ended_overrides(policies: PolicySet, now: datetime) -> Iterator[LintFin
 def _explain_unknown(cap: NamespaceCap, name: str) -> str:
     if name in cap.soft:
         return "spec.hard has no such name, only soft has; write a limit for it under spec.hard too"
+    if not cap.hard:
+        return "spec.hard is missing, and an override replaces its limits; write one for this name there"
     likely = suggest_resource(name, cap.hard)
     hint = f'; did you mean "{likely}"?' if likely else format_suggestion(name, cap.hard)
-    names = ", ".join(sorted(cap.hard)) or "no name"
-    return f"spec.hard has no such name, and an override replaces its limits{hint or f'; it has {names}'}"
+    names = f"; it has {', '.join(sorted(cap.hard))}"
+    return f"spec.hard has no such name, and an override replaces its limits{hint or names}"
 
 
 def _check_groups(cap: NamespaceCap, override: LimitOverride, field: str) -> Iterator[FieldProblem]:

@@ -275,9 +275,9 @@ def _list_remarks(
         if ledger_limit is not None and policy_limit is not None and ledger_limit != policy_limit:
             policy_text, ledger_text = format_amount(name, policy_limit), format_amount(name, ledger_limit)
             yield f"hard is {policy_text} in the policies, {ledger_text} in the ledger"
-    period = chosen.active_cap.limits.periods.get(name)
-    if period is not None and (change := period.describe_change(name)):
-        yield f"hard {change}"
+    limits = chosen.active_cap.limits
+    if name in limits.periods and (limit := limits.describe(name)) != format_amount(name, limits.hard[name]):
+        yield f"hard {limit}"
     if count.invalid:
         yield (
             "counted as 0 because of an invalid quantity: "
