@@ -152,18 +152,18 @@ def test_limits_and_periods_equal_those_of_a_plain_search(
     limits = LimitSchedule(definition, now).find_limits(group, "")
     for name, base in (("a", 1), ("b", 2)):
 
-        def at(time: datetime, name: str = name, base: int = base) -> int:
+        def find_at(time: datetime, name: str = name, base: int = base) -> int:
             return _find_plainly(overrides, name, group, time, base)
 
-        assert limits.hard[name] == at(now)
-        assert limits.get_most(name) == max(at(time) for time in (now, *_TIMES) if time >= now)
+        assert limits.hard[name] == find_at(now)
+        assert limits.get_most(name) == max(find_at(time) for time in (now, *_TIMES) if time >= now)
         period = limits.periods.get(name)
-        later = [time for time in _TIMES if time > now and at(time) != at(now)]
-        earlier = [time for time in _TIMES if time <= now and at(time - SECOND) != at(time)]
+        later = [time for time in _TIMES if time > now and find_at(time) != find_at(now)]
+        earlier = [time for time in _TIMES if time <= now and find_at(time - SECOND) != find_at(time)]
         assert (period.end if period else None) == (later[0] if later else None)
-        assert (period.later if period else None) == (at(later[0]) if later else None)
+        assert (period.later if period else None) == (find_at(later[0]) if later else None)
         if period is not None and period.start is not None:
-            assert (period.start, period.earlier) == (earlier[-1], at(earlier[-1] - SECOND))
+            assert (period.start, period.earlier) == (earlier[-1], find_at(earlier[-1] - SECOND))
         else:
             assert not earlier
     assert limits.hard.keys() == {"a", "b"}, "an override adds no name"

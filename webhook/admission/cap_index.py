@@ -129,7 +129,7 @@ class ActiveCap:
         object.__setattr__(group, "_charges", self._charges)
         return group
 
-    def for_namespace(self, namespace: str) -> "ActiveCap":
+    def choose_limits(self, namespace: str) -> "ActiveCap":
         """Return the cap with the limits of one namespace."""
         if self.schedule is None or not self.schedule.has_namespaces:
             return self
@@ -234,7 +234,7 @@ class MatchingCaps:
 class CapIndex:
     """An index of all caps of a policy set, with their limits at one time.
 
-    `now` is None for the limits after the ends of all overrides. `resources_by_class` has the extended resource of each
+    Without a time (`now`) these are the limits after the ends of all overrides. `resources_by_class` has the extended resource of each
     DeviceClass of the cluster, empty if it has none.
     """
 
@@ -280,7 +280,7 @@ class CapIndex:
         cap = self._caps_by_key.get(policy_key)
         if cap is None or bool(mark) is not bool(cap.definition.group_by):
             return None
-        return self._create_group_cached(policy_key, value) if mark else cap.for_namespace(namespace)
+        return self._create_group_cached(policy_key, value) if mark else cap.choose_limits(namespace)
 
     def list_groups(self, namespace: str, labels: Labels) -> Iterator[ActiveCap]:
         """Yield the caps of groups that count a namespace."""
@@ -312,7 +312,7 @@ class CapIndex:
             tuple(
                 self._create_group_cached(cap.key, (labels_by_key or {})[cap.definition.group_by])
                 if cap.definition.group_by
-                else cap.for_namespace(namespace)
+                else cap.choose_limits(namespace)
                 for cap, is_matching in results
                 if is_matching
             ),

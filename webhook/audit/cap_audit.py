@@ -58,7 +58,7 @@ class CapAudit:
                 continue
             members = self._usage_lister.find_membership(cap, shared_key)
             for name in sorted(members.names & namespaces if members else ()):
-                yield from self._check_ledger(cap.for_namespace(name), get_ledger_key(cap, name))
+                yield from self._check_ledger(cap.choose_limits(name), get_ledger_key(cap, name))
 
     def _check_ledger(self, cap: ActiveCap, key: LedgerKey) -> Iterator[AuditFinding]:
         members = self._usage_lister.find_membership(cap, key)

@@ -202,7 +202,7 @@ class LedgerReconciler:
                 key = get_ledger_key(cap, namespace)
                 membership = None if key in ledgers else self._usage_lister.find_membership(cap, key)
                 if membership is not None and (namespace in membership.names or key in self._with_members):
-                    ledgers[key] = cap.for_namespace(key.namespace)
+                    ledgers[key] = cap.choose_limits(key.namespace)
             groups = self._usage_lister.list_groups_of(caps, namespace)
             ledgers |= {get_ledger_key(cap, namespace): cap for cap in groups}
         yield from (ledgers | self._list_left_groups(caps)).items()

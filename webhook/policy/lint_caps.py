@@ -56,7 +56,9 @@ def lint_cap(cap: NamespaceCap, invalid_sections: frozenset[str] = frozenset()) 
     """Yield the findings about one cap; `invalid_sections` as for rules, but each amount is checked by itself."""
     matching = (each for each in _check_cap_match(cap) if each.section not in invalid_sections)
     devices = () if invalid_sections & _LIMITS else _check_cap_devices(cap)
-    overrides = () if invalid_sections & _OVERRIDDEN else (*check_overrides(cap), *_check_override_amounts(cap))
+    overrides: tuple[FieldProblem, ...] = ()
+    if cap.overrides and not invalid_sections & _OVERRIDDEN:
+        overrides = (*check_overrides(cap), *_check_override_amounts(cap))
     for problem in (*matching, *_check_cap_amounts(cap), *_check_soft_limits(cap), *devices, *overrides):
         yield create_finding(cap, problem)
 

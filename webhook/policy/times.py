@@ -25,7 +25,8 @@ def parse_time(text: str) -> datetime:
     try:
         time = datetime.fromisoformat(text).astimezone(UTC)
     except (OverflowError, ValueError) as error:
-        raise TimeError(f"{error}; {_EXAMPLE}") from None
+        reason = "its zone is more than a day away" if "timedelta" in str(error) else error
+        raise TimeError(f"{reason}; {_EXAMPLE}") from None
     if time.year == MAXYEAR:  # some time must be left after it
         raise TimeError(f"{MAXYEAR} is the last year of the calendar; {_EXAMPLE}")
     return time

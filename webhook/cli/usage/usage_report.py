@@ -72,7 +72,7 @@ class LedgerChoice:
         for key in cluster.list_keys(active_cap):
             members = cluster.get_membership(active_cap, key).names
             if self.is_chosen(active_cap.definition.name, key, members):
-                yield ChosenLedger(active_cap.for_namespace(key.namespace), key, members)
+                yield ChosenLedger(active_cap.choose_limits(key.namespace), key, members)
 
 
 _NO_AMOUNTS = Amounts()
