@@ -100,6 +100,13 @@ def test_a_second_attempt_of_a_pod_takes_over_nothing_more() -> None:
     assert (ledger.compute_charged(), find_left(ledger), ledger.reservations["p1"].taken) == (gpus(4), 3, gpus(1))
 
 
+def test_an_attempt_that_arrives_after_its_pod_is_counted_takes_over_nothing() -> None:
+    ledger = expect_recount(reserve_all(empty_ledger(), create_job(3), create_pod()), create_snapshot(9, {"p1": 1}))
+    late = reserve_all(ledger, create_pod(by="n2"))
+    assert (late.compute_charged(), find_left(late)) == (gpus(4), 2)
+    assert find_left(expect_recount(late, create_snapshot(10, {"p1": 1}))) == 2
+
+
 def test_a_second_attempt_of_the_workload_leaves_what_its_pods_took_over() -> None:
     ledger = reserve_all(empty_ledger(), create_job(), create_pod(), create_job(by="j2"))
     assert (ledger.compute_charged(), find_left(ledger)) == (gpus(4), 3)
