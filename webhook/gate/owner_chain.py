@@ -20,10 +20,6 @@ _INTERMEDIATE_KINDS = frozenset({("", "Pod"), ("apps", "StatefulSet")})
 _DECODER = msgspec.json.Decoder(PartialObjectMetadata)
 
 
-class UnreadableOwnerError(TallygateError):
-    """A controller cannot be read, so the workload of a pod is unknown; the request can be sent again."""
-
-
 class Controller(msgspec.Struct, frozen=True):
     """One controller: its API group, version, kind, name, UID and resource.
 
@@ -37,6 +33,13 @@ class Controller(msgspec.Struct, frozen=True):
     uid: str
     resource: str = ""
     is_read: bool = False
+
+
+class UnreadableOwnerError(TallygateError):
+    """A controller cannot be read, so the workload of a pod is unknown; the request can be sent again."""
+
+    def __init__(self, controller: Controller, namespace: str, cause: Exception) -> None:
+        super().__init__(f"{controller.kind} {namespace}/{controller.name}, the controller, cannot be read: {cause}")
 
 
 class _CachedParent(msgspec.Struct, frozen=True):
@@ -86,8 +89,7 @@ class OwnerChains:
             content = self._reader.read_workload(resource, namespace, controller.name)
             metadata = _DECODER.decode(content).metadata if content is not None else None
         except (TallygateError, ValueError, RecursionError) as error:
-            name = f"{controller.kind} {namespace}/{controller.name}"
-            raise UnreadableOwnerError(f"{name}, which controls the pod, cannot be read: {error}") from error
+            raise UnreadableOwnerError(controller, namespace, error) from error
         if metadata is None or metadata.uid != controller.uid:
             return None
         if len(self._cached) >= _MAX_CACHED:
