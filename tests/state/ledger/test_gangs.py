@@ -197,6 +197,16 @@ def test_each_pod_that_is_counted_begins_the_age_of_the_rest_again() -> None:
     assert find_left(expire(counted, later, LiveRead("job", late, 7, is_active=True))) == 0
 
 
+def test_a_pod_that_stays_reserved_for_a_change_begins_the_age_of_the_rest_once() -> None:
+    changed = replace(create_pod(by="n2", size=2), operation=Operation.UPDATE)
+    ledger = reserve_all(empty_ledger(hard=8), create_job(hard=8), create_pod(hard=8), changed)
+    counted = expect_recount(ledger, create_snapshot(9, {"p1": 1}))
+    second = expect_recount(reserve_all(counted, create_pod("p2", hard=8)), create_snapshot(10, {"p1": 1, "p2": 1}))
+    again = expect_recount(second, create_snapshot(11, {"p1": 1, "p2": 1}))
+    attempts = [each.reservations["job"].attempt for each in (counted, second, again)]
+    assert attempts == ["n2", "n-p2", "n-p2"]
+
+
 def test_one_workload_of_a_namespace_may_reserve_more_than_its_share_of_a_shared_cap() -> None:
     shared = {"is_shared": True, "hard": gpus(8)}
     ledger = reserve_all(empty_ledger(hard=8), replace(create_job(hard=8), **shared))

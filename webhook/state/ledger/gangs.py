@@ -5,7 +5,7 @@ before and after. An attempt that is released, and a pod that was never stored, 
 arrives after its pod is counted takes over nothing.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -51,13 +51,16 @@ def give_back(ledger: Ledger, reservation: Reservation) -> Ledger:
     return ledger.with_reservation(reservation.workload, replace(gang, counted=counted))
 
 
-def renew(gang: Reservation, uids: Iterable[str], attempt: str) -> Reservation:
-    """Return the reservation of a workload of which the pods with these UIDs are counted: its age begins again.
+def renew(gang: Reservation, attempts: Mapping[str, str]) -> Reservation:
+    """Return the reservation of a workload of which pods are counted: its age begins again with the first count of each.
 
-    `attempt` is the nonce of an attempt that created one of them.
+    `attempts` are the nonces of the attempts of these pods, by their UIDs.
     """
-    marks = gang.counted_pods.union(uid[:_MARK_LENGTH] for uid in uids)
-    return replace(gang, attempt=attempt, single_attempt=False, counted_pods=marks)
+    new = {mark: attempt for uid, attempt in attempts.items() if (mark := uid[:_MARK_LENGTH]) not in gang.counted_pods}
+    if not new:
+        return gang
+    attempt = next(reversed(new.values()))
+    return replace(gang, attempt=attempt, single_attempt=False, counted_pods=gang.counted_pods.union(new))
 
 
 def is_complete(uid: str, reservation: Reservation, workloads_in_flight: Collection[str]) -> bool:

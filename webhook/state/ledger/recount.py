@@ -125,8 +125,7 @@ def _select_remaining(
             in_flight.add(reservation.workload)
     for uid, reservation in workloads:
         if not is_complete(uid, reservation, in_flight):
-            pods = counted.get(uid)
-            yield uid, renew(reservation, pods, next(reversed(pods.values()))) if pods else reservation
+            yield uid, renew(reservation, counted.get(uid, {}))
 
 
 def _recount_reservation(
