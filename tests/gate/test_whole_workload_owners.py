@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.gate.gate_fixture import GPU, pod, response
+from tests.gate.gate_fixture import GPU, SHARED, pod, response
 from tests.gate.replica_fixture import ReplicaFixture, create_active_replica
 from tests.gate.test_scale_requests import scale
 from tests.gate.test_whole_workloads import WHOLE, create_job, create_owner, request_pod, review
@@ -49,6 +49,26 @@ def test_a_train_job(trainer: dict[str, Any], reserving: set[str]) -> None:
     assert (set(replica.read_ledger().reservations), replica.count_gpus()) == (reserving, (0, 4))
     assert request_pod(replica, "p0", create_owner("workers-0"))[0] == 200
     assert replica.count_gpus() == (0, 4)
+
+
+@pytest.mark.parametrize(
+    ("namespace", "name"),
+    [
+        pytest.param("team-a", "another", id="beside the name of another object"),
+        pytest.param("team-b", "train", id="in another namespace"),
+    ],
+)
+def test_a_pod_that_names_the_uid_of_a_job_takes_over_nothing_also_after_a_pod_of_that_job(
+    namespace: str, name: str
+) -> None:
+    replica = ReplicaFixture(SHARED + "  admit: whole\n", ("team-a", "team-b"))
+    replica.activate_ledgers()
+    assert review(replica, create_job()) == (200, "")
+    assert request_pod(replica, "p0", create_owner())[0] == 200
+    posing = stored_pod("posing", 0, "1", namespace)
+    posing["metadata"]["ownerReferences"] = [create_owner(name, uid="uid-train")]
+    found = response(replica.admit(posing, name="pod-posing", namespace=namespace))
+    assert (found["allowed"], found["status"]["code"]) == (False, 403)
 
 
 def test_the_owner_of_a_job_must_be_readable_if_the_job_requests_something() -> None:

@@ -50,12 +50,12 @@ class _CachedParent(msgspec.Struct, frozen=True):
 
 
 class OwnerChains:
-    """The controllers of objects, with those of the last minute cached by UID. `monotonic` gives seconds."""
+    """The controllers of objects, with those of the last minute cached. `monotonic` gives seconds."""
 
     def __init__(self, reader: WorkloadReader, monotonic: Callable[[], float]) -> None:
         self._reader = reader
         self._monotonic = monotonic
-        self._cached: dict[str, _CachedParent] = {}
+        self._cached: dict[tuple[str, Controller], _CachedParent] = {}
 
     def list_controllers(
         self, namespace: str, metadata: ObjectMeta | None, targets: ReviewTargets
@@ -81,7 +81,9 @@ class OwnerChains:
 
     def _find_parent(self, namespace: str, controller: Controller) -> _CachedParent | None:
         """Return the controller of an object, None if the object does not exist with its UID."""
-        now, cached = self._monotonic(), self._cached.get(controller.uid)
+        # by all that a dependent names: a UID alone may be that of a workload in another namespace
+        key = namespace, controller
+        now, cached = self._monotonic(), self._cached.get(key)
         if cached is not None and now - cached.read_at < _CACHE_SECONDS:
             return cached
         resource = (controller.group, controller.version, controller.resource)
@@ -94,7 +96,7 @@ class OwnerChains:
             return None
         if len(self._cached) >= _MAX_CACHED:
             self._cached.clear()
-        found = self._cached[controller.uid] = _CachedParent(find_controller(metadata), now)
+        found = self._cached[key] = _CachedParent(find_controller(metadata), now)
         return found
 
 
