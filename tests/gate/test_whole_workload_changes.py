@@ -1,4 +1,4 @@
-"""Workloads under a cap with `admit: whole` that change, are created again, move with their namespace, or may exceed."""
+"""Workloads under a cap with `admit: whole` that change, move with their namespace, or may exceed it."""
 
 from copy import deepcopy
 

@@ -137,7 +137,7 @@ def _scale(replica: ReplicaFixture, since: int, to: int) -> tuple[int, str]:
         scale(number) | {"metadata": {"name": "leaderworkerset", "uid": "uid-leaderworkerset", "resourceVersion": "7"}}
         for number in (since, to)
     )
-    request = {
+    request: dict[str, Any] = {
         "kind": {"group": "autoscaling", "version": "v1", "kind": "Scale"},
         "resource": {"group": "leaderworkerset.x-k8s.io", "version": "v1", "resource": "leaderworkersets"},
         "subResource": "scale",

@@ -44,18 +44,14 @@ def converge(world: World, choice: int) -> None:
     replica.load(world.policies.both)
     truth.now += _CACHE_SECONDS
     _reconcile_all(world, replica)
-    truth.now += BOUND
-    for _ in range(_ROUNDS):
-        _reconcile_all(world, replica)
-        truth.now += _CONTENDED_SECONDS
-    if world.policies.has_claims:
-        truth.now += _UNCONFIRMED_SECONDS
-        _reconcile_all(world, replica)
-    if world.truth.workloads:
-        truth.now += GANG_SECONDS
+    for seconds in (BOUND, GANG_SECONDS) if truth.workloads else (BOUND,):
+        truth.now += seconds
         for _ in range(_ROUNDS):
             _reconcile_all(world, replica)
             truth.now += _CONTENDED_SECONDS
+    if world.policies.has_claims:
+        truth.now += _UNCONFIRMED_SECONDS
+        _reconcile_all(world, replica)
     _check(world, replica)
     _check_own_claim(world, replica)
 

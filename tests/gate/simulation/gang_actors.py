@@ -1,6 +1,6 @@
 """Workloads whose pods start together, and their controllers."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from tallygate.webhook.state.ledger.ledger import Operation
 from tests.gate.simulation.cluster_objects import Workload
@@ -68,17 +68,17 @@ class Workloads:
 
     def _stop(self, a: int, _b: int) -> str:
         """Let a controller make no further pods, which the workload does not show."""
-        return self._change(a, "gets no further pods", has_stopped=True)
+        return self._change(a, "gets no further pods", lambda workload: workload._replace(has_stopped=True))
 
     def _suspend(self, a: int, _b: int) -> str:
-        return self._change(a, "is suspended", is_suspended=True)
+        return self._change(a, "is suspended", lambda workload: workload._replace(is_suspended=True))
 
-    def _change(self, number: int, text: str, **fields: bool) -> str:
+    def _change(self, number: int, text: str, change: Callable[[Workload], Workload]) -> str:
         active = [each for each in self._truth.workloads.values() if each.may_start_pods]
         if not active or self._truth.is_stalled:
             return ""
         workload = active[number % len(active)]
-        self._truth.put_workload(workload._replace(**fields))
+        self._truth.put_workload(change(workload))
         return f"workload {workload.uid} {text}"
 
     def _delete(self, a: int, _b: int) -> str:

@@ -59,9 +59,7 @@ class GangRooms:
                 continue
             missing = size - len(self.truth.pods_of_workloads.get(uid, ()))
             room = self._count_room(ledger, uid)
-            if not self.may_come(uid):
-                del self._rooms[key, uid]
-            elif room < missing and now >= self._sightings[key, uid].stored_at + GANG_SECONDS:
+            if not self.may_come(uid) or (room < missing and now >= self._sightings[key, uid].stored_at + GANG_SECONDS):
                 del self._rooms[key, uid]
             elif room < missing:
                 yield f"half: {uid} has room for {room} of the {missing} pods that it still makes"

@@ -30,8 +30,8 @@ class GroundTruth:
 
     `entered` has the revision at which a namespace last returned to a cap by its labels, by the names of both.
     `workloads` are the stored workloads whose pods start together, `pods_of_workloads` the UIDs of all pods that were
-    ever stored for each. `pods_of_claims` has the pod of each claim that the scheduler ever wanted to create, `published` every content of
-    each device in any slice.
+    ever stored for each. `pods_of_claims` has the pod of each claim that the scheduler ever wanted to create,
+    `published` every content of each device in any slice.
     """
 
     now: float = 0.0

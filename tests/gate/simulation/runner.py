@@ -29,9 +29,9 @@ _SLOW = _STORMS | {
 }  # fmt: skip
 _NAMESPACES = {"create": 8, "store": 16, "watch": 20, "watch_namespaces": 12, "publish": 0}
 _GANGS = {
-    "gang": 3, "make": 14, "pose": 0.7, "stop": 0.2, "suspend": 0.1, "delete_gang": 0.2, "create": 1.5, "change": 1,
-    "call": 26, "store": 20, "run": 30, "proceed": 70, "end": 2, "delete": 2, "watch": 14, "reconcile": 14, "publish": 0,
-    "load": 0, "delete_ledger": 0, "delete_empty_ledger": 0, "create_namespace": 0, "delete_namespace": 0,
+    "gang": 3, "make": 14, "pose": 0.7, "stop": 0.2, "suspend": 0.4, "delete_gang": 0.2, "create": 1.5, "change": 1,
+    "call": 26, "store": 20, "run": 30, "proceed": 70, "end": 2, "delete": 2, "watch": 14, "reconcile": 14,
+    "publish": 0, "load": 0, "delete_ledger": 0, "delete_empty_ledger": 0, "create_namespace": 0, "delete_namespace": 0,
 }  # fmt: skip
 MIXES: Mapping[str, Mapping[str, float]] = {
     "storms": _STORMS,

@@ -205,7 +205,7 @@ class GangWorld:
         self._charge(self._request(f"other{self.number}", 1, WorkloadTerms(owner_uids=owners)), "")
 
     def _repeat(self) -> None:
-        """Let another attempt of a creation arrive: while it is in flight, within B of its first one, or while reserved.
+        """Let another attempt of a creation arrive: within B of the first one, or while a workload is reserved.
 
         One of a workload that arrives later reserves for all pods, until this expires.
         """

@@ -52,7 +52,7 @@ def give_back(ledger: Ledger, reservation: Reservation) -> Ledger:
 
 
 def renew(gang: Reservation, attempts: Mapping[str, str]) -> Reservation:
-    """Return the reservation of a workload of which pods are counted: its age begins again with the first count of each.
+    """Return the reservation of a workload of which pods are counted: the first count of each begins its age again.
 
     `attempts` are the nonces of the attempts of these pods, by their UIDs.
     """
