@@ -234,8 +234,8 @@ class MatchingCaps:
 class CapIndex:
     """An index of all caps of a policy set, with their limits at one time.
 
-    Without a time (`now`) these are the limits after the ends of all overrides. `resources_by_class` has the extended resource of each
-    DeviceClass of the cluster, empty if it has none.
+    Without a time (`now`) these are the limits after the ends of all overrides. `resources_by_class` has the extended
+    resource of each DeviceClass of the cluster, empty if it has none.
     """
 
     def __init__(
