@@ -65,7 +65,7 @@ def test_a_raise_is_active_once_the_leader_has_written_it() -> None:
 
 @pytest.mark.parametrize("leader_is_ahead", [True, False])
 def test_replicas_with_different_clocks_apply_the_smaller_limit_between_both_ends(*, leader_is_ahead: bool) -> None:
-    """The leader writes limits by its clock, and another replica reserves by its own."""
+    """Write the limits by the clock of the leader, and reserve by that of another replica."""
     replica, skew = _create_replica(RAISED), timedelta(minutes=2)
     leader, other = (END, END - skew) if leader_is_ahead else (END - SECOND, END + skew)
     replica.utc = leader
