@@ -37,8 +37,7 @@ from tallygate.webhook.policy.workload_kinds import WorkloadKind
 from tallygate.webhook.server.settings.token_file import read_tokens
 
 _NO_POLICIES = (
-    "no kind that a policy defines (WorkloadKind) is registered: `tallygate doctor --policies PATH` prints commands for "
-    "that"
+    "no kind that a policy defines (WorkloadKind) is registered: `tallygate doctor --policies PATH` prints the commands"
 )
 _DEFAULT_SECRET = f"{DEFAULT_NAMESPACE}/{CONFIGURATION_NAME}-tls"
 

@@ -91,7 +91,10 @@ def _list_fixes(
     """
     location = facts.location
     replicas = () if isinstance(facts.replicas, Unavailable) else facts.replicas
-    writes = not replicas or any(replica.find_check("registration") is not None for replica in replicas)
+    writes = not replicas or any(
+        isinstance(replica.readiness, Unavailable) or replica.find_check("registration") is not None
+        for replica in replicas
+    )
     if configuration.is_left_to_gate and writes:
         yield format_kubectl(location, "get", "--raw=/apis", location.impersonation)
         return
