@@ -42,7 +42,7 @@ from tallygate.webhook.cli.doctor.facts import (
     Unavailable,
 )
 from tallygate.webhook.cli.doctor.mounted_policies import read_mounted_policies
-from tallygate.webhook.cli.doctor.permissions import DEFAULT_SECRET, LEADER_LEASE_NAME, PERMISSIONS
+from tallygate.webhook.cli.doctor.permissions import DEFAULT_SECRET, LEADER_LEASE_NAME, Permission, list_permissions
 from tallygate.webhook.cli.doctor.probe import choose_namespace, review_permissions, send_dry_runs
 from tallygate.webhook.cli.doctor.served_kinds import read_workload_facts
 from tallygate.webhook.cli.progress import track
@@ -304,7 +304,8 @@ class _Gatherer:
             f"/apis/coordination.k8s.io/v1/namespaces/{self._namespace}/leases/{LEADER_LEASE_NAME}", LeaderLease
         )
         policies = self._request.policies or read_mounted_policies(self._api, self._namespace, deployment)
-        caps, kinds = (None, ()) if isinstance(policies, Unavailable) else (CapIndex(policies), policies.workload_kinds)
+        known = None if isinstance(policies, Unavailable) else policies
+        caps, kinds = (None, ()) if known is None else (CapIndex(known), known.workload_kinds)
         now = datetime.now(UTC)  # directly after the Lease was read: the check compares both to the second
         return GateFacts(
             now=now,
@@ -326,7 +327,7 @@ class _Gatherer:
             ),
             pods=pods,
             replicas=self._probe_replicas(pods),
-            permissions=self._review_permissions(location.service_account),
+            permissions=self._review_rights(location.service_account, list_permissions(known)),
             ledger_definition=self._api.get_object(definition, CustomResourceDefinition),
             lease=lease,
             quotas=self._paged_lists.list_quotas(),
@@ -362,11 +363,11 @@ class _Gatherer:
             return Unavailable("the gate is called by URL and runs elsewhere; name its monitor port by --monitor URL")
         return tuple(probe.probe_pods(self._api, track("asking replicas", pods)))
 
-    def _review_permissions(self, name: str) -> tuple[PermissionResult, ...] | Unavailable:
+    def _review_rights(self, name: str, needed: Sequence[Permission]) -> tuple[PermissionResult, ...] | Unavailable:
         account = self._api.get_object(f"/api/v1/namespaces/{self._namespace}/serviceaccounts/{name}", ServiceAccount)
         if account is None:
             return Unavailable(f"there is no ServiceAccount {self._namespace}/{name}")
-        return review_permissions(self._api, self._namespace, name, track("asking for rights", PERMISSIONS))
+        return review_permissions(self._api, self._namespace, name, track("asking for rights", needed))
 
 
 def _find_service_namespace(configurations: Sequence[WebhookConfiguration]) -> str:
