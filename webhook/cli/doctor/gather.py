@@ -285,25 +285,24 @@ class _Gatherer:
         ]
         self._configurations = configurations
         self._namespace = request.namespace or _find_service_namespace(configurations) or DEFAULT_NAMESPACE
+        path = f"/apis/apps/v1/namespaces/{self._namespace}/deployments/{_OBJECT_NAME}"
+        self._deployment = api.get_object(path, GateDeployment)
 
     def gather(self, clock_offset: float | None) -> GateFacts:
-        deployment = self._api.get_object(
-            f"/apis/apps/v1/namespaces/{self._namespace}/deployments/{_OBJECT_NAME}", GateDeployment
-        )
         pods = self._list_pods()
         namespaces = self._paged_lists.list_namespaces()
         location = GateLocation(
             self._namespace,
             self._request.name,
-            _find_secret_name(deployment),
+            _find_secret_name(self._deployment),
             self._request.cluster_options,
-            _find_service_account(deployment),
+            _find_service_account(self._deployment),
         )
         definition = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{cap_ledger.PLURAL}.{cap_ledger.GROUP}"
         lease = self._api.get_object(
             f"/apis/coordination.k8s.io/v1/namespaces/{self._namespace}/leases/{LEADER_LEASE_NAME}", LeaderLease
         )
-        policies = self._request.policies or read_mounted_policies(self._api, self._namespace, deployment)
+        policies = self._request.policies or read_mounted_policies(self._api, self._namespace, self._deployment)
         known = None if isinstance(policies, Unavailable) else policies
         caps, kinds = (None, ()) if known is None else (CapIndex(known), known.workload_kinds)
         now = datetime.now(UTC)  # directly after the Lease was read: the check compares both to the second
@@ -321,7 +320,7 @@ class _Gatherer:
                 f"/api/v1/namespaces/{self._namespace}/secrets/{location.secret_name}", TlsSecret
             ),
             served_certificate=_fetch_served_certificate(self._configurations),
-            deployment=deployment,
+            deployment=self._deployment,
             disruption_budgets=self._api.list_objects(
                 f"/apis/policy/v1/namespaces/{self._namespace}/poddisruptionbudgets", GateDisruptionBudget
             ),
