@@ -60,7 +60,8 @@ def test_a_job_is_denied_as_a_whole_with_the_arithmetic() -> None:
     assert code == 403
     assert (
         "cap gpus of this namespace admits a Job as a whole or not at all: its 2 pods request 2 nvidia.com/gpu, "
-        "used 0, reserved 3, hard 4, free 1; top consumers: Job first (3, reserved). Wait until pods end, or start fewer pods"
+        "used 0, reserved 3, hard 4, free 1; top consumers: Job first (3, reserved). Wait until pods "
+        "end, or start fewer pods"
     ) in message
     assert "(TG215, cap gpus)" in message
 

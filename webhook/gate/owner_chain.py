@@ -59,8 +59,8 @@ class OwnerChains:
     ) -> tuple[Controller, ...]:
         """Return the controllers of an object in this namespace, the nearest first.
 
-        The list ends at an object without a controller, and before one that does not exist with its UID, or is of a kind
-        that is not read: nothing shows that it has this UID.
+        The list ends at an object without a controller, and before one that does not exist with its UID, or is of a
+        kind that is not read: nothing shows that it has this UID.
 
         Raises:
             UnreadableOwnerError: if a controller cannot be read.
