@@ -14,7 +14,7 @@ from tallygate.webhook.accounting.names import (
     is_countable,
 )
 from tallygate.webhook.documents.syntax_tree import Entry, Node, Scalar, join_path
-from tallygate.webhook.policy.device_definitions import check_own_name, list_entries, refute_names
+from tallygate.webhook.policy.device_definitions import LIMIT_SECTIONS, check_own_name, list_entries, refute_names
 from tallygate.webhook.policy.formats import quote_text
 from tallygate.webhook.policy.lint_findings import LintFinding, Severity
 from tallygate.webhook.policy.model import SourceLocation
@@ -23,7 +23,7 @@ from tallygate.webhook.policy.policy_codes import BAD_COUNTED_NAME, BAD_COUNTS
 from tallygate.webhook.policy.suggest import suggest_resource
 
 _OWN = "counts by weights or a product"
-_SECTIONS = ("hard", "soft", "counts")
+_SECTIONS = (*LIMIT_SECTIONS, "counts")
 _PREFIXES = (REQUESTS_PREFIX, LIMITS_PREFIX)
 _Problem = tuple[Node, str, str]
 
@@ -45,7 +45,7 @@ def check_count_definitions(file: str, document: Node, findings: set[LintFinding
 
 def _explain_prefixes(file: str, spec: Fields, names: set[str]) -> Iterator[LintFinding]:
     """Yield a finding for each limit of such a name with a prefix: an amount of several resources has none."""
-    for section in ("hard", "soft"):
+    for section in LIMIT_SECTIONS:
         for entry in list_entries(spec, section):
             for prefix in _PREFIXES:
                 if entry.name.startswith(prefix) and entry.name.removeprefix(prefix) in names:

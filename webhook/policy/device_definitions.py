@@ -19,7 +19,10 @@ from tallygate.webhook.policy.policy_codes import BAD_COUNTED_NAME, BAD_DEVICES
 
 _SHORT_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _RESERVED_NAMES = frozenset({PODS_RESOURCE, "requests", "limits", "count"})
-_SECTIONS = ("hard", "soft", "devices")
+LIMIT_SECTIONS = ("hard", "soft", "surge.amounts")
+"""The fields of a cap with amounts by counted name."""
+
+_SECTIONS = (*LIMIT_SECTIONS, "devices")
 _OWN = "counts devices by selector or sum"
 _NAMED = {"devices": "selector or sum", "counts": "weights or a product"}
 _DEFINING_FIELDS = ("selector", "sum")
@@ -53,8 +56,11 @@ def refute_names(
 
 
 def list_entries(spec: Fields, section: str) -> list[Entry]:
-    """Return the entries of a section that is a mapping."""
-    node = spec.get_node(section)
+    """Return the entries of a section, a path such as `surge.amounts`, that is a mapping."""
+    *parents, last = section.split(".")
+    for parent in parents:
+        spec = spec.get_fields(parent)
+    node = spec.get_node(last)
     return list(node.entries) if isinstance(node, Mapping) else []
 
 

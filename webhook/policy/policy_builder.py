@@ -32,7 +32,9 @@ from tallygate.webhook.policy.model import (
     Schedulable,
     SourceLocation,
     Subjects,
+    SurgeDefinition,
 )
+from tallygate.webhook.policy.periods import parse_period
 
 REASON_ANNOTATION = "tallygate.dev/why"
 """The annotation with the administrator's reason."""
@@ -145,6 +147,7 @@ def build_cap(document: Fields, location: SourceLocation) -> NamespaceCap:
         counts=_build_counts(spec.get_fields("counts")),
         group_by=group_by,
         admits_whole=spec.get_text("admit") == _WHOLE,
+        surge=_build_surge(spec.get_fields("surge")),
         reason=metadata.get_fields("annotations").get_text(REASON_ANNOTATION),
         locations=document.list_locations(location.file),
     )
@@ -264,6 +267,12 @@ def _build_counts(fields: Fields) -> AnyMapping[str, CountDefinition]:
             for name, each in definitions.items()
         }
     )
+
+
+def _build_surge(fields: Fields) -> SurgeDefinition | None:
+    if not fields:
+        return None
+    return SurgeDefinition(_build_amounts(fields.get_fields("amounts")), parse_period(fields.get_text("for")))
 
 
 def _build_amounts(fields: Fields) -> AnyMapping[str, Quantity]:
