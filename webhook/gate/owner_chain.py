@@ -39,8 +39,8 @@ class Controller(msgspec.Struct, frozen=True):
     is_read: bool = False
 
 
-class _CachedParent(msgspec.Struct, frozen=True):
-    """The owner reference of an object that exists, None without a controller, and the time of the read."""
+class StoredController(msgspec.Struct, frozen=True):
+    """A controller that exists: the reference of its own controller, None without one, and the time of the read."""
 
     parent: OwnerReference | None
     read_at: float
@@ -52,7 +52,7 @@ class OwnerChains:
     def __init__(self, reader: WorkloadReader, monotonic: Callable[[], float]) -> None:
         self._reader = reader
         self._monotonic = monotonic
-        self._cached: dict[str, _CachedParent] = {}
+        self._cached: dict[str, StoredController] = {}
 
     def list_controllers(
         self, namespace: str, metadata: ObjectMeta | None, targets: ReviewTargets
@@ -76,7 +76,18 @@ class OwnerChains:
             reference = cached.parent
         return tuple(controllers)
 
-    def _find_parent(self, namespace: str, controller: Controller) -> _CachedParent | None:
+    def read_controller(
+        self, namespace: str, reference: OwnerReference, targets: ReviewTargets
+    ) -> StoredController | None:
+        """Return the controller that a reference names; None if it does not exist with its UID, or is of no known kind.
+
+        Raises:
+            UnreadableOwnerError: if it cannot be read.
+        """
+        controller = _create_controller(reference, targets)
+        return self._find_parent(namespace, controller) if controller.resource else None
+
+    def _find_parent(self, namespace: str, controller: Controller) -> StoredController | None:
         """Return the controller of an object, None if the object does not exist with its UID."""
         now, cached = self._monotonic(), self._cached.get(controller.uid)
         if cached is not None and now - cached.read_at < _CACHE_SECONDS:
@@ -92,7 +103,7 @@ class OwnerChains:
             return None
         if len(self._cached) >= _MAX_CACHED:
             self._cached.clear()
-        found = self._cached[controller.uid] = _CachedParent(find_controller(metadata), now)
+        found = self._cached[controller.uid] = StoredController(find_controller(metadata), now)
         return found
 
 

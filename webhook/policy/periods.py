@@ -15,6 +15,13 @@ class PeriodError(TallygateError, ValueError):
     """The text is not a period."""
 
 
+def format_period(seconds: int) -> str:
+    """Return a period as it is written: `1h30m`."""
+    hours, rest = divmod(seconds, 3600)
+    minutes, seconds = divmod(rest, 60)
+    return "".join(f"{number}{unit}" for number, unit in ((hours, "h"), (minutes, "m"), (seconds, "s")) if number)
+
+
 def parse_period(text: str) -> int:
     """Return a period in seconds.
 

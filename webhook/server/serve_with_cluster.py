@@ -55,6 +55,7 @@ def create_cluster_gate(
         ledgers=ledgers,
         monotonic=time.monotonic,
         nonce=nonce_source,
+        unix_time=time.time,
         usage_lister=informers.usage_lister,
         top_consumers=top_consumers,
         quotas=informers.quotas,

@@ -137,7 +137,9 @@ class SurgeWorld:
             self.above_since = self.now
 
     def _count_old(self, controller: Controller) -> int:
-        return sum(owner == controller.name and revision < controller.revision for owner, revision in self.pods.values())
+        return sum(
+            owner == controller.name and revision < controller.revision for owner, revision in self.pods.values()
+        )
 
     def _count_own(self, controller: Controller, revision: int | None = None) -> int:
         """Return the number of its pods that are stored or in flight, of one revision or of all."""

@@ -40,8 +40,8 @@ class Ledger(NamedTuple):
 class State(NamedTuple):
     """The stored events in their order, the ledger, the allowed creations in flight, the lost ones, and the time.
 
-    `repeated` are the pods of which a second attempt has arrived. `above_since` is the time since when the pods that are
-    stored or allowed exceed the hard limit. `mistake` is the invariant that an answer of the gate has violated.
+    `repeated` are the pods of which a second attempt has arrived. `above_since` is the time since when the pods, stored
+    or allowed, exceed the hard limit. `mistake` is the invariant that an answer of the gate has violated.
     """
 
     events: tuple[str, ...] = ()
@@ -103,9 +103,9 @@ class Surging:
         own = [pod for pod in {*pods, *state.allowed} if pod != OTHER]
         names = [each for each in _NEW_NAMES if each not in known]
         if names and self._wants_new(state) and len(own) < SIZE + self.max_surge:
-            yield from self._create(state, names[0], known)
+            yield from self._create(state, names[0])
         if OTHER not in known:
-            yield from self._create(state, OTHER, known)
+            yield from self._create(state, OTHER)
         for pod in pods:
             if pod in {"o1", "o2"} and len([each for each in pods if each != OTHER]) > SIZE:
                 yield f"{pod} is deleted", self._observe(state._replace(events=(*state.events, f"-{pod}")))
@@ -123,7 +123,7 @@ class Surging:
         if state.now < self.ticks:
             yield f"time {state.now + 1}", state._replace(now=state.now + 1)
 
-    def _create(self, state: State, pod: str, known: set[str]) -> Iterator[Step]:
+    def _create(self, state: State, pod: str) -> Iterator[Step]:
         """Yield the states in which a replica allows a pod. A controller rolls while pods of both revisions exist."""
         for replica in _REPLICAS:
             ledger = self._reserve(state.ledger, pod, self._is_rolling(state, pod), replica, state.now)

@@ -144,9 +144,7 @@ def _recount_reservation(
     return replace(reservation, counted=part) if reservation.counted != part else reservation
 
 
-def apply_limits(
-    ledger: Ledger, hard: Amounts, resources: frozenset[str], surge: Amounts = _NO_AMOUNTS
-) -> Ledger:
+def apply_limits(ledger: Ledger, hard: Amounts, resources: frozenset[str], surge: Amounts = _NO_AMOUNTS) -> Ledger:
     """Return the ledger with these limits, and this surge above them (rule 12).
 
     Names that the cap no longer counts are removed from `used`; new ones need a recount. A limit below the charged

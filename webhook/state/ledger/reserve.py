@@ -155,11 +155,10 @@ def reserve(ledger: Ledger, request: ReservationRequest) -> Reserved | Exceeded 
         guarded = increase.find_shortfall(after.reservations[request.uid].taken)
     is_covered = bool(covered) and not increase.find_shortfall(covered)
     if guarded and not request.may_exceed and not is_covered:
-        rejection = _find_rejection(ledger, after, guarded, request)
-        if rejection is not None:
-            return rejection
-        if request.surge is not NO_TERMS and _compute_excess(after, guarded, request.hard, after.hard):
-            after = begin_surge(ledger, after, request.surge)
+        outcome = _apply_guard(ledger, after, guarded, request)
+        if not isinstance(outcome, Ledger):
+            return outcome
+        after = outcome
     if (
         reservation is None
         and request.max_reservations is not None
@@ -169,21 +168,23 @@ def reserve(ledger: Ledger, request: ReservationRequest) -> Reserved | Exceeded 
     return Reserved(after, needs_no_write=False)
 
 
-def _find_rejection(
+def _apply_guard(
     ledger: Ledger, after: Ledger, guarded: Amounts, request: ReservationRequest
-) -> Exceeded | Deferred | None:
-    """Return the result of an attempt that the guard stops at one of the names `guarded`, or None.
+) -> Ledger | Exceeded | Deferred:
+    """Return the ledger after an attempt, or its result if the guard stops it at one of the names `guarded`.
 
     A pod of a controller that rolls is compared with the sum of hard limit and surge, as long as that is open.
     """
-    own, stored = request.hard, after.hard
-    if request.surge is not NO_TERMS and not is_surge_over(ledger, request.surge):
-        own, stored = own + request.surge.amounts, stored + after.surge.amounts
-    if excess := _compute_excess(after, guarded, own, stored):
+    excess = _compute_excess(after, guarded, request.hard, after.hard)
+    if excess and request.surge is not NO_TERMS and not is_surge_over(ledger, request.surge):
+        own, stored = request.hard + request.surge.amounts, after.hard + after.surge.amounts
+        excess = _compute_excess(after, guarded, own, stored)
+        after = begin_surge(ledger, after, request.surge)
+    if excess:
         return Deferred(ledger, Prerequisite.COUNT_POD) if request.devices.pod_uid else _create_exceeded(ledger, excess)
     if request.is_shared and _is_over_share(ledger, after, guarded, request):
         return Deferred(ledger, Prerequisite.SETTLE_NAMESPACE)
-    return None
+    return after
 
 
 def _find_prerequisite(ledger: Ledger, request: ReservationRequest) -> Prerequisite | None:

@@ -16,7 +16,7 @@ _NO_AMOUNTS = Amounts()
 class SurgeTerms(msgspec.Struct, frozen=True):
     """The part of a request that only a pod of a controller that rolls has.
 
-    `amounts` and `seconds` are the surge of the requesting replica's own policy, and `now` is the time of the attempt in
+    `amounts` and `seconds` are the surge of the requesting replica's own policy. `now` is the time of the attempt in
     seconds of the Unix epoch.
     """
 
