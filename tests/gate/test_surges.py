@@ -182,7 +182,7 @@ def test_after_its_time_a_surge_accepts_no_further_pod_until_the_charge_is_back_
     assert request_pod(replica, "new2", new) == (200, "")
 
 
-def test_a_pod_beyond_the_surge_is_told_both_limits() -> None:
+def test_the_rejection_of_a_pod_beyond_the_surge_has_both_limits() -> None:
     replica, new = start_rollout()
     for index in range(2):
         assert request_pod(replica, f"new{index}", new) == (200, "")

@@ -19,7 +19,7 @@ from tallygate.webhook.admission.rule_index import RuleIndex
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.gate.charge_transitions import CapChargeResult
 from tallygate.webhook.gate.charging import CapObstacle, ChargeResult
-from tallygate.webhook.gate.surge_messages import describe_limit, suggest_end
+from tallygate.webhook.gate.surge_limits import describe_limit, suggest_end
 from tallygate.webhook.gate.top_consumers import ExcessDetails, describe_consumers
 from tallygate.webhook.policy.model import PolicySet
 

@@ -350,7 +350,9 @@ class Gate:
         consumer, targets = request_charges.consumer, context.policy_set.rules.targets
         charge = partial(charge_consumer, self._ledgers, deadline=deadline, usage_lister=self._usage_lister)
         try:
-            result = self._surge_charger.charge(request_charges, targets, charge)
+            result = charge(consumer, request_charges.charges)
+            if result.exceeded:
+                result = self._surge_charger.charge_again(request_charges, result, targets, charge)
         except UnreadableOwnerError as error:
             return retry_later(context, str(error))
         if result.obstacles and not result.exceeded:

@@ -61,15 +61,16 @@ class SurgeCharger:
         self._unix_time = unix_time
         self._metadata: WeakKeyDictionary[ChargeGroup, ObjectMeta] = WeakKeyDictionary()
 
-    def charge(self, request_charges: RequestCharges, targets: ReviewTargets, charge: Charger) -> ChargeResult:
-        """Charge a request; charge a pod again, with a surge, if a surge may accept what was rejected.
+    def charge_again(
+        self, request_charges: RequestCharges, result: ChargeResult, targets: ReviewTargets, charge: Charger
+    ) -> ChargeResult:
+        """Charge a rejected pod again, with a surge, if a surge may accept it; else return the result that rejects it.
 
         Raises:
             UnreadableOwnerError: if a controller cannot be read.
         """
         consumer, charges, pod = request_charges.consumer, request_charges.charges, request_charges.created_pod
-        result = charge(consumer, charges)
-        if pod is None or not result.exceeded or self._owner_chains is None or self._usage_lister is None:
+        if pod is None or self._owner_chains is None or self._usage_lister is None:
             return result
         if any(each.excess.keys() - each.charge.cap.surge.keys() for each in result.exceeded):
             return result

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from tallygate.webhook.accounting.cel.syntax import ExpressionError
 from tallygate.webhook.accounting.devices.expression import compile_selector
 from tallygate.webhook.accounting.name_rules import NameContext, find_name_problems
-from tallygate.webhook.documents.syntax_tree import Entry, Mapping, Node, Scalar, join_path
+from tallygate.webhook.documents.syntax_tree import Entry, Node, Scalar, join_path
 from tallygate.webhook.policy.formats import PODS_RESOURCE, quote_text
 from tallygate.webhook.policy.lint_findings import LintFinding, Severity
 from tallygate.webhook.policy.model import SourceLocation
@@ -31,7 +31,7 @@ _DEFINING_FIELDS = ("selector", "sum")
 def check_device_definitions(file: str, document: Node, findings: set[LintFinding]) -> set[LintFinding]:
     """Return the findings about a document without those that its definitions refute, and with those about them."""
     spec = Fields(document).get_fields("spec")
-    definitions = [each for each in list_entries(spec, "devices") if _is_by_allocation(each)]
+    definitions = [each for each in spec.list_entries("devices") if _is_by_allocation(each)]
     if not definitions:
         return findings
     own = {
@@ -49,19 +49,10 @@ def refute_names(
     positions = {
         (entry.key.position.line, entry.key.position.column)
         for section in sections
-        for entry in list_entries(spec, section)
+        for entry in spec.list_entries(section)
         if entry.name in names
     }
     return {each for each in findings if each.code != BAD_COUNTED_NAME or (each.line, each.column) not in positions}
-
-
-def list_entries(spec: Fields, section: str) -> list[Entry]:
-    """Return the entries of a section, a path such as `surge.amounts`, that is a mapping."""
-    *parents, last = section.split(".")
-    for parent in parents:
-        spec = spec.get_fields(parent)
-    node = spec.get_node(last)
-    return list(node.entries) if isinstance(node, Mapping) else []
 
 
 def _is_by_allocation(definition: Entry) -> bool:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from tallygate.webhook.accounting.names import REQUESTS_PREFIX
 from tallygate.webhook.accounting.quantity import Quantity
-from tallygate.webhook.documents.syntax_tree import Mapping, Node, Scalar, Sequence, join_path
+from tallygate.webhook.documents.syntax_tree import Entry, Mapping, Node, Scalar, Sequence, join_path
 from tallygate.webhook.policy.model import (
     AllocationMode,
     AmountBounds,
@@ -94,6 +94,14 @@ class Fields:
     def list_names(self) -> tuple[str, ...]:
         """Return the keys of a mapping."""
         return tuple(each.name for each in self._node.entries) if self._node else ()
+
+    def list_entries(self, path: str) -> list[Entry]:
+        """Return the entries of the mapping at a path, such as `surge.amounts`; none if it is missing or no mapping."""
+        parent, _, rest = path.partition(".")
+        if rest:
+            return self.get_fields(parent).list_entries(rest)
+        node = self.get_node(path)
+        return list(node.entries) if isinstance(node, Mapping) else []
 
     def get_pairs(self) -> AnyMapping[str, str]:
         """Return the keys and texts of a mapping."""

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from tallygate.webhook.accounting.amounts import format_amount
 from tallygate.webhook.admission.cap_index import ActiveCap
+from tallygate.webhook.gate.surge_limits import find_most
 from tallygate.webhook.state.ledger.ledger import Ledger
 
 
@@ -35,7 +36,7 @@ def find_surge(active_cap: ActiveCap, ledger: Ledger | None, name: str) -> Surge
     hard = active_cap.hard[name]
     if ledger is None or name not in ledger.hard:
         return SurgeUsage(surge)
-    most = min(hard + surge, ledger.hard[name] + ledger.surge.amounts.get(name, 0))
+    most = find_most(active_cap, ledger, name)
     since = _find_begin(ledger, name)
     until = since + timedelta(seconds=definition.seconds) if since is not None else None
     return SurgeUsage(max(most - min(hard, ledger.hard[name]), 0), since, until)

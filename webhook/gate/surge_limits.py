@@ -1,17 +1,24 @@
-"""The surge of a cap in the messages for pods of a controller that rolls (rule 12)."""
+"""The limit of a pod of a controller that rolls, with the surge of its cap, and its words in messages (rule 12)."""
 
 from datetime import UTC, datetime
 
 from tallygate.webhook.accounting.amounts import format_amount
+from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.gate.charge_transitions import CapChargeResult
 from tallygate.webhook.policy.periods import format_period
+from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ledger.surges import is_surge_over
+
+
+def find_most(cap: ActiveCap, ledger: Ledger, name: str) -> int:
+    """Return the largest amount under a name with the surge: the smaller one of policy and ledger (rule 8)."""
+    limits = (cap.hard, cap.surge), (ledger.hard, ledger.surge.amounts)
+    return min(hard[name] + surge.get(name, 0) for hard, surge in limits if name in hard)
 
 
 def describe_limit(result: CapChargeResult, name: str, hard: int) -> tuple[str, int]:
     """Return the hard limit and the surge of a pod of a controller that rolls as text, and the largest amount now."""
-    limits = (result.charge.cap.hard, result.charge.cap.surge), (result.before.hard, result.before.surge.amounts)
-    most = min(each[name] + surge.get(name, 0) for each, surge in limits if name in each)
+    most = find_most(result.charge.cap, result.before, name)
     text = f"hard {format_amount(name, hard)}, surge {format_amount(name, max(most - hard, 0))}"
     since = result.before.surge.since
     if since is None:
