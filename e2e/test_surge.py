@@ -24,6 +24,7 @@ spec:
 """
 _WITH_SURGE = f"{_CAP}  surge: {{amounts: {{{DONGLE}: {_SURGE}}}, for: 15m}}\n"
 _WITHIN = 90.0  # seconds
+_ROLLOUT_SECONDS = 300.0  # a ReplicaSet that was refused for some time is tried again after longer and longer pauses
 _FORBIDDEN = 403
 _CREATED = 201
 _TRY_LATER = 429
@@ -87,7 +88,7 @@ class _Deployment:
             self.make_ready()
             return self.count(revision) == _HARD == len(self.list_pods())
 
-        until(f"rollout {revision} ends", is_over, _WITHIN)
+        until(f"rollout {revision} ends", is_over, _ROLLOUT_SECONDS)
 
 
 def _create_pod(site: Site, namespace: str, name: str, **metadata: Any) -> Answer:

@@ -224,7 +224,7 @@ def test_a_controller_that_cannot_be_read_is_a_reason_to_ask_again() -> None:
     replica.stored.unreadable.add("replicasets")
     code, message = request_pod(replica, "new0", new)
     assert code == 429
-    assert "ReplicaSet team-a/web-new, which controls the pod, cannot be read" in message
+    assert "ReplicaSet team-a/web-new, the controller, cannot be read" in message
 
 
 def test_a_second_cap_without_surge_rejects_the_pod_and_nothing_is_reserved() -> None:

@@ -150,7 +150,7 @@ def test_a_controller_that_cannot_be_read_is_an_answer_that_requests_a_retry() -
     assert review(replica, create_job()) == (200, "")
     replica.stored.unreadable.add("jobs")
     code, message = request_pod(replica, "p0", create_owner())
-    assert (code, "Job team-a/train, which controls the pod, cannot be read" in message) == (429, True)
+    assert (code, "Job team-a/train, the controller, cannot be read" in message) == (429, True)
 
 
 def test_controllers_are_read_once_for_many_pods_and_never_without_such_a_cap() -> None:
