@@ -41,9 +41,9 @@ class _Replica:
             policies=lambda: policies,
             namespaces=namespaces,
             ledgers=ledgers,
-            now=lambda: None,
             monotonic=self._read_clock,
             nonce=lambda: next(nonces),
+            unix_time=self._read_clock,
             usage_lister=lister,
         )
         records = [

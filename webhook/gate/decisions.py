@@ -1,9 +1,7 @@
 """Decisions: the review context, the messages of caps, the response bytes, and the record for logs and metrics."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from copy import copy
-from datetime import datetime
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -11,18 +9,17 @@ from msgspec.structs import replace
 
 from tallygate.webhook.accounting.amounts import Amounts, format_amount
 from tallygate.webhook.accounting.charge import explain_derived
-from tallygate.webhook.accounting.claim_charge import list_device_resources
 from tallygate.webhook.accounting.problem import Problem, Reason
 from tallygate.webhook.admission import response
-from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
+from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.admission.request import ALLOWED, AdmissionRequest, Phase, Verdict
 from tallygate.webhook.admission.rule_codes import NO_LIMIT_UNDER_CAP, OVER_CAP, OVER_SOFT_CAP
-from tallygate.webhook.admission.rule_index import RuleIndex
 from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.gate.active_policies import ActivePolicySet
 from tallygate.webhook.gate.charge_transitions import CapChargeResult
 from tallygate.webhook.gate.charging import CapObstacle, ChargeResult
+from tallygate.webhook.gate.surge_limits import describe_limit, suggest_end
 from tallygate.webhook.gate.top_consumers import ExcessDetails, describe_consumers
-from tallygate.webhook.policy.model import PolicySet
 
 _NO_DETAILS = ExcessDetails()
 
@@ -62,12 +59,17 @@ def _describe_request(result: CapChargeResult, name: str) -> tuple[int, str, str
     current = result.charge.current.get(name, 0)
     requested = result.charge.requested.get(name, 0) - current
     on_top = f" on top of {format_amount(name, current)}" if current else ""
-    free = max(hard - used - reserved, 0)
+    limit, most = f"hard {result.charge.cap.limits.describe(name, hard)}", hard
+    if result.charge.rolls_at:
+        limit, most = describe_limit(result, name, hard)
+    free = max(most - used - reserved, 0)
     arithmetic = (
         f"requested {format_amount(name, requested)} {name}{on_top}{_explain_derived(result, name)}, "
         f"used {format_amount(name, used)}, reserved {format_amount(name, reserved)}, "
-        f"hard {result.charge.cap.limits.describe(name, hard)}, free {format_amount(name, free)}"
+        f"{limit}, free {format_amount(name, free)}"
     )
+    if result.charge.rolls_at:
+        return requested, arithmetic, suggest_end(result, name, hard)
     return requested, arithmetic, _suggest_request(result, name, current, free)
 
 
@@ -284,27 +286,6 @@ class UndecidedError(TallygateError):
         self.uid = uid
         self.obstacles = obstacles
         self.is_transient = is_transient
-
-
-class ActivePolicySet:
-    """One policy set with its indexes, for the extended resources of these device classes, and the limits at a time."""
-
-    def __init__(self, policies: PolicySet, now: datetime | None, resources_by_class: Mapping[str, str]) -> None:
-        self.policies = policies
-        self.resources_by_class = resources_by_class
-        self.device_resources = list_device_resources(resources_by_class)
-        self.rules = RuleIndex(policies)
-        self.caps = CapIndex(policies, now, resources_by_class)
-        self.needs_labels = self.rules.needs_labels or self.caps.needs_labels
-        self.reasons: Mapping[str, str] = {rule.name: rule.reason for rule in policies.rules} | {
-            cap.name: cap.reason for cap in policies.caps
-        }
-
-    def renew_limits(self, now: datetime | None) -> "ActivePolicySet":
-        """Return the same set with the limits at another time."""
-        renewed = copy(self)
-        renewed.caps = CapIndex(self.policies, now, self.resources_by_class)
-        return renewed
 
 
 class ReviewContext(msgspec.Struct, frozen=True):
