@@ -20,6 +20,7 @@ def render_kinds() -> str:
 def _render_kind(kind: WorkloadKind) -> str:
     rows = "".join(f"| {_render_templates(each)} | {_render_pods(each)} |\n" for each in kind.pod_sets)
     suspended = "".join(f" No pods while `{path.text}` is set." for path in kind.suspended)
+    suspended += "".join(f" No pods while `{path.text}` is false." for path in kind.active)
     suspended += " The pods start together." if kind.starts_together else ""
     return (
         f"### {kind.kind} ({kind.group})\n\nVersions {', '.join(kind.versions)}.{suspended} "
@@ -44,6 +45,8 @@ def _list_parts(pod_set: PodSetDefinition) -> Iterator[str]:
         yield "those of the object"
         return
     yield _render_product(pod_set.counts) or "1"
+    if pod_set.scaled and pod_set.autoscaled:
+        yield f"{_render_product(pod_set.scaled)} if `{pod_set.autoscaled.text}` is set"
     if pod_set.most:
         scaled = f" if `{pod_set.autoscaled.text}` is set" if pod_set.autoscaled else ""
         yield f"an autoscaler: up to {_render_product(pod_set.most)}{scaled}"
@@ -64,7 +67,8 @@ def _render_field(field: CountField) -> str:
     default = "" if field.default is None else f" ({field.default})"
     floors = "".join(f", at least `{path.text}`" for path in field.floors)
     minus = f" - {field.minus}" if field.minus else ""
-    return f"`{field.path.text}`{default}{floors}{minus}"
+    assigned = f", or that of its name in `{field.assigned.text}`" if field.assigned else ""
+    return f"`{field.path.text}`{default}{floors}{minus}{assigned}"
 
 
 def update_kinds(document: str) -> str:

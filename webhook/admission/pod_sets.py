@@ -74,6 +74,12 @@ class _DeclaredPods(msgspec.Struct):
     replicas: int | None = None
 
 
+class _Assignment(msgspec.Struct):
+    name: str = ""
+    count: int | None = None
+
+
+_ASSIGNMENTS_DECODER = msgspec.json.Decoder(list[_Assignment])
 _METADATA_DECODER = msgspec.json.Decoder(_Metadata)
 _STRATEGY_DECODER = msgspec.json.Decoder(RolloutStrategy)
 _DECLARED_DECODER = msgspec.json.Decoder(list[_DeclaredPods])
@@ -93,7 +99,9 @@ def read_custom_workload(
         tuple(map(str, path.steps)) for each in kind.pod_sets for path in each.templates if not path.wildcard_count
     )
     reader = _Reader(content, read_object, named)
-    is_suspended = any(reader.is_set(path, ()) for path in kind.suspended)
+    is_suspended = any(reader.is_set(path, ()) for path in kind.suspended) or any(
+        reader.read_scalar(_bind(path, ())) is False for path in kind.active
+    )
     pod_sets = tuple(
         pod_view
         for definition in kind.pod_sets
@@ -213,13 +221,12 @@ class _Reader:
         noun, is_separate = definition.noun, definition.is_separate
         if is_suspended:
             return ReplicaCount(0, noun, is_separate=is_separate)
-        count = self._multiply(definition.counts, bound)
+        is_autoscaled = bool(definition.most) and self._is_autoscaled(definition.autoscaled, bound)
+        count = self._multiply((is_autoscaled and definition.scaled) or definition.counts, bound)
         if definition.rollout is not None:
             strategy = self.find(_bind(definition.rollout, bound))
             return count_rollout_pods(count, _STRATEGY_DECODER.decode(strategy) if strategy else RolloutStrategy())
-        most = 0
-        if definition.most and self._is_autoscaled(definition.autoscaled, bound):
-            most = self._multiply(definition.most, bound)
+        most = self._multiply(definition.most, bound) if is_autoscaled else 0
         # The largest number is the default of a project for no limit.
         return ReplicaCount(count, noun, most=most if count < most < MAX_COUNT else 0, is_separate=is_separate)
 
@@ -280,10 +287,19 @@ class _Reader:
     def _read_count(self, field: CountField, bound: _Place) -> int | None:
         count = self._read_number(field.path, bound)
         count = field.default if count is None else count
+        if field.assigned is not None:
+            count = self._find_assigned(field.assigned, bound, count)
         if count is None:
             return None
         floors = [number for each in field.floors if (number := self._read_number(each, bound)) is not None]
         return min(max((count, *floors)), MAX_COUNT) - field.minus
+
+    def _find_assigned(self, path: FieldPath, bound: _Place, count: int | None) -> int | None:
+        """Return the count of the assignment with the name of an item; else the count of the item."""
+        content = self.find(_bind(path, ()))
+        assignments = _ASSIGNMENTS_DECODER.decode(content) if content is not None else ()
+        counts = {each.name: each.count for each in assignments if each.count is not None}
+        return counts.get(str(self.read_scalar((*bound, "name"))), count)
 
     def _read_number(self, path: FieldPath, bound: _Place) -> int | None:
         value = self.read_scalar(_bind(path, bound))

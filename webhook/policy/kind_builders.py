@@ -12,9 +12,12 @@ from tallygate.webhook.policy.workload_kinds import (
 )
 
 
-def create_count(path: str, default: int | None = 1, *, minus: int = 0, floors: Iterable[str] = ()) -> CountFactor:
+def create_count(
+    path: str, default: int | None = 1, *, minus: int = 0, floors: Iterable[str] = (), assigned: str = ""
+) -> CountFactor:
     """Return the factor of one field."""
-    return (CountField(FieldPath.parse(path), default, minus, tuple(map(FieldPath.parse, floors))),)
+    assignments = FieldPath.parse(assigned) if assigned else None
+    return (CountField(FieldPath.parse(path), default, minus, create_paths(*floors), assignments),)
 
 
 def create_paths(*texts: str) -> tuple[FieldPath, ...]:
@@ -27,6 +30,7 @@ def create_pod_set(  # noqa: PLR0913  # each is a choice of the definition
     counts: Iterable[CountFactor] = (),
     most: Iterable[CountFactor] = (),
     autoscaled: str = "",
+    scaled: Iterable[CountFactor] = (),
     form: PodForm = PodForm.TEMPLATE,
     noun: str = "pods",
     suspended: Iterable[str] = (),
@@ -48,6 +52,7 @@ def create_pod_set(  # noqa: PLR0913  # each is a choice of the definition
         is_separate,
         is_used,
         FieldPath.parse(declared) if declared else None,
+        tuple(scaled),
     )
 
 
@@ -58,6 +63,7 @@ def create_kind(  # noqa: PLR0913  # each is a part of the definition
     *pod_sets: PodSetDefinition,
     source: str,
     suspended: Iterable[str] = (),
+    active: Iterable[str] = (),
     is_namespaced: bool = True,
     starts_together: bool = False,
 ) -> WorkloadKind:
@@ -73,6 +79,7 @@ def create_kind(  # noqa: PLR0913  # each is a part of the definition
         is_namespaced,
         source,
         starts_together,
+        create_paths(*active),
     )
 
 

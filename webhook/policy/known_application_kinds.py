@@ -17,7 +17,9 @@ _SPARK = "github.com/kubeflow/spark-operator/v2 v2.5.2, api/v1beta2/defaults.go"
 _KNATIVE = "knative.dev/serving v0.51.0, pkg/apis/autoscaling/register.go"
 _NOTEBOOK = "github.com/kubeflow/kubeflow v1.10.0, components/notebook-controller/controllers/notebook_controller.go"
 
+_TERMINATE = ("spec.terminate",)
 _SUSPEND = ("spec.suspend",)
+_STOPPED_MODEL = ('metadata.annotations["serving.kserve.io/stop"]',)
 
 
 def _list_ray_pods(cluster: str) -> tuple[PodSetDefinition, ...]:
@@ -56,12 +58,12 @@ def _list_workflow_pods(spec: str, *, is_used: bool = True) -> tuple[PodSetDefin
     )
 
 
-def _create_component(component: str, noun: str) -> PodSetDefinition:
+def _create_component(component: str, noun: str, *, is_scaled: bool = True) -> PodSetDefinition:
     """Return the pods of a component of an InferenceService."""
     return create_pod_set(
         component,
         counts=[create_count(f"{component}.minReplicas")],
-        most=[create_count(f"{component}.maxReplicas", 0)],
+        most=[create_count(f"{component}.maxReplicas", 0)] if is_scaled else (),
         form=PodForm.COMPONENT,
         noun=noun,
     )
@@ -102,14 +104,16 @@ def _list_llm_pods(*, is_used: bool = True) -> tuple[PodSetDefinition, ...]:
     )
 
 
-def _list_spark_pods(spec: str, driver: str = "driver") -> tuple[PodSetDefinition, ...]:
+def _list_spark_pods(spec: str, driver: str = "driver", executors: int = 1) -> tuple[PodSetDefinition, ...]:
+    """Return the pods of an application: Spark itself starts the executors, by default as many as `executors`."""
     allocation = f"{spec}.dynamicAllocation"
     floors = (f"{allocation}.initialExecutors", f"{allocation}.minExecutors")
     return (
         create_pod_set(f"{spec}.{driver}", form=PodForm.SPARK_POD, noun=f"{driver}s"),
         create_pod_set(
             f"{spec}.executor",
-            counts=[create_count(f"{spec}.executor.instances", floors=floors)],
+            counts=[create_count(f"{spec}.executor.instances", executors)],
+            scaled=[create_count(f"{spec}.executor.instances", 0, floors=floors)],
             most=[create_count(f"{allocation}.maxExecutors", 0)],
             autoscaled=f"{allocation}.enabled",
             form=PodForm.SPARK_POD,
@@ -149,7 +153,7 @@ APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
         "v1 v1alpha1",
         *_list_ray_job_pods("spec"),
         source=_RAY,
-        suspended=_SUSPEND,
+        suspended=(*_SUSPEND, "spec.rayClusterSpec.suspend"),
         starts_together=True,
     ),
     create_kind(
@@ -158,10 +162,15 @@ APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
         "v1",
         *_list_ray_job_pods("spec.jobTemplate"),
         source=_RAY,
-        suspended=_SUSPEND,
+        suspended=(*_SUSPEND, "spec.jobTemplate.suspend", "spec.jobTemplate.rayClusterSpec.suspend"),
     ),
     create_kind(
-        "RayService.ray.io", "rayservices", "v1 v1alpha1", *_list_ray_pods("spec.rayClusterConfig"), source=_RAY
+        "RayService.ray.io",
+        "rayservices",
+        "v1 v1alpha1",
+        *_list_ray_pods("spec.rayClusterConfig"),
+        source=_RAY,
+        suspended=("spec.rayClusterConfig.suspend",),
     ),
     create_kind(
         "Rollout.argoproj.io",
@@ -178,6 +187,7 @@ APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
         "v1alpha1",
         create_pod_set("spec.templates[*].template", counts=[create_count("spec.templates[*].replicas")]),
         source=f"{_ROLLOUTS}, utils/experiment/experiment.go",
+        suspended=_TERMINATE,
     ),
     *(
         create_kind(
@@ -186,6 +196,7 @@ APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
             "v1alpha1",
             create_pod_set(f"{_METRIC_JOB}.template", counts=_METRIC_COUNTS, is_used=kind == "AnalysisRun"),
             source=f"{_ROLLOUTS}, metricproviders/job/job.go",
+            suspended=_TERMINATE if kind == "AnalysisRun" else (),
             is_namespaced=not kind.startswith("Cluster"),
         )
         for kind in ("AnalysisRun", "AnalysisTemplate", "ClusterAnalysisTemplate")
@@ -196,7 +207,7 @@ APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
         "v1alpha1",
         *_list_workflow_pods("spec"),
         source=_WORKFLOWS,
-        suspended=_SUSPEND,
+        suspended=(*_SUSPEND, "spec.shutdown"),
     ),
     *(
         create_kind(
@@ -215,7 +226,7 @@ APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
         "v1alpha1",
         *_list_workflow_pods("spec.workflowSpec"),
         source=_WORKFLOWS,
-        suspended=_SUSPEND,
+        suspended=(*_SUSPEND, "spec.workflowSpec.suspend", "spec.workflowSpec.shutdown"),
     ),
     create_kind(
         "Notebook.kubeflow.org",
@@ -230,7 +241,7 @@ APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
         "inferenceservices",
         "v1beta1",
         *(_create_component(f"spec.{each}", f"{each} pods") for each in ("predictor", "transformer", "explainer")),
-        _create_component("spec.canary[*].predictor", "canary pods"),
+        _create_component("spec.canary[*].predictor", "canary pods", is_scaled=False),
         create_pod_set(
             "spec.predictor.workerSpec",
             counts=[
@@ -241,6 +252,7 @@ APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
             noun="workers",
         ),
         source=f"{_KSERVE}/v1beta1/component.go, predictor.go",
+        suspended=_STOPPED_MODEL,
     ),
     create_kind(
         "LLMInferenceService.serving.kserve.io",
@@ -248,6 +260,7 @@ APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
         "v1alpha2 v1alpha1",
         *_list_llm_pods(),
         source=f"{_KSERVE}/v1alpha2/llm_inference_service_types_func.go",
+        suspended=_STOPPED_MODEL,
     ),
     create_kind(
         "LLMInferenceServiceConfig.serving.kserve.io",
@@ -281,13 +294,13 @@ APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
         "v1beta2",
         *_list_spark_pods("spec.template"),
         source=_SPARK,
-        suspended=_SUSPEND,
+        suspended=(*_SUSPEND, "spec.template.suspend"),
     ),
     create_kind(
         "SparkConnect.sparkoperator.k8s.io",
         "sparkconnects",
         "v1alpha1",
-        *_list_spark_pods("spec", "server"),
+        *_list_spark_pods("spec", "server", executors=2),
         source="github.com/kubeflow/spark-operator/v2 v2.5.2, internal/controller/sparkconnect/reconciler.go",
     ),
     create_kind("Service.serving.knative.dev", "services", "v1", _REVISION, source=_KNATIVE),

@@ -179,8 +179,12 @@ _BATCH_KINDS: tuple[WorkloadKind, ...] = (
         "Workload.kueue.x-k8s.io",
         "workloads",
         "v1beta2 v1beta1",
-        create_pod_set("spec.podSets[*].template", counts=[create_count("spec.podSets[*].count")]),
+        create_pod_set(
+            "spec.podSets[*].template",
+            counts=[create_count("spec.podSets[*].count", assigned="status.admission.podSetAssignments")],
+        ),
         source=_KUEUE,
+        active=("spec.active",),
     ),
     create_kind(
         "AppWrapper.workload.codeflare.dev",

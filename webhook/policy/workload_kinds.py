@@ -98,13 +98,15 @@ class CountField:
     """A field with a number of pods, raised to those of the fields `floors`, then lowered by `minus`.
 
     If it is absent, it counts as `default`; without a default it does not count at all. A text with a number, as in
-    annotations, counts as this number.
+    annotations, counts as this number. `assigned` is a list of items with `name` and `count`: the count of the item
+    with the name of the pod set replaces the number.
     """
 
     path: FieldPath
     default: int | None = 1
     minus: int = 0
     floors: tuple[FieldPath, ...] = ()
+    assigned: FieldPath | None = None
 
 
 CountFactor = tuple[CountField, ...]
@@ -140,7 +142,8 @@ class PodSetDefinition:
     the name of the pods in messages.
 
     `most` is the product of an autoscaler's maximum; empty if none changes the number. It counts only if the field
-    `autoscaled` exists and is not false, where this is given. There are no pods while one of the fields `suspended` is
+    `autoscaled` exists and is not false, where this is given; then the product of `scaled`, if there is any, is the
+    number at the start. There are no pods while one of the fields `suspended` is
     set. `rollout` is the strategy of an Argo Rollout.
 
     If they are `separate`, other templates of the object may run at other times. A template that is not `used` makes
@@ -159,6 +162,7 @@ class PodSetDefinition:
     is_separate: bool = False
     is_used: bool = True
     declared: FieldPath | None = None
+    scaled: tuple[CountFactor, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +170,8 @@ class WorkloadKind:
     """A kind whose objects contain pod templates, in one of these `versions`, the newest first.
 
     `resource` is the plural in its API. An object makes no pods while one of the fields `suspended` is set: it
-    is true, or a text other than `false` as in annotations. If `is_namespaced` is False, its objects are in no
-    namespace. `source` names where the project decides about the pods. If it `starts_together`, the pods of an object
+    is true, or a text other than `false` as in annotations; nor while one of the fields `active` is false. If
+    `is_namespaced` is False, its objects are in no namespace. `source` names where the project decides about the pods. If it `starts_together`, the pods of an object
     wait for each other: a part of them is of no use.
     """
 
@@ -180,6 +184,7 @@ class WorkloadKind:
     is_namespaced: bool = True
     source: str = ""
     starts_together: bool = False
+    active: tuple[FieldPath, ...] = ()
 
     @property
     def creates_pods(self) -> bool:

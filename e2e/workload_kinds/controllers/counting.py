@@ -14,6 +14,7 @@ from e2e.workload_kinds.controllers.projects import KUEUE, Project
 
 _CASES: Final = "cases.yaml"
 _CHANGE: Final = "then"
+_METADATA: Final = "metadata"
 _KUEUE_VERSION: Final = "kueue.x-k8s.io/v1beta2"
 _QUEUE: Final = "queue"
 _NAME: Final = "pods"
@@ -56,19 +57,14 @@ class Outcome:
 def list_cases(project: Project) -> Iterator[Case]:
     """Yield the cases of a project in their order in its file."""
     content = yaml.safe_load((project.path / _CASES).read_text())
-    labels = {"labels": content["labels"]} if "labels" in content else {}
     for number, (name, body) in enumerate(content["cases"].items()):
         specs = {content["kind"]: body} if "kind" in content else dict(body)
-        change = specs.pop(_CHANGE, ())
+        change, metadata = specs.pop(_CHANGE, ()), specs.pop(_METADATA, content.get(_METADATA, {}))
         *beside, asked = (
-            {
-                "apiVersion": content["versions"][kind],
-                "kind": kind,
-                "metadata": {"name": _NAME, **labels},
-                "spec": spec,
-            }
+            {"apiVersion": content["versions"][kind], "kind": kind, "metadata": {"name": _NAME}, "spec": spec}
             for kind, spec in specs.items()
         )
+        asked["metadata"] |= metadata
         yield Case(name, project, f"case-{number}", asked, tuple(beside), tuple(change))
 
 
@@ -180,11 +176,17 @@ def _count_by_template(client: Api) -> dict[str, Counter[str]]:
 
 
 def _read_forms(case: Case, client: Api) -> tuple[Object, ...]:
-    """Return the object as written and as its webhooks and its definition complete it, or the Workload of Kueue."""
+    """Return the object as written and as its webhooks and its definition complete it; of Kueue, the Workload."""
     if case.project is KUEUE:
         kind = {"apiVersion": _KUEUE_VERSION, "kind": "Workload"}
         found = client.items(client.collection(kind, case.namespace))
-        return tuple({**kind, "metadata": {"name": _NAME}, "spec": each["spec"]} for each in found)
+        return tuple({**kind, "metadata": {"name": _NAME}, **_select_workload(each)} for each in found)
     stored = client.get(f"{client.collection(case.object, case.namespace)}/{_NAME}")
     whole = {**case.object, "spec": stored["spec"]}
     return (case.object,) if whole == case.object else (case.object, whole)
+
+
+def _select_workload(stored: Object) -> Object:
+    """Return what a Workload asks for, and what Kueue admits of it."""
+    admission = stored["status"].get("admission")
+    return {"spec": stored["spec"], **({"status": {"admission": admission}} if admission else {})}
