@@ -4,7 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
-from tallygate.webhook.policy.workload_kinds import CountFactor, CountField, PodForm, PodSetDefinition, WorkloadKind
+from tallygate.webhook.policy.workload_kinds import (
+    CountFactor,
+    CountField,
+    ExpectedValue,
+    PodForm,
+    PodSetDefinition,
+    WorkloadKind,
+)
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "workload-kinds.md"
 BEGIN, END = "<!-- kinds: begin -->\n", "<!-- kinds: end -->\n"
@@ -20,7 +27,7 @@ def render_kinds() -> str:
 def _render_kind(kind: WorkloadKind) -> str:
     rows = "".join(f"| {_render_templates(each)} | {_render_pods(each)} |\n" for each in kind.pod_sets)
     suspended = "".join(f" No pods while `{path.text}` is set." for path in kind.suspended)
-    suspended += "".join(f" No pods while `{path.text}` is false." for path in kind.active)
+    suspended += "".join(f" No pods unless {_render_expectation(each)}." for each in kind.expected)
     suspended += " The pods start together." if kind.starts_together else ""
     return (
         f"### {kind.kind} ({kind.group})\n\nVersions {', '.join(kind.versions)}.{suspended} "
@@ -54,6 +61,13 @@ def _list_parts(pod_set: PodSetDefinition) -> Iterator[str]:
         yield f"a rollout adds those of `{pod_set.rollout.text}`"
     for path in pod_set.suspended:
         yield f"none while `{path.text}` is set"
+    for each in pod_set.expected:
+        yield f"none unless {_render_expectation(each)}"
+
+
+def _render_expectation(expectation: ExpectedValue) -> str:
+    values = " or ".join(f"`{value}`" for value in expectation.values)
+    return f"`{expectation.path.text}` is absent or {values}"
 
 
 def _render_product(factors: tuple[CountFactor, ...]) -> str:

@@ -25,7 +25,7 @@ NOT_READ: dict[str, dict[str, int]] = {}
 
 
 class Counts(NamedTuple):
-    """The number of pods by the label of their template: at the start, and the largest one of a rollout or autoscaler."""
+    """The number of pods by the label of their template: at the start, and the most with a rollout or autoscaler."""
 
     at_start: Counter[str]
     largest: Counter[str]
@@ -40,6 +40,8 @@ def count_pods(content: dict[str, Any]) -> Counts:
         assert view.replicas
         labels = (view.pod.metadata and view.pod.metadata.labels) or {}
         label = labels.get("template", view.replicas.noun)
+        if view.replicas.is_separate and not view.replicas.is_first:
+            continue  # these pods start later
         counts.at_start[label] += view.replicas.count
         counts.largest[label] += view.replicas.most or view.replicas.count + view.replicas.surge
     return Counts(+counts.at_start, +counts.largest)

@@ -21,6 +21,8 @@ SPARK = {"driver": WORKER, "executor": WORKER}
 METRICS = {"metrics": [{"provider": {"job": {"spec": WORKER}}}]}
 WRAPPED = {"apiVersion": "batch/v1", "kind": "Job", "spec": WORKER}
 
+MULTIKUEUE = "kueue.x-k8s.io/multikueue"
+
 SUSPENDED: list[tuple[str, dict[str, Any], str, object]] = [
     ("JobSet.jobset.x-k8s.io", JOBS, "spec.suspend", True),
     ("PyTorchJob.kubeflow.org", {"pytorchReplicaSpecs": ROLES}, "spec.runPolicy.suspend", True),
@@ -61,12 +63,21 @@ SUSPENDED: list[tuple[str, dict[str, Any], str, object]] = [
         "true",
     ),
     ("SparkApplication.sparkoperator.k8s.io", SPARK, "spec.suspend", True),
+    ("JobSet.jobset.x-k8s.io", JOBS, "spec.managedBy", MULTIKUEUE),
+    ("PyTorchJob.kubeflow.org", {"pytorchReplicaSpecs": ROLES}, "spec.runPolicy.managedBy", MULTIKUEUE),
+    ("TFJob.kubeflow.org", {"tfReplicaSpecs": ROLES}, "spec.runPolicy.managedBy", MULTIKUEUE),
+    ("XGBoostJob.kubeflow.org", {"xgbReplicaSpecs": ROLES}, "spec.runPolicy.managedBy", MULTIKUEUE),
+    ("PaddleJob.kubeflow.org", {"paddleReplicaSpecs": ROLES}, "spec.runPolicy.managedBy", MULTIKUEUE),
+    ("MPIJob.kubeflow.org", {"mpiReplicaSpecs": ROLES}, "spec.runPolicy.managedBy", MULTIKUEUE),
+    ("AppWrapper.workload.codeflare.dev", {"components": [{"template": WRAPPED}]}, "spec.managedBy", MULTIKUEUE),
+    ("RayCluster.ray.io", RAY, "spec.managedBy", MULTIKUEUE),
+    ("RayJob.ray.io", RAY_JOB, "spec.managedBy", MULTIKUEUE),
+    ("RayService.ray.io", {"rayClusterConfig": RAY}, "spec.managedBy", MULTIKUEUE),
     ("ScheduledSparkApplication.sparkoperator.k8s.io", {"template": SPARK}, "spec.suspend", True),
     ("ScheduledSparkApplication.sparkoperator.k8s.io", {"template": SPARK}, "spec.template.suspend", True),
 ]
-STEPS_BY_FIELD = {
-    path.text: path.steps for kind in KNOWN_KINDS for path in (*kind.suspended, *kind.active)
-}
+PATHS = {kind: [*kind.suspended, *(each.path for each in kind.expected)] for kind in KNOWN_KINDS}
+STEPS_BY_FIELD = {path.text: path.steps for paths in PATHS.values() for path in paths}
 
 
 def count_pods(name: str, spec: dict[str, Any], field: str, value: object) -> int:
@@ -85,16 +96,22 @@ def count_pods(name: str, spec: dict[str, Any], field: str, value: object) -> in
 
 
 @pytest.mark.parametrize(
-    ("name", "spec", "field", "value"), SUSPENDED, ids=[f"{name.partition('.')[0]} {field}" for name, _, field, _ in SUSPENDED]
+    ("name", "spec", "field", "value"),
+    SUSPENDED,
+    ids=[f"{name.partition('.')[0]} {field}" for name, _, field, _ in SUSPENDED],
 )
 def test_an_object_that_is_suspended_starts_no_pods(name: str, spec: dict[str, Any], field: str, value: object) -> None:
     assert count_pods(name, spec, field, value) == 0
 
 
 @pytest.mark.parametrize(
-    ("name", "spec", "field", "value"), SUSPENDED, ids=[f"{name.partition('.')[0]} {field}" for name, _, field, _ in SUSPENDED]
+    ("name", "spec", "field", "value"),
+    SUSPENDED,
+    ids=[f"{name.partition('.')[0]} {field}" for name, _, field, _ in SUSPENDED],
 )
-def test_an_object_that_is_not_suspended_starts_pods(name: str, spec: dict[str, Any], field: str, value: object) -> None:
+def test_an_object_that_is_not_suspended_starts_pods(
+    name: str, spec: dict[str, Any], field: str, value: object
+) -> None:
     assert count_pods(name, spec, field, None)
     opposite = not value if isinstance(value, bool) else ""
     if field.startswith("spec."):
@@ -106,6 +123,6 @@ def test_the_cases_have_every_field_of_the_known_kinds() -> None:
 
 
 def _list_fields() -> Iterator[tuple[str, str]]:
-    for kind in KNOWN_KINDS:
-        for path in (*kind.suspended, *kind.active):
+    for kind, paths in PATHS.items():
+        for path in paths:
             yield f"{kind.kind}.{kind.group}", path.text

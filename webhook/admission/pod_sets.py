@@ -18,6 +18,7 @@ from tallygate.webhook.admission.pod_view import (
     count_rollout_pods,
     read_template,
 )
+from tallygate.webhook.admission.workflow_pods import WorkflowPods, count_workflow_pods
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.objects.meta import ObjectMeta
@@ -99,9 +100,7 @@ def read_custom_workload(
         tuple(map(str, path.steps)) for each in kind.pod_sets for path in each.templates if not path.wildcard_count
     )
     reader = _Reader(content, read_object, named)
-    is_suspended = any(reader.is_set(path, ()) for path in kind.suspended) or any(
-        reader.read_scalar(_bind(path, ())) is False for path in kind.active
-    )
+    is_suspended = not reader.starts_pods(kind, ())
     pod_sets = tuple(
         pod_view
         for definition in kind.pod_sets
@@ -121,6 +120,7 @@ class _Reader:
         self._read_object = read_object
         self._named = named  # the templates without wildcards in their paths
         self._children: dict[_Place, Mapping[str, msgspec.Raw] | Sequence[msgspec.Raw]] = {}
+        self._workflows: dict[_Place, WorkflowPods | None] = {}
 
     def read_pod_sets(self, definition: PodSetDefinition, *, is_suspended: bool) -> Iterator[PodView]:
         """Yield the pods of each template."""
@@ -134,11 +134,11 @@ class _Reader:
                 if content is None:
                     continue
                 seen.add(bound)
-                stops = is_suspended or any(self.is_set(each, bound) for each in definition.suspended)
+                stops = is_suspended or not self.starts_pods(definition, bound)
                 if definition.form is PodForm.OBJECT:
                     yield from self._read_contained(definition, place, content, is_suspended=stops)
                 else:
-                    replicas = self._count(definition, bound, is_suspended=stops) if definition.is_used else None
+                    replicas = self._count(definition, place, bound, is_suspended=stops) if definition.is_used else None
                     view = self._create_view(definition.form, place, content, replicas)
                     if definition.form is not PodForm.WORKFLOW or _has_containers(view.pod):
                         yield view
@@ -217,10 +217,12 @@ class _Reader:
             amounts=composed.amounts,
         )
 
-    def _count(self, definition: PodSetDefinition, bound: _Place, *, is_suspended: bool) -> ReplicaCount:
+    def _count(self, definition: PodSetDefinition, place: _Place, bound: _Place, *, is_suspended: bool) -> ReplicaCount:
         noun, is_separate = definition.noun, definition.is_separate
         if is_suspended:
             return ReplicaCount(0, noun, is_separate=is_separate)
+        if definition.workflow is not None:
+            return self._count_in_workflow(definition.workflow, place, noun)
         is_autoscaled = bool(definition.most) and self._is_autoscaled(definition.autoscaled, bound)
         count = self._multiply((is_autoscaled and definition.scaled) or definition.counts, bound)
         if definition.rollout is not None:
@@ -229,6 +231,23 @@ class _Reader:
         most = self._multiply(definition.most, bound) if is_autoscaled else 0
         # The largest number is the default of a project for no limit.
         return ReplicaCount(count, noun, most=most if count < most < MAX_COUNT else 0, is_separate=is_separate)
+
+    def _count_in_workflow(self, path: FieldPath, place: _Place, noun: str) -> ReplicaCount:
+        """Return the number of pods of a template by the steps of its Workflow."""
+        workflow_place = _bind(path, ())
+        if workflow_place not in self._workflows:
+            content = self.find(workflow_place)
+            try:
+                pods = None if content is None else count_workflow_pods(content)
+            except msgspec.ValidationError as error:
+                raise _locate_error(error, format_place(workflow_place), {}) from error
+            self._workflows[workflow_place] = pods
+        if (pods := self._workflows[workflow_place]) is None:
+            return ReplicaCount(1, noun, is_separate=True)
+        inner = place[len(workflow_place) :]
+        is_first = inner in pods.at_start
+        count = pods.at_start[inner] if is_first else pods.later.get(inner, 0)
+        return ReplicaCount(count, noun, is_separate=True, is_first=is_first)
 
     def _read_contained(
         self, definition: PodSetDefinition, place: _Place, content: msgspec.Raw, *, is_suspended: bool
@@ -307,8 +326,21 @@ class _Reader:
             return int(value) if _COUNT_PATTERN.fullmatch(value) else None
         return None if isinstance(value, bool) else value
 
-    def is_set(self, path: FieldPath, bound: _Place) -> bool:
-        """Return whether a field is true, or a text that is neither empty nor `false`."""
+    def starts_pods(self, definition: WorkloadKind | PodSetDefinition, bound: _Place) -> bool:
+        """Return whether no field suspends the pods, and each has the value that is expected."""
+        return not any(self._is_set(path, bound) for path in definition.suspended) and all(
+            self._read_text(each.path, bound) in {"", *each.values} for each in definition.expected
+        )
+
+    def _read_text(self, path: FieldPath, bound: _Place) -> str:
+        value = self.read_scalar(_bind(path, bound))
+        return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+    def _is_set(self, path: FieldPath, bound: _Place) -> bool:
+        """Return whether a field is true, a text that is neither empty nor `false`, or a mapping with keys."""
+        content = self.find(_bind(path, bound))
+        if content is not None and bytes(content).startswith(b"{"):
+            return bool(_MAPPING_DECODER.decode(content))
         value = self.read_scalar(_bind(path, bound))
         return value is True or (isinstance(value, str) and value not in {"", "false"})
 

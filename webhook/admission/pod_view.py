@@ -28,7 +28,7 @@ class ReplicaCount:
 
     A rollout adds up to `surge` pods. It cannot end an old pod before `required_surge` additional ones run, because of
     `surge_reason`. An autoscaler may raise the number to `most`; 0 if none does. If the pods are `separate`, those of
-    other templates of the object may run at other times.
+    other templates of the object may run at other times; those that are `first` start together.
     """
 
     count: int
@@ -38,6 +38,7 @@ class ReplicaCount:
     surge_reason: str = "maxUnavailable lets no old pod end first"
     most: int = 0
     is_separate: bool = False
+    is_first: bool = False
 
 
 class PodView(msgspec.Struct, frozen=True):

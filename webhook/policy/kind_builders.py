@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from tallygate.webhook.policy.workload_kinds import (
     CountFactor,
     CountField,
+    ExpectedValue,
     FieldPath,
     PodForm,
     PodSetDefinition,
@@ -18,6 +19,11 @@ def create_count(
     """Return the factor of one field."""
     assignments = FieldPath.parse(assigned) if assigned else None
     return (CountField(FieldPath.parse(path), default, minus, create_paths(*floors), assignments),)
+
+
+def create_expectation(path: str, *values: str) -> ExpectedValue:
+    """Return the expectation of a field."""
+    return ExpectedValue(FieldPath.parse(path), values)
 
 
 def create_paths(*texts: str) -> tuple[FieldPath, ...]:
@@ -34,10 +40,12 @@ def create_pod_set(  # noqa: PLR0913  # each is a choice of the definition
     form: PodForm = PodForm.TEMPLATE,
     noun: str = "pods",
     suspended: Iterable[str] = (),
+    expected: Iterable[ExpectedValue] = (),
     rollout: str = "",
     is_separate: bool = False,
     is_used: bool = True,
     declared: str = "",
+    workflow: str = "",
 ) -> PodSetDefinition:
     """Return the definition of the pods of one template."""
     return PodSetDefinition(
@@ -53,6 +61,8 @@ def create_pod_set(  # noqa: PLR0913  # each is a choice of the definition
         is_used,
         FieldPath.parse(declared) if declared else None,
         tuple(scaled),
+        FieldPath.parse(workflow) if workflow else None,
+        tuple(expected),
     )
 
 
@@ -63,7 +73,7 @@ def create_kind(  # noqa: PLR0913  # each is a part of the definition
     *pod_sets: PodSetDefinition,
     source: str,
     suspended: Iterable[str] = (),
-    active: Iterable[str] = (),
+    expected: Iterable[ExpectedValue] = (),
     is_namespaced: bool = True,
     starts_together: bool = False,
 ) -> WorkloadKind:
@@ -79,7 +89,7 @@ def create_kind(  # noqa: PLR0913  # each is a part of the definition
         is_namespaced,
         source,
         starts_together,
-        create_paths(*active),
+        tuple(expected),
     )
 
 

@@ -1,6 +1,12 @@
 """The known kinds of applications: clusters of Ray, pipelines and rollouts of Argo, models, Spark, and services."""
 
-from tallygate.webhook.policy.kind_builders import create_count, create_job_counts, create_kind, create_pod_set
+from tallygate.webhook.policy.kind_builders import (
+    create_count,
+    create_expectation,
+    create_job_counts,
+    create_kind,
+    create_pod_set,
+)
 from tallygate.webhook.policy.workload_kinds import (
     CountField,
     FieldPath,
@@ -11,7 +17,7 @@ from tallygate.webhook.policy.workload_kinds import (
 
 _RAY = "github.com/ray-project/kuberay/ray-operator v1.6.2, controllers/ray/utils/util.go"
 _ROLLOUTS = "github.com/argoproj/argo-rollouts v1.9.0"
-_WORKFLOWS = "github.com/argoproj/argo-workflows/v3 v3.7.18, workflow/controller/workflowpod.go"
+_WORKFLOWS = "github.com/argoproj/argo-workflows/v3 v3.7.18, workflow/controller"
 _KSERVE = "github.com/kserve/kserve v0.20.0, pkg/apis/serving"
 _SPARK = "github.com/kubeflow/spark-operator/v2 v2.5.2, api/v1beta2/defaults.go"
 _KNATIVE = "knative.dev/serving v0.51.0, pkg/apis/autoscaling/register.go"
@@ -22,36 +28,44 @@ _SUSPEND = ("spec.suspend",)
 _STOPPED_MODEL = ('metadata.annotations["serving.kserve.io/stop"]',)
 
 
-def _list_ray_pods(cluster: str) -> tuple[PodSetDefinition, ...]:
+_RAY_MANAGED = (create_expectation("spec.managedBy", "ray.io/kuberay-operator"),)
+
+
+def _list_ray_pods(cluster: str, selector: tuple[str, ...] = ()) -> tuple[PodSetDefinition, ...]:
+    """Return the pods of a cluster of Ray; none if a `selector` names another cluster."""
     groups = f"{cluster}.workerGroupSpecs[*]"
     replicas = CountField(FieldPath.parse(f"{groups}.replicas"), 0, floors=(FieldPath.parse(f"{groups}.minReplicas"),))
     maximum = CountField(FieldPath.parse(f"{groups}.maxReplicas"), default=None)
     hosts = create_count(f"{groups}.numOfHosts")
     return (
-        create_pod_set(f"{cluster}.headGroupSpec.template", noun="head pods"),
+        create_pod_set(f"{cluster}.headGroupSpec.template", noun="head pods", suspended=selector),
         create_pod_set(
             f"{groups}.template",
             counts=[(replicas, maximum), hosts],
             most=[create_count(f"{groups}.maxReplicas", 0), hosts],
             autoscaled=f"{cluster}.enableInTreeAutoscaling",
             noun="workers",
-            suspended=(f"{groups}.suspend",),
+            suspended=(*selector, f"{groups}.suspend"),
         ),
     )
 
 
 def _list_ray_job_pods(job: str) -> tuple[PodSetDefinition, ...]:
     """Return the pods of a RayJob; a submitter that has no template here gets a small one from the operator."""
-    submitter = create_pod_set(f"{job}.submitterPodTemplate", noun="submitters")
-    return (*_list_ray_pods(f"{job}.rayClusterSpec"), submitter)
+    submitter = create_pod_set(
+        f"{job}.submitterPodTemplate",
+        noun="submitters",
+        expected=(create_expectation(f"{job}.submissionMode", "K8sJobMode"),),
+    )
+    return (*_list_ray_pods(f"{job}.rayClusterSpec", (f"{job}.clusterSelector",)), submitter)
 
 
 def _list_workflow_pods(spec: str, *, is_used: bool = True) -> tuple[PodSetDefinition, ...]:
-    """Return the pods of a Workflow: each template makes one for each step that names it, so one is the least."""
+    """Return the pods of a Workflow: each template makes one for each step that names it, or item of the step."""
     template = f"{spec}.templates[*]"
     return (
         *(
-            create_pod_set(path, form=PodForm.WORKFLOW, is_separate=True, is_used=is_used)
+            create_pod_set(path, form=PodForm.WORKFLOW, is_separate=True, workflow=spec, is_used=is_used)
             for path in (template, f"{template}.steps[*][*].inline", f"{template}.dag.tasks[*].inline")
         ),
         create_pod_set(f"{spec}.templateDefaults", form=PodForm.WORKFLOW, is_used=False),
@@ -145,6 +159,7 @@ APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
         *_list_ray_pods("spec"),
         source=_RAY,
         suspended=_SUSPEND,
+        expected=_RAY_MANAGED,
         starts_together=True,
     ),
     create_kind(
@@ -154,6 +169,7 @@ APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
         *_list_ray_job_pods("spec"),
         source=_RAY,
         suspended=(*_SUSPEND, "spec.rayClusterSpec.suspend"),
+        expected=_RAY_MANAGED,
         starts_together=True,
     ),
     create_kind(
@@ -171,6 +187,7 @@ APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
         *_list_ray_pods("spec.rayClusterConfig"),
         source=_RAY,
         suspended=("spec.rayClusterConfig.suspend",),
+        expected=_RAY_MANAGED,
     ),
     create_kind(
         "Rollout.argoproj.io",

@@ -109,6 +109,14 @@ class CountField:
     assigned: FieldPath | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ExpectedValue:
+    """A field that is absent or empty, or has one of these values; `true` and `false` are texts here."""
+
+    path: FieldPath
+    values: tuple[str, ...]
+
+
 CountFactor = tuple[CountField, ...]
 """The smallest of these numbers counts; one of them has a default."""
 
@@ -144,9 +152,10 @@ class PodSetDefinition:
     `most` is the product of an autoscaler's maximum; empty if none changes the number. It counts only if the field
     `autoscaled` exists and is not false, where this is given; then the product of `scaled`, if there is any, is the
     number at the start. There are no pods while one of the fields `suspended` is
-    set. `rollout` is the strategy of an Argo Rollout.
+    set, or has not the value that is `expected`. `rollout` is the strategy of an Argo Rollout.
 
-    If they are `separate`, other templates of the object may run at other times. A template that is not `used` makes
+    If they are `separate`, other templates of the object may run at other times; `workflow` is the spec of an Argo
+    Workflow whose steps say when and how often. A template that is not `used` makes
     no pods by itself. `declared` lists paths of templates in an object that is contained, with their replicas, for
     kinds that are not read.
     """
@@ -163,6 +172,8 @@ class PodSetDefinition:
     is_used: bool = True
     declared: FieldPath | None = None
     scaled: tuple[CountFactor, ...] = ()
+    workflow: FieldPath | None = None
+    expected: tuple[ExpectedValue, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +181,10 @@ class WorkloadKind:
     """A kind whose objects contain pod templates, in one of these `versions`, the newest first.
 
     `resource` is the plural in its API. An object makes no pods while one of the fields `suspended` is set: it
-    is true, or a text other than `false` as in annotations; nor while one of the fields `active` is false. If
-    `is_namespaced` is False, its objects are in no namespace. `source` names where the project decides about the pods. If it `starts_together`, the pods of an object
-    wait for each other: a part of them is of no use.
+    is true, a text other than `false` as in annotations, or a mapping with keys; nor while a field has not the value
+    that is `expected`. If `is_namespaced` is False, its objects are in no namespace. `source` names where the project
+    decides about the pods. If it `starts_together`, the pods of an object wait for each other: a part of them is of no
+    use.
     """
 
     group: str
@@ -184,7 +196,7 @@ class WorkloadKind:
     is_namespaced: bool = True
     source: str = ""
     starts_together: bool = False
-    active: tuple[FieldPath, ...] = ()
+    expected: tuple[ExpectedValue, ...] = ()
 
     @property
     def creates_pods(self) -> bool:

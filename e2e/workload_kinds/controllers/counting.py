@@ -20,6 +20,7 @@ _QUEUE: Final = "queue"
 _NAME: Final = "pods"
 _LABEL: Final = "template"
 _UNCHANGED_FOR: Final = 20.0  # seconds; a controller that waits longer than this for nothing is not among these
+_ACCEPTED_WITHIN: Final = 30.0  # seconds
 _SETTLED_WITHIN: Final = 600.0  # seconds
 _JSON_PATCH: Final = "application/json-patch+json"
 _RUNNING: Final = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
@@ -84,8 +85,10 @@ def count_pods(project: Project, client: Api) -> list[Outcome]:
         if project is KUEUE:
             queue = {"kind": "LocalQueue", "metadata": {"name": _QUEUE}, "spec": {"clusterQueue": _QUEUE}}
             _create(client, {"apiVersion": _KUEUE_VERSION, **queue}, case.namespace)
-        for each in (*case.beside, case.object):
+        for each in case.beside:
             _create(client, each, case.namespace)
+    for case in cases:
+        _create_when_accepted(case, client)
     _wait_for_pods(client, starts=True)
     pods, forms = _count_by_template(client), [_read_forms(case, client) for case in cases]
     changed = _change(cases, client)
@@ -119,6 +122,22 @@ def _wait_for_pods(client: Api, *, starts: bool) -> None:
 
 def _create(client: Api, wanted: Object, namespace: str) -> None:
     client.create(client.collection(wanted, namespace), wanted)
+
+
+def _create_when_accepted(case: Case, client: Api) -> None:
+    """Create the object of a case; a webhook may refuse it until its cache has the objects beside it.
+
+    Raises:
+        ClusterError: if it is refused for long.
+    """
+    refusals: list[str] = []
+
+    def is_accepted() -> bool:
+        answer = client.ask("POST", client.collection(case.object, case.namespace), case.object)
+        refusals[:] = [answer.body]
+        return answer.is_done
+
+    until(f"the object of the case {case.name!r} is accepted", is_accepted, _ACCEPTED_WITHIN, lambda: refusals[0])
 
 
 def _create_queue(client: Api) -> None:

@@ -87,9 +87,7 @@ class Project:
         return GoProgram(self.name, self.name, f"{self.module}{self.package}", self.path)
 
 
-def _list_webhooks(
-    prefix: str, manifests: str, conversions: str = "", resources: tuple[str, ...] = ()
-) -> Webhooks:
+def _list_webhooks(prefix: str, manifests: str, conversions: str = "", resources: tuple[str, ...] = ()) -> Webhooks:
     """Return webhooks with the names that the kustomizations of Kubernetes' own projects give."""
     configurations = {
         f"{name.title()}WebhookConfiguration": f"{prefix}-{name}-webhook-configuration"

@@ -28,6 +28,7 @@ from e2e.workload_kinds.controllers.projects import Project, Webhooks
 _HOST: Final = "127.0.0.1"
 _SERVING = Path("k8s-webhook-server") / "serving-certs"
 _FIXED_CERTIFICATES: Final = Path("/tmp") / _SERVING  # noqa: S108  # two projects look there, whatever their settings
+_DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _SETTINGS: Final = "settings.yaml"
 _OBJECTS: Final = "objects.yaml"
 _READY_WITHIN: Final = 240.0  # seconds
@@ -80,9 +81,17 @@ def _install(project: Project, cluster: LocalCluster, folder: Path, names: Mappi
     paths = sorted(file for pattern in project.definitions for file in project.folder.glob(pattern))
     files = [f"--filename={file}" for file in paths]
     run_kubectl(cluster, "apply", "--server-side", *files)
-    run_kubectl(cluster, "wait", "--for=condition=Established", "--timeout=120s", *files)
+    client = api(cluster.kubeconfig)
+    until(
+        "the definitions are established", lambda: all(map(_is_established, client.items(_DEFINITIONS))), _READY_WITHIN
+    )
     if (project.path / _OBJECTS).exists():
         run_kubectl(cluster, "create", f"--filename={_fill_template(project, _OBJECTS, folder, names)}")
+
+
+def _is_established(definition: Object) -> bool:
+    conditions = definition.get("status", {}).get("conditions") or ()
+    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
 
 
 def _fill_template(project: Project, name: str, folder: Path, names: Mapping[str, str]) -> Path:
@@ -128,8 +137,7 @@ def _convert_by_webhook(project: Project, webhooks: Webhooks, client: Api, port:
     for file in project.folder.glob(webhooks.conversions):
         patch = yaml.safe_load(file.read_text())
         patch["spec"]["conversion"]["webhook"]["clientConfig"] = _refer_to_service(webhooks, "/convert", port)
-        path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{patch['metadata']['name']}"
-        client.patch(path, {"spec": patch["spec"]})
+        client.patch(f"{_DEFINITIONS}/{patch['metadata']['name']}", {"spec": patch["spec"]})
 
 
 def _mount_certificate(webhooks: Webhooks, cluster: LocalCluster, folder: Path) -> bool:
