@@ -118,6 +118,19 @@ def test_an_object_that_is_not_suspended_starts_pods(
         assert count_pods(name, spec, field, opposite)
 
 
+@pytest.mark.parametrize(
+    ("manager", "expected"),
+    [("kueue.x-k8s.io/multikueue", 0), ("kubernetes.io/job-controller", 1), (None, 1)],
+    ids=["another controller", "its controller", "no one"],
+)
+def test_a_job_makes_pods_by_the_controller_that_manages_it(manager: str | None, expected: int) -> None:
+    target = REVIEW_TARGETS["batch", "Job"]
+    body = {"metadata": {"name": "a"}, "spec": {**WORKER, "managedBy": manager}}
+    (view,) = target.list_pods(target.decode(json.dumps(body).encode()))
+    assert view.replicas is not None
+    assert view.replicas.count == expected
+
+
 def test_the_cases_have_every_field_of_the_known_kinds() -> None:
     assert {(name, field) for name, _, field, _ in SUSPENDED} == set(_list_fields())
 

@@ -18,6 +18,7 @@ _PERCENT_PATTERN = re.compile(r"(\d{1,9})%", re.ASCII)
 _FIELDS_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _DEFAULT_SHARE = "25%"
 _RECREATE = "Recreate"
+_JOB_CONTROLLER = "kubernetes.io/job-controller"
 _NULL = msgspec.Raw(b"null")
 _ALL_NEW_FIRST = "no old pod ends before all new ones run"
 
@@ -85,8 +86,8 @@ def count_daemon_pods(_: WorkloadSpec) -> ReplicaCount:
 
 
 def count_job_pods(spec: WorkloadSpec) -> ReplicaCount:
-    """Return the number of pods of a Job that run at a time."""
-    if spec.suspend:
+    """Return the number of pods of a Job that run at a time; another controller may make them elsewhere."""
+    if spec.suspend or (spec.managed_by or _JOB_CONTROLLER) != _JOB_CONTROLLER:
         return ReplicaCount(0)
     parallel = _get_or_default(spec.parallelism, 1)
     return ReplicaCount(max(min(parallel, _get_or_default(spec.completions, parallel)), 0), "parallel pods")
