@@ -127,7 +127,7 @@ def test_the_job_of_a_cron_job_is_decided_as_a_whole(site: Site, cluster: Cluste
 def test_what_no_pod_takes_over_is_kept_for_its_job_alone_and_then_free_again(
     site: Site, cluster: Cluster, namespace: str, ledger_gate: GateProcess
 ) -> None:
-    """The service account does not exist, so the API server refuses each pod before it asks the gate."""
+    """Use a service account that does not exist: the API server refuses each pod before it asks the gate."""
     job = _job(site, "stuck")
     job["spec"]["template"]["spec"]["serviceAccountName"] = "missing"
     assert _create_job(site, namespace, job).status == 201

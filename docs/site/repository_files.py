@@ -14,6 +14,7 @@ from mkdocs.structure.pages import Page
 
 _ROOT = Path(__file__).parents[2]
 _DOCUMENTS = "docs/"
+_ICON = "deploy/helm/tallygate/icon.svg"  # at the top of the site, where the chart names it
 _LINK = re.compile(r"\]\(([^)#:\s]+)(#[^)]*)?\)")
 
 
@@ -26,6 +27,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             seen.add(path)
             waiting.append(path)
             files.append(_taken(path, config))
+    files.append(File.generated(config, posixpath.basename(_ICON), abs_src_path=str(_ROOT / _ICON)))
     return files
 
 

@@ -49,6 +49,7 @@ def admit_gangs(environment: StressEnvironment) -> Outcome:
                 watcher.until_current()
             title = f"{_ROUNDS * _JOBS} Jobs of {_GANG} pods by {_CLIENTS} clients, {KILLED.title}"
             outcome = compute_outcome(title, attempts, usage)
+            outcome.stored = sum(each.is_done for each in attempts)
             begun = time.monotonic()
             _fill(environment, namespace)
             room = f"{time.monotonic() - begun:.1f} s (two whole gangs)"

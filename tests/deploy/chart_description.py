@@ -8,8 +8,7 @@ import yaml
 from tallygate.webhook.state.kubernetes import cap_ledger
 
 _OLDEST_KUBERNETES: Final = ">=1.30.0-0"  # matchConditions; -0 accepts versions of providers, such as v1.34.1-gke.2
-_GITHUB: Final = "https://github.com/"
-_ICON: Final = "deploy/helm/tallygate/icon.svg"
+ICON: Final = "icon.svg"  # in the chart's folder; docs/site puts it at the top of the site
 _LINKS: Final = ("documentation", "changelog", "issues")
 
 
@@ -17,13 +16,14 @@ def describe_chart(project: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of Chart.yaml for the table `project` of pyproject.toml, with the version of what it installs.
 
     Without `urls` there is no home, no source and no icon, since an icon is an address; without people who have names
-    there are no maintainers.
+    there are no maintainers. The release adds the address of the repository that it runs in, if `urls` has none.
     """
     urls = {label.lower(): url.rstrip("/") for label, url in project.get("urls", {}).items()}
     source = urls.get("source") or urls.get("repository") or ""
+    homepage = urls.get("homepage", "")
     optional = {
-        "home": urls.get("homepage") or source,
-        "icon": _find_icon(source, project["version"]),
+        "home": homepage or source,
+        "icon": f"{homepage}/{ICON}" if homepage else "",
         "sources": [source] if source else [],
         "maintainers": [each for each in project.get("maintainers") or project.get("authors") or () if "name" in each],
     }
@@ -39,13 +39,6 @@ def describe_chart(project: Mapping[str, Any]) -> dict[str, Any]:
         **{name: value for name, value in optional.items() if value},
         "annotations": _annotate(project, urls),
     }
-
-
-def _find_icon(source: str, version: str) -> str:
-    """Return the address of the icon in the repository's tag of this version; an empty string without a source."""
-    if not source.startswith(_GITHUB):
-        return ""
-    return f"https://raw.githubusercontent.com/{source.removeprefix(_GITHUB)}/v{version}/{_ICON}"
 
 
 def _annotate(project: Mapping[str, Any], urls: Mapping[str, str]) -> dict[str, str]:

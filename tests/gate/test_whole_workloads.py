@@ -60,7 +60,8 @@ def test_a_job_is_denied_as_a_whole_with_the_arithmetic() -> None:
     assert code == 403
     assert (
         "cap gpus of this namespace admits a Job as a whole or not at all: its 2 pods request 2 nvidia.com/gpu, "
-        "used 0, reserved 3, hard 4, free 1; top consumers: Job first (3, reserved). Wait until pods end, or start fewer pods"
+        "used 0, reserved 3, hard 4, free 1; top consumers: Job first (3, reserved). Wait until pods "
+        "end, or start fewer pods"
     ) in message
     assert "(TG215, cap gpus)" in message
 
@@ -149,7 +150,7 @@ def test_a_controller_that_cannot_be_read_is_an_answer_that_requests_a_retry() -
     assert review(replica, create_job()) == (200, "")
     replica.stored.unreadable.add("jobs")
     code, message = request_pod(replica, "p0", create_owner())
-    assert (code, "Job team-a/train, which controls the pod, cannot be read" in message) == (429, True)
+    assert (code, "Job team-a/train, the controller, cannot be read" in message) == (429, True)
 
 
 def test_controllers_are_read_once_for_many_pods_and_never_without_such_a_cap() -> None:

@@ -54,7 +54,7 @@ from tallygate.webhook.gate.quota_forecast import (
     QuotaLister,
     find_expected_claims,
 )
-from tallygate.webhook.gate.scale_requests import WorkloadReader, is_scale_request
+from tallygate.webhook.gate.scale_requests import UnreadableWorkloadError, WorkloadReader, is_scale_request
 from tallygate.webhook.gate.top_consumers import TopConsumers
 from tallygate.webhook.gate.usage_lister import UsageLister, get_ledger_key
 from tallygate.webhook.gate.whole_workloads import add_owners, create_whole_problems
@@ -174,7 +174,10 @@ class Gate:
                 caps = policy_set.caps.find_matching(request.namespace, labels).caps
                 return decide_with_warnings(context, self._forecast_devices(decoded_request, caps, deadline))
         if is_scale_request(request):
-            scaled = self._workloads.resolve_scale(context)
+            try:
+                scaled = self._workloads.resolve_scale(context)
+            except UnreadableWorkloadError as error:
+                return retry_later(context, str(error))
             return decide_by_rules(context) if scaled is None else self._review_workload(scaled, labels, deadline)
         if policy_set.caps and is_namespace_update(request) and self._usage_lister is not None:
             read_ledger = partial(self._read_ledger, deadline=deadline)

@@ -20,10 +20,6 @@ _INTERMEDIATE_KINDS = frozenset({("", "Pod"), ("apps", "StatefulSet")})
 _DECODER = msgspec.json.Decoder(PartialObjectMetadata)
 
 
-class UnreadableOwnerError(TallygateError):
-    """A controller cannot be read, so the workload of a pod is unknown; the request can be sent again."""
-
-
 class Controller(msgspec.Struct, frozen=True):
     """One controller: its API group, version, kind, name, UID and resource.
 
@@ -39,6 +35,13 @@ class Controller(msgspec.Struct, frozen=True):
     is_read: bool = False
 
 
+class UnreadableOwnerError(TallygateError):
+    """A controller cannot be read, so the workload of a pod is unknown; the request can be sent again."""
+
+    def __init__(self, controller: Controller, namespace: str, cause: Exception) -> None:
+        super().__init__(f"{controller.kind} {namespace}/{controller.name}, the controller, cannot be read: {cause}")
+
+
 class _CachedParent(msgspec.Struct, frozen=True):
     """The owner reference of an object that exists, None without a controller, and the time of the read."""
 
@@ -47,20 +50,20 @@ class _CachedParent(msgspec.Struct, frozen=True):
 
 
 class OwnerChains:
-    """The controllers of objects, with those of the last minute cached by UID. `monotonic` gives seconds."""
+    """The controllers of objects, with those of the last minute cached. `monotonic` gives seconds."""
 
     def __init__(self, reader: WorkloadReader, monotonic: Callable[[], float]) -> None:
         self._reader = reader
         self._monotonic = monotonic
-        self._cached: dict[str, _CachedParent] = {}
+        self._cached: dict[tuple[str, Controller], _CachedParent] = {}
 
     def list_controllers(
         self, namespace: str, metadata: ObjectMeta | None, targets: ReviewTargets
     ) -> tuple[Controller, ...]:
         """Return the controllers of an object in this namespace, the nearest first.
 
-        The list ends at an object without a controller, and before one that does not exist with its UID, or is of a kind
-        that is not read: nothing shows that it has this UID.
+        The list ends at an object without a controller, and before one that does not exist with its UID, or is of a
+        kind that is not read: nothing shows that it has this UID.
 
         Raises:
             UnreadableOwnerError: if a controller cannot be read.
@@ -78,7 +81,9 @@ class OwnerChains:
 
     def _find_parent(self, namespace: str, controller: Controller) -> _CachedParent | None:
         """Return the controller of an object, None if the object does not exist with its UID."""
-        now, cached = self._monotonic(), self._cached.get(controller.uid)
+        # by all that a dependent names: a UID alone may be that of a workload in another namespace
+        key = namespace, controller
+        now, cached = self._monotonic(), self._cached.get(key)
         if cached is not None and now - cached.read_at < _CACHE_SECONDS:
             return cached
         resource = (controller.group, controller.version, controller.resource)
@@ -86,13 +91,12 @@ class OwnerChains:
             content = self._reader.read_workload(resource, namespace, controller.name)
             metadata = _DECODER.decode(content).metadata if content is not None else None
         except (TallygateError, ValueError, RecursionError) as error:
-            name = f"{controller.kind} {namespace}/{controller.name}"
-            raise UnreadableOwnerError(f"{name}, which controls the pod, cannot be read: {error}") from error
+            raise UnreadableOwnerError(controller, namespace, error) from error
         if metadata is None or metadata.uid != controller.uid:
             return None
         if len(self._cached) >= _MAX_CACHED:
             self._cached.clear()
-        found = self._cached[controller.uid] = _CachedParent(find_controller(metadata), now)
+        found = self._cached[key] = _CachedParent(find_controller(metadata), now)
         return found
 
 

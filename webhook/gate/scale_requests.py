@@ -52,11 +52,18 @@ def is_scale_request(request: AdmissionRequest) -> bool:
     return kind == (UPDATE, "autoscaling", "Scale", "scale") and request.resource in SCALABLE_KINDS
 
 
-def resolve_scale(request: AdmissionRequest, workload_reader: WorkloadReader) -> AdmissionRequest | None:
+class UnreadableWorkloadError(TallygateError):
+    """The workload of a scale request cannot be read, so its pods are unknown; the request can be sent again."""
+
+
+def resolve_scale(
+    request: AdmissionRequest, workload_reader: WorkloadReader, *, must_be_read: bool = False
+) -> AdmissionRequest | None:
     """Return the update of the workload; None if its pods do not increase, and if the workload is unknown.
 
     Raises:
         ReviewError: if an object is not a Scale.
+        UnreadableWorkloadError: if the workload cannot be read, and `must_be_read`.
     """
     new, old = _decode_scale(request.object), _decode_scale(request.old_object or b"{}")
     if new.spec.replicas <= old.spec.replicas:
@@ -68,7 +75,10 @@ def resolve_scale(request: AdmissionRequest, workload_reader: WorkloadReader) ->
         if stored is None or not _is_same_version(old.metadata, stored):
             return None
         scaled = _set_replicas(stored, new.spec.replicas)
-    except (TallygateError, ValueError, KeyError, RecursionError):
+    except (TallygateError, ValueError, KeyError, RecursionError) as error:
+        if must_be_read:
+            name = f"{kind} {request.namespace}/{request.name}"
+            raise UnreadableWorkloadError(f"{name}, which starts more pods, cannot be read: {error}") from error
         return None
     return msgspec.structs.replace(request, group=group, kind=kind, subresource="", object=scaled, old_object=stored)
 

@@ -23,10 +23,11 @@ from tallygate.webhook.gate.applied_workload import ForecastWorkload, sum_pod_se
 from tallygate.webhook.gate.charge_transitions import CapCharge, CapChargeResult, ChargedConsumer
 from tallygate.webhook.gate.charged_requests import RequestCharges, compute_pod_charge, may_exceed
 from tallygate.webhook.gate.decisions import ExcessDescriber, describe_scope, describe_wait, find_hard
-from tallygate.webhook.gate.owner_chain import Controller, OwnerChains
+from tallygate.webhook.gate.owner_chain import Controller, OwnerChains, UnreadableOwnerError
 from tallygate.webhook.gate.scale_requests import WorkloadReader
 from tallygate.webhook.gate.top_consumers import describe_consumers
 from tallygate.webhook.kube.resource_codec import parse_revision
+from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.objects.meta import PartialObjectMetadata
 from tallygate.webhook.state.ledger.ledger import Operation, Reservation
 from tallygate.webhook.state.ledger.reserve import WorkloadTerms
@@ -61,10 +62,39 @@ def select_whole_caps(target: ReviewTarget, caps: Sequence[ActiveCap]) -> tuple[
     return tuple(cap for cap in caps if cap.definition.admits_whole and cap.hard)
 
 
-def has_whole_owner(controllers: Sequence[Controller], targets: ReviewTargets) -> bool:
-    """Return whether one of the controllers of a workload reserves for all pods itself."""
-    found = (targets.get((each.group, each.kind)) for each in controllers)
-    return any(target is not None and target.starts_together for target in found)
+def drop_counted_by_owners(
+    request_charges: RequestCharges, controllers: Sequence[Controller], targets: ReviewTargets, reader: WorkloadReader
+) -> RequestCharges | None:
+    """Return the charges of a workload without those under caps that one of its controllers reserves under; or None.
+
+    A controller that starts together reserves for all pods itself, if its own templates state what they request: those
+    of a TrainJob may be in its runtime.
+
+    Raises:
+        UnreadableOwnerError: if a controller cannot be read.
+    """
+    charges = list(request_charges.charges)
+    for each in controllers:
+        target = targets.get((each.group, each.kind))
+        if charges and target is not None and target.starts_together:
+            pods = _list_pods(reader, request_charges.consumer.namespace, each, target)
+            charges = [charge for charge in charges if not any(_counts_pod(charge.cap, pod) for pod in pods)]
+    return replace(request_charges, charges=charges) if charges else None
+
+
+def _list_pods(reader: WorkloadReader, namespace: str, controller: Controller, target: ReviewTarget) -> list[Pod]:
+    resource = (controller.group, controller.version, controller.resource)
+    try:
+        content = reader.read_workload(resource, namespace, controller.name)
+        views = target.list_pods(target.decode(content)) if content is not None else ()
+    except (TallygateError, ValueError, RecursionError) as error:
+        raise UnreadableOwnerError(controller, namespace, error) from error
+    return [view.pod for view in views]
+
+
+def _counts_pod(cap: ActiveCap, pod: Pod) -> bool:
+    """Return whether a cap counts something of a pod, or of a claim for it."""
+    return bool(compute_pod_charge(cap, pod).amounts) or bool(pod.spec is not None and pod.spec.resource_claims)
 
 
 def compute_workload_charges(
@@ -114,7 +144,7 @@ def add_owners(
         UnreadableOwnerError: if a controller cannot be read.
     """
     consumer, target = request_charges.consumer, decoded_request.target
-    is_relevant = any(charge.cap.definition.admits_whole for charge in request_charges.charges)
+    is_relevant = any(each.requested and each.cap.definition.admits_whole for each in request_charges.charges)
     if not is_relevant or consumer.operation is not Operation.CREATE or consumer.pod_uid or target is None:
         return request_charges
     metadata = decoded_request.get_object(target).metadata

@@ -10,7 +10,7 @@ from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.devices.least_amounts import LeastAmounts
 from tallygate.webhook.accounting.problem import Problem
 from tallygate.webhook.admission.cap_index import ActiveCap
-from tallygate.webhook.admission.kinds import find_review_target
+from tallygate.webhook.admission.kinds import REVIEW_TARGETS, SCALABLE_KINDS, ReviewTargets, find_review_target
 from tallygate.webhook.admission.rule_codes import WORKLOAD_OVER_CAP
 from tallygate.webhook.gate.applied_workload import ForecastWorkload, add_claims, decode_workloads
 from tallygate.webhook.gate.charged_requests import RequestCharges, compute_pod_charge
@@ -20,9 +20,9 @@ from tallygate.webhook.gate.owner_chain import OwnerChains
 from tallygate.webhook.gate.quota_forecast import QuotaForecaster, name_limits
 from tallygate.webhook.gate.scale_requests import WorkloadReader, resolve_scale
 from tallygate.webhook.gate.usage_lister import get_ledger_key
-from tallygate.webhook.gate.whole_workloads import compute_workload_charges, has_whole_owner, select_whole_caps
+from tallygate.webhook.gate.whole_workloads import compute_workload_charges, drop_counted_by_owners, select_whole_caps
 from tallygate.webhook.gate.workload_forecast import forecast_cap
-from tallygate.webhook.objects.meta import PartialObjectMetadata
+from tallygate.webhook.objects.meta import ObjectMeta, PartialObjectMetadata
 from tallygate.webhook.policy.model import ForecastEnforcement
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
@@ -73,10 +73,14 @@ class WorkloadReviewer:
 
         Raises:
             ReviewError: if an object is not a Scale.
+            UnreadableWorkloadError: if the workload cannot be read, and a cap may admit it as a whole.
         """
         if self._workload_reader is None or not (context.policy_set.caps or self._quotas is not None):
             return None
-        request = resolve_scale(context.request, self._workload_reader)
+        kind = context.request.resource[0], SCALABLE_KINDS[context.request.resource]
+        has_whole_caps = any(cap.definition.admits_whole for cap in context.policy_set.caps.list_caps())
+        must_be_read = has_whole_caps and REVIEW_TARGETS[kind].starts_together and self._owner_chains is not None
+        request = resolve_scale(context.request, self._workload_reader, must_be_read=must_be_read)
         return None if request is None else replace(context, request=request)
 
     def review(self, context: ReviewContext, caps: Sequence[ActiveCap], deadline: float) -> ReviewedWorkload | None:
@@ -98,11 +102,6 @@ class WorkloadReviewer:
         if workload is None:
             return None
         metadata = _METADATA.decode(request.object).metadata if whole_caps else None
-        if is_controlled(metadata):
-            assert self._owner_chains is not None  # noqa: S101  # there are whole caps
-            controllers = self._owner_chains.list_controllers(request.namespace, metadata, targets)
-            if has_whole_owner(controllers, targets):
-                return None
         by_quotas = self._quotas is not None and self._quotas.counts_claims(quotas)
         review = None if self._least_amounts is None else self._least_amounts.start_review()
         forecast_caps = [cap for cap in caps if cap.definition.workloads is not ForecastEnforcement.IGNORE]
@@ -115,12 +114,22 @@ class WorkloadReviewer:
         if whole_caps:
             charges = compute_workload_charges(request, workload, old_workload, whole_caps, self._nonce())
         if is_controlled(metadata):
+            if charges is not None:
+                charges = self._drop_counted_by_owners(charges, metadata, targets)
             return ReviewedWorkload((), (), charges=charges)
         by_cap = [(cap, cap in whole_caps) for cap in forecast_caps]
         denied, warnings = self._forecast(request.namespace, workload, old_workload, by_cap, deadline)
         if self._quotas is not None:
             warnings += self._quotas.forecast_workload(workload, old_workload, quotas)
         return ReviewedWorkload(denied, warnings, describe_unknown(workload.unknown_claims, limits), charges)
+
+    def _drop_counted_by_owners(
+        self, charges: RequestCharges, metadata: ObjectMeta | None, targets: ReviewTargets
+    ) -> RequestCharges | None:
+        assert self._owner_chains is not None  # noqa: S101  # there are whole caps
+        assert self._workload_reader is not None  # noqa: S101  # the chains read by it
+        controllers = self._owner_chains.list_controllers(charges.consumer.namespace, metadata, targets)
+        return drop_counted_by_owners(charges, controllers, targets, self._workload_reader)
 
     def _forecast(
         self,

@@ -4,9 +4,11 @@ This package reserves, counts and batches nothing itself: `webhook.gate` and `we
 simulated: threads of which one runs at a time (`tasks`), a ledger store with unknown outcomes over an etcd that stalls
 (`store`), watches that lag (`histories`) and clocks that differ (`replica`). `environment` has the shared objects,
 `ground_truth` the stored objects and ledgers, `device_policies` the caps, `actors` the steps of users, API server and
-etcd, `claim_actors` those of tenants, scheduler, controllers and drivers, `replica_actors` those of replicas.
+etcd, `claim_actors` those of tenants, scheduler, controllers and drivers, `gang_actors` those of workloads as wholes
+and their controllers, `replica_actors` those of replicas.
 `invariants` are checked after every write by the plain arithmetic of `entitlements`, with what `counts` has recorded of
-each count; `convergence` at the end. `mutants` and `claim_mutants` replace parts of the product by wrong ones.
+each count, and those of `gang_rooms`; `convergence` at the end. `mutants`, `claim_mutants` and `gang_mutants` replace
+parts of the product by wrong ones.
 
 `tests.state.simulation` plays far more schedules over the pure transitions; this package plays their callers.
 """

@@ -2,8 +2,13 @@
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
+from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.gate.charge_transitions import ChargedConsumer
+from tallygate.webhook.objects.meta import OwnerReference
 from tallygate.webhook.state.ledger.ledger import Operation
+from tallygate.webhook.state.ledger.reserve import WorkloadTerms
 from tallygate.webhook.state.ports import LedgerKey, RetryLaterError, StoreUnavailableError
 from tests.gate.simulation.claim_reviews import create_review
 from tests.gate.simulation.cluster_objects import CAP_NAMES, Claim, Pod
@@ -12,6 +17,7 @@ from tests.gate.simulation.replica import BOUND, Replica
 from tests.gate.simulation.tasks import Task
 from tests.schedules import pick
 
+_JOB = "batch/v1/Job"
 _MAX_TASKS = 9
 _NEW_NAMESPACES = ("team-2", "team-3")
 
@@ -107,6 +113,7 @@ class Users:
             return ""
         name = list(self._truth.namespaces)[a % len(self._truth.namespaces)]
         entered = self._truth.move(name)
+        self._environment.rooms.close(name)
         self._environment.invariants.excuse_returned(name, entered)
         return f"{name} moves to group {entered} (revision {self._truth.revision})"
 
@@ -154,11 +161,13 @@ class ApiServer:
         pod = ChargedConsumer(
             request.uid, request.namespace, request.stored_name, replica.create_nonce(), request.operation
         )
+        if request.workload is not None:
+            pod = replace(pod, kind=ConsumerKind.WORKLOAD, workload=WorkloadTerms(_JOB))
         reserved: frozenset[LedgerKey] = frozenset()
         loaded, seen = replica.loaded, replica.list_seen_revisions()
         try:
             if request.claim is None:
-                is_admitted, keys = replica.charge(pod, request.old_size, request.size)
+                is_admitted, keys = replica.charge(pod, request.old_size, request.size, _create_owner(request))
             else:
                 is_admitted, keys = replica.charge_claim(create_review(request), pod.attempt)
             reserved = frozenset(keys)
@@ -172,6 +181,8 @@ class ApiServer:
         request.state, request.reserved = RequestState.ALLOWED, reserved
         request.namespaces_revision = seen.namespaces
         for key in reserved:
+            if request.workload is not None and self._truth.is_member(key, request.namespace):
+                self._environment.rooms.open(key, request.uid, request.size)
             self._environment.invariants.check_ledger(key)
             self._environment.invariants.check_reservation(key, pod, loaded.get(key.cap, 0), seen)
 
@@ -194,6 +205,10 @@ class ApiServer:
         if request.claim is not None:
             self._commit_claim(request, request.claim)
             return
+        if request.workload is not None:
+            self._requests.remove(request)
+            self._truth.put_workload(request.workload)
+            return
         if request.operation is Operation.CREATE:
             new = Pod(request.uid, request.namespace, request.size)
         elif pod is not None and pod.revision == request.old_revision:
@@ -207,6 +222,9 @@ class ApiServer:
             return
         self._requests.remove(request)
         self._truth.put(new)
+        workload = self._truth.find_workload(request.namespace, request.owner_name)
+        if workload is not None and workload.owns(request.owner, request.owner_name):
+            self._truth.pods_of_workloads.setdefault(workload.uid, set()).add(request.uid)
         self._check_stored(request)
 
     def _commit_claim(self, request: Request, claim: Claim) -> None:
@@ -233,6 +251,16 @@ class ApiServer:
     def _check_stored(self, request: Request) -> None:
         invariants = self._environment.invariants
         invariants.check_stored(request.uid, request.reserved, request.namespaces_revision)
+
+
+def _create_owner(request: Request) -> OwnerReference | None:
+    """Return the owner reference of the pod in a request, None without one."""
+    api_version, _, kind = _JOB.rpartition("/")
+    if not request.owner:
+        return None
+    return OwnerReference(
+        api_version=api_version, kind=kind, name=request.owner_name, uid=request.owner, controller=True
+    )
 
 
 class Etcd:

@@ -66,6 +66,37 @@ class Namespace(NamedTuple):
         return {label: value or "yes" for label, _, value in parts}
 
 
+class Workload(NamedTuple):
+    """A stored Job of `size` pods of one GPU each. If it `has_stopped`, no pods come although it may start some."""
+
+    uid: str
+    namespace: str
+    size: int
+    has_stopped: bool = False
+    is_suspended: bool = False
+    revision: int = 0
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return f"job-{self.uid}"
+
+    @property
+    def may_start_pods(self) -> bool:
+        """Whether its controller makes pods."""
+        return not (self.has_stopped or self.is_suspended)
+
+    def owns(self, uid: str, name: str) -> bool:
+        """Return whether an owner reference with a UID and a name is its own."""
+        return (uid, name) == (self.uid, self.name)
+
+    def to_object(self) -> dict[str, Any]:
+        """Return the Job as the API server sends it."""
+        metadata = {"name": self.name, "namespace": self.namespace, "uid": self.uid}
+        spec = {"parallelism": self.size, "suspend": self.is_suspended, "template": {"spec": {"containers": []}}}
+        return {"metadata": metadata | {"resourceVersion": str(self.revision)}, "spec": spec}
+
+
 class Claim(NamedTuple):
     """A stored claim, which gets as many devices as one of the `alternatives` when it is allocated.
 

@@ -4,6 +4,7 @@ from tallygate.webhook.state.ledger.ledger import Ledger
 from tests.gate.simulation.counts import Count
 from tests.gate.simulation.entitlements import split_used
 from tests.gate.simulation.environment import RequestState
+from tests.gate.simulation.gang_rooms import GANG_SECONDS
 from tests.gate.simulation.replica import BOUND, Replica
 from tests.gate.simulation.replica_actors import ANSWERED
 from tests.gate.simulation.world import World
@@ -43,10 +44,11 @@ def converge(world: World, choice: int) -> None:
     replica.load(world.policies.both)
     truth.now += _CACHE_SECONDS
     _reconcile_all(world, replica)
-    truth.now += BOUND
-    for _ in range(_ROUNDS):
-        _reconcile_all(world, replica)
-        truth.now += _CONTENDED_SECONDS
+    for seconds in (BOUND, GANG_SECONDS) if truth.workloads else (BOUND,):
+        truth.now += seconds
+        for _ in range(_ROUNDS):
+            _reconcile_all(world, replica)
+            truth.now += _CONTENDED_SECONDS
     if world.policies.has_claims:
         truth.now += _UNCONFIRMED_SECONDS
         _reconcile_all(world, replica)

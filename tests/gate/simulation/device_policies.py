@@ -66,6 +66,10 @@ def list_ledger_caps(caps: CapIndex) -> tuple[ActiveCap, ...]:
 PODS_ONLY = _index(_CAP_OF_EACH, _SHARED_CAP, {})
 GROUPS = _index(_CAP_OF_EACH, _GROUPED_CAP, {})
 """Each value of a label has a shared ledger: namespaces move between them."""
+_WHOLE = "  admit: whole\n"
+GANGS = _index(_CAP_OF_EACH + _WHOLE, _SHARED_CAP + _WHOLE, {})
+GANG_GROUPS = _index(_CAP_OF_EACH + _WHOLE, _GROUPED_CAP + _WHOLE, {})
+"""Workloads are admitted as a whole, in the latter under a cap with groups."""
 WITH_CLAIMS = _index(_CAP_OF_EACH, _SHARED_CAP, {CLASS: GPU})
 WITH_DEVICES = _index(_DEVICES_OF_EACH, _SHARED_DEVICES, {CLASS: GPU})
 """The first cap also counts the devices of a model, the second one the memory of devices."""

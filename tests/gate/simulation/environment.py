@@ -6,10 +6,11 @@ from enum import StrEnum
 
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation
 from tallygate.webhook.state.ports import LedgerKey
-from tests.gate.simulation.cluster_objects import POOLS, Claim, Slice
+from tests.gate.simulation.cluster_objects import POOLS, Claim, Slice, Workload
 from tests.gate.simulation.counts import CountRecorder
 from tests.gate.simulation.device_policies import PODS_ONLY, Policies, list_ledger_caps
 from tests.gate.simulation.entitlements import Sizes, compute_requested, compute_right
+from tests.gate.simulation.gang_rooms import GangRooms
 from tests.gate.simulation.ground_truth import GroundTruth, hash_members
 from tests.gate.simulation.invariants import Invariants
 from tests.gate.simulation.replica import BOUND, Replica
@@ -38,7 +39,8 @@ class RequestState(StrEnum):
 class Request:
     """A creation or an update in the API server; `old_revision` is that of the pod or claim which it replaces.
 
-    `claim` is the new claim and `old_claim` the stored one, if it is a request for a claim.
+    `claim` is the new claim and `old_claim` the stored one, if it is a request for a claim. `workload` is the new
+    workload if it creates one. `owner` and `owner_name` are the UID and the name in the owner reference of a new pod.
 
     `reserved` are the ledgers that admitted it, by the namespaces as of revision `namespaces_revision`.
     """
@@ -57,11 +59,15 @@ class Request:
     namespaces_revision: int = 0
     claim: Claim | None = None
     old_claim: Claim | None = None
+    workload: Workload | None = None
+    owner: str = ""
+    owner_name: str = ""
 
     @property
     def stored_name(self) -> str:
         """The name of the object."""
-        return self.claim.name if self.claim is not None else f"pod-{self.uid}"
+        named = self.claim or self.workload
+        return named.name if named is not None else f"pod-{self.uid}"
 
 
 class Environment:
@@ -80,7 +86,8 @@ class Environment:
             for pool, devices in POOLS.items():
                 self.truth.put_slice(Slice(pool, 1, devices))
         self.recorder = CountRecorder(self.tasks)
-        self.invariants = Invariants(self.truth, self._compute_rights, policies.both, self.recorder)
+        self.rooms = GangRooms(self.truth, self._may_pods_come)
+        self.invariants = Invariants(self.truth, self._compute_rights, policies.both, self.recorder, self.rooms)
         self.caps = policies.both
         self._store = Store(self.truth, self.tasks, self.invariants.check_ledger)
         self._create_ledgers()
@@ -120,11 +127,19 @@ class Environment:
         rights: dict[str, Sizes] = {pod.uid: {GPU: pod.used} for pod in self.truth.list_pods(key)}
         rights |= {claim.uid: compute_right(self.truth, claim) for claim in self.truth.list_claims(key)}
         for request in self.requests:
-            if key in request.reserved and self._may_be_stored(key, request):
+            if key in request.reserved and request.workload is None and self._may_be_stored(key, request):
                 right = rights.setdefault(request.uid, {})
                 requested = compute_requested(self.truth, request.claim) if request.claim else {GPU: request.size}
                 right.update({name: max(size, right.get(name, 0)) for name, size in requested.items()})
         return rights
+
+    def _may_pods_come(self, uid: str) -> bool:
+        """Return whether a workload is stored and gets pods, or may yet be stored."""
+        workload = self.truth.workloads.get(uid)
+        if workload is not None:
+            return workload.may_start_pods
+        requests = [each for each in self.requests if each.uid == uid and each.state is not RequestState.CALLING]
+        return any(each.state is RequestState.SENT or self.truth.now - each.arrived_at < BOUND for each in requests)
 
     def _may_be_stored(self, key: LedgerKey, request: Request) -> bool:
         """Return whether the API server may yet store a request under the cap of a ledger."""

@@ -15,6 +15,7 @@ from tests.gate.simulation.cluster_objects import (
     Namespace,
     Pod,
     Slice,
+    Workload,
     create_device_id,
     name_cap,
 )
@@ -28,8 +29,9 @@ class GroundTruth:
     """API server and etcd. While etcd stalls, transactions wait, and are committed in their order.
 
     `entered` has the revision at which a namespace last returned to a cap by its labels, by the names of both.
-    `pods_of_claims` has the pod of each claim that the scheduler ever wanted to create, `published` every content of
-    each device in any slice.
+    `workloads` are the stored workloads whose pods start together, `pods_of_workloads` the UIDs of all pods that were
+    ever stored for each. `pods_of_claims` has the pod of each claim that the scheduler ever wanted to create,
+    `published` every content of each device in any slice.
     """
 
     now: float = 0.0
@@ -40,6 +42,8 @@ class GroundTruth:
     claim_history: History[Claim] = field(default_factory=History)
     slice_history: History[Slice] = field(default_factory=History)
     pods_of_claims: dict[str, str] = field(default_factory=dict)
+    workloads: dict[str, Workload] = field(default_factory=dict)
+    pods_of_workloads: dict[str, set[str]] = field(default_factory=dict)
     published: dict[DeviceId, list[Device]] = field(default_factory=dict)
     namespaces: dict[str, Namespace] = field(default_factory=dict)
     namespace_events: list[Namespace] = field(default_factory=list)
@@ -86,6 +90,21 @@ class GroundTruth:
         """Delete a pod at the next revision."""
         self.revision += 1
         self.pod_history.delete(self.pods[uid]._replace(revision=self.revision), self.revision)
+
+    def put_workload(self, workload: Workload) -> None:
+        """Store a workload at the next revision."""
+        self.revision += 1
+        self.workloads[workload.uid] = workload._replace(revision=self.revision)
+
+    def delete_workload(self, uid: str) -> None:
+        """Delete a workload at the next revision."""
+        self.revision += 1
+        del self.workloads[uid]
+
+    def find_workload(self, namespace: str, name: str) -> Workload | None:
+        """Return the stored workload with a name, or None."""
+        found = (each for each in self.workloads.values() if (each.namespace, each.name) == (namespace, name))
+        return next(found, None)
 
     def put_claim(self, claim: Claim) -> None:
         """Store a claim at the next revision."""

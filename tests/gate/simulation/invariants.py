@@ -3,7 +3,8 @@
 A ledger never charges a pod less than its entitlement; a pod and the claims that the scheduler made for it are one
 group. The used amounts of a ledger are exactly those of the pods and claims that were stored at its revisions, and
 those of devices as the replica that counted knew them. The sum of all entitlements never exceeds a cap. A replica
-reserves nothing by a count that lacks a pod if the replica has seen the pod return to the cap with its namespace.
+reserves nothing by a count that lacks a pod if the replica has seen the pod return to the cap with its namespace. A
+workload that is admitted as a whole has room for all its pods (`gang_rooms`).
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -17,6 +18,7 @@ from tests.gate.simulation.cluster_objects import Claim, Pod, name_cap
 from tests.gate.simulation.counts import CountRecorder
 from tests.gate.simulation.device_policies import list_ledger_caps
 from tests.gate.simulation.entitlements import MEASURED, Sizes, compute_right, split_used
+from tests.gate.simulation.gang_rooms import GangRooms
 from tests.gate.simulation.ground_truth import GroundTruth, hash_members
 from tests.gate.simulation.replica import SeenRevisions
 from tests.state.informers.pods import GPU
@@ -48,11 +50,13 @@ class Invariants:
         compute_rights: Callable[[LedgerKey], Mapping[str, Sizes]],
         caps: CapIndex,
         recorder: CountRecorder,
+        rooms: GangRooms,
     ) -> None:
         self._truth = truth
         self.violation = ""
         self._compute_rights = compute_rights
         self._recorder = recorder
+        self._rooms = rooms
         self._caps = list_ledger_caps(caps)
         self._hard = {cap.key: cap.hard for cap in self._caps}
         self._foreign: dict[tuple[LedgerKey, str], Foreign] = {}
@@ -77,6 +81,8 @@ class Invariants:
                     self._record(f"undercount: {_name(key)} charges {pod} {charged} {name}; its claim is {right}")
             if total > hard and key not in self._has_foreign:
                 self._record(f"over: {_name(key)} allows {hard} {name}; the claims are {total}")
+        for violation in self._rooms.list_violations(key, ledger):
+            self._record(f"{violation} ({_name(key)})")
 
     def _group(self, uids: Collection[str]) -> dict[str, list[str]]:
         """Return the UIDs by that of the pod for which the scheduler made a claim; others are alone."""

@@ -22,6 +22,7 @@ from tallygate.webhook.state.ledger.expire import ReservationAges
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
 from tests.gate.simulation.claim_mutants import CLAIM_MUTANTS
+from tests.gate.simulation.gang_mutants import GANG_MUTANTS
 from tests.gate.simulation.runner import create_mutant, list_mixes, simulate
 from tests.schedules import Mutant, Program
 
@@ -181,6 +182,13 @@ MUTANTS: Mapping[str, Mutant] = {
         mix="groups",
     ),
     **CLAIM_MUTANTS,
+    **GANG_MUTANTS,
+    "takes_in_former_group": create_mutant(
+        11,
+        "lets a pod take over amounts in the group of which its replica saw its namespace first",
+        patch.object(CapIndex, "find_matching", _match_by_first_labels),
+        mix="gangs of moving namespaces",
+    ),
 }
 
 PROGRAM = Program(

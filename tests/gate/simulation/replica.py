@@ -3,7 +3,10 @@
 import json
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
@@ -13,12 +16,16 @@ from tallygate.webhook.gate.charge_transitions import CapCharge, ChargedConsumer
 from tallygate.webhook.gate.charged_requests import UndecidedChargeError, compute_request_charges
 from tallygate.webhook.gate.charging import charge_consumer
 from tallygate.webhook.gate.ledger_reconciler import LedgerReconciler
+from tallygate.webhook.gate.owner_chain import OwnerChains, UnreadableOwnerError
 from tallygate.webhook.gate.usage_lister import UsageLister, get_ledger_key
+from tallygate.webhook.gate.whole_workloads import read_workload_state
 from tallygate.webhook.kube.reflector import Freshness
 from tallygate.webhook.kube.resource_codec import Bookmark, Changed, Deleted, Replaced
+from tallygate.webhook.objects.meta import ObjectMeta, OwnerReference
 from tallygate.webhook.state.batched_ledgers import BatchedLedgers
 from tallygate.webhook.state.informers.named_stores import NAMESPACE_CODEC, NamespaceRecord, NamespaceStore
 from tallygate.webhook.state.informers.pod_store import PodStore
+from tallygate.webhook.state.ledger.reserve import WorkloadTerms
 from tallygate.webhook.state.ports import LedgerKey, RetryLaterError
 from tests.gate.simulation.cluster_objects import Namespace
 from tests.gate.simulation.counts import CountRecorder, RecordedClaims, RecordedDevices, RecordedLister, RecordedPods
@@ -73,7 +80,9 @@ class Replica:
             nonce=self.create_nonce,
             in_flight_bound=BOUND,
             leadership=self,
+            read_workload=partial(read_workload_state, store, lambda: REVIEW_TARGETS),
         )
+        self._owner_chains = OwnerChains(store, self.clock)
         self.loaded: dict[str, int] = {}
         """For each active cap, the revision of the cluster at which this replica activated it."""
         self.load(caps)
@@ -141,8 +150,10 @@ class Replica:
         """Return whether it has seen a namespace; it rejects pods of others at once."""
         return self.namespaces.find(namespace) is not None
 
-    def charge(self, pod: ChargedConsumer, old_size: int, size: int) -> tuple[bool, Sequence[LedgerKey]]:
-        """Charge a pod with the product's own code; return whether no cap is exceeded, and the ledgers.
+    def charge(
+        self, pod: ChargedConsumer, old_size: int, size: int, owner: OwnerReference | None = None
+    ) -> tuple[bool, Sequence[LedgerKey]]:
+        """Charge a pod or workload with the product's own code; return whether no cap is exceeded, and the ledgers.
 
         Raises:
             RetryLaterError: if there is no decision, or the namespace was deleted.
@@ -152,7 +163,17 @@ class Replica:
         charges = [
             CapCharge(cap, current=_to_amounts(old_size), requested=_to_amounts(size), may_exceed=False) for cap in caps
         ]
+        if owner is not None:
+            pod = replace(pod, workload=WorkloadTerms(owner_uids=self._list_owners(pod.namespace, owner)))
         return self._charge(pod, charges), [get_ledger_key(cap, pod.namespace) for cap in caps]
+
+    def _list_owners(self, namespace: str, owner: OwnerReference) -> tuple[str, ...]:
+        metadata = ObjectMeta(owner_references=[owner])
+        try:
+            controllers = self._owner_chains.list_controllers(namespace, metadata, REVIEW_TARGETS)
+        except UnreadableOwnerError as error:
+            raise RetryLaterError(str(error)) from error
+        return tuple(each.uid for each in controllers)
 
     def charge_claim(self, review: AdmissionRequest, nonce: str) -> tuple[bool, Sequence[LedgerKey]]:
         """Charge a claim with the product's own code; return whether no cap is exceeded, and the ledgers.

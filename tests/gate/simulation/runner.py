@@ -5,7 +5,15 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from tests.gate.simulation.convergence import converge
-from tests.gate.simulation.device_policies import GROUPS, PODS_ONLY, WITH_CLAIMS, WITH_DEVICES, Policies
+from tests.gate.simulation.device_policies import (
+    GANG_GROUPS,
+    GANGS,
+    GROUPS,
+    PODS_ONLY,
+    WITH_CLAIMS,
+    WITH_DEVICES,
+    Policies,
+)
 from tests.gate.simulation.world import open_world
 from tests.schedules import Failure, Mutant, Simulation, Step, ViolationError, draw
 
@@ -20,6 +28,11 @@ _SLOW = _STORMS | {
     "publish": 0,
 }  # fmt: skip
 _NAMESPACES = {"create": 8, "store": 16, "watch": 20, "watch_namespaces": 12, "publish": 0}
+_GANGS = {
+    "gang": 3, "make": 14, "pose": 0.7, "stop": 0.2, "suspend": 0.4, "delete_gang": 0.2, "create": 1.5, "change": 1,
+    "call": 26, "store": 20, "run": 30, "proceed": 70, "end": 2, "delete": 2, "watch": 14, "reconcile": 14,
+    "publish": 0, "load": 0, "delete_ledger": 0, "delete_empty_ledger": 0, "create_namespace": 0, "delete_namespace": 0,
+}  # fmt: skip
 MIXES: Mapping[str, Mapping[str, float]] = {
     "storms": _STORMS,
     "old reservations": _SLOW
@@ -34,6 +47,11 @@ MIXES: Mapping[str, Mapping[str, float]] = {
     "groups": _STORMS
     | _NAMESPACES
     | {"reconcile": 6, "move": 5, "delete_ledger": 0, "load": 0, "crash": 0.2, "create_namespace": 0.8},
+    "gangs": _STORMS | _GANGS,
+    "gangs whose pods come late": _SLOW | _GANGS | {"make": 5, "tick": 16, "reconcile": 30, "stop": 0.6},
+    "gangs of moving namespaces": _STORMS
+    | _GANGS
+    | {"move": 3, "watch_namespaces": 12, "watch": 16, "crash": 0.2},
     "lost ledgers": _SLOW
     | {
         "create": 6, "call": 16, "store": 3, "delete_ledger": 2, "request_progress": 20, "watch": 14, "bookmark": 3,
@@ -76,6 +94,12 @@ _CLAIM_MIXES: Mapping[str, Mapping[str, float]] = {
 """The weights of the steps in worlds with claims."""
 _WITHOUT_MEASURES = ("allocations end", "pods of claims end")
 """Mixes under caps that measure no devices: an allocation seldom writes a reservation."""
+_POLICIES: Mapping[str, Policies] = {
+    "groups": GROUPS,
+    "gangs": GANGS,
+    "gangs whose pods come late": GANGS,
+    "gangs of moving namespaces": GANG_GROUPS,
+}
 _STEPS, _CLAIM_STEPS = 600, 700
 
 
@@ -87,7 +111,7 @@ def list_mixes() -> Mapping[str, Mapping[str, float]]:
 def get_policies(mix: str) -> Policies:
     """Return the policies of the worlds in which a mix of steps is played."""
     if mix in MIXES:
-        return GROUPS if mix == "groups" else PODS_ONLY
+        return _POLICIES.get(mix, PODS_ONLY)
     return WITH_CLAIMS if mix in _WITHOUT_MEASURES else WITH_DEVICES
 
 

@@ -1,5 +1,6 @@
 """A `LedgerStore` and a `PodReader` over the ground truth. Calls take time; they may be lost, late or unanswered."""
 
+import json
 from collections.abc import Callable
 
 from tallygate.webhook.accounting.charge import ConsumerKind
@@ -96,3 +97,15 @@ class Store:
         if self._tasks.pause(f"has read a {kind}") % _FATES == _UNANSWERED or fate in {_LOST, _LATE}:
             raise StoreUnavailableError("no answer")
         return stored.revision if stored else None
+
+    def read_workload(self, resource: tuple[str, str, str], namespace: str, name: str) -> bytes | None:  # noqa: ARG002  # one kind
+        """Return the JSON of a workload by a quorum read, or None if no workload of that name is stored.
+
+        Raises:
+            StoreUnavailableError: if there is no answer.
+        """
+        fate = self._tasks.pause("reads a workload") % _FATES
+        stored = self._truth.find_workload(namespace, name)
+        if self._tasks.pause("has read a workload") % _FATES == _UNANSWERED or fate in {_LOST, _LATE}:
+            raise StoreUnavailableError("no answer")
+        return json.dumps(stored.to_object()).encode() if stored else None

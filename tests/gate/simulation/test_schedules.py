@@ -48,9 +48,11 @@ def test_pods_claims_and_ledgers_are_stored_and_expired_reservations_are_read() 
         "replica # has counted claims",
         "replica # has found the pods of claims",
         "replica # waits in the queue",
+        "create w# is sent to etcd",
+        "replica # reads a workload",
         "replica # crashes and starts again",
     }
-    mixes = ("storms", "old reservations", "pods of claims end", "old reservations of claims")
+    mixes = ("storms", "old reservations", "gangs", "pods of claims end", "old reservations of claims")
     for seed, mix in itertools.product(range(30), mixes):
         missing -= {re.sub(r"\d+", "#", line) for line in _play(mix, seed)}
         if not missing:
@@ -60,7 +62,7 @@ def test_pods_claims_and_ledgers_are_stored_and_expired_reservations_are_read() 
 
 def test_every_kind_of_step_does_something() -> None:
     useful: set[str] = set()
-    mixes = ("storms", "relabelled namespaces", "groups", "the scheduler's claims", "devices")
+    mixes = ("storms", "relabelled namespaces", "groups", "gangs", "the scheduler's claims", "devices")
     for seed, mix in itertools.product(range(12), mixes):
         with open_world(get_policies(mix)) as world:
             useful |= {step[0] for step in simulate(mix).draw(seed) if world.step(*step)}

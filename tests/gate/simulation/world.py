@@ -4,11 +4,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from unittest.mock import patch
 
+from tallygate.webhook.gate import ledger_reconciler
 from tallygate.webhook.state import batched_ledgers
+from tallygate.webhook.state.ledger import expire
 from tests.gate.simulation.actors import ApiServer, Etcd, Users
 from tests.gate.simulation.claim_actors import Claims, Drivers
 from tests.gate.simulation.device_policies import PODS_ONLY, Policies
 from tests.gate.simulation.environment import Environment, StepFunction
+from tests.gate.simulation.gang_actors import Workloads
+from tests.gate.simulation.gang_rooms import GANG_SECONDS
 from tests.gate.simulation.replica_actors import Replicas
 from tests.gate.simulation.tasks import Signal
 from tests.schedules import ViolationError
@@ -28,6 +32,7 @@ class World(Environment):
             **Replicas(self).steps,
             **self.claims.steps,
             **Drivers(self).steps,
+            **Workloads(self).steps,
             "tick": self._tick,
         }
 
@@ -55,7 +60,8 @@ def open_world(policies: Policies = PODS_ONLY) -> Iterator[World]:
     """Yield a world whose wait queues use its clock; end its threads on exit."""
     world = World(policies)
     signal = type("WorldSignal", (Signal,), {"tasks": world.tasks, "now": staticmethod(world.truth.clock)})
-    with patch.object(batched_ledgers, "Event", signal):
+    bounds = [patch.object(module, "GANG_BOUND_SECONDS", GANG_SECONDS) for module in (expire, ledger_reconciler)]
+    with patch.object(batched_ledgers, "Event", signal), bounds[0], bounds[1]:
         try:
             yield world
         finally:

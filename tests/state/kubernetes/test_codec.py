@@ -30,7 +30,7 @@ KEY = LedgerKey("gpus-0123456789", "team-a")
 _OLD_STATUS: dict[str, Any] = json.loads((Path(__file__).parent / "old_status.json").read_text())
 _RESERVATION_FIELDS = ("namespace", "name", "counted", "requested", "attempt", "single_attempt", "operation")
 _CLAIM_FIELDS = ("kind", "pod_uid")
-_WORKLOAD_FIELDS = ("workload_kind", "workload", "taken")
+_WORKLOAD_FIELDS = ("workload_kind", "workload", "taken", "counted_pods")
 NOW = datetime(2026, 11, 21, 12, 0, 0, 999, tzinfo=UTC)
 VERSION = StoredVersion("uid-1", "7", "0", "")
 
@@ -51,6 +51,7 @@ reservations = st.builds(
     workload_kind=texts,
     workload=texts,
     taken=amounts,
+    counted_pods=st.frozensets(texts, max_size=3),
 )
 ledgers = st.builds(
     lambda reservations, **fields: Ledger(**fields).with_reservations(reservations.items()),

@@ -93,6 +93,7 @@ class GangWorld:
     pods: dict[str, tuple[int, str]] = field(default_factory=dict)  # revision and workload of each stored pod
     workloads: dict[str, Workload] = field(default_factory=dict)
     in_flight: dict[str, Creation] = field(default_factory=dict)
+    stored: dict[str, Creation] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
     number: int = 0
 
@@ -204,11 +205,12 @@ class GangWorld:
         self._charge(self._request(f"other{self.number}", 1, WorkloadTerms(owner_uids=owners)), "")
 
     def _repeat(self) -> None:
-        """Let another attempt of a creation arrive: while it is in flight, or of a workload while it is reserved.
+        """Let another attempt of a creation arrive: within B of the first one, or while a workload is reserved.
 
-        One that arrives later reserves for all pods, until this expires.
+        One of a workload that arrives later reserves for all pods, until this expires.
         """
         creations = [each.request for each in self.in_flight.values()]
+        creations += [each.request for each in self.stored.values() if self.now < each.allowed_at + B]
         reserved = [each for each in self.workloads.values() if each.uid in self.ledger.reservations]
         creations += [each.request for each in reserved if each.request is not None]
         if creations:
@@ -233,6 +235,7 @@ class GangWorld:
         else:
             self.revision += 1
             self.pods[creation.uid] = self.revision, creation.workload
+            self.stored[creation.uid] = creation
 
     def _stop(self) -> None:
         if self.workloads:

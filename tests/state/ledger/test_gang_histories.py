@@ -50,6 +50,17 @@ class _TakesTwice(Rules):
         return after.with_reservation(earlier.workload, replace(gang, counted=gang.counted + earlier.taken))
 
 
+class _TakesAgain(Rules):
+    """An attempt that arrives after its pod is counted takes over an amount again."""
+
+    def recount(self, ledger: Ledger, snapshot: UsageSnapshot) -> Ledger:
+        after = super().recount(ledger, snapshot)
+        for uid, each in after.reservations.items():
+            if each.counted_pods:
+                after = after.with_reservation(uid, replace(each, counted_pods=frozenset()))
+        return after
+
+
 class _CountedFalls(Rules):
     """Another attempt of a workload reserves again what its pods took over."""
 
@@ -111,6 +122,7 @@ def test_no_history_violates_an_invariant(start: int) -> None:
         pytest.param(_ForeignTakes, "half", id="a pod of another owner takes over an amount"),
         pytest.param(_TakesUnreserved, "over", id="a pod takes over an amount without a reservation of its own"),
         pytest.param(_TakesTwice, "half", id="a second attempt takes over an amount again"),
+        pytest.param(_TakesAgain, "half", id="an attempt takes over an amount although its pod is counted"),
         pytest.param(_CountedFalls, "more", id="a second attempt of a workload reserves again"),
         pytest.param(_HalfBack, "half", id="nothing is given back"),
         pytest.param(_KeptForEver, "kept", id="a reservation is kept for ever when no pod comes"),

@@ -100,6 +100,13 @@ def test_a_second_attempt_of_a_pod_takes_over_nothing_more() -> None:
     assert (ledger.compute_charged(), find_left(ledger), ledger.reservations["p1"].taken) == (gpus(4), 3, gpus(1))
 
 
+def test_an_attempt_that_arrives_after_its_pod_is_counted_takes_over_nothing() -> None:
+    ledger = expect_recount(reserve_all(empty_ledger(), create_job(3), create_pod()), create_snapshot(9, {"p1": 1}))
+    late = reserve_all(ledger, create_pod(by="n2"))
+    assert (late.compute_charged(), find_left(late)) == (gpus(4), 2)
+    assert find_left(expect_recount(late, create_snapshot(10, {"p1": 1}))) == 2
+
+
 def test_a_second_attempt_of_the_workload_leaves_what_its_pods_took_over() -> None:
     ledger = reserve_all(empty_ledger(), create_job(), create_pod(), create_job(by="j2"))
     assert (ledger.compute_charged(), find_left(ledger)) == (gpus(4), 3)
@@ -188,6 +195,16 @@ def test_each_pod_that_is_counted_begins_the_age_of_the_rest_again() -> None:
     assert find_left(expire(counted, ages.observe(counted, 200), LiveRead("job", late, 7, is_active=True))) == 3
     later = ages.observe(counted, 200).confirm_write(started_at=240, now=241)
     assert find_left(expire(counted, later, LiveRead("job", late, 7, is_active=True))) == 0
+
+
+def test_a_pod_that_stays_reserved_for_a_change_begins_the_age_of_the_rest_once() -> None:
+    changed = replace(create_pod(by="n2", size=2), operation=Operation.UPDATE)
+    ledger = reserve_all(empty_ledger(hard=8), create_job(hard=8), create_pod(hard=8), changed)
+    counted = expect_recount(ledger, create_snapshot(9, {"p1": 1}))
+    second = expect_recount(reserve_all(counted, create_pod("p2", hard=8)), create_snapshot(10, {"p1": 1, "p2": 1}))
+    again = expect_recount(second, create_snapshot(11, {"p1": 1, "p2": 1}))
+    attempts = [each.reservations["job"].attempt for each in (counted, second, again)]
+    assert attempts == ["n2", "n-p2", "n-p2"]
 
 
 def test_one_workload_of_a_namespace_may_reserve_more_than_its_share_of_a_shared_cap() -> None:

@@ -23,7 +23,7 @@ _PODS_PER_WORKLOAD = 3  # two, and one in place of a lost one
 class Ledger(NamedTuple):
     """The used amount and its revision, the reserved pods, those of them that took over, and what is left of workloads.
 
-    `left` has the amount for each workload with a reservation.
+    `left` has the amount for each workload with a reservation, and `came` the counted pods that took over amounts.
     """
 
     used: int = 0
@@ -31,6 +31,7 @@ class Ledger(NamedTuple):
     reserved: frozenset[str] = frozenset()
     taken: frozenset[str] = frozenset()
     left: tuple[tuple[str, int], ...] = ()
+    came: frozenset[str] = frozenset()
 
     @property
     def charged(self) -> int:
@@ -161,6 +162,15 @@ class Joining:
                 yield f"{name} arrives again", after._replace(ledger=ledger.with_left(name, _SIZE) if falls else ledger)
             elif name in ledger.reserved and left and "taken_twice" in self.mutants:
                 yield f"{name} arrives again", after._replace(ledger=ledger.with_left(name[0], left - 1))
+            elif name not in {*self.workloads, *ledger.reserved}:
+                yield f"{name} arrives again", after._replace(ledger=self._reserve_again(ledger, name))
+
+    def _reserve_again(self, ledger: Ledger, pod: str) -> Ledger:
+        """Return the ledger after an attempt for a pod whose reservation a recount has removed."""
+        again, left = ledger._replace(reserved=ledger.reserved | {pod}), ledger.find_left(pod[0])
+        if left and (pod not in ledger.came or "taken_again" in self.mutants):
+            return again.with_left(pod[0], left - 1)._replace(taken=ledger.taken | {pod})
+        return again if again.charged <= self.hard else ledger
 
     def _list_ledger_steps(self, state: State) -> Iterator[Step]:
         """Yield the recounts and the expiries."""
@@ -183,13 +193,17 @@ class Joining:
         pods = _list_pods(state.history[:revision])
         reserved = state.ledger.reserved - set(pods)
         ledger = state.ledger._replace(
-            used=len(pods), revision=revision, reserved=reserved, taken=state.ledger.taken & reserved
+            used=len(pods),
+            revision=revision,
+            reserved=reserved,
+            taken=state.ledger.taken & reserved,
+            came=state.ledger.came | (state.ledger.taken & set(pods)),
         )
         for workload, left in state.ledger.left:
             in_flight = {pod for pod in ledger.taken if pod[0] == workload}
             if not left and (not in_flight or "ends_in_flight" in self.mutants):
                 ledger = ledger.with_left(workload, None)
-        return ledger
+        return ledger._replace(came=frozenset(pod for pod in ledger.came if ledger.find_left(pod[0]) is not None))
 
     def _expire(self, ledger: Ledger, pod: str) -> Ledger:
         after = ledger._replace(reserved=ledger.reserved - {pod}, taken=ledger.taken - {pod})

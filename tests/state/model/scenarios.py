@@ -175,6 +175,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         (
             "foreign_takes",
             "taken_twice",
+            "taken_again",
             "counted_falls",
             "half_back",
             "takes_unreserved",

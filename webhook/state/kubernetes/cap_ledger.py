@@ -74,6 +74,7 @@ class ReservationRecord(msgspec.Struct, rename="camel", omit_defaults=True, forb
     workload_kind: str = ""
     workload: str = ""
     taken: dict[str, Digits] = {}
+    counted_pods: tuple[str, ...] = ()
 
 
 class CapLedgerSummary(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
@@ -288,6 +289,7 @@ def _encode_reservation(key: LedgerKey, uid: str, reservation: Reservation) -> R
         reservation.workload_kind,
         reservation.workload,
         _encode_amounts(reservation.taken),
+        tuple(sorted(reservation.counted_pods)),
     )
 
 
@@ -336,6 +338,7 @@ def _decode_reservation(key: LedgerKey, record: ReservationRecord) -> Reservatio
         record.workload_kind,
         record.workload,
         _decode_amounts(record.taken),
+        frozenset(record.counted_pods),
     )
 
 

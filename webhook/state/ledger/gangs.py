@@ -1,10 +1,11 @@
 """Rule 11, gangs: the pods of a workload take over the amounts that are reserved for all of them together.
 
 A pod that takes over an amount moves it from the reservation of the workload to its own: the cap is charged the same
-before and after. An attempt that is released, and a pod that was never stored, give the amounts back.
+before and after. An attempt that is released, and a pod that was never stored, give the amounts back. An attempt that
+arrives after its pod is counted takes over nothing.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -13,6 +14,8 @@ from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
 
 _NO_AMOUNTS = Amounts()
+_MARK_LENGTH = 13
+"""The first 48 bits of a UID in hexadecimal digits, with a hyphen: enough to tell the pods of a workload apart."""
 
 
 def take_over(before: Ledger, after: Ledger, uid: str, owner_uids: Sequence[str]) -> Ledger:
@@ -28,7 +31,7 @@ def take_over(before: Ledger, after: Ledger, uid: str, owner_uids: Sequence[str]
     grown = own.compute_reserved().find_shortfall(earlier.compute_reserved() if earlier else _NO_AMOUNTS)
     left = gang.compute_reserved()
     share = Amounts({name: smaller for name, amount in grown.items() if (smaller := min(amount, left.get(name, 0)))})
-    if not share:
+    if not share or uid[:_MARK_LENGTH] in gang.counted_pods:
         return after
     taken = replace(own, workload=owner, taken=own.taken + share)
     given = replace(gang, counted=gang.counted + share)
@@ -48,12 +51,16 @@ def give_back(ledger: Ledger, reservation: Reservation) -> Ledger:
     return ledger.with_reservation(reservation.workload, replace(gang, counted=counted))
 
 
-def renew(gang: Reservation, attempt: str) -> Reservation:
-    """Return the reservation of a workload of which a pod is counted: its age begins again.
+def renew(gang: Reservation, attempts: Mapping[str, str]) -> Reservation:
+    """Return the reservation of a workload of which pods are counted: the first count of each begins its age again.
 
-    `attempt` is the nonce of the attempt that created the pod.
+    `attempts` are the nonces of the attempts of these pods, by their UIDs.
     """
-    return replace(gang, attempt=attempt, single_attempt=False)
+    new = {mark: attempt for uid, attempt in attempts.items() if (mark := uid[:_MARK_LENGTH]) not in gang.counted_pods}
+    if not new:
+        return gang
+    attempt = next(reversed(new.values()))
+    return replace(gang, attempt=attempt, single_attempt=False, counted_pods=gang.counted_pods.union(new))
 
 
 def is_complete(uid: str, reservation: Reservation, workloads_in_flight: Collection[str]) -> bool:

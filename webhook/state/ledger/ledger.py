@@ -33,7 +33,8 @@ class Reservation(msgspec.Struct, frozen=True):
 
     The reservation of a workload is for all its pods together (rule 11): its `counted` are the amounts that its pods
     have taken over. `workload_kind` is the API version and kind of the workload, as `batch/v1/Job`, and empty for other
-    consumers.
+    consumers. `counted_pods` are the marks of the pods that took over amounts and are counted: a late attempt for one
+    of them takes over nothing more.
     `workload` is the UID of the workload from whose reservation a pod has taken over the amounts `taken`.
     """
 
@@ -49,6 +50,7 @@ class Reservation(msgspec.Struct, frozen=True):
     workload_kind: str = ""
     workload: str = ""
     taken: Amounts = _NO_AMOUNTS
+    counted_pods: frozenset[str] = frozenset()
 
     def compute_reserved(self) -> Amounts:
         """Return the amounts that it adds to `used`: max(0, requested - counted)."""

@@ -110,7 +110,7 @@ def _select_remaining(
 ) -> Iterator[tuple[str, Reservation]]:
     covering: set[str] = set()
     in_flight: set[str] = set()  # UIDs of workloads from which such a pod has taken over amounts
-    counted_attempts: dict[str, str] = {}
+    counted: dict[str, dict[str, str]] = {}  # by UID of the workload, the attempts of such pods by their UIDs
     workloads: list[tuple[str, Reservation]] = []
     for uid, reservation in reservations.items():
         if reservation.kind is ConsumerKind.WORKLOAD:
@@ -120,13 +120,12 @@ def _select_remaining(
         if remaining is not None:
             yield uid, remaining
         if reservation.workload and uid in snapshot.used_by_consumer:
-            counted_attempts[reservation.workload] = reservation.attempt
+            counted.setdefault(reservation.workload, {})[uid] = reservation.attempt
         elif reservation.workload and remaining is not None:
             in_flight.add(reservation.workload)
     for uid, reservation in workloads:
         if not is_complete(uid, reservation, in_flight):
-            attempt = counted_attempts.get(uid)
-            yield uid, reservation if attempt is None else renew(reservation, attempt)
+            yield uid, renew(reservation, counted.get(uid, {}))
 
 
 def _recount_reservation(

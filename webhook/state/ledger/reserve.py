@@ -265,6 +265,7 @@ def _create_reservation(reservation: Reservation | None, request: ReservationReq
         workload_kind=reservation.workload_kind,
         workload=reservation.workload,
         taken=reservation.taken,
+        counted_pods=reservation.counted_pods,
     )
 
 
