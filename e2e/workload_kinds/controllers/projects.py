@@ -195,6 +195,7 @@ APP_WRAPPER: Final = Project(
     ("config/crd/bases/*.yaml",),
     (),
     environment={"NAMESPACE": "appwrapper-system"},
+    ready="http://{health}/healthz",  # the other one starts the webhooks
 )
 PROJECTS: Final = (JOBSET, LWS, TRAINING, KUEUE, MPI, TRAINER, RAY, ROLLOUTS, WORKFLOWS, APP_WRAPPER)
 """All projects."""
