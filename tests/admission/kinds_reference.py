@@ -51,14 +51,19 @@ def _list_parts(pod_set: PodSetDefinition) -> Iterator[str]:
     if pod_set.form is PodForm.OBJECT:
         yield "those of the object"
         return
+    if pod_set.workflow is not None:
+        yield "one for each step that leads to it, and for each of its items, that start at a time"
+        return
     yield _render_product(pod_set.counts) or "1"
     if pod_set.scaled and pod_set.autoscaled:
-        yield f"{_render_product(pod_set.scaled)} if `{pod_set.autoscaled.text}` is set"
+        yield f"if `{pod_set.autoscaled.text}` is set, {_render_product(pod_set.scaled)}"
     if pod_set.most:
         scaled = f" if `{pod_set.autoscaled.text}` is set" if pod_set.autoscaled else ""
         yield f"an autoscaler: up to {_render_product(pod_set.most)}{scaled}"
     if pod_set.rollout is not None:
         yield f"a rollout adds those of `{pod_set.rollout.text}`"
+    if pod_set.doubled is not None:
+        yield f"a change of the template doubles them for a time if {_render_expectation(pod_set.doubled)}"
     for path in pod_set.suspended:
         yield f"none while `{path.text}` is set"
     for each in pod_set.expected:

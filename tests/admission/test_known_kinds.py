@@ -307,6 +307,21 @@ def test_a_rollout_adds_pods_by_its_strategy(strategy: dict[str, Any] | None, ex
     assert (replicas.count, replicas.surge, replicas.required_surge) == (5, *expected)
 
 
+@pytest.mark.parametrize(
+    ("strategy", "surge"),
+    [
+        pytest.param(None, 3, id="by default"),
+        pytest.param({"type": "NewCluster"}, 3, id="by a new cluster"),
+        pytest.param({"type": "None"}, 0, id="not without an upgrade"),
+    ],
+)
+def test_an_upgrade_of_a_service_of_ray_runs_both_clusters(strategy: dict[str, Any] | None, surge: int) -> None:
+    cluster = {"workerGroupSpecs": [{"replicas": 3, **WORKER}]}
+    (view,) = read_views("RayService.ray.io", {"upgradeStrategy": strategy, "rayClusterConfig": cluster})
+    replicas = view.replicas or ReplicaCount(-1)
+    assert (replicas.count, replicas.surge, replicas.required_surge) == (3, surge, surge)
+
+
 def evaluate(name: str, spec: dict[str, Any], phase: Phase) -> tuple[list[str], list[str]]:
     """Return the fields of the problems of an object, and the paths of its patch."""
     kind, _, group = name.partition(".")

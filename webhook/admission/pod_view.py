@@ -7,7 +7,7 @@ pkg/controller/job/job_controller.go, and the defaults of pkg/apis/apps/v1/defau
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -127,12 +127,18 @@ def count_rollout_pods(count: int, strategy: RolloutStrategy) -> ReplicaCount:
     canary = strategy.canary
     is_routed = canary is not None and canary.traffic_routing != _NULL and not canary.dynamic_stable_scale
     if is_routed or strategy.blue_green != _NULL:
-        return ReplicaCount(count, surge=count, required_surge=count, surge_reason=_ALL_NEW_FIRST)
+        return double_in_rollout(ReplicaCount(count))
     if canary is None:
         return ReplicaCount(count)
     surge = _resolve_share(canary.max_surge, count, round_up=True)
     unavailable = _resolve_share(canary.max_unavailable, count, round_up=False)
     return ReplicaCount(count, surge=surge, required_surge=int(unavailable == 0 and surge > 0))
+
+
+def double_in_rollout(replicas: ReplicaCount) -> ReplicaCount:
+    """Return the number of pods of which a rollout runs all new ones before the first old one ends."""
+    count = replicas.count
+    return replace(replicas, surge=count, required_surge=count, surge_reason=_ALL_NEW_FIRST)
 
 
 def _resolve_share(share: IntOrPercent | None, count: int, *, round_up: bool) -> int:

@@ -41,6 +41,7 @@ def create_pod_set(  # noqa: PLR0913  # each is a choice of the definition
     noun: str = "pods",
     suspended: Iterable[str] = (),
     expected: Iterable[ExpectedValue] = (),
+    doubled: ExpectedValue | None = None,
     rollout: str = "",
     is_separate: bool = False,
     is_used: bool = True,
@@ -63,6 +64,7 @@ def create_pod_set(  # noqa: PLR0913  # each is a choice of the definition
         tuple(scaled),
         FieldPath.parse(workflow) if workflow else None,
         tuple(expected),
+        doubled,
     )
 
 

@@ -9,6 +9,7 @@ from tallygate.webhook.policy.kind_builders import (
 )
 from tallygate.webhook.policy.workload_kinds import (
     CountField,
+    ExpectedValue,
     FieldPath,
     PodForm,
     PodSetDefinition,
@@ -31,14 +32,16 @@ _STOPPED_MODEL = ('metadata.annotations["serving.kserve.io/stop"]',)
 _RAY_MANAGED = (create_expectation("spec.managedBy", "ray.io/kuberay-operator"),)
 
 
-def _list_ray_pods(cluster: str, selector: tuple[str, ...] = ()) -> tuple[PodSetDefinition, ...]:
+def _list_ray_pods(
+    cluster: str, selector: tuple[str, ...] = (), doubled: ExpectedValue | None = None
+) -> tuple[PodSetDefinition, ...]:
     """Return the pods of a cluster of Ray; none if a `selector` names another cluster."""
     groups = f"{cluster}.workerGroupSpecs[*]"
     replicas = CountField(FieldPath.parse(f"{groups}.replicas"), 0, floors=(FieldPath.parse(f"{groups}.minReplicas"),))
     maximum = CountField(FieldPath.parse(f"{groups}.maxReplicas"), default=None)
     hosts = create_count(f"{groups}.numOfHosts")
     return (
-        create_pod_set(f"{cluster}.headGroupSpec.template", noun="head pods", suspended=selector),
+        create_pod_set(f"{cluster}.headGroupSpec.template", noun="head pods", suspended=selector, doubled=doubled),
         create_pod_set(
             f"{groups}.template",
             counts=[(replicas, maximum), hosts],
@@ -46,6 +49,7 @@ def _list_ray_pods(cluster: str, selector: tuple[str, ...] = ()) -> tuple[PodSet
             autoscaled=f"{cluster}.enableInTreeAutoscaling",
             noun="workers",
             suspended=(*selector, f"{groups}.suspend"),
+            doubled=doubled,
         ),
     )
 
@@ -184,7 +188,7 @@ APPLICATION_KINDS: tuple[WorkloadKind, ...] = (
         "RayService.ray.io",
         "rayservices",
         "v1 v1alpha1",
-        *_list_ray_pods("spec.rayClusterConfig"),
+        *_list_ray_pods("spec.rayClusterConfig", doubled=create_expectation("spec.upgradeStrategy.type", "NewCluster")),
         source=_RAY,
         suspended=("spec.rayClusterConfig.suspend",),
         expected=_RAY_MANAGED,

@@ -152,7 +152,8 @@ class PodSetDefinition:
     `most` is the product of an autoscaler's maximum; empty if none changes the number. It counts only if the field
     `autoscaled` exists and is not false, where this is given; then the product of `scaled`, if there is any, is the
     number at the start. There are no pods while one of the fields `suspended` is
-    set, or has not the value that is `expected`. `rollout` is the strategy of an Argo Rollout.
+    set, or has not the value that is `expected`. `rollout` is the strategy of an Argo Rollout. A change
+    of the template starts all new pods before the first old one ends where a field has the value that says `doubled`.
 
     If they are `separate`, other templates of the object may run at other times; `workflow` is the spec of an Argo
     Workflow whose steps say when and how often. A template that is not `used` makes
@@ -174,6 +175,7 @@ class PodSetDefinition:
     scaled: tuple[CountFactor, ...] = ()
     workflow: FieldPath | None = None
     expected: tuple[ExpectedValue, ...] = ()
+    doubled: ExpectedValue | None = None
 
 
 @dataclass(frozen=True, slots=True)
