@@ -133,7 +133,8 @@ _BATCH_KINDS: tuple[WorkloadKind, ...] = (
         expected=(create_expectation("spec.runPolicy.managedBy", "kubeflow.org/mpi-operator", _TRAINING_OPERATOR),),
         starts_together=True,
     ),
-    # the template of a TrainJob is in its runtime, and the resources of its nodes are in the TrainJob
+    # The template of a TrainJob is in its runtime, and the resources of its nodes are in the TrainJob. Only its JobSet
+    # states all its pods, so this one reserves for them.
     create_kind(
         "TrainJob.trainer.kubeflow.org",
         "trainjobs",
@@ -146,7 +147,6 @@ _BATCH_KINDS: tuple[WorkloadKind, ...] = (
         ),
         source=f"{_TRAINER}/trainjob_types.go",
         suspended=_SUSPEND,
-        starts_together=True,
     ),
     create_kind(
         "TrainingRuntime.trainer.kubeflow.org",
