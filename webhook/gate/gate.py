@@ -358,7 +358,12 @@ class Gate:
                 allocated_claim=consumer.name if consumer.allocates_at else "",
             )
             if consumer.kind is ConsumerKind.WORKLOAD:
-                create_problems = partial(create_whole_problems, request_charges, describe_excess)
+                create_problems = partial(
+                    create_whole_problems,
+                    kind=context.request.kind,
+                    pod_count=request_charges.pod_count,
+                    describe_excess=describe_excess,
+                )
             else:
                 create_problems = partial(
                     create_excess_problems, describe_excess=describe_excess, is_allocation=bool(consumer.allocates_at)
