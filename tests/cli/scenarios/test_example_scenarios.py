@@ -28,6 +28,7 @@ CAPS = (
     "team-gpus",
     "mig-slices",
     "hami-memory",
+    "gpus-whole",
 )
 
 
@@ -43,6 +44,7 @@ def test_the_examples_have_scenarios() -> None:
         "hami-memory.yaml",
         "mig-slices.yaml",
         "warn-first.yaml",
+        "whole-jobs.yaml",
     ]
     assert all((EXAMPLES / path.name).exists() for path in TESTS)
 
