@@ -65,8 +65,8 @@ def select_whole_caps(target: ReviewTarget, caps: Sequence[ActiveCap]) -> tuple[
 def describe_unwatched(caps: Sequence[ActiveCap], kind: str) -> str:
     """Return the message of a gate that watches no cluster: nothing would show that pods are stored, or never come."""
     return (
-        f"cap {caps[0].definition.name} admits a {kind} as a whole only where the gate watches the cluster (--cluster); "
-        "here its pods are decided one by one"
+        f"cap {caps[0].definition.name} admits a {kind} as a whole only where the gate watches the cluster "
+        "(--cluster); here its pods are decided one by one"
     )
 
 

@@ -16,7 +16,7 @@ kind: NamespaceCap
 metadata: {name: %s}
 spec:
   namespaces: {include: [nowhere]}
-  hard: {nvidia.com/gpu: 1000, limits.memory: 1Ti, pods: 1000, gpu-slices: 1000, gpu-memory: 1000000}
+  hard: {nvidia.com/gpu: 1000, amd.com/gpu: 1000, limits.memory: 1Ti, pods: 1000, gpu-slices: 1000, gpu-memory: 1000000}
   counts: {gpu-slices: {weights: {nvidia.com/gpu: 1}}, gpu-memory: {product: [nvidia.com/gpu, nvidia.com/gpumem]}}
 """
 CAPS = (

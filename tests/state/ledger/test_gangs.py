@@ -140,7 +140,8 @@ def test_a_recount_keeps_what_is_left_of_a_workload() -> None:
 
 def test_pods_with_similar_uids_have_marks_of_their_own() -> None:
     first, second = (f"00000000-0000-4000-8000-{number:012}" for number in (1, 2))
-    ledger = expect_recount(reserve_all(empty_ledger(), create_job(), create_pod(first)), create_snapshot(9, {first: 1}))
+    ledger = reserve_all(empty_ledger(), create_job(), create_pod(first))
+    ledger = expect_recount(ledger, create_snapshot(9, {first: 1}))
     assert find_left(reserve_all(ledger, create_pod(second))) == 2
 
 
