@@ -16,11 +16,9 @@ from e2e.gates.process import GateProcess
 from e2e.pods import submit
 from e2e.policy_files import SHIPPED_FILES
 from e2e.ports import Cluster, Gate, NotHereError, Site
-from e2e.registering import CONFIGURATIONS, unregister
-from e2e.service_account import gates_account
+from e2e.registering import CONFIGURATIONS
+from e2e.self_registration import define, read_registration, run_registering_gate
 from e2e.waiting import until
-from tallygate.webhook.admission.self_registration import BY_GATE, REGISTRATION_ANNOTATION, URL_ANNOTATION
-from tallygate.webhook.admission.webhook_configuration import UrlTarget, create_webhook_configurations
 
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _NAME = "jobsets.jobset.x-k8s.io"
@@ -28,7 +26,7 @@ _RESOURCE = "jobsets.v1alpha2.jobset.x-k8s.io"
 _WITHIN = 120.0
 _MAX_SECONDS = 10.0  # seconds from a served kind to its evaluation (docs/operate/install.md)
 _REFUSED = "spec.replicatedJobs[0].template.spec.template.spec.containers[0].resources.requests[example.com/dongle]"
-_SCHEMA = {"type": "object", "properties": {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}}
+_SPEC = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _SCALE = {"scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}}
 _CAP = """\
 apiVersion: tallygate.dev/v1alpha1
@@ -40,52 +38,20 @@ spec:
 """
 
 
-def _define(group: str, kind: str, version: str, subresources: Object) -> Object:
-    """Return the definition of a kind whose spec may have any content."""
-    singular = kind.lower()
-    served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": _SCHEMA}}
-    return {
-        "metadata": {"name": f"{singular}s.{group}"},
-        "spec": {
-            "group": group,
-            "names": {"plural": f"{singular}s", "singular": singular, "kind": kind, "listKind": f"{kind}List"},
-            "scope": "Namespaced",
-            "versions": [served | {"subresources": subresources}],
-        },
-    }
-
-
-_DEFINITION = _define("jobset.x-k8s.io", "JobSet", "v1alpha2", {})
-_GROUPS = _define("leaderworkerset.x-k8s.io", "LeaderWorkerSet", "v1", _SCALE)
+_DEFINITION = define("jobset.x-k8s.io", "JobSet", "v1alpha2", _SPEC)
+_GROUPS = define("leaderworkerset.x-k8s.io", "LeaderWorkerSet", "v1", _SPEC, _SCALE)
 
 
 @pytest.fixture
 def registering_gate(site: Site, tmp_path: Path) -> Iterator[GateProcess]:
     """Run a gate that has registered itself, with the rights of its account, in a cluster without JobSets."""
-    if not isinstance(site.gate, GateProcess):
-        raise NotHereError("it is about a gate that runs as a process here")
     _remove_definition(site.cluster)
-    account = gates_account(site.cluster, tmp_path, "cluster-access")
-    gate = GateProcess(tmp_path / "gate", arguments=("--cluster=kubeconfig", f"--kubeconfig={account}"))
-    assert isinstance(gate.reached, UrlTarget)
-    gate.start()
     try:
-        for each in create_webhook_configurations(gate.reached):
-            annotations = {REGISTRATION_ANNOTATION: BY_GATE, URL_ANNOTATION: gate.reached.base}
-            empty = each | {"metadata": each["metadata"] | {"annotations": annotations}, "webhooks": []}
-            api(site.cluster.kubeconfig).apply(CONFIGURATIONS[each["kind"]], empty)
-        until("the gate has registered itself", lambda: _read_detail(gate)["state"] == "complete", _WITHIN, gate.log)
-        yield gate
+        with run_registering_gate(site, tmp_path) as gate:
+            yield gate
     finally:
-        unregister(site.cluster)
-        gate.stop()
         _remove_definition(site.cluster)
         api(site.cluster.kubeconfig).delete(f"{_DEFINITIONS}/{_GROUPS['metadata']['name']}")
-
-
-def _read_detail(gate: GateProcess) -> Object:
-    detail: Object = gate.readiness()["checks"]["registration"]
-    return detail
 
 
 def _remove_definition(cluster: Cluster) -> None:
@@ -126,7 +92,7 @@ def test_a_kind_is_evaluated_soon_after_it_is_served_and_stops_nothing_when_it_i
     site: Site, registering_gate: GateProcess, namespace: str
 ) -> None:
     cluster, gate = site.cluster, registering_gate
-    until("kinds of other cases are forgotten", lambda: "workloads" not in _read_detail(gate), _WITHIN, gate.log)
+    until("kinds of other cases are forgotten", lambda: "workloads" not in read_registration(gate), _WITHIN, gate.log)
     api(cluster.kubeconfig).create(_DEFINITIONS, _DEFINITION)
     until("the kind is served", partial(_is_served, cluster), _WITHIN)
     served_at = time.monotonic()
@@ -134,12 +100,12 @@ def test_a_kind_is_evaluated_soon_after_it_is_served_and_stops_nothing_when_it_i
         "a fraction is rejected", lambda: _REFUSED in _create(cluster, namespace, "1500m").messages, _WITHIN, gate.log
     )
     assert time.monotonic() - served_at < _MAX_SECONDS
-    assert _read_detail(gate)["workloads"] == [_RESOURCE]
+    assert read_registration(gate)["workloads"] == [_RESOURCE]
     assert _create(cluster, namespace, "1").is_done
 
     _remove_definition(cluster)
     assert submit(site, namespace, "meanwhile").is_done
-    until("the kind is forgotten", lambda: "workloads" not in _read_detail(gate), _WITHIN, gate.log)
+    until("the kind is forgotten", lambda: "workloads" not in read_registration(gate), _WITHIN, gate.log)
     assert submit(site, namespace, "afterwards").is_done
     assert [webhook["name"] for webhook in _list_webhooks(cluster) if webhook["name"].startswith("workloads")] == []
 
@@ -153,7 +119,7 @@ def test_an_update_that_leaves_spec_and_labels_needs_no_gate(
 ) -> None:
     cluster, gate = site.cluster, registering_gate
     api(cluster.kubeconfig).create(_DEFINITIONS, _DEFINITION)
-    until("the kind is registered", lambda: "workloads" in _read_detail(gate), _WITHIN, gate.log)
+    until("the kind is registered", lambda: "workloads" in read_registration(gate), _WITHIN, gate.log)
     until("a fraction is rejected", partial(_rejects_fraction, cluster, namespace), _WITHIN, gate.log)
     stored = _create(cluster, namespace, "1").object()
     path = f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{namespace}/jobsets/{stored['metadata']['name']}"
@@ -178,7 +144,7 @@ def test_a_scale_request_is_evaluated_as_that_of_a_deployment(
     cluster, gate = site.cluster, registering_gate
     gate.write_policies({**SHIPPED_FILES, "cap.yaml": _CAP.format(namespace=namespace)})
     api(cluster.kubeconfig).create(_DEFINITIONS, _GROUPS)
-    until("the kind is registered", lambda: "workloads" in _read_detail(gate), _WITHIN, gate.log)
+    until("the kind is registered", lambda: "workloads" in read_registration(gate), _WITHIN, gate.log)
     spec = {"replicas": 1, "leaderWorkerTemplate": {"size": 2, "workerTemplate": _template("1")}}
     path = f"/apis/leaderworkerset.x-k8s.io/v1/namespaces/{namespace}/leaderworkersets"
     groups = {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "metadata": {"name": "groups"}}
@@ -220,6 +186,7 @@ def test_a_registration_of_an_administrator_has_the_kind_after_the_commands_of_d
 
 def _diagnose(cluster: Cluster, gate: GateProcess) -> Object:
     """Return the check of these kinds by `tallygate doctor`."""
-    shown = run_tallygate(cluster, "doctor", f"--monitor={gate.monitor}", "-o", "json")
+    options = (f"--monitor={gate.monitor}", f"--policies={gate.policies}")
+    shown = run_tallygate(cluster, "doctor", *options, "-o", "json")
     checks: list[Object] = json.loads(shown.stdout)["checks"]
     return next(each for each in checks if each["check"] == "workload-kinds")

@@ -18,7 +18,7 @@ from tallygate.webhook.admission.workload_resources import read_registered
 from tallygate.webhook.cli.app import root
 from tests.admission.test_self_registration import KINDS
 from tests.certs.api_server import CertificateApiServer, run_api_server
-from tests.kube.test_discovery import JOB_SETS, WHOLE
+from tests.kube.test_discovery import JOB_SET_GROUP, JOB_SETS, WHOLE, discovery, version
 
 
 @pytest.fixture
@@ -105,6 +105,38 @@ def test_a_gate_without_permissions_is_registered_once_a_replica_is_ready(
     assert [read_registered(each) for each in api.objects.values() if "webhooks" in each] == [{JOB_SETS: True}] * 2
     again = register(kubeconfig, empty_registration)
     assert [line.split(": ")[1] for line in again.stdout.splitlines()] == ["unchanged", "unchanged"]
+
+
+def test_the_kinds_that_policies_define_are_registered_if_they_are_given(
+    api: CertificateApiServer, kubeconfig: Path, empty_registration: Path
+) -> None:
+    set_ready_replicas(api, 1)
+    api.objects["/apis"] = json.loads(discovery(**JOB_SET_GROUP, batch_example_com=[version("v1", "gangjobs")]))
+    done = register(kubeconfig, empty_registration, "--policies", "policies/examples/gang-jobs.yaml")
+    assert [line.split(": ")[1] for line in done.stdout.splitlines()] == ["registered", "registered"]
+    assert done.stderr == ""
+    registered = [read_registered(each) for each in api.objects.values() if "webhooks" in each]
+    assert registered == [{("batch.example.com", "v1", "gangjobs"): True, JOB_SETS: True}] * 2
+
+
+def test_without_policies_it_is_reported_that_their_kinds_are_not_registered(
+    api: CertificateApiServer, kubeconfig: Path, empty_registration: Path
+) -> None:
+    set_ready_replicas(api, 1)
+    done = register(kubeconfig, empty_registration)
+    assert done.exit_code == 0
+    assert done.stderr.startswith("no kind that a policy defines (WorkloadKind) is registered: ")
+    assert register(kubeconfig, empty_registration).stderr == ""
+
+
+def test_unusable_policies_publish_nothing(
+    api: CertificateApiServer, kubeconfig: Path, empty_registration: Path
+) -> None:
+    set_ready_replicas(api, 1)
+    done = register(kubeconfig, empty_registration, "--policies", "nowhere.yaml")
+    assert done.exit_code == 2
+    assert "nowhere.yaml" in done.stderr
+    assert list_webhooks(api) == []
 
 
 def test_without_discovery_nothing_is_registered(

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -170,3 +171,63 @@ def test_an_audit_of_a_cluster_lists_the_kind(tmp_path: Path, status: int, remar
     assert [each["code"] for each in report["findings"]] == (["TG101"] if status == 200 else [])
     assert GANG_PATH in cluster.paths
     assert any(remark in each for each in report["summary"]["remarks"]) is bool(remark)
+
+
+def create_object(api_version: str, kind: str, name: str = "o") -> dict[str, Any]:
+    """Return an object with a pod template."""
+    template = {"spec": {"containers": [{"name": "main", "resources": {"limits": {GPU: "500m"}}}]}}
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {"name": name, "namespace": "team-a"},
+        "spec": {"template": template},
+    }
+
+
+def test_an_audit_of_a_snapshot_names_the_kinds_with_pods_that_are_not_read(tmp_path: Path) -> None:
+    """Name them by kind and group: a kind with the name of one that is read is another one."""
+    objects = [
+        create_object("example.com/v1", "Farm"),
+        create_object("example.com/v1", "Farm", "p"),
+        create_object("example.com/v1", "Notebook"),
+        create_object("kubeflow.org/v1", "Notebook"),
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "team-a"}},
+    ]
+    snapshot = write_snapshot(tmp_path, [namespace("team-a"), *objects])
+    result = run(tmp_path, ("audit", "--policies", "@policies.yaml", "--snapshot", str(snapshot), "-o", "json"))
+    report = json.loads(result.stdout)
+    assert [each["object"]["kind"] for each in report["findings"]] == ["Notebook"]
+    assert (
+        "these kinds have pods and are not read, so they were not evaluated: Farm of example.com (2), Notebook of "
+        "example.com (1)"
+    ) in report["summary"]["remarks"]
+
+
+def test_an_audit_of_a_cluster_names_a_kind_that_is_served_in_other_versions_only(tmp_path: Path) -> None:
+    with run_small_cluster(namespaces=[namespace("team-a")]) as cluster:
+        cluster.objects["/apis/batch.example.com/v2/gangjobs"] = []
+        options = ("--policies", "@policies.yaml", "--kubeconfig", str(write_kubeconfig(tmp_path, cluster.server)))
+        result = run(tmp_path, ("audit", *options, "-o", "json"))
+    remarks = json.loads(result.stdout)["summary"]["remarks"]
+    assert "GangJob of batch.example.com is served in v2, and read in v1 only, so it was not evaluated" in remarks
+
+
+@pytest.mark.parametrize(
+    ("text", "finding"),
+    [
+        pytest.param(
+            write_gang("1", "v2"),
+            "the kind GangJob of batch.example.com/v2 is not read: its pods (spec.groups[0].template.spec.containers) "
+            "are not checked; batch.example.com/v1 is read",
+            id="another version of a kind of the policies",
+        ),
+        pytest.param(
+            write_gang("1", kind="Farm"),
+            "the kind Farm of batch.example.com/v1 is not read: its pods (spec.groups[0].template.spec.containers) are "
+            "not checked; a WorkloadKind can define the kind",
+            id="a kind without a definition",
+        ),
+    ],
+)
+def test_a_kind_that_is_not_read_is_named_with_what_is_read(tmp_path: Path, text: str, finding: str) -> None:
+    assert finding in run(tmp_path, CHECK, gang_yaml=text).stdout

@@ -299,3 +299,48 @@ def test_of_several_unknown_templates_only_one_is_waited_for() -> None:
     fixture = GateFixture(CAP, claim_templates=templates, resources_by_class=CLASSES)
     fixture.admit(claiming(*(f"t{number}" for number in range(99))))
     assert templates.asked == ["team-a/t0"]
+
+
+PRODUCT = (
+    "apiVersion: tallygate.dev/v1alpha1\nkind: NamespaceCap\nmetadata: {name: gpus}\n"
+    f"spec:\n  hard: {{gpu-memory: 20000}}\n  counts: {{gpu-memory: {{product: [{GPU}, nvidia.com/gpumem]}}}}\n"
+)
+NO_PRODUCT = (
+    f"spec.resourceClaims: cap gpus counts gpu-memory = {GPU} × nvidia.com/gpumem of containers, and the claims that "
+    "templates make have no such product: request the resources in a container (TG203, cap gpus)"
+)
+
+
+def test_a_pod_whose_claims_have_one_factor_of_a_product_is_denied_as_they_would_be() -> None:
+    fixture = create_fixture(PRODUCT)
+    assert read_denial(fixture.admit(claiming("one"))) == NO_PRODUCT
+    assert fixture.read_reserved() == {}
+    owned = claiming("nics", "two", uid="owned")
+    owned["metadata"] |= CONTROLLED
+    assert read_denial(fixture.admit(owned)) == NO_PRODUCT
+
+
+def test_claims_that_are_no_factor_of_a_product_are_accepted() -> None:
+    fixture = create_fixture(PRODUCT)
+    assert read_warnings(fixture.admit(claiming("nics"))) == []
+    assert read_warnings(fixture.admit(claiming("missing", uid="v"))) == [f"{UNKNOWN} missing is unknown"]
+    exempt = create_fixture(f"{PRODUCT}  exceed: {{users: [system:kube-controller-manager]}}\n")
+    assert read_warnings(exempt.admit(claiming("one"))) == []
+
+
+def test_a_workload_whose_claims_have_one_factor_of_a_product_is_reported_once() -> None:
+    fixture = create_fixture(PRODUCT)
+    (warning,) = list_warnings(fixture, claiming_workload("one", "two"))
+    assert warning.endswith(f"spec.template.{NO_PRODUCT}")
+    assert list_warnings(fixture, claiming_workload("one", replicas=0)) == []
+    assert list_warnings(create_fixture(f"{PRODUCT}  workloads: ignore\n"), claiming_workload("one")) == []
+    denying = create_fixture(f"{PRODUCT}  workloads: deny\n")
+    assert NO_PRODUCT in get_rejection(denying, claiming_workload("one"))["message"]
+
+
+def test_a_change_that_leaves_such_claims_is_not_reported_again() -> None:
+    fixture = create_fixture(PRODUCT)
+    old, scaled = claiming_workload("one"), claiming_workload("one", replicas=3)
+    assert list_warnings(fixture, scaled, operation="UPDATE", oldObject=old) == []
+    (warning,) = list_warnings(fixture, claiming_workload("two"), operation="UPDATE", oldObject=old)
+    assert "TG203" in warning

@@ -166,6 +166,11 @@ class ActiveCap:
         """Return the least that a claim counts under this cap once it is allocated."""
         return compute_least_devices(claim, self.device_sources) if self._counts_claim(claim) else _NO_AMOUNTS
 
+    @property
+    def multiplies_devices(self) -> bool:
+        """Whether devices of a claim may be a factor of a product, which is then unknown."""
+        return any(isinstance(each, Product) and each.classes for each in self.derived.values())
+
     def list_unknown_products(self, claim: ResourceClaim) -> list[str]:
         """Return the names that are products of which a claim has a factor, and not the others."""
         if not self.derived or (self.is_selective and not _is_claim_counted(self.definition.pods, claim)):

@@ -16,6 +16,7 @@ from tallygate.webhook.audit.listing import (
     AuditError,
     ListForbiddenError,
     PageReader,
+    ServedKinds,
     create_list_path,
     index_groups,
     list_kinds_in_order,
@@ -144,16 +145,20 @@ def _get_name(pod: StoredConsumer) -> str:
 def list_objects(pages: PageReader, scope: AuditScope, add_remark: Callable[[str], object]) -> Iterator[ListedObject]:
     """Yield the stored objects of the evaluated kinds except pods, owners first.
 
-    A kind of another project that cannot be listed is a remark: it may be newer than the rights of the account.
+    A kind of another project that cannot be listed is a remark: it may be newer than the rights of the account. So is
+    one that is served in other versions than those that are read.
 
     Raises:
         AuditError: if a kind of Kubernetes cannot be listed.
     """
     try:
-        resources = pages.find_served_kinds(scope.targets)
+        served = pages.find_served_kinds(scope.targets)
     except AuditError as error:
-        resources = {}
+        served = ServedKinds()
         add_remark(f"{error}, so no kinds of other projects were evaluated")
+    resources = served.resources
+    for remark in served.unread:
+        add_remark(remark)
     for key in list_kinds_in_order(scope.targets):
         group, kind = key
         try:

@@ -213,13 +213,15 @@ class AuditEvaluator:
         self.coverage.evaluated[request.kind] += 1
         owner_problems = self._problems_by_owner.get_problems(request.namespace, get_controller(metadata))
         views = target.list_pods(decoded_request.get_object(target)) if problems and target is not None else ()
-        problems_by_key = {
-            create_problem_key(problem, _find_pod_field(problem.field, views)): (enforcement, problem)
+        # Several templates of an object may have the same problem, each at its own field.
+        keyed_problems = {
+            (create_problem_key(problem, _find_pod_field(problem.field, views)), problem.field): (enforcement, problem)
             for enforcement, problem in problems
         }
         # Problems of the owner are recorded for the object too: caps evaluate a Deployment, not its ReplicaSets.
         self._problems_by_owner.record(
-            OwnerKey(request.namespace, request.kind, request.name), frozenset(problems_by_key) | owner_problems
+            OwnerKey(request.namespace, request.kind, request.name),
+            frozenset(key for key, _ in keyed_problems) | owner_problems,
         )
         object_ref = ObjectRef(
             format_api_version(request.group, target.versions[0] if target is not None else "v1"),
@@ -228,7 +230,7 @@ class AuditEvaluator:
             request.name,
             metadata.uid or "",
         )
-        for key, (enforcement, problem) in problems_by_key.items():
+        for (key, _), (enforcement, problem) in keyed_problems.items():
             if key not in owner_problems:
                 self.findings.add(self._create_finding(object_ref, enforcement, problem))
 

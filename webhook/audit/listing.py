@@ -7,6 +7,7 @@ The nodes are listed for one audit, so the audit does not block the readers of t
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -66,6 +67,14 @@ def create_list_path(
     return f"{f'/apis/{group}' if group else '/api'}/{version}{namespace_path}/{targets[key].plural}"
 
 
+@dataclass(slots=True)
+class ServedKinds:
+    """The kinds of other projects that an API server serves: those that are read, and a remark on each other one."""
+
+    resources: dict[GroupKind, WorkloadResource] = field(default_factory=dict)
+    unread: list[str] = field(default_factory=list)
+
+
 class AuditError(TallygateError):
     """A failure of the audit; the text names the object, the reason and the remedy."""
 
@@ -97,8 +106,8 @@ class PageReader:
                 raise ListForbiddenError(f"{message}; the audit must be allowed to list it") from failure
             raise AuditError(message) from failure
 
-    def find_served_kinds(self, targets: ReviewTargets) -> dict[GroupKind, WorkloadResource]:
-        """Return the resources of the kinds of other projects among the targets that the API server serves.
+    def find_served_kinds(self, targets: ReviewTargets) -> ServedKinds:
+        """Return which kinds of other projects among the targets the API server serves.
 
         Raises:
             AuditError: if the API server does not report what it serves.
@@ -107,9 +116,17 @@ class PageReader:
             served = Discovery(self._client).read()
         except ApiError as failure:
             raise AuditError(f"{self._client.server} does not report the kinds that it serves: {failure}") from failure
-        kinds = [target.definition for target in targets.values() if target.definition is not None]
-        found = ((kind, find_resource(kind, served)) for kind in kinds)
-        return {(kind.group, kind.kind): resource for kind, resource in found if resource is not None}
+        kinds = ServedKinds()
+        for kind in (target.definition for target in targets.values() if target.definition is not None):
+            resource = find_resource(kind, served)
+            if resource is not None:
+                kinds.resources[kind.group, kind.kind] = resource
+            elif versions := [each[1] for each in served if (each[0], each[2]) == (kind.group, kind.resource)]:
+                kinds.unread.append(
+                    f"{kind.kind} of {kind.group} is served in {', '.join(versions)}, and read in "
+                    f"{', '.join(kind.versions)} only, so it was not evaluated"
+                )
+        return kinds
 
 
 DEVICE_CLASS: Final = "DeviceClass"

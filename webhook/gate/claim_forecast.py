@@ -24,7 +24,7 @@ from tallygate.webhook.admission.kinds import DecodedRequest
 from tallygate.webhook.admission.request import CREATE
 from tallygate.webhook.admission.rule_codes import CLAIMS_OVER_CAP, CLAIMS_OVER_FREE
 from tallygate.webhook.gate.charge_transitions import CapCharge, CapChargeResult
-from tallygate.webhook.gate.decisions import describe_scope, describe_wait
+from tallygate.webhook.gate.decisions import create_unknown_product_problem, describe_scope, describe_wait
 from tallygate.webhook.gate.device_forecast import (
     CLAIM,
     POD,
@@ -39,6 +39,9 @@ from tallygate.webhook.objects.meta import ObjectMeta
 from tallygate.webhook.policy.matching import matches_subjects
 from tallygate.webhook.policy.model import ForecastEnforcement
 from tallygate.webhook.state.ledger.ledger import Ledger
+
+CLAIMS_FIELD = "spec.resourceClaims"
+"""The path of the claims in a pod or template."""
 
 _NO_AMOUNTS = Amounts()
 _AUTHENTICATED = "system:authenticated"
@@ -83,9 +86,20 @@ class PodClaims(msgspec.Struct, frozen=True):
 
     def compute_charge(self, cap: ActiveCap) -> Amounts:
         """Return the charge of all claims under a cap; empty if the cap does not apply to their controller."""
-        if not self.claims or any(matches_subjects(cap.definition.exceed, *each) for each in _CONTROLLERS):
+        if not self.claims or _may_controller_exceed(cap):
             return _NO_AMOUNTS
         return sum((cap.compute_claim_charge(each) for each in self.claims), _NO_AMOUNTS)
+
+    def list_unknown_products(self, cap: ActiveCap) -> list[str]:
+        """Return the names under a cap that are products of which a claim has one factor: such a claim is denied."""
+        if not self.claims or _may_controller_exceed(cap):
+            return []
+        return sorted({name for each in self.claims for name in cap.list_unknown_products(each)})
+
+
+def _may_controller_exceed(cap: ActiveCap) -> bool:
+    """Return whether a cap does not apply to the controller that makes the claims."""
+    return any(matches_subjects(cap.definition.exceed, *each) for each in _CONTROLLERS)
 
 
 NO_CLAIMS = PodClaims()
@@ -115,8 +129,10 @@ def find_pod_claims(pod: Pod, namespace: str, templates: ClaimTemplateLister) ->
 
 
 def counts_devices(caps: Iterable[ActiveCap], review: LeastAmountsReview | None) -> bool:
-    """Return whether one of the caps counts claims, or warns of the least that they get."""
-    return any(cap.device_sources or (review is not None and forecasts_devices(cap)) for cap in caps)
+    """Return whether one of the caps counts claims, denies them, or warns of the least that they get."""
+    return any(
+        cap.device_sources or cap.multiplies_devices or (review is not None and forecasts_devices(cap)) for cap in caps
+    )
 
 
 def describe_unknown(claims: PodClaims, limits: str = "caps") -> str:
@@ -167,9 +183,14 @@ def _return_ledger(ledger: Ledger | None = None) -> Ledger | None:
 
 
 def forecast_impossible_claims(claims: PodClaims, charges: Sequence[CapCharge]) -> Iterator[Problem]:
-    """Yield a problem for each resource of which the pod and its claims request more than a cap ever allows."""
+    """Yield a problem for each resource of which the pod and its claims request more than a cap ever allows.
+
+    Yield one too for each product of which a claim has one factor: the cap denies that claim.
+    """
     for charge in charges:
         cap = charge.cap
+        for name in claims.list_unknown_products(cap):
+            yield create_unknown_product_problem(cap, name, CLAIMS_FIELD)
         for name, claimed in sorted(claims.compute_charge(cap).items()):
             own = charge.requested.get(name, 0)
             if name in cap.hard and own + claimed > cap.hard[name]:

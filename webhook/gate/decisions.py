@@ -204,16 +204,19 @@ def create_missing_limit_problem(
     return Problem(field, NO_LIMIT_UNDER_CAP.number, Reason.REQUIRED, text, rule=name, policy_kind="cap")
 
 
-def create_unknown_product_problem(cap: ActiveCap, resource: str) -> Problem:
-    """Return the problem of a claim for devices that are one factor of a product which a cap counts."""
+def create_unknown_product_problem(cap: ActiveCap, resource: str, template_field: str = "") -> Problem:
+    """Return the problem of a claim for devices that are one factor of a product which a cap counts.
+
+    `template_field` is the path of the claims in a pod or template for which they are made; empty for a claim itself.
+    """
     name, product = cap.definition.name, cap.derived[resource]
+    subject = "the claims that templates make have" if template_field else "a claim for devices has"
     text = (
-        f"cap {name} counts {resource} = {product} of containers, and a claim for devices has no such product: request "
-        "the resources in a container"
+        f"cap {name} counts {resource} = {product} of containers, and {subject} no such product: request the resources "
+        "in a container"
     )
-    return Problem(
-        "spec.devices.requests", NO_LIMIT_UNDER_CAP.number, Reason.FORBIDDEN, text, rule=name, policy_kind="cap"
-    )
+    field = template_field or "spec.devices.requests"
+    return Problem(field, NO_LIMIT_UNDER_CAP.number, Reason.FORBIDDEN, text, rule=name, policy_kind="cap")
 
 
 def _describe_namespaces(result: CapChargeResult) -> str:

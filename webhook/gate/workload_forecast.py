@@ -21,7 +21,14 @@ from tallygate.webhook.admission.rule_codes import (
     WORKLOAD_ROLLOUT,
 )
 from tallygate.webhook.gate.applied_workload import ForecastPods, ForecastWorkload, sum_pod_sets
-from tallygate.webhook.gate.decisions import CLAIMS_WAIT, create_missing_limit_problem, describe_scope, describe_wait
+from tallygate.webhook.gate.claim_forecast import CLAIMS_FIELD
+from tallygate.webhook.gate.decisions import (
+    CLAIMS_WAIT,
+    create_missing_limit_problem,
+    create_unknown_product_problem,
+    describe_scope,
+    describe_wait,
+)
 from tallygate.webhook.gate.device_forecast import is_counted
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.state.ledger.ledger import Ledger
@@ -276,6 +283,7 @@ def forecast_cap(
         charged_pods.append(ChargedPods(pods, charge.amounts + claimed, claimed, frozenset(least)))
         if pods.replicas.count:
             yield from _forecast_missing_limits(pods, cap, charge, compute_charge)
+            yield from _forecast_unknown_products(pods, cap)
 
     def read_charged() -> Amounts | None:
         ledger = read_ledger()
@@ -301,3 +309,17 @@ def _forecast_missing_limits(
         if added := tuple(each for each in containers if each not in already_unlimited.get(name, ())):
             problem = create_missing_limit_problem(cap, name, added, pods.view.locate("spec.containers"))
             yield Forecast(problem, permanent=True, affects_all=True)
+
+
+def _forecast_unknown_products(pods: ForecastPods, cap: ActiveCap) -> Iterator[Forecast]:
+    """Yield a forecast for each product that the claims have one factor of, if the template did not name them before.
+
+    A pod is denied for such claims (`forecast_impossible_claims`).
+    """
+    old = pods.old_template.spec if pods.old_template else None
+    new = pods.template.spec
+    if old is not None and new is not None and old.resource_claims == new.resource_claims:
+        return
+    for name in pods.claims.list_unknown_products(cap):
+        problem = create_unknown_product_problem(cap, name, pods.view.locate(CLAIMS_FIELD))
+        yield Forecast(problem, permanent=True, affects_all=True)

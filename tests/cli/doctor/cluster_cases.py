@@ -1,7 +1,7 @@
 """Cases around the gate: its permissions, the quotas of namespaces, and opaque resource names."""
 
 from tallygate.webhook.cli.doctor.facts import OpaqueNameUser
-from tallygate.webhook.policy.model import NamespaceCap
+from tallygate.webhook.policy.model import PolicySet
 from tests.admission.case import parse_policies
 from tests.cli.doctor.fact_changes import (
     FAIL,
@@ -15,11 +15,11 @@ from tests.cli.doctor.fact_changes import (
 )
 
 
-def parse_caps(hard: str = "{nvidia.com/gpu: 4}", **spec: str) -> tuple[NamespaceCap, ...]:
+def parse_caps(hard: str = "{nvidia.com/gpu: 4}", **spec: str) -> PolicySet:
     """Return the cap with this limit and other fields of its spec."""
     fields = "".join(f"  {name}: {text}\n" for name, text in spec.items())
     head = "apiVersion: tallygate.dev/v1alpha1\nkind: NamespaceCap\nmetadata: {name: gpus}\nspec:\n"
-    return parse_policies(f"{head}  namespaces: {{include: [team-a]}}\n  hard: {hard}\n{fields}").caps
+    return parse_policies(f"{head}  namespaces: {{include: [team-a]}}\n  hard: {hard}\n{fields}")
 
 
 BY_ALLOCATION = parse_caps(hard="{h100: 4}", devices="{h100: {selector: 'true'}}")
@@ -66,21 +66,21 @@ CASES: Cases = {
     "a cap counts a class of devices that does not exist": (
         {
             "device_classes": {"gpu": "nvidia.com/gpu"},
-            "caps": parse_caps(hard="{old.deviceclass.resource.k8s.io/devices: 4}"),
+            "policies": parse_caps(hard="{old.deviceclass.resource.k8s.io/devices: 4}"),
         },
         {"devices": WARN},
     ),
     "a cap maps a class of devices that does not exist": (
-        {"caps": parse_caps(devices="{nvidia.com/gpu: {classes: [gpu]}}")},
+        {"policies": parse_caps(devices="{nvidia.com/gpu: {classes: [gpu]}}")},
         {"devices": WARN},
     ),
     "a cap counts devices for some priority classes only": (
-        {"device_classes": {"gpu": "nvidia.com/gpu"}, "caps": parse_caps(pods="{priorityClasses: [high]}")},
+        {"device_classes": {"gpu": "nvidia.com/gpu"}, "policies": parse_caps(pods="{priorityClasses: [high]}")},
         {"devices": WARN},
     ),
-    "classes of devices exist, and no policies were named": (
-        {"device_classes": {"gpu": "nvidia.com/gpu"}},
-        {"devices": UNKNOWN},
+    "classes of devices exist, and no policies are known": (
+        {"device_classes": {"gpu": "nvidia.com/gpu"}, "policies": UNAVAILABLE},
+        {"devices": UNKNOWN, "workload-kinds": UNKNOWN},
     ),
     "classes of devices cannot be listed": ({"device_classes": UNAVAILABLE}, {"devices": UNKNOWN}),
     "the gate may not list slices of devices": (
@@ -88,11 +88,11 @@ CASES: Cases = {
         {"permissions": FAIL},
     ),
     "slices of devices cannot be listed": (
-        {"published_devices": UNAVAILABLE, "caps": BY_ALLOCATION},
+        {"published_devices": UNAVAILABLE, "policies": BY_ALLOCATION},
         {"devices": UNKNOWN},
     ),
     "a cap counts attributes of devices, and none is published": (
-        {"published_devices": 0, "caps": BY_ALLOCATION},
+        {"published_devices": 0, "policies": BY_ALLOCATION},
         {"devices": WARN},
     ),
 }

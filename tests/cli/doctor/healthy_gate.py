@@ -37,6 +37,7 @@ from tallygate.webhook.cli.doctor.facts import (
 )
 from tallygate.webhook.cli.doctor.permissions import PERMISSIONS
 from tallygate.webhook.cli.doctor.probe import ALLOWED_POD, DENIED_POD
+from tallygate.webhook.policy.model import PolicySet
 from tallygate.webhook.state.kubernetes.crd import create_crd
 
 NOW = datetime(2026, 11, 22, 3, 0, tzinfo=UTC)
@@ -215,6 +216,7 @@ def create_facts(**changes: Any) -> GateFacts:
         lease=create_lease(),
         quotas=(),
         cap_limits=(),
+        policies=PolicySet(),
         opaque_name_users=(),
     )
     return replace(facts, **changes)

@@ -82,8 +82,8 @@ def test_every_failure_has_a_reason_of_one_line(changes: dict[str, Any], expecte
         {"quotas": (quota({"requests.nvidia.com/gpu": "9"}),), "cap_limits": create_cap_limits(whole=False)},
         {"quotas": (quota({"limits.cpu": "2000m", "pods": "5"}),), "cap_limits": create_cap_limits()},
         {"other_configurations": (create_other_configuration("aa"), create_other_configuration("zz"))},
-        {"device_classes": {"gpu": "nvidia.com/gpu", "nic": ""}, "caps": cluster_cases.parse_caps()},
-        {"published_devices": 8, "caps": cluster_cases.BY_ALLOCATION},
+        {"device_classes": {"gpu": "nvidia.com/gpu", "nic": ""}, "policies": cluster_cases.parse_caps()},
+        {"published_devices": 8, "policies": cluster_cases.BY_ALLOCATION},
         {"namespaces": (LabelledNamespace("default", {}), LabelledNamespace("kube-system", {}))},
         {
             "permissions": exclude_permissions("create secrets", "list cronjobs.batch"),

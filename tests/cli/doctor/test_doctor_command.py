@@ -26,6 +26,14 @@ from tests.cli.terminal import run_in_terminal
 
 _VERSION = Response(200, b"{}")
 _ABSENT = Response(404, b'{"kind":"Status","message":"not found"}')
+_GATE = {
+    "name": "tallygate",
+    "args": ["serve", "--cluster=in-cluster", "--ledgers=kubernetes", "--policies=/policies"],
+    "volumeMounts": [{"name": "policies", "mountPath": "/policies"}],
+}
+_VOLUMES = [{"name": "policies", "configMap": {"name": "tallygate-policies"}}]
+_POLICIES = Path("policies/default.yaml").read_text(encoding="utf-8")
+_GANGS = Path("policies/examples/gang-jobs.yaml").read_text(encoding="utf-8")
 _KEY = "cHJpdmF0ZSBrZXkgb2YgdGhlIGdhdGU="
 
 
@@ -143,9 +151,7 @@ class GateCluster:
         chain = create_serving_certificate(ca, create_service_names("tallygate", "tallygate-system"), now)
         self.ends = chain.certificate.not_valid_after_utc.timestamp()
         self.mutating, self.validating = create_webhook_configurations(ServiceTarget(), ca_bundle=trusted)
-        spec = {
-            "containers": [{"name": "tallygate", "args": ["serve", "--cluster=in-cluster", "--ledgers=kubernetes"]}]
-        }
+        spec = {"containers": [_GATE], "volumes": _VOLUMES}
         tls = {"tls.crt": chain.certificate.public_bytes(Encoding.PEM), "tls.key": _KEY}
         own = "/api/v1/namespaces/tallygate-system"
         pods = [{"metadata": {"name": name, "namespace": "tallygate-system"}, "spec": spec} for name in ("a", "b")]
@@ -163,6 +169,7 @@ class GateCluster:
             "/apis/policy/v1/namespaces/tallygate-system/poddisruptionbudgets": list_response(
                 {"metadata": {"name": "tallygate"}, "spec": {"selector": {"matchLabels": LABELS}}}
             ),
+            f"{own}/configmaps/tallygate-policies": object_response({"data": {"default.yaml": _POLICIES}}),
             f"{own}/pods": list_response(*pods),
             f"{own}/serviceaccounts/tallygate": object_response({"metadata": {"name": "tallygate"}}),
             "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/capledgers.tallygate.dev": object_response(
@@ -232,12 +239,10 @@ def test_replicas_are_read_through_the_api_server(kubeconfig: Path) -> None:
 
 def test_the_gate_of_a_pod_with_a_relay_is_read_and_reported(cluster: GateCluster, kubeconfig: Path) -> None:
     relay = {"name": "relay", "args": ["relay"], "ports": [{"name": "relay", "containerPort": 9091}]}
-    gate = {
-        "name": "tallygate",
-        "args": ["serve", "--cluster=in-cluster", "--ledgers=kubernetes"],
-        "ports": [{"name": "monitor", "containerPort": 9090}],
+    spec = {
+        "containers": [relay, _GATE | {"ports": [{"name": "monitor", "containerPort": 9090}]}],
+        "volumes": _VOLUMES,
     }
-    spec = {"containers": [relay, gate]}
     pods = [{"metadata": {"name": name, "namespace": "tallygate-system"}, "spec": spec} for name in ("a", "b")]
     cluster.responses["/api/v1/namespaces/tallygate-system/pods"] = list_response(*pods)
     cluster.responses["/apis/apps/v1/namespaces/tallygate-system/deployments/tallygate"] = object_response(
@@ -256,6 +261,30 @@ def test_the_permissions_of_the_pods_own_service_account_are_checked(cluster: Ga
     own = "/api/v1/namespaces/tallygate-system/serviceaccounts"
     cluster.responses[f"{own}/mine"] = object_response({"metadata": {"name": "mine"}})
     assert read_results(kubeconfig)["permissions"]["result"] == "PASS"
+
+
+def test_the_kinds_of_the_mounted_policies_are_known(cluster: GateCluster, kubeconfig: Path, tmp_path: Path) -> None:
+    """Find a kind that they define, served and not registered; without the right to read them, its state is unknown."""
+    resource = {"resource": "gangjobs", "scope": "Namespaced"}
+    group = {"metadata": {"name": "batch.example.com"}, "versions": [{"version": "v1", "resources": [resource]}]}
+    cluster.responses["/apis"] = object_response({"kind": "APIGroupDiscoveryList", "items": [group]})
+    assert read_results(kubeconfig)["workload-kinds"]["result"] == "PASS"
+
+    path = "/api/v1/namespaces/tallygate-system/configmaps/tallygate-policies"
+    cluster.responses[path] = object_response({"data": {"default.yaml": _POLICIES, "gangs.yaml": _GANGS}})
+    found = read_results(kubeconfig)["workload-kinds"]
+    assert (found["result"], found["reason"].partition(":")[0]) == (
+        "WARN",
+        "GangJob of batch.example.com is served and not registered in the mutate phase",
+    )
+
+    cluster.responses[path] = Response(403, b'{"kind":"Status","message":"no"}')
+    unknown = read_results(kubeconfig)["workload-kinds"]
+    assert unknown["result"] == "UNKNOWN"
+    assert "define are unknown: the ConfigMap tallygate-system/tallygate-policies cannot be read" in unknown["reason"]
+    (tmp_path / "gangs.yaml").write_text(_GANGS)
+    given = read_results(kubeconfig, "--policies", str(tmp_path / "gangs.yaml"))["workload-kinds"]
+    assert given == found
 
 
 def test_a_late_clock_of_a_replica_is_detected_by_its_date_header(cluster: GateCluster, kubeconfig: Path) -> None:

@@ -3,6 +3,9 @@
 import base64
 from datetime import timedelta
 
+from tallygate.webhook.cli.doctor.check_result import CheckStatus
+from tallygate.webhook.cli.doctor.facts import PermissionResult
+from tallygate.webhook.cli.doctor.permissions import PERMISSIONS, list_permissions
 from tests.cli.doctor.fact_changes import FAIL, exclude_permissions, replace_bundle
 from tests.cli.doctor.healthy_gate import (
     ARGUMENTS,
@@ -17,6 +20,7 @@ from tests.cli.doctor.healthy_gate import (
     run_check,
     secret,
 )
+from tests.cli.doctor.workload_cases import GANGS
 
 
 def test_permissions_of_unused_features_are_not_required() -> None:
@@ -27,6 +31,21 @@ def test_permissions_of_unused_features_are_not_required() -> None:
         FAIL,
         ("kubectl apply --filename=deploy/kustomize/components/self-signed/rbac.yaml",),
     )
+
+
+def test_a_permission_on_a_kind_of_the_policies_is_granted_by_a_role_of_its_own() -> None:
+    allowed = [PermissionResult(each, each in PERMISSIONS) for each in list_permissions(GANGS)]
+    arguments = (*ARGUMENTS, "--audit-interval=1h")
+    facts = create_facts(permissions=tuple(allowed), deployment=deployment(arguments=arguments), policies=GANGS)
+    found = run_check("permissions", facts)
+    assert found.status is FAIL
+    assert found.reason.endswith("permissions: list gangjobs.batch.example.com")
+    name = "tallygate-list-gangjobs.batch.example.com"
+    assert found.fix_commands == (
+        f"kubectl create clusterrole {name} --verb=list --resource=gangjobs.batch.example.com",
+        f"kubectl create clusterrolebinding {name} --clusterrole={name} --serviceaccount=tallygate-system:tallygate",
+    )
+    assert run_check("permissions", create_facts(permissions=tuple(allowed))).status is CheckStatus.PASS
 
 
 def test_the_fix_of_a_certificate_depends_on_its_issuer() -> None:

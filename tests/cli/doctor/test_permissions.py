@@ -7,7 +7,8 @@ import pytest
 import yaml
 
 from tallygate.webhook.cli.doctor.api_types import GateDeployment
-from tallygate.webhook.cli.doctor.permissions import PERMISSIONS, Feature, Permission, parse_features
+from tallygate.webhook.cli.doctor.permissions import PERMISSIONS, Feature, Permission, list_permissions, parse_features
+from tests.admission.case import parse_policies
 from tests.cli.doctor.check_table import REPOSITORY
 
 _COMPONENTS = REPOSITORY / "deploy" / "kustomize" / "components"
@@ -82,3 +83,33 @@ def test_arguments_of_a_sidecar_do_not_count() -> None:
     assert {_parse_arguments(gate, proxy), _parse_arguments(proxy, gate)} == {("--cluster=in-cluster",)}
     assert _parse_arguments(("renamed", "--cluster=in-cluster"), proxy) == ("--cluster=in-cluster",)
     assert _parse_arguments() == ()
+
+
+_WHOLE = """
+---
+apiVersion: tallygate.dev/v1alpha1
+kind: NamespaceCap
+metadata: {name: whole}
+spec: {hard: {nvidia.com/gpu: 8}, admit: whole}
+"""
+_GANGS = (REPOSITORY / "policies" / "examples" / "gang-jobs.yaml").read_text()
+_LIST, _GET = "list gangjobs.batch.example.com", "get gangjobs.batch.example.com"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(_GANGS, [_LIST], id="audits list a kind that policies define"),
+        pytest.param(_GANGS + _WHOLE, [_LIST], id="pods of a kind that does not start together need no owner"),
+        pytest.param(
+            _GANGS.replace("  resource: gangjobs\n", "  resource: gangjobs\n  startsTogether: true\n") + _WHOLE,
+            [_LIST, _GET],
+            id="a cap that admits a kind as a whole reads the owners of pods",
+        ),
+    ],
+)
+def test_kinds_of_policies_need_further_permissions(text: str, expected: list[str]) -> None:
+    needed = list_permissions(parse_policies(text))
+    assert needed[: len(PERMISSIONS)] == PERMISSIONS
+    assert list(map(str, needed[len(PERMISSIONS) :])) == expected
+    assert list_permissions(None) == PERMISSIONS

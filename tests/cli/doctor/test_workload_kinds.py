@@ -18,7 +18,7 @@ from tallygate.webhook.kube.config import load_kubeconfig
 from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
 from tests.cli.doctor.fact_changes import WARN
 from tests.cli.doctor.healthy_gate import Object, create_facts, create_registration, replica, run_check, with_check
-from tests.cli.doctor.workload_cases import JOB_SETS, PROMETHEUS, serve
+from tests.cli.doctor.workload_cases import GANG_JOBS, JOB_SETS, PROMETHEUS, UNREAD_GANG_JOBS, serve, serve_gangs
 from tests.kube.kubeconfig import write_kubeconfig
 from tests.server.small_cluster import run_small_cluster
 
@@ -132,6 +132,28 @@ def test_kinds_that_are_not_read_are_named_and_need_nothing() -> None:
         "no known kind of another project is served; not read, so that their pods are evaluated only when they are "
         "created: Prometheus of monitoring.coreos.com (spec)"
     )
+
+
+def test_without_policies_the_unread_kinds_are_those_that_no_policy_may_define() -> None:
+    reason = "the arguments of the gate's Deployment have no --policies"
+    facts = create_facts(policies=Unavailable(reason), **serve(unread=(UNREAD_GANG_JOBS,)))
+    assert run_check("workload-kinds", facts).reason == (
+        f"the kinds that policies define are unknown: {reason}; name the policy files by --policies; not read, unless "
+        "policies define them: GangJob of batch.example.com (spec.leader.template.spec)"
+    )
+
+
+def test_of_a_gate_without_access_the_commands_register_a_kind_of_the_policies() -> None:
+    def leave_to_gate(*configurations: Object) -> None:
+        for each in configurations:
+            each["metadata"]["annotations"] = {"tallygate.dev/registration": "gate"}
+
+    facts = create_facts(**serve_gangs(GANG_JOBS), **create_registration(leave_to_gate))
+    commands = run_check("workload-kinds", facts).fix_commands
+    assert [each.split()[:2] for each in commands] == [["kubectl", "patch"]] * 2
+    before = create_webhook_configurations(ServiceTarget(), ca_bundle=b"x")
+    after = create_webhook_configurations(ServiceTarget(), ca_bundle=b"x", workload_resources=[GANG_JOBS])
+    assert [_apply(each, command) for each, command in zip(before, commands, strict=True)] == list(after)
 
 
 def _apply(configuration: Object, command: str) -> Object:

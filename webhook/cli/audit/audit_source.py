@@ -1,6 +1,8 @@
 """The source of an audit: a cluster at present, or a snapshot of one."""
 
-from collections.abc import Collection, Iterable
+import re
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,7 +10,7 @@ import msgspec
 
 from tallygate.webhook.accounting.cluster.cluster import Cluster
 from tallygate.webhook.accounting.devices.least_amounts import LeastAmounts
-from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS
+from tallygate.webhook.admission.kinds import BUILT_IN_TARGETS, ReviewTargets
 from tallygate.webhook.audit.audit import AuditInput, AuditScope, ListedObject, list_objects, sort_objects
 from tallygate.webhook.audit.listing import (
     DEVICE_CLASS,
@@ -91,16 +93,28 @@ def _list_scopes(scope: AuditScope) -> list[str]:
     return sorted(scope.included_namespaces) if scope.included_namespaces is not None else [""]
 
 
-class _SnapshotCollector:
-    """A handler that collects the objects of a snapshot that are of these kinds."""
+class _Type(msgspec.Struct, rename="camel", frozen=True):
+    api_version: str | None = None
 
-    def __init__(self, kinds: Collection[str]) -> None:
-        self._kinds = kinds
+
+def _find_group(item: msgspec.Raw) -> str | None:
+    """Return the API group of an object; None if it has no `apiVersion`."""
+    api_version = _TYPE_DECODER.decode(item).api_version
+    return None if api_version is None else api_version.rpartition("/")[0]
+
+
+class _SnapshotCollector:
+    """A handler that collects the objects of a snapshot that are of these kinds, and counts others that have pods."""
+
+    def __init__(self, targets: ReviewTargets) -> None:
+        self._targets = targets
+        self._kinds = index_groups(targets)
         self.stores = ClusterStores()
         self.pods: list[PodRecord] = []
         self.namespaces: list[NamespaceRecord] = []
         self.other_objects: list[tuple[str, msgspec.Raw]] = []
         self.marked_kinds: set[str] = set()
+        self.unread_kinds: Counter[str] = Counter()  # of objects with containers
         self.devices = DeviceItems(self.stores)
 
     def __call__(self, kind: str, item: msgspec.Raw) -> bool:
@@ -114,13 +128,23 @@ class _SnapshotCollector:
             self.pods.append(self.stores.create_pod_record(_POD_DECODER.decode(item)))
         elif kind == "Namespace":
             self.namespaces.append(namespaces_read.create_namespace_record(_NAMESPACE_DECODER.decode(item)))
-        elif kind in self._kinds or kind == DEVICE_CLASS:
+        elif self._is_read(kind, item) or kind == DEVICE_CLASS:
             self.other_objects.append((kind, item))
-        elif kind.removesuffix("List") in self._kinds:
+        elif kind.endswith("List") and kind.removesuffix("List") in self._kinds:
             self.marked_kinds.add(kind.removesuffix("List"))
+        elif not is_device and _CONTAINERS.search(bytes(item)):
+            group = _find_group(item)
+            self.unread_kinds[f"{kind} of {group}" if group else kind] += 1
         else:
             return is_device
         return True
+
+    def _is_read(self, kind: str, item: msgspec.Raw) -> bool:
+        """Return whether an object is of a kind that is read; one of a list of one kind has no group."""
+        if kind not in self._kinds:
+            return False
+        group = _find_group(item)
+        return group is None or (group, kind) in self._targets
 
     def get_revision(self) -> int:
         """Return the newest revision of the pods and namespaces."""
@@ -134,7 +158,7 @@ def read_snapshot(snapshot: Path, scope: AuditScope, *, check_nodes: bool) -> Au
         UsageError: if a requested namespace does not exist.
         SnapshotError: if the snapshot cannot be read, or has no namespaces.
     """
-    collected = _SnapshotCollector(index_groups(scope.targets))
+    collected = _SnapshotCollector(scope.targets)
     read_items(snapshot, collected)
     if not collected.namespaces:
         raise SnapshotError(
@@ -156,6 +180,9 @@ def read_snapshot(snapshot: Path, scope: AuditScope, *, check_nodes: bool) -> Au
         if missing_kinds
         else []
     )
+    if collected.unread_kinds:
+        names = ", ".join(f"{name} ({count})" for name, count in sorted(collected.unread_kinds.items()))
+        remarks.append(f"these kinds have pods and are not read, so they were not evaluated: {names}")
     if check_nodes and (not len(cluster.nodes) or scope.included_namespaces is not None):
         remarks.append(_NODES_NOT_CHECKED)
     snapshots = (
@@ -190,5 +217,7 @@ def _create_audit_input(stores: ClusterStores, snapshots: SnapshotProvider | Non
 
 _NODES_NOT_CHECKED = "whether there are nodes for pods was not asked: that needs the nodes, and the whole cluster"
 _POD_DECODER, _NAMESPACE_DECODER = msgspec.json.Decoder(Pod), msgspec.json.Decoder(Namespace)
+_CONTAINERS = re.compile(rb'"containers"\s*:\s*\[')
 _OBJECT_DECODER = msgspec.json.Decoder(Namespace)
 """The decoder of the metadata of any object."""
+_TYPE_DECODER = msgspec.json.Decoder(_Type)

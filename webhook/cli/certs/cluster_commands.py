@@ -14,7 +14,7 @@ from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
 
-from tallygate.certs.ca_bundle import publish_bundle, read_ca_bundle
+from tallygate.certs.ca_bundle import PublishOutcome, publish_bundle, read_ca_bundle
 from tallygate.certs.cert_files import read_chain
 from tallygate.certs.certificate_names import read_names
 from tallygate.certs.certificate_status import ConfigurationTrust, SecretStatus, create_status
@@ -27,14 +27,18 @@ from tallygate.webhook.cli.certs.command import FOLDER_ARGUMENT, convert_errors,
 from tallygate.webhook.cli.framework import DATA_FORMATS, EXIT_FINDINGS, Command, UsageError
 from tallygate.webhook.cli.output import tables
 from tallygate.webhook.cli.output.tables import create_table
-from tallygate.webhook.cli.sources.options import connection_options, require_one_source
+from tallygate.webhook.cli.sources.options import connection_options, load_usable_policies, require_one_source
 from tallygate.webhook.kube.api_errors import ApiError
 from tallygate.webhook.kube.client import ApiClient
 from tallygate.webhook.kube.config import load_client_config
 from tallygate.webhook.kube.discovery import Discovery
 from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
+from tallygate.webhook.policy.workload_kinds import WorkloadKind
 from tallygate.webhook.server.settings.token_file import read_tokens
 
+_NO_POLICIES = (
+    "no kind that a policy defines (WorkloadKind) is registered: `tallygate doctor --policies PATH` prints the commands"
+)
 _DEFAULT_SECRET = f"{DEFAULT_NAMESPACE}/{CONFIGURATION_NAME}-tls"
 
 
@@ -132,6 +136,7 @@ def _convert_status(secret_status: SecretStatus) -> dict[str, Any]:
     examples=(
         ("tallygate certs publish tls/", "in the cluster of your kubeconfig"),
         ("tallygate certs publish tls/ --kubeconfig admin.conf --context prod", "in another"),
+        ("tallygate certs publish tls/ --policies policies/", "... with the kinds that these policies define"),
     ),
 )
 @FOLDER_ARGUMENT
@@ -143,11 +148,20 @@ def _convert_status(secret_status: SecretStatus) -> dict[str, Any]:
     type=click.Path(path_type=Path),
     help="The gate's token_file, to register a gate that has one.",
 )
+@click.option(
+    "--policies",
+    metavar="PATH",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A policy file of the gate, or a folder of them, to register the kinds that they define too; may be given "
+    "several times.",
+)
 @connection_options
-def publish(  # noqa: PLR0913  # each is an option
+def publish(  # noqa: PLR0913, PLR0917  # each is an option
     folder: Path,
     name: str,
     token_file: Path | None,
+    policies: tuple[Path, ...],
     kubeconfig: Path | None,
     context: str | None,
     *,
@@ -160,18 +174,24 @@ def publish(  # noqa: PLR0913  # each is an option
     `renew` that has made a new authority.
 
     A configuration without webhooks that is left to the gate is completed, if a replica of the gate is ready: for a
-    gate that may not do this itself. Needed rights: get and patch on both kinds, and to complete them update, and get
-    on the gate's Deployment.
+    gate that may not do this itself. It gets the served kinds of other projects that are known, or that --policies
+    define. Needed rights: get and patch on both kinds, and to complete them update, and get on the gate's Deployment.
 
     Exit codes: 0 published, or nothing to do; 2 it could not be done.
     """
     require_one_source(kubeconfig, context, in_cluster=in_cluster)
+    given = load_usable_policies(policies) if policies else None
     with convert_errors():
         ca_bundle = read_ca_bundle(folder, datetime.now(UTC))
         client = create_client(load_client_config(kubeconfig, context, in_cluster=in_cluster))
-        registrar = _Registrar(client, folder, ca_bundle, _read_token(token_file))
+        kinds = () if given is None else given.workload_kinds
+        registrar = _Registrar(client, folder, ca_bundle, _read_token(token_file), kinds)
+        outcomes = set()
         for result in publish_bundle(client, name, ca_bundle, registrar.create_webhooks):
             click.echo(f"{result.kind} {result.name}: {result.outcome}")
+            outcomes.add(result.outcome)
+    if given is None and PublishOutcome.REGISTERED in outcomes:
+        click.echo(_NO_POLICIES, err=True)
 
 
 def _read_token(path: Path | None) -> str:
@@ -181,12 +201,15 @@ def _read_token(path: Path | None) -> str:
 class _Registrar:
     """The registration of a gate with the certificate in a folder, for the administrator in place of the gate."""
 
-    def __init__(self, client: ApiClient, folder: Path, ca_bundle: bytes, token: str) -> None:
+    def __init__(
+        self, client: ApiClient, folder: Path, ca_bundle: bytes, token: str, kinds: Sequence[WorkloadKind]
+    ) -> None:
         self._client = client
         self._discovery = Discovery(client)
         self._folder = folder
         self._encoded_bundle = base64.b64encode(ca_bundle).decode("ascii")
         self._token = token
+        self._kinds = kinds
 
     def create_webhooks(self, configuration: Any) -> list[dict[str, Any]] | None:
         """Return the webhooks of a configuration, or None if it is not left to the gate.
@@ -213,7 +236,7 @@ class _Registrar:
 
     def _select_workload_resources(self) -> Sequence[WorkloadResource]:
         try:
-            return select_resources(KNOWN_KINDS, self._discovery.read())
+            return select_resources((*KNOWN_KINDS, *self._kinds), self._discovery.read())
         except ApiError as error:
             raise UsageError(f"{self._client.server} does not report the kinds that it serves: {error}") from error
 

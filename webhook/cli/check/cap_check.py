@@ -137,7 +137,10 @@ class CapChecker:
     def _find_claims(self, typed: TypedObject, view: PodView, caps: Sequence[ActiveCap]) -> PodClaims:
         """Return the claims that templates make for each pod of an object; none for a stored pod, as in the gate."""
         if not any(
-            cap.counts_claims or any(map(may_count_devices, cap.definition.list_requested_names())) for cap in caps
+            cap.counts_claims
+            or cap.multiplies_devices
+            or any(map(may_count_devices, cap.definition.list_requested_names()))
+            for cap in caps
         ):
             return NO_CLAIMS
         if not view.is_template and self._find_existing_pods(typed, view):

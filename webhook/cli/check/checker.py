@@ -284,7 +284,7 @@ def _check_unread(manifest: Manifest, subject: FindingSubject, targets: ReviewTa
     """Yield the finding of an object whose kind is not read, if it is a wrong kind or has pods."""
     if error := find_wrong_kind(manifest, targets):
         yield replace(create_document_finding(manifest.file, error, subject), reporter=API_SERVER)
-    elif warning := find_unread_pods(manifest):
+    elif warning := find_unread_pods(manifest, targets):
         yield create_document_finding(manifest.file, warning, subject, FindingSeverity.WARNING)
 
 

@@ -4,6 +4,7 @@ The types follow k8s.io/api admissionregistration/v1, apps/v1, policy/v1, coordi
 with the defaults that an API server fills in.
 """
 
+from pathlib import PurePosixPath
 from typing import Any
 
 import msgspec
@@ -84,13 +85,23 @@ class _GateContainerPort(msgspec.Struct, rename="camel", frozen=True):
     container_port: int = 0
 
 
+class _VolumeMount(msgspec.Struct, rename="camel", frozen=True):
+    """The folder at which a container has a volume, or a part of it."""
+
+    name: str = ""
+    mount_path: str = ""
+    sub_path: str = ""
+    sub_path_expr: str = ""
+
+
 class _GateContainer(msgspec.Struct, rename="camel", frozen=True):
-    """A container with its image, arguments and ports."""
+    """A container with its image, arguments, ports and mounted volumes."""
 
     name: str = ""
     image: str = ""
     args: tuple[str, ...] = ()
     ports: tuple[_GateContainerPort, ...] = ()
+    volume_mounts: tuple[_VolumeMount, ...] = ()
 
 
 class _SecretVolume(msgspec.Struct, rename="camel", frozen=True):
@@ -99,10 +110,19 @@ class _SecretVolume(msgspec.Struct, rename="camel", frozen=True):
     secret_name: str = ""
 
 
-class _GateVolume(msgspec.Struct, rename="camel", frozen=True):
-    """A volume; other sources than a Secret are not read."""
+class _ConfigMapVolume(msgspec.Struct, rename="camel", frozen=True):
+    """A volume that mounts a ConfigMap; `items` are some of its keys, under other names."""
 
+    name: str = ""
+    items: tuple[dict[str, Any], ...] = ()
+
+
+class _GateVolume(msgspec.Struct, rename="camel", frozen=True):
+    """A volume; other sources than a Secret and a ConfigMap are not read."""
+
+    name: str = ""
     secret: _SecretVolume | None = None
+    config_map: _ConfigMapVolume | None = None
 
 
 class _GatePodSpec(msgspec.Struct, rename="camel", frozen=True):
@@ -173,11 +193,35 @@ class GateDeployment(msgspec.Struct, rename="camel", frozen=True):
     status: _GateDeploymentStatus = _GateDeploymentStatus()
 
     @property
-    def arguments(self) -> tuple[str, ...]:
-        """The arguments of the gate's container, named as the Deployment; else those of the first container."""
+    def _container(self) -> _GateContainer:
+        """The gate's container, named as the Deployment; else the first container."""
         containers = self.spec.template.spec.containers
         own_containers = (container for container in containers if container.name == self.metadata.name)
-        return next(iter((*own_containers, *containers)), _GateContainer()).args
+        return next(iter((*own_containers, *containers)), _GateContainer())
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The arguments of the gate's container."""
+        return self._container.args
+
+    def find_config_map(self, path: PurePosixPath) -> tuple[str, PurePosixPath] | None:
+        """Return the ConfigMap that the gate's container has at a path, and its folder.
+
+        Return None if it has none there, or only some keys of one.
+        """
+        names = {
+            each.name: each.config_map.name
+            for each in self.spec.template.spec.volumes
+            if each.config_map is not None and not each.config_map.items
+        }
+        folders = {
+            PurePosixPath(each.mount_path): each.name
+            for each in self._container.volume_mounts
+            if not (each.sub_path or each.sub_path_expr)
+        }
+        folder = next((each for each in (path, path.parent) if each in folders), None)
+        name = names.get(folders[folder]) if folder is not None else None
+        return None if folder is None or name is None else (name, folder)
 
 
 class _GateDisruptionBudgetSpec(msgspec.Struct, rename="camel", frozen=True):

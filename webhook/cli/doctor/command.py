@@ -14,7 +14,6 @@ import click
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from tallygate.webhook.admission.cap_index import CapIndex
 from tallygate.webhook.admission.webhook_configuration import CONFIGURATION_NAME
 from tallygate.webhook.cli.doctor.check_result import Check, CheckReport, CheckResult, CheckStatus
 from tallygate.webhook.cli.doctor.checks import (
@@ -121,7 +120,7 @@ def convert_reports(reports: Sequence[CheckReport]) -> dict[str, Any]:
     cls=Command,
     examples=(
         ("tallygate doctor", "the gate in the cluster of your kubeconfig"),
-        ("tallygate doctor --policies policies/", "... and whether ResourceQuotas contradict these caps"),
+        ("tallygate doctor --policies policies/", "... with these policies, not those that the gate mounts"),
         ("tallygate doctor --monitor http://127.0.0.1:9090", "a gate that is called by URL and runs elsewhere"),
         ("tallygate doctor --strict -o json", "for a program; what is not PASS is exit code 1"),
     ),
@@ -135,8 +134,8 @@ def convert_reports(reports: Sequence[CheckReport]) -> dict[str, Any]:
     metavar="PATH",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="A policy file with caps, or a folder of them; may be given several times. Without it ResourceQuotas are "
-    "compared with what the CapLedgers of the cluster say.",
+    help="A policy file, or a folder of them; may be given several times. Default: those in the ConfigMap that the "
+    "gate's Deployment mounts.",
 )
 @click.option(
     "--monitor",
@@ -173,12 +172,12 @@ def doctor(  # noqa: PLR0913 -- one argument for each option
     cannot be reached.
     """
     _check_urls(monitors)
-    caps = CapIndex(load_usable_policies(policies)) if policies else None
+    given = load_usable_policies(policies) if policies else None
     source = ClusterSource(kubeconfig, context, in_cluster)
     reports = run_checks(
         gather_facts(
             source.connect(),
-            DoctorRequest(name, namespace, caps, monitors, _format_cluster_options(kubeconfig, context)),
+            DoctorRequest(name, namespace, given, monitors, _format_cluster_options(kubeconfig, context)),
         )
     )
     if output == "table":

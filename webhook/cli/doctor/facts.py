@@ -20,7 +20,7 @@ from tallygate.webhook.cli.doctor.api_types import (
 from tallygate.webhook.cli.doctor.permissions import DEFAULT_SECRET, Feature, Permission, parse_features
 from tallygate.webhook.objects.core import ResourceQuota
 from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
-from tallygate.webhook.policy.model import NamespaceCap
+from tallygate.webhook.policy.model import PolicySet
 from tallygate.webhook.policy.workload_kinds import WorkloadKind
 
 MUTATING, VALIDATING = "mutatingwebhookconfiguration", "validatingwebhookconfiguration"
@@ -178,9 +178,9 @@ class GateFacts:
     `now` is the local time, `clock_offset` the seconds by which the API server's clock is ahead of it.
     `version` is the version of this tallygate.
     `served_certificate` is the certificate of a gate that is called by URL; None if it is called by its Service.
-    `device_classes` has the extended resource of each class of devices, empty if it has none; `caps` are those of the
-    given policies, None without policies. `published_devices` is the number of devices in ResourceSlices, None if no
-    cap needs them.
+    `policies` are the given ones, else those that the gate mounts.
+    `device_classes` has the extended resource of each class of devices, empty if it has none. `published_devices` is
+    the number of devices in ResourceSlices, None if no cap needs them.
     """
 
     now: datetime
@@ -203,9 +203,9 @@ class GateFacts:
     lease: LeaderLease | Unavailable | None
     quotas: tuple[ResourceQuota, ...] | Unavailable
     cap_limits: tuple[CapLimits, ...] | Unavailable
+    policies: PolicySet | Unavailable
     opaque_name_users: tuple[OpaqueNameUser, ...] | Unavailable = field(default=())
     device_classes: Mapping[str, str] | Unavailable = field(default_factory=dict)
-    caps: tuple[NamespaceCap, ...] | None = None
     published_devices: int | Unavailable | None = None
     workloads: WorkloadFacts = WorkloadFacts()
 

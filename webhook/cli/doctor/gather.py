@@ -41,7 +41,8 @@ from tallygate.webhook.cli.doctor.facts import (
     ServedCertificate,
     Unavailable,
 )
-from tallygate.webhook.cli.doctor.permissions import DEFAULT_SECRET, LEADER_LEASE_NAME, PERMISSIONS
+from tallygate.webhook.cli.doctor.mounted_policies import read_mounted_policies
+from tallygate.webhook.cli.doctor.permissions import DEFAULT_SECRET, LEADER_LEASE_NAME, Permission, list_permissions
 from tallygate.webhook.cli.doctor.probe import choose_namespace, review_permissions, send_dry_runs
 from tallygate.webhook.cli.doctor.served_kinds import read_workload_facts
 from tallygate.webhook.cli.progress import track
@@ -53,7 +54,7 @@ from tallygate.webhook.kube.resource_codec import ResourceCodec, parse_revision
 from tallygate.webhook.objects.core import Namespace, Node, ResourceQuota
 from tallygate.webhook.objects.meta import ObjectMeta, StringMap
 from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
-from tallygate.webhook.policy.model import PodFilter
+from tallygate.webhook.policy.model import PodFilter, PolicySet
 from tallygate.webhook.state.informers.device_store import RESOURCE_SLICE_CODEC
 from tallygate.webhook.state.informers.named_stores import DEVICE_CLASS_CODEC
 from tallygate.webhook.state.kubernetes import cap_ledger
@@ -154,10 +155,7 @@ class PagedLists:
     def list_cap_limits(
         self, caps: CapIndex | None, namespaces: tuple[LabelledNamespace, ...] | Unavailable
     ) -> tuple[CapLimits, ...] | Unavailable:
-        """Return the hard limits of caps per namespace from the given policies, else from the CapLedgers.
-
-        Shared caps are omitted.
-        """
+        """Return the hard limits of caps per namespace from the policies, else from the CapLedgers, no shared caps."""
         if caps is None:
             return self._list_limits_by_ledgers()
         if isinstance(namespaces, Unavailable):
@@ -247,12 +245,12 @@ def _convert_pod(pod: _Pod) -> _ListedRecord:
 class DoctorRequest:
     """The parameters of `doctor`: the configurations' name, the gate's namespace (None: from its Service), and more.
 
-    `caps` are those of policy files, `monitors` URLs of monitor ports of replicas that run elsewhere.
+    `policies` are the given ones, `monitors` URLs of monitor ports of replicas that run elsewhere.
     """
 
     name: str
     namespace: str | None = None
-    caps: CapIndex | None = None
+    policies: PolicySet | None = None
     monitors: tuple[str, ...] = ()
     cluster_options: tuple[str, ...] = ()
 
@@ -287,25 +285,26 @@ class _Gatherer:
         ]
         self._configurations = configurations
         self._namespace = request.namespace or _find_service_namespace(configurations) or DEFAULT_NAMESPACE
+        path = f"/apis/apps/v1/namespaces/{self._namespace}/deployments/{_OBJECT_NAME}"
+        self._deployment = api.get_object(path, GateDeployment)
 
     def gather(self, clock_offset: float | None) -> GateFacts:
-        deployment = self._api.get_object(
-            f"/apis/apps/v1/namespaces/{self._namespace}/deployments/{_OBJECT_NAME}", GateDeployment
-        )
         pods = self._list_pods()
         namespaces = self._paged_lists.list_namespaces()
         location = GateLocation(
             self._namespace,
             self._request.name,
-            _find_secret_name(deployment),
+            _find_secret_name(self._deployment),
             self._request.cluster_options,
-            _find_service_account(deployment),
+            _find_service_account(self._deployment),
         )
         definition = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{cap_ledger.PLURAL}.{cap_ledger.GROUP}"
         lease = self._api.get_object(
             f"/apis/coordination.k8s.io/v1/namespaces/{self._namespace}/leases/{LEADER_LEASE_NAME}", LeaderLease
         )
-        caps = self._request.caps
+        policies = self._request.policies or read_mounted_policies(self._api, self._namespace, self._deployment)
+        known = None if isinstance(policies, Unavailable) else policies
+        caps, kinds = (None, ()) if known is None else (CapIndex(known), known.workload_kinds)
         now = datetime.now(UTC)  # directly after the Lease was read: the check compares both to the second
         return GateFacts(
             now=now,
@@ -321,22 +320,22 @@ class _Gatherer:
                 f"/api/v1/namespaces/{self._namespace}/secrets/{location.secret_name}", TlsSecret
             ),
             served_certificate=_fetch_served_certificate(self._configurations),
-            deployment=deployment,
+            deployment=self._deployment,
             disruption_budgets=self._api.list_objects(
                 f"/apis/policy/v1/namespaces/{self._namespace}/poddisruptionbudgets", GateDisruptionBudget
             ),
             pods=pods,
             replicas=self._probe_replicas(pods),
-            permissions=self._review_permissions(location.service_account),
+            permissions=self._review_rights(location.service_account, list_permissions(known)),
             ledger_definition=self._api.get_object(definition, CustomResourceDefinition),
             lease=lease,
             quotas=self._paged_lists.list_quotas(),
-            cap_limits=self._paged_lists.list_cap_limits(self._request.caps, namespaces),
+            cap_limits=self._paged_lists.list_cap_limits(caps, namespaces),
             opaque_name_users=self._paged_lists.list_opaque_name_users(),
             device_classes=self._paged_lists.list_device_classes(),
-            caps=None if caps is None else tuple(each.definition for each in caps.list_caps()),
+            policies=policies,
             published_devices=self._paged_lists.count_published_devices(caps),
-            workloads=read_workload_facts(self._client, KNOWN_KINDS),
+            workloads=read_workload_facts(self._client, (*KNOWN_KINDS, *kinds)),
         )
 
     def _get_configuration(self, kind: str) -> WebhookConfiguration | Unavailable | None:
@@ -363,11 +362,11 @@ class _Gatherer:
             return Unavailable("the gate is called by URL and runs elsewhere; name its monitor port by --monitor URL")
         return tuple(probe.probe_pods(self._api, track("asking replicas", pods)))
 
-    def _review_permissions(self, name: str) -> tuple[PermissionResult, ...] | Unavailable:
+    def _review_rights(self, name: str, needed: Sequence[Permission]) -> tuple[PermissionResult, ...] | Unavailable:
         account = self._api.get_object(f"/api/v1/namespaces/{self._namespace}/serviceaccounts/{name}", ServiceAccount)
         if account is None:
             return Unavailable(f"there is no ServiceAccount {self._namespace}/{name}")
-        return review_permissions(self._api, self._namespace, name, track("asking for rights", PERMISSIONS))
+        return review_permissions(self._api, self._namespace, name, track("asking for rights", needed))
 
 
 def _find_service_namespace(configurations: Sequence[WebhookConfiguration]) -> str:

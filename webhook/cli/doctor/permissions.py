@@ -9,6 +9,7 @@ from typing import NamedTuple
 from tallygate.webhook.admission.webhook_configuration import CONFIGURATION_NAME
 from tallygate.webhook.gate.leader_election import LEADER_LEASE
 from tallygate.webhook.policy.known_kinds import KNOWN_KINDS
+from tallygate.webhook.policy.model import PolicySet
 from tallygate.webhook.state.kubernetes import cap_ledger
 
 DEFAULT_SECRET = "tallygate-tls"  # noqa: S105  its name
@@ -116,6 +117,20 @@ PERMISSIONS: tuple[Permission, ...] = (
     *_create_permissions(_REPORT_VERBS, "openreports.io", "reports clusterreports", Feature.AUDIT),
     *_create_permissions(_REPORT_VERBS, "wgpolicyk8s.io", "policyreports clusterpolicyreports", Feature.AUDIT),
 )
+
+
+def list_permissions(policies: PolicySet | None) -> tuple[Permission, ...]:
+    """Return the permissions that a gate with these policies may need; only `PERMISSIONS` if they are unknown.
+
+    No manifest of `deploy/` grants those on the kinds that policies define: an audit lists their objects, and under a
+    cap with `admit: whole` the gate reads the object that controls a pod.
+    """
+    kinds = () if policies is None else policies.workload_kinds
+    listed = [Permission("list", each.group, each.resource, Feature.AUDIT) for each in kinds]
+    read: list[Permission] = []
+    if policies is not None and any(cap.admits_whole for cap in policies.caps):
+        read = [Permission("get", each.group, each.resource, Feature.CLUSTER) for each in kinds if each.starts_together]
+    return (*PERMISSIONS, *listed, *read)
 
 
 def parse_features(arguments: tuple[str, ...]) -> frozenset[Feature]:

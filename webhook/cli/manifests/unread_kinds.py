@@ -62,8 +62,11 @@ def is_old_claim(manifest: Manifest) -> bool:
     return manifest.api_version == _OLD_VERSION and (manifest.group, manifest.kind) in BUILT_IN_TARGETS
 
 
-def find_unread_pods(manifest: Manifest) -> ManifestError | None:
-    """Return the warning on an object whose kind is not read, if it has containers or is a claim for devices."""
+def find_unread_pods(manifest: Manifest, targets: ReviewTargets) -> ManifestError | None:
+    """Return the warning on an object whose kind is not read, if it has containers or is a claim for devices.
+
+    `targets` are the kinds that are read: one of them may be written in another version.
+    """
     if is_old_claim(manifest):
         message = f"the kind {manifest.kind} of {manifest.api_version} is not read: its devices are not checked"
         return ManifestError("TG410", _find_position(manifest, "kind"), message)
@@ -73,7 +76,11 @@ def find_unread_pods(manifest: Manifest) -> ManifestError | None:
     if not path:
         return None
     message = f"the kind {manifest.kind} of {manifest.api_version} is not read: its pods ({path}) are not checked"
-    return ManifestError("TG410", _find_position(manifest, "kind"), message)
+    target = targets.get((manifest.group, manifest.kind))
+    if target is not None and target.definition is not None:
+        read = ", ".join(f"{manifest.group}/{version}" for version in target.definition.versions)
+        return ManifestError("TG410", _find_position(manifest, "apiVersion"), f"{message}; {read} is read")
+    return ManifestError("TG410", _find_position(manifest, "kind"), f"{message}; a WorkloadKind can define the kind")
 
 
 @dataclass(frozen=True, slots=True)

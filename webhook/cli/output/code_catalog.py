@@ -94,7 +94,8 @@ NOT_READ = Code(
     "not-read",
     "An object has containers, and its kind is not read.",
     "A controller makes pods from it, and the rules and caps apply to these pods in the cluster; here they are not "
-    "checked. `--strict` lets this fail. Check the workload that the controller makes, or a pod of it.",
+    "checked. `--strict` lets this fail. Define the kind by a WorkloadKind among the policies "
+    "(docs/tasks/further-kinds.md), or check the workload that the controller makes.",
     "apiVersion: flink.apache.org/v1beta1\nkind: FlinkDeployment\nspec:\n  podTemplate:\n"
     "    spec: {containers: [{name: flink}]}\n",
     "apiVersion: batch/v1\nkind: Job\nspec:\n  template:\n    spec: {containers: [{name: pytorch}]}\n",

@@ -151,7 +151,9 @@ def read_pods_to_place(
     manifests = [each for each in all_manifests if selector is None or _is_selected(each, selector)]
     targets = find_defined_targets(all_manifests)
     _check_manifests(manifests, targets)
-    unread = [(each, found) for each in manifests if not is_read(each, targets) and (found := find_unread_pods(each))]
+    unread = [
+        (each, found) for each in manifests if not is_read(each, targets) and (found := find_unread_pods(each, targets))
+    ]
     for manifest, warning in unread:
         subject = create_subject(manifest, namespace, targets)
         click.echo(f"tallygate: {_locate(manifest, warning.position)}: {subject}: {warning.message}", err=True)

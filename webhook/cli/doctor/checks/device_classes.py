@@ -21,13 +21,17 @@ def _check_devices(facts: GateFacts) -> CheckResult:
     classes = facts.device_classes
     if isinstance(classes, Unavailable):
         return create_unknown(f"the classes of devices cannot be listed: {classes.reason}")
-    if facts.caps is None:
+    if isinstance(facts.policies, Unavailable):
         if not classes:
             return create_pass("the cluster has no classes of devices, so no claim counts by its class")
-        return create_unknown("which classes of devices caps count cannot be seen: name the policy files by --policies")
-    results = [each for cap in facts.caps for each in _check_cap(facts, cap, classes)]
-    results += _check_slices(facts, facts.caps)
-    counted = {name for cap in facts.caps for name in _list_counted_classes(cap, classes)}
+        return create_unknown(
+            f"the classes of devices that caps count are unknown: {facts.policies.reason}; name the policy files by "
+            "--policies"
+        )
+    caps = facts.policies.caps
+    results = [each for cap in caps for each in _check_cap(facts, cap, classes)]
+    results += _check_slices(facts, caps)
+    counted = {name for cap in caps for name in _list_counted_classes(cap, classes)}
     uncounted = sorted(classes.keys() - counted)
     rest = f"; claims of these count under no cap: {format_names(uncounted)}" if uncounted else ""
     return combine_results(results, create_pass(f"classes of devices that caps count: {len(counted)}{rest}"))

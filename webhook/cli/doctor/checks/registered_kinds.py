@@ -1,4 +1,4 @@
-"""The check of the kinds of other projects: whether their objects are sent to the gate."""
+"""The check of the kinds of other projects, known or defined by policies: their objects are sent to the gate."""
 
 from collections.abc import Iterator, Sequence
 
@@ -27,7 +27,7 @@ _PHASES = {MUTATING: Phase.MUTATING, VALIDATING: Phase.VALIDATING}
 def _check_workload_kinds(facts: GateFacts) -> CheckResult:
     if facts.registration_problem:
         return create_unknown(facts.registration_problem)
-    results = [*_check_served(facts), *_check_unread(facts)]
+    results = [*_check_served(facts), *_check_definitions(facts), *_check_policies(facts)]
     return combine_results(results, create_pass(_format_served(facts)))
 
 
@@ -85,9 +85,17 @@ def _format_discovery_failure(facts: GateFacts) -> str:
 def _list_fixes(
     facts: GateFacts, kind: str, configuration: WebhookConfiguration, resources: Sequence[WorkloadResource]
 ) -> Iterator[str]:
-    """Yield a command that adds the rules, or shows what the gate, which would add them, can read."""
+    """Yield a command that adds the rules, or shows what the gate, which would add them, can read.
+
+    A gate without access to the API server has no readiness check of its registration: it adds nothing.
+    """
     location = facts.location
-    if configuration.is_left_to_gate:
+    replicas = () if isinstance(facts.replicas, Unavailable) else facts.replicas
+    writes = not replicas or any(
+        isinstance(replica.readiness, Unavailable) or replica.find_check("registration") is not None
+        for replica in replicas
+    )
+    if configuration.is_left_to_gate and writes:
         yield format_kubectl(location, "get", "--raw=/apis", location.impersonation)
         return
     phase = _PHASES[kind]
@@ -104,29 +112,41 @@ def _list_fixes(
         yield format_webhook_copy(location, kind, configuration, creations, {"name": name, **fields})
 
 
-def _check_unread(facts: GateFacts) -> Iterator[CheckResult]:
+def _check_definitions(facts: GateFacts) -> Iterator[CheckResult]:
     if isinstance(facts.workloads.unread, Unavailable):
         yield create_unknown(f"the CustomResourceDefinitions cannot be listed: {facts.workloads.unread.reason}")
 
 
+def _check_policies(facts: GateFacts) -> Iterator[CheckResult]:
+    if not isinstance(facts.policies, Unavailable):
+        return
+    text = f"the kinds that policies define are unknown: {facts.policies.reason}; name the policy files by --policies"
+    if names := _format_unread(facts):
+        text += f"; not read, unless policies define them: {names}"
+    yield create_unknown(text)
+
+
 def _format_served(facts: GateFacts) -> str:
     served = () if isinstance(facts.workloads.served, Unavailable) else facts.workloads.served
-    unread = () if isinstance(facts.workloads.unread, Unavailable) else facts.workloads.unread
     text = "no known kind of another project is served"
     if served:
         text = f"the served kinds of other projects are registered: {format_names([str(each) for each in served])}"
-    if not unread:
-        return text
-    names = format_names([f"{each.kind} of {each.group} ({each.field})" for each in unread])
-    return f"{text}; not read, so that their pods are evaluated only when they are created: {names}"
+    names = _format_unread(facts)
+    return f"{text}; not read, so that their pods are evaluated only when they are created: {names}" if names else text
+
+
+def _format_unread(facts: GateFacts) -> str:
+    unread = () if isinstance(facts.workloads.unread, Unavailable) else facts.workloads.unread
+    return format_names([f"{each.kind} of {each.group} ({each.field})" for each in unread])
 
 
 CHECKS = (
     Check(
         "workload-kinds",
         "Pod templates in objects of other projects are evaluated",
-        "WARN: a known kind is served and not registered, or served in other versions than those that are read; "
-        "UNKNOWN: the served kinds or the CustomResourceDefinitions cannot be read",
+        "WARN: a kind that is known or defined by policies is served and not registered, or served in other versions "
+        "than those that are read; UNKNOWN: the served kinds, the CustomResourceDefinitions or the policies cannot be "
+        "read",
         _check_workload_kinds,
     ),
 )

@@ -1,10 +1,10 @@
 """Checks of the registration: requests, selectors, timeouts and reinvocation; and of the gate's permissions."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tallygate.webhook.admission.request import Phase
 from tallygate.webhook.admission.self_registration import RegistrationState
-from tallygate.webhook.admission.webhook_configuration import DEFAULT_NAMESPACE
+from tallygate.webhook.admission.webhook_configuration import CONFIGURATION_NAME, DEFAULT_NAMESPACE
 from tallygate.webhook.cli.doctor.api_types import MatchCondition, Webhook, WebhookConfiguration
 from tallygate.webhook.cli.doctor.check_result import (
     Check,
@@ -28,6 +28,7 @@ from tallygate.webhook.cli.doctor.facts import (
     detect_features,
     is_unregistered,
 )
+from tallygate.webhook.cli.doctor.permissions import PERMISSIONS, Permission
 from tallygate.webhook.cli.doctor.webhook_match import (
     CREATE_POD,
     ExpectedConfigurations,
@@ -295,11 +296,27 @@ def _check_permissions(facts: GateFacts) -> CheckResult:
     if not missing:
         return create_pass(f"ServiceAccount {account} has all {len(needed)} permissions that it needs")
     create_result = create_warning if features is None else create_failure
-    files = dict.fromkeys(each.permission.feature.manifest_path for each in needed if not each.allowed)
     reason = f"ServiceAccount {account} lacks {len(missing)} of {len(needed)} permissions: {format_names(missing)}"
-    if facts.location.namespace != DEFAULT_NAMESPACE:  # only the user's overlay has this namespace
-        return create_result(reason, format_kubectl(facts.location, "apply", "-k", _OVERLAY))
-    return create_result(reason, *(format_kubectl(facts.location, "apply", f"--filename={file}") for file in files))
+    return create_result(reason, *_list_grants(facts, [each.permission for each in needed if not each.allowed]))
+
+
+def _list_grants(facts: GateFacts, missing: Sequence[Permission]) -> Iterator[str]:
+    """Yield commands that grant permissions: those that deploy/ grants, and those on kinds that policies define."""
+    location = facts.location
+    files = dict.fromkeys(each.feature.manifest_path for each in missing if each in PERMISSIONS)
+    if files and location.namespace != DEFAULT_NAMESPACE:  # only the user's overlay has this namespace
+        yield format_kubectl(location, "apply", "-k", _OVERLAY)
+    else:
+        yield from (format_kubectl(location, "apply", f"--filename={file}") for file in files)
+    for permission in missing:
+        if permission in PERMISSIONS:
+            continue
+        resource = f"{permission.resource}.{permission.group}"
+        name = f"{CONFIGURATION_NAME}-{permission.verb}-{resource}"
+        account = f"--serviceaccount={location.namespace}:{location.service_account}"
+        role = (f"--verb={permission.verb}", f"--resource={resource}")
+        yield format_kubectl(location, "create", "clusterrole", name, *role)
+        yield format_kubectl(location, "create", "clusterrolebinding", name, f"--clusterrole={name}", account)
 
 
 PERMISSION_CHECKS = (
