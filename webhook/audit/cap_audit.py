@@ -58,7 +58,7 @@ class CapAudit:
                 continue
             members = self._usage_lister.find_membership(cap, shared_key)
             for name in sorted(members.names & namespaces if members else ()):
-                yield from self._check_ledger(cap, get_ledger_key(cap, name))
+                yield from self._check_ledger(cap.choose_limits(name), get_ledger_key(cap, name))
 
     def _check_ledger(self, cap: ActiveCap, key: LedgerKey) -> Iterator[AuditFinding]:
         members = self._usage_lister.find_membership(cap, key)
@@ -72,7 +72,7 @@ class CapAudit:
             words = find_consumer_words(cap, name)
             message = (
                 f"cap {cap.definition.name} {describe_scope(cap)} exceeded: "
-                f"used {format_amount(name, used[name])} {name}, hard {format_amount(name, cap.hard[name])}, "
+                f"used {format_amount(name, used[name])} {name}, hard {cap.limits.describe(name)}, "
                 f"{format_amount(name, hard_excess[name])} too much"
                 f"{self._format_top_consumers(cap, key, name)}. "
                 f"No further {words.rejected} until {words.end}; {words.remedy}, or raise the cap"

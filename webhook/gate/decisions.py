@@ -2,6 +2,8 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
@@ -64,7 +66,7 @@ def _describe_request(result: CapChargeResult, name: str) -> tuple[int, str, str
     arithmetic = (
         f"requested {format_amount(name, requested)} {name}{on_top}{_explain_derived(result, name)}, "
         f"used {format_amount(name, used)}, reserved {format_amount(name, reserved)}, "
-        f"hard {format_amount(name, hard)}, free {format_amount(name, free)}"
+        f"hard {result.charge.cap.limits.describe(name, hard)}, free {format_amount(name, free)}"
     )
     return requested, arithmetic, _suggest_request(result, name, current, free)
 
@@ -87,7 +89,7 @@ def _describe_allocation(result: CapChargeResult, name: str) -> tuple[int, str, 
     others = hard + result.excess[name] - allocated
     arithmetic = (
         f"allocated {format_amount(name, allocated)} {name}, charged to others {format_amount(name, others)}, "
-        f"hard {format_amount(name, hard)}, free {format_amount(name, max(hard - others, 0))}"
+        f"hard {result.charge.cap.limits.describe(name, hard)}, free {format_amount(name, max(hard - others, 0))}"
     )
     if allocated <= hard:
         return allocated, arithmetic, f"Wait until {describe_wait(result.charge.cap, name)}"
@@ -143,8 +145,11 @@ def _suggest_request(result: CapChargeResult, name: str, current: int, free: int
     hard = find_hard(result, name)
     smaller_request = f"Request {format_amount(name, current + free)} or less"
     wait = describe_wait(result.charge.cap, name)
-    if result.charge.requested.get(name, 0) <= hard:
+    requested = result.charge.requested.get(name, 0)
+    if requested <= hard:
         return f"{smaller_request}, or wait until {wait}" if free else f"Wait until {wait}"
+    if requested <= result.charge.cap.limits.get_most(name):
+        return f"{smaller_request}, or wait for the larger limit" if free else "Wait for the larger limit"
     if free:
         return smaller_request
     if hard > 0:
@@ -172,7 +177,7 @@ def create_soft_limit_warnings(result: CapChargeResult) -> Iterator[Problem]:
             Reason.FORBIDDEN,
             f"cap {cap.definition.name} {describe_scope(cap)} is above its soft limit: charged "
             f"{format_amount(name, charged[name])} {name}, soft {format_amount(name, cap.soft[name])}, "
-            f"hard {_format_hard(cap.hard, name)}",
+            f"hard {cap.limits.describe(name) if name in cap.hard else 'none'}",
             rule=cap.definition.name,
             policy_kind="cap",
         )
@@ -230,10 +235,6 @@ def describe_scope(cap: ActiveCap) -> str:
     return "shared by its namespaces" if cap.definition.shared else "of this namespace"
 
 
-def _format_hard(hard: Amounts, name: str) -> str:
-    return format_amount(name, hard[name]) if name in hard else "none"
-
-
 _RETRY_AFTER_SECONDS = 1
 
 
@@ -286,18 +287,24 @@ class UndecidedError(TallygateError):
 
 
 class ActivePolicySet:
-    """One policy set with its indexes, for the extended resources of these device classes."""
+    """One policy set with its indexes, for the extended resources of these device classes, and the limits at a time."""
 
-    def __init__(self, policies: PolicySet, resources_by_class: Mapping[str, str]) -> None:
+    def __init__(self, policies: PolicySet, now: datetime | None, resources_by_class: Mapping[str, str]) -> None:
         self.policies = policies
         self.resources_by_class = resources_by_class
         self.device_resources = list_device_resources(resources_by_class)
         self.rules = RuleIndex(policies)
-        self.caps = CapIndex(policies, resources_by_class)
+        self.caps = CapIndex(policies, now, resources_by_class)
         self.needs_labels = self.rules.needs_labels or self.caps.needs_labels
         self.reasons: Mapping[str, str] = {rule.name: rule.reason for rule in policies.rules} | {
             cap.name: cap.reason for cap in policies.caps
         }
+
+    def renew_limits(self, now: datetime | None) -> "ActivePolicySet":
+        """Return the same set with the limits at another time."""
+        renewed = copy(self)
+        renewed.caps = CapIndex(self.policies, now, self.resources_by_class)
+        return renewed
 
 
 class ReviewContext(msgspec.Struct, frozen=True):

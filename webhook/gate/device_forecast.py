@@ -70,9 +70,9 @@ def forecast_amounts(
             continue
         text = (
             f"{subject.gets} at least {format_amount(name, amount)} {name} of the published devices, "
-            f"cap {cap.definition.name} {describe_scope(cap)} has hard {format_amount(name, hard)}"
+            f"cap {cap.definition.name} {describe_scope(cap)} has hard {cap.limits.describe(name)}"
         )
-        if amount > hard:
+        if amount > cap.limits.get_most(name):
             text = f"{text}: with these devices {subject.pod} can never run"
             yield _create_problem(DEVICES_OVER_CAP.number, cap, text)
             continue

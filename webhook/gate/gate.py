@@ -1,6 +1,7 @@
 """The gate: from the bytes of an admission review to the bytes of its response."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 
 from msgspec.structs import replace
@@ -77,13 +78,13 @@ class Gate:
     """The decisions on reviews by the active policies, with the charges under caps in the validating phase.
 
     `policies` returns the active policy set, `nonce` a text that no other attempt of any process has, `monotonic`
-    seconds. `usage_lister` shows the stored pods, where they are watched. `top_consumers` finds the details of
-    rejections. `quotas` lists the ResourceQuotas of namespaces and `claim_templates` the templates of claims, where
-    they are watched. `evaluate_node_rules` evaluates the rules that compare pods with nodes. `workload_reader` reads
-    the workload of a scale request.
-    `resources_by_class` returns the extended resource of each DeviceClass, the same object until one changes;
-    `is_advertised` returns whether any node may advertise a resource. `least_amounts` has the least that claims can
-    get, where slices and classes of devices are watched.
+    seconds, `now` the time in UTC by which overrides of limits end, None after the end of all. `usage_lister` shows the
+    stored pods, where they are watched. `top_consumers` finds the details of rejections. `quotas` lists the
+    ResourceQuotas of namespaces and `claim_templates` the templates of claims, where they are watched.
+    `evaluate_node_rules` evaluates the rules that compare pods with nodes. `workload_reader` reads the workload of a
+    scale request. `resources_by_class` returns the extended resource of each DeviceClass, the same object until one
+    changes; `is_advertised` returns whether any node may advertise a resource. `least_amounts` has the least that
+    claims can get, where slices and classes of devices are watched.
     """
 
     def __init__(  # noqa: PLR0913  # ports, each by its name
@@ -93,6 +94,7 @@ class Gate:
         namespaces: NamespaceLister,
         ledgers: Ledgers,
         monotonic: Callable[[], float],
+        now: Callable[[], datetime | None],
         nonce: Callable[[], str],
         usage_lister: UsageLister | None = None,
         top_consumers: TopConsumers | None = None,
@@ -114,6 +116,7 @@ class Gate:
         self._evaluate_node_rules = evaluate_node_rules
         self._top_consumers = top_consumers or TopConsumers(monotonic, usage_lister)
         self._monotonic = monotonic
+        self._now = now
         self._nonce = nonce
         self._resources_by_class = resources_by_class
         self._least_amounts = least_amounts
@@ -198,10 +201,13 @@ class Gate:
         policy_set = self._policy_set
         if policy_set.policies is not policies or policy_set.resources_by_class is not resources_by_class:
             policy_set = self._policy_set = self._index_policies(policies, resources_by_class)
+        elif policy_set.caps.may_change and not policy_set.caps.is_current(now := self._now()):
+            # the keys of the caps stay, so that no ledger is counted again
+            policy_set = self._policy_set = policy_set.renew_limits(now)
         return policy_set
 
     def _index_policies(self, policies: PolicySet, resources_by_class: Mapping[str, str]) -> ActivePolicySet:
-        policy_set = ActivePolicySet(policies, resources_by_class)
+        policy_set = ActivePolicySet(policies, self._now(), resources_by_class)
         if self._usage_lister is not None:
             self._usage_lister.set_active_caps(
                 [cap.active_key for cap in policy_set.caps.list_caps()], is_first=not self._has_reviewed

@@ -51,7 +51,7 @@ def _create_problems(cap: ActiveCap, used: Amounts, ledger: Ledger | None) -> It
     after = before + used
     cap_name, where = cap.definition.name, describe_scope(cap)
     for name in sorted(after.find_excess(cap.hard).keys() & used.keys()):
-        total, hard = format_amount(name, after[name]), format_amount(name, cap.hard[name])
+        total, hard = format_amount(name, after[name]), cap.limits.describe(name)
         words = find_consumer_words(cap, name)
         text = (
             f"its {words.nouns} use {format_amount(name, used[name])} {name}, and cap {cap_name} {where} is exceeded "

@@ -193,6 +193,8 @@ def create_whole_problems(
         noun = "pod requests" if pod_count == 1 else "pods request"
         end = (
             f"It needs {format_amount(name, amount)} at a time, which the cap never allows: start fewer pods"
+            if amount > max(hard, cap.limits.get_most(name))
+            else "Wait until the limit is larger, or start fewer pods"
             if amount > hard
             else f"Wait until {describe_wait(cap, name)}, or start fewer pods"
         )
@@ -200,7 +202,7 @@ def create_whole_problems(
         text = (
             f"cap {cap.definition.name} {describe_scope(cap)} admits a {kind} as a whole or not at all: its "
             f"{pod_count} {noun} {format_amount(name, amount)} {name}{more}, used {format_amount(name, used)}, "
-            f"reserved {format_amount(name, reserved)}, hard {format_amount(name, hard)}, free "
+            f"reserved {format_amount(name, reserved)}, hard {cap.limits.describe(name, hard)}, free "
             f"{format_amount(name, max(hard - used - reserved, 0))}{consumers}. {end}{expiry}"
         )
         yield Problem(

@@ -38,7 +38,7 @@ _NO_AMOUNTS = Amounts()
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """One expected problem; `permanent` if it lasts as long as workload and cap do not change.
+    """One expected problem; `permanent` if it lasts as long as workload and cap do not change, also by the time.
 
     If it `affects_all`, then not one of the pods is ever accepted.
     """
@@ -59,6 +59,10 @@ class ForecastLimit:
     rollout_code: Code
     autoscaled_code: Code
     cap: ActiveCap | None = None
+
+    def get_most(self, name: str) -> int:
+        """Return the largest limit of a name from now on."""
+        return self.hard[name] if self.cap is None else self.cap.limits.get_most(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +155,10 @@ class _ResourceForecast:
         return sum(each.per_pod[self.name] * each.pods.replicas.count for each in self.shares)
 
     def forecast_never(self) -> Forecast:
-        hard = self.limit.hard[self.name]
-        fit = hard // self.per_pod
-        if not fit:
+        fit = self.limit.hard[self.name] // self.per_pod
+        if is_temporary := self._sum_amounts() <= self.limit.get_most(self.name):
+            end = f"{'not all' if fit else 'none'} of them can run before the limit is larger"
+        elif not fit:
             end = "none of them can ever run"
         elif len(self.shares) > 1:
             end = "not all of them can run at a time"
@@ -162,8 +167,8 @@ class _ResourceForecast:
         return self._create_forecast(
             self.limit.over_code,
             f"{self._describe_request(self._sum_amounts())}, {self._describe_limit()}: {end}",
-            permanent=not self.is_least,
-            affects_all=not fit and not self.is_least,
+            permanent=not self.is_least and not is_temporary,
+            affects_all=not fit and not self.is_least and not is_temporary,
         )
 
     def forecast_autoscaling(self) -> Iterator[Forecast]:
@@ -175,7 +180,7 @@ class _ResourceForecast:
         ):
             return
         added = sum(each.per_pod[self.name] * (each.pods.replicas.most - each.pods.replicas.count) for each in scaled)
-        amount, hard = self._sum_amounts() + added, self.limit.hard[self.name]
+        amount, hard = self._sum_amounts() + added, self.limit.get_most(self.name)
         if amount <= hard:
             return
         bounds = " and ".join(f"{each.pods.replicas.most} {each.pods.replicas.noun}" for each in scaled)
@@ -197,8 +202,10 @@ class _ResourceForecast:
         is_new = all(each.pods.old_template is None for each in self.shares)
         needed = (replicas.count + replicas.required_surge) * self.per_pod
         if replicas.required_surge and needed > hard and (self.is_rollout or is_new):
-            text = f"{request}, {limit}: the rollout can never proceed, since {replicas.surge_reason}"
-            permanent = self.is_rollout and not self.is_least
+            is_temporary = needed <= self.limit.get_most(self.name)
+            end = "cannot proceed before the limit is larger" if is_temporary else "can never proceed"
+            text = f"{request}, {limit}: the rollout {end}, since {replicas.surge_reason}"
+            permanent = self.is_rollout and not self.is_least and not is_temporary
             return self._create_forecast(self.limit.rollout_code, text, permanent=permanent)
         if self.has_surge and (replicas.count + replicas.surge) * self.per_pod > hard:
             return self._create_forecast(
@@ -255,7 +262,10 @@ class _ResourceForecast:
         return f"with {replicas.surge} more during a rollout, {self._describe_request(count * self.per_pod, count)}"
 
     def _describe_limit(self) -> str:
-        return f"{self.limit.label} has hard {format_amount(self.name, self.limit.hard[self.name])}"
+        cap, hard = self.limit.cap, self.limit.hard[self.name]
+        return (
+            f"{self.limit.label} has hard {cap.limits.describe(self.name) if cap else format_amount(self.name, hard)}"
+        )
 
     def _create_forecast(self, code: Code, text: str, *, permanent: bool, affects_all: bool = False) -> Forecast:
         rule = self.limit.cap.definition.name if self.limit.cap else ""

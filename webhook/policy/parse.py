@@ -362,14 +362,16 @@ def _skip_blanks(line: str, column: int) -> int:
 def _check_named_twice(name: str, document: Node, state: _ParseState) -> None:
     """Add an error for a cap that names both `X` and `requests.X`."""
     spec = Fields(document).get_fields("spec")
-    for section in ("hard", "soft", "devices"):
-        amounts = spec.get_node(section)
+    sections = {f"spec.{section}": spec.get_node(section) for section in ("hard", "soft", "devices")}
+    for index, override in enumerate(spec.get_items("overrides")):
+        sections[f"spec.overrides[{index}].hard"] = Fields(override).get_node("hard")
+    for section, amounts in sections.items():
         keys = [entry.key for entry in amounts.entries] if isinstance(amounts, Mapping) else []
         plain = {key.text for key in keys}
         for key in keys:
             prefix, bare = split_counted_name(key.text)
             if prefix == "requests." and bare in plain:
-                message = f'spec.{section}: "{bare}" and "{key.text}" both mean what is requested; keep one'
+                message = f'{section}: "{bare}" and "{key.text}" both mean what is requested; keep one'
                 state.add_finding(SourceLocation(name, *key.position), NAMED_TWICE, message)
 
 

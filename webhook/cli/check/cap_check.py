@@ -9,6 +9,7 @@ The claims that templates make for a pod are forecast as by the gate, and then c
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 
 import msgspec
@@ -70,7 +71,7 @@ class CapCheckResult:
 
 
 class CapChecker:
-    """A checker with the ledgers of all caps, filled from a snapshot."""
+    """A checker with the ledgers of all caps at the time `now`, filled from a snapshot."""
 
     def __init__(
         self,
@@ -78,11 +79,12 @@ class CapChecker:
         snapshot: SnapshotContents,
         classes: Iterable[DeviceClass],
         templates: Iterable[ResourceClaimTemplate],
+        now: datetime,
     ) -> None:
         known_classes = (*snapshot.classes, *classes)
         self._resources_by_class = index_classes(known_classes)
         self._templates = ClaimTemplates((*snapshot.templates, *templates))
-        self._index = CapIndex(policies, self._resources_by_class)
+        self._index = CapIndex(policies, now, self._resources_by_class)
         self._stored_claims = {_get_key(claim.metadata) for claim in snapshot.claims}
         self._claims_by_pod_uid = _index_owned_claims(snapshot.claims)
         self._pods: dict[str, list[Pod]] = {}

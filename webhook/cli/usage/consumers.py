@@ -46,6 +46,7 @@ class ResourceConsumers:
     """The consumers of one resource of a ledger; `ledger_used` is the amount in the ledger, None without one.
 
     `chosen_namespace` is the one member namespace of a shared ledger whose consumers are shown, empty for all.
+    `limit` is the hard limit as text where an override changes it at any time, else empty.
     """
 
     cap: str
@@ -56,6 +57,7 @@ class ResourceConsumers:
     consumers: tuple[_Share, ...]
     chosen_namespace: str = ""
     group: str = ""
+    limit: str = ""
 
     @property
     def shown(self) -> tuple[_Share, ...]:
@@ -96,7 +98,9 @@ def list_consumers(
         consumers = tuple(share for each, share in shares if each == name)
         identity = active_cap.definition.name, key.namespace, len(members), name
         chosen_namespace = "" if key.namespace else namespace or ""
-        yield ResourceConsumers(*identity, ledger_used, consumers, chosen_namespace, active_cap.group)
+        limits = active_cap.limits
+        limit = limits.describe(name) if name in limits.periods else ""
+        yield ResourceConsumers(*identity, ledger_used, consumers, chosen_namespace, active_cap.group, limit)
 
 
 def format_title(consumers: ResourceConsumers) -> str:
@@ -112,7 +116,8 @@ def format_title(consumers: ResourceConsumers) -> str:
         if in_namespace is None
         else f", in namespace {consumers.chosen_namespace} {format_amount(consumers.name, in_namespace)}"
     )
-    used_text = f"used {format_amount(consumers.name, consumers.used)}{ledger_text}{namespace_text}"
+    limit_text = f", hard {consumers.limit}" if consumers.limit else ""
+    used_text = f"used {format_amount(consumers.name, consumers.used)}{ledger_text}{namespace_text}{limit_text}"
     return escape_control(
         f"{consumers.cap}  {format_scope(consumers.namespace, consumers.members, consumers.group)}  "
         f"{consumers.name}: {used_text}"
