@@ -80,7 +80,7 @@ def drop_counted_by_owners(
     """Return the charges of a workload without those under caps that one of its controllers reserves under; or None.
 
     A controller that starts together reserves for all pods itself, if its own templates state what they request: those
-    of a TrainJob may be in its runtime.
+    of an AppWrapper may be of a kind that is not read.
 
     Raises:
         UnreadableOwnerError: if a controller cannot be read.
