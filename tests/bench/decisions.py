@@ -44,6 +44,7 @@ def create_gate(policies: PolicySet) -> Gate:
         now=lambda: None,
         monotonic=time.monotonic,
         nonce=lambda: next(nonces),
+        unix_time=time.time,
     )
 
 

@@ -44,6 +44,7 @@ class _Replica:
             now=lambda: None,
             monotonic=self._read_clock,
             nonce=lambda: next(nonces),
+            unix_time=self._read_clock,
             usage_lister=lister,
         )
         records = [

@@ -394,7 +394,8 @@ def test_a_job_that_never_fits_as_a_whole_is_an_error(tmp_path: Path) -> None:
             "TG215",
             (
                 "cap gpus of this namespace admits a Job as a whole or not at all: its 9 pods request 9 "
-                "nvidia.com/gpu, used 0, reserved 0, hard 8, free 8. It needs 9 at a time, which the cap never allows: start fewer pods"
+                "nvidia.com/gpu, used 0, reserved 0, hard 8, free 8. It needs 9 at a time, which the cap never allows: "
+                "start fewer pods"
             ),
         )
     ]

@@ -34,6 +34,7 @@ def _create_gate() -> Gate:
         now=lambda: None,
         monotonic=lambda: 0.0,
         nonce=lambda: next(nonces),
+        unix_time=lambda: 0.0,
     )
 
 

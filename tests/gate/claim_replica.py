@@ -55,6 +55,7 @@ class ClaimReplica(ReplicaFixture):
             monotonic=lambda: self.now,
             now=lambda: self.utc,
             nonce=self._nonce,
+            unix_time=lambda: self.now,
             usage_lister=self.usage_lister,
             resources_by_class=lambda: self.resources_by_class,
             claim_templates=self.templates,

@@ -71,6 +71,7 @@ class GateFixture:
             monotonic=lambda: self.now,
             now=lambda: self.utc,
             nonce=lambda: f"n{next(nonces)}",
+            unix_time=lambda: self.now,
             quotas=quotas,
             evaluate_node_rules=partial(check_schedulability, snapshots=snapshots, devices=devices)
             if snapshots

@@ -131,6 +131,7 @@ class ReplicaFixture(GateFixture):
             monotonic=lambda: self.now,
             now=lambda: self.utc,
             nonce=self._nonce,
+            unix_time=lambda: self.now,
             usage_lister=self.usage_lister,
             top_consumers=top_consumers,
             workload_reader=self.stored,

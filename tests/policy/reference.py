@@ -83,6 +83,7 @@ spec:
   soft: {nvidia.com/gpu: 28, shared-memory: 500000}
   overrides:
   - {groups: [vision, "speech-*"], hard: {nvidia.com/gpu: 40}, until: 2026-12-04T18:00:00Z}
+  surge: {amounts: {nvidia.com/gpu: 4}, for: 15m}
   pods:
     priorityClasses: [batch, batch-low]
     nodeSelector: {gpu: a100}

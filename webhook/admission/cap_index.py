@@ -56,7 +56,8 @@ class ActiveCap:
     `hard` and `soft` are in amounts. Two caps of one name with different counting rules have different keys, and so
     different ledgers. `device_sources` are the ways to a device under each name that stands for devices, and
     `device_meters` the definitions of names that count devices by their attributes or capacities. `derived` are the
-    definitions of names whose amounts are derived from several resources.
+    definitions of names whose amounts are derived from several resources. `surge` are the amounts above `hard` that
+    pods of a controller that rolls may use.
 
     Limits are no part of the key: an override ends within the same ledger. `schedule` has those of groups and
     namespaces at the time of the index.
@@ -72,6 +73,7 @@ class ActiveCap:
     device_sources: Mapping[str, DeviceSources] = field(default_factory=dict, compare=False)
     device_meters: Mapping[str, DeviceMeter] = field(default_factory=dict, compare=False)
     derived: Mapping[str, DerivedAmount] = field(default_factory=dict, compare=False)
+    surge: Amounts = _NO_AMOUNTS
     group_value: str | None = None
     schedule: LimitSchedule | None = field(default=None, repr=False, compare=False)
     hard: Amounts = field(init=False)
@@ -371,6 +373,7 @@ def _create_active_cap(
         | {name: each.sources for name, each in derived.items() if isinstance(each, WeightedSum) and each.classes},
         meters,
         derived,
+        compute_hard_limits(definition.surge.amounts) if definition.surge else _NO_AMOUNTS,
         schedule=schedule,
     )
 

@@ -20,9 +20,14 @@ from tallygate.webhook.admission.request import AdmissionRequest, ReviewError
 from tallygate.webhook.admission.rule_codes import WORKLOAD_NOT_WHOLE
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.gate.applied_workload import ForecastWorkload, sum_pod_sets
+from tallygate.webhook.gate.cap_messages import (
+    ExcessDescriber,
+    describe_scope,
+    describe_wait,
+    find_hard,
+)
 from tallygate.webhook.gate.charge_transitions import CapCharge, CapChargeResult, ChargedConsumer
 from tallygate.webhook.gate.charged_requests import RequestCharges, compute_pod_charge, may_exceed
-from tallygate.webhook.gate.decisions import ExcessDescriber, describe_scope, describe_wait, find_hard
 from tallygate.webhook.gate.owner_chain import Controller, OwnerChains, UnreadableOwnerError
 from tallygate.webhook.gate.scale_requests import WorkloadReader
 from tallygate.webhook.gate.top_consumers import ExcessDetails, describe_consumers

@@ -275,6 +275,14 @@ class LimitOverride:
 
 
 @dataclass(frozen=True, slots=True)
+class SurgeDefinition:
+    """The amounts above `hard` for pods of a controller that rolls, and the seconds for which a surge may last."""
+
+    amounts: Mapping[str, Quantity]
+    seconds: int
+
+
+@dataclass(frozen=True, slots=True)
 class NamespaceCap:
     """A cap: limits for the pods and the claims for devices of a set of namespaces.
 
@@ -285,7 +293,8 @@ class NamespaceCap:
     of their amounts. A cap with a label in `group_by` is shared by the
     namespaces of each value of that label, and counts no namespace without it. A cap that `admits_whole` reserves the
     amounts of all pods of a workload that start together, or denies the workload. Of `overrides` the first counts that
-    selects a group or namespace, has a limit for the name and has not ended.
+    selects a group or namespace, has a limit for the name and has not ended. `surge` is what pods of a controller that
+    rolls may use above `hard`.
     """
 
     name: str
@@ -303,6 +312,7 @@ class NamespaceCap:
     counts: Mapping[str, CountDefinition] = field(default_factory=_create_no_counts)
     admits_whole: bool = False
     overrides: tuple[LimitOverride, ...] = ()
+    surge: SurgeDefinition | None = None
     reason: str = ""
     locations: Mapping[str, SourceLocation] = field(default_factory=_create_empty_locations, compare=False, repr=False)
 

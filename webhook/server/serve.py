@@ -69,6 +69,7 @@ def create_standalone_gate(
         monotonic=time.monotonic,
         now=partial(datetime.now, UTC),
         nonce=create_nonce_source(),
+        unix_time=time.time,
         evaluate_node_rules=SkippedNodeRules(telemetry.log),
     )
     cap_metrics.register(gate.get_active_caps, is_standalone=True)

@@ -30,6 +30,7 @@ class RecordingGate(Gate):
             now=lambda: None,
             monotonic=lambda: 0.0,
             nonce=lambda: "n",
+            unix_time=lambda: 0.0,
         )
         self.reviews: list[tuple[Phase, dict[str, Any]]] = []
 

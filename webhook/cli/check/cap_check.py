@@ -30,6 +30,12 @@ from tallygate.webhook.cli.manifests.typed_objects import TypedObject
 from tallygate.webhook.cli.output.findings import FindingSeverity
 from tallygate.webhook.cli.sources.snapshot_reader import SnapshotContents
 from tallygate.webhook.gate.applied_workload import ForecastPods, ForecastWorkload, create_workload, sum_pod_sets
+from tallygate.webhook.gate.cap_messages import (
+    create_excess_problems,
+    create_missing_limit_problem,
+    create_soft_limit_warnings,
+    create_unknown_product_problem,
+)
 from tallygate.webhook.gate.charge_transitions import CapCharge, ChargedConsumer, ReadTransition
 from tallygate.webhook.gate.charging import ChargeResult, charge_consumer
 from tallygate.webhook.gate.claim_forecast import (
@@ -39,12 +45,6 @@ from tallygate.webhook.gate.claim_forecast import (
     find_pod_claims,
     forecast_impossible_claims,
     forecast_waiting_claims,
-)
-from tallygate.webhook.gate.decisions import (
-    create_excess_problems,
-    create_missing_limit_problem,
-    create_soft_limit_warnings,
-    create_unknown_product_problem,
 )
 from tallygate.webhook.gate.device_forecast import compute_least
 from tallygate.webhook.gate.usage_lister import get_ledger_key

@@ -13,6 +13,7 @@ from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.cli.output.tables import align_rows, escape_control
 from tallygate.webhook.cli.pod_charge import ExplainedAmount, explain_charge
 from tallygate.webhook.cli.sources.observed_cluster import ObservedCluster
+from tallygate.webhook.cli.usage.surge_usage import SurgeUsage, find_surge
 from tallygate.webhook.cli.usage.usage_report import ChosenLedger
 from tallygate.webhook.cli.usage.usage_table import format_scope
 from tallygate.webhook.gate.counted_claims import CountedClaim, CountedDevices
@@ -58,6 +59,7 @@ class ResourceConsumers:
     chosen_namespace: str = ""
     group: str = ""
     limit: str = ""
+    surge: SurgeUsage | None = None
 
     @property
     def shown(self) -> tuple[_Share, ...]:
@@ -100,7 +102,8 @@ def list_consumers(
         chosen_namespace = "" if key.namespace else namespace or ""
         limits = active_cap.limits
         limit = limits.describe(name) if name in limits.periods else ""
-        yield ResourceConsumers(*identity, ledger_used, consumers, chosen_namespace, active_cap.group, limit)
+        surge = find_surge(active_cap, ledger, name)
+        yield ResourceConsumers(*identity, ledger_used, consumers, chosen_namespace, active_cap.group, limit, surge)
 
 
 def format_title(consumers: ResourceConsumers) -> str:
@@ -117,7 +120,9 @@ def format_title(consumers: ResourceConsumers) -> str:
         else f", in namespace {consumers.chosen_namespace} {format_amount(consumers.name, in_namespace)}"
     )
     limit_text = f", hard {consumers.limit}" if consumers.limit else ""
+    surge_text = consumers.surge.describe(consumers.name) if consumers.surge is not None else ""
     used_text = f"used {format_amount(consumers.name, consumers.used)}{ledger_text}{namespace_text}{limit_text}"
+    used_text += f", {surge_text}" if surge_text else ""
     return escape_control(
         f"{consumers.cap}  {format_scope(consumers.namespace, consumers.members, consumers.group)}  "
         f"{consumers.name}: {used_text}"
