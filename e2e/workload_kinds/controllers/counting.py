@@ -10,14 +10,13 @@ import yaml
 
 from e2e.api import Api, Object
 from e2e.waiting import until
-from e2e.workload_kinds.controllers.projects import KUEUE, VOLCANO, Project
+from e2e.workload_kinds.controllers.projects import KUEUE, Project
 
 _CASES: Final = "cases.yaml"
 _CHANGE: Final = "then"
 _METADATA: Final = "metadata"
 _KUEUE_VERSION: Final = "kueue.x-k8s.io/v1beta2"
 _QUEUE: Final = "queue"
-_POD_GROUPS: Final = "/apis/scheduling.volcano.sh/v1beta1"
 _NAME: Final = "pods"
 _LABEL: Final = "template"
 _UNCHANGED_FOR: Final = 20.0  # seconds; a controller that waits longer than this for nothing is not among these
@@ -90,8 +89,6 @@ def count_pods(project: Project, client: Api) -> list[Outcome]:
             _create(client, each, case.namespace)
     for case in cases:
         _create_when_accepted(case, client)
-    if project is VOLCANO:
-        _accept_groups(len(cases), client)
     _wait_for_pods(client, starts=True)
     pods, forms = _count_by_template(client), [_read_forms(case, client) for case in cases]
     changed = _change(cases, client)
@@ -152,21 +149,6 @@ def _create_queue(client: Api) -> None:
     spec = {"namespaceSelector": {}, "resourceGroups": [group]}
     for kind, more in (("ResourceFlavor", {}), ("ClusterQueue", {"spec": spec})):
         _create(client, {"apiVersion": _KUEUE_VERSION, "kind": kind, "metadata": {"name": _QUEUE}, **more}, "")
-
-
-def _accept_groups(count: int, client: Api) -> None:
-    """Let the groups of pods start, as the scheduler of Volcano does: its controller makes no pods before."""
-    groups: list[Object] = []
-
-    def are_created() -> bool:
-        groups[:] = client.items(f"{_POD_GROUPS}/podgroups")
-        return len(groups) == count
-
-    until("each object has a group of pods", are_created, _SETTLED_WITHIN)
-    for group in groups:
-        metadata = group["metadata"]
-        path = f"{_POD_GROUPS}/namespaces/{metadata['namespace']}/podgroups/{metadata['name']}"
-        client.patch(path, {"status": {"phase": "Inqueue"}})
 
 
 def _accepts_pods(client: Api, namespace: str) -> bool:

@@ -40,8 +40,7 @@ class Project:
     """A project whose Go module has a controller.
 
     `definitions` are its manifests, as paths in the module. `arguments` and `environment` are those of the program, and
-    answers at `ready` say that it is ready: all with the fields `settings`, `health`, `health_port`, `port` and
-    `kubeconfig`. The
+    answers at `ready` say that it is ready: all with the fields `settings`, `health`, `health_port` and `port`. The
     controllers of the projects `needs` run beside it.
     """
 
@@ -198,13 +197,5 @@ APP_WRAPPER: Final = Project(
     environment={"NAMESPACE": "appwrapper-system"},
     ready="http://{health}/healthz",  # the other one starts the webhooks
 )
-VOLCANO: Final = Project(
-    "volcano",
-    "volcano.sh/volcano",
-    "/cmd/controller-manager",
-    ("config/crd/volcano/bases/*.yaml", "config/crd/jobflow/bases/*.yaml"),
-    ("--kubeconfig={kubeconfig}", "--leader-elect=false", "--enable-healthz", "--healthz-address={health}"),
-    ready="http://{health}/healthz",
-)
-PROJECTS: Final = (JOBSET, LWS, TRAINING, KUEUE, MPI, TRAINER, RAY, ROLLOUTS, WORKFLOWS, APP_WRAPPER, VOLCANO)
+PROJECTS: Final = (JOBSET, LWS, TRAINING, KUEUE, MPI, TRAINER, RAY, ROLLOUTS, WORKFLOWS, APP_WRAPPER)
 """All projects."""

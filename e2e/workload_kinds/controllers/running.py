@@ -51,7 +51,6 @@ def run_controller(project: Project, cluster: LocalCluster, ends: ExitStack) -> 
         "port": str(webhooks_port),
         "health": f"{_HOST}:{health_port}",
         "health_port": str(health_port),
-        "kubeconfig": str(cluster.kubeconfig),
         "settings": str(folder / _SETTINGS),
         "certificates": str(certificates),
     }
