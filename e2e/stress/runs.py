@@ -13,6 +13,7 @@ from e2e.stress.moving_groups import move_namespaces
 from e2e.stress.outcome import Outcome
 from e2e.stress.overload import Gates, Size, overload_cap, overload_quota
 from e2e.stress.retries import retry_replica_sets
+from e2e.stress.rollouts import roll_full_cap
 from e2e.stress.scheduler_claims import play_scheduler
 from e2e.stress.several_caps import fill_two_caps, reject_after_gate
 from e2e.stress.watch_faults import cut_watches, silence_watches
@@ -27,6 +28,7 @@ STRESS_RUNS: Mapping[str, Callable[[StressEnvironment], Outcome]] = {
     "two-caps": fill_two_caps,
     "groups-moved": move_namespaces,
     "gangs": admit_gangs,
+    "rollouts": roll_full_cap,
     "refused-after": reject_after_gate,
     "api-server": partial(overload_cap, size=Size(), gates=Gates(fault=API_SERVER)),
     "etcd-stopped": partial(overload_cap, size=Size(), gates=Gates(fault=ETCD_STOPPED)),

@@ -43,6 +43,7 @@ def create_gate(policies: PolicySet) -> Gate:
         ledgers=MemoryLedgers(),
         monotonic=time.monotonic,
         nonce=lambda: next(nonces),
+        unix_time=time.time,
     )
 
 

@@ -43,6 +43,7 @@ class _Replica:
             ledgers=ledgers,
             monotonic=self._read_clock,
             nonce=lambda: next(nonces),
+            unix_time=self._read_clock,
             usage_lister=lister,
         )
         records = [

@@ -33,6 +33,7 @@ def _create_gate() -> Gate:
         ledgers=MemoryLedgers(),
         monotonic=lambda: 0.0,
         nonce=lambda: next(nonces),
+        unix_time=lambda: 0.0,
     )
 
 

@@ -54,6 +54,7 @@ class ClaimReplica(ReplicaFixture):
             ledgers=self.ledgers,
             monotonic=lambda: self.now,
             nonce=self._nonce,
+            unix_time=lambda: self.now,
             usage_lister=self.usage_lister,
             resources_by_class=lambda: self.resources_by_class,
             claim_templates=self.templates,

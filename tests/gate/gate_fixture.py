@@ -68,6 +68,7 @@ class GateFixture:
             ledgers=self.ledgers,
             monotonic=lambda: self.now,
             nonce=lambda: f"n{next(nonces)}",
+            unix_time=lambda: self.now,
             quotas=quotas,
             evaluate_node_rules=partial(check_schedulability, snapshots=snapshots, devices=devices)
             if snapshots

@@ -130,6 +130,7 @@ class ReplicaFixture(GateFixture):
             ledgers=self.ledgers,
             monotonic=lambda: self.now,
             nonce=self._nonce,
+            unix_time=lambda: self.now,
             usage_lister=self.usage_lister,
             top_consumers=top_consumers,
             workload_reader=self.stored,

@@ -164,6 +164,7 @@ def run_policy_edit() -> list[str]:
             ledgers=MemoryLedgers(),
             monotonic=time.monotonic,
             nonce=lambda: "nonce",
+            unix_time=time.time,
         )
         path.write_text(path.read_text("utf-8").replace("gpu: 16", "gpu: 32"), "utf-8")
         with record_modules() as modules:

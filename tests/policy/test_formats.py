@@ -54,6 +54,7 @@ ACCEPTED: dict[str, tuple[str, ...]] = {
     "label-value": ("", "a", "yes", "A_b.c-d", "1", "x" * 63),
     "capacity-name": ("memory", "gpu.example.com/memory", "Cores_2", "_m"),
     "weight": ("1", "7", "1000000"),
+    "period": ("15m", "1h30m", "90s", "24h", "1h0m1s"),
     "object-name": ("batch", "system-cluster-critical", "a.b"),
     "counted-name": (
         "pods",
@@ -142,6 +143,17 @@ REJECTED: dict[str, dict[str, str]] = {
         "a/b/c": "no capacity can be called",
         "Example.com/memory": "no capacity can be called",
         "m" * 33: "no capacity can be called",
+    },
+    "period": {
+        "": "is not a period; write hours, minutes and seconds, as in 15m or 1h30m",
+        "15": "is not a period",
+        "1.5h": "is not a period",
+        "-1m": "is not a period",
+        "1s1m": "is not a period",
+        "1d": "is not a period",
+        "0m0s": "is no time; write a period from 1s to 24h",
+        "24h1s": "is more than a day; write a period up to 24h",
+        "99999h": "is more than a day",
     },
     "weight": {
         "0": "is no weight; write a whole number from 1 to 1000000",

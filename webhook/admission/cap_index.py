@@ -53,7 +53,8 @@ class ActiveCap:
     `hard` and `soft` are in amounts. Two caps of one name with different counting rules have different keys, and so
     different ledgers. `device_sources` are the ways to a device under each name that stands for devices, and
     `device_meters` the definitions of names that count devices by their attributes or capacities. `derived` are the
-    definitions of names whose amounts are derived from several resources.
+    definitions of names whose amounts are derived from several resources. `surge` are the amounts above `hard` that
+    pods of a controller that rolls may use.
 
     A definition with `group_by` has one cap for each value of the label, with the value as `group_value` and at the end
     of its key. The cap without a value stands for all of them, and has no ledger.
@@ -66,6 +67,7 @@ class ActiveCap:
     device_sources: Mapping[str, DeviceSources] = field(default_factory=dict, compare=False)
     device_meters: Mapping[str, DeviceMeter] = field(default_factory=dict, compare=False)
     derived: Mapping[str, DerivedAmount] = field(default_factory=dict, compare=False)
+    surge: Amounts = _NO_AMOUNTS
     group_value: str | None = None
     resources: frozenset[str] = field(init=False)
     """The resources that the cap counts, with a hard or only a soft limit."""
@@ -326,6 +328,7 @@ def _create_active_cap(definition: NamespaceCap, resources_by_class: Mapping[str
         | {name: each.sources for name, each in derived.items() if isinstance(each, WeightedSum) and each.classes},
         meters,
         derived,
+        compute_hard_limits(definition.surge.amounts) if definition.surge else _NO_AMOUNTS,
     )
 
 

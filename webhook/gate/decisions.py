@@ -19,6 +19,7 @@ from tallygate.webhook.admission.rule_index import RuleIndex
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.gate.charge_transitions import CapChargeResult
 from tallygate.webhook.gate.charging import CapObstacle, ChargeResult
+from tallygate.webhook.gate.surge_limits import describe_limit, suggest_end
 from tallygate.webhook.gate.top_consumers import ExcessDetails, describe_consumers
 from tallygate.webhook.policy.model import PolicySet
 
@@ -60,12 +61,17 @@ def _describe_request(result: CapChargeResult, name: str) -> tuple[int, str, str
     current = result.charge.current.get(name, 0)
     requested = result.charge.requested.get(name, 0) - current
     on_top = f" on top of {format_amount(name, current)}" if current else ""
-    free = max(hard - used - reserved, 0)
+    limit, most = f"hard {format_amount(name, hard)}", hard
+    if result.charge.rolls_at:
+        limit, most = describe_limit(result, name, hard)
+    free = max(most - used - reserved, 0)
     arithmetic = (
         f"requested {format_amount(name, requested)} {name}{on_top}{_explain_derived(result, name)}, "
         f"used {format_amount(name, used)}, reserved {format_amount(name, reserved)}, "
-        f"hard {format_amount(name, hard)}, free {format_amount(name, free)}"
+        f"{limit}, free {format_amount(name, free)}"
     )
+    if result.charge.rolls_at:
+        return requested, arithmetic, suggest_end(result, name, hard)
     return requested, arithmetic, _suggest_request(result, name, current, free)
 
 

@@ -54,6 +54,7 @@ from tallygate.webhook.gate.quota_forecast import (
     QuotaLister,
     find_expected_claims,
 )
+from tallygate.webhook.gate.rolling_pods import SurgeCharger
 from tallygate.webhook.gate.scale_requests import UnreadableWorkloadError, WorkloadReader, is_scale_request
 from tallygate.webhook.gate.top_consumers import TopConsumers
 from tallygate.webhook.gate.usage_lister import UsageLister, get_ledger_key
@@ -77,13 +78,13 @@ class Gate:
     """The decisions on reviews by the active policies, with the charges under caps in the validating phase.
 
     `policies` returns the active policy set, `nonce` a text that no other attempt of any process has, `monotonic`
-    seconds. `usage_lister` shows the stored pods, where they are watched. `top_consumers` finds the details of
-    rejections. `quotas` lists the ResourceQuotas of namespaces and `claim_templates` the templates of claims, where
-    they are watched. `evaluate_node_rules` evaluates the rules that compare pods with nodes. `workload_reader` reads
-    the workload of a scale request.
-    `resources_by_class` returns the extended resource of each DeviceClass, the same object until one changes;
-    `is_advertised` returns whether any node may advertise a resource. `least_amounts` has the least that claims can
-    get, where slices and classes of devices are watched.
+    seconds, `unix_time` seconds of the Unix epoch. `usage_lister` shows the stored pods, where they are watched.
+    `top_consumers` finds the details of rejections. `quotas` lists the ResourceQuotas of namespaces and
+    `claim_templates` the templates of claims, where they are watched. `evaluate_node_rules` evaluates the rules that
+    compare pods with nodes. `workload_reader` reads the workload of a scale request. `resources_by_class` returns the
+    extended resource of each DeviceClass, the same object until one changes; `is_advertised` returns whether any node
+    may advertise a resource. `least_amounts` has the least that claims can get, where slices and classes of devices
+    are watched.
     """
 
     def __init__(  # noqa: PLR0913  # ports, each by its name
@@ -94,6 +95,7 @@ class Gate:
         ledgers: Ledgers,
         monotonic: Callable[[], float],
         nonce: Callable[[], str],
+        unix_time: Callable[[], float],
         usage_lister: UsageLister | None = None,
         top_consumers: TopConsumers | None = None,
         quotas: QuotaLister | None = None,
@@ -129,6 +131,7 @@ class Gate:
             read_ledger=self._read_ledger,
             nonce=nonce,
         )
+        self._surge_charger = SurgeCharger(self._owner_chains, usage_lister, nonce, unix_time)
         self._has_reviewed = False
         self._policy_set = self._index_policies(policies(), resources_by_class())
 
@@ -347,8 +350,14 @@ class Gate:
             return deny_by_caps(context, problems)
         if self._monotonic() >= deadline:
             return retry_later(context, "the time for a decision was over before a cap could be asked")
-        consumer, charges = request_charges.consumer, request_charges.charges
-        result = charge_consumer(self._ledgers, consumer, charges, deadline, self._usage_lister)
+        consumer, targets = request_charges.consumer, context.policy_set.rules.targets
+        charge = partial(charge_consumer, self._ledgers, deadline=deadline, usage_lister=self._usage_lister)
+        try:
+            result = charge(consumer, request_charges.charges)
+            if result.exceeded:
+                result = self._surge_charger.charge_again(request_charges, result, targets, charge)
+        except UnreadableOwnerError as error:
+            return retry_later(context, str(error))
         if result.obstacles and not result.exceeded:
             return _decide_without_result(context, result.obstacles)
         if result.exceeded:

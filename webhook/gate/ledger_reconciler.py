@@ -22,7 +22,7 @@ from tallygate.webhook.state.ledger.expire import (
     activate,
     expire,
 )
-from tallygate.webhook.state.ledger.ledger import Ledger, Reservation
+from tallygate.webhook.state.ledger.ledger import Ledger, Reservation, Surge
 from tallygate.webhook.state.ledger.recount import apply_limits, recount
 from tallygate.webhook.state.ports import LedgerKey, Ledgers, TransitionResult
 
@@ -114,12 +114,13 @@ class _ReconcileTransition:
     def _create_ledger(self) -> Ledger:
         """Return a ledger of unknown past, or an active one if the namespace is new."""
         is_new = self.usage_lister.is_new_ledger(self.key)
-        return Ledger(self.cap.hard, initializer="" if is_new else self.initializer)
+        return Ledger(self.cap.hard, initializer="" if is_new else self.initializer, surge=Surge(self.cap.surge))
 
     def _apply_limits(self, ledger: Ledger) -> Ledger:
-        if ledger.hard == self.cap.hard and ledger.resources <= self.cap.counted:
+        cap = self.cap
+        if ledger.hard == cap.hard and ledger.resources <= cap.counted and ledger.surge.amounts == cap.surge:
             return ledger
-        return apply_limits(ledger, self.cap.hard, self.cap.counted)
+        return apply_limits(ledger, cap.hard, cap.counted, cap.surge)
 
     def _recount(self, ledger: Ledger) -> Ledger:
         listed_at = (
@@ -381,4 +382,5 @@ def _is_equivalent(before: Ledger, after: Ledger) -> bool:
         and before.resources == after.resources
         and before.namespaces_hash == after.namespaces_hash
         and before.initializer == after.initializer
+        and before.surge == after.surge
     )

@@ -50,7 +50,10 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class ForecastLimit:
-    """A limit on the pods: its label, the hard amounts, the codes of its problems, and the cap if it is one."""
+    """A limit on the pods: its label, the hard amounts, the codes of its problems, and the cap if it is one.
+
+    `surge` are the amounts above hard that the pods of a rollout may use (rule 12).
+    """
 
     label: str
     hard: Amounts
@@ -59,6 +62,7 @@ class ForecastLimit:
     rollout_code: Code
     autoscaled_code: Code
     cap: ActiveCap | None = None
+    surge: Amounts = _NO_AMOUNTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,15 +196,15 @@ class _ResourceForecast:
 
     def forecast_rollout(self) -> Forecast | None:
         """Return a forecast if a rollout exceeds the limit with its first new pod, or with its whole surge."""
-        replicas, hard = self.replicas, self.limit.hard[self.name]
-        request, limit = self._describe_rollout_request(), self._describe_limit()
+        replicas, most = self.replicas, self.limit.hard[self.name] + self.limit.surge.get(self.name, 0)
+        request, limit = self._describe_rollout_request(), self._describe_rollout_limit()
         is_new = all(each.pods.old_template is None for each in self.shares)
         needed = (replicas.count + replicas.required_surge) * self.per_pod
-        if replicas.required_surge and needed > hard and (self.is_rollout or is_new):
+        if replicas.required_surge and needed > most and (self.is_rollout or is_new):
             text = f"{request}, {limit}: the rollout can never proceed, since {replicas.surge_reason}"
             permanent = self.is_rollout and not self.is_least
             return self._create_forecast(self.limit.rollout_code, text, permanent=permanent)
-        if self.has_surge and (replicas.count + replicas.surge) * self.per_pod > hard:
+        if self.has_surge and (replicas.count + replicas.surge) * self.per_pod > most:
             return self._create_forecast(
                 self.limit.rollout_code,
                 f"{request}, {limit}: the rollout proceeds only as old pods end",
@@ -211,7 +215,8 @@ class _ResourceForecast:
     def forecast_wait(self, charged: int, increase: int, *, with_surge: bool) -> Iterator[Forecast]:
         """Yield a forecast if the new pods, or `with_surge` those that a rollout adds, exceed the free amount now."""
         replicas = self.replicas
-        free = max(self.limit.hard[self.name] - charged, 0)
+        hard, surge = self.limit.hard[self.name], self.limit.surge.get(self.name, 0)
+        free, free_in_rollout = max(hard - charged, 0), max(hard + surge - charged, 0)
         limit = f"{self._describe_limit()}, free {format_amount(self.name, free)}"
         if increase > free:
             wait = describe_wait(self.limit.cap, self.name)
@@ -221,9 +226,10 @@ class _ResourceForecast:
             request = self._describe_request(self._sum_amounts())
             text = f"{request}, {limit}: {self._describe_waiting(increase - free)} until {until}"
             yield self._create_forecast(self.limit.wait_code, text, permanent=False)
-        elif with_surge and self.has_surge and increase + replicas.surge * self.per_pod > free:
-            starts_none = replicas.required_surge and increase + self.per_pod > free
+        elif with_surge and self.has_surge and increase + replicas.surge * self.per_pod > free_in_rollout:
+            starts_none = replicas.required_surge and increase + self.per_pod > free_in_rollout
             end = "no new pod starts until others end" if starts_none else "the rollout proceeds only as pods end"
+            limit = f"{self._describe_rollout_limit()}, free {format_amount(self.name, free_in_rollout)}"
             yield self._create_forecast(
                 self.limit.rollout_code, f"{self._describe_rollout_request()}, {limit}: {end}", permanent=False
             )
@@ -256,6 +262,10 @@ class _ResourceForecast:
 
     def _describe_limit(self) -> str:
         return f"{self.limit.label} has hard {format_amount(self.name, self.limit.hard[self.name])}"
+
+    def _describe_rollout_limit(self) -> str:
+        surge = self.limit.surge.get(self.name, 0)
+        return f"{self._describe_limit()}{f', surge {format_amount(self.name, surge)}' if surge else ''}"
 
     def _create_forecast(self, code: Code, text: str, *, permanent: bool, affects_all: bool = False) -> Forecast:
         rule = self.limit.cap.definition.name if self.limit.cap else ""
@@ -296,7 +306,7 @@ def forecast_cap(
     all_least = frozenset(name for each in charged_pods for name in each.least)
     label = f"cap {cap.definition.name} {describe_scope(cap)}"
     codes = WORKLOAD_OVER_CAP, WORKLOAD_OVER_FREE, WORKLOAD_ROLLOUT, WORKLOAD_AUTOSCALED_OVER_CAP
-    limit = ForecastLimit(label, cap.hard, *codes, cap)
+    limit = ForecastLimit(label, cap.hard, *codes, cap, cap.surge)
     yield from forecast_resources(charged_pods, limit, before, read_charged)
 
 

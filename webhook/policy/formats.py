@@ -23,6 +23,7 @@ from tallygate.webhook.accounting.quantity_parser import QuantityError
 from tallygate.webhook.documents.scalars import Number
 from tallygate.webhook.documents.syntax_tree import truncate_text
 from tallygate.webhook.errors import TallygateError
+from tallygate.webhook.policy.periods import PeriodError, parse_period
 from tallygate.webhook.policy.policy_codes import (
     BAD_COUNTED_NAME,
     BAD_LABEL,
@@ -311,6 +312,14 @@ def check_weight(text: str) -> None:
         raise FormatError(BAD_QUANTITY, f"{quote_text(text)} is no weight; write a whole number from 1 to {MAX_WEIGHT}")
 
 
+def check_period(text: str) -> None:
+    """Check a period: whole hours, minutes and seconds, up to a day."""
+    try:
+        parse_period(text)
+    except PeriodError as error:
+        raise FormatError(BAD_QUANTITY, f"{quote_text(text)} {error}") from error
+
+
 FORMAT_CHECKS: dict[str, Callable[[str], None]] = {
     "quantity": check_quantity,
     "policy-name": check_policy_name,
@@ -325,6 +334,7 @@ FORMAT_CHECKS: dict[str, Callable[[str], None]] = {
     "counted-name": check_counted_name,
     "capacity-name": check_capacity_name,
     "weight": check_weight,
+    "period": check_period,
     "api-group": check_api_group,
     "kind-name": check_kind_name,
     "plural-name": check_plural_name,

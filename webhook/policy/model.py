@@ -256,6 +256,14 @@ class CountDefinition:
 
 
 @dataclass(frozen=True, slots=True)
+class SurgeDefinition:
+    """The amounts above `hard` for pods of a controller that rolls, and the seconds for which a surge may last."""
+
+    amounts: Mapping[str, Quantity]
+    seconds: int
+
+
+@dataclass(frozen=True, slots=True)
 class NamespaceCap:
     """A cap: limits for the pods and the claims for devices of a set of namespaces.
 
@@ -265,7 +273,8 @@ class NamespaceCap:
     `devices` maps counted names to the definitions of their devices, `counts` those of the cap's own to the definitions
     of their amounts. A cap with a label in `group_by` is shared by the
     namespaces of each value of that label, and counts no namespace without it. A cap that `admits_whole` reserves the
-    amounts of all pods of a workload that start together, or denies the workload.
+    amounts of all pods of a workload that start together, or denies the workload. `surge` is what pods of a controller
+    that rolls may use above `hard`.
     """
 
     name: str
@@ -282,6 +291,7 @@ class NamespaceCap:
     group_by: str = ""
     counts: Mapping[str, CountDefinition] = field(default_factory=_create_no_counts)
     admits_whole: bool = False
+    surge: SurgeDefinition | None = None
     reason: str = ""
     locations: Mapping[str, SourceLocation] = field(default_factory=_create_empty_locations, compare=False, repr=False)
 

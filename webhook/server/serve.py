@@ -67,6 +67,7 @@ def create_standalone_gate(
         ledgers=MemoryLedgers(observer=cap_metrics.memory_observer),
         monotonic=time.monotonic,
         nonce=create_nonce_source(),
+        unix_time=time.time,
         evaluate_node_rules=SkippedNodeRules(telemetry.log),
     )
     cap_metrics.register(gate.get_active_caps, is_standalone=True)

@@ -29,6 +29,7 @@ class RecordingGate(Gate):
             ledgers=MemoryLedgers(),
             monotonic=lambda: 0.0,
             nonce=lambda: "n",
+            unix_time=lambda: 0.0,
         )
         self.reviews: list[tuple[Phase, dict[str, Any]]] = []
 

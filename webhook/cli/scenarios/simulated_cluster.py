@@ -113,6 +113,7 @@ class SimulatedCluster:
             ledgers=self._ledgers,
             monotonic=self._read_clock,
             nonce=self._create_nonce,
+            unix_time=self._read_clock,
             usage_lister=self._usage_lister,
             top_consumers=top_consumers,
             evaluate_node_rules=self._create_node_check() if has_node_rules else None,

@@ -13,6 +13,7 @@ from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.cli.output.tables import align_rows, escape_control
 from tallygate.webhook.cli.pod_charge import ExplainedAmount, explain_charge
 from tallygate.webhook.cli.sources.observed_cluster import ObservedCluster
+from tallygate.webhook.cli.usage.surge_usage import SurgeUsage, find_surge
 from tallygate.webhook.cli.usage.usage_report import ChosenLedger
 from tallygate.webhook.cli.usage.usage_table import format_scope
 from tallygate.webhook.gate.counted_claims import CountedClaim, CountedDevices
@@ -56,6 +57,7 @@ class ResourceConsumers:
     consumers: tuple[_Share, ...]
     chosen_namespace: str = ""
     group: str = ""
+    surge: SurgeUsage | None = None
 
     @property
     def shown(self) -> tuple[_Share, ...]:
@@ -96,7 +98,8 @@ def list_consumers(
         consumers = tuple(share for each, share in shares if each == name)
         identity = active_cap.definition.name, key.namespace, len(members), name
         chosen_namespace = "" if key.namespace else namespace or ""
-        yield ResourceConsumers(*identity, ledger_used, consumers, chosen_namespace, active_cap.group)
+        surge = find_surge(active_cap, ledger, name)
+        yield ResourceConsumers(*identity, ledger_used, consumers, chosen_namespace, active_cap.group, surge)
 
 
 def format_title(consumers: ResourceConsumers) -> str:
@@ -112,7 +115,9 @@ def format_title(consumers: ResourceConsumers) -> str:
         if in_namespace is None
         else f", in namespace {consumers.chosen_namespace} {format_amount(consumers.name, in_namespace)}"
     )
+    surge_text = consumers.surge.describe(consumers.name) if consumers.surge is not None else ""
     used_text = f"used {format_amount(consumers.name, consumers.used)}{ledger_text}{namespace_text}"
+    used_text += f", {surge_text}" if surge_text else ""
     return escape_control(
         f"{consumers.cap}  {format_scope(consumers.namespace, consumers.members, consumers.group)}  "
         f"{consumers.name}: {used_text}"

@@ -15,6 +15,7 @@ from tallygate.webhook.cli.framework import UsageError
 from tallygate.webhook.cli.sources.cap_ledger_list import CapLedgerRecord
 from tallygate.webhook.cli.sources.cluster_stores import CountedUsage
 from tallygate.webhook.cli.sources.observed_cluster import ObservedCluster
+from tallygate.webhook.cli.usage.surge_usage import SurgeUsage, find_surge, find_surge_of_ledger
 from tallygate.webhook.gate.counted_claims import describe_uncertain
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ports import LedgerKey
@@ -97,7 +98,7 @@ class UsageLine:
     `used` is that of the ledger if it `is_from_ledger`, else that of the stored pods and claims, None if it is unknown.
     `hard` and `soft` are None without such a limit, and so is `reserved` without a ledger. `terminating` is the part of
     `used` that belongs to pods and claims that are being deleted, `counted_at` the time of the last recount from newer
-    pods or claims.
+    pods or claims. `surge` is what pods of a controller that rolls may use above `hard`.
     """
 
     cap: str
@@ -114,6 +115,7 @@ class UsageLine:
     remarks: tuple[str, ...] = ()
     is_from_ledger: bool = True
     group: str = ""
+    surge: SurgeUsage | None = None
 
     @property
     def charged(self) -> int | None:
@@ -229,6 +231,7 @@ def _list_lines(cluster: ObservedCluster, chosen: ChosenLedger) -> Iterator[Usag
             remarks=tuple(_list_remarks(cluster, chosen, ledger, count, name)),
             is_from_ledger=name in counted_resources,
             group=active_cap.group,
+            surge=find_surge(active_cap, ledger, name),
         )
 
 
@@ -303,6 +306,7 @@ def _list_lines_of_ledger(key: LedgerKey, ledger_record: CapLedgerRecord, ledger
             is_initializing=bool(ledger.initializer),
             remarks=(_INITIALIZING,) if ledger.initializer else (),
             group=find_key_value(key.cap) or "",
+            surge=find_surge_of_ledger(ledger, name),
         )
 
 
