@@ -7,12 +7,13 @@ from e2e.stress.changes import delete_ledger, delete_young_ledger, lower_cap, pu
 from e2e.stress.claim_storms import overload_with_claims, reallocate_claims, replace_claims, retry_templates
 from e2e.stress.environment import StressEnvironment
 from e2e.stress.faults import API_SERVER, ETCD_KILLED, ETCD_STOPPED, KILLED, freeze
-from e2e.stress.gang_jobs import admit_gangs
+from e2e.stress.gang_jobs import admit_gangs, admit_job_sets
 from e2e.stress.leader_failure import kill_leader
 from e2e.stress.moving_groups import move_namespaces
 from e2e.stress.outcome import Outcome
 from e2e.stress.overload import Gates, Size, overload_cap, overload_quota
 from e2e.stress.retries import retry_replica_sets
+from e2e.stress.rollouts import roll_full_cap
 from e2e.stress.scheduler_claims import play_scheduler
 from e2e.stress.several_caps import fill_two_caps, reject_after_gate
 from e2e.stress.watch_faults import cut_watches, silence_watches
@@ -27,6 +28,7 @@ STRESS_RUNS: Mapping[str, Callable[[StressEnvironment], Outcome]] = {
     "two-caps": fill_two_caps,
     "groups-moved": move_namespaces,
     "gangs": admit_gangs,
+    "rollouts": roll_full_cap,
     "refused-after": reject_after_gate,
     "api-server": partial(overload_cap, size=Size(), gates=Gates(fault=API_SERVER)),
     "etcd-stopped": partial(overload_cap, size=Size(), gates=Gates(fault=ETCD_STOPPED)),
@@ -47,4 +49,5 @@ STRESS_RUNS: Mapping[str, Callable[[StressEnvironment], Outcome]] = {
     "claim-templates": retry_templates,
     "scheduler-claims": partial(play_scheduler, size=Size(pods=320, hard=40, clients=16)),
     "claims-reallocated": partial(reallocate_claims, size=Size(pods=3000, hard=100)),
+    "gang-sets": admit_job_sets,
 }

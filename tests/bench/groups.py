@@ -41,8 +41,10 @@ class _Replica:
             policies=lambda: policies,
             namespaces=namespaces,
             ledgers=ledgers,
+            now=lambda: None,
             monotonic=self._read_clock,
             nonce=lambda: next(nonces),
+            unix_time=self._read_clock,
             usage_lister=lister,
         )
         records = [

@@ -162,8 +162,10 @@ def run_policy_edit() -> list[str]:
             policies=policies.store.get_policies,
             namespaces=UnknownNamespaces(),
             ledgers=MemoryLedgers(),
+            now=lambda: None,
             monotonic=time.monotonic,
             nonce=lambda: "nonce",
+            unix_time=time.time,
         )
         path.write_text(path.read_text("utf-8").replace("gpu: 16", "gpu: 32"), "utf-8")
         with record_modules() as modules:

@@ -23,6 +23,7 @@ from tallygate.webhook.policy.model import (
     Schedulable,
     SourceLocation,
     Subjects,
+    SurgeDefinition,
 )
 from tallygate.webhook.policy.parse import ParseResult, parse
 from tests.effort import examples
@@ -132,6 +133,7 @@ spec:
   pods: {priorityClasses: [batch], nodeSelector: {gpu: a100}, objectSelector: {matchLabels: {}}}
   workloads: deny
   admit: whole
+  surge: {amounts: {requests.nvidia.com/gpu: 2}, for: 1h30m}
   showTopConsumers: false
   exceed: {groups: [admins]}
 """
@@ -153,6 +155,7 @@ spec:
     assert cap.exceed == Subjects(groups=("admins",))
     assert cap.workloads is ForecastEnforcement.DENY
     assert cap.admits_whole is True
+    assert cap.surge == SurgeDefinition({"nvidia.com/gpu": Quantity.parse("2")}, 5400)
     assert cap.shows_top_consumers is False
 
 

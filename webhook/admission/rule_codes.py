@@ -238,7 +238,8 @@ WORKLOAD_ROLLOUT = Code(
     "workload-rollout",
     "A rollout of a Deployment exceeds a cap with the pods that it starts first.",
     "A rolling update starts up to maxSurge new pods before it ends old ones. If the cap has no free amount for them, "
-    "it proceeds only as far as maxUnavailable allows old pods to end first; with maxUnavailable 0 it never proceeds.",
+    "it proceeds only as far as maxUnavailable allows old pods to end first; with maxUnavailable 0 it never proceeds. "
+    "The surge of a cap (`spec.surge`) leaves room for these pods.",
     "# cap gpus: hard: {nvidia.com/gpu: 8}\nkind: Deployment\nspec:\n  replicas: 4  # of 2 GPUs each\n"
     "  strategy: {rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}\n",
     "# cap gpus: hard: {nvidia.com/gpu: 8}\nkind: Deployment\nspec:\n  replicas: 4  # of 2 GPUs each\n"

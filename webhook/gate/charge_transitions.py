@@ -11,7 +11,7 @@ from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.gate.membership import Membership
 from tallygate.webhook.gate.usage_lister import CountedRevisions, UsageLister, get_ledger_key
 from tallygate.webhook.objects.core import Pod
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation
+from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Surge
 from tallygate.webhook.state.ledger.recount import recount
 from tallygate.webhook.state.ledger.reserve import (
     MAX_RESERVATIONS,
@@ -27,6 +27,7 @@ from tallygate.webhook.state.ledger.reserve import (
     release,
     reserve,
 )
+from tallygate.webhook.state.ledger.surges import NO_TERMS, SurgeTerms
 from tallygate.webhook.state.ports import LedgerKey, TransitionResult
 
 _NO_EXCESS = Amounts()
@@ -58,6 +59,8 @@ class CapCharge(msgspec.Struct, frozen=True):
     """The amounts of one consumer under one cap: `current` of the stored object, `requested` of the new one.
 
     `may_exceed` is True if this user may exceed the cap. `pod` is the pod whose derived amounts messages explain.
+    `rolls_at` is the time, in seconds of the Unix epoch, at which the controller of the pod was found to roll; 0 if it
+    was not.
     """
 
     cap: ActiveCap
@@ -65,6 +68,13 @@ class CapCharge(msgspec.Struct, frozen=True):
     requested: Amounts
     may_exceed: bool
     pod: Pod | None = None
+    rolls_at: int = 0
+
+    @property
+    def surge_terms(self) -> SurgeTerms:
+        """The surge for a pod of a controller that rolls."""
+        surge = self.cap.definition.surge
+        return SurgeTerms(self.cap.surge, surge.seconds, self.rolls_at) if self.rolls_at and surge else NO_TERMS
 
 
 class CapChargeResult(msgspec.Struct, frozen=True):
@@ -143,10 +153,11 @@ class ReserveTransition(msgspec.Struct):
                 rejected_amounts = Amounts({name: increase[name] for name in excess if name in increase})
                 return TransitionResult(
                     CapChargeResult(self.charge, ledger, outcome.ledger, excess),
-                    # An allocation is rejected for the amounts of all others, which says nothing of other requests. And
-                    # a replica may not have seen yet that a pod takes over amounts from its workload.
+                    # An allocation is rejected for the amounts of all others, which says nothing of other requests. A
+                    # replica may not have seen yet that a pod takes over amounts from its workload. And what is
+                    # rejected of a pod that surges, and of one that does not, differs.
                     rejected_amounts=None
-                    if self.consumer.allocates_at or self.consumer.workload.owner_uids
+                    if self.consumer.allocates_at or self.consumer.workload.owner_uids or self.charge.rolls_at
                     else rejected_amounts,
                 )
             case Reserved(needs_no_write=needs_no_write):
@@ -188,7 +199,8 @@ class ReserveTransition(msgspec.Struct):
         if stored is not None:
             return stored
         is_new = self.usage_lister is not None and self.usage_lister.is_new_ledger(self.key)
-        return Ledger(self.charge.cap.hard, initializer="" if is_new else self.consumer.attempt)
+        cap = self.charge.cap
+        return Ledger(cap.hard, initializer="" if is_new else self.consumer.attempt, surge=Surge(cap.surge))
 
     def _recount_if_large(self, ledger: Ledger) -> Ledger:
         """Return the ledger without the reservations that the watch shows to be stored, if there are many.
@@ -258,6 +270,7 @@ class ReserveTransition(msgspec.Struct):
             None if self.is_standalone else MAX_RESERVATIONS,
             self._create_device_terms(required, covered) if cap.has_sources else NO_DEVICES,
             consumer.workload if cap.definition.admits_whole else NO_WORKLOAD,
+            charge.surge_terms if charge.rolls_at else NO_TERMS,
         )
 
     def _create_device_terms(self, required: CountedRevisions, covered: Amounts) -> DeviceTerms:

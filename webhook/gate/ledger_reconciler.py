@@ -22,7 +22,7 @@ from tallygate.webhook.state.ledger.expire import (
     activate,
     expire,
 )
-from tallygate.webhook.state.ledger.ledger import Ledger, Reservation
+from tallygate.webhook.state.ledger.ledger import Ledger, Reservation, Surge
 from tallygate.webhook.state.ledger.recount import apply_limits, recount
 from tallygate.webhook.state.ports import LedgerKey, Ledgers, TransitionResult
 
@@ -114,12 +114,13 @@ class _ReconcileTransition:
     def _create_ledger(self) -> Ledger:
         """Return a ledger of unknown past, or an active one if the namespace is new."""
         is_new = self.usage_lister.is_new_ledger(self.key)
-        return Ledger(self.cap.hard, initializer="" if is_new else self.initializer)
+        return Ledger(self.cap.hard, initializer="" if is_new else self.initializer, surge=Surge(self.cap.surge))
 
     def _apply_limits(self, ledger: Ledger) -> Ledger:
-        if ledger.hard == self.cap.hard and ledger.resources <= self.cap.counted:
+        cap = self.cap
+        if ledger.hard == cap.hard and ledger.resources <= cap.counted and ledger.surge.amounts == cap.surge:
             return ledger
-        return apply_limits(ledger, self.cap.hard, self.cap.counted)
+        return apply_limits(ledger, cap.hard, cap.counted, cap.surge)
 
     def _recount(self, ledger: Ledger) -> Ledger:
         listed_at = (
@@ -202,7 +203,7 @@ class LedgerReconciler:
                 key = get_ledger_key(cap, namespace)
                 membership = None if key in ledgers else self._usage_lister.find_membership(cap, key)
                 if membership is not None and (namespace in membership.names or key in self._with_members):
-                    ledgers[key] = cap
+                    ledgers[key] = cap.choose_limits(key.namespace)
             groups = self._usage_lister.list_groups_of(caps, namespace)
             ledgers |= {get_ledger_key(cap, namespace): cap for cap in groups}
         yield from (ledgers | self._list_left_groups(caps)).items()
@@ -211,7 +212,7 @@ class LedgerReconciler:
         """Return the ledgers of groups whose last namespace left: no namespace leads to them any more."""
         left: dict[LedgerKey, ActiveCap] = {}
         for key in self._with_members:
-            cap = caps.find_cap(key.cap)
+            cap = caps.find_cap(key.cap, key.namespace)
             if cap is not None and cap.group_value is not None:
                 membership = self._usage_lister.find_membership(cap, key)
                 if membership is not None and not membership.names:
@@ -381,4 +382,5 @@ def _is_equivalent(before: Ledger, after: Ledger) -> bool:
         and before.resources == after.resources
         and before.namespaces_hash == after.namespaces_hash
         and before.initializer == after.initializer
+        and before.surge == after.surge
     )

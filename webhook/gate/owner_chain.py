@@ -42,8 +42,8 @@ class UnreadableOwnerError(TallygateError):
         super().__init__(f"{controller.kind} {namespace}/{controller.name}, the controller, cannot be read: {cause}")
 
 
-class _CachedParent(msgspec.Struct, frozen=True):
-    """The owner reference of an object that exists, None without a controller, and the time of the read."""
+class StoredController(msgspec.Struct, frozen=True):
+    """A controller that exists: the reference of its own controller, None without one, and the time of the read."""
 
     parent: OwnerReference | None
     read_at: float
@@ -55,7 +55,7 @@ class OwnerChains:
     def __init__(self, reader: WorkloadReader, monotonic: Callable[[], float]) -> None:
         self._reader = reader
         self._monotonic = monotonic
-        self._cached: dict[tuple[str, Controller], _CachedParent] = {}
+        self._cached: dict[tuple[str, Controller], StoredController] = {}
 
     def list_controllers(
         self, namespace: str, metadata: ObjectMeta | None, targets: ReviewTargets
@@ -79,7 +79,18 @@ class OwnerChains:
             reference = cached.parent
         return tuple(controllers)
 
-    def _find_parent(self, namespace: str, controller: Controller) -> _CachedParent | None:
+    def read_controller(
+        self, namespace: str, reference: OwnerReference, targets: ReviewTargets
+    ) -> StoredController | None:
+        """Return the controller that a reference names; None if it does not exist with its UID, or is of no known kind.
+
+        Raises:
+            UnreadableOwnerError: if it cannot be read.
+        """
+        controller = _create_controller(reference, targets)
+        return self._find_parent(namespace, controller) if controller.resource else None
+
+    def _find_parent(self, namespace: str, controller: Controller) -> StoredController | None:
         """Return the controller of an object, None if the object does not exist with its UID."""
         # by all that a dependent names: a UID alone may be that of a workload in another namespace
         key = namespace, controller
@@ -96,7 +107,7 @@ class OwnerChains:
             return None
         if len(self._cached) >= _MAX_CACHED:
             self._cached.clear()
-        found = self._cached[key] = _CachedParent(find_controller(metadata), now)
+        found = self._cached[key] = StoredController(find_controller(metadata), now)
         return found
 
 

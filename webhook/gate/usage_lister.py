@@ -278,6 +278,14 @@ class UsageLister:
         membership = self.find_membership(cap, key)
         return self._pods.list_groups(cap, membership.names if membership else ())
 
+    def list_groups_in(self, cap: ActiveCap, namespace: str) -> Iterator[GroupUsage]:
+        """Return an iterator over the pods of one namespace that a cap counts, grouped by equal properties.
+
+        Raises:
+            NotSyncedError: if the pods are not listed yet.
+        """
+        return self._pods.list_groups(cap, (namespace,))
+
     def list_claims(self, cap: ActiveCap, key: LedgerKey, ledger: Ledger = _NO_LEDGER) -> list[CountedClaim]:
         """Return the claims under a ledger.
 

@@ -21,14 +21,14 @@ from tallygate.webhook.admission.rule_codes import (
     WORKLOAD_ROLLOUT,
 )
 from tallygate.webhook.gate.applied_workload import ForecastPods, ForecastWorkload, sum_pod_sets
-from tallygate.webhook.gate.claim_forecast import CLAIMS_FIELD
-from tallygate.webhook.gate.decisions import (
+from tallygate.webhook.gate.cap_messages import (
     CLAIMS_WAIT,
     create_missing_limit_problem,
     create_unknown_product_problem,
     describe_scope,
     describe_wait,
 )
+from tallygate.webhook.gate.claim_forecast import CLAIMS_FIELD
 from tallygate.webhook.gate.device_forecast import is_counted
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.state.ledger.ledger import Ledger
@@ -38,7 +38,7 @@ _NO_AMOUNTS = Amounts()
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """One expected problem; `permanent` if it lasts as long as workload and cap do not change.
+    """One expected problem; `permanent` if it lasts as long as workload and cap do not change, also by the time.
 
     If it `affects_all`, then not one of the pods is ever accepted.
     """
@@ -50,7 +50,10 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class ForecastLimit:
-    """A limit on the pods: its label, the hard amounts, the codes of its problems, and the cap if it is one."""
+    """A limit on the pods: its label, the hard amounts, the codes of its problems, and the cap if it is one.
+
+    `surge` are the amounts above hard that the pods of a rollout may use (rule 12).
+    """
 
     label: str
     hard: Amounts
@@ -59,6 +62,11 @@ class ForecastLimit:
     rollout_code: Code
     autoscaled_code: Code
     cap: ActiveCap | None = None
+    surge: Amounts = _NO_AMOUNTS
+
+    def get_most(self, name: str) -> int:
+        """Return the largest limit of a name from now on."""
+        return self.hard[name] if self.cap is None else self.cap.limits.get_most(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +165,10 @@ class _ResourceForecast:
         return sum(each.per_pod[self.name] * each.pods.replicas.count for each in self.shares)
 
     def forecast_never(self) -> Forecast:
-        hard = self.limit.hard[self.name]
-        fit = hard // self.per_pod
-        if not fit:
+        fit = self.limit.hard[self.name] // self.per_pod
+        if is_temporary := self._sum_amounts() <= self.limit.get_most(self.name):
+            end = f"{'not all' if fit else 'none'} of them can run before the limit is larger"
+        elif not fit:
             end = "none of them can ever run"
         elif len(self.shares) > 1:
             end = "not all of them can run at a time"
@@ -168,8 +177,8 @@ class _ResourceForecast:
         return self._create_forecast(
             self.limit.over_code,
             f"{self._describe_request(self._sum_amounts())}, {self._describe_limit()}: {end}",
-            permanent=not self.is_least,
-            affects_all=not fit and not self.is_least,
+            permanent=not self.is_least and not is_temporary,
+            affects_all=not fit and not self.is_least and not is_temporary,
         )
 
     def forecast_autoscaling(self) -> Iterator[Forecast]:
@@ -181,7 +190,7 @@ class _ResourceForecast:
         ):
             return
         added = sum(each.per_pod[self.name] * (each.pods.replicas.most - each.pods.replicas.count) for each in scaled)
-        amount, hard = self._sum_amounts() + added, self.limit.hard[self.name]
+        amount, hard = self._sum_amounts() + added, self.limit.get_most(self.name)
         if amount <= hard:
             return
         bounds = " and ".join(f"{each.pods.replicas.most} {each.pods.replicas.noun}" for each in scaled)
@@ -198,15 +207,17 @@ class _ResourceForecast:
 
     def forecast_rollout(self) -> Forecast | None:
         """Return a forecast if a rollout exceeds the limit with its first new pod, or with its whole surge."""
-        replicas, hard = self.replicas, self.limit.hard[self.name]
-        request, limit = self._describe_rollout_request(), self._describe_limit()
+        replicas, most = self.replicas, self.limit.hard[self.name] + self.limit.surge.get(self.name, 0)
+        request, limit = self._describe_rollout_request(), self._describe_rollout_limit()
         is_new = all(each.pods.old_template is None for each in self.shares)
         needed = (replicas.count + replicas.required_surge) * self.per_pod
-        if replicas.required_surge and needed > hard and (self.is_rollout or is_new):
-            text = f"{request}, {limit}: the rollout can never proceed, since {replicas.surge_reason}"
-            permanent = self.is_rollout and not self.is_least
+        if replicas.required_surge and needed > most and (self.is_rollout or is_new):
+            is_temporary = needed <= self.limit.get_most(self.name) + self.limit.surge.get(self.name, 0)
+            end = "cannot proceed before the limit is larger" if is_temporary else "can never proceed"
+            text = f"{request}, {limit}: the rollout {end}, since {replicas.surge_reason}"
+            permanent = self.is_rollout and not self.is_least and not is_temporary
             return self._create_forecast(self.limit.rollout_code, text, permanent=permanent)
-        if self.has_surge and (replicas.count + replicas.surge) * self.per_pod > hard:
+        if self.has_surge and (replicas.count + replicas.surge) * self.per_pod > most:
             return self._create_forecast(
                 self.limit.rollout_code,
                 f"{request}, {limit}: the rollout proceeds only as old pods end",
@@ -217,7 +228,8 @@ class _ResourceForecast:
     def forecast_wait(self, charged: int, increase: int, *, with_surge: bool) -> Iterator[Forecast]:
         """Yield a forecast if the new pods, or `with_surge` those that a rollout adds, exceed the free amount now."""
         replicas = self.replicas
-        free = max(self.limit.hard[self.name] - charged, 0)
+        hard, surge = self.limit.hard[self.name], self.limit.surge.get(self.name, 0)
+        free, free_in_rollout = max(hard - charged, 0), max(hard + surge - charged, 0)
         limit = f"{self._describe_limit()}, free {format_amount(self.name, free)}"
         if increase > free:
             wait = describe_wait(self.limit.cap, self.name)
@@ -227,9 +239,10 @@ class _ResourceForecast:
             request = self._describe_request(self._sum_amounts())
             text = f"{request}, {limit}: {self._describe_waiting(increase - free)} until {until}"
             yield self._create_forecast(self.limit.wait_code, text, permanent=False)
-        elif with_surge and self.has_surge and increase + replicas.surge * self.per_pod > free:
-            starts_none = replicas.required_surge and increase + self.per_pod > free
+        elif with_surge and self.has_surge and increase + replicas.surge * self.per_pod > free_in_rollout:
+            starts_none = replicas.required_surge and increase + self.per_pod > free_in_rollout
             end = "no new pod starts until others end" if starts_none else "the rollout proceeds only as pods end"
+            limit = f"{self._describe_rollout_limit()}, free {format_amount(self.name, free_in_rollout)}"
             yield self._create_forecast(
                 self.limit.rollout_code, f"{self._describe_rollout_request()}, {limit}: {end}", permanent=False
             )
@@ -261,7 +274,14 @@ class _ResourceForecast:
         return f"with {replicas.surge} more during a rollout, {self._describe_request(count * self.per_pod, count)}"
 
     def _describe_limit(self) -> str:
-        return f"{self.limit.label} has hard {format_amount(self.name, self.limit.hard[self.name])}"
+        cap, hard = self.limit.cap, self.limit.hard[self.name]
+        return (
+            f"{self.limit.label} has hard {cap.limits.describe(self.name) if cap else format_amount(self.name, hard)}"
+        )
+
+    def _describe_rollout_limit(self) -> str:
+        surge = self.limit.surge.get(self.name, 0)
+        return f"{self._describe_limit()}{f', surge {format_amount(self.name, surge)}' if surge else ''}"
 
     def _create_forecast(self, code: Code, text: str, *, permanent: bool, affects_all: bool = False) -> Forecast:
         rule = self.limit.cap.definition.name if self.limit.cap else ""
@@ -302,7 +322,7 @@ def forecast_cap(
     all_least = frozenset(name for each in charged_pods for name in each.least)
     label = f"cap {cap.definition.name} {describe_scope(cap)}"
     codes = WORKLOAD_OVER_CAP, WORKLOAD_OVER_FREE, WORKLOAD_ROLLOUT, WORKLOAD_AUTOSCALED_OVER_CAP
-    limit = ForecastLimit(label, cap.hard, *codes, cap)
+    limit = ForecastLimit(label, cap.hard, *codes, cap, cap.surge)
     yield from forecast_resources(charged_pods, limit, before, read_charged)
 
 

@@ -14,7 +14,7 @@ from tallygate.webhook.accounting.names import (
     is_countable,
 )
 from tallygate.webhook.documents.syntax_tree import Entry, Node, Scalar, join_path
-from tallygate.webhook.policy.device_definitions import check_own_name, list_entries, refute_names
+from tallygate.webhook.policy.device_definitions import LIMIT_SECTIONS, check_own_name, refute_names
 from tallygate.webhook.policy.formats import quote_text
 from tallygate.webhook.policy.lint_findings import LintFinding, Severity
 from tallygate.webhook.policy.model import SourceLocation
@@ -23,7 +23,7 @@ from tallygate.webhook.policy.policy_codes import BAD_COUNTED_NAME, BAD_COUNTS
 from tallygate.webhook.policy.suggest import suggest_resource
 
 _OWN = "counts by weights or a product"
-_SECTIONS = ("hard", "soft", "counts")
+_SECTIONS = (*LIMIT_SECTIONS, "counts")
 _PREFIXES = (REQUESTS_PREFIX, LIMITS_PREFIX)
 _Problem = tuple[Node, str, str]
 
@@ -31,8 +31,8 @@ _Problem = tuple[Node, str, str]
 def check_count_definitions(file: str, document: Node, findings: set[LintFinding]) -> set[LintFinding]:
     """Return the findings about a document without those that its definitions refute, and with those about them."""
     spec = Fields(document).get_fields("spec")
-    definitions = list_entries(spec, "counts")
-    devices = {each.name for each in list_entries(spec, "devices")}
+    definitions = spec.list_entries("counts")
+    devices = {each.name for each in spec.list_entries("devices")}
     own = {
         LintFinding.create(SourceLocation(file, *node.position), code, Severity.ERROR, message)
         for each in definitions
@@ -45,8 +45,8 @@ def check_count_definitions(file: str, document: Node, findings: set[LintFinding
 
 def _explain_prefixes(file: str, spec: Fields, names: set[str]) -> Iterator[LintFinding]:
     """Yield a finding for each limit of such a name with a prefix: an amount of several resources has none."""
-    for section in ("hard", "soft"):
-        for entry in list_entries(spec, section):
+    for section in LIMIT_SECTIONS:
+        for entry in spec.list_entries(section):
             for prefix in _PREFIXES:
                 if entry.name.startswith(prefix) and entry.name.removeprefix(prefix) in names:
                     name = entry.name.removeprefix(prefix)
@@ -63,7 +63,7 @@ def _check_definition(definition: Entry, devices: set[str]) -> Iterator[_Problem
     if definition.name in devices:
         text = f"{path}: spec.devices defines this name too; keep one of both"
         yield definition.key, BAD_COUNTS, text
-    for entry in list_entries(fields, "weights"):
+    for entry in fields.list_entries("weights"):
         if problem := _find_resource_problem(entry.name):
             yield entry.key, BAD_COUNTED_NAME, f"{path}.weights: {problem}"
     for item in fields.get_items("product"):

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from tallygate.webhook.accounting.cel.syntax import ExpressionError
 from tallygate.webhook.accounting.devices.expression import compile_selector
 from tallygate.webhook.accounting.name_rules import NameContext, find_name_problems
-from tallygate.webhook.documents.syntax_tree import Entry, Mapping, Node, Scalar, join_path
+from tallygate.webhook.documents.syntax_tree import Entry, Node, Scalar, join_path
 from tallygate.webhook.policy.formats import PODS_RESOURCE, quote_text
 from tallygate.webhook.policy.lint_findings import LintFinding, Severity
 from tallygate.webhook.policy.model import SourceLocation
@@ -19,7 +19,10 @@ from tallygate.webhook.policy.policy_codes import BAD_COUNTED_NAME, BAD_DEVICES
 
 _SHORT_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _RESERVED_NAMES = frozenset({PODS_RESOURCE, "requests", "limits", "count"})
-_SECTIONS = ("hard", "soft", "devices")
+LIMIT_SECTIONS = ("hard", "soft", "surge.amounts")
+"""The fields of a cap with amounts by counted name."""
+
+_SECTIONS = (*LIMIT_SECTIONS, "devices")
 _OWN = "counts devices by selector or sum"
 _NAMED = {"devices": "selector or sum", "counts": "weights or a product"}
 _DEFINING_FIELDS = ("selector", "sum")
@@ -28,7 +31,7 @@ _DEFINING_FIELDS = ("selector", "sum")
 def check_device_definitions(file: str, document: Node, findings: set[LintFinding]) -> set[LintFinding]:
     """Return the findings about a document without those that its definitions refute, and with those about them."""
     spec = Fields(document).get_fields("spec")
-    definitions = [each for each in list_entries(spec, "devices") if _is_by_allocation(each)]
+    definitions = [each for each in spec.list_entries("devices") if _is_by_allocation(each)]
     if not definitions:
         return findings
     own = {
@@ -46,16 +49,10 @@ def refute_names(
     positions = {
         (entry.key.position.line, entry.key.position.column)
         for section in sections
-        for entry in list_entries(spec, section)
+        for entry in spec.list_entries(section)
         if entry.name in names
     }
     return {each for each in findings if each.code != BAD_COUNTED_NAME or (each.line, each.column) not in positions}
-
-
-def list_entries(spec: Fields, section: str) -> list[Entry]:
-    """Return the entries of a section that is a mapping."""
-    node = spec.get_node(section)
-    return list(node.entries) if isinstance(node, Mapping) else []
 
 
 def _is_by_allocation(definition: Entry) -> bool:

@@ -26,6 +26,7 @@ from tallygate.webhook.policy.lint_findings import (
     create_finding,
     create_warning,
 )
+from tallygate.webhook.policy.lint_overrides import check_overrides
 from tallygate.webhook.policy.lint_pairs import list_own_names
 from tallygate.webhook.policy.model import (
     LabelRequirement,
@@ -43,8 +44,13 @@ from tallygate.webhook.policy.policy_codes import (
     SAME_AS_PLAIN,
     SOFT_OVER_HARD,
 )
+from tallygate.webhook.policy.suggest import format_suggestion
 
 _LIMITS = frozenset({"hard", "soft"})
+_OVERRIDDEN = frozenset({"overrides", "hard", "shared", "groupBy", "namespaces"})
+"""The fields that the findings about overrides depend on."""
+_SURGE_LIMITS = frozenset({"hard", "surge"})
+_SURGE_FIELD = "spec.surge.amounts"
 _NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 """The API server sets this label on every namespace (k8s.io/api core/v1, LabelMetadataName)."""
 
@@ -53,7 +59,11 @@ def lint_cap(cap: NamespaceCap, invalid_sections: frozenset[str] = frozenset()) 
     """Yield the findings about one cap; `invalid_sections` as for rules, but each amount is checked by itself."""
     matching = (each for each in _check_cap_match(cap) if each.section not in invalid_sections)
     devices = () if invalid_sections & _LIMITS else _check_cap_devices(cap)
-    for problem in (*matching, *_check_cap_amounts(cap), *_check_soft_limits(cap), *devices):
+    surge = () if invalid_sections & _SURGE_LIMITS else _check_surge(cap)
+    overrides: tuple[FieldProblem, ...] = ()
+    if cap.overrides and not invalid_sections & _OVERRIDDEN:
+        overrides = (*check_overrides(cap), *_check_override_amounts(cap))
+    for problem in (*matching, *_check_cap_amounts(cap), *_check_soft_limits(cap), *surge, *devices, *overrides):
         yield create_finding(cap, problem)
 
 
@@ -97,10 +107,24 @@ def _check_groups(cap: NamespaceCap) -> Iterator[FieldProblem]:
 
 def _check_cap_amounts(cap: NamespaceCap) -> Iterator[FieldProblem]:
     own_names = list_own_names(cap)
-    for field, amounts in (("spec.hard", cap.hard), ("spec.soft", cap.soft)):
+    surge = cap.surge.amounts if cap.surge else {}
+    for field, amounts in (("spec.hard", cap.hard), ("spec.soft", cap.soft), (_SURGE_FIELD, surge)):
         for name, quantity in amounts.items():
             is_whole = quantity.is_whole or name not in own_names
             yield from _check_cap_amount(join_path(field, name), name, quantity, is_whole=is_whole)
+
+
+def _check_override_amounts(cap: NamespaceCap) -> Iterator[FieldProblem]:
+    """Yield the fractions in the limits of overrides; other mistakes of a name are reported at `spec.hard`."""
+    own_names = list_own_names(cap)
+    for index, override in enumerate(cap.overrides):
+        for name, quantity in override.hard.items():
+            is_whole, field = (
+                quantity.is_whole or name not in own_names,
+                join_path(f"spec.overrides[{index}].hard", name),
+            )
+            found = _check_cap_amount(field, name, quantity, is_whole=is_whole)
+            yield from (each for each in found if each.code == FRACTIONAL)
 
 
 def _check_cap_amount(field: str, name: str, quantity: Quantity, *, is_whole: bool) -> Iterator[FieldProblem]:
@@ -121,6 +145,26 @@ def _check_soft_limits(cap: NamespaceCap) -> Iterator[FieldProblem]:
             create_problem, relation = (create_error, "above") if soft > hard else (create_warning, "the same as")
             text = f"{soft} is {relation} hard {hard}, so it never warns; write less than {hard}"
             yield create_problem(join_path("spec.soft", name), SOFT_OVER_HARD, text)
+
+
+def _check_surge(cap: NamespaceCap) -> Iterator[FieldProblem]:
+    """Yield the amounts of a surge that no pod can use."""
+    if cap.surge is None:
+        return
+    if not cap.hard:
+        text = "a soft limit denies nothing, so there is nothing to exceed; write a limit under hard, or remove surge"
+        yield create_error("spec.surge", MATCHES_NOTHING, text)
+        return
+    for name, quantity in cap.surge.amounts.items():
+        field = join_path(_SURGE_FIELD, name)
+        if name not in cap.hard:
+            advice = format_suggestion(name, cap.hard) or "; limit it there or remove this"
+            yield create_error(field, MATCHES_NOTHING, f"hard has no such name, so there is nothing to exceed{advice}")
+        elif quantity.sign == 0:
+            yield create_error(field, MATCHES_NOTHING, "0 lets no pod exceed hard; write an amount or remove this")
+        elif name in cap.devices and cap.devices[name].is_by_allocation:
+            text = "only devices of claims count under this name, and claims have no surge; remove this"
+            yield create_error(field, MATCHES_NOTHING, text)
 
 
 def _check_cap_devices(cap: NamespaceCap) -> Iterator[FieldProblem]:

@@ -26,7 +26,7 @@ from tallygate.webhook.documents.syntax_tree import (
 )
 from tallygate.webhook.documents.syntax_tree import Sequence as SequenceNode
 from tallygate.webhook.policy.count_definitions import check_count_definitions
-from tallygate.webhook.policy.device_definitions import check_device_definitions
+from tallygate.webhook.policy.device_definitions import LIMIT_SECTIONS, check_device_definitions
 from tallygate.webhook.policy.formats import quote_text, split_counted_name
 from tallygate.webhook.policy.kind_definitions import build_workload_kind, check_kind_definition, check_kind_names
 from tallygate.webhook.policy.lint_findings import LintFinding, Severity
@@ -362,14 +362,16 @@ def _skip_blanks(line: str, column: int) -> int:
 def _check_named_twice(name: str, document: Node, state: _ParseState) -> None:
     """Add an error for a cap that names both `X` and `requests.X`."""
     spec = Fields(document).get_fields("spec")
-    for section in ("hard", "soft", "devices"):
-        amounts = spec.get_node(section)
-        keys = [entry.key for entry in amounts.entries] if isinstance(amounts, Mapping) else []
+    sections = {f"spec.{section}": spec.list_entries(section) for section in (*LIMIT_SECTIONS, "devices")}
+    for index, override in enumerate(spec.get_items("overrides")):
+        sections[f"spec.overrides[{index}].hard"] = Fields(override).list_entries("hard")
+    for section, entries in sections.items():
+        keys = [entry.key for entry in entries]
         plain = {key.text for key in keys}
         for key in keys:
             prefix, bare = split_counted_name(key.text)
             if prefix == "requests." and bare in plain:
-                message = f'spec.{section}: "{bare}" and "{key.text}" both mean what is requested; keep one'
+                message = f'{section}: "{bare}" and "{key.text}" both mean what is requested; keep one'
                 state.add_finding(SourceLocation(name, *key.position), NAMED_TWICE, message)
 
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from tallygate.webhook.accounting.names import REQUESTS_PREFIX
 from tallygate.webhook.accounting.quantity import Quantity
-from tallygate.webhook.documents.syntax_tree import Mapping, Node, Scalar, Sequence, join_path
+from tallygate.webhook.documents.syntax_tree import Entry, Mapping, Node, Scalar, Sequence, join_path
 from tallygate.webhook.policy.model import (
     AllocationMode,
     AmountBounds,
@@ -22,6 +22,7 @@ from tallygate.webhook.policy.model import (
     Equality,
     ForecastEnforcement,
     LabelRequirement,
+    LimitOverride,
     Match,
     NamespaceCap,
     NamespaceSelector,
@@ -32,7 +33,10 @@ from tallygate.webhook.policy.model import (
     Schedulable,
     SourceLocation,
     Subjects,
+    SurgeDefinition,
 )
+from tallygate.webhook.policy.periods import parse_period
+from tallygate.webhook.policy.times import parse_end_time
 
 REASON_ANNOTATION = "tallygate.dev/why"
 """The annotation with the administrator's reason."""
@@ -93,6 +97,14 @@ class Fields:
         """Return the keys of a mapping."""
         return tuple(each.name for each in self._node.entries) if self._node else ()
 
+    def list_entries(self, path: str) -> list[Entry]:
+        """Return the entries of the mapping at a path, such as `surge.amounts`; none if it is missing or no mapping."""
+        parent, _, rest = path.partition(".")
+        if rest:
+            return self.get_fields(parent).list_entries(rest)
+        node = self.get_node(path)
+        return list(node.entries) if isinstance(node, Mapping) else []
+
     def get_pairs(self) -> AnyMapping[str, str]:
         """Return the keys and texts of a mapping."""
         entries = self._node.entries if self._node else ()
@@ -145,6 +157,8 @@ def build_cap(document: Fields, location: SourceLocation) -> NamespaceCap:
         counts=_build_counts(spec.get_fields("counts")),
         group_by=group_by,
         admits_whole=spec.get_text("admit") == _WHOLE,
+        overrides=tuple(_build_override(Fields(item)) for item in spec.get_items("overrides")),
+        surge=_build_surge(spec.get_fields("surge")),
         reason=metadata.get_fields("annotations").get_text(REASON_ANNOTATION),
         locations=document.list_locations(location.file),
     )
@@ -264,6 +278,22 @@ def _build_counts(fields: Fields) -> AnyMapping[str, CountDefinition]:
             for name, each in definitions.items()
         }
     )
+
+
+def _build_override(fields: Fields) -> LimitOverride:
+    until = fields.get_text("until")
+    return LimitOverride(
+        hard=_build_amounts(fields.get_fields("hard")),
+        groups=fields.get_texts("groups"),
+        namespaces=fields.get_texts("namespaces"),
+        until=parse_end_time(until) if until else None,
+    )
+
+
+def _build_surge(fields: Fields) -> SurgeDefinition | None:
+    if not fields:
+        return None
+    return SurgeDefinition(_build_amounts(fields.get_fields("amounts")), parse_period(fields.get_text("for")))
 
 
 def _build_amounts(fields: Fields) -> AnyMapping[str, Quantity]:

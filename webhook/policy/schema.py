@@ -263,13 +263,16 @@ def _suggest_value(node: Node, types: list[str], schema_part: Any) -> str:
         )
     if types == ["array"]:
         return f"; write [{_format_value(node.value)}]"
-    if types == ["string"] and schema_part.get("format") == "duration":
+    if types == ["string"] and schema_part.get("format") in _TIME_FORMATS:
         return f"; write a number and a unit, as in {node.text}s or {node.text}m"
+    if types == ["string"] and schema_part.get("format") in {"end-time", "time"}:
+        return f"; write it as in {schema_part['examples'][0]}"
     if types == ["string"] and "enum" in schema_part:
         return f"; write {_format_alternatives(schema_part['enum'])}"
     return f'; write "{node.text}" in quotes' if types == ["string"] else ""
 
 
+_TIME_FORMATS = frozenset({"duration", "period"})
 _TRUE_TEXTS = frozenset({"yes", "on", "y", "true", "1"})
 _FALSE_TEXTS = frozenset({"no", "off", "n", "false", "0"})
 

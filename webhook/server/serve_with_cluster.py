@@ -54,7 +54,9 @@ def create_cluster_gate(
         namespaces=WaitingNamespaceLister(informers.namespace_store),
         ledgers=ledgers,
         monotonic=time.monotonic,
+        now=partial(datetime.now, UTC),
         nonce=nonce_source,
+        unix_time=time.time,
         usage_lister=informers.usage_lister,
         top_consumers=top_consumers,
         quotas=informers.quotas,
@@ -79,17 +81,22 @@ def create_cluster_gate(
         read_workload=partial(read_workload_state, informers.live_reader, gate.get_review_targets),
     )
     cap_metrics.register(gate.get_active_caps, is_standalone=False)
-    controller_metrics = LedgerControllerMetrics(
-        telemetry.metrics.registry, informers.list_statuses, cap_metrics.observed_ledgers, reconciler.is_leader
-    )
-    ledger_controller = LedgerController(informers, reconciler, gate.get_active_caps, telemetry.log, controller_metrics)
-    lease_controller = LeaseController(elector, telemetry.log) if elector is not None else None
+    ledger_controller = _create_ledger_controller(gate, informers, reconciler, cap_metrics, telemetry)
     event_recorder = _create_event_recorder(client_config, settings, telemetry)
     auditor = _create_audit_controller(client_config, informers, settings, policy_reloader, reconciler, telemetry)
-    controllers = (ledger_controller, lease_controller, event_recorder, auditor)
+    controllers = (ledger_controller, _create_lease_controller(elector, telemetry.log), event_recorder, auditor)
     background: list[BackgroundPart] = [informers, *(each.worker for each in controllers if each is not None)]
     admit = gate.admit if event_recorder is None else event_recorder.wrap_admit(gate.admit)
     return GateParts(admit, background, reconciler.is_leader, _create_registration_factory(settings, client_config))
+
+
+def _create_ledger_controller(
+    gate: Gate, informers: GateInformers, reconciler: LedgerReconciler, cap_metrics: CapMetrics, telemetry: Telemetry
+) -> LedgerController:
+    metrics = LedgerControllerMetrics(
+        telemetry.metrics.registry, informers.list_statuses, cap_metrics.observed_ledgers, reconciler.is_leader
+    )
+    return LedgerController(informers, reconciler, gate.get_active_caps, telemetry.log, metrics)
 
 
 def _read_in_flight_bound(settings: Settings, log: Logger) -> float:
@@ -144,6 +151,10 @@ def _create_elector(client_config: ClientConfig, settings: Settings, gate: Gate)
     return LeaderElector(
         store, identity, lambda: [active_cap.key for active_cap in gate.get_active_caps().list_caps()], time.monotonic
     )
+
+
+def _create_lease_controller(elector: LeaderElector | None, log: Logger) -> LeaseController | None:
+    return LeaseController(elector, log) if elector is not None else None
 
 
 def _create_ledgers(client_config: ClientConfig, settings: Settings, cap_metrics: CapMetrics) -> Ledgers:

@@ -285,4 +285,6 @@ def test_a_charge_group_has_the_controller_and_no_other_owner() -> None:
     ]
     read = page(7, pod("u1", 5, metadata={"ownerReferences": owners})).items[0].group.to_pod()
     assert read.metadata is not None
-    assert read.metadata.owner_references == [OwnerReference("ReplicaSet", "web-5d", controller=True)]
+    assert read.metadata.owner_references == [
+        OwnerReference("ReplicaSet", "web-5d", "2", controller=True, api_version="apps/v1")
+    ]

@@ -22,7 +22,7 @@ from tallygate.webhook.state.kubernetes.cap_ledger import (
     get_object_name,
 )
 from tallygate.webhook.state.kubernetes.crd import create_crd
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
+from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation, Surge
 from tallygate.webhook.state.ports import LedgerFullError, LedgerKey, StoreUnavailableError
 from tests.state.transitions import GPU, free_ledger
 
@@ -66,6 +66,7 @@ ledgers = st.builds(
     claims_revision=revisions,
     unconfirmed=amounts,
     unpublished=st.dictionaries(texts, amounts, max_size=2).map(MappingProxyType),
+    surge=st.builds(Surge, amounts, st.none() | st.integers(0, 2**33)),
 )
 keys = st.builds(LedgerKey, texts, texts | st.just("team-a"))
 
@@ -89,7 +90,7 @@ def test_a_decoded_ledger_equals_the_encoded_one(key: LedgerKey, ledger: Ledger)
 def test_the_encoding_has_every_field_of_a_ledger_and_a_reservation() -> None:
     summed = {"reserved", "reserved_by_namespace"}  # computed from the reservations
     stored = {"hard", "used", "resources", "pods_revision", "namespaces_revision", "namespaces_hash", "initializer"}
-    stored |= {"reservations", "claims_revision", "unconfirmed", "unpublished"}
+    stored |= {"reservations", "claims_revision", "unconfirmed", "unpublished", "surge"}
     assert set(Ledger.__struct_fields__) == stored | summed
     assert set(Reservation.__struct_fields__) == {*_RESERVATION_FIELDS, *_CLAIM_FIELDS, *_WORKLOAD_FIELDS}
 

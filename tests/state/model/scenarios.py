@@ -13,6 +13,7 @@ from tests.state.model.returning import Returning
 from tests.state.model.rules import Mutants
 from tests.state.model.search import SearchResult, search
 from tests.state.model.stalling import Stalling
+from tests.state.model.surging import Surging
 from tests.state.model.world import Requests, Spec
 
 
@@ -183,6 +184,18 @@ SCENARIOS: Mapping[str, Scenario] = {
             "expires_at_once",
             "kept_for_ever",
         ),
+        is_small=True,
+    ),
+    "surging": Scenario(
+        "a controller rolls under a full cap of two with a surge of one, and another controller has a pod",
+        Surging,
+        ("any_controller", "twice", "ignores_smaller", "keeps_begin"),
+        is_small=True,
+    ),
+    "surging on": Scenario(
+        "the same with a surge of two: the cap is exceeded for longer than a surge may last",
+        partial(Surging, surge=2, larger_surge=3),
+        ("never_ends", "renews", "recount_forgets"),
         is_small=True,
     ),
     "stalling": Scenario("etcd stalls for longer than the bound", Stalling, ("read_then_drop",), is_small=True),

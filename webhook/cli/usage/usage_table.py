@@ -1,7 +1,6 @@
 """The usage report as text, as a table for terminals, and as plain data."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import RenderableType
@@ -9,6 +8,7 @@ from rich.text import Text
 
 from tallygate.webhook.accounting.amounts import format_amount, is_milli
 from tallygate.webhook.cli.output.tables import FittedTable, align_rows, escape_control
+from tallygate.webhook.cli.usage.surge_usage import SurgeUsage, format_time
 from tallygate.webhook.cli.usage.usage_report import ExceededLimit, UsageLine
 
 _UNKNOWN = "-"
@@ -55,7 +55,7 @@ def format_scope(namespace: str, members: int | None, group: str = "") -> str:
 
 
 def _format_row(line: UsageLine) -> list[str]:
-    counted_at = _UNKNOWN if line.counted_at is None else _format_time(line.counted_at)
+    counted_at = _UNKNOWN if line.counted_at is None else format_time(line.counted_at)
     return [
         line.cap,
         format_scope(line.namespace, line.members, line.group),
@@ -72,7 +72,7 @@ def _format_amounts(line: UsageLine) -> list[str]:
 
 
 def _render_title(line: UsageLine) -> Text:
-    counted_text = f", counted {_format_time(line.counted_at)}" if line.counted_at else ""
+    counted_text = f", counted {format_time(line.counted_at)}" if line.counted_at else ""
     scope = escape_control(format_scope(line.namespace, line.members, line.group))
     return Text.assemble((f"{escape_control(line.cap)}  {scope}", "bold"), (counted_text, "dim"))
 
@@ -82,6 +82,8 @@ def _list_notes(line: UsageLine) -> list[str]:
     if line.exceeded_limit is not ExceededLimit.NONE:
         limit = (line.hard if line.exceeded_limit is ExceededLimit.HARD else line.soft) or 0
         notes.append(f"{format_amount(line.name, (line.charged or 0) - limit)} over {line.exceeded_limit}")
+    if line.surge is not None and (surge := line.surge.describe(line.name)):
+        notes.append(surge)
     if line.terminating:
         notes.append(f"{format_amount(line.name, line.terminating)} of them terminating")
     return notes
@@ -96,10 +98,6 @@ def _format_bar(line: UsageLine) -> str:
     return "█" * used + "▒" * (charged - used) + "░" * (_BAR_WIDTH - charged)
 
 
-def _format_time(time: datetime) -> str:
-    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def _convert_line(line: UsageLine) -> dict[str, Any]:
     return {
         "cap": line.cap,
@@ -109,13 +107,24 @@ def _convert_line(line: UsageLine) -> dict[str, Any]:
         "resource": line.name,
         "unit": "milli" if is_milli(line.name) else "whole",
         "hard": line.hard,
+        "hardUntil": None if line.period is None or line.period.end is None else format_time(line.period.end),
+        "hardAfterwards": None if line.period is None else line.period.later,
         "soft": line.soft,
         "used": line.used,
         "reserved": line.reserved,
         "free": line.free,
         "terminating": line.terminating,
-        "countedAt": None if line.counted_at is None else _format_time(line.counted_at),
+        "countedAt": None if line.counted_at is None else format_time(line.counted_at),
         "exceeded": line.exceeded_limit.value or None,
         "initializing": line.is_initializing,
+        "surge": None if line.surge is None else _convert_surge(line.surge),
         "remarks": list(line.remarks),
+    }
+
+
+def _convert_surge(surge: SurgeUsage) -> dict[str, Any]:
+    return {
+        "amount": surge.amount,
+        "since": None if surge.since is None else format_time(surge.since),
+        "until": None if surge.until is None else format_time(surge.until),
     }

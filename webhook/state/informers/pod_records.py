@@ -136,7 +136,9 @@ def _create_group_pod(meta: ObjectMeta, spec: PodSpec, status: PodStatus | None)
 def _find_controllers(meta: ObjectMeta) -> list[OwnerReference] | None:
     """Return the controllers of a pod. Pods of one group have them in common, because controllers label their pods."""
     owners = [owner for owner in meta.owner_references or () if owner.controller]
-    return [OwnerReference(owner.kind, owner.name, controller=True) for owner in owners] or None
+    return [
+        OwnerReference(each.kind, each.name, each.uid, controller=True, api_version=each.api_version) for each in owners
+    ] or None
 
 
 def _create_resize_status(status: PodStatus) -> PodStatus | None:

@@ -15,7 +15,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Annotated, NamedTuple
@@ -24,7 +24,7 @@ import msgspec
 
 from tallygate.webhook.accounting.amounts import Amounts, format_amount
 from tallygate.webhook.accounting.charge import ConsumerKind
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
+from tallygate.webhook.state.ledger.ledger import NO_SURGE, Ledger, Operation, Reservation, Surge
 from tallygate.webhook.state.ports import LedgerFullError, LedgerKey, StoreUnavailableError, VersionedLedger
 
 GROUP = "tallygate.dev"
@@ -106,6 +106,8 @@ class CapLedgerStatus(msgspec.Struct, rename="camel", omit_defaults=True, forbid
     namespaces_hash: str = ""
     initializing: str = ""
     reservations: str = ""
+    surge: dict[str, Digits] = {}
+    surge_since: datetime | None = None
 
 
 class CapLedgerSpec(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_fields=True, frozen=True):
@@ -263,6 +265,8 @@ def _encode_status(key: LedgerKey, ledger: Ledger, counted_at: str) -> CapLedger
         reservations=_ENCODER.encode_lines(
             [_encode_reservation(key, uid, reservation) for uid, reservation in ledger.reservations.items()]
         ).decode(),
+        surge=_encode_amounts(ledger.surge.amounts),
+        surge_since=None if ledger.surge.since is None else datetime.fromtimestamp(ledger.surge.since, UTC),
         summary=CapLedgerSummary(
             hard=_format_amounts(ledger.hard),
             used=_format_amounts(ledger.used),
@@ -306,7 +310,15 @@ def _decode_status(status: CapLedgerStatus) -> Ledger:
         claims_revision=int(status.claims_resource_version),
         unconfirmed=_decode_amounts(status.unconfirmed),
         unpublished=MappingProxyType({uid: _decode_amounts(amounts) for uid, amounts in status.unpublished.items()}),
+        surge=_decode_surge(status),
     )
+
+
+def _decode_surge(status: CapLedgerStatus) -> Surge:
+    if not status.surge and status.surge_since is None:
+        return NO_SURGE
+    since = None if status.surge_since is None else int(status.surge_since.timestamp())
+    return Surge(_decode_amounts(status.surge), since)
 
 
 def _decode_reservations(key: LedgerKey, lines: str) -> dict[str, Reservation]:

@@ -18,6 +18,7 @@ from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.state.ledger.gangs import give_back
 from tallygate.webhook.state.ledger.ledger import Ledger
 from tallygate.webhook.state.ledger.recount import StaleSnapshot, UsageSnapshot, recount
+from tallygate.webhook.state.ledger.surges import end_surge
 
 GANG_BOUND_SECONDS = 120.0
 """The time after which the rest of a workload's reservation ends if no further pod of it is counted.
@@ -140,12 +141,12 @@ def expire(ledger: Ledger, ages: ReservationAges, live_read: LiveRead) -> Ledger
         return ledger
     if reservation.kind is ConsumerKind.WORKLOAD:
         is_due = ages.is_older(live_read.uid, reservation.attempt, live_read.started_at, GANG_BOUND_SECONDS)
-        return ledger if live_read.is_active and not is_due else ledger.with_reservation(live_read.uid, None)
+        return ledger if live_read.is_active and not is_due else end_surge(ledger.with_reservation(live_read.uid, None))
     counted_at = ledger.claims_revision if reservation.kind is ConsumerKind.CLAIM else ledger.pods_revision
     if live_read.revision is not None and live_read.revision > counted_at:
         return ledger
     remaining = ledger.with_reservation(live_read.uid, None)
-    return remaining if live_read.revision is not None else give_back(remaining, reservation)
+    return end_surge(remaining if live_read.revision is not None else give_back(remaining, reservation))
 
 
 @dataclass(frozen=True, slots=True)

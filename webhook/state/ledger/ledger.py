@@ -57,6 +57,20 @@ class Reservation(msgspec.Struct, frozen=True):
         return self.requested.find_shortfall(self.counted)
 
 
+class Surge(msgspec.Struct, frozen=True):
+    """The amounts above `hard` that are open to pods of a controller that rolls (rule 12).
+
+    `since` is the time, in seconds of the Unix epoch, at which such a pod first exceeded `hard`; None while the ledger
+    charges no more than that.
+    """
+
+    amounts: Amounts = _NO_AMOUNTS
+    since: int | None = None
+
+
+NO_SURGE = Surge()
+
+
 class Ledger(msgspec.Struct, frozen=True):
     """The used amounts and the reservations of one cap.
 
@@ -68,6 +82,7 @@ class Ledger(msgspec.Struct, frozen=True):
     updated by difference, and never summed at a write. `unconfirmed` is the part of `used` that may be counted twice:
     claims that seem to be the scheduler's for pods, before the pods' statuses name them. `unpublished` are the amounts
     by UID of claims with devices that no slice publishes any more, under the names that count devices by attributes.
+    `surge` is what pods of a controller that rolls may use above `hard`.
     """
 
     hard: Amounts
@@ -83,6 +98,7 @@ class Ledger(msgspec.Struct, frozen=True):
     claims_revision: int = 0
     unconfirmed: Amounts = msgspec.field(default_factory=Amounts)
     unpublished: MappingProxyType[str, Amounts] = msgspec.field(default_factory=lambda: MappingProxyType({}))
+    surge: Surge = NO_SURGE
 
     def compute_charged(self) -> Amounts:
         """Return the amounts that count against the cap: used + Σ max(0, requested - counted)."""
@@ -128,6 +144,7 @@ class Ledger(msgspec.Struct, frozen=True):
             self.claims_revision,
             self.unconfirmed,
             self.unpublished,
+            self.surge,
         )
 
     def with_reservations(self, reservations: Iterable[tuple[str, Reservation]]) -> "Ledger":

@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.state.ledger.gangs import is_complete, renew
-from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
+from tallygate.webhook.state.ledger.ledger import NO_SURGE, Ledger, Operation, Reservation, Surge
+from tallygate.webhook.state.ledger.surges import end_surge
 
 _NO_AMOUNTS = Amounts()
 
@@ -102,7 +103,7 @@ def recount(ledger: Ledger, snapshot: UsageSnapshot) -> Ledger | StaleSnapshot:
         unconfirmed=snapshot.unconfirmed,
         unpublished=MappingProxyType(dict(snapshot.unpublished)),
     )
-    return recounted.with_reservations(_select_remaining(ledger.reservations, snapshot))
+    return end_surge(recounted.with_reservations(_select_remaining(ledger.reservations, snapshot)))
 
 
 def _select_remaining(
@@ -142,16 +143,24 @@ def _recount_reservation(
     return replace(reservation, counted=part) if reservation.counted != part else reservation
 
 
-def apply_limits(ledger: Ledger, hard: Amounts, resources: frozenset[str]) -> Ledger:
-    """Return the ledger with these limits.
+def apply_limits(ledger: Ledger, hard: Amounts, resources: frozenset[str], surge: Amounts = _NO_AMOUNTS) -> Ledger:
+    """Return the ledger with these limits, and this surge above them (rule 12).
 
     Names that the cap no longer counts are removed from `used`; new ones need a recount. A limit below the charged
     amount admits no further pods and removes none. Reservations keep all their names: a name that returns to the policy
-    finds them.
+    finds them. A surge that runs keeps its time as long as there is one.
     """
     remaining = ledger.resources & resources
     used, unconfirmed = (
         Amounts({name: amount for name, amount in amounts.items() if name in remaining})
         for amounts in (ledger.used, ledger.unconfirmed)
     )
-    return replace(ledger, hard=hard, resources=remaining, used=used, unconfirmed=unconfirmed)
+    limited = replace(
+        ledger,
+        hard=hard,
+        resources=remaining,
+        used=used,
+        unconfirmed=unconfirmed,
+        surge=Surge(surge, ledger.surge.since) if surge else NO_SURGE,
+    )
+    return end_surge(limited)

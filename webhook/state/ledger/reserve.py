@@ -12,6 +12,7 @@ from tallygate.webhook.accounting.amounts import Amounts
 from tallygate.webhook.accounting.charge import ConsumerKind
 from tallygate.webhook.state.ledger.gangs import give_back, take_over
 from tallygate.webhook.state.ledger.ledger import Ledger, Operation, Reservation
+from tallygate.webhook.state.ledger.surges import NO_TERMS, SurgeTerms, begin_surge, end_surge, is_surge_over
 
 MAX_RESERVATIONS = 3000
 """Maximum number of reservations in one ledger.
@@ -84,7 +85,7 @@ class ReservationRequest(msgspec.Struct, frozen=True):
     is True if several namespaces are members of this ledger, so that the reservations of one are limited.
     `min_pods_revision` is the lowest revision at which the ledger may be counted: pods that were stored before were not
     charged under this cap (rule 8). `max_reservations` limits the number of all reservations; None if no recount
-    removes them.
+    removes them. `surge` is what the policy allows above `hard` to a pod of a controller that rolls.
     """
 
     uid: str
@@ -103,6 +104,7 @@ class ReservationRequest(msgspec.Struct, frozen=True):
     max_reservations: int | None = MAX_RESERVATIONS
     devices: DeviceTerms = NO_DEVICES
     workload: WorkloadTerms = NO_WORKLOAD
+    surge: SurgeTerms = NO_TERMS
 
 
 class Reserved(msgspec.Struct, frozen=True):
@@ -153,9 +155,10 @@ def reserve(ledger: Ledger, request: ReservationRequest) -> Reserved | Exceeded 
         guarded = increase.find_shortfall(after.reservations[request.uid].taken)
     is_covered = bool(covered) and not increase.find_shortfall(covered)
     if guarded and not request.may_exceed and not is_covered:
-        rejection = _find_rejection(ledger, after, guarded, request)
-        if rejection is not None:
-            return rejection
+        outcome = _apply_guard(ledger, after, guarded, request)
+        if not isinstance(outcome, Ledger):
+            return outcome
+        after = outcome
     if (
         reservation is None
         and request.max_reservations is not None
@@ -165,15 +168,23 @@ def reserve(ledger: Ledger, request: ReservationRequest) -> Reserved | Exceeded 
     return Reserved(after, needs_no_write=False)
 
 
-def _find_rejection(
+def _apply_guard(
     ledger: Ledger, after: Ledger, guarded: Amounts, request: ReservationRequest
-) -> Exceeded | Deferred | None:
-    """Return the result of an attempt that the guard stops at one of the names `guarded`, or None."""
-    if excess := _compute_excess(after, guarded, request.hard):
+) -> Ledger | Exceeded | Deferred:
+    """Return the ledger after an attempt, or its result if the guard stops it at one of the names `guarded`.
+
+    A pod of a controller that rolls is compared with the sum of hard limit and surge, as long as that is open.
+    """
+    excess = _compute_excess(after, guarded, request.hard, after.hard)
+    if excess and request.surge is not NO_TERMS and not is_surge_over(ledger, request.surge):
+        own, stored = request.hard + request.surge.amounts, after.hard + after.surge.amounts
+        excess = _compute_excess(after, guarded, own, stored)
+        after = begin_surge(ledger, after, request.surge)
+    if excess:
         return Deferred(ledger, Prerequisite.COUNT_POD) if request.devices.pod_uid else _create_exceeded(ledger, excess)
     if request.is_shared and _is_over_share(ledger, after, guarded, request):
         return Deferred(ledger, Prerequisite.SETTLE_NAMESPACE)
-    return None
+    return after
 
 
 def _find_prerequisite(ledger: Ledger, request: ReservationRequest) -> Prerequisite | None:
@@ -274,12 +285,12 @@ def _min_by_name(first: Amounts, second: Amounts) -> Amounts:
     return Amounts({name: smaller for name, amount in first.items() if (smaller := min(amount, second.get(name, 0)))})
 
 
-def _compute_excess(after: Ledger, names: Iterable[str], own_hard: Amounts) -> Amounts:
+def _compute_excess(after: Ledger, names: Iterable[str], own_limits: Amounts, stored_limits: Amounts) -> Amounts:
     """Return the amounts by which the increased names exceed the smaller of both limits (rule 8)."""
     excess: dict[str, int] = {}
     for name in names:
         charged = after.used.get(name, 0) + after.reserved.get(name, 0)
-        limit = min(own_hard.get(name, charged), after.hard.get(name, charged))
+        limit = min(own_limits.get(name, charged), stored_limits.get(name, charged))
         if charged > limit:
             excess[name] = charged - limit
     return Amounts(excess)
@@ -304,4 +315,4 @@ def release(ledger: Ledger, uid: str, attempt: str) -> Ledger:
     reservation = ledger.reservations.get(uid)
     if reservation is None or reservation.attempt != attempt or not reservation.single_attempt:
         return ledger
-    return give_back(ledger.with_reservation(uid, None), reservation)
+    return end_surge(give_back(ledger.with_reservation(uid, None), reservation))
