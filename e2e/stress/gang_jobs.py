@@ -74,8 +74,8 @@ def admit_job_sets(environment: StressEnvironment) -> Outcome:
     """
     client = api(environment.cluster.kubeconfig)
     with ExitStack() as ends:
-        for kind, path in CONFIGURATIONS.items():
-            ends.callback(client.delete, f"{path.rpartition('/')[0]}/{JOBSET.installation.configurations[kind]}")
+        for kind, name in (JOBSET.webhooks.configurations if JOBSET.webhooks is not None else {}).items():
+            ends.callback(client.delete, f"{CONFIGURATIONS[kind].rpartition('/')[0]}/{name}")
         run_controller(JOBSET, environment.cluster, ends)
         return admit_gangs(environment, _KIND_OF_JOB_SETS)
 

@@ -101,7 +101,8 @@ class _ClaimSources:
     def charge_pod(self, pod: Pod, namespace: str) -> tuple[tuple[str, ExplainedAmount], ...]:
         """Return the amounts of a pod under the caps of its namespace, and those that select it by unknown labels."""
         matching = self.caps.find_matching(namespace, None)
-        caps = [cap for cap in self.caps.list_caps() if cap in matching.caps or cap.definition.name in matching.unknown]
+        keys = {cap.key for cap in matching.caps}
+        caps = [cap for cap in self.caps.list_caps() if cap.key in keys or cap.definition.name in matching.unknown]
         return tuple((cap.definition.name, each) for cap in caps for each in explain_charge(cap, pod))
 
     def charge_claims(self, pod: Pod, namespace: str) -> tuple[Amounts, tuple[str, ...]]:
@@ -217,7 +218,7 @@ def calculate_pods(
         raise UsageError("\n".join(f"{finding.location}: {finding.message}" for finding in loaded.findings))
     classes = index_classes(collect_classes(loaded.manifests, DEFAULT_LIMITS))
     templates = ClaimTemplates(collect_templates(loaded.manifests, "", DEFAULT_LIMITS))
-    sources = _ClaimSources(templates, classes, CapIndex(policies, classes))
+    sources = _ClaimSources(templates, classes, CapIndex(policies, None, classes))
     targets = {**list_review_targets(policies), **find_defined_targets(loaded.manifests)}
     unread_count = report_unread_kinds(loaded.manifests, "", targets)
     calculations = [each for manifest in loaded.manifests for each in _calculate_manifest(manifest, sources, targets)]

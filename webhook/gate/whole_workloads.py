@@ -20,9 +20,14 @@ from tallygate.webhook.admission.request import AdmissionRequest, ReviewError
 from tallygate.webhook.admission.rule_codes import WORKLOAD_NOT_WHOLE
 from tallygate.webhook.errors import TallygateError
 from tallygate.webhook.gate.applied_workload import ForecastWorkload, sum_pod_sets
+from tallygate.webhook.gate.cap_messages import (
+    ExcessDescriber,
+    describe_scope,
+    describe_wait,
+    find_hard,
+)
 from tallygate.webhook.gate.charge_transitions import CapCharge, CapChargeResult, ChargedConsumer
 from tallygate.webhook.gate.charged_requests import RequestCharges, compute_pod_charge, may_exceed
-from tallygate.webhook.gate.decisions import ExcessDescriber, describe_scope, describe_wait, find_hard
 from tallygate.webhook.gate.owner_chain import Controller, OwnerChains, UnreadableOwnerError
 from tallygate.webhook.gate.scale_requests import WorkloadReader
 from tallygate.webhook.gate.top_consumers import ExcessDetails, describe_consumers
@@ -80,7 +85,7 @@ def drop_counted_by_owners(
     """Return the charges of a workload without those under caps that one of its controllers reserves under; or None.
 
     A controller that starts together reserves for all pods itself, if its own templates state what they request: those
-    of a TrainJob may be in its runtime.
+    of an AppWrapper may be of a kind that is not read.
 
     Raises:
         UnreadableOwnerError: if a controller cannot be read.
@@ -193,6 +198,8 @@ def create_whole_problems(
         noun = "pod requests" if pod_count == 1 else "pods request"
         end = (
             f"It needs {format_amount(name, amount)} at a time, which the cap never allows: start fewer pods"
+            if amount > max(hard, cap.limits.get_most(name))
+            else "Wait until the limit is larger, or start fewer pods"
             if amount > hard
             else f"Wait until {describe_wait(cap, name)}, or start fewer pods"
         )
@@ -200,7 +207,7 @@ def create_whole_problems(
         text = (
             f"cap {cap.definition.name} {describe_scope(cap)} admits a {kind} as a whole or not at all: its "
             f"{pod_count} {noun} {format_amount(name, amount)} {name}{more}, used {format_amount(name, used)}, "
-            f"reserved {format_amount(name, reserved)}, hard {format_amount(name, hard)}, free "
+            f"reserved {format_amount(name, reserved)}, hard {cap.limits.describe(name, hard)}, free "
             f"{format_amount(name, max(hard - used - reserved, 0))}{consumers}. {end}{expiry}"
         )
         yield Problem(

@@ -26,6 +26,7 @@ CAPS = (
     "gpus-on-trial",
     "gpus-gangs",
     "team-gpus",
+    "project-gpus",
     "mig-slices",
     "hami-memory",
     "gpus-whole",
@@ -36,6 +37,7 @@ def test_the_examples_have_scenarios() -> None:
     assert [path.name for path in TESTS] == [
         "cap-per-label.yaml",
         "cap-per-team.yaml",
+        "cap-raised.yaml",
         "cap-shared.yaml",
         "claims.yaml",
         "fill.yaml",

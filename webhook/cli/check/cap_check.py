@@ -9,6 +9,7 @@ The claims that templates make for a pod are forecast as by the gate, and then c
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 
 import msgspec
@@ -29,6 +30,12 @@ from tallygate.webhook.cli.manifests.typed_objects import TypedObject
 from tallygate.webhook.cli.output.findings import FindingSeverity
 from tallygate.webhook.cli.sources.snapshot_reader import SnapshotContents
 from tallygate.webhook.gate.applied_workload import ForecastPods, ForecastWorkload, create_workload, sum_pod_sets
+from tallygate.webhook.gate.cap_messages import (
+    create_excess_problems,
+    create_missing_limit_problem,
+    create_soft_limit_warnings,
+    create_unknown_product_problem,
+)
 from tallygate.webhook.gate.charge_transitions import CapCharge, ChargedConsumer, ReadTransition
 from tallygate.webhook.gate.charging import ChargeResult, charge_consumer
 from tallygate.webhook.gate.claim_forecast import (
@@ -38,12 +45,6 @@ from tallygate.webhook.gate.claim_forecast import (
     find_pod_claims,
     forecast_impossible_claims,
     forecast_waiting_claims,
-)
-from tallygate.webhook.gate.decisions import (
-    create_excess_problems,
-    create_missing_limit_problem,
-    create_soft_limit_warnings,
-    create_unknown_product_problem,
 )
 from tallygate.webhook.gate.device_forecast import compute_least
 from tallygate.webhook.gate.usage_lister import get_ledger_key
@@ -70,7 +71,7 @@ class CapCheckResult:
 
 
 class CapChecker:
-    """A checker with the ledgers of all caps, filled from a snapshot."""
+    """A checker with the ledgers of all caps at the time `now`, filled from a snapshot."""
 
     def __init__(
         self,
@@ -78,11 +79,12 @@ class CapChecker:
         snapshot: SnapshotContents,
         classes: Iterable[DeviceClass],
         templates: Iterable[ResourceClaimTemplate],
+        now: datetime,
     ) -> None:
         known_classes = (*snapshot.classes, *classes)
         self._resources_by_class = index_classes(known_classes)
         self._templates = ClaimTemplates((*snapshot.templates, *templates))
-        self._index = CapIndex(policies, self._resources_by_class)
+        self._index = CapIndex(policies, now, self._resources_by_class)
         self._stored_claims = {_get_key(claim.metadata) for claim in snapshot.claims}
         self._claims_by_pod_uid = _index_owned_claims(snapshot.claims)
         self._pods: dict[str, list[Pod]] = {}

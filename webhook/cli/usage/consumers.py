@@ -47,6 +47,7 @@ class ResourceConsumers:
     """The consumers of one resource of a ledger; `ledger_used` is the amount in the ledger, None without one.
 
     `chosen_namespace` is the one member namespace of a shared ledger whose consumers are shown, empty for all.
+    `limit` is the hard limit as text where an override changes it at any time, else empty.
     """
 
     cap: str
@@ -57,6 +58,7 @@ class ResourceConsumers:
     consumers: tuple[_Share, ...]
     chosen_namespace: str = ""
     group: str = ""
+    limit: str = ""
     surge: SurgeUsage | None = None
 
     @property
@@ -98,8 +100,10 @@ def list_consumers(
         consumers = tuple(share for each, share in shares if each == name)
         identity = active_cap.definition.name, key.namespace, len(members), name
         chosen_namespace = "" if key.namespace else namespace or ""
+        limits = active_cap.limits
+        limit = limits.describe(name) if name in limits.periods else ""
         surge = find_surge(active_cap, ledger, name)
-        yield ResourceConsumers(*identity, ledger_used, consumers, chosen_namespace, active_cap.group, surge)
+        yield ResourceConsumers(*identity, ledger_used, consumers, chosen_namespace, active_cap.group, limit, surge)
 
 
 def format_title(consumers: ResourceConsumers) -> str:
@@ -115,8 +119,9 @@ def format_title(consumers: ResourceConsumers) -> str:
         if in_namespace is None
         else f", in namespace {consumers.chosen_namespace} {format_amount(consumers.name, in_namespace)}"
     )
+    limit_text = f", hard {consumers.limit}" if consumers.limit else ""
     surge_text = consumers.surge.describe(consumers.name) if consumers.surge is not None else ""
-    used_text = f"used {format_amount(consumers.name, consumers.used)}{ledger_text}{namespace_text}"
+    used_text = f"used {format_amount(consumers.name, consumers.used)}{ledger_text}{namespace_text}{limit_text}"
     used_text += f", {surge_text}" if surge_text else ""
     return escape_control(
         f"{consumers.cap}  {format_scope(consumers.namespace, consumers.members, consumers.group)}  "
