@@ -163,7 +163,10 @@ class Gate:
             verdict = ALLOWED if selection is None else self._evaluate_node_rules(decoded_request, selection)
             if verdict is not ALLOWED:
                 context = replace(context, verdict=context.verdict.merge(verdict))
-        return self._decide(context, decoded_request, labels, deadline)
+        try:
+            return self._decide(context, decoded_request, labels, deadline)
+        except (UnreadableOwnerError, UnreadableWorkloadError) as error:
+            return retry_later(context, str(error))
 
     def _decide(
         self, context: ReviewContext, decoded_request: DecodedRequest, labels: Mapping[str, str] | None, deadline: float
@@ -179,10 +182,7 @@ class Gate:
                 caps = policy_set.caps.find_matching(request.namespace, labels).caps
                 return decide_with_warnings(context, self._forecast_devices(decoded_request, caps, deadline))
         if is_scale_request(request):
-            try:
-                scaled = self._workloads.resolve_scale(context)
-            except UnreadableWorkloadError as error:
-                return retry_later(context, str(error))
+            scaled = self._workloads.resolve_scale(context)
             return decide_by_rules(context) if scaled is None else self._review_workload(scaled, labels, deadline)
         if policy_set.caps and is_namespace_update(request) and self._usage_lister is not None:
             read_ledger = partial(self._read_ledger, deadline=deadline)
@@ -238,10 +238,7 @@ class Gate:
         if request_charges.consumer.kind is ConsumerKind.CLAIM:
             warnings = self._forecast_devices(decoded_request, caps, deadline)
         if self._owner_chains is not None:
-            try:
-                request_charges = add_owners(request_charges, decoded_request, self._owner_chains)
-            except UnreadableOwnerError as error:
-                return retry_later(context, str(error))
+            request_charges = add_owners(request_charges, decoded_request, self._owner_chains)
         return self._reserve(context, request_charges, deadline, warnings)
 
     def _wait_for_namespace(self, context: ReviewContext, labels: Mapping[str, str] | None) -> Decision | None:
@@ -313,10 +310,7 @@ class Gate:
     def _review_workload(self, context: ReviewContext, labels: Mapping[str, str] | None, deadline: float) -> Decision:
         """Return the decision on a workload: its charge if a cap admits it as a whole, else forecasts on its pods."""
         caps = context.policy_set.caps.find_matching(context.request.namespace, labels).caps
-        try:
-            reviewed = self._workloads.review(context, caps, deadline)
-        except UnreadableOwnerError as error:
-            return retry_later(context, str(error))
+        reviewed = self._workloads.review(context, caps, deadline)
         if reviewed is None:
             return decide_by_rules(context)
         if reviewed.denied:
@@ -357,12 +351,9 @@ class Gate:
             return retry_later(context, "the time for a decision was over before a cap could be asked")
         consumer, targets = request_charges.consumer, context.policy_set.rules.targets
         charge = partial(charge_consumer, self._ledgers, deadline=deadline, usage_lister=self._usage_lister)
-        try:
-            result = charge(consumer, request_charges.charges)
-            if result.exceeded:
-                result = self._surge_charger.charge_again(request_charges, result, targets, charge)
-        except UnreadableOwnerError as error:
-            return retry_later(context, str(error))
+        result = charge(consumer, request_charges.charges)
+        if result.exceeded:
+            result = self._surge_charger.charge_again(request_charges, result, targets, charge)
         if result.obstacles and not result.exceeded:
             return decide_without_result(context, result.obstacles)
         if result.exceeded:
