@@ -7,8 +7,8 @@ from tallygate.webhook.accounting.problem import Code, Problem, Reason
 from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.admission.rule_codes import NAMESPACE_OVER_CAP, OVER_SOFT_CAP
 from tallygate.webhook.audit.audit_findings import AuditCoverage, AuditFinding, ObjectRef
+from tallygate.webhook.gate.cap_messages import describe_scope, find_consumer_words
 from tallygate.webhook.gate.counted_claims import CountedClaim, describe_uncertain
-from tallygate.webhook.gate.decisions import describe_scope, find_consumer_words
 from tallygate.webhook.gate.membership import Membership
 from tallygate.webhook.gate.top_consumers import (
     Consumer,

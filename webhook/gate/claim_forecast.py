@@ -23,8 +23,8 @@ from tallygate.webhook.admission.evaluate import SCHEDULER_USER
 from tallygate.webhook.admission.kinds import DecodedRequest
 from tallygate.webhook.admission.request import CREATE
 from tallygate.webhook.admission.rule_codes import CLAIMS_OVER_CAP, CLAIMS_OVER_FREE
+from tallygate.webhook.gate.cap_messages import create_unknown_product_problem, describe_scope, describe_wait
 from tallygate.webhook.gate.charge_transitions import CapCharge, CapChargeResult
-from tallygate.webhook.gate.decisions import create_unknown_product_problem, describe_scope, describe_wait
 from tallygate.webhook.gate.device_forecast import (
     CLAIM,
     POD,

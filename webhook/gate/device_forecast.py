@@ -15,7 +15,7 @@ from tallygate.webhook.accounting.problem import Problem, Reason
 from tallygate.webhook.admission.cap_index import ActiveCap
 from tallygate.webhook.admission.evaluate import SCHEDULER_USER
 from tallygate.webhook.admission.rule_codes import DEVICES_OVER_CAP, DEVICES_OVER_FREE
-from tallygate.webhook.gate.decisions import describe_scope, describe_wait
+from tallygate.webhook.gate.cap_messages import describe_scope, describe_wait
 from tallygate.webhook.objects.devices import ResourceClaim
 from tallygate.webhook.policy.matching import matches_subjects
 from tallygate.webhook.policy.model import ForecastEnforcement

@@ -15,6 +15,7 @@ from tallygate.webhook.admission.evaluate import NodeRuleEvaluator, evaluate_dec
 from tallygate.webhook.admission.kinds import DecodedRequest, ReviewTargets
 from tallygate.webhook.admission.request import ALLOWED, CREATE, Phase, decode_review
 from tallygate.webhook.gate.active_policies import ActivePolicies
+from tallygate.webhook.gate.cap_messages import create_excess_problems
 from tallygate.webhook.gate.charge_transitions import CapCharge, CapChargeResult, ReadTransition
 from tallygate.webhook.gate.charged_requests import (
     RequestCharges,
@@ -39,9 +40,9 @@ from tallygate.webhook.gate.decisions import (
     UndecidedError,
     add_warnings,
     allow_under_caps,
-    create_excess_problems,
     decide_by_rules,
     decide_with_warnings,
+    decide_without_result,
     deny_by_caps,
     retry_later,
 )
@@ -63,14 +64,12 @@ from tallygate.webhook.gate.workload_review import WorkloadReviewer
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.policy.model import PolicySet
 from tallygate.webhook.state.ledger.ledger import Ledger
-from tallygate.webhook.state.ledger.reserve import Prerequisite
 from tallygate.webhook.state.ports import (
     LedgerKey,
     Ledgers,
     NamespaceLister,
     RetryLaterError,
     StoreUnavailableError,
-    StoreUnreachableError,
 )
 
 
@@ -155,7 +154,10 @@ class Gate:
             verdict = ALLOWED if selection is None else self._evaluate_node_rules(decoded_request, selection)
             if verdict is not ALLOWED:
                 context = replace(context, verdict=context.verdict.merge(verdict))
-        return self._decide(context, decoded_request, labels, deadline)
+        try:
+            return self._decide(context, decoded_request, labels, deadline)
+        except (UnreadableOwnerError, UnreadableWorkloadError) as error:
+            return retry_later(context, str(error))
 
     def _decide(
         self, context: ReviewContext, decoded_request: DecodedRequest, labels: Mapping[str, str] | None, deadline: float
@@ -171,10 +173,7 @@ class Gate:
                 caps = policy_set.caps.find_matching(request.namespace, labels).caps
                 return decide_with_warnings(context, self._forecast_devices(decoded_request, caps, deadline))
         if is_scale_request(request):
-            try:
-                scaled = self._workloads.resolve_scale(context)
-            except UnreadableWorkloadError as error:
-                return retry_later(context, str(error))
+            scaled = self._workloads.resolve_scale(context)
             return decide_by_rules(context) if scaled is None else self._review_workload(scaled, labels, deadline)
         if policy_set.caps and is_namespace_update(request) and self._usage_lister is not None:
             read_ledger = partial(self._read_ledger, deadline=deadline)
@@ -212,10 +211,7 @@ class Gate:
         if request_charges.consumer.kind is ConsumerKind.CLAIM:
             warnings = self._forecast_devices(decoded_request, caps, deadline)
         if self._owner_chains is not None:
-            try:
-                request_charges = add_owners(request_charges, decoded_request, self._owner_chains)
-            except UnreadableOwnerError as error:
-                return retry_later(context, str(error))
+            request_charges = add_owners(request_charges, decoded_request, self._owner_chains)
         return self._reserve(context, request_charges, deadline, warnings)
 
     def _wait_for_namespace(self, context: ReviewContext, labels: Mapping[str, str] | None) -> Decision | None:
@@ -287,10 +283,7 @@ class Gate:
     def _review_workload(self, context: ReviewContext, labels: Mapping[str, str] | None, deadline: float) -> Decision:
         """Return the decision on a workload: its charge if a cap admits it as a whole, else forecasts on its pods."""
         caps = context.policy_set.caps.find_matching(context.request.namespace, labels).caps
-        try:
-            reviewed = self._workloads.review(context, caps, deadline)
-        except UnreadableOwnerError as error:
-            return retry_later(context, str(error))
+        reviewed = self._workloads.review(context, caps, deadline)
         if reviewed is None:
             return decide_by_rules(context)
         if reviewed.denied:
@@ -331,14 +324,11 @@ class Gate:
             return retry_later(context, "the time for a decision was over before a cap could be asked")
         consumer, targets = request_charges.consumer, context.policy_set.rules.targets
         charge = partial(charge_consumer, self._ledgers, deadline=deadline, usage_lister=self._usage_lister)
-        try:
-            result = charge(consumer, request_charges.charges)
-            if result.exceeded:
-                result = self._surge_charger.charge_again(request_charges, result, targets, charge)
-        except UnreadableOwnerError as error:
-            return retry_later(context, str(error))
+        result = charge(consumer, request_charges.charges)
+        if result.exceeded:
+            result = self._surge_charger.charge_again(request_charges, result, targets, charge)
         if result.obstacles and not result.exceeded:
-            return _decide_without_result(context, result.obstacles)
+            return decide_without_result(context, result.obstacles)
         if result.exceeded:
             describe_excess = partial(
                 self._top_consumers.describe,
@@ -346,7 +336,12 @@ class Gate:
                 allocated_claim=consumer.name if consumer.allocates_at else "",
             )
             if consumer.kind is ConsumerKind.WORKLOAD:
-                create_problems = partial(create_whole_problems, request_charges, describe_excess)
+                create_problems = partial(
+                    create_whole_problems,
+                    kind=context.request.kind,
+                    pod_count=request_charges.pod_count,
+                    describe_excess=describe_excess,
+                )
             else:
                 create_problems = partial(
                     create_excess_problems, describe_excess=describe_excess, is_allocation=bool(consumer.allocates_at)
@@ -357,22 +352,3 @@ class Gate:
         if warnings:
             context = add_warnings(context, warnings)
         return allow_under_caps(context, result)
-
-
-def _decide_without_result(context: ReviewContext, obstacles: tuple[CapObstacle, ...]) -> Decision:
-    """Return the response that requests a retry: for the error of a store, or else for the first obstacle.
-
-    Raises:
-        UndecidedError: if a store is unavailable.
-    """
-    obstacle = next((each for each in obstacles if not isinstance(each.cause, Prerequisite)), obstacles[0])
-    if isinstance(obstacle.cause, StoreUnavailableError):
-        raise UndecidedError(
-            f"the ledgers are unreachable: {obstacle.cause}",
-            context.request.uid,
-            () if context.request.dry_run else obstacles,
-            is_transient=isinstance(obstacle.cause, StoreUnreachableError),
-        ) from obstacle.cause
-    is_prerequisite = isinstance(obstacle.cause, Prerequisite)
-    reason = f"cap {obstacle.cap}: {obstacle.cause}" if is_prerequisite else str(obstacle.cause)
-    return retry_later(context, reason, obstacles)

@@ -12,7 +12,7 @@ from tallygate.webhook.accounting.problem import Problem, Reason
 from tallygate.webhook.admission.cap_index import ActiveCap, CapIndex
 from tallygate.webhook.admission.request import UPDATE, AdmissionRequest, ReviewError
 from tallygate.webhook.admission.rule_codes import NAMESPACE_OVER_CAP
-from tallygate.webhook.gate.decisions import describe_scope, find_consumer_words
+from tallygate.webhook.gate.cap_messages import describe_scope, find_consumer_words
 from tallygate.webhook.gate.usage_lister import UsageLister, get_ledger_key
 from tallygate.webhook.objects.core import Namespace
 from tallygate.webhook.state.ledger.ledger import Ledger

@@ -6,7 +6,7 @@ created. The claims that are made from templates count beside the pods. `quota_f
 ResourceQuotas.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from tallygate.webhook.accounting.amounts import Amounts, format_amount
@@ -21,14 +21,14 @@ from tallygate.webhook.admission.rule_codes import (
     WORKLOAD_ROLLOUT,
 )
 from tallygate.webhook.gate.applied_workload import ForecastPods, ForecastWorkload, sum_pod_sets
-from tallygate.webhook.gate.claim_forecast import CLAIMS_FIELD
-from tallygate.webhook.gate.decisions import (
+from tallygate.webhook.gate.cap_messages import (
     CLAIMS_WAIT,
     create_missing_limit_problem,
     create_unknown_product_problem,
     describe_scope,
     describe_wait,
 )
+from tallygate.webhook.gate.claim_forecast import CLAIMS_FIELD
 from tallygate.webhook.gate.device_forecast import is_counted
 from tallygate.webhook.objects.core import Pod
 from tallygate.webhook.state.ledger.ledger import Ledger
@@ -115,9 +115,15 @@ def forecast_resources(
 def _select_shares(charged_pods: Sequence[ChargedPods], name: str) -> tuple[ChargedPods, ...]:
     """Return the pods that request a resource; of those that may run at different times the largest share."""
     shares = [each for each in charged_pods if name in each.per_pod]
-    separate = [each for each in shares if each.pods.replicas.is_separate]
-    largest = max(separate, key=lambda each: each.per_pod[name] * each.pods.replicas.count, default=None)
-    return tuple(each for each in shares if not each.pods.replicas.is_separate or each is largest)
+    first = [each for each in shares if each.pods.replicas.is_first]
+    separate = [each for each in shares if each.pods.replicas.is_separate and not each.pods.replicas.is_first]
+    largest = max((first, *([each] for each in separate)), key=lambda pods: _sum_amounts(pods, name))
+    selected = {id(each) for each in largest}
+    return tuple(each for each in shares if not each.pods.replicas.is_separate or id(each) in selected)
+
+
+def _sum_amounts(pods: Iterable[ChargedPods], name: str) -> int:
+    return sum(each.per_pod[name] * each.pods.replicas.count for each in pods)
 
 
 @dataclass(frozen=True, slots=True)

@@ -293,8 +293,8 @@ class NamespaceCap:
     of their amounts. A cap with a label in `group_by` is shared by the
     namespaces of each value of that label, and counts no namespace without it. A cap that `admits_whole` reserves the
     amounts of all pods of a workload that start together, or denies the workload. Of `overrides` the first counts that
-    selects a group or namespace, has a limit for the name and has not ended. `surge`
-    is what pods of a controller that rolls may use above `hard`.
+    selects a group or namespace, has a limit for the name and has not ended. `surge` is what pods of a controller that
+    rolls may use above `hard`.
     """
 
     name: str

@@ -16,7 +16,7 @@ kind: NamespaceCap
 metadata: {name: %s}
 spec:
   namespaces: {include: [nowhere]}
-  hard: {nvidia.com/gpu: 1000, limits.memory: 1Ti, pods: 1000, gpu-slices: 1000, gpu-memory: 1000000}
+  hard: {nvidia.com/gpu: 1000, amd.com/gpu: 1000, limits.memory: 1Ti, pods: 1000, gpu-slices: 1000, gpu-memory: 1000000}
   counts: {gpu-slices: {weights: {nvidia.com/gpu: 1}}, gpu-memory: {product: [nvidia.com/gpu, nvidia.com/gpumem]}}
 """
 CAPS = (
@@ -29,6 +29,7 @@ CAPS = (
     "project-gpus",
     "mig-slices",
     "hami-memory",
+    "gpus-whole",
 )
 
 
@@ -45,6 +46,7 @@ def test_the_examples_have_scenarios() -> None:
         "hami-memory.yaml",
         "mig-slices.yaml",
         "warn-first.yaml",
+        "whole-jobs.yaml",
     ]
     assert all((EXAMPLES / path.name).exists() for path in TESTS)
 

@@ -177,7 +177,8 @@ class SimulatedCluster:
         group, _, plural = resource
         for (kind_group, kind), target in self._targets.items():
             if (kind_group, target.plural) == (group, plural):
-                found = [self.store.find(ObjectKey(each, namespace, name)) for each in (kind, f"{kind}.{group}")]
+                names = (kind,) if target.definition is None else (f"{kind}.{group}", kind)
+                found = [self.store.find(ObjectKey(each, namespace, name)) for each in names]
                 stored = next((each for each in found if each is not None), None)
                 return None if stored is None else msgspec.json.encode(stored)
         return None
