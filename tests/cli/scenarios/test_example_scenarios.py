@@ -28,6 +28,7 @@ CAPS = (
     "team-gpus",
     "mig-slices",
     "hami-memory",
+    "serving-gpus",
 )
 
 
@@ -42,6 +43,7 @@ def test_the_examples_have_scenarios() -> None:
         "gpus-1-2-4-8.yaml",
         "hami-memory.yaml",
         "mig-slices.yaml",
+        "rolling-surge.yaml",
         "warn-first.yaml",
     ]
     assert all((EXAMPLES / path.name).exists() for path in TESTS)
